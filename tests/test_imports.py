@@ -24,7 +24,8 @@ ALLOWED = [
     (COMMON, (COMMON, "cosched_plugin.protocol", "cosched_hwmodel.units", "zmq", "click")),
     (f"{COMMON}.allocation", ("cosched_plugin.protocol", "cosched_hwmodel.units")),
     ("cosched_plugin.core", (
-        "cosched_plugin.core", "cosched_plugin.protocol", f"{COMMON}.errors", f"{COMMON}.allocation", "cosched_hwmodel", "numpy",
+        "cosched_plugin.core", "cosched_plugin.protocol", f"{COMMON}.errors", f"{COMMON}.allocation", f"{COMMON}.slots",
+        "cosched_hwmodel", "numpy",
     )),
     ("cosched_plugin.parts", (
         "cosched_plugin.parts", "cosched_plugin.core", "cosched_plugin.protocol", f"{COMMON}.allocation", "cosched_hwmodel", "numpy",
@@ -44,7 +45,8 @@ ALLOWED = [
             "cosched_emulator", "cosched_plugin.protocol", f"{COMMON}.allocation", "cosched_hwmodel", "numpy", *more,
         ))
         for part, more in (
-            ("manager", ()), ("scenario", ()), ("workload", (f"{COMMON}.text_table",)), ("live.live_manager", ()),
+            ("manager", (f"{COMMON}.slots",)), ("scenario", ()), ("workload", (f"{COMMON}.text_table",)),
+            ("live.live_manager", ()),
             ("results", ("matplotlib", f"{COMMON}.trace_file", f"{COMMON}.text_table")),
         )
     ),

@@ -1,7 +1,7 @@
 """All names that a policy may use: the only module of the plugin that `cosched_plugin.policies` and third parties import.
 
-A policy is an object with `decide(view)`, a generator of decisions. It sees a read-only `View` and yields messages
-(`StartJob`, `StartTogether`, `SetNote`, `WakeAt`, `RejectJob`); the core validates and applies each, then resumes it.
+A policy is an object with `decide(view)`, a generator of decisions. It sees a read-only `View` and yields messages, such as
+`StartJob`, `StartTogether`, `SetRotation`, `SetNote`, `WakeAt`; the core validates and applies each, then resumes it.
 `docs/writing-a-policy.md` is the guide, `cosched_plugin.testing.check_policy` the conformance check.
 """
 
@@ -31,6 +31,7 @@ from cosched_plugin.common.allocation import (
     union,
 )
 from cosched_plugin.common.errors import MachineError, PolicyError, UsageError
+from cosched_plugin.common.slots import Rotation
 from cosched_plugin.core.engine import Policy
 from cosched_plugin.core.first_fit import (
     any_layer,
@@ -83,6 +84,7 @@ from cosched_plugin.parts.shape import Shape
 from cosched_plugin.parts.slices import ClassPolicy, Slices
 from cosched_plugin.protocol.messages import (
     Action,
+    ChangeSlot,
     DemandTuple,
     JobSpec,
     NodeClass,
@@ -92,9 +94,11 @@ from cosched_plugin.protocol.messages import (
     ReviseJob,
     Run,
     SetNote,
+    SetRotation,
     StartJob,
     StartTogether,
     SuspendJob,
+    Turn,
     UsageTuple,
     WakeAt,
 )
@@ -120,6 +124,7 @@ __all__ = [
     "Beside",
     "Bools",
     "Budget",
+    "ChangeSlot",
     "Changes",
     "ClassPolicy",
     "Context",
@@ -169,10 +174,12 @@ __all__ = [
     "RejectJob",
     "ResumeJob",
     "ReviseJob",
+    "Rotation",
     "Run",
     "Running",
     "Seat",
     "SetNote",
+    "SetRotation",
     "Shape",
     "Slices",
     "Snapshot",
@@ -181,6 +188,7 @@ __all__ = [
     "SuspendJob",
     "ThreadMask",
     "Trace",
+    "Turn",
     "Unreserved",
     "UsageColumns",
     "UsageError",

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias, assert_never
 
 from cosched_emulator.manager.managed_job import ManagedJob
 from cosched_emulator.manager.notes import Notes
 from cosched_emulator.manager.running_jobs import RunningJobs
+from cosched_emulator.manager.time_sharing.rotating import Rotating
 from cosched_emulator.manager.timeline import WAKE, Timeline
 from cosched_plugin.common.allocation import Layers, times_refusal
+from cosched_plugin.common.slots import NO_SLOTS, Member, joining_refusal, slot_refusal
 from cosched_plugin.protocol.messages import (
     REJECTED,
     Action,
+    ChangeSlot,
     RejectJob,
     ResumeJob,
     ReviseJob,
     SetNote,
+    SetRotation,
     StartJob,
     StartTogether,
     SuspendJob,
@@ -25,13 +29,14 @@ from cosched_plugin.protocol.messages import (
 )
 
 MOST_WAKES: Final = 100_000
+_SLOT_0: Final = 0
 _Placed: TypeAlias = tuple[ManagedJob, StartJob, Layers]  # a job with its allocated threads
 
 
 class ActionExecutor:
-    """Carries out actions on the manager's pending and running jobs, its notes and its wakes."""
+    """Carries out actions on the manager's pending and running jobs, its rotation, its notes and its wakes."""
 
-    __slots__ = ("_notes", "_pending", "_running_jobs", "_timeline", "_wakes")
+    __slots__ = ("_notes", "_pending", "_rotating", "_running_jobs", "_timeline", "_wakes")
 
     def __init__(
         self,
@@ -40,7 +45,10 @@ class ActionExecutor:
         notes: Notes,
         wakes: set[int],
         timeline: Timeline,
+        rotating: Rotating | None,
     ) -> None:
+        """``rotating`` is None for a machine without slots."""
+        self._rotating = rotating
         self._pending = pending
         self._running_jobs = running_jobs
         self._notes = notes
@@ -60,6 +68,10 @@ class ActionExecutor:
                 return self._running_jobs.suspend(action.job_id, now_us, to_disk=action.to_disk)
             case ResumeJob():
                 return self._running_jobs.resume(action.job_id, now_us)
+            case SetRotation():
+                return self._set_rotation(action)
+            case ChangeSlot():
+                return self._change_slot(action)
             case SetNote():
                 return self._set_note(action)
             case WakeAt():
@@ -84,32 +96,80 @@ class ActionExecutor:
         all_placed: list[_Placed] = []
         for start in starts:
             twice = any(other.job_id == start.job_id for _, other, _ in all_placed)
-            placed = _not_pending(start) if twice else self._place(start)
+            placed = _not_pending(start) if twice else self._place(start, all_placed)
             if isinstance(placed, str):
                 for job, other, layers in all_placed:
-                    self._running_jobs.pool.give_back(job.job.spec, other.runs, layers)
+                    self._running_jobs.slots.pool(other.slot).give_back(job.job.spec, other.runs, layers)
+                    self._running_jobs.slots.drop(other.slot)
                 return placed
             all_placed.append(placed)
         for each in all_placed:
             self._begin(*each, now_us)
         return None
 
-    def _place(self, start: StartJob) -> _Placed | str:
-        """Allocate the threads for a start, or return why that is impossible; the job stays pending until it begins."""
+    def _place(self, start: StartJob, besides: Sequence[_Placed] = ()) -> _Placed | str:
+        """Allocate the threads for a start, or return why that is impossible; the job stays pending until it begins.
+
+        Jobs ``besides`` it have their threads, and start with it.
+        """
         job = self._pending.get(start.job_id)
         if job is None or job.held:
             return _not_pending(start)
         spec = job.job.spec
         pool = self._running_jobs.pool
+        if start.slot is not _SLOT_0:
+            reason = NO_SLOTS if self._rotating is None else slot_refusal(start.slot)
+            if reason is not None:
+                return reason
+            pool = self._running_jobs.slots.pool(start.slot)
         layers = times_refusal(spec.limit_us, start) or pool.place(spec, start.runs)
         if isinstance(layers, str):
             return layers
+        if self._rotating is not None:
+            members = {
+                other.job_id: Member(other.slot, theirs, their_job.job.spec.unpaired)
+                for their_job, other, theirs in besides
+            }
+            reason = self._joining_refusal(start.job_id, Member(start.slot, layers, spec.unpaired), members)
+            if reason is not None:
+                return reason
         pool.take(spec, start.runs, layers)
         return job, start, layers
 
     def _begin(self, job: ManagedJob, start: StartJob, layers: Layers, now_us: int) -> None:
         del self._pending[start.job_id]
         self._running_jobs.start(job, start, layers, now_us)
+
+    def _change_slot(self, change: ChangeSlot) -> str | None:
+        if self._rotating is None:
+            return NO_SLOTS
+        job = self._running_jobs.by_id.get(change.job_id)
+        if job is None:
+            return f"job {change.job_id} does not run"
+        reason = self._running_jobs.slots.change_refusal(change.slot, job.layers)
+        if reason is None:
+            member = Member(change.slot, job.layers, job.job.spec.unpaired)
+            reason = self._joining_refusal(change.job_id, member, {})
+        if reason is None:
+            self._running_jobs.change_slot(job, change.slot)
+            self._rotating.may_start()
+        return reason
+
+    def _set_rotation(self, action: SetRotation) -> str | None:
+        return NO_SLOTS if self._rotating is None else self._rotating.set_rotation(action, self._members())
+
+    def _joining_refusal(self, job_id: int, member: Member, besides: Mapping[int, Member]) -> str | None:
+        """Return why a job cannot be in a slot, given the rotation; jobs ``besides`` it are about to start."""
+        if self._rotating is None or not self._rotating.rotation.turns:
+            return None
+        return joining_refusal(job_id, member, self._rotating.rotation.turns, {**self._members(), **besides})
+
+    def _members(self) -> dict[int, Member]:
+        """Return the running jobs as time sharing sees them."""
+        return {
+            job_id: Member(job.slot, job.layers, job.job.spec.unpaired)
+            for job_id, job in self._running_jobs.by_id.items()
+        }
 
     def _set_note(self, note: SetNote) -> str | None:
         if note.job_id is not None and note.job_id not in self._pending and note.job_id not in self._running_jobs.by_id:

@@ -19,6 +19,7 @@ from cosched_emulator.manager.timeline import (
     NODE_NORMAL,
     NODE_RETURN,
     NODE_SLOW,
+    QUANTUM,
     SUBMISSION,
     USER_CHANGE,
     WAKE,
@@ -74,7 +75,7 @@ class Agenda:
         self._requeue = requeue
         self._endless = endless
 
-    def next_us(self) -> int | None:
+    def next_us(self, _until_us: int | None = None) -> int | None:
         """Return the earliest instant with a due entry, void entries included; None if there is none.
 
         Planned faults alone do not keep the run going: with no job to run, and none that waits for a node to return, the result
@@ -116,12 +117,16 @@ class Agenda:
                 else:
                     manager.reject(job, now_us, refusal)
             elif rank == MEASURE:
-                gone = [event.job_id for event in events if isinstance(event, JobEnded | JobRequeued)]
+                gone = _gone(events)
                 measurement = None if ident in gone else manager.measurement_event(ident, version, gone)
                 if measurement is not None:
                     events.append(measurement)
             elif rank == WAKE:
                 wakes.append(Woken(at_us))
+            elif rank == QUANTUM:
+                ended = manager.quantum_event(version, _gone(events))
+                if ended is not None:
+                    events.append(ended)
             elif version == _SCRIPT:
                 events += self._carry_out(self._script.pop(), events)
             else:
@@ -176,6 +181,28 @@ class Agenda:
         if not waits or held == (item.change == "hold"):
             return []
         return [JobHeld(target) if item.change == "hold" else JobReleased(target)]
+
+
+class ProcessAgenda(Agenda):
+    """The agenda of a manager whose jobs are processes: the end of a job is due once its processes have come there."""
+
+    __slots__ = ()
+
+    def next_us(self, until_us: int | None = None) -> int | None:
+        """Let the processes run up to the next due entry, at most until ``until_us``; return the earliest due instant."""
+        due_us = super().next_us()
+        if until_us is not None:
+            due_us = until_us if due_us is None else min(due_us, until_us)
+        self._manager.run_processes(due_us)
+        return super().next_us()
+
+    def _only_faults(self) -> bool:
+        return super()._only_faults() and not self._manager.processes_run
+
+
+def _gone(events: Iterable[Event]) -> set[int]:
+    """Return the jobs that these events take off their nodes, or out of the queue."""
+    return {event.job_id for event in events if isinstance(event, JobEnded | JobRequeued)}
 
 
 def _submission(job: WorkloadJob) -> Entry:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple, TypeAlias
 
 from cosched_emulator.manager.record import Interval, JobRecord, OnDisk
+from cosched_emulator.manager.time_sharing.record import QuantumRecord
 from cosched_emulator.workload.job import WorkloadJob
 
 
@@ -75,4 +76,12 @@ class FaultHappened(NamedTuple):
     detail: str = ""
 
 
-Change: TypeAlias = JobEntered | JobChanged | StayEnded | DiskLeft | JobFinished | NodeChanged | FaultHappened
+class QuantumPassed(NamedTuple):
+    """A quantum is over."""
+
+    record: QuantumRecord
+
+
+Change: TypeAlias = (
+    JobEntered | JobChanged | StayEnded | DiskLeft | JobFinished | NodeChanged | FaultHappened | QuantumPassed
+)

@@ -6,17 +6,18 @@ from collections.abc import Collection, Mapping
 
 from cosched_emulator.errors import InvariantError
 from cosched_emulator.manager.managed_job import RUNNING, SUSPENDED, ManagedJob
-from cosched_plugin.common.allocation import Machine, ThreadPool, each_node, none_of, union
+from cosched_plugin.common.allocation import Machine, each_node, none_of, union
+from cosched_plugin.common.slots import SlotPools
 
 
 def check_holdings(
-    machine: Machine, pool: ThreadPool, running: Mapping[int, ManagedJob], pending: Collection[int]
+    machine: Machine, slots: SlotPools, running: Mapping[int, ManagedJob], pending: Collection[int]
 ) -> None:
-    """Raise `InvariantError` if the free resources of ``pool`` do not match the running jobs, or a state is impossible.
+    """Raise `InvariantError` if the free resources of ``slots`` do not match the running jobs, or a state is impossible.
 
     ``pending`` are the ids of the pending jobs.
     """
-    taken = none_of(machine)
+    taken_in = {0: none_of(machine)}
     memory_mb, swap_mb = list(machine.memory_mb), list(machine.swap_mb)
     for job_id, job in running.items():
         if job.state not in (RUNNING, SUSPENDED) or job_id in pending:
@@ -27,12 +28,15 @@ def check_holdings(
             (swap_mb if job.on_disk else memory_mb)[node] -= processes * job.job.spec.memory_mb
         if job.on_disk:
             continue
+        taken = taken_in.get(job.slot, none_of(machine))
         if any(a & b for a, b in zip(taken, job.layers, strict=True)):
             raise InvariantError(f"job {job_id} shares a hardware thread")
-        taken = union(taken, job.layers)
-    free = tuple(exists & pool.up & ~held for exists, held in zip(machine.exists, taken, strict=True))
-    if free != pool.free:
-        raise InvariantError("free threads differ from what running jobs leave")
+        taken_in[job.slot] = union(taken, job.layers)
+    pool = slots.base
+    for slot, taken in taken_in.items():
+        free = tuple(exists & pool.up & ~held for exists, held in zip(machine.exists, taken, strict=True))
+        if free != slots.free(slot):
+            raise InvariantError(f"free threads differ in slot {slot} from what running jobs leave")
     if memory_mb != pool.free_memory_mb or min(memory_mb) < 0:
         raise InvariantError("free memory differs from what running jobs leave")
     if swap_mb != pool.free_swap_mb or min(swap_mb) < 0:

@@ -11,9 +11,11 @@ from cosched_emulator.manager.changes import (
     JobFinished,
     NodeChanged,
     Origin,
+    QuantumPassed,
     StayEnded,
 )
 from cosched_emulator.manager.managed_job import ManagedJob
+from cosched_emulator.manager.time_sharing.record import QuantumRecord
 
 
 class Diary:
@@ -65,3 +67,8 @@ class Diary:
         """Note a fault."""
         if self.kept:
             self.entries.append(FaultHappened(at_us, kind, detail))
+
+    def note_quantum(self, record: QuantumRecord) -> None:
+        """Note that a quantum is over."""
+        if self.kept:
+            self.entries.append(QuantumPassed(record))

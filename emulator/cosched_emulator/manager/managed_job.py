@@ -37,6 +37,13 @@ class ManagedJob:
     measured_ppm = 0
     disturbances = 0  # number of changes among its neighbours: the version of its scheduled measurement
     work_us = 0
+    slot = 0
+    quanta = 0  # in which a share was measured
+    shares: tuple[int, ...] = ()  # the last of them, the newest first
+    cpu_us: int | None = None  # CPU time of a process in the mean, as of its end; None: nodes do not run processes
+    dispatched_us: int | None = (
+        None  # time since its start for which it could run, up to when it last began to; None: likewise
+    )
     reason = ""
     intervals: tuple[Interval, ...] = ()
     disk: tuple[OnDisk, ...] = ()
@@ -88,6 +95,9 @@ class ManagedJob:
             self.idle_us,
             self.on_disk,
             self.ready_us,
+            self.slot,
+            self.quanta,
+            self.shares,
         )
 
     def record_at(self, now_us: int, work_us: int) -> JobRecord:
@@ -117,4 +127,6 @@ class ManagedJob:
             self.idle_us,
             disk,
             None,  # a default would cost more
+            self.cpu_us,
+            self.dispatched_us,
         )

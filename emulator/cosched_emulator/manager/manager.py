@@ -6,7 +6,7 @@ against the state at that moment. So `inventory` always returns the state as of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Final, assert_never
 
 from cosched_emulator.manager.actions import ActionExecutor
@@ -20,15 +20,18 @@ from cosched_emulator.manager.notes import Notes
 from cosched_emulator.manager.progress import Progress
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.manager.running_jobs import RunningJobs
+from cosched_emulator.manager.time_sharing.progress import ProcessNodes, ProcessProgress
 from cosched_emulator.manager.timeline import END, MEASURE, Entry, Timeline
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_hwmodel.units import WHOLE_PPM
 from cosched_plugin.common.allocation import (
+    Layers,
     Machine,
     ThreadPool,
     share_nodes,
     started_by,
 )
+from cosched_plugin.common.slots import SlotPools
 from cosched_plugin.protocol.messages import (
     FEATURES,
     PROTOCOL_VERSION,
@@ -48,6 +51,7 @@ from cosched_plugin.protocol.messages import (
     NodeReturned,
     PendingJob,
     ProgressMeasured,
+    QuantumEnded,
     Welcome,
     Woken,
 )
@@ -62,14 +66,14 @@ class Manager:
     __slots__ = (
         "_belief",
         "_classes",
-        "_contends",
         "_executor",
         "_now_us",
-        "_pool",
         "_progress",
         "_resume_us",
         "_running_jobs",
         "_seq",
+        "_settles",
+        "_slots",
         "diary",
         "ended_jobs",
         "jobs",
@@ -77,6 +81,7 @@ class Manager:
         "nodes",
         "notes",
         "pending",
+        "processes",
         "refused",
         "running",
         "timeline",
@@ -91,8 +96,11 @@ class Manager:
         measure_after_us: int | None = None,
         measure_above_ppm: int = WHOLE_PPM,
         resume_us: int = 0,
+        processes: ProcessNodes | None = None,
     ) -> None:
         """``cluster`` is the truth of the hardware; None without contention: every job then takes its run time alone.
+
+        With ``processes``, which takes the place of ``cluster``, jobs are processes that share CPUs, and the machine has slots.
 
         A job's progress is measured ``measure_after_us`` after its neighbours changed (None: never), and reported if its slowdown is
         above ``measure_above_ppm``. A job that returns from disk makes no progress for ``resume_us``.
@@ -103,11 +111,13 @@ class Manager:
         self.timeline = Timeline()
         self.machine = Machine(nodes)
         self.diary = Diary()
-        self._contends = cluster is not None
-        self._progress = Progress(self.timeline, cluster, measure_after_us, measure_above_ppm)
-        self._pool = ThreadPool(self.machine)
-        self.nodes = Nodes(self._pool, cluster, self.diary)
-        self._running_jobs = RunningJobs(self._pool, self._progress, self.diary, resume_us)
+        self._settles = cluster is not None or processes is not None
+        self.processes = None if processes is None else ProcessProgress(self.timeline, processes, self.diary)
+        plain = Progress(self.timeline, cluster, measure_after_us, measure_above_ppm)
+        self._progress = plain if self.processes is None else self.processes
+        self._slots = SlotPools(ThreadPool(self.machine))
+        self.nodes = Nodes(self._slots, cluster, self.diary)
+        self._running_jobs = RunningJobs(self._slots, self._progress, self.diary, resume_us)
         self._seq = 0
         self._now_us = 0
         self.jobs: dict[int, ManagedJob] = {}
@@ -115,7 +125,10 @@ class Manager:
         self.running = self._running_jobs.by_id
         self.notes = Notes()
         self.wakes: set[int] = set()
-        self._executor = ActionExecutor(self.pending, self._running_jobs, self.notes, self.wakes, self.timeline)
+        rotating = None if self.processes is None else self.processes.rotating
+        self._executor = ActionExecutor(
+            self.pending, self._running_jobs, self.notes, self.wakes, self.timeline, rotating
+        )
         self.refused = 0
         # Called with the record of each job that has ended for good; the job is then forgotten. None: `forget` does that.
         self.ended_jobs: Callable[[JobRecord], None] | None = None
@@ -149,6 +162,7 @@ class Manager:
             notes=self.notes.inventory_entries(),
             wakes=tuple(sorted(self.wakes)),
             resume_us=self._resume_us,
+            slots=None if self.processes is None else self.processes.rotating.state(),
         )
 
     def refusal_of(self, spec: JobSpec) -> str | None:
@@ -183,6 +197,20 @@ class Manager:
         if any(other in self.running and share_nodes(job.layers, self.running[other].layers) for other in gone):
             return None
         return self._progress.measure(job_id)
+
+    def quantum_event(self, version: int, gone: Collection[int]) -> QuantumEnded | None:
+        """Return the event for the scheduled end of a quantum; None if it is void. Jobs in ``gone`` have just left."""
+        return None if self.processes is None else self.processes.rotating.end_event(version, self.running, gone)
+
+    def run_processes(self, until_us: int | None) -> None:
+        """Let processes run up to then, or to the first end of a job; None: to that end, however late it is."""
+        if self.processes is not None:
+            self.processes.run(until_us)
+
+    @property
+    def processes_run(self) -> bool:
+        """Return whether processes run now."""
+        return self.processes is not None and self.processes.runs
 
     def commit(self, seq: int, now_us: int, events: Iterable[Event], actions: Iterable[Action]) -> list[Event]:
         """Commit an answered batch: its events, then the actions in order. Returns the refusals, events of this instant."""
@@ -233,7 +261,7 @@ class Manager:
 
     def settle(self, now_us: int) -> None:
         """Let the hardware update the end of every job affected by the last changes."""
-        if self._contends:
+        if self._settles:
             self._progress.settle(self.running, now_us)
 
     def skip_to(self, seq: int) -> None:
@@ -248,6 +276,8 @@ class Manager:
     def unfinished_records(self, now_us: int) -> list[JobRecord]:
         """Return the records of the jobs that have not ended, with their work and allocations up to ``now_us``."""
         running, work_us = self.running, self._progress.work_us
+        if self.processes is not None:
+            self.processes.count(running.values(), now_us)
         return [
             job.record_at(now_us, work_us(job, now_us) if job_id in running else 0) for job_id, job in self.jobs.items()
         ]
@@ -262,6 +292,8 @@ class Manager:
                 job = self.jobs[event.job_id]
                 self._running_jobs.vacate(job, self._now_us)
                 job.state = PENDING
+                job.slot = job.quanta = 0
+                job.shares = ()
                 self.pending[event.job_id] = job
                 self.diary.note_state(self._now_us, job, "requeued")
             case JobHeld() | JobReleased():
@@ -271,15 +303,26 @@ class Manager:
             case NodeFailed():
                 self.nodes.take_out(event.node)
             case NodeReturned():
-                self.nodes.put_back(event.node, [job.layers for job in self.running.values() if not job.on_disk])
+                self.nodes.put_back(event.node, self._layers_by_slot())
             case ProgressMeasured():
                 self._progress.remember(self.running[event.job_id], event.slowdown_ppm)
+            case QuantumEnded():
+                assert self.processes is not None
+                self.processes.rotating.apply(event, self.running)
             case Woken():
                 self.wakes.discard(event.at_us)
             case ActionRefused():
                 pass
             case _:
                 assert_never(event)
+
+    def _layers_by_slot(self) -> dict[int, list[Layers]]:
+        """Return the threads of each job on its nodes, by slot."""
+        found: dict[int, list[Layers]] = {}
+        for job in self.running.values():
+            if not job.on_disk:
+                found.setdefault(job.slot, []).append(job.layers)
+        return found
 
     def _end(self, job: ManagedJob, state: str) -> None:
         job_id = job.job.spec.id
@@ -310,8 +353,8 @@ class Manager:
 
     def check(self) -> None:
         """Recompute the resources that each job holds; InvariantError if they differ."""
-        check_holdings(self.machine, self._pool, self.running, self.pending)
-        self._progress.check()
+        check_holdings(self.machine, self._slots, self.running, self.pending)
+        self._progress.check(self.running)
 
 
 def _submission(job: ManagedJob) -> tuple[int, int]:

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from cosched_emulator.errors import InvariantError
 from cosched_emulator.manager.diary import Diary
 from cosched_emulator.manager.hardware import Cluster
-from cosched_plugin.common.allocation import Layers, ThreadPool
+from cosched_plugin.common.allocation import Layers
+from cosched_plugin.common.slots import SlotPools
 from cosched_plugin.protocol.messages import Event, NodeFailed, NodeReturned
 
 
@@ -18,10 +19,10 @@ class Nodes:
     use the node. `fail`, `mend`, `drain` and `undrain` return the events for it; `take_out` and `put_back` apply these events.
     """
 
-    __slots__ = ("_cluster", "_diary", "_pool", "broken", "down", "drained")
+    __slots__ = ("_cluster", "_diary", "_slots", "broken", "down", "drained")
 
-    def __init__(self, pool: ThreadPool, cluster: Cluster | None, diary: Diary) -> None:
-        self._pool = pool
+    def __init__(self, slots: SlotPools, cluster: Cluster | None, diary: Diary) -> None:
+        self._slots = slots
         self._cluster = cluster
         self._diary = diary
         self.broken: set[int] = set()  # nodes that have failed
@@ -79,12 +80,12 @@ class Nodes:
     def take_out(self, node: int) -> None:
         """Stop offering a node's threads."""
         self.down.add(node)
-        self._pool.fail_node(node)
+        self._slots.fail_node(node)
 
-    def put_back(self, node: int, occupied: Iterable[Layers]) -> None:
-        """Offer a node's threads again, except the ``occupied`` ones of the jobs there."""
+    def put_back(self, node: int, occupied: Mapping[int, Iterable[Layers]]) -> None:
+        """Offer a node's threads again, except those that are ``occupied`` by the jobs of a slot."""
         self.down.discard(node)
-        self._pool.return_node(node, occupied)
+        self._slots.return_node(node, occupied)
 
     def check(self) -> None:
         """Raise `InvariantError` if the scheduler's knowledge of nodes out of service is wrong."""

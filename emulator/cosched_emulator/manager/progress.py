@@ -104,7 +104,7 @@ class Progress:
         job.measured_ppm = slowdown_ppm
         self._measured[job.job.spec.id] = job
 
-    def check(self) -> None:
+    def check(self, _running: Mapping[int, ManagedJob]) -> None:
         """Check the hardware; AssertionError if it contradicts itself."""
         if self._cluster is not None:
             self._cluster.check()

@@ -38,6 +38,10 @@ class JobRecord(NamedTuple):
     suspended_us: int = 0  # time since the last start in which it was suspended or returning from disk
     disk: tuple[OnDisk, ...] = ()  # of all starts
     present: Interval | None = None  # the open stay of a run that was cut short; it ends at that time
+    cpu_us: int | None = (
+        None  # CPU time of a process since the last start, in the mean; None: nodes do not run processes
+    )
+    dispatched_us: int | None = None  # time since the last start for which it could run; None: likewise
 
     @property
     def stays(self) -> tuple[Interval, ...]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from cosched_emulator.manager.diary import Diary
 from cosched_emulator.manager.managed_job import RUNNING, SUSPENDED, ManagedJob
 from cosched_emulator.manager.progress import Progress
-from cosched_plugin.common.allocation import Layers, ThreadPool, times_refusal
+from cosched_emulator.manager.time_sharing.progress import ProcessProgress
+from cosched_plugin.common.allocation import Layers, times_refusal
+from cosched_plugin.common.slots import SlotPools
 from cosched_plugin.protocol.messages import ReviseJob, StartJob
 
 
@@ -15,11 +17,12 @@ class RunningJobs:
     The caller has checked that a job is pending before it starts, and has taken its threads.
     """
 
-    __slots__ = ("_diary", "_progress", "_resume_us", "allows_late_answers", "by_id", "pool")
+    __slots__ = ("_diary", "_progress", "_resume_us", "allows_late_answers", "by_id", "pool", "slots")
 
-    def __init__(self, pool: ThreadPool, progress: Progress, diary: Diary, resume_us: int) -> None:
+    def __init__(self, slots: SlotPools, progress: Progress | ProcessProgress, diary: Diary, resume_us: int) -> None:
         """A job that returns from disk makes no progress for ``resume_us``."""
-        self.pool = pool
+        self.slots = slots
+        self.pool = slots.base
         self.by_id: dict[int, ManagedJob] = {}
         # A scheduler's answer may come late: its revision must not lower a limit that a suspension has extended meanwhile.
         self.allows_late_answers = False
@@ -29,12 +32,14 @@ class RunningJobs:
 
     def start(self, job: ManagedJob, start: StartJob, layers: Layers, now_us: int) -> None:
         """Start a job on its allocated threads."""
-        job_id, runs, job.estimate_us, job.limit_us, _ = start
+        job_id, runs, job.estimate_us, job.limit_us, slot = start
         self.by_id[job_id] = job
         job.state = RUNNING
         job.start_us = job.since_us = now_us
         job.runs = tuple(runs)
         job.layers = layers
+        if slot:
+            job.slot = slot
         if job.intervals:  # it returns from disk
             job.resumed = False
             job.idle_us = job.ready_us = 0
@@ -51,7 +56,11 @@ class RunningJobs:
             self.pool.drop_from_disk(spec, job.runs)
             self._leave_disk(job, now_us)
         else:
-            self.pool.give_back(spec, job.runs, job.layers)
+            if job.slot:
+                self.slots.pool(job.slot).give_back(spec, job.runs, job.layers)
+                self.slots.drop(job.slot)
+            else:
+                self.pool.give_back(spec, job.runs, job.layers)
             self._leave_nodes(job, now_us)
         job.version += 1
         if job.suspended_us is not None or job.ready_us:
@@ -85,7 +94,8 @@ class RunningJobs:
             reason = self.pool.disk_refusal(spec, job.runs)
             if reason is not None:
                 return reason
-            self.pool.to_disk(spec, job.runs, job.layers)
+            self.slots.pool(job.slot).to_disk(spec, job.runs, job.layers)
+            self.slots.drop(job.slot)
             job.on_disk = True
             self._leave_nodes(job, now_us)
         job.state = SUSPENDED
@@ -103,10 +113,11 @@ class RunningJobs:
         since_us = job.idle_until(now_us)
         if job.on_disk:
             spec = job.job.spec
-            reason = self.pool.return_refusal(spec, job.runs, job.layers)
+            pool = self.slots.pool(job.slot)
+            reason = pool.return_refusal(spec, job.runs, job.layers)
             if reason is not None:
                 return reason
-            self.pool.from_disk(spec, job.runs, job.layers)
+            pool.from_disk(spec, job.runs, job.layers)
             self._leave_disk(job, now_us)
             job.ready_us = now_us + self._resume_us
         job.lose(max(now_us, job.ready_us) - since_us)
@@ -115,6 +126,15 @@ class RunningJobs:
         self._progress.resume(job, now_us)
         self._diary.note_state(now_us, job, "resumed")
         return None
+
+    def change_slot(self, job: ManagedJob, slot: int) -> None:
+        """Put a running job into another slot, in which its threads are free; it stays on its nodes, or on the disk."""
+        if not job.on_disk:
+            spec = job.job.spec
+            self.slots.pool(job.slot).give_back(spec, job.runs, job.layers)
+            self.slots.drop(job.slot)
+            self.slots.pool(slot).take(spec, job.runs, job.layers)
+        job.slot = slot
 
     def _leave_nodes(self, job: ManagedJob, now_us: int) -> None:
         job.leave_nodes(now_us)

@@ -18,8 +18,9 @@ NODE_SLOW: Final = 3
 NODE_NORMAL: Final = 4
 USER_CHANGE: Final = 5
 MEASURE: Final = 6
-SUBMISSION: Final = 7
-WAKE: Final = 8
+QUANTUM: Final = 7
+SUBMISSION: Final = 8
+WAKE: Final = 9
 
 Entry: TypeAlias = tuple[int, int, int, int]
 Item = TypeVar("Item")

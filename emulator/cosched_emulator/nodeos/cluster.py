@@ -43,8 +43,29 @@ class Cluster(Protocol):
         """
         ...
 
+    def remove(self, job: int) -> None:
+        """Take away a job that has not ended, at the time up to which the cluster has advanced.
+
+        Its requests to devices keep their place there, but nothing happens when they are done. The number may be used again.
+        """
+        ...
+
     def advance(self, until_us: int) -> Reached:
-        """Go on to ``until_us`` or to the first instant at which a job ends."""
+        """Go on to ``until_us`` or to the first instant at which a job ends.
+
+        ``advance(a)`` and then ``advance(b)`` are the same as ``advance(b)``.
+        """
+        ...
+
+    def progress(self, job: int) -> float:
+        """Return the share of its program that a job has done, 0 to 1, weighted by the time that the parts take alone.
+
+        The slowest process counts. Raises `InvariantError` for a job that has ended.
+        """
+        ...
+
+    def consumed_us(self, job: int) -> int:
+        """Return the CPU time of all processes of a job since its start; also of one that left since the last `collect`."""
         ...
 
     def collect(self) -> list[Usage]:

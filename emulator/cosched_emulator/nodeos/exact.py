@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import count
 
 from cosched_emulator.errors import ConfigurationError, InvariantError
@@ -18,6 +18,7 @@ from cosched_emulator.nodeos.memory import NodeMemory, swap_us
 from cosched_emulator.nodeos.process import DONE, RESUMABLE, RUNNABLE, ParallelJob, Process
 from cosched_emulator.nodeos.programs import Program
 from cosched_emulator.nodeos.settings import NodeSettings
+from cosched_emulator.nodeos.work import Course, courses_of
 from cosched_hwmodel.units import WHOLE_PPM
 
 
@@ -48,7 +49,9 @@ class ExactCluster:
         self._collected: dict[
             int, tuple[int, int]
         ] = {}  # consumed by a process up to the last `collect`, and by its I/O
+        self._courses: dict[int, list[Course]] = {}  # of jobs whose progress has been asked for
         self._ended: list[int] = []
+        self._left: dict[int, ParallelJob] = {}  # jobs that have ended or were removed since the last `collect`
 
     def start(self, job: int, program: Program, places: Sequence[int], memory_mb: int = 0) -> None:
         """Put the processes of a job on nodes, stopped (see `Cluster.start`)."""
@@ -86,6 +89,24 @@ class ExactCluster:
                     self._resume(process)
         if self._execution.done:
             self._finish()
+
+    def remove(self, job: int) -> None:
+        """Take away a job that has not ended (see `Cluster.remove`)."""
+        record = self._left[job] = self.jobs.pop(job)
+        self._courses.pop(job, None)
+        indices = {process.index for process in record.processes}
+        self._events[:] = [
+            event for event in self._events if (event[3] != job if event[1] == RELEASE else event[3] not in indices)
+        ]
+        heapify(self._events)
+        for process in record.processes:
+            if process.state != DONE:
+                if process.allowed:
+                    self._stop(process)
+                    self._allowed[process.node].remove(process)
+                process.state = DONE
+                self._drop(process)
+        self._execution.network.forget(indices)
 
     def advance(self, until_us: int) -> Reached:
         """Go on to ``until_us`` or to the first instant at which a job ends (see `Cluster.advance`)."""
@@ -125,6 +146,25 @@ class ExactCluster:
         ended, self._ended = tuple(sorted(self._ended)), []
         return Reached(self.now_us, ended)
 
+    def consumed_us(self, job: int) -> int:
+        """Return the CPU time of a job's processes (see `Cluster.consumed_us`)."""
+        record = self.jobs.get(job) or self._left[job]
+        for process in record.processes:
+            self.cpus[process.node].charge(self.now_us)
+        return sum(process.consumed_us for process in record.processes)
+
+    def progress(self, job: int) -> float:
+        """Return the share of its program that a job has done (see `Cluster.progress`)."""
+        record = self.jobs.get(job)
+        if record is None:
+            raise InvariantError(f"job {job} is not on its nodes")
+        if job not in self._courses:
+            self._courses[job] = courses_of(record.program, len(record.processes), self.settings)
+        return min(
+            course.share(max(0, process.passed))
+            for course, process in zip(self._courses[job], record.processes, strict=True)
+        )
+
     def collect(self) -> list[Usage]:
         """Return what was used since the last call (see `Cluster.collect`)."""
         for cpu in self.cpus:
@@ -150,6 +190,7 @@ class ExactCluster:
             else:
                 self._collected[process.index] = (process.consumed_us, process.io_us)
         self._used = {process.index: process for processes in self._allowed for process in processes}
+        self._left.clear()
         return [Usage(job, node, *row) for (job, node), row in sorted(sums.items())]
 
     def _allowed_us(self, process: Process) -> int:
@@ -234,15 +275,20 @@ class ExactCluster:
         """Take away the processes that have ended, and their jobs."""
         done, self._execution.done = self._execution.done, []
         for process in done:
-            node = process.node
             process.allowed = False
             process.allowed_us += self.now_us - process.allowed_since_us
-            self._allowed[node].remove(process)
-            self.cpus[node].local.leave(process)
-            del self._processes[process.index]
-            self._memories[node].leave((process.job.number, process.rank))
-            self._admit(node, self._allowed[node])
+            self._allowed[process.node].remove(process)
+            self._drop(process)
             process.job.running -= 1
             if not process.job.running:
-                del self.jobs[process.job.number]
+                self._left[process.job.number] = self.jobs.pop(process.job.number)
+                self._courses.pop(process.job.number, None)
                 self._ended.append(process.job.number)
+
+    def _drop(self, process: Process) -> None:
+        """Forget a process that is done, and give its memory to others."""
+        node = process.node
+        self.cpus[node].local.leave(process)
+        del self._processes[process.index]
+        self._memories[node].leave((process.job.number, process.rank))
+        self._admit(node, self._allowed[node])

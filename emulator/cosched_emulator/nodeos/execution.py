@@ -43,6 +43,7 @@ class Execution:
                 self._write(process, now_us)
                 return False
             operation = next(process.operations, None)
+            process.passed += 1
             if isinstance(operation, Compute):
                 process.rest_us = self._burst_us(process, operation)
                 if process.rest_us:

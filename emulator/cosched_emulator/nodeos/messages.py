@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 
 from cosched_emulator.nodeos.devices import FifoServer
 
@@ -43,3 +44,10 @@ class Network:
             return True
         self._expected[receiver] = sender_rank
         return False
+
+    def forget(self, indices: Collection[int]) -> None:
+        """Drop the messages for these processes."""
+        for key in [key for key in self._inboxes if key[0] in indices]:
+            del self._inboxes[key]
+        for index in indices:
+            self._expected.pop(index, None)

@@ -35,6 +35,7 @@ class Process:
         "node",
         "operations",
         "paging",
+        "passed",
         "rank",
         "rest_us",
         "state",
@@ -48,6 +49,7 @@ class Process:
         self.node = node
         self.memory_mb = memory_mb
         self.operations: Iterator[Operation] = job.program.operations(rank)
+        self.passed = -1  # operations that it has done; -1: it has not begun
         self.state = RESUMABLE
         self.allowed = False
         self.paging = 0  # parts of its memory that are being read from the swap device

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
-from cosched_emulator.manager.agenda import Agenda
+from cosched_emulator.manager.agenda import Agenda, ProcessAgenda
 from cosched_emulator.manager.hardware import Cluster, NoContention
 from cosched_emulator.manager.managed_job import ManagedJob
 from cosched_emulator.manager.manager import Manager
@@ -72,7 +72,8 @@ def build_manager(prepared: Prepared, *, live: bool = False) -> Manager:
 def build_agenda(prepared: Prepared, manager: Manager, *, live: bool = False) -> Agenda:
     """Return the manager's agenda; planned faults of a ``live`` manager continue when its jobs have ended."""
     scenario, faults = prepared.scenario, prepared.faults
-    return Agenda(
+    kind = Agenda if manager.processes is None else ProcessAgenda
+    return kind(
         manager,
         prepared.workload.jobs,
         prepared.script,

@@ -197,6 +197,7 @@ class Jobs(Sequence[WorkloadJob]):
     told_demand: Column[DemandTuple | None] = _NOTHING
     told_usage: Column[UsageTuple | None] = _NOTHING
     told_self_slowdown: Column[SelfSlowdown | None] = _NOTHING
+    unpaired: Column[bool] = _NO
     demand: Column[DemandTuple | None] = _NOTHING
     usage: Column[UsageTuple | None] = _NOTHING
     self_slowdown: Column[SelfSlowdown | None] = _NOTHING
@@ -286,6 +287,7 @@ class Jobs(Sequence[WorkloadJob]):
                 self.told_demand,
                 self.told_usage,
                 self.told_self_slowdown,
+                self.unpaired,
             ),
         )
         truth = (self.run_us, self.demand, self.source_id, self.usage, self.self_slowdown, self.requeue, self.exit_code)
@@ -327,6 +329,7 @@ def columns_of(jobs: Sequence[WorkloadJob]) -> Jobs:
         told_demand=intern_values(spec.demand for spec in specs),
         told_usage=intern_values(spec.usage for spec in specs),
         told_self_slowdown=intern_values(spec.self_slowdown for spec in specs),
+        unpaired=intern_values(spec.unpaired for spec in specs),
         demand=intern_values(job.demand for job in jobs),
         usage=intern_values(job.usage for job in jobs),
         self_slowdown=intern_values(job.self_slowdown for job in jobs),

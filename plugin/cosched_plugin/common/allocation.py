@@ -66,6 +66,14 @@ def size(layers: Layers) -> int:
     return sum([layer.bit_count() for layer in layers])
 
 
+def busy_refusal(wanted: Layers, free: Layers) -> str | None:
+    """Return why a job cannot have these threads, or None if they are free."""
+    for layer, there in zip(wanted, free, strict=True):
+        if layer & ~there:
+            return f"node {next(bits_of(NodeSet(layer & ~there)))} is not free there"
+    return None
+
+
 def bits_of(members: NodeSet | ThreadMask) -> Iterator[int]:
     """Yield the numbers of the nodes or of the hardware threads in the set, ascending."""
     left: int = members
@@ -225,9 +233,9 @@ class ThreadPool:
         if processes != job.processes:
             return f"{processes} processes placed, {job.processes} wanted"
         layers = layers_of(runs, machine.depth)
-        for wanted, free in zip(layers, self.free, strict=True):
-            if wanted & ~free:
-                return f"node {next(bits_of(NodeSet(wanted & ~free)))} is not free there"
+        busy = busy_refusal(layers, self.free)
+        if busy is not None:
+            return busy
         return layers if plain else self._shape_refusal(job, runs) or layers
 
     def _shape_refusal(self, job: JobSpec, runs: Sequence[Run]) -> str | None:
@@ -276,9 +284,9 @@ class ThreadPool:
 
     def return_refusal(self, job: JobSpec, runs: Sequence[Run], layers: Layers) -> str | None:
         """Return the reason why a job on disk cannot resume on its nodes, or None if it can."""
-        for wanted, free in zip(layers, self.free, strict=True):
-            if wanted & ~free:
-                return f"node {next(bits_of(NodeSet(wanted & ~free)))} is not free there"
+        busy = busy_refusal(layers, self.free)
+        if busy is not None:
+            return busy
         for node, processes in each_node(runs) if job.memory_mb else ():
             if processes * job.memory_mb > self.free_memory_mb[node]:
                 return f"node {node} has {self.free_memory_mb[node]} MiB free, {processes * job.memory_mb} wanted"

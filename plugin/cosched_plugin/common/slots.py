@@ -7,67 +7,96 @@ threads of the machine, for a part of the time.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from cosched_hwmodel.units import NodeSet
-from cosched_plugin.common.allocation import Layers, ThreadPool, share_nodes
+from cosched_plugin.common.allocation import Layers, ThreadPool, busy_refusal, share_nodes
 from cosched_plugin.protocol.limits import MAX_SLOTS
-from cosched_plugin.protocol.messages import Turn
+from cosched_plugin.protocol.messages import JobSpec, Run, Turn
+
+NO_SLOTS: Final = "this machine has no slots"  # the error of actions that need them
+
+
+class _SlotPool(ThreadPool):
+    """The pool of a slot above 0; it counts its jobs, as their threads do not show while their nodes are out of service."""
+
+    __slots__ = ("jobs",)
+
+    def __init__(self, base: ThreadPool) -> None:
+        """Have the memory, the swap space and the nodes in service of ``base``, the pool of slot 0."""
+        super().__init__(base.machine)
+        self.free_memory_mb = base.free_memory_mb
+        self.free_swap_mb = base.free_swap_mb
+        self.up = base.up
+        self.free = _in_service(base)
+        self.jobs = 0  # that hold threads
+
+    def take(self, job: JobSpec, runs: Sequence[Run], layers: Layers) -> None:
+        """Give these threads to ``job``; they must be free."""
+        super().take(job, runs, layers)
+        self.jobs += 1
+
+    def give_back(self, job: JobSpec, runs: Sequence[Run], layers: Layers) -> None:
+        """Take these threads back from ``job``; those of nodes out of service stay unavailable."""
+        super().give_back(job, runs, layers)
+        self.jobs -= 1
 
 
 class SlotPools:
     """The free threads of each slot. Memory, swap space and nodes in service are the same for all slots."""
 
-    __slots__ = ("_by_slot", "base")
+    __slots__ = ("_above", "base")
 
     def __init__(self, base: ThreadPool) -> None:
         """``base`` is the pool of slot 0."""
         self.base = base
-        self._by_slot: dict[int, ThreadPool] = {0: base}
+        self._above: dict[int, _SlotPool] = {}  # the pools of other slots, where a job is or has just been
 
     def pool(self, slot: int) -> ThreadPool:
         """Return the pool of a slot; one in which no job is has all threads of the nodes in service free."""
-        pool = self._by_slot.get(slot)
+        if not slot:
+            return self.base
+        pool = self._above.get(slot)
         if pool is None:
-            pool = self._by_slot[slot] = ThreadPool(self.base.machine)
-            self._join(pool)
+            pool = self._above[slot] = _SlotPool(self.base)
         return pool
 
-    def used(self) -> Sequence[int]:
-        """Return the slots with a job, ascending."""
-        in_service = self._in_service()
-        return sorted(slot for slot, pool in self._by_slot.items() if pool.free != in_service)
+    def free(self, slot: int) -> Layers:
+        """Return the free threads of a slot."""
+        if not slot:
+            return self.base.free
+        pool = self._above.get(slot)
+        return _in_service(self.base) if pool is None else pool.free
 
     def drop(self, slot: int) -> None:
-        """Forget a slot above 0 if no job is in it."""
-        if slot and slot in self._by_slot and self._by_slot[slot].free == self._in_service():
-            del self._by_slot[slot]
+        """Forget a slot above 0 if no job holds threads in it."""
+        if slot in self._above and not self._above[slot].jobs:
+            del self._above[slot]
 
     def clear(self) -> None:
         """Release all jobs' resources; nodes out of service stay out of service."""
         self.base.clear()
-        self._by_slot = {0: self.base}
+        self._above.clear()
 
     def fail_node(self, node: int) -> None:
         """Take ``node`` out of service, in all slots."""
-        for pool in self._by_slot.values():
+        for pool in (self.base, *self._above.values()):
             pool.fail_node(node)
 
     def return_node(self, node: int, holders: Mapping[int, Iterable[Layers]]) -> None:
         """Put ``node`` back into service; ``holders``: by slot, the threads of each of its jobs that are on their nodes."""
-        for slot, pool in self._by_slot.items():
+        self.base.return_node(node, holders.get(0, ()))
+        for slot, pool in self._above.items():
             pool.return_node(node, holders.get(slot, ()))
 
-    def _in_service(self) -> Layers:
-        up = self.base.up
-        return tuple([NodeSet(layer & up) for layer in self.base.machine.exists])
+    def change_refusal(self, slot: int, layers: Layers) -> str | None:
+        """Return why a running job on these threads cannot change to ``slot``, or None."""
+        return slot_refusal(slot) or busy_refusal(layers, self.free(slot))
 
-    def _join(self, pool: ThreadPool) -> None:
-        """Let a pool have the memory, the swap space and the nodes in service of slot 0."""
-        pool.free_memory_mb = self.base.free_memory_mb
-        pool.free_swap_mb = self.base.free_swap_mb
-        pool.up = self.base.up
-        pool.free = self._in_service()
+
+def _in_service(base: ThreadPool) -> Layers:
+    up = base.up
+    return tuple([NodeSet(layer & up) for layer in base.machine.exists])
 
 
 class Rotation(NamedTuple):
@@ -100,6 +129,13 @@ def slot_refusal(slot: object) -> str | None:
     return None
 
 
+def quantum_refusal(quantum: object, ended: int) -> str | None:
+    """Return why a rotation cannot begin with ``quantum``, or None; ``ended`` is the number of the last quantum that has ended."""
+    if type(quantum) is not int or not 1 <= quantum <= ended + 1:
+        return f"a rotation from quantum {quantum!r} on: the next one is {ended + 1}"
+    return None
+
+
 def members_of(turn: Turn, jobs: Mapping[int, Member]) -> list[int]:
     """Return the jobs that a turn lets run, in order of id."""
     slots = turn.slots
@@ -128,11 +164,11 @@ def _turn_refusal(turn: Turn, jobs: Mapping[int, Member], occupied: Collection[i
     if len(set(turn.slots)) < len(turn.slots) or len(set(turn.guests)) < len(turn.guests):
         return f"turn {list(turn.slots)} with guests {list(turn.guests)} names one of them twice"
     for slot in turn.slots:
-        if slot not in occupied:
-            return f"slot {slot} has no job"
+        if type(slot) is not int or slot not in occupied:
+            return f"slot {slot!r} has no job"
     for guest in turn.guests:
-        if guest not in jobs:
-            return f"job {guest} does not run"
+        if type(guest) is not int or guest not in jobs:
+            return f"job {guest!r} does not run"
         if jobs[guest].slot in turn.slots:
             return f"job {guest} is in slot {jobs[guest].slot} and cannot be a guest of a turn of that slot"
     return pairing_refusal(turn, jobs)
@@ -142,7 +178,8 @@ def joining_refusal(job_id: int, member: Member, turns: Iterable[Turn], jobs: Ma
     """Return why a job cannot become a member of its slot, as a new job or from another slot, or None."""
     joined = {**jobs, job_id: member}
     for turn in turns:
-        reason = pairing_refusal(turn, joined) if member.slot in turn.slots else None
+        runs = member.slot in turn.slots or job_id in turn.guests  # a guest that was requeued starts again
+        reason = pairing_refusal(turn, joined) if runs else None
         if reason is not None:
             return reason
     return None

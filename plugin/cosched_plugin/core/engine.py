@@ -11,10 +11,12 @@ from typing import Final, Protocol, assert_never
 
 from cosched_hwmodel.errors import ContentionError, HardwareModelError
 from cosched_hwmodel.models.by_name import BUILT_IN, PairFactory
-from cosched_plugin.common.allocation import Layers, times_refusal
+from cosched_plugin.common.allocation import times_refusal
 from cosched_plugin.common.errors import PluginError, PolicyError, RemoteProtocolError, UsageError
+from cosched_plugin.common.slots import NO_SLOTS
 from cosched_plugin.core.invariants import check_invariants
 from cosched_plugin.core.running import REQUEUED, Running
+from cosched_plugin.core.starts import place_in_slot, place_together
 from cosched_plugin.core.state import State
 from cosched_plugin.core.trace import Trace, TraceSink
 from cosched_plugin.core.views.view import View
@@ -23,6 +25,7 @@ from cosched_plugin.protocol.messages import (
     REJECTED,
     Action,
     ActionRefused,
+    ChangeSlot,
     Event,
     JobEnded,
     JobHeld,
@@ -33,10 +36,12 @@ from cosched_plugin.protocol.messages import (
     NodeFailed,
     NodeReturned,
     ProgressMeasured,
+    QuantumEnded,
     RejectJob,
     ResumeJob,
     ReviseJob,
     SetNote,
+    SetRotation,
     StartJob,
     StartTogether,
     SuspendJob,
@@ -49,7 +54,8 @@ from cosched_plugin.protocol.values import check_note
 # A policy with more decisions at one instant than this, plus ten a job, never ends.
 MOST_DECISIONS: Final = 10_000
 LATEST_US: Final = (1 << 63) - 1
-_TO_RUNNING: Final = frozenset((ReviseJob, SuspendJob, ResumeJob))
+_TO_RUNNING: Final = frozenset((ReviseJob, SuspendJob, ResumeJob, ChangeSlot))
+_SLOT_0: Final = 0  # by identity: False and 0.0 are equal to it
 # The errors raised by inconsistent events and inventories.
 CONTRADICTIONS: Final = (LookupError, ValueError, AssertionError)
 
@@ -107,6 +113,8 @@ class SchedulerCore:
         finally:
             if state.ended:
                 state.ended.clear()
+            if state.slots is not None:
+                state.slots.quantum_ended = False
 
     def check(self) -> None:
         """Re-derive every invariant of the state; AssertionError where one does not hold."""
@@ -144,6 +152,8 @@ class SchedulerCore:
         self._reply = actions
         if self._before:
             self._before.clear()
+        if state.slots is not None:
+            state.slots.begin_reply()
         trace = self._trace
         most = MOST_DECISIONS + 10 * (len(state.queue) + len(state.running))
         decision: Action | None = None
@@ -193,6 +203,8 @@ class SchedulerCore:
             case ProgressMeasured():
                 if event.job_id in state.running:
                     state.measure(event.job_id, event.slowdown_ppm)
+            case QuantumEnded():
+                state.end_quantum(event)
             case Woken():
                 state.wakes.discard(event.at_us)
             case ActionRefused():
@@ -220,12 +232,14 @@ class SchedulerCore:
                 action = self._reply[event.action]
                 if isinstance(action, WakeAt):
                     state.wakes.discard(action.at_us)
+                elif isinstance(action, SetRotation) and state.slots is not None:
+                    state.slots.take_back(event.action)
                 elif event.action in self._before:
                     state.restore(*self._before[event.action])
 
     def _apply_to_running(self, decision: Action, number: int) -> None:
         """Apply decision ``number`` of a reply, and record how to undo it if the manager refuses it."""
-        assert isinstance(decision, ReviseJob | SuspendJob | ResumeJob)
+        assert isinstance(decision, ReviseJob | SuspendJob | ResumeJob | ChangeSlot)
         job_id = decision.job_id
         before = self._state.running.get(job_id)
         match decision:
@@ -235,6 +249,8 @@ class SchedulerCore:
                 self._suspend(decision)
             case ResumeJob():
                 self._resume(decision)
+            case ChangeSlot():
+                self._change_slot(decision)
         if before is not None:
             self._before[number] = (before, self._state.running[job_id])
 
@@ -243,6 +259,8 @@ class SchedulerCore:
         match decision:
             case StartTogether():
                 self._start_together(decision)
+            case SetRotation():
+                self._set_rotation(decision)
             case SetNote():
                 _check_note(decision)
                 if decision.job_id is not None and self._job(decision.job_id) is None:
@@ -266,7 +284,10 @@ class SchedulerCore:
         job = state.queue.get(start.job_id)
         if job is None:
             raise PolicyError(start, f"job {start.job_id} does not wait")
-        placed = times_refusal(job.limit_us, start) or state.pool.place(job, start.runs)
+        if state.slots is None and start.slot is _SLOT_0:
+            placed = times_refusal(job.limit_us, start) or state.pool.place(job, start.runs)
+        else:
+            placed = place_in_slot(state, job, start)
         if isinstance(placed, str):
             raise PolicyError(start, placed)
         state.start(start, placed)
@@ -288,10 +309,26 @@ class SchedulerCore:
     def _resume(self, resumption: ResumeJob) -> None:
         running = self._find_running(resumption, resumption.job_id, suspended=True)
         if running.on_disk:
-            reason = self._state.pool.return_refusal(running.job, running.runs, running.layers)
+            pool = self._state.pool_of(running.slot)
+            reason = pool.return_refusal(running.job, running.runs, running.layers)
             if reason is not None:
                 raise PolicyError(resumption, reason)
         self._state.resume(resumption.job_id)
+
+    def _change_slot(self, change: ChangeSlot) -> None:
+        running = self._find_running(change, change.job_id)
+        state = self._state
+        reason = NO_SLOTS if state.slots is None else state.slots.change_refusal(running, change.slot, state.running)
+        if reason is not None:
+            raise PolicyError(change, reason)
+        state.change_slot(change.job_id, change.slot)
+
+    def _set_rotation(self, rotation: SetRotation) -> None:
+        slots = self._state.slots
+        reason = NO_SLOTS if slots is None else slots.rotation_refusal(rotation, self._state.running)
+        if slots is None or reason is not None:
+            raise PolicyError(rotation, str(reason))
+        slots.set_rotation(rotation, len(self._reply))
 
     def _find_running(self, decision: Action, job_id: int, suspended: bool | None = None) -> Running:
         """Return the running job that a decision names; ``suspended`` is the state that it must have."""
@@ -304,23 +341,11 @@ class SchedulerCore:
 
     def _start_together(self, group: StartTogether) -> None:
         """Check the whole group before the first of it starts."""
-        state = self._state
-        seated: list[tuple[JobSpec, StartJob, Layers]] = []
-        try:
-            for start in group.starts:
-                job = state.queue.get(start.job_id)
-                if job is None or any(other.id == job.id for other, _, _ in seated):
-                    raise PolicyError(group, f"job {start.job_id} does not wait")
-                placed = times_refusal(job.limit_us, start) or state.pool.place(job, start.runs)
-                if isinstance(placed, str):
-                    raise PolicyError(group, f"job {start.job_id}: {placed}")
-                state.pool.take(job, start.runs, placed)
-                seated.append((job, start, placed))
-        finally:
-            for job, start, layers in seated:
-                state.pool.give_back(job, start.runs, layers)
-        for _, start, layers in seated:
-            state.start(start, layers)
+        placed = place_together(self._state, group.starts)
+        if isinstance(placed, str):
+            raise PolicyError(group, placed)
+        for start, layers in zip(group.starts, placed, strict=True):
+            self._state.start(start, layers)
 
     def _job(self, job_id: int) -> JobSpec | None:
         state = self._state

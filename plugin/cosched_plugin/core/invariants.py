@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from cosched_plugin.common.allocation import each_node, layers_of, minus, none_of, union
+from collections.abc import Mapping
+
+from cosched_plugin.common.allocation import Layers, busy_refusal, each_node, layers_of, minus, none_of, union
+from cosched_plugin.common.slots import pairing_refusal
 from cosched_plugin.core.residents import Residents
+from cosched_plugin.core.slots import members
 from cosched_plugin.core.state import State
+from cosched_plugin.protocol.messages import MOST_SHARES
 
 
 def check_invariants(state: State) -> None:
     """Derive every cache of ``state`` again; raise AssertionError where one differs."""
     machine = state.machine
-    taken = none_of(machine)
+    taken: dict[int, Layers] = {0: none_of(machine)}  # by slot
     memory = list(machine.memory_mb)
     swap = list(machine.swap_mb)
     for job_id, running in state.running.items():
@@ -25,15 +30,15 @@ def check_invariants(state: State) -> None:
             for node, processes in each_node(running.runs):
                 swap[node] -= processes * running.job.memory_mb
             continue
-        _hold(not any(a & b for a, b in zip(taken, running.layers, strict=True)), f"job {job_id} shares a thread")
-        taken = union(taken, running.layers)
+        there = taken.get(running.slot, none_of(machine))
+        _hold(busy_refusal(running.layers, minus(machine.exists, there)) is None, f"job {job_id} shares a thread")
+        taken[running.slot] = union(there, running.layers)
         for node, processes in each_node(running.runs):
             memory[node] -= processes * running.job.memory_mb
     _hold(min(memory, default=0) >= 0, "memory is over-committed")
     _hold(min(swap, default=0) >= 0, "swap space is over-committed")
     _hold(swap == state.pool.free_swap_mb, "free swap space differs from what suspended jobs leave")
-    free = tuple(layer & state.pool.up for layer in minus(machine.exists, taken))
-    _hold(free == state.pool.free, "free threads differ from what running jobs leave")
+    _check_slots(state, taken)
     _hold(memory == state.pool.free_memory_mb, "free memory differs from what running jobs leave")
     _hold(state.releases == sorted((running.end_us, job_id) for job_id, running in state.running.items()), "releases")
     _hold(state.measured == {job_id for job_id, running in state.running.items() if running.measured_ppm}, "measured")
@@ -43,6 +48,27 @@ def check_invariants(state: State) -> None:
     if state.residents is not None:
         anew = Residents(state.model, machine, state.running.values())
         _hold(state.node_table().same_as(anew.table()), "the node table differs from running jobs")
+
+
+def _check_slots(state: State, taken: Mapping[int, Layers]) -> None:
+    """Check the free threads of every slot, given those that jobs hold, and the rotation."""
+    slots, up = state.slots, state.pool.up
+    for slot, held in taken.items():
+        free = tuple(layer & up for layer in minus(state.machine.exists, held))
+        pool = state.pool_of(slot)
+        _hold(free == pool.free, f"free threads differ in slot {slot} from what running jobs leave")
+        _hold(pool.free_memory_mb is state.pool.free_memory_mb and pool.up == up, f"slot {slot} has nodes of its own")
+    away = {job_id for job_id, running in state.running.items() if running.on_disk or running.slot}
+    _hold(state.away == away, "jobs without threads in slot 0")
+    if slots is None:
+        return
+    for job_id, running in state.running.items():
+        _hold(len(running.shares) == min(running.quanta, MOST_SHARES), f"job {job_id} has other shares than quanta")
+    turns = slots.rotation.turns
+    _hold(len({turn.slots[0] for turn in turns}) == len(turns), "two turns begin with one slot")
+    jobs = members(state.running)
+    for turn in turns:
+        _hold(pairing_refusal(turn, jobs) is None, "an unpaired job runs beside another one")
 
 
 def _hold(holds: bool, text: str) -> None:

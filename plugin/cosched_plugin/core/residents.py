@@ -1,4 +1,4 @@
-"""The running jobs on each node and their demands: a node table that is kept up to date."""
+"""The running jobs of slot 0 on each node and their demands: a node table that is kept up to date."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cosched_plugin.core.running import Running
 
 
 class Residents:
-    """The running jobs by node. Outdated rows of the table are rewritten when the table is read."""
+    """The running jobs of slot 0 by node. Outdated rows of the table are rewritten when the table is read."""
 
     __slots__ = ("_changed", "_on_node", "_table")
 
@@ -21,7 +21,7 @@ class Residents:
         self._changed: set[int] = set()  # nodes whose row in the table is out of date
         self._table = empty_table(model, machine)
         for running in jobs:
-            if not running.on_disk:
+            if not (running.on_disk or running.slot):
                 self.add(running)
 
     def table(self) -> NodeTable:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from cosched_plugin.common.allocation import Layers, Machine, layers_of
+from cosched_plugin.common.slots import NO_SLOTS
 from cosched_plugin.core.availability import side_by_side
-from cosched_plugin.protocol.messages import JobSpec, Run, RunningJob
+from cosched_plugin.protocol.messages import JobSpec, Run, RunningJob, SlotState
 
 REQUEUED: Final = "REQUEUED"  # the state of an `Ended` job that is pending again
 
@@ -27,6 +28,9 @@ class Running(NamedTuple):
     idle_us: int = 0  # time in which it made no progress, up to its last resumption, or to `ready_us`
     on_disk: bool = False  # others may have its threads
     ready_us: int = 0  # when it resumed, or will, after it came back from disk
+    slot: int = 0
+    quanta: int = 0  # quanta since its start in which a share was measured
+    shares: tuple[int, ...] = ()  # the last of these shares in millionths, the newest first; at most `MOST_SHARES`
 
 
 class Ended(NamedTuple):
@@ -55,11 +59,16 @@ def running_job(told: RunningJob, machine: Machine) -> Running:
         idle_us=told.idle_us,
         on_disk=told.on_disk,
         ready_us=told.ready_us,
+        slot=told.slot,
+        quanta=told.quanta,
+        shares=tuple(told.shares),
     )
 
 
-def check_place(running: RunningJob, machine: Machine) -> None:
-    """Raise ValueError where a job is reported on nodes or threads that the machine does not have."""
+def check_place(running: RunningJob, machine: Machine, slots: SlotState | None) -> None:
+    """Raise ValueError where a job is reported on nodes or threads, or in a slot, that the machine does not have."""
+    if running.slot and slots is None:
+        raise ValueError(f"job {running.spec.id} runs in slot {running.slot}: {NO_SLOTS}")
     for first, count, mask, _ in running.runs:
         if first + count > machine.nodes or mask.bit_length() > machine.depth:
             raise ValueError(f"job {running.spec.id} runs where there is no machine")

@@ -17,19 +17,22 @@ from cosched_plugin.common.allocation import (
     ThreadPool,
     share_nodes,
 )
+from cosched_plugin.common.slots import NO_SLOTS
 from cosched_plugin.core.availability import side_by_side
 from cosched_plugin.core.contention import believed_model, believed_pairs
 from cosched_plugin.core.queue import Queue
 from cosched_plugin.core.residents import Residents
 from cosched_plugin.core.running import Running, check_place, delay, running_job
+from cosched_plugin.core.slots import Slots, with_share
 from cosched_plugin.core.work import Work
-from cosched_plugin.protocol.messages import JobSpec, NoteValue, ReviseJob, Run, StartJob, Welcome
+from cosched_plugin.protocol.messages import JobSpec, NoteValue, QuantumEnded, ReviseJob, Run, StartJob, Welcome
 
 
 class State:
     """The mutable state behind one scheduler core."""
 
     __slots__ = (
+        "away",
         "belief",
         "ended",
         "held",
@@ -47,6 +50,7 @@ class State:
         "residents",
         "resume_us",
         "running",
+        "slots",
         "version",
         "wakes",
         "work",
@@ -60,7 +64,8 @@ class State:
         self.pairs = believed_pairs(welcome.belief, models)
         self.now_us = welcome.now_us
         self.resume_us = welcome.resume_us
-        self.pool = ThreadPool(self.machine, welcome.down)
+        self.pool = ThreadPool(self.machine, welcome.down)  # of slot 0
+        self.slots = None if welcome.slots is None else Slots(welcome.slots, self.pool)
         # Jobs that may be started, in order of (submission, id).
         self.queue = Queue(pending.spec for pending in welcome.pending if not pending.held)
         self.held = {pending.spec.id: pending.spec for pending in welcome.pending if pending.held}
@@ -73,11 +78,12 @@ class State:
         self.wakes: set[int] = set(welcome.wakes)
         self.measured: set[int] = set()  # running jobs with a measured slowdown
         self.on_disk: set[int] = set()  # running jobs that are suspended to disk
+        self.away: set[int] = set()  # running jobs that hold no threads of slot 0: on disk, or in another slot
         self.work = Work()
         self.version = 0  # changes whenever nodes or running jobs do
         self.residents: Residents | None = None  # kept after the first call of `node_table`
         for running in welcome.running:
-            check_place(running, self.machine)
+            check_place(running, self.machine, welcome.slots)
             self._seat(running_job(running, self.machine))
         for running in welcome.running:
             if running.measured_ppm:
@@ -89,7 +95,7 @@ class State:
 
     def start(self, start: StartJob, layers: Layers) -> None:
         """Start a queued job; ``layers`` are its threads in the pool."""
-        job_id, runs, estimate_us, limit_us, _ = start
+        job_id, runs, estimate_us, limit_us, slot = start
         job = self.queue.take(job_id)
         assert job is not None
         now_us = self.now_us
@@ -97,17 +103,16 @@ class State:
         end_us = now_us + estimate_us
         # A policy may have left plain tuples.
         runs = tuple(runs) if type(runs[0]) is Run else tuple(map(Run._make, runs))
-        self._seat(Running(job, now_us, end_us, runs, layers, joined, joined.bit_count(), limit_us))
+        threads = joined.bit_count()
+        self._seat(Running(job, now_us, end_us, runs, layers, joined, threads, limit_us, None, 0, 0, False, 0, slot))
 
     def leave(self, job_id: int) -> JobSpec:
         """Take a running job off its nodes and return it."""
         self.version += 1
         running = self.running.pop(job_id)
         del self.releases[bisect_left(self.releases, (running.end_us, job_id))]
-        if running.on_disk:
-            self.measured.discard(job_id)
-            self.on_disk.discard(job_id)
-            self.pool.drop_from_disk(running.job, running.runs)
+        if self.away and job_id in self.away:
+            self._leave_away(running)
             return running.job
         self.pool.give_back(running.job, running.runs, running.layers)
         if self.measured:
@@ -116,6 +121,31 @@ class State:
         if self.residents is not None:
             self.residents.remove(running)
         return running.job
+
+    def _leave_away(self, running: Running) -> None:
+        """Release what a job holds that has no threads of slot 0."""
+        job_id = running.job.id
+        self.away.discard(job_id)
+        self.measured.discard(job_id)
+        if running.on_disk:
+            self.on_disk.discard(job_id)
+            self.pool.drop_from_disk(running.job, running.runs)
+            return
+        self._release(running)
+        self._disturb(running)
+
+    def pool_of(self, slot: int) -> ThreadPool:
+        """Return the pool of a slot."""
+        if not slot:
+            return self.pool
+        assert self.slots is not None
+        return self.slots.pools.pool(slot)
+
+    def _release(self, running: Running) -> None:
+        """Take a job's threads and memory back, in its slot."""
+        self.pool_of(running.slot).give_back(running.job, running.runs, running.layers)
+        if self.slots is not None:
+            self.slots.pools.drop(running.slot)
 
     def revise(self, revision: ReviseJob) -> None:
         """Set a new expected run time and limit of a running job."""
@@ -133,7 +163,8 @@ class State:
         self._disturb(suspended)
         if to_disk:
             self.on_disk.add(job_id)
-            self.pool.to_disk(running.job, running.runs, running.layers)
+            self._release(running)
+            self.pool.put_on_disk(running.job, running.runs)
 
     def resume(self, job_id: int) -> None:
         """Resume a suspended job; its limit and its expected end move by the time of suspension."""
@@ -148,13 +179,36 @@ class State:
         self._replace(running, resumed)
         if running.on_disk:
             self.on_disk.discard(job_id)
-            self.pool.from_disk(running.job, running.runs, running.layers)
+            self.pool_of(running.slot).from_disk(running.job, running.runs, running.layers)
         self._disturb(resumed)
+
+    def change_slot(self, job_id: int, slot: int) -> None:
+        """Put a running job into another slot."""
+        self.version += 1
+        running = self.running[job_id]
+        changed = running._replace(slot=slot)
+        if not running.on_disk:
+            self._release(running)
+            self.pool_of(slot).take(running.job, running.runs, running.layers)
+        self._replace(running, changed)
+        self._disturb(running)
+
+    def end_quantum(self, event: QuantumEnded) -> None:
+        """Move the rotation on, and keep what jobs consumed; shares of jobs that have left since have no effect."""
+        slots = self.slots
+        if slots is None:
+            raise ValueError(f"a quantum ended: {NO_SLOTS}")
+        self.version += 1
+        slots.end_quantum(event)
+        for job_id, share_ppm in event.shares:
+            running = self.running.get(job_id)
+            if running is not None:
+                self.running[job_id] = with_share(running, share_ppm)
 
     def restore(self, before: Running, after: Running) -> None:
         """Restore a running job to its state before a change that the manager has refused; ``after`` is the changed state.
 
-        If the job has changed further since, only the refused change is undone.
+        If the job has changed further since, only the refused change is undone. What jobs hold is derived again by `recount`.
         """
         job_id = before.job.id
         now = self.running.get(job_id)
@@ -163,35 +217,38 @@ class State:
         self.version += 1
         values = zip(before, after, now, strict=True)
         undone = Running._make([old if present == then else present for old, then, present in values])
-        if undone.on_disk != now.on_disk:
-            if undone.on_disk:
-                self.on_disk.add(job_id)
-                self.pool.to_disk(now.job, now.runs, now.layers)
-            else:
-                self.on_disk.discard(job_id)
-                self.pool.from_disk(now.job, now.runs, now.layers)
+        if undone.on_disk:
+            self.on_disk.add(job_id)
+        else:
+            self.on_disk.discard(job_id)
         self._replace(now, undone)
         self._disturb(undone)
 
     def recount(self) -> None:
         """Derive the free resources again from those that the running jobs hold."""
-        pool = self.pool
-        pool.clear()
+        if self.slots is not None:
+            self.slots.pools.clear()
+        else:
+            self.pool.clear()
         for running in self.running.values():
             if running.on_disk:
-                pool.put_on_disk(running.job, running.runs)
+                self.pool.put_on_disk(running.job, running.runs)
             else:
-                pool.take(running.job, running.runs, running.layers)
+                self.pool_of(running.slot).take(running.job, running.runs, running.layers)
 
     def _replace(self, before: Running, after: Running) -> None:
-        """Set another expected end of a running job."""
+        """Replace a running job by the same one with other values."""
         del self.releases[bisect_left(self.releases, (before.end_us, before.job.id))]
         insort(self.releases, (after.end_us, after.job.id))
         self.running[before.job.id] = after
+        if after.on_disk or after.slot:
+            self.away.add(before.job.id)
+        else:
+            self.away.discard(before.job.id)
         if self.residents is not None:
-            if not before.on_disk:
+            if not (before.on_disk or before.slot):
                 self.residents.remove(before)
-            if not after.on_disk:
+            if not (after.on_disk or after.slot):
                 self.residents.add(after)
 
     def measure(self, job_id: int, slowdown_ppm: int) -> None:
@@ -225,9 +282,8 @@ class State:
         job = running.job
         self.running[job.id] = running
         insort(self.releases, (running.end_us, job.id))
-        if running.on_disk:
-            self.on_disk.add(job.id)
-            self.pool.put_on_disk(job, running.runs)
+        if running.on_disk or running.slot:
+            self._seat_away(running)
             return
         self.pool.take(job, running.runs, running.layers)
         if self.measured:
@@ -235,17 +291,38 @@ class State:
         if self.residents is not None:
             self.residents.add(running)
 
+    def _seat_away(self, running: Running) -> None:
+        """Seat a job that holds no threads of slot 0."""
+        job = running.job
+        self.away.add(job.id)
+        if running.on_disk:
+            self.on_disk.add(job.id)
+            self.pool.put_on_disk(job, running.runs)
+        else:
+            self.pool_of(running.slot).take(job, running.runs, running.layers)
+            self._disturb(running)
+
     # ------------------------------------------------------------ nodes and notes
 
     def fail_node(self, node: int) -> None:
         """Take a node out of service."""
         self.version += 1
-        self.pool.fail_node(node)
+        if self.slots is None:
+            self.pool.fail_node(node)
+        else:
+            self.slots.pools.fail_node(node)
 
     def return_node(self, node: int) -> None:
         """Put a node back into service, less what jobs still hold there."""
         self.version += 1
-        self.pool.return_node(node, [running.layers for running in self.running.values() if not running.on_disk])
+        if self.slots is None:
+            self.pool.return_node(node, [running.layers for running in self.running.values() if not running.on_disk])
+            return
+        holders: dict[int, list[Layers]] = {}
+        for running in self.running.values():
+            if not running.on_disk:
+                holders.setdefault(running.slot, []).append(running.layers)
+        self.slots.pools.return_node(node, holders)
 
     def set_note(self, job_id: int | None, key: str, value: NoteValue) -> None:
         """Keep a note, or drop it where ``value`` is None."""

@@ -10,7 +10,16 @@ from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from cosched_plugin.core.state import State
-from cosched_plugin.protocol.messages import Action, RejectJob, ResumeJob, StartJob, StartTogether, SuspendJob
+from cosched_plugin.protocol.messages import (
+    Action,
+    ChangeSlot,
+    RejectJob,
+    ResumeJob,
+    SetRotation,
+    StartJob,
+    StartTogether,
+    SuspendJob,
+)
 
 TraceRecord: TypeAlias = dict[str, Any]  # JSON-ready
 TraceSink: TypeAlias = Callable[[TraceRecord], None]
@@ -44,7 +53,7 @@ class Trace:
             self._sink({"at_us": self._state.now_us, "kind": kind, **facts})
 
     def emit(self, decision: Action) -> None:
-        """Emit the facts about the jobs that ``decision``, just applied, starts, suspends or resumes, or why it rejects one."""
+        """Emit the facts about what ``decision``, just applied, changes: about the jobs that it starts, and others."""
         match decision:
             case StartJob():
                 self._emit_start(decision)
@@ -57,6 +66,18 @@ class Trace:
                 if isinstance(decision, SuspendJob) and decision.to_disk:
                     facts["to_disk"] = True
                 self._sink({"at_us": self._state.now_us, "kind": kind, "job": decision.job_id, **facts})
+            case SetRotation():
+                turns = [
+                    {"slots": list(slots), "quanta": quanta, "guests": list(guests)}
+                    for slots, quanta, guests in decision.turns
+                ]
+                self._sink(
+                    {"at_us": self._state.now_us, "kind": "rotation", "quantum": decision.quantum, "turns": turns}
+                )
+            case ChangeSlot():
+                facts = self._facts.pop(decision.job_id, {})
+                record = {"at_us": self._state.now_us, "kind": "slot", "job": decision.job_id, "slot": decision.slot}
+                self._sink(record | facts)
             case RejectJob():
                 self._sink(
                     {"at_us": self._state.now_us, "kind": "reject", "job": decision.job_id, "reason": decision.reason}
@@ -79,6 +100,8 @@ class Trace:
             "expected_us": start.estimate_us,
             "runs": [list(run) for run in start.runs],
         }
+        if start.slot:
+            record["slot"] = start.slot
         if together:
             record["together"] = together
         facts = self._facts.pop(start.job_id, {})

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple, TypeAlias
 
 from cosched_hwmodel.units import ThreadMask
+from cosched_plugin.protocol.slot_messages import MOST_SHARES as MOST_SHARES  # noqa: PLC0414 - exported again
 from cosched_plugin.protocol.slot_messages import SLOTS as SLOTS  # noqa: PLC0414 - exported again
 from cosched_plugin.protocol.slot_messages import ChangeSlot as ChangeSlot  # noqa: PLC0414 - exported again
 from cosched_plugin.protocol.slot_messages import QuantumEnded as QuantumEnded  # noqa: PLC0414 - exported again

@@ -186,7 +186,7 @@ def test_swap_space_is_taken_and_given_back(contention: bool) -> None:
     assert (records[1].work_us, records[1].left_us, records[1].starts) == (20, 30, 1)
     assert records[3].disk == (OnDisk(10, None),)  # a job without memory needs no swap space
     assert ended(records[2]) == (m.COMPLETED, 110, 100)
-    assert managed._pool.free_swap_mb == [20, 0]
+    assert managed._slots.base.free_swap_mb == [20, 0]
 
 
 @both
@@ -251,7 +251,7 @@ def test_a_job_on_disk_may_be_cancelled(contention: bool) -> None:
     assert ended(records[1]) == (m.CANCELLED, 70, 40)
     assert (stays(records[1]), records[1].disk) == ([(0, 40)], (OnDisk(40, 70),))
     assert (records[1].suspended_us, records[1].left_us) == (30, 70)
-    assert (managed._pool.free_swap_mb, managed.refused) == ([50, 50], 0)
+    assert (managed._slots.base.free_swap_mb, managed.refused) == ([50, 50], 0)
     assert ended(records[2]) == (m.COMPLETED, 140, 100)
 
 
@@ -285,8 +285,8 @@ def test_an_image_is_lost_with_its_node(requeue: bool, contention: bool) -> None
     )
     lost = (m.JobRequeued(1), m.JobRequeued(2)) if requeue else (m.JobEnded(1, m.NODE_FAIL), m.JobEnded(2, m.NODE_FAIL))
     assert player.batches[2][2] == (m.NodeFailed(0), *lost)
-    assert managed._pool.free_swap_mb == [50, 50]
-    assert managed._pool.free == (0b11, 0b11)
+    assert managed._slots.base.free_swap_mb == [50, 50]
+    assert managed._slots.base.free == (0b11, 0b11)
     assert managed.refused == 0
     assert records[1].disk == (OnDisk(40, 70),)
     if requeue:
@@ -398,12 +398,12 @@ def test_check_finds_what_is_wrong_with_a_job_on_disk(damage: str, text: str) ->
     managed.check()
     match damage:
         case "swap":
-            managed._pool.free_swap_mb[0] += 1
+            managed._slots.base.free_swap_mb[0] += 1
         case "memory":
-            managed._pool.free_memory_mb[0] -= 1
+            managed._slots.base.free_memory_mb[0] -= 1
         case "state":
             managed.jobs[1].state = "RUNNING"
         case _:
-            managed._pool.free = layers_on(0, 1)
+            managed._slots.base.free = layers_on(0, 1)
     with pytest.raises(InvariantError, match=text):
         managed.check()

@@ -299,7 +299,7 @@ def test_random_preemption_conserves_work(kind: str, resume_us: int) -> None:
         records, whims = played(managed, kind, resume_us, seed, random)
         managed.check()
         assert managed.refused == 0
-        assert managed._pool.free_swap_mb == [120, 120, 30]
+        assert managed._slots.base.free_swap_mb == [120, 120, 30]
         busy: dict[tuple[int, int], list[tuple[int, int]]] = {}
         for record in records:
             seen[record.state] = seen.get(record.state, 0) + 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import count
+from itertools import accumulate, count
 from math import ceil
 
 from cosched_emulator.errors import ConfigurationError, InvariantError
@@ -11,11 +11,12 @@ from cosched_emulator.nodeos.accounting import log_times_us
 from cosched_emulator.nodeos.cluster import Reached, Usage
 from cosched_emulator.nodeos.devices import FifoServer
 from cosched_emulator.nodeos.fluid.patterns import Placed, body_of, groups, neighbourhood, pattern_of, writes_shared
-from cosched_emulator.nodeos.fluid.windows import Windows, Work
+from cosched_emulator.nodeos.fluid.windows import Windows
 from cosched_emulator.nodeos.local.catalogue import most_alike
 from cosched_emulator.nodeos.memory import NodeMemory, swap_us
 from cosched_emulator.nodeos.programs import Program
 from cosched_emulator.nodeos.settings import NodeSettings
+from cosched_emulator.nodeos.work import Work
 from cosched_hwmodel.units import WHOLE_PPM
 
 _MOST_KNOWN = 10_000
@@ -29,7 +30,9 @@ class _Job:
     __slots__ = (
         "allowed",
         "allowed_us",
+        "begins_us",
         "collected_us",
+        "counted_us",
         "cpu_us",
         "done",
         "entry",
@@ -50,6 +53,7 @@ class _Job:
         self.number = number
         self.placed = placed  # by loop
         self.works = works  # by loop: iterations, and what each needs
+        self.begins_us = list(accumulate((times * work.length_us for times, work in works), initial=0))  # alone
         self.memory_mb = memory_mb
         self.places = placed[0].places
         self.processes = {node: self.places.count(node) for node in self.places}
@@ -63,18 +67,35 @@ class _Job:
         self.collected_us = (0, 0)  # cpu_us and io_us at the last `collect`
         self.allowed: set[int] = set()  # nodes
         self.allowed_us = dict.fromkeys(self.processes, 0)  # since the last `collect`
-        self.since_us = 0  # from when on neither progress nor permission has been counted
+        self.since_us = 0  # from when on progress has not been counted
+        self.counted_us = 0  # from when on permission has not been counted
 
     def settle(self, now_us: int) -> None:
-        """Count progress up to now."""
-        span_us = now_us - self.since_us
-        if not span_us:
-            return
+        """Count progress up to now: where the rate changes, and nowhere else, so that no other call changes numbers."""
+        if self.rate:
+            self._progress(self._iterations(now_us))
         self.since_us = now_us
+
+    def count_allowed(self, now_us: int) -> None:
+        """Count for how long the job might run."""
+        span_us = now_us - self.counted_us
+        self.counted_us = now_us
         for node in self.allowed:
             self.allowed_us[node] += span_us
-        if self.rate:
-            self._progress(min(self.rate * span_us, self.works[self.index][0] - self.done))
+
+    def used_us(self, now_us: int) -> tuple[int, int]:
+        """Return the CPU time that each process has used up to now, and what of it for I/O."""
+        iterations = self._iterations(now_us)
+        if not iterations:
+            return int(self.cpu_us), int(self.io_us)
+        work = self.works[self.index][1]
+        return int(self.cpu_us + iterations * work.cpu_us), int(self.io_us + iterations * work.io_us)
+
+    def share(self, now_us: int) -> float:
+        """Return the share of its program that the job has done up to now."""
+        times, work = self.works[self.index]
+        done = min(float(times), self.done + self._iterations(now_us))
+        return (self.begins_us[self.index] + done * work.length_us) / self.begins_us[-1]
 
     def due_us(self) -> int | None:
         """Return when the loop ends at the present rate, or the job's memory has been read; None if neither is to come."""
@@ -86,8 +107,12 @@ class _Job:
         """Go on to the next loop; return whether the job has ended."""
         self._progress(self.works[self.index][0] - self.done)
         self.index += 1
-        self.done = 0.0
+        self.done = self.rate = 0.0
         return self.index == len(self.works)
+
+    def _iterations(self, now_us: int) -> float:
+        """Return how many have passed since progress was counted."""
+        return min(self.rate * (now_us - self.since_us), self.works[self.index][0] - self.done) if self.rate else 0.0
 
     def _progress(self, iterations: float) -> None:
         work = self.works[self.index][1]
@@ -142,7 +167,7 @@ class FluidCluster:
             for loop, one in zip(program.loops, placed, strict=True)
         ]
         self.jobs[job] = _Job(job, placed, works, memory_mb)
-        self.jobs[job].since_us = self.now_us
+        self.jobs[job].since_us = self.jobs[job].counted_us = self.now_us
 
     def allow(self, now_us: int, runnable: Mapping[int, Sequence[int]]) -> None:
         """Let the jobs listed for each node run there and stop all others (see `Cluster.allow`)."""
@@ -157,7 +182,7 @@ class FluidCluster:
             return
         changed = {job for new, old in zip(chosen, self._runnable, strict=True) if new != old for job in (*new, *old)}
         for number in changed & self.jobs.keys():
-            self.jobs[number].settle(now_us)
+            self.jobs[number].count_allowed(now_us)
         for node, (new, old) in enumerate(zip(chosen, self._runnable, strict=True)):
             if new == old:
                 continue
@@ -183,6 +208,18 @@ class FluidCluster:
         )
         self._set_rates()
 
+    def remove(self, job: int) -> None:
+        """Take away a job that has not ended (see `Cluster.remove`)."""
+        record = self.jobs.pop(job)
+        record.settle(self.now_us)
+        record.rate = 0.0
+        self._remove(record)
+        self._known.clear()  # the number may come back on other nodes
+        if record in self._running:
+            self._running = self._able()
+            self._enter({})
+            self._set_rates()
+
     def advance(self, until_us: int) -> Reached:
         """Go on to ``until_us`` or to the first instant at which a job ends (see `Cluster.advance`)."""
         while True:
@@ -202,14 +239,25 @@ class FluidCluster:
             if ended:
                 return Reached(self.now_us, ended)
 
+    def consumed_us(self, job: int) -> int:
+        """Return the CPU time of a job's processes (see `Cluster.consumed_us`)."""
+        record = self.jobs.get(job) or self._used[job]
+        return record.used_us(self.now_us)[0] * len(record.places)
+
+    def progress(self, job: int) -> float:
+        """Return the share of its program that a job has done (see `Cluster.progress`)."""
+        if job not in self.jobs:
+            raise InvariantError(f"job {job} is not on its nodes")
+        return self.jobs[job].share(self.now_us)
+
     def collect(self) -> list[Usage]:
         """Return what was used since the last call (see `Cluster.collect`)."""
         rows: list[tuple[int, int, int, int, int, int]] = []  # job, node, processes, consumed, loggable, allowed
         hidden_ppm = WHOLE_PPM - self.settings.io_logged_ppm
         for number in sorted(self._used):
             job = self._used[number]
-            job.settle(self.now_us)
-            cpu_us, io_us = int(job.cpu_us), int(job.io_us)
+            job.count_allowed(self.now_us)
+            cpu_us, io_us = job.used_us(self.now_us)
             used_us = cpu_us - job.collected_us[0]
             loggable_us = used_us - (io_us - job.collected_us[1]) * hidden_ppm // WHOLE_PPM
             job.collected_us = (cpu_us, io_us)
@@ -239,6 +287,7 @@ class FluidCluster:
             self.jobs[number].ready_us = max(self.jobs[number].ready_us, done_us)
 
     def _remove(self, job: _Job) -> None:
+        job.count_allowed(self.now_us)
         job.allowed.clear()
         for node in job.processes:
             self._memories[node].leave((job.number, node))

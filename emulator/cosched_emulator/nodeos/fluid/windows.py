@@ -10,10 +10,11 @@ from typing import Final
 
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.nodeos.exact import ExactCluster
-from cosched_emulator.nodeos.fluid.patterns import Body, Meeting, Pattern
+from cosched_emulator.nodeos.fluid.patterns import Meeting, Pattern
 from cosched_emulator.nodeos.local.catalogue import period_us
-from cosched_emulator.nodeos.programs import Collective, Compute, Loop, Program, Wait, WriteFiles
+from cosched_emulator.nodeos.programs import Loop, Program
 from cosched_emulator.nodeos.settings import NodeSettings
+from cosched_emulator.nodeos.work import Work
 from cosched_hwmodel.units import SECOND_US
 
 _SEED: Final = 1  # rates belong to a pattern, whatever run asks for them first
@@ -26,29 +27,6 @@ _FELT: Final = 0.01  # of a quantum: an iteration that is shorter does not notic
 _FEWEST_BATCHES: Final = 2
 _MOST_EVENTS: Final = 150_000  # of one window
 _MOST_EVENTS_BRIEF: Final = 15_000  # of a brief one
-
-
-class Work:
-    """CPU time of one process in one iteration of a body, in the mean, and how long it takes alone, in microseconds."""
-
-    __slots__ = ("cpu_us", "io_us", "length_us")
-
-    def __init__(self, body: Body, processes: int, settings: NodeSettings) -> None:
-        self.cpu_us = self.io_us = self.length_us = 0
-        for operation in body:
-            if isinstance(operation, Compute):
-                self.cpu_us += operation.us
-            elif isinstance(operation, WriteFiles):
-                self.io_us += operation.files * settings.io_cpu_us
-                self.length_us += operation.files * settings.io_service_us * (processes if operation.shared else 1)
-            elif isinstance(operation, Wait):
-                self.length_us += operation.us
-            else:
-                self.length_us += settings.barrier_time_us(processes)
-                if isinstance(operation, Collective):
-                    self.length_us += (processes - 1).bit_length() * operation.size_bytes // settings.network_mb_s
-        self.cpu_us += self.io_us
-        self.length_us += self.cpu_us
 
 
 class Windows:

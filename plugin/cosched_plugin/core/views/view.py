@@ -16,11 +16,12 @@ from cosched_plugin.core.queue import Queue
 from cosched_plugin.core.running import Ended, Running, progress_us
 from cosched_plugin.core.state import State
 from cosched_plugin.core.trace import Trace
+from cosched_plugin.core.views.slot_facts import SlotFacts
 from cosched_plugin.core.work import Work
 from cosched_plugin.protocol.messages import Belief, JobSpec, NoteValue, Run
 
 
-class View:
+class View(SlotFacts):
     """A view of the scheduler's state, always current: after each decision it shows that decision's effect.
 
     Jobs, running jobs and sets of threads are immutable; containers must be read, never changed.
@@ -32,12 +33,11 @@ class View:
         "_availability_version",
         "_counts",
         "_counts_version",
-        "_state",
         "trace",
     )
 
     def __init__(self, state: State, trace: Trace | None = None) -> None:
-        self._state = state
+        super().__init__(state)
         self.trace = trace
         self._availability: Availability | None = None
         self._availability_us = 0
@@ -142,7 +142,7 @@ class View:
 
     @property
     def free(self) -> Layers:
-        """Return the free threads of the nodes in service."""
+        """Return the free threads of the nodes in service, in slot 0."""
         return self._state.pool.free
 
     @property
@@ -218,7 +218,8 @@ class View:
 
     def may_resume(self, running: Running) -> bool:
         """Tell whether a job on disk could resume now: its threads and memory are free."""
-        return self._state.pool.return_refusal(running.job, running.runs, running.layers) is None
+        pool = self._state.pool_of(running.slot)
+        return pool.return_refusal(running.job, running.runs, running.layers) is None
 
     def progress_us(self, running: Running) -> int:
         """Return a running job's time of progress since its start: neither suspended nor on its way back from disk."""
@@ -234,9 +235,9 @@ class View:
         return max(running.end_us, self._state.now_us + 1)
 
     def threads_back(self, running: Running) -> int:
-        """Return how many threads become free when a running job ends: those on nodes in service."""
+        """Return how many threads of slot 0 become free when a running job ends: those on nodes in service."""
         pool = self._state.pool
-        if running.on_disk:
+        if running.on_disk or running.slot:
             return 0
         if pool.all_up:
             return running.threads
@@ -252,7 +253,7 @@ class View:
         missing = threads - size(state.pool.free)
         soonest_us = state.now_us + 1
         shadow_us = 0
-        in_place = state.pool.all_up and not state.on_disk
+        in_place = state.pool.all_up and not state.away
         for expected_us, job_id in state.releases:
             end_us = expected_us if expected_us > soonest_us else soonest_us
             if missing <= 0 and end_us > shadow_us:
@@ -297,7 +298,7 @@ class View:
         ends = [
             (expected_us if expected_us > soonest_us else soonest_us, running[job_id].joined)
             for expected_us, job_id in state.releases
-            if job_id not in state.on_disk
+            if job_id not in state.away
         ]
         if not state.pool.all_up:
             up = side_by_side((state.pool.up,) * depth, nodes)

@@ -149,6 +149,7 @@ class WholeNodesView(View):
         """Return the first expected end after which ``threads`` of these threads are free, and the number of extra ones."""
         state = self._state
         alike, up, running = self._alike, state.pool.up, state.running
+        away = state.away
         two = state.machine.depth == 2
         soonest_us = state.now_us + 1
         found: tuple[int, int] | None = None
@@ -156,8 +157,7 @@ class WholeNodesView(View):
         busy = 0  # after `at_us`
         # From the last end backwards, as long as there are enough: a node is free once its last job has ended.
         for expected_us, job_id in reversed(state.releases):
-            leaving = running[job_id]
-            if leaving.on_disk:
+            if job_id in away:
                 continue
             end_us = expected_us if expected_us > soonest_us else soonest_us
             if end_us != at_us:
@@ -167,7 +167,7 @@ class WholeNodesView(View):
                     return found
                 at_us = end_us
                 found = (at_us, extra)
-            layers = leaving.layers
+            layers = running[job_id].layers
             busy |= layers[0] | layers[1] if two else any_layer(layers)
         return found
 
@@ -214,9 +214,9 @@ class WholeNodesView(View):
         state = self._state
         soonest_us = state.now_us + 1
         return [
-            Occupancy(max(end_us, soonest_us), job_id, any_layer(running.layers))
+            Occupancy(max(end_us, soonest_us), job_id, any_layer(state.running[job_id].layers))
             for end_us, job_id in state.releases
-            if not (running := state.running[job_id]).on_disk
+            if job_id not in state.away
         ]
 
 
