@@ -28,16 +28,10 @@ NAN = math.nan
 
 def quanta_of(*rows: tuple[int, int, int, int, float]) -> Quanta:
     """Return quanta of 1 s from rows of number, job, slot, role and share."""
-    numbers, jobs, slots, roles, shares = zip(*rows, strict=True)
-    return Quanta(
-        np.array(numbers),
-        np.array(numbers, dtype=float) - 1,
-        np.ones(len(rows)),
-        np.array(jobs),
-        np.array(slots),
-        np.array(roles),
-        np.array(shares, dtype=float),
-    )
+    numbers, jobs, slots, roles, shares = (np.array(column) for column in zip(*rows, strict=True))
+    ones, starts = np.ones(len(rows)), numbers - 1.0
+    both = np.ones(len(rows), dtype=bool)
+    return Quanta(numbers, starts, starts + 1, jobs, slots, roles, ones, ones * shares, shares, both)
 
 
 # Two slots with a job each, that run together twice and alone once.

@@ -11,6 +11,7 @@ from typing import Final
 from scripts.papers.figures import QUARTER, Claim, Figures, Where, all_of, interval_text, judged, within
 from scripts.papers.paired_gang.names import (
     BARE,
+    CPU_USED,
     HETEROGENEOUS,
     HOMOGENEOUS,
     LOADS,
@@ -20,7 +21,15 @@ from scripts.papers.paired_gang.names import (
     STRICT,
     dynamic,
 )
-from scripts.papers.paired_gang.published import DRAIN_H, HOURS, LEFT, RESPONSE as PUBLISHED_RESPONSE, STRICT_EMPTIES_UP_TO
+from scripts.papers.paired_gang.published import (
+    DRAIN_H,
+    HOURS,
+    LEFT,
+    STRICT_EMPTIES_UP_TO,
+)
+from scripts.papers.paired_gang.published import (
+    RESPONSE as PUBLISHED_RESPONSE,
+)
 from scripts.tables import NOTHING, number
 
 from cosched_emulator.statistics.intervals import Interval, mean_interval
@@ -97,7 +106,9 @@ def _pairs(figures: Figures) -> Iterator[Claim]:
 def _jobs(figures: Figures) -> Iterator[Claim]:
     where, base = _homogeneous(LOADS[0], PAIRED), _homogeneous(LOADS[0], STRICT)
     text = f"C36: mean number of jobs in the system, {PAIRED} / {STRICT}, within a quarter of 1"
-    yield within(text, where.workload, "almost the same", figures.ratio("jobs_mean", where, base), SIMILAR, interval_text)
+    yield within(
+        text, where.workload, "almost the same", figures.ratio("jobs_mean", where, base), SIMILAR, interval_text
+    )
     for load in SATURATED:
         where, base = _homogeneous(load, PAIRED), _homogeneous(load, STRICT)
         for key, name in (("jobs_mean", "mean"), ("jobs_max", "largest")):
@@ -132,7 +143,9 @@ def _left(figures: Figures) -> Iterator[Claim]:
         where = _homogeneous(LOADS[-1], strict)
         text = f"C40: hours from the last submission to the last end, {strict}, above {DRAIN_H:g}"
         found = figures.mean("drain_h", where)
-        yield judged(text, where.workload, "over three", found, lambda each: verdict_above(each, DRAIN_H), interval_text)
+        yield judged(
+            text, where.workload, "over three", found, lambda each: verdict_above(each, DRAIN_H), interval_text
+        )
 
 
 def _saturated(figures: Figures) -> Iterator[Claim]:
@@ -150,7 +163,9 @@ def _drifts(figures: Figures, where: Where, *, expected: Verdict) -> Claim:
     counts = Counter(found)
     thirds = [figures.mean(f"jobs_third_{part}", where) for part in (1, 2, 3)]
     numbers = " / ".join(NOTHING if each is None else number(each.mean) for each in thirds)
-    measured = f"{', '.join(f'{name} {counts[name]}' for name in counts)}; jobs by thirds {numbers}" if found else NOTHING
+    measured = (
+        f"{', '.join(f'{name} {counts[name]}' for name in counts)}; jobs by thirds {numbers}" if found else NOTHING
+    )
     verdict = None
     if found:
         opposite = Verdict.NO if expected is Verdict.YES else Verdict.YES
@@ -178,7 +193,9 @@ def _heterogeneous(figures: Figures) -> Iterator[Claim]:
         for key, name in (("jobs_mean", "mean"), ("jobs_max", "largest")):
             where, base = Where(dynamic(HETEROGENEOUS, "0.95"), policy), _homogeneous("0.95", PAIRED)
             text = f"C43: {name} number of jobs, heterogeneous {policy} / homogeneous {PAIRED}, within a quarter of 1"
-            yield within(text, "load 0.95", "slight difference", figures.ratio(key, where, base), SIMILAR, interval_text)
+            yield within(
+                text, "load 0.95", "slight difference", figures.ratio(key, where, base), SIMILAR, interval_text
+            )
     where = Where(dynamic(HETEROGENEOUS, "0.8"), PAIRED)
     text = "R10: correlation of predicted and real share, jobs measured before, above 0.8 (our bound)"
     found = figures.mean("prediction_correlation", where)
@@ -192,7 +209,7 @@ def _conditions(figures: Figures) -> Iterator[Claim]:
         yield within(text, where.workload, "8 to 11", figures.mean("run_h", where), HOURS, interval_text)
     where = _homogeneous(LOADS[-1], STRICT)
     text = f"C52: CPU time used, % of that of all nodes in quanta, {STRICT}, below 60 (our bound)"
-    found = figures.mean("cpu_used", where)
+    found = figures.mean(CPU_USED, where)
     yield judged(text, where.workload, "wasted in waiting", found, lambda each: verdict_below(each, 0.6), _PERCENT)
     for program in (HOMOGENEOUS, HETEROGENEOUS):
         yield _same_jobs(figures, dynamic(program, LOADS[-1]))

@@ -31,14 +31,18 @@ QCRD: Final = "QCRD"
 QCRD_EVEN: Final = "QCRD even"
 
 RESPONSE: Final = "all_response_s_mean"
+SLOWDOWN_CPU: Final = "time_sharing_all_slowdown_cpu_mean"
+SLOWDOWN_DISPATCHED: Final = "time_sharing_all_slowdown_dispatched_mean"
+CPU_USED: Final = "time_sharing_cpu_used"
 BOUNDED: Final = "all_bounded_slowdown_10s_mean"
 
 
-def mix(io_jobs: int, size: int = SIZE, grain: float = GRAIN) -> str:
-    """Return the name of a static workload: ``mix 1``, or with another size or grain ``mix 1, 12 nodes``."""
+def mix(io_jobs: int, size: int = SIZE, grain: float = GRAIN, iterations: int = 0) -> str:
+    """Return the name of a static workload: ``mix 1``, or with another size, grain or number of barriers ``mix 1, 12 nodes``."""
     sized = "" if size == SIZE else f", {size} nodes"
     grained = "" if grain == GRAIN else f", {grain:g} M"
-    return f"mix {io_jobs}{sized}{grained}"
+    counted = f", N = {iterations}" if iterations else ""
+    return f"mix {io_jobs}{sized}{grained}{counted}"
 
 
 def alone(kind: str) -> str:
@@ -54,3 +58,13 @@ def dynamic(program: str, load: str) -> str:
 def rate(kind: str) -> str:
     """Return the column of the barriers a second of the jobs of a kind, in the mean."""
     return f"rate_{kind}"
+
+
+def fine_pair(grain: int) -> str:
+    """Return the name of two 45 % jobs, so many times as coarse as the homogeneous ones."""
+    return f"two 45 % jobs, grain x {grain}"
+
+
+def copies(run_s: int) -> str:
+    """Return the name of four copies of QCRD of this run time alone, in seconds."""
+    return f"four QCRD, {run_s} s"

@@ -31,7 +31,9 @@ def figures_over_time(submit_s: FloatArray, end_s: FloatArray, work: FloatArray,
     return {
         "jobs_mean": mean_between(times, counts, first, last),
         "jobs_max": int(counts.max()),
-        **{f"jobs_third_{part + 1}": mean_between(times, counts, edges[part], edges[part + 1]) for part in range(PARTS)},
+        **{
+            f"jobs_third_{part + 1}": mean_between(times, counts, edges[part], edges[part + 1]) for part in range(PARTS)
+        },
         **{
             f"idle_third_{part + 1}": int(((idle >= edges[part]) & (idle < edges[part + 1])).sum())
             for part in range(PARTS)

@@ -4,31 +4,40 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from cosched_emulator.results.quanta import NOT_MEASURED, QuantaColumns
+from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
+
 IntArray: TypeAlias = npt.NDArray[np.int64]
 FloatArray: TypeAlias = npt.NDArray[np.float64]
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
-ROW, PARTNER, GUEST = 0, 1, 2  # in which role a job runs: of the slot whose turn it is, of its partner, or as an alternate
+ROW, PARTNER, GUEST = range(3)  # as in `QuantaColumns`: a job runs in the slot whose turn it is, in that one's partner, or as an alternate
 WEIGHTS: Final = (0.4, 0.3, 0.2, 0.1)  # of the last measured shares, the newest first (paper, formula 1)
 NEW: Final = 1.0  # predicted share of a job that has not been measured
 HUNGRY: Final = 0.4  # a job that gets more than this share of a CPU beside another one is in a phase that computes
 DOTS: Final = 600  # of a scatter, at most
 
 
-class Quanta(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Quanta:
     """A row for each quantum and job that could run in it, in order of quantum."""
 
-    number: IntArray
+    number: IntArray  # of the quantum in this run, from 0
     start_s: FloatArray
-    length_s: FloatArray
+    end_s: FloatArray
     job: IntArray
     slot: IntArray  # of the job
     role: IntArray
+    allowed_s: FloatArray  # for how long the job could run
+    cpu_s: FloatArray  # that all its processes used
     share: FloatArray  # logged CPU time / time allowed; NaN: not measured
+    shared: BoolArray  # another job could run on one of its nodes
 
     @property
     def count(self) -> int:
@@ -41,9 +50,26 @@ class Quanta(NamedTuple):
         return np.unique(self.number[self.role == PARTNER])
 
     @property
-    def paired(self) -> npt.NDArray[np.bool_]:
+    def paired(self) -> BoolArray:
         """Tell for each row whether a second slot ran in its quantum."""
         return np.isin(self.number, self.with_partner)
+
+
+def quanta_of(columns: QuantaColumns) -> Quanta:
+    """Return the rows of a run's quanta."""
+    share = columns.share_ppm / WHOLE_PPM
+    return Quanta(
+        np.unique(columns.start_us, return_inverse=True)[1].astype(np.int64),
+        columns.start_us / SECOND_US,
+        columns.end_us / SECOND_US,
+        columns.job_id,
+        columns.slot,
+        columns.role.places.astype(np.int64),
+        columns.allowed_us / SECOND_US,
+        columns.consumed_us / SECOND_US,
+        np.where(columns.share_ppm == NOT_MEASURED, np.nan, share),
+        columns.paired,
+    )
 
 
 def pair_share(quanta: Quanta) -> float | None:
@@ -184,11 +210,11 @@ def phase_figures(quanta: Quanta) -> dict[str, Any]:
     }
 
 
-def _share(what: npt.NDArray[np.bool_], among: npt.NDArray[np.bool_]) -> float | None:
+def _share(what: BoolArray, among: BoolArray) -> float | None:
     return float(what[among].mean()) if among.any() else None
 
 
-def _longest(flags: npt.NDArray[np.bool_]) -> int:
+def _longest(flags: BoolArray) -> int:
     """Return the length of the longest run of true values."""
     edges = np.flatnonzero(np.diff(np.concatenate([[0], flags.astype(np.int64), [0]])))
     return int((edges[1::2] - edges[::2]).max()) if len(edges) else 0

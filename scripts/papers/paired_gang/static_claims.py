@@ -85,7 +85,10 @@ def _gains(figures: Figures) -> Iterator[Claim]:
 def _order(figures: Figures, policy: str) -> Iterator[Claim]:
     """Yield that a kind gains most where the other kind has two or three jobs (C4)."""
     for kind, least, rest in ((COMPUTE, 1, (2, 3)), (IO, 3, (1, 2))):
-        steps = [_difference(_by_seed(figures, kind, policy, other), _by_seed(figures, kind, policy, least)) for other in rest]
+        steps = [
+            _difference(_by_seed(figures, kind, policy, other), _by_seed(figures, kind, policy, least))
+            for other in rest
+        ]
         found = [step for step in steps if step is not None]
         verdict = all_of([verdict_above(step) for step in found]) if len(found) == len(rest) else None
         gains = [gain(figures, kind, policy, mix(io_jobs)) for io_jobs in PAIRS]
@@ -170,7 +173,9 @@ def _more_and_less(figures: Figures, io_jobs: int) -> Claim:
         below = any(verdict_below(each, 1.0) is Verdict.YES for each in known)
         neither = all(verdict_within(each, 0.99, 1.01) is Verdict.YES for each in known)
         verdict = Verdict.YES if above and below else Verdict.NO if neither else Verdict.NOT_SHOWN
-    return Claim(text, mix(io_jobs), "some more, others less", measured, min((each.n for each in known), default=0), verdict)
+    return Claim(
+        text, mix(io_jobs), "some more, others less", measured, min((each.n for each in known), default=0), verdict
+    )
 
 
 def _sizes(figures: Figures) -> Iterator[Claim]:
@@ -186,7 +191,9 @@ def _sizes(figures: Figures) -> Iterator[Claim]:
         text = f"C23: files per second, {size} nodes / {SIZE}, within 5 %"
         yield within(text, mix(4), "not as total I/O", found, (0.95, 1.05), _AS_RATIO)
     for io_jobs in PAIRS:
-        yield _monotone(figures, f"C24: barriers/s of {NAMES[COMPUTE]} rise with the size", COMPUTE, io_jobs, falls=False)
+        yield _monotone(
+            figures, f"C24: barriers/s of {NAMES[COMPUTE]} rise with the size", COMPUTE, io_jobs, falls=False
+        )
 
 
 def _monotone(figures: Figures, text: str, kind: str, io_jobs: int, *, falls: bool) -> Claim:
@@ -200,8 +207,12 @@ def _monotone(figures: Figures, text: str, kind: str, io_jobs: int, *, falls: bo
     measured = " / ".join(NOTHING if mean is None else number(mean.mean) for mean in means)
     sizes = ", ".join(map(str, SIZES))
     return Claim(
-        f"{text} ({sizes} nodes)", mix(io_jobs), "falls" if falls else "rises", measured,
-        min((step.n for step in found), default=0), verdict,
+        f"{text} ({sizes} nodes)",
+        mix(io_jobs),
+        "falls" if falls else "rises",
+        measured,
+        min((step.n for step in found), default=0),
+        verdict,
     )
 
 
