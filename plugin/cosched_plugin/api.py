@@ -32,9 +32,11 @@ from cosched_plugin.common.allocation import (
 )
 from cosched_plugin.common.errors import MachineError, PolicyError, UsageError
 from cosched_plugin.common.slots import Rotation
+from cosched_plugin.core.availability import side_by_side
 from cosched_plugin.core.engine import Policy
 from cosched_plugin.core.first_fit import (
     any_layer,
+    fill_nodes,
     first_fit,
     lowest_nodes,
     lowest_threads,
@@ -67,7 +69,11 @@ from cosched_plugin.parts.needs import (
     LEAST_PENALTY,
     NONE,
     PAIR_BELIEF,
+    PAIRS,
     PROMISES,
+    ROWS,
+    SLOTS,
+    THREADS,
     WHOLE_NODES,
     Member,
     Needs,
@@ -81,7 +87,8 @@ from cosched_plugin.parts.pending import PendingJobs
 from cosched_plugin.parts.placement import Footprint, NodePlacement, Placement, Placer
 from cosched_plugin.parts.seats import UNRESERVED, Gate, Gatekeeper, Seat, Unreserved
 from cosched_plugin.parts.shape import Shape
-from cosched_plugin.parts.slices import ClassPolicy, Slices
+from cosched_plugin.parts.turns.pairing import Pairing, RowLoad
+from cosched_plugin.parts.turns.slices import ClassPolicy, Slices
 from cosched_plugin.protocol.messages import (
     Action,
     ChangeSlot,
@@ -111,10 +118,14 @@ __all__ = [
     "FOOTPRINTS",
     "LEAST_PENALTY",
     "NONE",
+    "PAIRS",
     "PAIR_BELIEF",
     "PAIR_NOTE",
     "PROMISES",
+    "ROWS",
     "SECOND_US",
+    "SLOTS",
+    "THREADS",
     "UNKNOWN_USAGE",
     "UNRESERVED",
     "WHOLE_NODES",
@@ -160,6 +171,7 @@ __all__ = [
     "Pair",
     "PairModel",
     "PairMonitor",
+    "Pairing",
     "Part",
     "PenaltyPlacement",
     "PendingJobs",
@@ -175,6 +187,7 @@ __all__ = [
     "ResumeJob",
     "ReviseJob",
     "Rotation",
+    "RowLoad",
     "Run",
     "Running",
     "Seat",
@@ -203,6 +216,7 @@ __all__ = [
     "delete_stale_notes",
     "each_node",
     "expect_end",
+    "fill_nodes",
     "first_fit",
     "import_named",
     "is_plain",
@@ -228,6 +242,7 @@ __all__ = [
     "self_factor",
     "share_nodes",
     "short_or_narrow",
+    "side_by_side",
     "size",
     "snapshot_at",
     "snapshot_now",

@@ -13,7 +13,6 @@ import click
 from cosched_emulator.scenario.machine import build_machine, cores_of
 from cosched_emulator.scenario.reader import read_scenario
 from cosched_emulator.scenario.rules import check_cluster
-from cosched_emulator.workload.annotations import annotation_lines, read_annotations, with_annotations
 from cosched_emulator.workload.atomic_file import new_text_file
 from cosched_emulator.workload.characteristics import parse_characteristics, with_characteristics
 from cosched_emulator.workload.description.describe import as_table
@@ -21,6 +20,7 @@ from cosched_emulator.workload.description.describe import describe as statistic
 from cosched_emulator.workload.job import Workload
 from cosched_emulator.workload.lublin import LublinParameters, generate
 from cosched_emulator.workload.multicore import CORES_PER_NODE, with_grown_sizes, with_self_slowdowns
+from cosched_emulator.workload.side_files.annotations import annotation_lines, read_annotations, with_annotations
 from cosched_emulator.workload.swf.reader import SwfOptions, read_swf
 from cosched_emulator.workload.swf.writer import write_swf
 

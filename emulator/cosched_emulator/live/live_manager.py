@@ -77,7 +77,7 @@ class LiveManager:
 
     def advance(self, now_us: int) -> None:
         """Apply everything due by ``now_us``, each at its own time. A clock that has run backwards has no effect."""
-        while (due_us := self.due_us()) is not None and due_us <= now_us:
+        while (due_us := self.due_by(now_us)) is not None and due_us <= now_us:
             self.now_us = max(self.now_us, due_us)  # an entry that was scheduled too late is due now, not in the past
             self._apply(self.now_us, self.agenda.due(self.now_us))
             if self._room.begin(self.now_us):
@@ -166,8 +166,13 @@ class LiveManager:
         return changes
 
     def due_us(self) -> int | None:
-        """Return the time of the next due entry; None if there is none."""
-        due_us, begin_us = self.agenda.next_us(), self._room.next_begin_us()
+        """Return the time of the next due entry; None if there is none, or only ends of processes that are not known yet."""
+        return self.due_by(self.now_us)
+
+    def due_by(self, now_us: int) -> int | None:
+        """Return the same, with all that is due up to ``now_us``: processes run until then, or until something is due."""
+        begin_us = self._room.next_begin_us()
+        due_us = self.agenda.next_by(now_us if begin_us is None else min(now_us, begin_us))
         return due_us if begin_us is None else begin_us if due_us is None else min(due_us, begin_us)
 
     def begin_us(self, job_id: int) -> int | None:

@@ -54,6 +54,7 @@ GAUGES: Final = {
 }
 SILENT_S: Final = 5.0  # a scheduler that owes an answer for longer gets a log line
 USERS_S: Final = 0.05  # requests in one turn; the rest in the next
+PROCESSES_S: Final = 0.02  # the end of a process is noticed after this time, at most; what is recorded is exact
 SHORTEST_WAIT_S: Final = 0.001  # at high speed an entry is always due
 
 
@@ -133,7 +134,7 @@ class LiveServer:
         now_us = self._clock.now_us()
         live = self._live
         struck = self._faults.strike(now_us)
-        due_us = live.due_us()
+        due_us = live.due_by(now_us)
         # A fault is a step, too, so that it does not strike again after a restart.
         if struck or (due_us is not None and due_us <= now_us):
             self._accounting.append(time_step(now_us))
@@ -171,6 +172,8 @@ class LiveServer:
         for due_us in (live.due_us(), self._faults.next_us(), self._until_us):
             if due_us is not None:
                 wait_s = min(wait_s, self._clock.wait_s(due_us))
+        if live.manager.processes_run:
+            wait_s = min(wait_s, PROCESSES_S)
         return max(wait_s, SHORTEST_WAIT_S)
 
     def _hear_scheduler(self) -> None:

@@ -75,7 +75,7 @@ class Agenda:
         self._requeue = requeue
         self._endless = endless
 
-    def next_us(self, _until_us: int | None = None) -> int | None:
+    def next_us(self) -> int | None:
         """Return the earliest instant with a due entry, void entries included; None if there is none.
 
         Planned faults alone do not keep the run going: with no job to run, and none that waits for a node to return, the result
@@ -86,6 +86,10 @@ class Agenda:
             if not awaits_return:
                 return None
         return self._timeline.next_us()
+
+    def next_by(self, _now_us: int) -> int | None:
+        """Return the same in running time; a due instant after ``now_us`` may not be known yet."""
+        return self.next_us()
 
     def _only_faults(self) -> bool:
         """Return whether the only entry left is a planned fault, in a run that does not continue for faults alone."""
@@ -188,12 +192,15 @@ class ProcessAgenda(Agenda):
 
     __slots__ = ()
 
-    def next_us(self, until_us: int | None = None) -> int | None:
-        """Let the processes run up to the next due entry, at most until ``until_us``; return the earliest due instant."""
+    def next_us(self) -> int | None:
+        """Let the processes run up to the next due entry; return the earliest due instant."""
+        self._manager.run_processes(super().next_us())
+        return super().next_us()
+
+    def next_by(self, now_us: int) -> int | None:
+        """Let the processes run up to the next due entry, at most until ``now_us``; return the earliest known instant."""
         due_us = super().next_us()
-        if until_us is not None:
-            due_us = until_us if due_us is None else min(due_us, until_us)
-        self._manager.run_processes(due_us)
+        self._manager.run_processes(now_us if due_us is None else min(due_us, now_us))
         return super().next_us()
 
     def _only_faults(self) -> bool:

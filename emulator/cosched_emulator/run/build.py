@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TypeVar
+from functools import lru_cache
+from typing import TYPE_CHECKING, TypeVar
 
 from cosched_emulator.manager.agenda import Agenda, ProcessAgenda
-from cosched_emulator.manager.hardware import Cluster, NoContention
+from cosched_emulator.manager.hardware import Cluster as ContendedCluster
+from cosched_emulator.manager.hardware import NoContention
 from cosched_emulator.manager.managed_job import ManagedJob
 from cosched_emulator.manager.manager import Manager
+from cosched_emulator.manager.time_sharing.progress import ProcessNodes
 from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_hwmodel.bandwidth.model import BandwidthModel
@@ -21,6 +24,12 @@ from cosched_hwmodel.statistical.model import StatisticalContention
 from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
 from cosched_plugin.common.allocation import Machine
 from cosched_plugin.protocol.messages import SelfSlowdown, UsageTuple
+
+if TYPE_CHECKING:
+    from cosched_emulator.nodeos.cluster import Cluster
+    from cosched_emulator.nodeos.fluid.windows import Windows
+    from cosched_emulator.nodeos.settings import NodeSettings
+    from cosched_emulator.scenario.schema import TimeSharingSection
 
 Value = TypeVar("Value")
 
@@ -52,6 +61,10 @@ def build_manager(prepared: Prepared, *, live: bool = False) -> Manager:
     unknown.
     """
     scenario = prepared.scenario
+    resume_us = round_up_us(scenario.preemption.resume_s * SECOND_US)
+    if scenario.time_sharing is not None:
+        processes = _process_nodes(prepared, scenario.time_sharing)
+        return Manager(prepared.nodes, prepared.belief, None, resume_us=resume_us, processes=processes)
     usage_of, self_slowdown_of = _FactOfJobs(_usage), _FactOfJobs(_self_slowdown)
     jobs = _FactOfJobs(_whole)
     model = _contention_model(prepared, usage_of, self_slowdown_of, jobs, live=live)
@@ -60,10 +73,10 @@ def build_manager(prepared: Prepared, *, live: bool = False) -> Manager:
     manager = Manager(
         prepared.nodes,
         prepared.belief,
-        None if model is None else Cluster(Machine(prepared.nodes), model, composition),
+        None if model is None else ContendedCluster(Machine(prepared.nodes), model, composition),
         measure_after_us=None if after_s is None else max(1, round_up_us(after_s * SECOND_US)),
         measure_above_ppm=round(scenario.monitoring.above * WHOLE_PPM),
-        resume_us=round_up_us(scenario.preemption.resume_s * SECOND_US),
+        resume_us=resume_us,
     )
     usage_of.jobs = self_slowdown_of.jobs = jobs.jobs = manager.jobs
     return manager
@@ -81,6 +94,32 @@ def build_agenda(prepared: Prepared, manager: Manager, *, live: bool = False) ->
         requeue=scenario.requeue,
         endless=live,
     )
+
+
+def _process_nodes(prepared: Prepared, section: TimeSharingSection) -> ProcessNodes:
+    """Return the nodes of a scenario with time sharing, on which no process is yet."""
+    from cosched_emulator.nodeos.exact import ExactCluster  # noqa: PLC0415 - few scenarios share time
+    from cosched_emulator.nodeos.fluid.cluster import FluidCluster  # noqa: PLC0415 - likewise
+    from cosched_emulator.scenario.time_sharing import node_settings, program_maker  # noqa: PLC0415 - likewise
+
+    settings = node_settings(section)
+    seed, nodes = prepared.scenario.seed, sum(item.nodes for item in prepared.nodes)
+    quantum_us = round(section.quantum_s * SECOND_US)
+    cluster: Cluster = (
+        ExactCluster(settings, nodes, seed)
+        if section.nodes == "exact"
+        else FluidCluster(settings, nodes, seed, _windows(settings, quantum_us), section.rounded)
+    )
+    assert prepared.workload.programs is not None
+    return ProcessNodes(cluster, program_maker(prepared.workload.programs, settings, seed), quantum_us)
+
+
+@lru_cache(maxsize=8)
+def _windows(settings: NodeSettings, quantum_us: int) -> Windows:
+    """Return the rates that runs of this process have measured: they do not depend on the run."""
+    from cosched_emulator.nodeos.fluid.windows import Windows  # noqa: PLC0415 - few scenarios share time
+
+    return Windows(settings, quantum_us)
 
 
 def _contention_model(

@@ -47,6 +47,10 @@ def prepare(scenario: Scenario) -> Prepared:
     belief = build_belief(scenario, hardware)
     nodes, workload = _nodes_and_workload(scenario)
     _check_selection(scenario, len(workload.jobs))
+    if scenario.time_sharing is not None:
+        from cosched_emulator.scenario.time_sharing import check_nodes  # noqa: PLC0415 - few scenarios share time
+
+        check_nodes(scenario.time_sharing, nodes, workload)
     workload = _with_warnings(scenario, nodes, workload)
     count = sum(item.nodes for item in nodes)
     return Prepared(

@@ -76,6 +76,9 @@ def anchor(table: dict[str, Any], folder: Path) -> dict[str, Any]:
         entries = table.get(section)
         if isinstance(entries, dict) and isinstance(entries.get(key), str) and entries[key] not in ("", STDIN):
             table[section] = {**entries, key: str(folder / entries[key])}
+    jobs = table.get("workload")
+    if isinstance(jobs, dict) and str(jobs.get("programs", "")).endswith(".csv"):
+        table["workload"] = {**jobs, "programs": str(folder / jobs["programs"])}
     return table
 
 

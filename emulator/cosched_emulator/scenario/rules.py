@@ -6,13 +6,16 @@ from dataclasses import fields
 
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.scenario.schema import (
+    OF_PROCESSES,
     ClockSection,
     ClusterSection,
     FaultEntry,
+    FaultsSection,
     Scenario,
     ScriptEntry,
     WorkloadSection,
 )
+from cosched_emulator.workload.side_files.programs import PARAMETERS
 from cosched_hwmodel.topology import parse_layout
 
 _DEFAULTS = WorkloadSection()
@@ -34,6 +37,8 @@ def check_rules(scenario: Scenario) -> None:
             _check_fault(fault, f"faults.at[{index}]")
     for index, entry in enumerate(scenario.script):
         _check_script_entry(entry, f"script[{index}]")
+    if scenario.time_sharing is not None:
+        _check_speeds(scenario.faults)
 
 
 def _check_clock(clock: ClockSection) -> None:
@@ -113,12 +118,47 @@ def settings_without_effect(scenario: Scenario) -> list[str]:
             "workload.self_slowdowns or workload.annotations",
         ),
         (scenario.monitoring, "monitoring", ("above",), scenario.monitoring.after_s is not None, "monitoring.after_s"),
+        (workload, "workload", OF_PROCESSES, scenario.time_sharing is not None, "[time_sharing]"),
     )
     return [
         f"{name}.{key} has no effect without {needed}"
         for section, name, keys, there, needed in rules
         for key in keys
         if not there and getattr(section, key) != getattr(type(section)(), key)
+    ] + _without_effect_on_processes(scenario)
+
+
+def _without_effect_on_processes(scenario: Scenario) -> list[str]:
+    """Return a line for each setting of contention without effect, because nodes run processes."""
+    sharing = scenario.time_sharing
+    if sharing is None:
+        return []
+    usual = scenario.workload.programs or "fine"
+    by_file = usual.endswith(".csv")
+    sections: tuple[tuple[object, str, tuple[str, ...], str], ...] = (
+        (scenario.truth, "truth", tuple(item.name for item in fields(scenario.truth)), "[time_sharing]"),
+        (scenario.workload, "workload", ("mix", "characteristics", "self_slowdowns"), "[time_sharing]"),
+        (scenario.monitoring, "monitoring", ("after_s",), "[time_sharing]"),
+        (
+            scenario.workload,
+            "workload",
+            () if by_file else tuple([key for key in OF_PROCESSES[1:] if key not in PARAMETERS.get(usual, (key,))]),
+            f'programs = "{usual}"',
+        ),
+        (sharing, "time_sharing", ("rounded",) if sharing.nodes == "exact" else (), 'nodes = "exact"'),
+        (sharing, "time_sharing", ("slice_ms",) if sharing.local == "linux-epochs" else (), 'local = "linux-epochs"'),
+        (
+            sharing,
+            "time_sharing",
+            () if sharing.memory_mb else ("swap_mb_s", "paged_first_mb", "paged_mb_s"),
+            "time_sharing.memory_mb = 0",
+        ),
+    )
+    return [
+        f"{name}.{key} has no effect with {cause}"
+        for section, name, keys, cause in sections
+        for key in keys
+        if getattr(section, key) != getattr(type(section)(), key)
     ]
 
 
@@ -131,6 +171,20 @@ def _check_fault(fault: FaultEntry, path: str) -> None:
     if (fault.slowdown is None) == slow:
         expected = "a slowdown" if slow else f"nothing with do = {fault.do!r}"
         raise ConfigurationError(f"{path}.slowdown", expected, "none" if slow else str(fault.slowdown))
+
+
+def _check_speeds(faults: FaultsSection | None) -> None:
+    """Raise ConfigurationError for slow nodes where nodes run processes."""
+    if faults is None:
+        return
+    expected = "nothing: nodes of [time_sharing] have one speed"
+    if faults.slow is not None:
+        raise ConfigurationError("faults.slow", expected, "slow nodes")
+    for index, fault in enumerate(faults.at):
+        if fault.do in ("slow", "normal"):
+            raise ConfigurationError(
+                f"faults.at[{index}].do", "fail or return: nodes of [time_sharing] have one speed", fault.do
+            )
 
 
 def _check_script_entry(entry: ScriptEntry, path: str) -> None:

@@ -6,7 +6,7 @@
     [clock]      how time passes                [policy]  the scheduler, when the emulator starts it
     [monitoring] what the manager measures      [results] which jobs count
     [preemption] its cost                       [[script]] actions of users and operators
-    [faults]     planned faults
+    [faults]     planned faults             [time_sharing] nodes that run processes, in turns
 
 Every key is a field of one of the classes below; its annotation holds its bounds. `reader` reads the keys, `check_bounds`
 checks the values of all sections, and `rules` checks settings that depend on each other.
@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any, Final, Literal, TypeAlias, get_args
 
+from cosched_emulator.nodeos.local.catalogue import LOCAL_SCHEDULERS
 from cosched_emulator.scenario.bounds import Choice, Range, at_least, between
 from cosched_emulator.scenario.faults import KINDS
 from cosched_hwmodel.composition import COMPOSITIONS
@@ -26,6 +27,7 @@ from cosched_hwmodel.lomarc.model import C_SCOPES, CPUS
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.limits import INT64_MAX
 
+OF_PROCESSES: Final = ("programs", "cpu_share", "null_statements", "files", "jitter")  # keys of [workload]
 Change: TypeAlias = Literal["cancel", "hold", "release", "fail-node", "return-node"]
 CHANGES: Final[tuple[Change, ...]] = get_args(Change)
 
@@ -61,6 +63,12 @@ Knowledge: TypeAlias = Annotated[str, Choice(("exact", "unknown"))]
 SelfSlowdowns: TypeAlias = Annotated[str, Choice(("table4",))]
 LoadMethod: TypeAlias = Annotated[str, Choice(("gaps", "users"))]
 LublinSize: TypeAlias = Annotated[str, Choice(("cores", "nodes"))]
+NodeKind: TypeAlias = Annotated[str, Choice(("exact", "fluid"))]
+Local: TypeAlias = Annotated[str, Choice(LOCAL_SCHEDULERS)]
+Milliseconds: TypeAlias = Annotated[float, between(0, 1_000_000, "a number of milliseconds")]
+Microseconds: TypeAlias = Annotated[int, between(0, 1_000_000_000, "a whole number of microseconds")]
+Above0: TypeAlias = Annotated[int, between(1, 1_000_000_000, "a whole number")]
+Amount: TypeAlias = Annotated[int, between(0, 1_000_000_000, "a whole number")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +161,37 @@ class WorkloadSection:
     grow: bool = False  # sizes are for one process per node, and grow to fill cores
     grow_max_slowdown: SlowdownLimit = 1.25  # fourfold if the job's self slowdown is at most this
     grow_max_slowdown_cpus: SlowdownLimit = 1.12  # else twofold if the one with a process per CPU is at most this
+    # What the jobs' processes do under [time_sharing]: fine, uniform, qcrd, qcrd-even, compute, io; or a side file, FILE.csv
+    programs: str | None = None  # default: fine
+    cpu_share: Share = 0.45  # fine: part of the time alone in which a process computes
+    null_statements: Above0 = 2_500_000  # compute: between two barriers
+    files: Above0 = 20  # io: written between two barriers
+    jitter: Share | None = None  # each burst is uniform within that part of its length; default: the program's own
+
+
+@dataclass(frozen=True, slots=True)
+class TimeSharingSection:
+    """Nodes that run processes: jobs share the CPU of a node, in slots that take turns."""
+
+    nodes: NodeKind = "fluid"  # exact: every burst is simulated; fluid: jobs progress at rates measured in exact nodes
+    quantum_s: Annotated[float, between(1e-3, 1_000_000, SECONDS)] = 1.0
+    local: Local = "wake-first"  # which process of a node gets its CPU
+    slice_ms: Annotated[float, between(0.1, 1_000_000, "a number of milliseconds")] = (
+        200.0  # wake-first, rr: a process's turn
+    )
+    tick_ms: Milliseconds = 10.0  # CPU time is logged in ticks; 0 logs it exactly
+    io_logged: Share = 0.0  # share of I/O's CPU time that is logged to the process
+    io_cpu_us: Microseconds = 100  # CPU time to open, write and close a file
+    io_service_us: Annotated[Microseconds, at_least(1)] = 463  # of the server for a file
+    barrier_us: Annotated[Microseconds, at_least(1)] = 920  # from the last arrival to the release
+    barrier_process_us: Microseconds = 0  # more for each process but the first
+    switch_us: Microseconds = 0  # CPU time that a switch between processes costs
+    refill_us: Microseconds = 0  # more after a switch, until the cache is filled again
+    memory_mb: Amount = 0  # of a node for the processes on it; 0: everything fits
+    swap_mb_s: Above0 = 25  # speed of a node's swap device, MB/s
+    paged_first_mb: Amount = 1  # touched at once by a process that gets the CPU, where memory is short
+    paged_mb_s: Amount = 40  # touched by it as it runs, MB/s
+    rounded: bool = True  # fluid: situations that are nearly alike are measured once
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,15 +336,20 @@ class Scenario:
     script: tuple[ScriptEntry, ...] = ()
     requeue: bool = False  # jobs on a node that fails run again, instead of ending as NODE_FAIL
     faults: FaultsSection | None = None
+    time_sharing: TimeSharingSection | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the scenario as plain values, for the record of a run.
 
-        ``faults`` is left out if none are planned, ``parameters`` if there are none.
+        ``faults`` is left out if none are planned, ``parameters`` if there are none, and what belongs to time sharing without it.
         """
         values = asdict(self)
         if self.faults is None:
             del values["faults"]
+        if self.time_sharing is None:
+            del values["time_sharing"]
+            for key in OF_PROCESSES:
+                del values["workload"][key]
         for section in (values["truth"], values["belief"]):
             if section["parameters"] is None:
                 del section["parameters"]

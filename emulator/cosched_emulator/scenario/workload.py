@@ -46,7 +46,12 @@ def build_workload(scenario: Scenario, cores: int, nodes: int = 0) -> Workload:
                 memory_mb=Same(section.memory_mb) if section.memory_mb else jobs.memory_mb,
             )
         )
-    return _with_load(workload, scenario, cores)
+    workload = _with_load(workload, scenario, cores)
+    if scenario.time_sharing is not None:
+        from cosched_emulator.scenario.time_sharing import add_programs  # noqa: PLC0415 - few scenarios share time
+
+        workload = add_programs(workload, section)
+    return workload
 
 
 def _with_load(workload: Workload, scenario: Scenario, cores: int) -> Workload:
@@ -111,7 +116,7 @@ def _with_usage(workload: Workload, scenario: Scenario) -> Workload:
     if section.self_slowdowns is not None:
         workload = with_self_slowdowns(workload, scenario.seed)
     if section.annotations is not None:
-        from cosched_emulator.workload.annotations import (  # noqa: PLC0415 - few workloads have a side file
+        from cosched_emulator.workload.side_files.annotations import (  # noqa: PLC0415 - few workloads have a side file
             read_annotations,
             with_annotations,
         )

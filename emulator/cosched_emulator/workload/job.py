@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from cosched_plugin.protocol.messages import DemandTuple, JobSpec, SelfSlowdown, UsageTuple
@@ -65,6 +65,28 @@ class Calendar(NamedTuple):
     named_days: bool  # that midnight is the first of 1970, a Thursday; else days have no names
 
 
+class JobProgram(NamedTuple):
+    """What the processes of a job do, without its length."""
+
+    name: str = "fine"
+    cpu_share_ppm: int = 450_000  # of fine
+    null_statements: int = 2_500_000  # of compute, between two barriers
+    files: int = 20  # of io, likewise
+    iterations: int | None = None  # of compute and io; None: as many as fit the run time
+    jitter_ppm: int | None = None  # of bursts; None: the program's own
+
+
+class Programs(NamedTuple):
+    """The programs of jobs."""
+
+    usual: JobProgram
+    by_job: Mapping[int, JobProgram]  # by id
+
+    def of(self, job_id: int) -> JobProgram:
+        """Return the program of a job."""
+        return self.by_job.get(job_id, self.usual)
+
+
 class Workload(NamedTuple):
     """Jobs in submission order, ids dense from 1, first submission at time 0."""
 
@@ -74,6 +96,7 @@ class Workload(NamedTuple):
     notes: tuple[str, ...] = ()  # what was repaired or dropped, one line each
     cut: CutRuns | None = None  # None: no run time was cut
     calendar: Calendar | None = None  # None: unknown
+    programs: Programs | None = None  # what the jobs' processes do; None: nodes do not run processes
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -45,7 +45,7 @@ def thread_counts(layers: Layers, nodes: int) -> NDArray[np.int64]:
 def first_fit(job: JobSpec, free: Layers, machine: Machine, free_memory_mb: Sequence[int]) -> tuple[Run, ...] | None:
     """Return ``job`` on the lowest free threads, node by node, or None if it does not fit."""
     if not is_plain(job):
-        return _fill(job, free, machine, free_memory_mb, bits_of(any_layer(free)))
+        return fill_nodes(job, free, machine, free_memory_mb, bits_of(any_layer(free)))
     if len(free) == 1:
         return lowest_nodes(job.processes, free[0])
     if job.processes > size(free):
@@ -58,7 +58,7 @@ def packed(job: JobSpec, free: Layers, machine: Machine, free_memory_mb: Sequenc
     if len(free) == 1 and is_plain(job):
         return lowest_nodes(job.processes, free[0])
     nodes = sorted(bits_of(any_layer(free)), key=lambda node: (thread_mask(free, node).bit_count(), node))
-    return _fill(job, free, machine, free_memory_mb, nodes)
+    return fill_nodes(job, free, machine, free_memory_mb, nodes)
 
 
 def any_layer(layers: Layers) -> NodeSet:
@@ -135,10 +135,10 @@ def _first_fit_threads(need: int, free: Layers) -> tuple[Run, ...]:
     return tuple(runs)
 
 
-def _fill(
+def fill_nodes(
     job: JobSpec, free: Layers, machine: Machine, free_memory_mb: Sequence[int], nodes: Iterable[int]
 ) -> tuple[Run, ...] | None:
-    """Fill ``nodes`` in the order given, each up to the job's own limits."""
+    """Return ``job`` on free threads of ``nodes``, filled in this order up to the job's own limits; None if it does not fit."""
     need = job.processes
     placed: list[tuple[int, ThreadMask, int]] = []
     for node in nodes:

@@ -14,6 +14,7 @@ from cosched_plugin.parts.part import Part
 from cosched_plugin.parts.pending import EMPTY, PendingJobs
 from cosched_plugin.parts.placement import NodePlacement, Placement
 from cosched_plugin.parts.seats import UNRESERVED, Gate, Gatekeeper, Seat
+from cosched_plugin.parts.turns.pairing import Pairing
 from cosched_plugin.protocol.messages import Action, JobSpec
 
 
@@ -70,11 +71,12 @@ class Context(NamedTuple):
     placement: Placement
     matching: Matching
     footprints: NodePlacement  # footprints of jobs on whole nodes: the placement itself, where it provides them
+    pairing: Pairing
     pending: PendingJobs = EMPTY
 
     def over(self, pending: PendingJobs) -> Context:
         """Return this context with another queue."""
-        return Context(self.view, self.order, self.placement, self.matching, self.footprints, pending)
+        return Context(self.view, self.order, self.placement, self.matching, self.footprints, self.pairing, pending)
 
     def offer(self, job: JobSpec, snapshot: Snapshot) -> Offer | None:
         """Pay for and return the job's place in ``snapshot``; None if it has none, or if the budget is spent."""

@@ -17,6 +17,10 @@ LEAST_PENALTY: Final = "least penalty"
 PROMISES: Final = "promises"
 PAIR_BELIEF: Final = "pair belief"
 DISK: Final = "disk"
+THREADS: Final = "threads"
+ROWS: Final = "rows"
+PAIRS: Final = "pairs"
+SLOTS: Final = "slots"
 
 # What each word means, for people.
 MEANING: Final[Mapping[str, str]] = MappingProxyType(
@@ -29,10 +33,14 @@ MEANING: Final[Mapping[str, str]] = MappingProxyType(
         PROMISES: "every pending job has a promised start",
         PAIR_BELIEF: "the site believes something of co-located jobs",
         DISK: "nodes have swap space for the memory of preempted jobs",
+        THREADS: "a job takes free hardware threads, not whole nodes",
+        ROWS: "jobs are put into rows, which take turns",
+        PAIRS: "two rows may run together",
+        SLOTS: "the machine shares its time among slots",
     }
 )
 # What the site provides, or does not: known only once a manager has said so, and never a reason to refuse a composition.
-OF_SITE: Final[Needs] = frozenset({PAIR_BELIEF, DISK})
+OF_SITE: Final[Needs] = frozenset({PAIR_BELIEF, DISK, SLOTS})
 
 
 class Member(NamedTuple):

@@ -22,6 +22,7 @@ class Offer(NamedTuple):
     factor: float  # expected run time there / run time alone
     run_us: int  # run time to plan with
     limit_us: int | None  # kill limit to ask for
+    slot: int = 0
 
     @property
     def sole(self) -> Offer:
@@ -50,7 +51,7 @@ class Offer(NamedTuple):
 
     def start(self) -> StartJob:
         """Return the decision that takes the offer."""
-        return StartJob(self.job.id, self.runs, self.run_us, self.limit_us)
+        return StartJob(self.job.id, self.runs, self.run_us, self.limit_us, self.slot)
 
     def threads_held(self, at_us: int, view: View) -> Layers:
         """Return the threads that the job still holds at ``at_us``."""

@@ -31,6 +31,7 @@ from cosched_plugin.core.running import Ended
 from cosched_plugin.protocol.messages import (
     Action,
     ActionRefused,
+    ChangeSlot,
     Event,
     Events,
     JobEnded,
@@ -38,28 +39,25 @@ from cosched_plugin.protocol.messages import (
     JobSpec,
     JobSubmitted,
     NodeReturned,
+    QuantumEnded,
     ReviseJob,
+    SetRotation,
     Woken,
 )
 from cosched_plugin.testing.audit import audit
 from cosched_plugin.testing.comparisons import Watched, arrived, find_difference, find_loss
 from cosched_plugin.testing.draws import (
-    draw_alike,
-    draw_belief,
-    draw_believed,
     draw_job,
-    draw_measured,
-    draw_nodes,
-    draw_pairs,
+    maybe_unpaired,
     with_owner,
     with_self_slowdown,
-    with_swap,
 )
 from cosched_plugin.testing.happenings import change, due_events, fail_node, measure
 from cosched_plugin.testing.note_sizes import any_larger, find_growing, note_sizes
 from cosched_plugin.testing.recording import Recording
 from cosched_plugin.testing.report import PolicyCheckError, Report
-from cosched_plugin.testing.site import Site, SiteJob
+from cosched_plugin.testing.site_job import SiteJob
+from cosched_plugin.testing.sites import draw_site
 
 __all__ = ["PolicyCheckError", "Report", "check_policy"]
 
@@ -68,10 +66,7 @@ _MOST_BATCHES: Final = 1_000  # in one run: a policy that wakes itself for ever 
 _MOST_LONG_BATCHES: Final = 5_000  # the same if jobs take hours
 _ROUNDS: Final = 40  # rounds of further jobs if a note seems to grow
 _ROUND_JOBS: Final = 10  # further jobs of a round
-_TICKS_S: Final = (1, 10)  # the time scale of a run
-_LONG_TICKS_S: Final = (30, 600)  # with these, jobs are worth matching: few end within a minute
 _JOB_TICKS_S: Final = (10, 120, 600, 1_200)  # of jobs, if some take seconds and others many hours
-_RESUME_S: Final = (0, 60)
 
 # The happenings of a step, with weights. A calm run has only jobs; a busy one has operators and a manager that refuses starts.
 _CALM: Final[Mapping[str, int]] = {"submit": 5, "wait": 5}
@@ -109,13 +104,10 @@ def check_policy(
     passed: list[_Trial] = []
     declined: list[MachineError] = []
     for run in range(first, first + runs):
-        trial = _Trial(make_policy, seed, run, models, recording)
         try:
-            trial.go()
+            passed.append(_go(make_policy, seed, run, models, recording))
         except MachineError as error:
             declined.append(error)
-            continue
-        passed.append(trial)
     if declined and len(declined) == runs:
         raise PolicyCheckError(
             seed, first + runs - 1, 0, (), f"the policy declines every machine; this one as: {declined[-1]}"
@@ -132,6 +124,22 @@ def check_policy(
     return Report(seed, runs, jobs, batches, decisions, len(declined), len(recording) if arguments else 0)
 
 
+def _go(
+    make_policy: Callable[[], Policy], seed: int, run: int, models: Mapping[str, PairFactory], recording: Recording
+) -> _Trial:
+    """Do a run; a machine that the policy declines gets slots, and the policy another chance."""
+    slots = run % 3 != 0 and run % 4 == 0
+    trial = _Trial(make_policy, seed, run, models, recording, slots=slots)
+    try:
+        trial.go()
+    except MachineError:
+        if slots:
+            raise
+        trial = _Trial(make_policy, seed, run, models, recording, slots=True)
+        trial.go()
+    return trial
+
+
 class _Trial:
     """One run: a machine, its jobs and operators, and the policy under test."""
 
@@ -142,6 +150,8 @@ class _Trial:
         run: int,
         models: Mapping[str, PairFactory],
         recording: Recording,
+        *,
+        slots: bool,
     ) -> None:
         self._recording = recording
         self._make_policy = make_policy
@@ -150,24 +160,16 @@ class _Trial:
         self._run = run
         self._random = Random(f"{seed}/{run}")
         self._more = Random(f"{seed}/{run}/more")  # draws added later, which leave the other ones unchanged
-        self._measured = run % 3 == 0  # jobs may take many hours, and slowdowns of pairs are measured
-        if self._measured:
-            nodes, belief, ticks_s = draw_alike(self._random), draw_measured(self._random), _LONG_TICKS_S
-        else:
-            pairs = self._random.random() < 0.5 or bool(
-                models
-            )  # jobs may be co-located: two threads a core, and a model of pairs
-            nodes = draw_nodes(self._random, threads_per_core=2 if pairs else self._random.choice((1, 1, 2)))
-            belief = draw_pairs(self._random) if pairs else draw_belief(self._random)
-            ticks_s = _LONG_TICKS_S if pairs else _TICKS_S
-        if models:
-            belief = draw_believed(self._more, list(models))
-        self.site = Site(with_swap(self._more, nodes), belief, self._more.choice(_RESUME_S) * SECOND_US)
-        self._tick_us = self._random.choice(ticks_s) * SECOND_US
+        self._sharing = Random(f"{seed}/{run}/slots")  # draws about slots
+        self._stale = self._sharing.choice((0.0, 0.1))  # share of changes of slots that come too late
+        self._measured = run % 3 == 0 and not slots  # jobs may take many hours, and slowdowns of pairs are measured
+        self.site, self._tick_us = draw_site(
+            self._random, self._more, list(models), measured=self._measured, sharing=self._sharing if slots else None
+        )
         self.decisions = 0
         self.notes_grow = False  # notes about the cluster, in the second half of the run
         self._sizes: dict[str, int] = {}  # of these notes, at half of the run
-        self._most_batches = _MOST_LONG_BATCHES if self._measured else _MOST_BATCHES
+        self._most_batches = _MOST_LONG_BATCHES if self._measured or slots else _MOST_BATCHES
         busy = run % 4 != 1
         self._weights = _BUSY if busy else _CALM
         self._refuses = self._random.choice((0.0, 0.0, 0.1)) if busy else 0.0
@@ -191,7 +193,8 @@ class _Trial:
         starved = [job.spec for job in self.site.in_state("pending") if not job.held and self.site.could_run(job.spec)]
         stopped = [job.spec for job in self.site.in_state("running")]
         if stopped:
-            raise self._problem(f"nothing will happen, and these are suspended: {stopped}")
+            waits = "" if self.site.slots is None else ", or no turn has their slot"
+            raise self._problem(f"nothing will happen, and these are suspended{waits}: {stopped}")
         if starved:
             raise self._problem(f"nothing runs, nothing will happen, and these could start: {starved}")
 
@@ -221,7 +224,7 @@ class _Trial:
                 self._batches([NodeReturned(node) for node in sorted(self.site.down)])
             elif due_us is not None:
                 self.site.now_us = due_us
-                self._batches(due_events(self.site))
+                self._batches(due_events(self._sharing, self.site))
             else:
                 return
 
@@ -234,10 +237,11 @@ class _Trial:
             site.now_us = due_us
         most = 10 if self._measured else 4  # makes queues, in which policies have a choice
         kinds = random.choices(list(self._weights), list(self._weights.values()), k=random.randint(1, most))
-        events = due_events(self.site)
+        events = due_events(self._sharing, self.site)
         gone = {event.job_id for event in events if isinstance(event, JobEnded)}
         wakes = [event for event in events if isinstance(event, Woken)]
-        events = [event for event in events if not isinstance(event, Woken)]
+        quanta = [event for event in events if isinstance(event, QuantumEnded)]
+        events = [event for event in events if isinstance(event, JobEnded)]
         for kind in ("fail", "drain"):
             events += fail_node(random, site, gone, evict=kind == "fail") if kind in kinds else []
         if "return" in kinds and site.down:
@@ -247,10 +251,11 @@ class _Trial:
             changed = change(random, site, kind, gone | set(changes))
             changes |= {changed.job_id: changed} if changed is not None else {}
         events += [event for _, event in sorted(changes.items())]
-        if "measure" in kinds:
+        if "measure" in kinds and site.slots is None:
             events += measure(
                 random, site, {event.job_id for event in events if isinstance(event, JobEnded | JobRequeued)}
             )
+        events += quanta
         events += [JobSubmitted(self._draw_job()) for kind in kinds if kind == "submit"]
         if events or wakes:
             self._batches([*events, *wakes])
@@ -296,25 +301,40 @@ class _Trial:
         for seen in (self._watched.ended, watched.ended):
             if list(seen) != ended:
                 raise self._problem(f"the policy's view is not what the manager says: ended {list(seen)}, not {ended}")
-        follow: list[Event] = []
-        refused: set[int] = set()
-        for number, action in enumerate(actions):
-            job_ids = started_by(action)
-            if job_ids and self._random.random() < self._refuses:
-                follow.append(ActionRefused(site.seq, number, "the manager would not", job_ids))
-                refused.update(job_ids)
-                continue
-            reason = site.act(action)
-            if isinstance(action, ReviseJob) and action.job_id in refused:
-                follow.append(ActionRefused(site.seq, number, str(reason)))  # its host did not start
-            elif reason is not None:
-                raise self._problem(f"{action} is impossible: {reason}")
+        follow = self._carry_out(actions)
+        site.settle()
         if not follow:  # otherwise the scheduler learns only in the next batch that some did not start
             told = self._new_core(self._policy).view
             difference = find_difference(self._core.view, told, site.notes)
             if difference is not None:
                 raise self._problem(f"the policy's view is not what the manager says: {difference}")
         return follow
+
+    def _carry_out(self, actions: Sequence[Action]) -> list[Event]:
+        """Let the manager carry out the actions; return its refusals of some of them, and of those that depend on them."""
+        site = self.site
+        refusals: list[Event] = []
+        refused: set[int] = set()
+        for number, action in enumerate(actions):
+            job_ids = started_by(action)
+            if (job_ids and self._random.random() < self._refuses) or self._is_stale(action):
+                refusals.append(ActionRefused(site.seq, number, "the manager would not", job_ids))
+                refused.update(job_ids)
+                continue
+            reason = site.act(action)
+            if isinstance(action, ReviseJob) and action.job_id in refused:
+                refusals.append(ActionRefused(site.seq, number, str(reason)))  # its host did not start
+            elif reason is not None:
+                if not refusals or not (job_ids or isinstance(action, SetRotation | ChangeSlot)):
+                    raise self._problem(f"{action} is impossible: {reason}")
+                # Of a slot in which a job did not start, or that one did not leave.
+                refusals.append(ActionRefused(site.seq, number, reason, job_ids))
+                refused.update(job_ids)
+        return refusals
+
+    def _is_stale(self, action: Action) -> bool:
+        """Draw whether a change of the rotation, or of a job's slot, comes too late."""
+        return isinstance(action, SetRotation | ChangeSlot) and self._sharing.random() < self._stale
 
     def _handle(self, core: SchedulerCore, events: Sequence[Event]) -> list[Action]:
         try:
@@ -359,5 +379,7 @@ class _Trial:
                 spec = with_self_slowdown(random, spec)
             if spec.processes <= site.machine.most_processes(spec):
                 spec = with_owner(self._more, spec)
+                if site.slots is not None:
+                    spec = maybe_unpaired(self._sharing, spec)
                 site.jobs[number] = SiteJob(spec, run_us)
                 return spec

@@ -51,6 +51,9 @@ def find_difference(seen: View, told: View, notes: Mapping[tuple[int | None, str
         "wakes": (list(seen.wakes()), list(told.wakes())),
         "plan": (seen.availability(), told.availability()),
         "thread_counts": (seen.thread_counts(seen.free).tolist(), told.thread_counts(told.free).tolist()),
+        "rotation": (seen.rotation, told.rotation),
+        "quantum": ((seen.quantum, seen.quantum_us), (told.quantum, told.quantum_us)),
+        "free_in": ([seen.free_in(slot) for slot in told.slots_used], [told.free_in(slot) for slot in told.slots_used]),
         "notes": ({key: seen.note(*key) for key in notes}, notes),
     }
     for name in Machine.__slots__:

@@ -17,6 +17,7 @@ from cosched_plugin.protocol.messages import Belief, DemandTuple, JobSpec, NodeC
 # Few users and names, so that each has many jobs; the users' shares follow Zipf's law.
 _USERS: Final = {"ann": 12, "ben": 6, "cleo": 4, "": 3}
 _NAMES: Final = ("mesh", "fold", "")
+_UNPAIRED: Final = 0.15
 
 
 def draw_nodes(random: Random, *, threads_per_core: int) -> tuple[NodeClass, ...]:
@@ -61,6 +62,21 @@ def draw_alike(random: Random) -> tuple[NodeClass, ...]:
 def with_swap(random: Random, nodes: tuple[NodeClass, ...]) -> tuple[NodeClass, ...]:
     """Draw the swap space on the nodes' disks: plenty, some, or none."""
     return tuple(item._replace(swap_mb=random.choice((1000, 1000, 20, 0))) for item in nodes)
+
+
+def with_one_core(nodes: tuple[NodeClass, ...]) -> tuple[NodeClass, ...]:
+    """Return such nodes with one core each: on these, slots share time."""
+    return tuple(item._replace(sockets=1, cores_per_socket=1) for item in nodes)
+
+
+def draw_quantum(random: Random, tick_us: int) -> int:
+    """Draw the length of a quantum, on a machine whose jobs run for 1 to 15 ticks."""
+    return random.choice((tick_us // 2, tick_us, 3 * tick_us, tick_us + 1))
+
+
+def maybe_unpaired(random: Random, spec: JobSpec) -> JobSpec:
+    """Draw whether jobs of other slots may run on the job's nodes in the same quantum."""
+    return spec._replace(unpaired=random.random() < _UNPAIRED)
 
 
 def draw_belief(random: Random) -> Belief:

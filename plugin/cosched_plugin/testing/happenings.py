@@ -24,15 +24,17 @@ from cosched_plugin.testing.site import Site
 _SLOWDOWNS_PPM: Final = (1_100_000, 1_700_000, 2_500_000)
 
 
-def due_events(site: Site) -> list[Event]:
-    """Return the events that are due at the present instant."""
+def due_events(random: Random, site: Site) -> list[Event]:
+    """Return the events that are due at the present instant; what jobs have consumed in a quantum is random."""
     now_us = site.now_us
-    events: list[Event] = [
+    ends = [
         JobEnded(job.spec.id, TIMEOUT if job.is_killed else COMPLETED)
         for job in site.in_state("running")
         if job.end_us is not None and job.end_us <= now_us
     ]
-    return events + [Woken(at_us) for at_us in sorted(site.wakes) if at_us <= now_us]
+    ended = {event.job_id for event in ends}
+    quantum = [] if site.slots is None else site.slots.due(random, now_us, site.in_state("running"), ended)
+    return [*ends, *quantum, *(Woken(at_us) for at_us in sorted(site.wakes) if at_us <= now_us)]
 
 
 def fail_node(random: Random, site: Site, gone: set[int], *, evict: bool) -> list[Event]:

@@ -13,6 +13,7 @@ from cosched_plugin.protocol.messages import (
     Action,
     ActionRefused,
     Belief,
+    ChangeSlot,
     Event,
     JobEnded,
     JobHeld,
@@ -27,12 +28,12 @@ from cosched_plugin.protocol.messages import (
     NoteValue,
     PendingJob,
     ProgressMeasured,
+    QuantumEnded,
     RejectJob,
     ResumeJob,
     ReviseJob,
-    Run,
-    RunningJob,
     SetNote,
+    SetRotation,
     StartJob,
     StartTogether,
     SuspendJob,
@@ -41,84 +42,17 @@ from cosched_plugin.protocol.messages import (
     Welcome,
     Woken,
 )
-
-
-class SiteJob:
-    """The manager's state of a job."""
-
-    __slots__ = (
-        "estimate_us",
-        "held",
-        "idle_us",
-        "limit_us",
-        "measured_ppm",
-        "on_disk",
-        "ready_us",
-        "run_us",
-        "runs",
-        "since_us",
-        "spec",
-        "start_us",
-        "state",
-        "suspended_us",
-        "worked_us",
-    )
-
-    def __init__(self, spec: JobSpec, run_us: int) -> None:
-        self.spec = spec
-        self.run_us = run_us
-        self.state = "new"  # new, pending, running (suspended or not), ended
-        self.held = False
-        self.start_us = 0
-        self.runs: tuple[Run, ...] = ()
-        self.estimate_us = 0
-        self.limit_us: int | None = None
-        self.suspended_us: int | None = None  # start of its suspension
-        self.on_disk = False  # suspended to disk
-        self.idle_us = 0  # time from its start to `since_us` without work
-        self.since_us = 0  # when it last resumed, or will
-        self.worked_us = 0  # work done before `since_us`
-        self.ready_us = 0  # when it last resumed after a return from disk, or will
-        self.measured_ppm = 0
-
-    def told(self) -> RunningJob:
-        """Return its entry in a welcome while it is running."""
-        return RunningJob(
-            self.spec,
-            self.start_us,
-            self.runs,
-            self.estimate_us,
-            self.limit_us,
-            self.suspended_us,
-            self.measured_ppm,
-            self.idle_us,
-            self.on_disk,
-            self.ready_us,
-        )
-
-    @property
-    def is_killed(self) -> bool:
-        """Return whether its limit ends it."""
-        return self.limit_us is not None and self.limit_us < self.run_us + self.idle_us
-
-    @property
-    def end_us(self) -> int | None:
-        """Return when it will end or be killed at its limit; None while it is suspended."""
-        if self.suspended_us is not None:
-            return None
-        lasts_us = self.run_us + self.idle_us
-        return self.start_us + (lasts_us if self.limit_us is None else min(self.limit_us, lasts_us))
-
-    @property
-    def nodes(self) -> set[int]:
-        """Return its present or last nodes."""
-        return {node for node, _ in node_shares(self.runs)}
+from cosched_plugin.testing.site_job import SiteJob, node_shares, places
+from cosched_plugin.testing.time_sharing import TimeSharing, pairing_problem
 
 
 class Site:
     """A resource manager in its simplest form: nothing is cached, and threads are pairs of numbers."""
 
-    def __init__(self, nodes: tuple[NodeClass, ...], belief: Belief, resume_us: int = 0) -> None:
+    def __init__(
+        self, nodes: tuple[NodeClass, ...], belief: Belief, resume_us: int = 0, quantum_us: int | None = None
+    ) -> None:
+        """With a ``quantum_us``, the machine has slots."""
         self.nodes = nodes
         self.belief = belief
         self.resume_us = resume_us
@@ -129,6 +63,7 @@ class Site:
         self.notes: dict[tuple[int | None, str], NoteValue] = {}  # None for a removed one
         self.wakes: set[int] = set()
         self.machine = Machine(nodes)
+        self.slots = None if quantum_us is None else TimeSharing(quantum_us)
 
     def inventory(self) -> Welcome:
         """Return the state that a scheduler needs to continue from the last answered batch."""
@@ -146,6 +81,7 @@ class Site:
             tuple(Note(job_id, key, value) for (job_id, key), value in self.notes.items() if value is not None),
             tuple(sorted(self.wakes)),
             self.resume_us,
+            slots=None if self.slots is None else self.slots.told(),
         )
 
     def in_state(self, state: str) -> list[SiteJob]:
@@ -167,7 +103,13 @@ class Site:
 
     def due_us(self) -> int | None:
         """Return the instant of the next due event; None if there is none."""
-        return min(self.ends() + list(self.wakes), default=None)
+        quantum = [] if self.slots is None or self.slots.ends_us is None else [self.slots.ends_us]
+        return min(self.ends() + quantum + list(self.wakes), default=None)
+
+    def settle(self) -> None:
+        """Let the jobs run whose turn it is; after a batch has been answered."""
+        if self.slots is not None:
+            self.slots.settle(self.now_us, self.in_state("running"))
 
     def could_run(self, spec: JobSpec) -> bool:
         """Return whether the nodes in service could hold such a job if they were empty."""
@@ -181,9 +123,15 @@ class Site:
         if not isinstance(event, JobEnded | JobRequeued) or self.jobs[event.job_id].state != "running":
             return []
         job = self.jobs[event.job_id]
-        worked_us = job.worked_us + (max(0, self.now_us - job.since_us) if job.suspended_us is None else 0)
         running = running_job(job.told(), self.machine)._replace(measured_ppm=job.measured_ppm)
-        return [Ended(running, event.state if isinstance(event, JobEnded) else REQUEUED, self.now_us, worked_us)]
+        return [
+            Ended(
+                running,
+                event.state if isinstance(event, JobEnded) else REQUEUED,
+                self.now_us,
+                job.progressed_us(self.now_us),
+            )
+        ]
 
     def happen(self, event: Event) -> None:
         """Apply an event."""
@@ -202,6 +150,9 @@ class Site:
                 self.down.discard(event.node)
             case ProgressMeasured():
                 self.jobs[event.job_id].measured_ppm = event.slowdown_ppm
+            case QuantumEnded():
+                assert self.slots is not None
+                self.slots.end(event, self.in_state("running"))
             case Woken():
                 self.wakes.discard(event.at_us)
             case ActionRefused():
@@ -215,14 +166,19 @@ class Site:
             case StartJob():
                 return self._start(action)
             case StartTogether():
-                # The core has checked all of them; an impossible one ends the check, so nothing needs to be undone.
-                return next((reason for start in action.starts if (reason := self._start(start)) is not None), None)
+                return self._start_together(action)
             case ReviseJob():
                 return self._revise(action)
             case SuspendJob():
                 return self._suspend(action)
             case ResumeJob():
                 return self._resume(action)
+            case ChangeSlot():
+                return self._change_slot(action)
+            case SetRotation():
+                if self.slots is None:
+                    return "there are no slots"
+                return self.slots.set_rotation(action, self.now_us, self.in_state("running"))
             case SetNote():
                 if action.job_id is not None and self.jobs[action.job_id].state == "ended":
                     return f"a note about job {action.job_id}, which has ended"
@@ -244,7 +200,7 @@ class Site:
         if job is None or job.state != "pending" or job.held:
             return f"job {start.job_id} is not waiting to be started"
         spec = job.spec
-        taken = self._held_threads()
+        taken = self._held_threads(start.slot)
         memory = self._room(self.machine.memory_mb, on_disk=False)
         wanted = places(start.runs)
         exists = {(node, thread) for node, width in enumerate(self.machine.threads_of) for thread in range(width)}
@@ -271,12 +227,42 @@ class Site:
         own_us, limit_us = spec.limit_us, start.limit_us
         if (own_us is None) != (limit_us is None) or (own_us or 0) > (limit_us or 0) or start.estimate_us < 1:
             return f"{spec} cannot start with estimate {start.estimate_us} and limit {limit_us}"
-        job.state, job.start_us, job.runs = "running", self.now_us, start.runs
-        job.estimate_us, job.limit_us = start.estimate_us, limit_us
-        job.suspended_us, job.since_us = None, self.now_us
-        job.idle_us = job.worked_us = job.ready_us = 0
+        job.start(start, self.now_us)
+        problem = self._slot_problem(job)
+        if problem is not None:
+            job.state = "pending"
+            return problem
         self._disturb(job)
         return None
+
+    def _start_together(self, group: StartTogether) -> str | None:
+        started: list[SiteJob] = []
+        for start in group.starts:
+            reason = self._start(start)
+            if reason is not None:
+                for job in started:
+                    job.state = "pending"
+                return reason
+            started.append(self.jobs[start.job_id])
+        return None
+
+    def _change_slot(self, action: ChangeSlot) -> str | None:
+        job = self.jobs.get(action.job_id)
+        if job is None or job.state != "running":
+            return f"job {action.job_id} does not run"
+        if self._held_threads(action.slot) & set(places(job.runs)) or self.down & job.nodes:
+            return f"job {action.job_id} cannot be in slot {action.slot}"
+        before, job.slot = job.slot, action.slot
+        problem = self._slot_problem(job)
+        if problem is not None:
+            job.slot = before
+        return problem
+
+    def _slot_problem(self, job: SiteJob) -> str | None:
+        """Return why a job cannot be in its slot, beside those that run in the same turns."""
+        if self.slots is None:
+            return None if job.slot == 0 else "there are no slots"
+        return pairing_problem(self.slots.turns, self.in_state("running"))
 
     def _revise(self, revision: ReviseJob) -> str | None:
         job = self.jobs.get(revision.job_id)
@@ -297,6 +283,7 @@ class Site:
             swap = self._room(self.machine.swap_mb, on_disk=True)
             if any(processes * job.spec.memory_mb > swap[node] for node, processes in node_shares(job.runs)):
                 return f"the memory of job {action.job_id} finds no room on disk: {swap}"
+        job.let_run(self.now_us, may_run=True)  # it waits no more: it is suspended
         job.suspended_us, job.on_disk = self.now_us, action.to_disk
         job.worked_us += max(0, self.now_us - job.since_us)
         self._disturb(job)
@@ -309,7 +296,7 @@ class Site:
         if job.on_disk:
             memory = self._room(self.machine.memory_mb, on_disk=False)
             if (
-                self._held_threads() & set(places(job.runs))
+                self._held_threads(job.slot) & set(places(job.runs))
                 or self.down & job.nodes
                 or any(processes * job.spec.memory_mb > memory[node] for node, processes in node_shares(job.runs))
             ):
@@ -324,9 +311,10 @@ class Site:
         self._disturb(job)
         return None
 
-    def _held_threads(self) -> set[tuple[int, int]]:
-        """Return the (node, thread) pairs that jobs hold."""
-        return {place for job in self.in_state("running") if not job.on_disk for place in places(job.runs)}
+    def _held_threads(self, slot: int) -> set[tuple[int, int]]:
+        """Return the (node, thread) pairs that jobs hold in a slot."""
+        holders = [job for job in self.in_state("running") if job.slot == slot and not job.on_disk]
+        return {place for job in holders for place in places(job.runs)}
 
     def _room(self, room_mb: Sequence[int], *, on_disk: bool) -> list[int]:
         """Return what remains on each node beside the jobs on disk, or beside all others."""
@@ -347,6 +335,8 @@ class Site:
             if not job.on_disk:
                 self._disturb(job)
             job.suspended_us, job.on_disk = None, False
+            if self.slots is not None:
+                self.slots.left_by(job)
         job.state = state
 
     def _end(self, job_id: int) -> None:
@@ -354,19 +344,3 @@ class Site:
         for key in self.notes:
             if key[0] == job_id:
                 self.notes[key] = None
-
-
-def places(runs: Sequence[Run]) -> list[tuple[int, int]]:
-    """Return the (node, thread) pairs that ``runs`` name, with repetitions."""
-    return [
-        (node, thread)
-        for first, count, mask, _ in runs
-        for node in range(first, first + count)
-        for thread in range(mask.bit_length())
-        if mask >> thread & 1
-    ]
-
-
-def node_shares(runs: Sequence[Run]) -> list[tuple[int, int]]:
-    """Return the (node, processes) pairs of ``runs``."""
-    return [(node, processes) for first, count, _, processes in runs for node in range(first, first + count)]

@@ -10,7 +10,7 @@ from tests.processes import run_python
 
 from cosched_emulator.cli.commands.workload import workload as group
 from cosched_emulator.errors import ConfigurationError, InputError
-from cosched_emulator.workload.annotations import read_annotations, with_annotations
+from cosched_emulator.workload.side_files.annotations import read_annotations, with_annotations
 from cosched_emulator.workload.characteristics import MIXES, with_characteristics
 from cosched_emulator.workload.description.describe import as_table, describe
 from cosched_emulator.workload.job import Workload, WorkloadJob

@@ -11,6 +11,7 @@ from cosched_plugin.parts.matching import Context
 from cosched_plugin.parts.offers import snapshot_now
 from cosched_plugin.parts.placement import Placement
 from cosched_plugin.policies.composition.composed import compose
+from cosched_plugin.policies.gang.pairings import NoPairing
 from cosched_plugin.policies.orders.queue_orders import Fcfs
 from cosched_plugin.policies.placement.first_fit import FirstFit
 from cosched_plugin.policies.placement.spread import Spread
@@ -33,7 +34,7 @@ def context_with(placement: Placement, units: int | None) -> Context:
     view = SchedulerCore(compose({"preset": "easy"}), welcome_of([nodes], (), JOBS)).view
     if units is not None:
         view.work.begin(units)
-    return Context(view, Fcfs(), placement, NoMatching(), Spread())
+    return Context(view, Fcfs(), placement, NoMatching(), Spread(), NoPairing())
 
 
 def offers(context: Context) -> list[bool]:

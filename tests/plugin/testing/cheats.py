@@ -10,6 +10,7 @@ from cosched_plugin.api import Action, Changes, JobSpec, NoteValue, Order, Start
 from cosched_plugin.core.engine import Policy
 from cosched_plugin.policies.backfilling.easy import Easy
 from cosched_plugin.policies.composition.composed import Composed
+from cosched_plugin.policies.gang.pairings import NoPairing
 from cosched_plugin.policies.placement.first_fit import FirstFit
 from cosched_plugin.policies.placement.shapes import Threads
 from cosched_plugin.policies.planning.matching import NoMatching
@@ -93,7 +94,7 @@ class UsersInTurn(Order):
 
 def users_in_turn() -> Policy:
     """Return a composition with that order."""
-    return Composed(UsersInTurn(), Easy(), FirstFit(), NoMatching(), Threads())
+    return Composed(UsersInTurn(), Easy(), FirstFit(), NoMatching(), NoPairing(), Threads())
 
 
 class ByIdentity(Sorted):

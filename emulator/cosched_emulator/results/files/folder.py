@@ -133,7 +133,7 @@ def write_files(
         write_swf(stream, workload)
     jobs = columns_of(workload.jobs)
     if jobs.knows(jobs.usage) or jobs.knows(jobs.self_slowdown):
-        from cosched_emulator.workload.annotations import annotation_lines  # noqa: PLC0415 - most workloads have none
+        from cosched_emulator.workload.side_files.annotations import annotation_lines  # noqa: PLC0415 - most workloads have none
 
         _write_lines(folder / USAGE, annotation_lines(workload))
     _write_json(folder / SUMMARY, summary)

@@ -22,6 +22,11 @@ from cosched_plugin.policies.composition.parameters import (
 )
 from cosched_plugin.policies.fairness.slack import NOTE as RESPONSE
 from cosched_plugin.policies.fairness.slack import NoFairness, Slack
+from cosched_plugin.policies.gang.alternates import ALTERNATES
+from cosched_plugin.policies.gang.gang import MOST_ROWS, PLACE_FRESH, Gang
+from cosched_plugin.policies.gang.pairings import BestFit, Blind, NoPairing, Predesigned, Printed
+from cosched_plugin.policies.gang.prediction import SHARP_CHANGES
+from cosched_plugin.policies.gang.reading import NOTE as FRESH
 from cosched_plugin.policies.glomarc.group_upkeep import NOTE as GROUP
 from cosched_plugin.policies.glomarc.grouping import Grouping
 from cosched_plugin.policies.lomarc.heuristics import FUTURES, First, ResponseImpact, SharedTimeGain, TimelessGain
@@ -30,6 +35,7 @@ from cosched_plugin.policies.lomarc.neighbours import Adjacent, Always
 from cosched_plugin.policies.orders.history import NOTE as HISTORY
 from cosched_plugin.policies.orders.history import RemembersStarts
 from cosched_plugin.policies.orders.queue_orders import ClassPriority, Fcfs, Shortest
+from cosched_plugin.policies.placement.columns import Buddy, LeastLoaded
 from cosched_plugin.policies.placement.first_fit import FirstFit, Packed
 from cosched_plugin.policies.placement.shapes import Nodes, Threads
 from cosched_plugin.policies.placement.spread import Spread
@@ -76,10 +82,49 @@ BACKFILLS: Mapping[str, Entry] = {
             )
         },
     ),
+    "gang": Entry(
+        Gang,
+        "gang scheduling: rows of jobs take turns, a quantum each",
+        {
+            "rows": Parameter(
+                is_whole(0, MOST_ROWS), f"a whole number from 0 to {MOST_ROWS}", 0, "rows at most; 0: no limit"
+            ),
+            "band": Parameter(
+                is_number(0, 100),
+                "a number from 0 to 100",
+                0.0,
+                "range of the CPU shares of a row's jobs, in points, beyond which a job leaves it; 0: any",
+            ),
+            "place_fresh": one_of(
+                *PLACE_FRESH,
+                text="rows that take a new job: any, those whose band admits a share of 100, or a new row only",
+            ),
+            "sharp_change": one_of(
+                *SHARP_CHANGES,
+                text="a job runs without a partner for a quantum after its CPU share rose, or changed, by more than 20 points",
+            ),
+            "pad": Parameter(
+                is_bool, "true or false", False, "of a job with less than four quanta, the missing ones count as 100 %"
+            ),
+            "compaction": Parameter(
+                is_bool, "true or false", False, "rows dissolve where other rows have room for all their jobs"
+            ),
+            "alternates": one_of(
+                *ALTERNATES,
+                text="jobs of other rows on idle nodes: where the largest shares still fit, within the band besides, "
+                "where those on the same node fit, or none",
+            ),
+            "alternates_when_unmatched": Parameter(
+                is_bool, "true or false", False, "alternates run beside a row that has no partner, too"
+            ),
+        },
+    ),
 }
 PLACEMENTS: Mapping[str, Entry] = {
     "first-fit": Entry(FirstFit, "lowest free threads", {"extend_limit": extend_limit(False)}),
     "packed": Entry(Packed, "nodes with the fewest free threads first", {"extend_limit": extend_limit(False)}),
+    "least-loaded": Entry(LeastLoaded, "nodes with the fewest jobs first, whatever their slots"),
+    "buddy": Entry(Buddy, "an aligned block of 1, 2, 4, ... nodes, of those with the fewest jobs"),
     "lessconsume": Entry(LessConsume, "least penalty factor at the same start", {"extend_limit": extend_limit(True)}),
     "lessconsume-threshold": Entry(
         LessConsume,
@@ -222,6 +267,22 @@ MATCHINGS: Mapping[str, Entry] = {
         },
     ),
 }
+_MARGIN: Mapping[str, Parameter] = {
+    "margin": Parameter(
+        is_number(0, 100), "a number from 0 to 100", 1.0, "CPU share that two jobs on a node leave, in points"
+    )
+}
+PAIRINGS: Mapping[str, Entry] = {
+    "none": Entry(NoPairing, "every row runs alone"),
+    "predesigned": Entry(
+        Predesigned,
+        "at the begin of a round, rows matched from both ends, so that most have a partner of their own",
+        _MARGIN,
+    ),
+    "printed": Entry(Printed, "the same as printed: the row in the middle runs alone", _MARGIN),
+    "best-fit": Entry(BestFit, "for each turn, the row with the largest CPU share that fits", _MARGIN),
+    "blind": Entry(Blind, "always two rows together, whatever they are"),
+}
 FAIRNESS: Mapping[str, Entry] = {
     "none": Entry(NoFairness, "co-location may delay other jobs without limit"),
     "slack": Entry(
@@ -283,6 +344,7 @@ OWN_NOTES: Mapping[str, Callable[..., object] | None] = {
     PROMISE: None,
     RESPONSE: None,
     GROUP: None,
+    FRESH: None,
     PACE: None,
 }
 KINDS: Mapping[str, Mapping[str, Entry]] = {
@@ -291,6 +353,7 @@ KINDS: Mapping[str, Mapping[str, Entry]] = {
     "shape": SHAPES,
     "placement": PLACEMENTS,
     "matching": MATCHINGS,
+    "pairing": PAIRINGS,
     "fairness": FAIRNESS,
     "slices": SLICES,
     "budget": BUDGETS,

@@ -1,4 +1,4 @@
-"""A scheduler as a composition of parts: queue order x backfill x shape x placement x matching x fairness x slices x budget.
+"""A scheduler as a composition of parts: order x backfill x shape x placement x matching x pairing x fairness x slices x budget.
 
 `compose` builds a policy from a plain table; `resolved` defines what a table means, `catalogue` lists the parts.
 """
@@ -20,6 +20,7 @@ from cosched_plugin.api import (
     Matching,
     NodePlacement,
     Order,
+    Pairing,
     Part,
     Placement,
     Policy,
@@ -43,7 +44,8 @@ class Composed:
     """A policy made of parts."""
 
     __slots__ = (
-        "_backfill", "_context", "_matching", "_memory", "_order", "_parts", "_placement", "_plain", "_shape", "_view", "_whole",
+        "_backfill", "_context", "_matching", "_memory", "_order", "_pairing", "_parts", "_placement", "_plain", "_shape", "_view",
+        "_whole",
     )  # fmt: skip
 
     def __init__(
@@ -52,6 +54,7 @@ class Composed:
         backfill: Backfill,
         placement: Placement,
         matching: Matching,
+        pairing: Pairing,
         shape: Shape,
         besides: tuple[Part, ...] = (),
         *,
@@ -65,11 +68,12 @@ class Composed:
         self._backfill = backfill
         self._placement = placement
         self._matching = matching
+        self._pairing = pairing
         self._shape = shape
         self._whole = whole
         self._view: View | None = None  # the view of the context
         self._context: Context
-        self._parts: tuple[Part, ...] = (order, backfill, placement, matching, shape, *besides)
+        self._parts: tuple[Part, ...] = (order, backfill, placement, matching, pairing, shape, *besides)
         self._memory = Memory(self._parts)
         self._plain = matching.alone and not self._memory.parts  # nothing to prepare and no note to keep
 
@@ -102,7 +106,7 @@ class Composed:
             placement = self._placement
             # Where jobs have whole nodes, they take one process a core under any other placement.
             footprints = cast(NodePlacement, placement) if FOOTPRINTS in placement.provides else Spread()
-            self._context = Context(shaped, self._order, placement, self._matching, footprints)
+            self._context = Context(shaped, self._order, placement, self._matching, footprints, self._pairing)
             self.check(shaped)
             self._view = view
         return self._context
@@ -232,6 +236,7 @@ def _build(resolved: Resolved, above: tuple[Part, ...], *, whole: bool) -> Compo
         build_part("backfill", resolved),
         build_part("placement", resolved),
         limited,
+        build_part("pairing", resolved),
         build_part("shape", resolved),
         (fairness, *above) if limited is matching else (matching, fairness, *above),
         whole=whole,

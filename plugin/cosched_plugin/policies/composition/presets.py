@@ -17,6 +17,11 @@ class Preset(NamedTuple):
 
 _LOMARC: Table = {"order": "class-priority", "backfill": "easy", "shape": "nodes"}
 _SCOJO: Table = {"backfill": "conservative", "shape": "nodes", "placement": "spread", "slices": "classes"}
+_PAIRED_GANG: Table = {
+    "backfill": {"name": "gang", "band": 20.0, "alternates": "band"},
+    "placement": "least-loaded",
+    "pairing": "predesigned",
+}
 
 
 def _groups(**search: object) -> Table:
@@ -51,6 +56,18 @@ PRESETS: Mapping[str, Preset] = {
     "glts-nh": Preset(
         "G-LOMARC-TS with the first suitable group", _groups(blocks="none", choice="first", fairness_tries="all")
     ),
+    "gang": Preset("strict gang scheduling", {"backfill": "gang", "placement": "least-loaded"}),
+    "paired-gang": Preset("paired gang scheduling, partners for a round", _PAIRED_GANG),
+    "paired-gang-bestfit": Preset("paired gang scheduling, the best partner", {**_PAIRED_GANG, "pairing": "best-fit"}),
+    "blind": Preset(
+        "two rows of a gang scheduler together, whatever they are",
+        {
+            "backfill": {"name": "gang", "alternates_when_unmatched": True},
+            "placement": "least-loaded",
+            "pairing": "blind",
+        },
+    ),
+    "batch": Preset("space sharing: every job has its nodes to itself", {"backfill": "none"}),
 }
 ALIASES: Mapping[str, str] = {"g-lomarc-ts": "glts"}  # of presets
 DEFAULTS: Table = {
@@ -59,6 +76,7 @@ DEFAULTS: Table = {
     "shape": "threads",
     "placement": "first-fit",
     "matching": "none",
+    "pairing": "none",
     "fairness": "none",
     "slices": "none",
     "budget": "none",

@@ -17,8 +17,8 @@ def resolve(table: Table) -> dict[str, dict[str, Any]]:
     """Return the full table of a composition, each part with its name and all its parameters.
 
     ``table`` may name a ``preset`` to start from, which may name another; the parts (``order``, ``backfill``, ``shape``,
-    ``placement``, ``matching``, ``fairness``, ``slices``, ``budget``) are names, or tables with ``name`` and parameters. Raises
-    UsageError naming the key, with the closest valid one, and for parts that cannot work together.
+    ``placement``, ``matching``, ``pairing``, ``fairness``, ``slices``, ``budget``) are names, or tables with ``name`` and
+    parameters. Raises UsageError naming the key, with the closest valid one, and for parts that cannot work together.
     """
     parts = _merged(table, ())
     resolved = {kind: _resolve_part(kind, parts[kind]) for kind in KINDS}

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from cosched_plugin.api import WHOLE_NODES, Needs, Shape, View, WholeNodesView
+from cosched_plugin.api import THREADS, WHOLE_NODES, Needs, Shape, View, WholeNodesView
 
 
 class Threads(Shape):
     """A job takes free hardware threads, wherever they are."""
+
+    provides: ClassVar[Needs] = frozenset({THREADS})
 
     def shaped(self, view: View) -> View:
         """Return the view as it is."""

@@ -46,6 +46,7 @@ from cosched_plugin.common.errors import UsageError
 from cosched_plugin.parts.colocated.pairs import Guest
 from cosched_plugin.parts.matching import Context
 from cosched_plugin.policies.composition.resolved import resolve
+from cosched_plugin.policies.gang.pairings import NoPairing
 from cosched_plugin.policies.lomarc.constraints import Rules, apply_constraints, slowdown_beside
 from cosched_plugin.policies.lomarc.heuristics import First, ResponseImpact, SharedTimeGain, TimelessGain
 from cosched_plugin.policies.lomarc.job_columns import Jobs, JobTable
@@ -227,7 +228,7 @@ def test_the_host_of_each_newcomer_is_that_of_the_reference(heuristic: str, mode
         alone.sort(key=lambda job: (job.start_us, job.spec.id))
         queue = [draw_spec(random, number, 6) for number in range(1, 12)]
         view = view_of(welcome(hyperthreaded(nodes), model, queue, running))
-        context = Context(view, Fcfs(), FirstFit(), NoMatching(), Spread(), PendingJobs(queue))
+        context = Context(view, Fcfs(), FirstFit(), NoMatching(), Spread(), NoPairing(), PendingJobs(queue))
         matching = Lookahead(HEURISTICS[heuristic], cpu=model.cpu, weak_load=1.0)
         join_candidates = set(matching.join_candidates(context))
         for job in queue:

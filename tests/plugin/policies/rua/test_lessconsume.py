@@ -183,7 +183,7 @@ def test_one_process_moves_to_another_node() -> None:
     job = job_of(1, 4, 2000, 30)
     offer = LessConsume().offer(job, snapshot_now(view))
     assert offer is not None
-    assert offer == (job, NOW_US, ((0, 1, 7, 3), (1, 1, 1, 1)), 1.0, 30, None)
+    assert offer == (job, NOW_US, ((0, 1, 7, 3), (1, 1, 1, 1)), 1.0, 30, None, 0)
     lax = LessConsume(threshold=1.5).offer(job, snapshot_now(view))
     assert lax is not None
     assert (lax.runs, lax.factor, lax.run_us) == (((0, 1, 15, 4),), 4 / 3, 40)

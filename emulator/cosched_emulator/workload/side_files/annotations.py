@@ -15,15 +15,11 @@ the application, then the user.
 
 from __future__ import annotations
 
-import csv
-import difflib
-import io
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from functools import partial
-from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -31,6 +27,7 @@ import numpy as np
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.workload.columns import Column, Computed, Jobs, columns_of
 from cosched_emulator.workload.job import WARNING, Workload
+from cosched_emulator.workload.side_files.rows import Row, check_names, csv_rows, text_of
 from cosched_hwmodel.units import WHOLE_PPM
 from cosched_hwmodel.usage import BOUNDS
 from cosched_plugin.protocol.messages import SelfSlowdown, UsageTuple
@@ -73,26 +70,13 @@ class Annotations(NamedTuple):
         return sorted({tuple(value is not None for value in key) for key in keys}, reverse=True)
 
 
-class _Row(NamedTuple):
-    """A row as text, with its place: a line of a CSV file, or a table of a TOML file."""
-
-    file: str
-    line: int | None
-    table: str
-    values: Mapping[str, str]
-
-    def error(self, field: str | None, expected: str, got: str) -> InputError:
-        name = ".".join(part for part in (self.table, field) if part)
-        return InputError(self.file, expected, got, self.line, name or None)
-
-
 def read_annotations(file: str) -> Annotations:
     """Read a side file. Raises `InputError`, with line and field, for invalid content and repeated keys."""
     if not file:
         raise ConfigurationError("annotations", "a CSV or TOML file", "''")
     usages: dict[JobKey, UsageTuple] = {}
     selves: dict[JobKey, SelfSlowdown] = {}
-    for row in _toml_rows(file) if file.endswith(".toml") else _csv_rows(file):
+    for row in _toml_rows(file) if file.endswith(".toml") else csv_rows(file, COLUMNS):
         key = _key(row)
         if key in usages or key in selves:
             text = ", ".join(f"{name} {value}" for name, value in zip(KEYS, key, strict=True) if value is not None)
@@ -196,16 +180,14 @@ def _only(whole: JobKey, pattern: tuple[bool, ...]) -> JobKey:
     return JobKey(whole.job if job else None, whole.application if application else None, whole.user if user else None)
 
 
-def _key(row: _Row) -> JobKey:
+def _key(row: Row) -> JobKey:
     job, application, user = (row.values.get(name, "") or None for name in KEYS)
     if job is application is user is None:
         raise row.error(None, f"one of {', '.join(KEYS)}, or more", "none")
-    if job is not None and not (job.isascii() and job.isdecimal() and len(job) <= 18):
-        raise row.error("job", "a job's number in the source", repr(job))
-    return JobKey(None if job is None else int(job), application, user)
+    return JobKey(row.job(), application, user)
 
 
-def _usage(row: _Row) -> UsageTuple:
+def _usage(row: Row) -> UsageTuple:
     fractions = {name: _fraction(row, name) for name in BOUNDS if row.values.get(name, "")}
     missing = [name for name in BOUNDS if name not in fractions]
     total = sum(fractions.values(), Decimal(0))
@@ -226,54 +208,27 @@ def _usage(row: _Row) -> UsageTuple:
     return (bound, ppm["cpu"], ppm["network"], ppm["disk"], round(_fraction(row, "memory") * WHOLE_PPM))
 
 
-def _factor_ppm(row: _Row, name: str) -> int:
+def _factor_ppm(row: Row, name: str) -> int:
     """Return a factor in whole millionths."""
-    value = _number(row, name)
+    value = row.number(name)
     if not (value.is_finite() and Decimal("1e-6") <= value <= _LARGEST_FACTOR):
         text = row.values.get(name, "")
         raise row.error(name, f"a factor from 0.000001 to {_LARGEST_FACTOR}", repr(text) if text else "none")
     return round(value * WHOLE_PPM)
 
 
-def _number(row: _Row, name: str) -> Decimal:
-    """Return the exact number in a text; NaN if it contains none."""
-    try:
-        return Decimal(row.values.get(name, ""))
-    except InvalidOperation:
-        return Decimal("nan")
-
-
-def _fraction(row: _Row, name: str) -> Decimal:
+def _fraction(row: Row, name: str) -> Decimal:
     """Return the exact fraction in a text."""
-    value = _number(row, name)
+    value = row.number(name)
     text = row.values.get(name, "")
     if not (value.is_finite() and 0 <= value <= 1):
         raise row.error(name, "a fraction from 0 to 1", repr(text) if text else "none")
     return value
 
 
-def _csv_rows(file: str) -> Iterator[_Row]:
-    lines = csv.reader(io.StringIO(_text(file)), strict=True)
-    header: list[str] | None = None
+def _toml_rows(file: str) -> Iterator[Row]:
     try:
-        for cells in lines:
-            values = [cell.strip() for cell in cells]
-            if not any(values):
-                continue
-            if header is None:
-                _check_names(values, file, lines.line_num)
-                header = values
-                continue
-            if len(values) != len(header):
-                raise InputError(file, f"{len(header)} fields", str(len(values)), lines.line_num)
-            yield _Row(file, lines.line_num, "", dict(zip(header, values, strict=True)))
-    except csv.Error as error:
-        raise InputError(file, "a CSV file", str(error), lines.line_num) from error
-
-
-def _toml_rows(file: str) -> Iterator[_Row]:
-    try:
-        document = tomllib.loads(_text(file), parse_float=Decimal)
+        document = tomllib.loads(text_of(file), parse_float=Decimal)
     except tomllib.TOMLDecodeError as error:
         raise InputError(file, "TOML", str(error)) from error
     tables = document.get(_TABLES)
@@ -283,33 +238,10 @@ def _toml_rows(file: str) -> Iterator[_Row]:
         place = f"{_TABLES}[{index}]"
         if not isinstance(table, dict):
             raise InputError(file, "a table", repr(table), field=place)
-        _check_names(table, file, None, place)
+        check_names(table, COLUMNS, file, None, place)
         for name, value in table.items():
             types, expected = _TYPES.get(name, ((int, Decimal), "a fraction from 0 to 1"))
             if not isinstance(value, types) or isinstance(value, bool):
                 raise InputError(file, expected, repr(value), field=f"{place}.{name}")
         values = {name: str(value) for name, value in table.items()}
-        yield _Row(file, None, place, values)
-
-
-def _check_names(names: Iterable[str], file: str, line: int | None, place: str = "") -> None:
-    seen = set()
-    for name in names:
-        if name not in COLUMNS:
-            close = difflib.get_close_matches(name, COLUMNS, n=1)
-            hint = f"; did you mean '{close[0]}'?" if close else ""
-            raise InputError(file, f"the names {', '.join(COLUMNS)}", repr(name) + hint, line, place or None)
-        if name in seen:
-            raise InputError(file, "each column once", f"{name} again", line)
-        seen.add(name)
-
-
-def _text(file: str) -> str:
-    try:
-        if Path(file).exists() and not Path(file).is_file():  # reading a pipe could block for ever
-            raise InputError(file, "a regular file")
-        return Path(file).read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(file, "a text in UTF-8", str(error)) from error
-    except OSError as error:
-        raise InputError(file, "a file that can be read", error.strerror or str(error)) from error
+        yield Row(file, None, place, values)

@@ -1,0 +1,107 @@
+"""Nodes that run processes: their settings, and the programs of jobs, from the sections of a scenario."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+
+from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.nodeos.paper_programs import (
+    JITTER_PPM,
+    QCRD,
+    STATIC_JITTER_PPM,
+    compute_program,
+    fine_program,
+    io_program,
+    qcrd_program,
+    uniform_share_ppm,
+)
+from cosched_emulator.nodeos.programs import Program
+from cosched_emulator.nodeos.settings import NodeSettings
+from cosched_emulator.nodeos.work import Work
+from cosched_emulator.scenario.schema import TimeSharingSection, WorkloadSection
+from cosched_emulator.workload.columns import columns_of
+from cosched_emulator.workload.job import JobProgram, Programs, Workload, WorkloadJob
+from cosched_emulator.workload.side_files.programs import PROGRAMS, with_programs
+from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
+from cosched_plugin.protocol.messages import NodeClass
+
+_MS_US = 1_000
+_QCRD = {"qcrd": "published", "qcrd-even": "even"}
+
+
+def node_settings(section: TimeSharingSection) -> NodeSettings:
+    """Return what the nodes are like inside."""
+    same = {item.name for item in fields(NodeSettings)} & {item.name for item in fields(section)}
+    return NodeSettings(
+        **{name: getattr(section, name) for name in same},
+        slice_us=round(section.slice_ms * _MS_US),
+        tick_us=round(section.tick_ms * _MS_US),
+        io_logged_ppm=round(section.io_logged * WHOLE_PPM),
+    )
+
+
+def check_nodes(section: TimeSharingSection, nodes: Sequence[NodeClass], workload: Workload) -> None:
+    """Raise ConfigurationError for nodes of more than one core, and for jobs that are larger than a node's memory."""
+    for item in nodes:
+        cores = item.sockets * item.cores_per_socket
+        if cores > 1:
+            expected = (
+                'nodes of one core (preset = "single", or a layout such as "1x1x2"): [time_sharing] has one CPU a node'
+            )
+            raise ConfigurationError("cluster", expected, f"{cores} cores")
+    if section.memory_mb:
+        jobs = columns_of(workload.jobs)
+        most_mb = max(jobs.each(jobs.memory_mb), default=0)
+        if most_mb > section.memory_mb:
+            expected = f"at least the memory of the largest process, {most_mb}"
+            raise ConfigurationError("time_sharing.memory_mb", expected, str(section.memory_mb))
+
+
+def add_programs(workload: Workload, section: WorkloadSection) -> Workload:
+    """Return the workload with what its jobs' processes do. Raises InputError or ConfigurationError."""
+    jitter_ppm = None if section.jitter is None else round(section.jitter * WHOLE_PPM)
+    share_ppm = round(section.cpu_share * WHOLE_PPM)
+    usual = JobProgram("fine", share_ppm, section.null_statements, section.files, None, jitter_ppm)
+    name = "fine" if section.programs is None else section.programs
+    if name in PROGRAMS:
+        return workload._replace(programs=Programs(usual._replace(name=name), {}))
+    if not name.endswith(".csv"):
+        raise ConfigurationError.unknown_name("workload.programs", name, (*PROGRAMS, "FILE.csv"))
+    return with_programs(workload, name, usual)
+
+
+def program_maker(programs: Programs, settings: NodeSettings, seed: int) -> Callable[[WorkloadJob], Program]:
+    """Return the function that makes the program of a job."""
+
+    def make(job: WorkloadJob) -> Program:
+        return _program(programs.of(job.spec.id), job, settings, seed)
+
+    return make
+
+
+def _program(wanted: JobProgram, job: WorkloadJob, settings: NodeSettings, seed: int) -> Program:
+    seconds = job.run_us / SECOND_US
+    jitter_ppm = JITTER_PPM if wanted.jitter_ppm is None else wanted.jitter_ppm
+    match wanted.name:
+        case "fine":
+            return fine_program(seconds, wanted.cpu_share_ppm, jitter_ppm)
+        case "uniform":
+            return fine_program(seconds, uniform_share_ppm(seed, job.spec.id), jitter_ppm)
+        case "qcrd" | "qcrd-even":
+            return qcrd_program(seconds, QCRD[_QCRD[wanted.name]], jitter_ppm=jitter_ppm)
+        case "compute":
+            jitter_ppm = STATIC_JITTER_PPM if wanted.jitter_ppm is None else wanted.jitter_ppm
+            return _of_length(compute_program(1, wanted.null_statements, jitter_ppm), wanted, job, settings)
+        case "io":
+            return _of_length(io_program(1, wanted.files), wanted, job, settings)
+    raise ValueError(f"no program {wanted.name!r}")
+
+
+def _of_length(program: Program, wanted: JobProgram, job: WorkloadJob, settings: NodeSettings) -> Program:
+    """Return a program of one loop with as many iterations as wanted, or as fit the job's run time alone."""
+    (loop,) = program.loops
+    iterations = wanted.iterations
+    if iterations is None:
+        iterations = max(1, round(job.run_us / Work(loop.body_of(0), job.spec.processes, settings).length_us))
+    return Program((loop._replace(times=iterations),))

@@ -1,0 +1,1 @@
+"""Side files of a workload: what bounds its jobs, and what their processes do."""

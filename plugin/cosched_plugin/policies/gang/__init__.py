@@ -1,0 +1,1 @@
+"""Gang scheduling: a matrix of rows that take turns, alone or in pairs."""

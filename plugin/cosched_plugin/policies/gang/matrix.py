@@ -1,0 +1,241 @@
+"""The matrix of gang scheduling (Ousterhout 1982): rows are slots, columns are hardware threads, jobs never change columns."""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from cosched_plugin.api import NodeSet
+
+
+class Cell(NamedTuple):
+    """A running job in the matrix."""
+
+    job_id: int
+    threads: int  # its columns: bit ``k * nodes + n`` is hardware thread ``k`` of node ``n``
+    nodes: NodeSet
+    share_ppm: int  # the CPU share that is predicted for it, in millionths
+    measured: bool  # it has been measured: its share is no mere assumption
+    unpaired: bool  # no job of another row may run on its nodes in the same quantum
+
+
+class Band(NamedTuple):
+    """The range of the measured shares of jobs that run together; a job that has not been measured is in every band."""
+
+    least_ppm: int
+    most_ppm: int
+
+    def admits(self, share_ppm: int, width_ppm: int) -> bool:
+        """Tell whether the range stays below ``width_ppm`` with a job of this share."""
+        return share_ppm < self.least_ppm + width_ppm and self.most_ppm < share_ppm + width_ppm
+
+
+class Row:
+    """The jobs of one slot, by id."""
+
+    __slots__ = ("_band", "_most_ppm", "cells", "held", "slot", "unpaired")
+
+    def __init__(self, slot: int, cells: Iterable[Cell] = ()) -> None:
+        self.slot = slot
+        self.cells: list[Cell] = sorted(cells)
+        self._count()
+
+    def _count(self) -> None:
+        held = 0
+        unpaired = False
+        for cell in self.cells:
+            held |= cell.threads
+            unpaired = unpaired or cell.unpaired
+        self.held = held  # the threads of its jobs
+        self.unpaired = unpaired  # it holds a job that is never paired
+        self._most_ppm = -1  # a cache, as `_band`; -1: unknown
+        self._band: Band | None = None
+
+    def add(self, cell: Cell) -> None:
+        """Enter a job."""
+        insort(self.cells, cell)
+        self._count()
+
+    def remove(self, cell: Cell) -> None:
+        """Take a job out."""
+        self.cells.remove(cell)
+        self._count()
+
+    def replace(self, cell: Cell, by: Cell) -> None:
+        """Enter a job with another share."""
+        self.cells[self.cells.index(cell)] = by
+        self._most_ppm = -1
+        self._band = None
+
+    @property
+    def most_ppm(self) -> int:
+        """Return the largest predicted share of its jobs."""
+        if self._most_ppm < 0:
+            self._most_ppm = max([cell.share_ppm for cell in self.cells])
+        return self._most_ppm
+
+    @property
+    def band(self) -> Band | None:
+        """Return the range of the shares of its measured jobs; None where there is none."""
+        if self._band is None:
+            self._band = band_of(self.cells)
+        return self._band
+
+
+def band_of(cells: Iterable[Cell]) -> Band | None:
+    """Return the range of the shares of those jobs that have been measured; None where there is none."""
+    shares_ppm = [cell.share_ppm for cell in cells if cell.measured]
+    return Band(min(shares_ppm), max(shares_ppm)) if shares_ppm else None
+
+
+class Matrix:
+    """All rows with a job, and what may be put where."""
+
+    __slots__ = ("_slot_of", "cells", "rows", "up")
+
+    def __init__(self) -> None:
+        self.rows: dict[int, Row] = {}
+        self.cells: dict[int, Cell] = {}  # by job
+        self.up = -1  # the threads of nodes in service; a job on another node stays in its row
+        self._slot_of: dict[int, int] = {}
+
+    def slot_of(self, job_id: int) -> int:
+        """Return the slot of a job."""
+        return self._slot_of[job_id]
+
+    @property
+    def any_unpaired(self) -> bool:
+        """Tell whether a job of it is never paired."""
+        return any(row.unpaired for row in self.rows.values())
+
+    def slots(self) -> Sequence[int]:
+        """Return the slots with a job, ascending."""
+        return sorted(self.rows)
+
+    def enter(self, cell: Cell, slot: int) -> None:
+        """Put a job that is not in the matrix into a row."""
+        row = self.rows.get(slot)
+        if row is None:
+            self.rows[slot] = Row(slot, (cell,))
+        else:
+            row.add(cell)
+        self.cells[cell.job_id] = cell
+        self._slot_of[cell.job_id] = slot
+
+    def leave(self, job_id: int) -> None:
+        """Take a job out; a row without a job vanishes."""
+        slot = self._slot_of.pop(job_id)
+        row = self.rows[slot]
+        row.remove(self.cells.pop(job_id))
+        if not row.cells:
+            del self.rows[slot]
+
+    def move(self, cell: Cell, slot: int) -> None:
+        """Put a job into another row, in the same columns."""
+        self.leave(cell.job_id)
+        self.enter(cell, slot)
+
+    def update(self, cell: Cell) -> None:
+        """Set another share of a job."""
+        self.rows[self._slot_of[cell.job_id]].replace(self.cells[cell.job_id], cell)
+        self.cells[cell.job_id] = cell
+
+    def unused(self, taken: Iterable[int], most: int) -> int | None:
+        """Return the lowest slot without a job that is not among ``taken``; None where there are ``most`` rows already."""
+        if len(self.rows) >= most:
+            return None
+        used = {*self.rows, *taken}
+        slot = 0
+        while slot in used:
+            slot += 1
+        return slot
+
+    def place_for(self, cell: Cell, width_ppm: int, *, but: int, among: Mapping[int, Row] | None = None) -> int | None:
+        """Return the first row, other than slot ``but``, in which the columns of a job are free and the band stays narrow.
+
+        ``width_ppm``: what a band must stay below, 0: bands do not matter.
+        """
+        rows = self.rows if among is None else among
+        if cell.threads & ~self.up:
+            return None
+        for slot in sorted(rows):
+            row = rows[slot]
+            if slot != but and not row.held & cell.threads and in_band(cell, row.band, width_ppm):
+                return slot
+        return None
+
+
+def in_band(cell: Cell, band: Band | None, width_ppm: int) -> bool:
+    """Tell whether a job may be among jobs of this band: it has not been measured, or none of them has, or the band stays narrow."""
+    return not width_ppm or band is None or not cell.measured or band.admits(cell.share_ppm, width_ppm)
+
+
+class Move(NamedTuple):
+    """A job that changes its row; its columns stay."""
+
+    cell: Cell
+    slot: int  # where it goes
+    out_of: int
+
+
+def out_of_band(matrix: Matrix, ran: Iterable[int], width_ppm: int) -> list[Cell]:
+    """Return the jobs, of those that ``ran`` and have been measured, that need far more CPU than another one of their row.
+
+    By row, and by id within it (paired gang paper, section 2.5). A job that needs far less stays: it is the measure.
+    """
+    by_slot: dict[int, list[int]] = {}
+    for job_id in ran:
+        if job_id in matrix.cells:
+            by_slot.setdefault(matrix.slot_of(job_id), []).append(job_id)
+    found: list[Cell] = []
+    for slot in sorted(by_slot):
+        band = matrix.rows[slot].band
+        if band is not None and band.most_ppm >= band.least_ppm + width_ppm:
+            cells = [matrix.cells[job_id] for job_id in sorted(by_slot[slot])]
+            found += [
+                cell
+                for cell in cells
+                if cell.measured and cell.share_ppm >= band.least_ppm + width_ppm and not cell.threads & ~matrix.up
+            ]
+    return found
+
+
+def band_moves(
+    matrix: Matrix, ran: Iterable[int], width_ppm: int, new_slot: Callable[[], int | None]
+) -> Iterator[Move]:
+    """Move each job that is out of its row's band to the first row that takes it, else to a new one; ``matrix`` changes.
+
+    Where there is no place for another row, it stays.
+    """
+    for cell in out_of_band(matrix, ran, width_ppm):
+        out_of = matrix.slot_of(cell.job_id)
+        slot = matrix.place_for(cell, width_ppm, but=out_of)
+        if slot is None:
+            slot = new_slot()
+        if slot is not None:
+            matrix.move(cell, slot)
+            yield Move(cell, slot, out_of)
+
+
+def compaction(matrix: Matrix, width_ppm: int) -> Iterator[Move]:
+    """Dissolve rows all of whose jobs have a place in other rows, the last row first; ``matrix`` changes."""
+    for slot in reversed(matrix.slots()):
+        row = matrix.rows[slot]
+        places = _places_elsewhere(row, matrix, width_ppm)
+        for cell, place in zip(list(row.cells), places, strict=True) if places else ():
+            matrix.move(cell, place)
+            yield Move(cell, place, slot)
+
+
+def _places_elsewhere(row: Row, matrix: Matrix, width_ppm: int) -> list[int]:
+    """Return a place in other rows for each job of a row; nothing if one of them has none."""
+    others = {slot: other for slot, other in matrix.rows.items() if slot != row.slot}
+    places: list[int] = []
+    for cell in row.cells:
+        place = matrix.place_for(cell, width_ppm, but=row.slot, among=others)
+        if place is None:
+            return []
+        others[place] = Row(place, (*others[place].cells, cell))  # as it will be
+        places.append(place)
+    return places

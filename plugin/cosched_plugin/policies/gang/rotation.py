@@ -1,0 +1,157 @@
+"""From the matrix to the manager's rotation: a turn for each row, with the partner and the alternates that run in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from cosched_plugin.api import Pairing, Rotation, RowLoad, Turn, View
+from cosched_plugin.policies.gang.alternates import Company, Room, alternates
+from cosched_plugin.policies.gang.matrix import Cell, Matrix
+from cosched_plugin.policies.turns.cycle import following
+
+
+class Settings(NamedTuple):
+    """What may run in a turn besides its row and the partner."""
+
+    alternates: str
+    width_ppm: int  # of a band; 0: bands do not matter
+    second: bool  # alternates make up a second layer where there is no partner
+
+
+def last_turn(rotation: Rotation) -> Turn | None:
+    """Return the turn to which the last quantum belonged; None if there is no rotation.
+
+    Before its first quantum has ended, a rotation seems to have ended with its last turn: its first one begins a round, or goes on
+    with one, just so.
+    """
+    if not rotation.turns:
+        return None
+    return rotation.turns[0 if rotation.left else -1]
+
+
+def ran_in(turn: Turn, matrix: Matrix) -> list[int]:
+    """Return the jobs that are in the matrix and ran in a turn."""
+    rows = [matrix.rows[slot] for slot in turn.slots if slot in matrix.rows]
+    return [cell.job_id for row in rows for cell in row.cells] + [job for job in turn.guests if job in matrix.cells]
+
+
+def next_turns(
+    rotation: Rotation, matrix: Matrix, pairing: Pairing, settings: Settings, view: View
+) -> tuple[Turn, ...]:
+    """Return the turns that follow ``rotation``: all rows in order of slots, from the one after the last that had its turn.
+
+    Partners are chosen when a round begins, or, by the pairing, for the next turn alone. The next turn is as the latest shares
+    have it; the others stay as they are, as far as their rows and jobs are still there.
+    """
+    last = last_turn(rotation)
+    order, begins = following(matrix.slots(), -1 if last is None else last.slots[0])
+    known = {turn.slots[0]: turn for turn in rotation.turns}
+    partners = _partners(rotation, order, begins, matrix, pairing)
+    first = _dispatch(order, partners.get(order[0]), matrix, pairing, settings, view)
+    return first, *[
+        _kept(known.get(slot) or Turn((slot,)), matrix, partners.get(slot), second=settings.second)
+        for slot in order[1:]
+    ]
+
+
+def without_company(turns: Sequence[Turn], job_id: int, slot: int, matrix: Matrix) -> tuple[Turn, ...]:
+    """Return the turns of rows that are there, without partners and alternates where a job is about to run in ``slot``."""
+    return tuple(
+        [
+            Turn(turn.slots[:1])
+            if slot in turn.slots or job_id in turn.guests
+            else _kept(turn, matrix, _partner_in(turn), second=True)
+            for turn in turns
+            if turn.slots[0] in matrix.rows
+        ]
+    )
+
+
+def _partner_in(turn: Turn) -> int | None:
+    return turn.slots[1] if len(turn.slots) > 1 else None
+
+
+def _partners(
+    rotation: Rotation, order: Sequence[int], begins: bool, matrix: Matrix, pairing: Pairing
+) -> Mapping[int, int]:
+    """Return the partners of rows, by row."""
+    if pairing.alone:
+        return {}
+    if begins and not pairing.each_turn:
+        return pairing.partners(_loads(matrix), matrix.rows)
+    partners = {turn.slots[0]: turn.slots[1] for turn in rotation.turns if len(turn.slots) > 1}
+    if pairing.each_turn:
+        partners.pop(order[0], None)
+        partners.update(pairing.partners(_loads(matrix), order[:1]))
+    return partners
+
+
+def _loads(matrix: Matrix) -> list[RowLoad]:
+    """Return the rows that may be paired."""
+    rows = [matrix.rows[slot] for slot in matrix.slots()]
+    return [RowLoad(row.slot, row.most_ppm) for row in rows if not row.unpaired]
+
+
+def _dispatch(
+    order: Sequence[int], chosen: int | None, matrix: Matrix, pairing: Pairing, settings: Settings, view: View
+) -> Turn:
+    """Return the next turn, that of the first row of ``order``: its partner is examined once more, alternates are found."""
+    row = matrix.rows[order[0]]
+    partner = None if chosen is None or chosen == row.slot else matrix.rows.get(chosen)
+    if partner is not None and (row.unpaired or partner.unpaired or not pairing.fits(row.most_ppm, partner.most_ppm)):
+        partner = None
+    slots = (row.slot,) if partner is None else (row.slot, partner.slot)
+    others = _candidates(order, slots, matrix)
+    rule, width_ppm, second = settings
+    guests = alternates(row, partner, others, rule, pairing.fits, width_ppm, second=second)
+    if view.trace is not None:
+        view.trace.tell(
+            "turn",
+            quantum=view.quantum + 1,
+            slots=list(slots),
+            chosen=chosen,
+            shares_ppm=[matrix.rows[slot].most_ppm for slot in slots],
+            guests=[[job_id, matrix.cells[job_id].share_ppm] for job_id in guests],
+        )
+    return Turn(slots, 1, guests)
+
+
+def _candidates(order: Sequence[int], slots: Sequence[int], matrix: Matrix) -> Iterator[Cell]:
+    """Yield the jobs of rows that are not in the turn, in the order in which these rows come next."""
+    for slot in order[1:]:
+        if slot not in slots:
+            yield from matrix.rows[slot].cells
+
+
+def _kept(turn: Turn, matrix: Matrix, partner: int | None, *, second: bool) -> Turn:
+    """Return a turn of a row that is there, with this partner; alternates stay only where nothing has changed for them.
+
+    It is what runs if the scheduler does not answer in time. ``second``: there may be two processes on a hardware thread even
+    where there is no partner.
+    """
+    slot = turn.slots[0]
+    beside = None if partner is None else matrix.rows.get(partner)
+    if beside is not None and (matrix.rows[slot].unpaired or beside.unpaired):
+        beside = None
+    slots = (slot,) if beside is None else (slot, beside.slot)
+    guests: tuple[int, ...] = ()
+    if turn.guests and slots == turn.slots:
+        guests = _with_room(turn.guests, slots, matrix, most=2 if second or beside is not None else 1)
+    return turn if slots == turn.slots and guests == turn.guests else Turn(slots, 1, guests)
+
+
+def _with_room(guests: Sequence[int], slots: Sequence[int], matrix: Matrix, *, most: int) -> tuple[int, ...]:
+    """Return the alternates that are still in other rows, and have room: no thread has more than ``most`` processes with them."""
+    there = [cell for slot in slots for cell in matrix.rows[slot].cells]
+    room = Room(there, most)
+    company = Company(there)
+    found = []
+    for job_id in guests:
+        cell = matrix.cells.get(job_id)
+        if cell is None or matrix.slot_of(job_id) in slots or not room.admits(cell) or not company.admits(cell):
+            continue
+        room.take(cell)
+        company.take(cell)
+        found.append(job_id)
+    return tuple(found)

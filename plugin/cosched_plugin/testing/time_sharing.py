@@ -1,0 +1,127 @@
+"""The time sharing of the small manager in `cosched_plugin.testing.check`: rotation and quanta, as PROTOCOL.md ("Slots") has them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from random import Random
+from typing import Final
+
+from cosched_plugin.protocol.messages import MOST_SHARES, QuantumEnded, SetRotation, SlotState, Turn
+from cosched_plugin.testing.site_job import SiteJob
+
+_SHARES_PPM: Final = (0, 10_000, 450_000, 970_000, 1_000_000)
+
+
+class TimeSharing:
+    """The rotation, and the quantum that runs. Jobs make full progress whenever they may run."""
+
+    def __init__(self, quantum_us: int) -> None:
+        self.quantum_us = quantum_us
+        self.quantum = 0  # last one that has ended
+        self.turns: tuple[Turn, ...] = ()  # the next one first
+        self.left = 0  # quanta of the first turn that are still to come; 0: all of them
+        self.ends_us: int | None = None  # end of the quantum that runs; None: none runs
+        self._turn = Turn((0,))  # of that quantum
+        self._left_after = 0  # quanta of that turn that are still to come after it
+        self._members: dict[int, int] = {}  # jobs that run in it, and how long each had run before
+
+    def told(self) -> SlotState:
+        """Return its entry in a welcome."""
+        return SlotState(self.quantum_us, self.quantum, self.turns, self.left)
+
+    def due(self, random: Random, now_us: int, running: Sequence[SiteJob], gone: Collection[int]) -> list[QuantumEnded]:
+        """Return the end of the quantum if it is due; none follows a quantum in which all jobs end (``gone``)."""
+        if self.ends_us is None or self.ends_us > now_us or all(job.spec.id in gone for job in running):
+            return []
+        shares = []
+        for job in running:
+            before_us = self._members.get(job.spec.id)
+            if before_us is not None and 2 * (job.ran_us(now_us) - before_us) >= self.quantum_us:
+                shares.append((job.spec.id, random.choice((*_SHARES_PPM, random.randint(0, 1_000_000)))))
+        return [QuantumEnded(self.quantum + 1, self._turn.slots[0], self._left_after, tuple(shares))]
+
+    def end(self, event: QuantumEnded, running: Sequence[SiteJob]) -> None:
+        """End the quantum that runs."""
+        self.quantum = event.quantum
+        self.ends_us = None
+        for place, turn in enumerate(self.turns):
+            if turn.slots[0] == event.slot:
+                next_place = place if event.left else place + 1
+                self.turns = self.turns[next_place:] + self.turns[:next_place]
+                self.left = event.left
+                break
+        shares = dict(event.shares)
+        for job in running:
+            if job.spec.id in shares:
+                job.quanta += 1
+                job.shares = (shares[job.spec.id], *job.shares)[:MOST_SHARES]
+
+    def left_by(self, job: SiteJob) -> None:
+        """Let a job that ends or is requeued run no more in the present quantum."""
+        self._members.pop(job.spec.id, None)
+
+    def set_rotation(self, action: SetRotation, now_us: int, running: Sequence[SiteJob]) -> str | None:
+        """Set the rotation, from the next quantum on or from the one that runs; or return why it is impossible."""
+        if action.quantum != self.quantum + 1:
+            return f"a rotation from quantum {action.quantum} on, after quantum {self.quantum}"
+        slots, ids = {job.slot for job in running}, {job.spec.id for job in running}
+        firsts = [turn.slots[0] for turn in action.turns]
+        if len(set(firsts)) < len(firsts):
+            return f"several turns with the same first slot: {action.turns}"
+        for turn in action.turns:
+            own = {job.spec.id for job in running if job.slot in turn.slots}
+            if (
+                turn.quanta < 1
+                or len(set(turn.slots)) < len(turn.slots)
+                or len(set(turn.guests)) < len(turn.guests)
+                or not set(turn.slots) <= slots
+                or not set(turn.guests) <= ids - own
+            ):
+                return f"{turn} beside running jobs {sorted(ids)} in slots {sorted(slots)}"
+        reason = pairing_problem(action.turns, running)
+        if reason is not None:
+            return reason
+        self.turns, self.left = action.turns, 0
+        if self.ends_us is not None:
+            self._choose(now_us, running)  # it is the quantum that runs
+        return None
+
+    def settle(self, now_us: int, running: Sequence[SiteJob]) -> None:
+        """Begin a quantum if none runs and a job can run; let exactly its jobs run from now on."""
+        if not any(_members_of(turn, running) for turn in self.turns):
+            self.ends_us = None
+        elif self.ends_us is None:
+            self._members = {}
+            self._choose(now_us, running)
+            self.ends_us = now_us + self.quantum_us
+        for job in running:
+            job.let_run(now_us, may_run=job.spec.id in self._members if self.turns else job.slot == 0)
+
+    def _choose(self, now_us: int, running: Sequence[SiteJob]) -> None:
+        """Choose the turn of the present quantum, with its jobs: the first one in which a job can run."""
+        for place, turn in enumerate(self.turns):
+            members = _members_of(turn, running)
+            if members:
+                self._turn = turn
+                self._left_after = (self.left if place == 0 and self.left else turn.quanta) - 1
+                before = self._members
+                self._members = {job.spec.id: before.get(job.spec.id, job.ran_us(now_us)) for job in members}
+                return
+
+
+def _members_of(turn: Turn, running: Sequence[SiteJob]) -> list[SiteJob]:
+    """Return the jobs that can run in a turn."""
+    return [
+        job for job in running if (job.slot in turn.slots or job.spec.id in turn.guests) and job.suspended_us is None
+    ]
+
+
+def pairing_problem(turns: Sequence[Turn], running: Sequence[SiteJob]) -> str | None:
+    """Return which job of a turn would run beside one of another slot, although it must not; None: no such turn."""
+    for turn in turns:
+        members = [job for job in running if job.slot in turn.slots or job.spec.id in turn.guests]
+        for job in members:
+            for other in members:
+                if job.spec.unpaired and other.slot != job.slot and other.nodes & job.nodes:
+                    return f"unpaired job {job.spec.id} runs beside job {other.spec.id} in {turn}"
+    return None
