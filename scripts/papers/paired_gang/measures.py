@@ -10,7 +10,6 @@ import numpy as np
 from scripts.papers.paired_gang.over_time import figures_over_time
 from scripts.papers.paired_gang.quanta import (
     ROW,
-    ROW,
     Quanta,
     moves_per_quantum,
     pair_share,
@@ -46,7 +45,9 @@ def workload_digest(run: Run) -> str:
     programs = run.prepared.workload.programs
     digest = hashlib.sha256()
     for job in run.prepared.workload.jobs:
-        digest.update(repr((job.spec.id, job.spec.submit_us, job.spec.processes, job.run_us, programs.of(job.spec.id))).encode())
+        digest.update(
+            repr((job.spec.id, job.spec.submit_us, job.spec.processes, job.run_us, programs.of(job.spec.id))).encode()
+        )
     return digest.hexdigest()[:16]
 
 
@@ -90,7 +91,9 @@ def cycle_s(run: Run) -> float:
     """Return the length of a day of the workload: its gaps are those of the model, all multiplied by one factor."""
     scenario = run.prepared.scenario
     jobs = run.prepared.workload.jobs
-    model = generate(scenario.workload.lublin or 0, _nodes(run), LublinParameters(aarr=scenario.workload.aarr), scenario.seed)
+    model = generate(
+        scenario.workload.lublin or 0, _nodes(run), LublinParameters(aarr=scenario.workload.aarr), scenario.seed
+    )
     return DAY_S * jobs[-1].spec.submit_us / model.jobs[-1].spec.submit_us
 
 
@@ -99,7 +102,8 @@ def _of_quanta(quanta: Quanta | None, ended: Sequence[JobRecord]) -> dict[str, A
     if quanta is None:
         return {}
     life = {
-        record.job.spec.id: (record.intervals[0].start_us / SECOND_US, (record.end_us or 0) / SECOND_US) for record in ended
+        record.job.spec.id: (record.intervals[0].start_us / SECOND_US, (record.end_us or 0) / SECOND_US)
+        for record in ended
     }
     return {
         "pairs_of_possible": pairs_where_possible(quanta, life),

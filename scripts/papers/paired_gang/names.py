@@ -29,6 +29,7 @@ HOMOGENEOUS: Final = "homogeneous"
 HETEROGENEOUS: Final = "heterogeneous"
 QCRD: Final = "QCRD"
 QCRD_EVEN: Final = "QCRD even"
+RUNS_S: Final = (400, 1200)  # alone, of the four copies of QCRD that start together
 
 RESPONSE: Final = "all_response_s_mean"
 SLOWDOWN_CPU: Final = "time_sharing_all_slowdown_cpu_mean"
@@ -68,3 +69,8 @@ def fine_pair(grain: int) -> str:
 def copies(run_s: int) -> str:
     """Return the name of four copies of QCRD of this run time alone, in seconds."""
     return f"four QCRD, {run_s} s"
+
+
+def few_jobs(load: str) -> str:
+    """Return the name of the dynamic workload of few jobs, for exact nodes."""
+    return f"{HOMOGENEOUS} {load}, few jobs"

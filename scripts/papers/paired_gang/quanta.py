@@ -9,15 +9,15 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-
 from cosched_emulator.results.quanta import NOT_MEASURED, QuantaColumns
+
 from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
-ROW, PARTNER, GUEST = range(3)  # as in `QuantaColumns`: a job runs in the slot whose turn it is, in that one's partner, or as an alternate
+ROW, PARTNER, GUEST = range(3)  # as in `QuantaColumns`; a guest is an alternate
 WEIGHTS: Final = (0.4, 0.3, 0.2, 0.1)  # of the last measured shares, the newest first (paper, formula 1)
 NEW: Final = 1.0  # predicted share of a job that has not been measured
 HUNGRY: Final = 0.4  # a job that gets more than this share of a CPU beside another one is in a phase that computes

@@ -47,7 +47,9 @@ def static_figures(run: Run, quanta: Quanta) -> dict[str, Any]:
     return figures
 
 
-def _barriers(records: Sequence[JobRecord], quanta: Quanta, programs: Sequence[JobProgram]) -> tuple[float, list[float]]:
+def _barriers(
+    records: Sequence[JobRecord], quanta: Quanta, programs: Sequence[JobProgram]
+) -> tuple[float, list[float]]:
     """Return the time in which all jobs ran, in seconds, and how many barriers each of them completed in it.
 
     Where a job ends by itself, the others' barriers at that time follow from the CPU time that they had used in whole quanta.
@@ -59,7 +61,10 @@ def _barriers(records: Sequence[JobRecord], quanta: Quanta, programs: Sequence[J
         return ends_us[0] / SECOND_US, [count * share for count, share in zip(iterations, done, strict=True)]
     window_s = float(quanta.end_s[quanta.end_s <= min(ends_us) / SECOND_US].max(initial=0.0))
     used = [
-        [float(quanta.cpu_s[(quanta.job == record.job.spec.id) & (quanta.end_s <= until)].sum()) for until in (window_s, math.inf)]
+        [
+            float(quanta.cpu_s[(quanta.job == record.job.spec.id) & (quanta.end_s <= until)].sum())
+            for until in (window_s, math.inf)
+        ]
         for record in records
     ]
     return window_s, [count * now / all_of_it for count, (now, all_of_it) in zip(iterations, used, strict=True)]

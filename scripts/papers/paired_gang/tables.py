@@ -9,7 +9,18 @@ from typing import Final
 
 from scripts.papers.figures import Figures, Where, interval_text, percent_text
 from scripts.papers.paired_gang.curves import row_of
-from scripts.papers.paired_gang.names import BARE, BASE, BOUNDED, LOADS, RESPONSE, STRICT, dynamic
+from scripts.papers.paired_gang.names import (
+    BARE,
+    BASE,
+    BOUNDED,
+    CPU_USED,
+    LOADS,
+    RESPONSE,
+    SLOWDOWN_CPU,
+    SLOWDOWN_DISPATCHED,
+    STRICT,
+    dynamic,
+)
 from scripts.tables import NOTHING, table_head, table_row
 
 from cosched_emulator.statistics.intervals import Interval, mean_interval
@@ -110,8 +121,8 @@ def later_table(figures: Figures, cells: Sequence[Where], base: str = STRICT) ->
                 )
             )
     text = (
-        f"A job is later if its response is above {LATER[0]:g} x that under {base} + {LATER[1]:g} s. Part of it is reshuffling, which any"
-        " change of a schedule causes."
+        f"A job is later if its response is above {LATER[0]:g} x that under {base} + {LATER[1]:g} s. Part of it is"
+        " reshuffling, which any change of a schedule causes."
     )
     head = table_head(("", "", "seeds"), [*(f"{name} %" for name in CLASSES), "all, above 1.5 x + 1.5 s %"])
     return [text, "", *head, *rows, ""] if rows else []

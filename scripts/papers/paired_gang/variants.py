@@ -8,7 +8,6 @@ from typing import Any, Final, NamedTuple
 from scripts.papers.paired_gang.names import (
     BARE,
     BEST,
-    BLIND,
     COMPUTE,
     HETEROGENEOUS,
     HOMOGENEOUS,
@@ -24,6 +23,7 @@ from scripts.papers.paired_gang.names import (
     alone,
     copies,
     dynamic,
+    few_jobs,
     fine_pair,
     mix,
 )
@@ -41,7 +41,6 @@ LOCALS: Final[Mapping[str, Mapping[str, Any]]] = {
 LOSSES_US: Final[Mapping[str, int]] = {"0 %": 0, "1 %": 100, "2 %": 200, "5 %": 500}
 EXACT: Final = "exact"
 FEW: Final = 3  # seeds of an experiment
-SHORT: Final = 100  # jobs of the dynamic runs on exact nodes
 STATIC: Final = tuple(mix(io_jobs) for io_jobs in MIXES)
 FINE_PAIRS: Final = tuple(fine_pair(grain) for grain in (1, 3, 10, 30))
 
@@ -52,7 +51,7 @@ class Variant(NamedTuple):
     text: str
     workloads: Sequence[str]
     policies: Sequence[str]
-    scenario: Changes = {}
+    scenario: Mapping[str, Mapping[str, Any]] = {}
     settings: Sequence[str] = ()
     seeds: int = FEW
     quick: bool = False  # part of a quick reproduction
@@ -108,12 +107,18 @@ OF_MIXES: Final[Mapping[str, Variant]] = {
 # Dynamic workloads, on fluid nodes.
 OF_LOADS: Final[Mapping[str, Variant]] = {
     f"{RR}, dynamic": Variant(
-        "local scheduler rr with slices of 2 ms", [dynamic(HOMOGENEOUS, load) for load in LOADS], _ALL, _nodes(**LOCALS[RR])
+        "local scheduler rr with slices of 2 ms",
+        [dynamic(HOMOGENEOUS, load) for load in LOADS],
+        _ALL,
+        _nodes(**LOCALS[RR]),
     ),
     f"{EPOCHS}, dynamic": Variant("local scheduler linux-epochs", _HOMOGENEOUS, _ALL, _nodes(**LOCALS[EPOCHS])),
     "alternates off": _set("no alternates", [*_HOMOGENEOUS, *_HETEROGENEOUS], [PAIRED], "backfill.alternates=off"),
     "alternates max": _set(
-        "alternates by the maximum rule, without the band", [*_HOMOGENEOUS, *_HETEROGENEOUS], [PAIRED], "backfill.alternates=max"
+        "alternates by the maximum rule, without the band",
+        [*_HOMOGENEOUS, *_HETEROGENEOUS],
+        [PAIRED],
+        "backfill.alternates=max",
     ),
     "unmatched": _set(
         "alternates make up a second layer where a row has no partner",
@@ -133,10 +138,16 @@ OF_LOADS: Final[Mapping[str, Variant]] = {
     },
     "first-fit": _set("new jobs on the lowest free nodes", _HOMOGENEOUS, (STRICT, BARE, PAIRED), "placement=first-fit"),
     "buddy": _set(
-        "new jobs on aligned blocks of nodes", [*_HOMOGENEOUS, *_HETEROGENEOUS], (STRICT, BARE, PAIRED), "placement=buddy"
+        "new jobs on aligned blocks of nodes",
+        [*_HOMOGENEOUS, *_HETEROGENEOUS],
+        (STRICT, BARE, PAIRED),
+        "placement=buddy",
     ),
     "compaction": _set(
-        "rows dissolve where other rows have room for their jobs", _HOMOGENEOUS, (STRICT, BARE, PAIRED), "backfill.compaction=true"
+        "rows dissolve where other rows have room for their jobs",
+        _HOMOGENEOUS,
+        (STRICT, BARE, PAIRED),
+        "backfill.compaction=true",
     ),
     "fresh band": _set(
         "new jobs only in rows whose band admits 100 %",
@@ -144,17 +155,29 @@ OF_LOADS: Final[Mapping[str, Variant]] = {
         [PAIRED],
         "backfill.place_fresh=band",
     ),
-    "fresh new": _set("each new job in a new row", [*_HOMOGENEOUS, *_HETEROGENEOUS], [PAIRED], "backfill.place_fresh=new"),
-    "pad": _set("quanta that a new job has not had count as 100 %", [*_HOMOGENEOUS, *_HETEROGENEOUS], [PAIRED], "backfill.pad=true"),
+    "fresh new": _set(
+        "each new job in a new row", [*_HOMOGENEOUS, *_HETEROGENEOUS], [PAIRED], "backfill.place_fresh=new"
+    ),
+    "pad": _set(
+        "quanta that a new job has not had count as 100 %",
+        [*_HOMOGENEOUS, *_HETEROGENEOUS],
+        [PAIRED],
+        "backfill.pad=true",
+    ),
     **{
         f"margin {margin}": _set(
-            f"margin of {margin} points instead of 1", [*_HOMOGENEOUS, *_HETEROGENEOUS], [PAIRED], f"pairing.margin={margin}"
+            f"margin of {margin} points instead of 1",
+            [*_HOMOGENEOUS, *_HETEROGENEOUS],
+            [PAIRED],
+            f"pairing.margin={margin}",
         )
         for margin in (0, 5)
     },
     "ticks 0": Variant("CPU time is logged exactly", [*_HOMOGENEOUS, *_HETEROGENEOUS], [PAIRED], _nodes(tick_ms=0.0)),
     **{
-        f"jitter {share:g}": _jobs(f"bursts within {share:.0%} of their length instead of 10 %", _HOMOGENEOUS, _ALL, jitter=share)
+        f"jitter {share:g}": _jobs(
+            f"bursts within {share:.0%} of their length instead of 10 %", _HOMOGENEOUS, _ALL, jitter=share
+        )
         for share in (0.0, 0.2)
     },
     "no waiting": _jobs("jobs compute 99 % of their time", _HOMOGENEOUS, _ALL, cpu_share=0.99),
@@ -172,7 +195,8 @@ OF_PHASES: Final[Mapping[str, Variant]] = {
     },
     **{
         f"lost {loss}{', sharp change' if sharp else ''}": Variant(
-            f"switches between two jobs on a node cost about {loss} of the CPU" + (", sharp_change = any" if sharp else ""),
+            f"switches between two jobs on a node cost about {loss} of the CPU"
+            + (", sharp_change = any" if sharp else ""),
             [copies(run_s) for run_s in RUNS_S],
             [PAIRED],
             _nodes(refill_us=cost),
@@ -183,4 +207,7 @@ OF_PHASES: Final[Mapping[str, Variant]] = {
         if cost or sharp
     },
 }
-VARIANTS: Final[Mapping[str, Variant]] = {**OF_MIXES, **OF_LOADS, **OF_PHASES}
+AS_IT_IS: Final[Mapping[str, Variant]] = {
+    EXACT: Variant("exact nodes instead of fluid ones", [few_jobs(HANGS_ON[0])], _ALL, _nodes(nodes="exact"))
+}
+VARIANTS: Final[Mapping[str, Variant]] = {**OF_MIXES, **OF_LOADS, **OF_PHASES, **AS_IT_IS}
