@@ -16,6 +16,7 @@ from cosched_emulator.manager.changes import (
     JobEntered,
     JobFinished,
     NodeChanged,
+    QuantumPassed,
     StayEnded,
 )
 from cosched_emulator.manager.managed_job import PENDING, RUNNING, SUSPENDED
@@ -35,9 +36,12 @@ _CHANGE_JOB: Final = f"""UPDATE jobs SET
     state = :state, reason = :reason
     WHERE id = :id"""
 _FINISH: Final = """UPDATE jobs SET state = ?, reason = ?, start_us = ?, end_us = ?, starts = ?, preemptions = ?, nodes = ?,
-    work_us = ?, expected_us = ?, granted_us = ?, suspended_us = ?, finished_step = ? WHERE id = ?"""
+    work_us = ?, expected_us = ?, granted_us = ?, suspended_us = ?, cpu_us = ?, dispatched_us = ?, finished_step = ?
+    WHERE id = ?"""
 _CHANGE: Final = "INSERT INTO changes (step, at_us, what, id, state, reason) VALUES (?,?,?,?,?,?)"
 _FAULT: Final = "INSERT INTO faults (step, at_us, kind, detail) VALUES (?,?,?,?)"
+_QUANTUM: Final = """INSERT INTO quanta (number, start_us, end_us, turn, jobs, nodes, paired_nodes, parts)
+    VALUES (?,?,?,?,?,?,?,?)"""
 _FAULTS_LIKE: Final = "SELECT count(*) FROM faults WHERE step = ? AND at_us = ? AND kind = ? AND detail = ?"
 _STAYS: Final = "SELECT coalesce(max(stay) + 1, 0) FROM allocations WHERE job_id = ?"
 _ALLOCATION: Final = "INSERT INTO allocations VALUES (?,?,?,?,?,?,?,?,?,?)"
@@ -165,6 +169,8 @@ def _write_job_finished(connection: sqlite3.Connection, step: int, change: JobFi
         record.estimate_us,
         record.limit_us,
         record.suspended_us,
+        record.cpu_us,
+        record.dispatched_us,
         step,
         job_id,
     )
@@ -180,6 +186,11 @@ def _write_node_changed(connection: sqlite3.Connection, step: int, change: NodeC
 
 def _write_fault(connection: sqlite3.Connection, step: int, change: FaultHappened) -> None:
     connection.execute(_FAULT, (step, change.at_us, _text(change.kind), _text(change.detail)))
+
+
+def _write_quantum(connection: sqlite3.Connection, _step: int, change: QuantumPassed) -> None:
+    *numbers, parts = change.record
+    connection.execute(_QUANTUM, (*numbers, _json(parts)))
 
 
 def _write_time_on_disk(connection: sqlite3.Connection, job_id: int, time: OnDisk) -> None:
@@ -199,4 +210,5 @@ _WRITERS: Final[dict[type, Callable[[sqlite3.Connection, int, Any], None]]] = {
     JobFinished: _write_job_finished,
     NodeChanged: _write_node_changed,
     FaultHappened: _write_fault,
+    QuantumPassed: _write_quantum,
 }

@@ -132,7 +132,25 @@ CREATE VIEW fault_times AS
 SELECT number, at_us / 1e6 AS at_s, kind, detail FROM faults;
 """
 
-STEPS: Final = (_FIRST,)  # number n makes version n+1 of version n; never changed, only added to
+_TIME_SHARING: Final = """
+ALTER TABLE jobs ADD COLUMN cpu_us INTEGER;         -- CPU time of a process since its last start; NULL: jobs do not share time
+ALTER TABLE jobs ADD COLUMN dispatched_us INTEGER;  -- time since its last start for which it could run
+
+-- Every quantum that is over, where jobs take turns.
+CREATE TABLE quanta (
+    id INTEGER PRIMARY KEY,              -- in order of time
+    number INTEGER NOT NULL,             -- one in which all jobs ended is cut short, and the next one has its number again
+    start_us INTEGER NOT NULL,
+    end_us INTEGER NOT NULL,
+    turn INTEGER NOT NULL,               -- first slot of its turn
+    jobs INTEGER NOT NULL,               -- running jobs at its begin
+    nodes INTEGER NOT NULL,              -- with a job that could run
+    paired_nodes INTEGER NOT NULL,       -- with more than one
+    parts TEXT NOT NULL                  -- JSON: [job id, slot, role, paired, could run us, CPU us, share ppm or null] of each job
+);
+"""
+
+STEPS: Final = (_FIRST, _TIME_SHARING)  # number n makes version n+1 of version n; never changed, only added to
 VERSION: Final = len(STEPS)
 
 

@@ -31,6 +31,7 @@ def serve_live(prepared: Prepared, serving: Serving, db: str | None, log: Log, o
                 seed=prepared.scenario.seed,
                 force=force,
                 unfinished=unfinished,
+                quantum_us=prepared.quantum_us,
             )
     if code:
         sys.exit(code)

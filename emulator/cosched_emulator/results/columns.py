@@ -56,6 +56,8 @@ class JobColumns:
     ended: BoolArray
     state: Interned[str]
     disk: DiskColumns
+    cpu_us: IntArray | None = None  # CPU time of a process since the last start; None: jobs do not share time
+    dispatched_us: IntArray | None = None  # time since the last start for which the job could run; None: likewise
 
     def __len__(self) -> int:
         return len(self.state)
@@ -117,6 +119,7 @@ class ColumnBuilder:
         self._disk = RowBuffer(_DISK_TYPES)
         self._stays = RowBuffer(_STAY_TYPES)
         self._masks: dict[int, int] = {}
+        self._times = RowBuffer(_TIME_TYPES)  # of jobs that share time
 
     def add(self, record: JobRecord) -> None:
         """Add the rows of a job."""
@@ -141,6 +144,8 @@ class ColumnBuilder:
             record.end_us is not None,
             self._states.setdefault(record.state, len(self._states)),
         )
+        if record.cpu_us is not None:
+            self._times.add(row, record.cpu_us, record.dispatched_us or 0)
         for time in record.disk:
             self._disk.add(row, time.start_us, time.end_us or 0, time.end_us is not None, record.swap_mb)
         for stay in all_stays:
@@ -157,6 +162,11 @@ class ColumnBuilder:
         disk = self._disk.drain(np.argsort(place[self._disk.column("job")], kind="stable"))
         stays = self._stays.drain(np.argsort(place[self._stays.column("job")], kind="stable"))
         disk["job"], stays["job"] = place[disk["job"]], place[stays["job"]]
+        if len(self._times):
+            times = self._times.drain(np.arange(len(self._times)))
+            for name in ("cpu_us", "dispatched_us"):
+                jobs[name] = np.zeros(order.size, dtype=np.int64)
+                jobs[name][place[times["job"]]] = times[name]
         _as_int64(jobs, "nodes")
         _as_int64(stays, "first_node", "node_count", "threads")
         state = Interned(jobs.pop("state"), tuple(self._states))
@@ -179,6 +189,7 @@ _DISK_TYPES: Mapping[str, npt.DTypeLike] = {
     "ended": np.bool_,
     "swap_mb": np.int64,
 }
+_TIME_TYPES: Mapping[str, npt.DTypeLike] = {"job": np.uint32, "cpu_us": np.int64, "dispatched_us": np.int64}
 _STAY_TYPES: Mapping[str, npt.DTypeLike] = {
     "job": np.uint32,
     "start_us": np.int64,

@@ -104,14 +104,15 @@ def _process_nodes(prepared: Prepared, section: TimeSharingSection) -> ProcessNo
 
     settings = node_settings(section)
     seed, nodes = prepared.scenario.seed, sum(item.nodes for item in prepared.nodes)
-    quantum_us = round(section.quantum_s * SECOND_US)
+    quantum_us, programs = prepared.quantum_us, prepared.workload.programs
+    assert quantum_us is not None
+    assert programs is not None
     cluster: Cluster = (
         ExactCluster(settings, nodes, seed)
         if section.nodes == "exact"
         else FluidCluster(settings, nodes, seed, _windows(settings, quantum_us), section.rounded)
     )
-    assert prepared.workload.programs is not None
-    return ProcessNodes(cluster, program_maker(prepared.workload.programs, settings, seed), quantum_us)
+    return ProcessNodes(cluster, program_maker(programs, settings, seed), quantum_us)
 
 
 @lru_cache(maxsize=8)

@@ -17,6 +17,7 @@ from cosched_emulator.scenario.script import Scripted, build_script
 from cosched_emulator.scenario.workload import build_workload
 from cosched_emulator.workload.columns import Same, columns_of
 from cosched_emulator.workload.job import WARNING, Workload
+from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.messages import Belief, NodeClass
 
 
@@ -33,6 +34,12 @@ class Prepared:
     faults: Faults
     script: tuple[Scripted, ...]
     selection: Selection  # the jobs that count
+
+    @property
+    def quantum_us(self) -> int | None:
+        """Return the length of a quantum; None: jobs do not share time."""
+        section = self.scenario.time_sharing
+        return None if section is None else round(section.quantum_s * SECOND_US)
 
 
 def prepare(scenario: Scenario) -> Prepared:

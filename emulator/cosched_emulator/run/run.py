@@ -15,10 +15,13 @@ from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.results.columns import ColumnBuilder, JobColumns, StayColumns
 from cosched_emulator.results.figures.metrics import summarise_columns
+from cosched_emulator.results.figures.time_sharing import TIME_SHARING
+from cosched_emulator.results.quanta import QuantaColumns
 from cosched_emulator.run.build import build_agenda, build_manager
 from cosched_emulator.run.loop import Simulation
 from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.run.record_buffer import RecordBuffer
+from cosched_emulator.run.shared_time import SharedTime
 from cosched_emulator.workload.job import CutRuns
 from cosched_plugin.common.garbage import freeze_heap
 
@@ -41,6 +44,7 @@ class Finished(NamedTuple):
     unfinished: list[int]  # jobs that never ended, although nothing was due any more
     jobs: JobColumns
     stays: StayColumns
+    quanta: QuantaColumns | None  # of time sharing; None without it, and if they were written to files as they came
 
 
 def run(
@@ -64,6 +68,9 @@ def run(
     records: list[JobRecord] = []
     builder = ColumnBuilder()
     buffer = RecordBuffer(builder.add, records.append if files is None else files.add)
+    shared = None if manager.processes is None else SharedTime(manager.processes.rotating, files)
+    if shared is not None:
+        buffer = RecordBuffer(builder.add, shared.totals.add_job, records.append if files is None else files.add)
     simulation = Simulation(manager, agenda, link, progress=progress, committed=committed, ended=buffer.add)
     started = time.perf_counter()
     with freeze_heap():
@@ -77,10 +84,14 @@ def run(
     records.sort(key=_job_id)
     jobs, stays = builder.columns()
     summary = summarise_columns(jobs, stays, prepared.nodes, prepared.selection)
+    if shared is not None:
+        summary[TIME_SHARING] = shared.figures(jobs, stays, prepared.nodes, prepared.selection)
     if prepared.workload.cut is not None:
         summary["cut_runs"] = _cut_figures(prepared.workload.cut, summary["machine"]["offered_load"])
     unfinished = [_job_id(record) for record in left]
-    return Finished(prepared, records, summary, wall_s, simulation.batches, manager.refused, unfinished, jobs, stays)
+    quanta = None if shared is None else shared.columns()
+    done = (simulation.batches, manager.refused, unfinished)
+    return Finished(prepared, records, summary, wall_s, *done, jobs, stays, quanta)
 
 
 def _cut_figures(cut: CutRuns, offered_load: float | None) -> dict[str, Any]:

@@ -32,7 +32,14 @@ from cosched_emulator.results.columns import (
     job_columns,
     stay_columns,
 )
-from cosched_emulator.results.figures.occupancy import exact_sum, occupancy, product_sum, swap_taken
+from cosched_emulator.results.figures.occupancy import (
+    exact_sum,
+    integral,
+    occupancy,
+    product_sum,
+    swap_taken,
+    threads_in_use,
+)
 from cosched_emulator.results.figures.sweep import distinct
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.messages import CANCELLED, COMPLETED, FAILED, NODE_FAIL, REJECTED, TIMEOUT, NodeClass
@@ -196,17 +203,21 @@ def _machine_figures(
 ) -> dict[str, float | int | None]:
     """Return the figures of the machine, for all jobs including the warm-up.
 
-    Utilisation counts held threads and node utilisation counts nodes with at least one job, each over machine · makespan. Node
-    sharing is the share of that node time with two or more jobs; node efficiency (LOMARC's E) is Σ nodes·run over nodes ·
-    makespan. The queue's mean length is over the makespan, which goes from the first submission to the last end. Offered load
-    is Σ run·threads asked over cores · time between the first and the last submission: a second hardware thread is not a second
-    processor. If jobs were preempted: the number of preemptions, their mean number per preempted job, and the peak of the swap
-    space in use on all nodes, if any was. A job on disk counts neither as running nor as waiting.
+    Utilisation counts held threads and node utilisation counts nodes with at least one job, each over machine · makespan; where
+    jobs take turns on a thread, it counts once. Node sharing is the share of that node time with two or more jobs; node efficiency
+    (LOMARC's E) is Σ nodes·run over nodes · makespan. The queue's mean length is over the makespan, which goes from the first
+    submission to the last end. Offered load is Σ run·threads asked over cores · time between the first and the last submission: a
+    second hardware thread is not a second processor. If jobs were preempted: the number of preemptions, their mean number per
+    preempted job, and the peak of the swap space in use on all nodes, if any was. A job on disk counts neither as running nor as
+    waiting.
     """
     nodes = sum(node_class.nodes for node_class in machine)
     threads = sum(node_class.nodes * node_class.threads for node_class in machine)
     cores = sum(node_class.nodes * node_class.sockets * node_class.cores_per_socket for node_class in machine)
     held = occupancy(stays, nodes)
+    thread_us = held.thread_us
+    if jobs.cpu_us is not None:  # several jobs may hold a thread, and take turns
+        thread_us = integral(threads_in_use(stays, nodes, max(node_class.threads for node_class in machine)))
     first_us = int(jobs.submit_us.min()) if len(jobs) else 0
     disk = jobs.disk
     ends_us = [jobs.end_us[jobs.ended], stays.end_us, disk.end_us[disk.ended]]
@@ -220,7 +231,7 @@ def _machine_figures(
         "nodes": nodes,
         "threads": threads,
         "makespan_s": _round(makespan_us / SECOND_US) if len(jobs) else None,
-        "utilisation": _ratio(held.thread_us, threads * makespan_us),
+        "utilisation": _ratio(thread_us, threads * makespan_us),
         "node_utilisation": _ratio(held.used_us, nodes * makespan_us),
         "node_sharing": _ratio(held.shared_us, held.used_us),
         "node_efficiency": _ratio(product_sum(jobs.nodes, jobs.work_us), nodes * makespan_us),

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from cosched_emulator.results.columns import DiskColumns, IntArray, JobColumns, StayColumns, distinct_stays
 from cosched_emulator.results.figures.sweep import Block, Held, Steps, changes_only, distinct, sweep
+from cosched_emulator.results.thread_intervals import mask_intervals
 
 # Nodes are swept in groups of at most this many (stay, node) pairs: this bounds the memory on large machines.
 PAIRS_AT_ONCE = 100_000
@@ -30,7 +31,7 @@ def occupancy(stays: StayColumns, nodes: int) -> MachineUse:
     thread_us = product_sum(stays.threads * stays.node_count, stays.end_us - stays.start_us)
     if _has_long_runs(stays):
         held = nodes_held(stays, nodes)
-        return MachineUse(thread_us, _integral(held.used), _integral(held.shared))
+        return MachineUse(thread_us, integral(held.used), integral(held.shared))
     used_us = shared_us = 0
     for first, last in _node_groups(stays, nodes):
         times_us, jobs = _depths(stays, first, last)
@@ -45,7 +46,8 @@ def _has_long_runs(stays: StayColumns) -> bool:
     return int(stays.node_count[rows].sum()) > LONG_RUN * int(np.count_nonzero(rows))
 
 
-def _integral(steps: Steps) -> int:
+def integral(steps: Steps) -> int:
+    """Return the exact integral over time."""
     return product_sum(steps.values[:-1], np.diff(steps.times_us))
 
 
@@ -79,6 +81,17 @@ def threads_held(stays: StayColumns) -> Steps:
     """Return over time the number of held hardware threads."""
     held = stays.threads * stays.node_count
     return steps_of(np.concatenate([stays.start_us, stays.end_us]), np.concatenate([held, -held]))
+
+
+def threads_in_use(stays: StayColumns, nodes: int, threads: int) -> Steps:
+    """Return over time the number of hardware threads that at least one job holds, where several jobs may hold the same.
+
+    ``threads`` is the number of a node's threads, of the largest node.
+    """
+    rows = np.flatnonzero(stays.end_us > stays.start_us)
+    columns = (stays.start_us[rows], stays.end_us[rows], stays.first_node[rows], stays.node_count[rows])
+    ranges = [[(low, high + 1) for low, high in mask_intervals(mask)] for mask in stays.mask.distinct]
+    return sweep(Block(*columns, stays.mask.places[rows], ranges), nodes, threads).used
 
 
 def jobs_waiting(jobs: JobColumns, stays: StayColumns) -> Steps:

@@ -4,6 +4,7 @@
 ``jobs.csv``              one row per job, Batsim's columns (`jobs_csv`)
 ``allocations.csv``       every stay of every job on its nodes (`allocations_csv`)
 ``preemptions.csv``       every time of a job on disk (`preemptions_csv`), if there are any
+``quanta.csv``            who ran in each quantum, and what for (`quanta_csv`), if jobs take turns
 ``schedule.swf``          the resulting schedule, for tools that read SWF (`schedule_swf`)
 ``workload.swf``          the workload as it was run
 ``workload-usage.csv``    true characteristics of its jobs (`annotations`), if some are known
@@ -34,7 +35,16 @@ import numpy as np
 
 from cosched_emulator.errors import InputError
 from cosched_emulator.manager.record import JobRecord
-from cosched_emulator.results.files.run_files import ALLOCATIONS, JOBS, PREEMPTIONS, SCHEDULE, RunFiles, run_files_of
+from cosched_emulator.manager.time_sharing.record import QuantumRecord
+from cosched_emulator.results.files.run_files import (
+    ALLOCATIONS,
+    JOBS,
+    PREEMPTIONS,
+    QUANTA,
+    SCHEDULE,
+    RunFiles,
+    run_files_of,
+)
 from cosched_emulator.workload.columns import columns_of
 from cosched_emulator.workload.job import Workload
 from cosched_emulator.workload.swf.writer import write_swf
@@ -57,13 +67,14 @@ def write_run(
     timing: Mapping[str, Any],
     seed: int | None = None,
     force: bool = False,
+    quanta: Iterable[QuantumRecord] = (),
 ) -> Path:
-    """Write a whole run folder and return its path.
+    """Write a whole run folder and return its path; ``quanta`` are those of a run with time sharing, in order of time.
 
     ``timing`` may hold any JSON values; if it has ``wall_s``, jobs per second are added. Raises `InputError` if
     ``out`` exists (unless ``force`` and it is a run folder) or cannot be written; nothing is left behind then.
     """
-    with new_run_folder(out, force=force) as folder, run_files_of(records, out, machine) as files:
+    with new_run_folder(out, force=force) as folder, run_files_of(records, out, machine, quanta) as files:
         write_files(
             folder,
             files,
@@ -218,7 +229,7 @@ def _is_run_folder(path: Path) -> bool:
 
 def _is_left_over(path: Path) -> bool:
     """Return whether ``path`` is a folder that contains only files of a run, not necessarily all of them."""
-    names = {JOBS, ALLOCATIONS, PREEMPTIONS, SCHEDULE, WORKLOAD, USAGE, SUMMARY, RUN, TIMING, TRACE}
+    names = {JOBS, ALLOCATIONS, PREEMPTIONS, QUANTA, SCHEDULE, WORKLOAD, USAGE, SUMMARY, RUN, TIMING, TRACE}
     return path.is_dir() and all(inside.name in names for inside in path.iterdir())
 
 

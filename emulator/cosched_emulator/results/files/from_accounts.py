@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
@@ -12,7 +13,9 @@ from typing import Any, Final, TypeVar
 from cosched_emulator.accounting.accounts import Accounting
 from cosched_emulator.accounting.rows import job_from_json
 from cosched_emulator.manager.record import Interval, JobRecord, OnDisk
+from cosched_emulator.manager.time_sharing.record import Part, QuantumRecord
 from cosched_emulator.results.figures.metrics import ALL_JOBS, Selection, summarise
+from cosched_emulator.results.figures.time_sharing import TIME_SHARING, figures_of
 from cosched_emulator.results.files.folder import write_run
 from cosched_emulator.workload.job import Workload
 from cosched_hwmodel.units import ThreadMask
@@ -22,8 +25,9 @@ Row = TypeVar("Row", bound=tuple[Any, ...])
 _STAYS: Final = """SELECT job_id, stay, start_us, end_us, resumed, first_node, node_count, thread_mask, processes_per_node
     FROM allocations ORDER BY job_id, stay, run"""
 _ON_DISK: Final = "SELECT job_id, start_us, end_us FROM preemptions ORDER BY job_id, preemption"
-_JOBS: Final = """SELECT id, job, state, end_us, work_us, expected_us, granted_us, reason, suspended_us, finished_step IS NOT NULL
-    FROM jobs ORDER BY id"""
+_QUANTA: Final = "SELECT number, start_us, end_us, turn, jobs, nodes, paired_nodes, parts FROM quanta ORDER BY id"
+_JOBS: Final = """SELECT id, job, state, end_us, work_us, expected_us, granted_us, reason, suspended_us, cpu_us,
+    dispatched_us, finished_step IS NOT NULL FROM jobs ORDER BY id"""
 
 
 def records_of(accounting: Accounting, unfinished: Iterable[JobRecord] = ()) -> list[JobRecord]:
@@ -46,6 +50,8 @@ def records_of(accounting: Accounting, unfinished: Iterable[JobRecord] = ()) -> 
         granted_us,
         reason,
         suspended_us,
+        cpu_us,
+        dispatched_us,
         finished,
     ) in accounting.select(_JOBS):
         if job_id in known:
@@ -64,9 +70,18 @@ def records_of(accounting: Accounting, unfinished: Iterable[JobRecord] = ()) -> 
                 reason if finished else "",
                 suspended_us if finished else 0,
                 tuple(OnDisk(begin_us, until_us) for _, begin_us, until_us in disk.get(job_id, ())),
+                None,
+                cpu_us,
+                dispatched_us,
             )
         )
     return records
+
+
+def quanta_of(accounting: Accounting) -> Iterator[QuantumRecord]:
+    """Yield the quanta of a run with time sharing, in order of time."""
+    for row in accounting.select(_QUANTA):
+        yield QuantumRecord._make((*row[:-1], tuple([Part._make(part) for part in json.loads(row[-1])])))
 
 
 def workload_of(accounting: Accounting, source: Workload) -> Workload:
@@ -93,19 +108,27 @@ def export_run(
     selection: Selection = ALL_JOBS,
     force: bool = False,
     unfinished: Iterable[JobRecord] = (),
+    quantum_us: int | None = None,
 ) -> Path:
-    """Write the run folder from the accounts, and return its path; see `write_run`, and `records_of` for ``unfinished``."""
+    """Write the run folder from the accounts, and return its path; see `write_run`, and `records_of` for ``unfinished``.
+
+    ``quantum_us`` is the length of a quantum; None: jobs do not share time.
+    """
     records = records_of(accounting, unfinished)
+    summary = summarise(records, machine, selection)
+    if quantum_us is not None:
+        summary[TIME_SHARING] = figures_of(records, quanta_of(accounting), machine, quantum_us, selection)
     return write_run(
         out,
         records,
         machine,
-        summary=summarise(records, machine, selection),
+        summary=summary,
         resolved_config=resolved_config,
         workload=workload_of(accounting, source),
         timing=timing,
         seed=seed,
         force=force,
+        quanta=quanta_of(accounting),
     )
 
 

@@ -23,9 +23,10 @@ from cosched_emulator.results.columns import (
     distinct_stays,
 )
 from cosched_emulator.results.figures.metrics import Selection
-from cosched_emulator.results.files import allocations_csv, jobs_csv, preemptions_csv
+from cosched_emulator.results.files import allocations_csv, jobs_csv, preemptions_csv, quanta_csv
 from cosched_emulator.results.files.folder import RUN, read_json, read_summary
-from cosched_emulator.results.files.run_files import ALLOCATIONS, JOBS, PREEMPTIONS
+from cosched_emulator.results.files.run_files import ALLOCATIONS, JOBS, PREEMPTIONS, QUANTA
+from cosched_emulator.results.quanta import NOT_MEASURED, ROLES, QuantaBuilder, QuantaColumns
 from cosched_emulator.results.row_buffer import Ints, RowBuffer
 from cosched_emulator.workload.columns import Interned
 from cosched_emulator.workload.seconds import parse_seconds
@@ -41,6 +42,8 @@ _JOB_TYPES: Mapping[str, npt.DTypeLike] = {
     "ended": np.bool_,
     "state": np.uint32,
     "until_us": np.int64,  # of a job that ran when the run was stopped; else _NEVER
+    "cpu_us": np.int64,  # of a job that shares time; else _NEVER, like the next one
+    "dispatched_us": np.int64,
 }
 _NEVER = -1
 _STAY_TYPES: Mapping[str, npt.DTypeLike] = dict.fromkeys(
@@ -128,6 +131,11 @@ def _columns(
     since = begin_us >= jobs["start_us"][job]  # a stay of an earlier start that begins at that time has no length
     np.add.at(wall_us, job[since], (until_us - begin_us)[since])
     state = Interned(jobs.pop("state"), states)
+    if (jobs["cpu_us"] == _NEVER).all():
+        del jobs["cpu_us"], jobs["dispatched_us"]
+    else:
+        for name in ("cpu_us", "dispatched_us"):
+            np.maximum(jobs[name], 0, out=jobs[name])
     return JobColumns(**jobs, nodes=nodes, wall_us=wall_us, held_us=held_us, state=state, disk=disk)
 
 
@@ -168,6 +176,10 @@ def _read_jobs(file: Path) -> tuple[dict[str, Ints], Sequence[str]]:
             end_us is not None,
             states.setdefault(state, len(states)),
             row.read("metadata until_s", until_s, parse_seconds, _A_TIME) if until_s else _NEVER,
+            row.read("metadata cpu_s", told["cpu_s"], parse_seconds, _A_TIME) if "cpu_s" in told else _NEVER,
+            row.read("metadata dispatched_s", told.get("dispatched_s"), parse_seconds, _A_TIME)
+            if "cpu_s" in told
+            else _NEVER,
         )
     return rows.drain(np.lexsort((rows.column("id"), rows.column("submit_us")))), tuple(states)
 
@@ -213,6 +225,31 @@ def _read_disk(file: Path, index_of: dict[int, int]) -> DiskColumns:
             for row in (csv_rows(file, preemptions_csv.COLUMNS) if file.exists() else ())
         ]
     )
+
+
+def read_quanta(folder: str | os.PathLike[str]) -> QuantaColumns | None:
+    """Return the quanta of a run; None if it has none. Raises `InputError` for a damaged file."""
+    file = Path(folder) / QUANTA
+    if not file.exists():
+        return None
+    builder = QuantaBuilder()
+    for row in csv_rows(file, quanta_csv.COLUMNS):
+        start_us = row.time_us("start_s")
+        builder.add_row(
+            row.count("quantum"),
+            start_us,
+            start_us + row.time_us("length_s"),
+            row.count("turn"),
+            row.count("jobs"),
+            row.count("job_id"),
+            row.count("slot"),
+            row.get("role", ROLES.index, f"one of {', '.join(ROLES)}"),
+            row.count("paired") > 0,
+            row.time_us("allowed_s"),
+            row.time_us("cpu_s"),
+            row.count("share_ppm") if row.text("share_ppm") else NOT_MEASURED,
+        )
+    return builder.columns()
 
 
 def _job_of(row: CsvRow, index_of: dict[int, int]) -> int:

@@ -20,17 +20,20 @@ import numpy.typing as npt
 
 from cosched_emulator.errors import InputError
 from cosched_emulator.manager.record import JobRecord
+from cosched_emulator.manager.time_sharing.record import QuantumRecord
 from cosched_emulator.results.columns import IntArray
-from cosched_emulator.results.files import allocations_csv, jobs_csv, preemptions_csv
+from cosched_emulator.results.files import allocations_csv, jobs_csv, preemptions_csv, quanta_csv
 from cosched_emulator.results.files.allocations_csv import allocation_rows
 from cosched_emulator.results.files.jobs_csv import completion, job_row
 from cosched_emulator.results.files.preemptions_csv import preemption_rows
+from cosched_emulator.results.files.quanta_csv import quantum_rows
 from cosched_emulator.results.files.schedule_swf import schedule_header, schedule_row
 from cosched_emulator.results.row_buffer import RowBuffer
 from cosched_emulator.results.thread_intervals import ThreadNumbering
 from cosched_plugin.protocol.messages import NodeClass
 
 JOBS, ALLOCATIONS, PREEMPTIONS, SCHEDULE = "jobs.csv", "allocations.csv", "preemptions.csv", "schedule.swf"
+QUANTA = "quanta.csv"
 # For every job; the last three: number of bytes of its rows.
 _TYPES: Mapping[str, npt.DTypeLike] = {
     "id": np.int64,
@@ -54,12 +57,12 @@ class RunFiles:
         beside = next(folder for folder in Path(out).resolve().parents if folder.exists())
         self._files: list[IO[bytes]] = []
         try:
-            for _ in range(4):
+            for _ in range(5):
                 self._files.append(tempfile.TemporaryFile(dir=beside))  # noqa: SIM115 - `close` closes it
         except OSError as error:
             self.close()
             raise self._trouble(error) from error
-        self._jobs, self._allocations, self._preemptions, self._schedule = self._files
+        self._jobs, self._allocations, self._preemptions, self._schedule, self._quanta = self._files
 
     def __enter__(self) -> Self:
         return self
@@ -94,13 +97,19 @@ class RunFiles:
         except OSError as error:
             raise self._trouble(error) from error
 
+    def add_quantum(self, record: QuantumRecord) -> None:
+        """Write the rows of a quantum; quanta must come in order of time. Raises `InputError`."""
+        try:
+            self._quanta.write(quantum_rows(record).encode())
+        except OSError as error:
+            raise self._trouble(error) from error
+
     def complete(self, folder: Path, origin: str) -> None:
         """Write the files of all jobs into ``folder``; ``origin`` is the source of the workload. Raises OSError."""
         self._write_jobs()
-        with open(folder / JOBS, "xb") as file:
-            file.write((",".join(jobs_csv.COLUMNS) + "\n").encode())
-            self._jobs.seek(0)
-            shutil.copyfileobj(self._jobs, file)
+        _copy(self._jobs, folder / JOBS, jobs_csv.COLUMNS)
+        if self._quanta.tell():
+            _copy(self._quanta, folder / QUANTA, quanta_csv.COLUMNS)
         rows = self._rows
         by_id = np.argsort(rows.column("id"), kind="stable")
         header = ",".join(allocations_csv.COLUMNS) + "\n"
@@ -123,16 +132,31 @@ class RunFiles:
         return InputError(self._out, "a folder that can be written", error.strerror or str(error))
 
 
-def run_files_of(records: Iterable[JobRecord], out: str | os.PathLike[str], machine: Sequence[NodeClass]) -> RunFiles:
-    """Return the files of these jobs, which may be in any order."""
+def run_files_of(
+    records: Iterable[JobRecord],
+    out: str | os.PathLike[str],
+    machine: Sequence[NodeClass],
+    quanta: Iterable[QuantumRecord] = (),
+) -> RunFiles:
+    """Return the files of these jobs, which may be in any order, and of these quanta, in order of time."""
     files = RunFiles(out, machine)
     try:
+        for quantum in quanta:
+            files.add_quantum(quantum)
         for record in sorted(records, key=completion):
             files.add(record)
     except BaseException:
         files.close()
         raise
     return files
+
+
+def _copy(texts: IO[bytes], path: Path, columns: Sequence[str]) -> None:
+    """Write a new file: a header, then all texts."""
+    with open(path, "xb") as file:
+        file.write((",".join(columns) + "\n").encode())
+        texts.seek(0)
+        shutil.copyfileobj(texts, file)
 
 
 def _write_in_order(texts: IO[bytes], sizes: IntArray, order: IntArray, path: Path, header: str) -> None:

@@ -1,0 +1,429 @@
+"""Quanta and turns: what runs when, at which instant, and what the scheduler is told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from tests.emulator.manager.time_sharing.gangs import Gang, PairedGang
+from tests.emulator.manager.time_sharing.site import (
+    QUANTUM_US,
+    Shared,
+    clusters,
+    rotating_of,
+    share,
+    time_shared,
+    under,
+)
+from tests.emulator.parts import Answer, job, play, start
+from tests.runs import runs_on
+
+from cosched_emulator.manager.manager import Manager
+from cosched_emulator.nodeos.paper_programs import fine_program
+from cosched_emulator.nodeos.programs import Barrier, Compute, Loop, Program, Wait
+from cosched_emulator.scenario.script import Scripted
+from cosched_emulator.workload.job import WorkloadJob
+from cosched_plugin.protocol import messages as m
+
+S = 1_000_000
+
+
+def wide(number: int, slot: int = 0, nodes: int = 4) -> m.StartJob:
+    """Start a job of as many processes on the first nodes, in a slot."""
+    return m.StartJob(number, runs_on((0, nodes, 1, 1)), S, None, slot)
+
+
+def big(number: int, submit_us: int = 0, run_us: int = 3 * S, processes: int = 4, **rest: int | None) -> WorkloadJob:
+    return job(number, submit_us, run_us, processes=processes, **rest)  # type: ignore[arg-type]
+
+
+def once(first: Sequence[m.Action], later: dict[int, Sequence[m.Action]] | None = None) -> Answer:
+    """Return a scheduler that answers the first batch, and the first one at or after given times."""
+    left = {0: first, **(later or {})}
+
+    def answer(now_us: int, _events: Sequence[m.Event]) -> list[m.Action]:
+        for at_us in sorted(left):
+            if at_us <= now_us:
+                return list(left.pop(at_us))
+        return []
+
+    return answer
+
+
+def turns(*slots: tuple[int, ...], quanta: int = 1) -> tuple[m.Turn, ...]:
+    return tuple(m.Turn(each, quanta) for each in slots)
+
+
+def reasons(shared: Shared) -> list[str]:
+    return [
+        event.reason for _, _, events in shared.player.batches for event in events if isinstance(event, m.ActionRefused)
+    ]
+
+
+def test_without_a_rotation_slot_0_runs_all_the_time() -> None:
+    done = share(once([wide(1), wide(2, 1)]), [big(1), big(2)])
+    assert done.ends_s() == {1: 3.0, 2: None}  # slot 1 waits for ever
+    assert done.quanta == []
+    assert done.quantum_events() == []
+    first = done.records[1]
+    assert (first.work_us, first.cpu_us, first.dispatched_us) == (3 * S, 3 * S, 3 * S)
+    second = done.records[2]
+    assert (second.work_us, second.cpu_us, second.dispatched_us) == (0, 0, 0)
+
+
+def test_two_slots_take_turns() -> None:
+    done = share(once([wide(1), wide(2, 1), m.SetRotation(1, turns((0,), (1,)))]), [big(1), big(2, run_us=1_500_000)])
+    # A job that ends in a quantum leaves its nodes idle until the end.
+    assert done.ends_s() == {1: 5.0, 2: 3.5}
+    assert done.turns() == [(1,), (2,), (1,), (2,), (1,)]
+    told = done.quantum_events()
+    assert [(now_us, event.quantum, event.slot, event.left) for now_us, event in told] == [
+        (number * S, number, (number - 1) % 2, 0) for number in (1, 2, 3, 4)
+    ]
+    assert [event.shares for _, event in told] == [((1, S),), ((2, S),), ((1, S),), ()]
+    assert (done.records[2].dispatched_us, done.records[2].cpu_us) == (1_500_000, 1_500_000)
+    # The last job ends with its quantum: no event follows.
+    assert done.quanta[-1].end_us == 5 * S
+
+
+def test_a_quantum_in_which_all_jobs_end_is_cut_and_has_no_event() -> None:
+    answer = once([wide(1), m.SetRotation(1, turns((0,)))], {2_200_000: [wide(2), m.SetRotation(2, turns((0,)))]})
+    done = share(answer, [big(1, run_us=1_300_000), big(2, 2_200_000, S)])
+    assert done.ends_s() == {1: 1.3, 2: 3.2}
+    assert [(event.quantum, now_us) for now_us, event in done.quantum_events()] == [(1, S)]
+    assert [(each.number, each.start_us, each.end_us) for each in done.quanta] == [
+        (1, 0, S), (2, S, 1_300_000), (2, 2_200_000, 3_200_000),
+    ]  # fmt: skip
+    assert rotating_of(done.manager).quantum == 1
+
+
+def test_the_first_job_on_an_idle_machine_starts_a_quantum_at_once() -> None:
+    done = share(once([wide(1), m.SetRotation(1, turns((0,)))]), [big(1, run_us=2_500_000)])
+    assert [quantum.start_us for quantum in done.quanta] == [0, S, 2 * S]
+    assert done.ends_s() == {1: 2.5}
+
+
+def test_a_job_that_starts_in_a_quantum_runs_from_the_next_one_on() -> None:
+    late = once([wide(1, nodes=2), m.SetRotation(1, turns((0,)))], {300_000: [start(2, 2, nodes=2)]})
+    done = share(late, [big(1, processes=2), big(2, 300_000, S, 2)])
+    assert done.ends_s() == {1: 3.0, 2: 2.0}
+    assert (done.records[2].dispatched_us, done.records[2].intervals[0].start_us) == (S, 300_000)
+    assert done.turns() == [(1,), (1, 2), (1,)]
+
+
+def test_an_arrival_at_the_boundary_is_placed_in_the_quantum_that_begins() -> None:
+    def answer(now_us: int, events: Sequence[m.Event]) -> list[m.Action]:
+        if now_us == S:
+            assert [type(event) for event in events] == [m.QuantumEnded, m.JobSubmitted]
+            return [wide(2, 1), m.SetRotation(2, turns((1,), (0,)))]
+        return [wide(1), m.SetRotation(1, turns((0,)))] if now_us == 0 else []
+
+    done = share(answer, [big(1, run_us=2 * S), big(2, S, S)])
+    assert done.turns() == [(1,), (2,), (1,)]
+    assert done.ends_s() == {1: 3.0, 2: 2.0}
+
+
+def test_turns_of_several_quanta_and_empty_turns() -> None:
+    rotation = m.SetRotation(1, (m.Turn((0,), 2), m.Turn((1,)), m.Turn((2,), 3)))
+    done = share(
+        once([wide(1), wide(2, 1), wide(3, 2), rotation]),
+        [big(1, run_us=5 * S), big(2, run_us=S), big(3, run_us=2 * S)],
+    )
+    assert done.turns() == [(1,), (1,), (2,), (3,), (3,), (1,), (1,), (1,)]
+    assert [(event.slot, event.left) for _, event in done.quantum_events()] == [
+        (0, 1), (0, 0), (1, 0), (2, 2), (2, 1), (0, 1), (0, 0),
+    ]  # fmt: skip
+
+
+def test_a_pair_shares_the_cpu_and_a_guest_fills_idle_nodes() -> None:
+    rotation = m.SetRotation(1, (m.Turn((0,), 1, (3,)), m.Turn((1,))))
+    starts = [wide(1, nodes=2), wide(2, 1), m.StartJob(3, runs_on((2, 2, 1, 1)), S, None, 2)]
+    done = share(once([*starts, rotation]), [big(1, processes=2), big(2, run_us=S), big(3, run_us=2 * S, processes=2)])
+    assert done.turns() == [(1, 3), (2,), (1, 3), (1,)]
+    assert [(part.role, part.slot, part.paired) for part in done.quanta[0].parts] == [
+        ("row", 0, False), ("guest", 2, False),
+    ]  # fmt: skip
+    both = share(once([wide(1), wide(2, 1), m.SetRotation(1, turns((0, 1)))]), [big(1), big(2)])
+    quantum = both.quanta[0]
+    assert (quantum.nodes, quantum.paired_nodes, [part.paired for part in quantum.parts]) == (4, 4, [True, True])
+    assert [part.role for part in quantum.parts] == ["row", "partner"]
+    assert sum(part.consumed_us for part in quantum.parts) == 4 * S
+    assert max(end or 0 for end in both.ends_s().values()) == 6.0
+
+
+def test_a_late_rotation_takes_effect_with_the_next_quantum() -> None:
+    """The reply names a quantum that has ended: the turn after the one that runs now comes next."""
+    managed = time_shared()
+    jobs = [big(1), big(2), big(3)]
+    for each in jobs:
+        managed.accept(each)
+    managed.commit(1, 0, [m.JobSubmitted(each.spec) for each in jobs], [
+        wide(1), wide(2, 1), wide(3, 2), m.SetRotation(1, turns((0,), (1,), (2,))),
+    ])  # fmt: skip
+    managed.settle(0)
+    pass_quantum(managed, 1)
+    pass_quantum(managed, 2)  # now the turn of slot 2 runs
+    assert managed.commit(2, 2_400_000, (), [m.SetRotation(2, turns((2,), (0,), (1,)))]) == []
+    managed.settle(2_400_000)
+    assert managed.inventory().slots == m.SlotState(QUANTUM_US, 2, turns((2,), (0,), (1,)))
+    ended = pass_quantum(managed, 3)
+    assert (ended.slot, ended.left) == (2, 0)
+    assert managed.inventory().slots == m.SlotState(QUANTUM_US, 3, turns((0,), (1,), (2,)))
+    # One for the quantum that runs takes effect at once; what ran until then gets no share, as it was not half of it.
+    managed.run_processes(3_200_000)
+    assert managed.commit(3, 3_200_000, (), [m.SetRotation(4, turns((1,), (2,), (0,)))]) == []
+    managed.settle(3_200_000)
+    ended = pass_quantum(managed, 4)
+    assert (ended.slot, ended.shares) == (1, ((2, S),))
+    refused = managed.commit(4, 4 * S, (), [m.SetRotation(6, turns((0,))), m.SetRotation(5, turns((7,)))])
+    assert [event.reason for event in refused if isinstance(event, m.ActionRefused)] == [
+        "a rotation from quantum 6 on: the next one is 5", "slot 7 has no job",
+    ]  # fmt: skip
+
+
+def pass_quantum(managed: Manager, number: int) -> m.QuantumEnded:
+    """Let the quantum that runs end, and the next one begin."""
+    at_us = number * QUANTUM_US
+    managed.run_processes(at_us)
+    for time_us, _, _, version in managed.timeline.pop_due(at_us):
+        event = managed.quantum_event(version, ())
+        if event is not None:
+            assert (time_us, event.quantum) == (at_us, number)
+            managed.apply(at_us, [event])
+            managed.settle(at_us)
+            managed.check()
+            return event
+    raise AssertionError(f"quantum {number} has no end")
+
+
+def test_a_rotation_that_missed_several_quanta_goes_on_where_the_scheduler_will_think_it_is() -> None:
+    managed = time_shared()
+    jobs = [big(1, run_us=9 * S), big(2, run_us=9 * S)]
+    for each in jobs:
+        managed.accept(each)
+    managed.commit(1, 0, [m.JobSubmitted(each.spec) for each in jobs], [
+        wide(1), wide(2, 1), m.SetRotation(1, turns((0,), (1,))),
+    ])  # fmt: skip
+    managed.settle(0)
+    events = [pass_quantum(managed, number) for number in (1, 2, 3)]
+    late = m.SetRotation(
+        2,
+        (
+            m.Turn((1,)),
+            m.Turn((0,)),
+        ),
+    )
+    assert managed.commit(2, 3_100_000, (), [late]) == []
+    there = rotating_of(managed).rotation.__class__(late.turns)
+    for event in events[1:]:
+        there = there.ended(event.slot, event.left)
+    assert rotating_of(managed).rotation == there
+
+
+def test_the_rotation_goes_on_without_the_scheduler() -> None:
+    """After the first batch the scheduler never answers with anything again: all jobs end all the same."""
+    jobs = [big(1), big(2), big(3, 500_000, S)]
+    done = share(once([wide(1), wide(2, 1), m.SetRotation(1, turns((0,), (1,)))]), jobs)
+    assert done.ends_s() == {1: 5.0, 2: 6.0, 3: None}
+    assert done.records[3].state == "PENDING"
+
+
+def test_a_job_of_a_millisecond_and_one_that_ends_between_bursts() -> None:
+    def program_of(job: WorkloadJob) -> Program:
+        return Program((Loop(1, (Compute(500), Wait(500), Barrier())),)) if job.spec.id == 1 else fine_program(0.5)
+
+    manager = time_shared(program_of=program_of)
+    done = share(
+        once([wide(1), wide(2, 1), m.SetRotation(1, turns((0,), (1,)))]), [big(1, run_us=1_000), big(2)], manager
+    )
+    assert done.records[1].end_us == 1_920  # with the barrier
+    assert (done.records[1].cpu_us, done.records[1].dispatched_us) == (500, 1_920)
+    assert done.records[2].state == "COMPLETED"
+    assert done.quanta[1].start_us == S
+
+
+def test_the_end_of_a_process_that_was_stopped_before_its_last_barrier_opened() -> None:
+    """What a stopped process waits for completes meanwhile, so the job ends at the first instant of its next quantum."""
+    program = Program((Loop(1, (Compute(S - 100), Barrier())),))
+    manager = time_shared(
+        program_of=lambda job: program if job.spec.id == 1 else Program((Loop(1, (Compute(3 * S),)),))
+    )
+    done = share(once([wide(1), wide(2, 1), m.SetRotation(1, turns((0,), (1,)))]), [big(1), big(2)], manager)
+    assert done.ends_s() == {1: 2.0, 2: 5.0}
+    assert done.turns()[2] == ()  # it could run for no time at all
+    assert done.records[1].dispatched_us == S
+
+
+def test_limits_count_only_time_for_which_a_job_could_run() -> None:
+    jobs = [big(1, run_us=3 * S, limit_us=1_500_000), big(2, run_us=3 * S, limit_us=3 * S)]
+    starts = [wide(1)._replace(limit_us=1_500_000), wide(2, 1)._replace(limit_us=3 * S)]
+    done = share(once([*starts, m.SetRotation(1, turns((0,), (1,)))]), jobs)
+    assert (done.records[1].state, done.records[1].end_us) == (m.TIMEOUT, 2_500_000)
+    assert (done.records[1].work_us, done.records[1].dispatched_us) == (1_500_000, 1_500_000)
+    assert (done.records[2].state, done.records[2].end_us) == (m.COMPLETED, 5 * S)  # at its limit it has completed
+    plain = share(once([starts[0]]), jobs[:1])
+    assert (plain.records[1].state, plain.records[1].end_us) == (m.TIMEOUT, 1_500_000)
+
+
+def test_a_revised_limit_counts_from_the_time_that_the_job_could_run() -> None:
+    jobs = [big(1, run_us=3 * S, limit_us=S), big(2)]
+    revision = m.ReviseJob(1, S, 2 * S)
+    answer = once(
+        [wide(1)._replace(limit_us=S + 500_000), wide(2, 1), m.SetRotation(1, turns((0,), (1,)))], {S: [revision]}
+    )
+    done = share(answer, jobs)
+    assert (done.records[1].state, done.records[1].end_us) == (m.TIMEOUT, 3 * S)
+
+
+def test_a_suspended_job_stops_at_once_and_goes_on_in_its_turn() -> None:
+    later = {400_000: [m.SuspendJob(1)], 1_700_000: [m.ResumeJob(1)]}
+    arrivals = [big(3, 400_000), big(4, 1_700_000)]  # so that the scheduler has something to answer
+    done = share(
+        once([wide(1)._replace(limit_us=2 * S), wide(2, 1), m.SetRotation(1, turns((0,), (1,)))], later),
+        [big(1, run_us=2 * S, limit_us=2 * S), big(2, run_us=2 * S), *arrivals],
+    )
+    assert done.turns() == [(1,), (2,), (1,), (2,), (1,)]
+    assert (done.quanta[0].parts[0].allowed_us, done.quanta[0].parts[0].share_ppm) == (400_000, None)
+    assert (done.records[1].state, done.records[1].dispatched_us) == (m.COMPLETED, 2 * S)
+    assert done.records[1].suspended_us == 1_300_000
+    assert done.ends_s()[1] == 4.6
+
+
+def test_a_job_back_from_disk_waits_until_it_is_ready() -> None:
+    manager = time_shared(swap_mb=1_000, resume_us=300_000)
+    later = {400_000: [m.SuspendJob(1, to_disk=True)], 800_000: [m.ResumeJob(1)]}
+    arrivals = [big(3, 400_000), big(4, 800_000)]
+    done = share(once([wide(1)], later), [big(1, run_us=S, memory_mb=10), *arrivals], manager)
+    assert (done.records[1].end_us, done.records[1].dispatched_us) == (1_700_000, S)
+    rotating = share(
+        once([wide(1, 3), m.SetRotation(1, turns((3,)))], later),
+        [big(1, run_us=S, memory_mb=10), *arrivals],
+        time_shared(swap_mb=1_000, resume_us=300_000),
+    )
+    # The first quantum lasts to its end, as a running job is left; the next one begins as soon as the job is ready.
+    assert rotating.records[1].end_us == 1_700_000
+    assert [quantum.start_us for quantum in rotating.quanta][:2] == [0, 1_100_000]
+
+
+def test_memory_is_counted_over_all_slots() -> None:
+    manager = time_shared(memory_mb=100)
+    jobs = [big(number, memory_mb=40) for number in (1, 2, 3)]
+    done = share(once([wide(1), wide(2, 1), wide(3, 2), m.SetRotation(1, turns((0,), (1,)))]), jobs, manager)
+    assert reasons(done) == ["node 0 has 20 MiB free, 40 wanted"]
+    assert done.ends_s() == {1: 5.0, 2: 6.0, 3: None}
+
+
+def test_refused_slots_and_changes_of_slot() -> None:
+    actions = [
+        wide(1, 70_000), wide(1), wide(2), wide(2, 1), m.ChangeSlot(2, 0), m.ChangeSlot(9, 3), m.ChangeSlot(2, 2),
+        m.SetRotation(1, turns((1,))), m.SetRotation(1, turns((0, 2), (2,), (0,))),
+        m.SetRotation(1, (m.Turn((0,), 1, (2,)), m.Turn((2,)))), m.ChangeSlot(2, -1),
+    ]  # fmt: skip
+    done = share(once(actions), [big(1), big(2)])
+    assert reasons(done) == [
+        "slot 70000: expected a number from 0 to 65535",
+        "node 0 is not free there",
+        "node 0 is not free there",
+        "job 9 does not run",
+        "slot 1 has no job",
+        "two turns begin with slot 0",
+        "slot -1: expected a number from 0 to 65535",
+    ]
+    assert done.turns()[:2] == [(1, 2), (2,)]
+
+
+def test_a_machine_without_slots_refuses_them() -> None:
+    in_slot = m.StartJob(1, runs_on((0, 1, 1, 1)), 100, None, 1)
+    player, managed, _ = play(once([in_slot, m.SetRotation(1, ()), m.ChangeSlot(1, 1)]), [job(1)])
+    refused = [
+        event.reason for _, _, events in player.batches for event in events if isinstance(event, m.ActionRefused)
+    ]
+    assert refused == ["this machine has no slots"] * 3
+    assert managed.inventory().slots is None
+
+
+def test_an_unpaired_job_has_its_nodes_alone() -> None:
+    alone = big(1)
+    alone = alone._replace(spec=alone.spec._replace(unpaired=True))
+    pair = m.SetRotation(1, turns((0, 1), (1,)))
+    beside = m.StartTogether((wide(1), wide(2, 1)))
+    done = share(
+        once([beside, pair, m.SetRotation(1, turns((0,), (1,))), wide(3, 2), m.SetRotation(1, turns((0, 2)))]),
+        [alone, big(2), big(3, run_us=S)],
+    )
+    assert reasons(done) == ["job 1 must not run beside job 2", "job 1 must not run beside job 3"]
+    # A start and a change of slot are refused by the rotation that is set.
+    late = share(
+        once([wide(2, 1, 2), wide(3, 0, 2), m.SetRotation(1, turns((0, 1))), wide(1, 2), m.ChangeSlot(1, 3)]),
+        [alone, big(2, processes=2), big(3, processes=2)],
+    )
+    assert reasons(late) == []
+
+
+@pytest.mark.parametrize("change", ["cancel", "fail-node"])
+def test_jobs_that_are_taken_away_in_a_quantum(change: str) -> None:
+    target = 1 if change == "cancel" else 0
+    script = [Scripted(1_400_000, "cancel" if change == "cancel" else "fail-node", target)]
+    jobs = [big(1, run_us=4 * S), big(2, run_us=2 * S, processes=2)]
+    starts = [wide(1), m.StartJob(2, runs_on((1, 2, 1, 1)), S, None, 1)]
+    done = share(once([*starts, m.SetRotation(1, turns((0,), (1,)))]), jobs, script=script)
+    state = m.CANCELLED if change == "cancel" else m.NODE_FAIL
+    first = done.records[1]
+    assert (first.state, first.end_us, first.dispatched_us) == (state, 1_400_000, S)
+    assert (first.work_us, first.cpu_us) == (S, S)
+    assert done.turns() == [(1,), (2,), (2,)]
+    assert done.ends_s()[2] == 3.0
+
+
+def test_a_requeued_job_starts_anew_in_any_slot() -> None:
+    script = [Scripted(1_400_000, "fail-node", 0), Scripted(1_600_000, "return-node", 0)]
+
+    def answer(now_us: int, events: Sequence[m.Event]) -> list[m.Action]:
+        if now_us == 0:
+            return [wide(1, 1), wide(2), m.SetRotation(1, turns((1,), (0,)))] if len(events) > 1 else []
+        if any(isinstance(event, m.NodeReturned) for event in events):
+            return [wide(1), m.SetRotation(2, turns((0,)))]
+        return []
+
+    done = share(answer, [big(1, run_us=3 * S), big(2, run_us=4 * S)], script=script, requeue=True)
+    assert done.records[1].starts == 2
+    assert done.records[1].state == m.COMPLETED
+    assert (done.records[1].dispatched_us, done.records[1].cpu_us) == (3 * S, 3 * S)
+    told = [running for welcome in done.player.inventories for running in welcome.running if running.spec.id == 1]
+    assert [len(running.shares) for running in told] == [0, 1, 0, 1, 2]  # before each batch
+
+
+@pytest.mark.parametrize("kind", [0, 1], ids=["exact", "fluid"])
+@pytest.mark.parametrize("policy", [Gang, PairedGang])
+def test_gangs_conserve_cpu_time_and_restart_at_every_batch(policy: type[Gang], kind: int) -> None:
+    def program_of(each: WorkloadJob) -> Program:
+        return fine_program(each.run_us / S, 450_000 if each.spec.id % 3 else 950_000)
+
+    manager = time_shared(8, cluster=clusters(8)[kind], program_of=program_of)
+    jobs = [
+        big(number, (number * 377_123) % (6 * S), 200_000 + (number * 912_367) % (3 * S), 1 + (number * 5) % 8)
+        for number in range(1, 19)
+    ]
+    jobs.sort(key=lambda each: (each.spec.submit_us, each.spec.id))
+    done = share(under(policy, manager), jobs, manager)
+    assert all(record.state == m.COMPLETED for record in done.records.values())
+    used: dict[int, int] = dict.fromkeys(done.records, 0)
+    allowed: dict[int, int] = dict.fromkeys(done.records, 0)
+    for quantum in done.quanta:
+        length_us = quantum.end_us - quantum.start_us
+        assert 0 < length_us <= QUANTUM_US
+        assert sum(part.consumed_us for part in quantum.parts) <= 8 * length_us
+        for part in quantum.parts:
+            assert part.allowed_us <= length_us
+            used[part.job_id] += part.consumed_us
+            allowed[part.job_id] += part.allowed_us
+            processes = done.records[part.job_id].job.spec.processes
+            assert part.consumed_us <= part.allowed_us * processes
+    for number, record in done.records.items():
+        processes = record.job.spec.processes
+        assert record.cpu_us is not None
+        assert abs(used[number] - record.cpu_us * processes) <= processes
+        assert allowed[number] == record.dispatched_us
+        assert record.work_us == record.job.run_us
+    assert any(quantum.paired_nodes for quantum in done.quanta) == (policy is PairedGang)
+    assert max(len(turn) for turn in done.turns()) > 1
