@@ -8,6 +8,7 @@ from typing import Any, Final
 from scripts.papers.figures import Figures, Where
 from scripts.papers.paired_gang.names import (
     BARE,
+    BASE,
     BLIND,
     BOUNDED,
     HETEROGENEOUS,
@@ -17,7 +18,9 @@ from scripts.papers.paired_gang.names import (
     PAIRED,
     QCRD,
     RESPONSE,
+    RUNS_S,
     STRICT,
+    copies,
     dynamic,
 )
 from scripts.papers.paired_gang.published import RESPONSE as PUBLISHED
@@ -42,6 +45,7 @@ RATIOS: Final[Mapping[str, tuple[str, str, str]]] = {
     f"heterogeneous, {STRICT} / {BLIND}": (HETEROGENEOUS, STRICT, BLIND),
     f"homogeneous, {STRICT} / {BLIND}": (HOMOGENEOUS, STRICT, BLIND),
 }
+PHASES: Final = {"as printed": BASE, "with 2 % of the CPU lost": "lost 2 %", "sharp changes": "lost 0 %, sharp change"}
 SEED: Final = 1  # whose curves are drawn
 PANELS: Final[Mapping[str, str]] = {RESPONSE: "mean response [s]", BOUNDED: "mean bounded slowdown (10 s)"}
 
@@ -124,3 +128,48 @@ def row_of(figures: Figures, where: Where, seed: int = SEED) -> Row | None:
     """Return the row of one seed; None where it has not run."""
     series = figures.series(where)
     return next((row for row in (series.rows if series else ()) if row["seed"] == str(seed)), None)
+
+
+def phases(figures: Figures) -> Any:
+    """Draw figure 13: CPU shares of the jobs that run, and whether two of them do, over time; four copies of QCRD."""
+    run_s = RUNS_S[0]
+    rows = {
+        f"{name}: {copies(run_s)}": row_of(figures, Where(copies(run_s), PAIRED, variant))
+        for name, variant in PHASES.items()
+    }
+    there = {title: row for title, row in rows.items() if row is not None and row.get("phase_start_s")}
+    if not there:
+        return None
+    figure, axes = grid(len(there), 1)
+    for axis, (title, row) in zip(axes, there.items(), strict=True):
+        for key, label, colour in (
+            ("phase_row", "job of the row", COLOURS[2]),
+            ("phase_partner", "partner", COLOURS[1]),
+        ):
+            dots = [
+                (at, 100 * share) for at, share in zip(row["phase_start_s"], row[key], strict=True) if share is not None
+            ]
+            axis.plot(
+                [at for at, _ in dots], [share for _, share in dots], ".", color=colour, markersize=2, label=label
+            )
+        paired = [at for at, share in zip(row["phase_start_s"], row["phase_partner"], strict=True) if share is not None]
+        axis.plot(paired, [-5] * len(paired), "|", color=MARK, markersize=4, label="two jobs together")
+        axis.set_title(f"{title}: CPU share of a job while it may run [%]", fontsize=9)
+        axis.set_xlabel("seconds", fontsize=9)
+    legend(figure, axes[0])
+    return figure
+
+
+def scatter(figures: Figures) -> Any:
+    """Draw figure 3: predicted against real CPU shares of heterogeneous jobs; dots at 100 % are new jobs."""
+    row = row_of(figures, Where(dynamic(HETEROGENEOUS, "0.8"), PAIRED))
+    if row is None or not row.get("prediction_dots"):
+        return None
+    figure, axes = grid(1, 2)
+    for axis, program in zip(axes, (HETEROGENEOUS, QCRD), strict=True):
+        found = row_of(figures, Where(dynamic(program, "0.8"), PAIRED))
+        dots = found["prediction_dots"] if found and found.get("prediction_dots") else []
+        axis.plot([100 * x for x, _ in dots], [100 * y for _, y in dots], ".", color=COLOURS[2], markersize=3)
+        axis.set_xlabel("predicted CPU share [%]", fontsize=9)
+        axis.set_title(f"{program}, load 0.8: real CPU share [%]", fontsize=9)
+    return figure

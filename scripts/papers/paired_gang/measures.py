@@ -14,6 +14,7 @@ from scripts.papers.paired_gang.quanta import (
     moves_per_quantum,
     pair_share,
     pairs_where_possible,
+    phase_curve,
     phase_figures,
     prediction_figures,
     quanta_of,
@@ -22,27 +23,33 @@ from scripts.papers.paired_gang.static import static_figures
 
 from cosched_emulator import Run
 from cosched_emulator.manager.record import JobRecord
+from cosched_emulator.workload.job import JobProgram, Programs
 from cosched_emulator.workload.lublin import LublinParameters, generate
 from cosched_hwmodel.units import SECOND_US
 
 DAY_S: Final = 86_400.0
+NO_PROGRAMS: Final = Programs(JobProgram(), {})
 
 
 def figures(run: Run) -> dict[str, Any]:
     """Return the figures of a run with time sharing; what does not exist is left out. Space sharing has no quanta."""
-    quanta = None if run.quanta is None else quanta_of(run.quanta)
+    columns = run.finished.quanta
+    quanta = quanta_of(columns) if columns is not None and len(columns) else None
     found: dict[str, Any] = {"workload_digest": workload_digest(run)}
     if quanta is not None:
         found |= {"pair_share": pair_share(quanta), **_used(run, quanta)}
     if run.prepared.scenario.workload.lublin is not None:
         ended = [record for record in run.records if record.end_us is not None and record.intervals]
         return {**found, **dict(_of_jobs(ended)), **_over_time(run, ended), **_of_quanta(quanta, ended)}
-    return found if quanta is None else {**found, **static_figures(run, quanta), **phase_figures(quanta)}
+    if quanta is None:
+        return found
+    curve = phase_curve(quanta) if run.prepared.scenario.workload.programs == "qcrd" else {}
+    return {**found, **static_figures(run, quanta), **phase_figures(quanta), **curve}
 
 
 def workload_digest(run: Run) -> str:
     """Return a digest of what the jobs are: submission, processes, run time and program of each."""
-    programs = run.prepared.workload.programs
+    programs = run.prepared.workload.programs or NO_PROGRAMS
     digest = hashlib.sha256()
     for job in run.prepared.workload.jobs:
         digest.update(

@@ -68,7 +68,7 @@ def statics(stop_s: float | None = None) -> dict[str, Static]:
             PAIR_SIZE, [row, row], 10_000, RATES_S, {"barrier_us": FINE_BARRIER_US * grain}
         )
     for run_s in RUNS_S:
-        found[copies(run_s)] = Static(SIZE, ["qcrd,,,"] * len(SLOTS), run_s)
+        found[copies(run_s)] = Static(SIZE, [""] * len(SLOTS), run_s)
     return {name: jobs._replace(stop_s=stop_s) if stop_s and jobs.stop_s else jobs for name, jobs in found.items()}
 
 
@@ -93,10 +93,10 @@ def workload_of(name: str, static: Static) -> dict[str, Any]:
     rows = [format_row(job, 0, run_us=run_us, processes=static.nodes, estimate_us=run_us) for job in jobs]
     log = _written(FOLDER / f"{stem}.swf", [*header_lines(jobs=len(rows), processors=static.nodes, origin=name), *rows])
     programs = [HEADER, *(f"{number},{row}" for number, row in zip(jobs, static.programs, strict=True))]
-    file = _written(FOLDER / f"{stem}.csv", programs)
+    file = str(_written(FOLDER / f"{stem}.csv", programs)) if any(static.programs) else "qcrd"
     return {
         "cluster": {"nodes": static.nodes},
-        "workload": {"swf": str(log), "programs": str(file), "limits": "none"},
+        "workload": {"swf": str(log), "programs": file, "limits": "none"},
         "time_sharing": {"nodes": "exact", **static.time_sharing},
         "script": []
         if static.stop_s is None

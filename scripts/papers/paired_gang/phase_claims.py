@@ -41,7 +41,7 @@ def phase_claims(figures: Figures) -> list[Claim]:
 
 
 def lost(loss: str, *, sharp: bool) -> str:
-    """Return the variant of the four copies in which sharing costs so much of the CPU, with special treatment of sharp changes or not."""
+    """Return the variant of the four copies in which sharing costs so much CPU time, with or without sharp changes."""
     if loss == "0 %" and not sharp:
         return BASE
     return f"lost {loss}{', sharp change' if sharp else ''}"

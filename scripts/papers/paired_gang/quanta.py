@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from cosched_emulator.results.quanta import NOT_MEASURED, QuantaColumns
 
+from cosched_emulator.results.quanta import NOT_MEASURED, QuantaColumns
 from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
 
 IntArray: TypeAlias = npt.NDArray[np.int64]
@@ -22,6 +22,7 @@ WEIGHTS: Final = (0.4, 0.3, 0.2, 0.1)  # of the last measured shares, the newest
 NEW: Final = 1.0  # predicted share of a job that has not been measured
 HUNGRY: Final = 0.4  # a job that gets more than this share of a CPU beside another one is in a phase that computes
 DOTS: Final = 600  # of a scatter, at most
+DRAWN: Final = 1_500  # quanta of a picture of phases, at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,23 +192,39 @@ def phase_figures(quanta: Quanta) -> dict[str, Any]:
 
     A pair is hungry if both of its jobs log more than `HUNGRY`; ``stuck`` is the longest row of such quanta.
     """
-    numbers = np.unique(quanta.number)
-    places = np.searchsorted(numbers, quanta.number)
-    row = np.full(len(numbers), np.nan)
-    other = np.full(len(numbers), np.nan)
-    row[places[quanta.role == ROW]] = quanta.share[quanta.role == ROW]
-    other[places[quanta.role == PARTNER]] = quanta.share[quanta.role == PARTNER]
-    paired = np.isin(numbers, quanta.with_partner)
+    _, (row, other) = _by_turn(quanta)
+    paired = ~np.isnan(other) | np.isin(np.unique(quanta.number), quanta.with_partner)
     hungry = (row > HUNGRY) & (other > HUNGRY)
-    alone_high = (row > HUNGRY) & ~paired
-    low = row <= HUNGRY
     return {
         "phase_pairs_high": _share(paired, row > HUNGRY),
-        "phase_pairs_low": _share(paired, low),
+        "phase_pairs_low": _share(paired, row <= HUNGRY),
         "phase_hungry_pairs": float(hungry.mean()) if len(hungry) else None,
-        "phase_high_alone": float(alone_high.mean()) if len(alone_high) else None,
         "phase_stuck": _longest(hungry),
     }
+
+
+def phase_curve(quanta: Quanta) -> dict[str, list[float | None]]:
+    """Return the first quanta: when each began, and the shares that its row's job and the partner's logged; None: none."""
+    start_s, shares = _by_turn(quanta)
+    row, other = (
+        [None if np.isnan(value) else round(value, 3) for value in column[:DRAWN].tolist()] for column in shares
+    )
+    return {
+        "phase_start_s": [round(value, 3) for value in start_s[:DRAWN].tolist()],
+        "phase_row": row,
+        "phase_partner": other,
+    }
+
+
+def _by_turn(quanta: Quanta) -> tuple[FloatArray, tuple[FloatArray, FloatArray]]:
+    """Return, for each quantum, its begin and the logged shares of the row's job and of the partner's, where rows have one job."""
+    numbers, first = np.unique(quanta.number, return_index=True)
+    places = np.searchsorted(numbers, quanta.number)
+    row, other = np.full(len(numbers), np.nan), np.full(len(numbers), np.nan)
+    for column, role in ((row, ROW), (other, PARTNER)):
+        mine = quanta.role == role
+        column[places[mine]] = quanta.share[mine]
+    return quanta.start_s[first], (row, other)
 
 
 def _share(what: BoolArray, among: BoolArray) -> float | None:

@@ -23,8 +23,9 @@ def static_figures(run: Run, quanta: Quanta) -> dict[str, Any]:
     found = chosen(quanta, ids)
     figures: dict[str, Any] = {f"chosen_{place}": share for place, share in enumerate(found)}
     figures["chosen_range"] = max(found) - min(found)
-    programs = [run.prepared.workload.programs.of(job_id) for job_id in ids]
-    if any(program.iterations is None for program in programs):
+    named = run.prepared.workload.programs
+    programs = [named.of(job_id) for job_id in ids] if named is not None else []
+    if not programs or any(program.iterations is None for program in programs):
         return figures
     window_s, barriers = _barriers(records, quanta, programs)
     rates = [count / window_s for count in barriers]

@@ -127,9 +127,7 @@ def _shares(figures: Figures) -> Iterator[Claim]:
         for policy, how in ((STRICT, "alone"), (BEST, "paired")):
             found = figures.mean(f"share_{kind}_{how}", Where(mix(2), policy))
             text = f"{row}: CPU share logged by {NAMES[kind]}, {how}, %: below {100 * bound:g}"
-            yield judged(
-                text, mix(2), published, found, lambda each, bound=bound: verdict_below(each, bound), _AS_PERCENT
-            )
+            yield judged(text, mix(2), published, found, partial(verdict_below, bound=bound), _AS_PERCENT)
 
 
 def _counts(figures: Figures) -> Iterator[Claim]:
