@@ -103,7 +103,7 @@ def bars(
     axis.set_ylim(bottom=0)
 
 
-def legend(figure: Any, axis: Axes) -> None:
-    """Put the legend of ``axis`` below the whole figure."""
+def legend(figure: Any, axis: Axes, columns: int = 0) -> None:
+    """Put the legend of ``axis`` below the whole figure, in so many columns; 0: in one row."""
     handles, labels = axis.get_legend_handles_labels()
-    figure.legend(handles, labels, fontsize=8, frameon=False, loc="outside lower center", ncols=len(labels))
+    figure.legend(handles, labels, fontsize=8, frameon=False, loc="outside lower center", ncols=columns or len(labels))

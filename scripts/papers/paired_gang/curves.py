@@ -24,7 +24,7 @@ from scripts.papers.paired_gang.names import (
     dynamic,
 )
 from scripts.papers.paired_gang.published import RESPONSE as PUBLISHED
-from scripts.papers.pictures import MARK, error_line, grid, legend
+from scripts.papers.pictures import MARK, Axes, error_line, grid, legend
 
 from cosched_emulator.studies.results.table import Row
 
@@ -37,14 +37,8 @@ CURVES: Final[Mapping[str, tuple[str, str]]] = {
     f"{NODE}, heterogeneous": (HETEROGENEOUS, NODE),
     f"{BLIND}, homogeneous": (HOMOGENEOUS, BLIND),
 }
-RATIOS: Final[Mapping[str, tuple[str, str, str]]] = {
-    f"homogeneous, {STRICT} / {PAIRED}": (HOMOGENEOUS, STRICT, PAIRED),
-    f"homogeneous, {BARE} / {PAIRED}": (HOMOGENEOUS, BARE, PAIRED),
-    f"heterogeneous, {STRICT} / {PAIRED}": (HETEROGENEOUS, STRICT, PAIRED),
-    f"heterogeneous, {STRICT} / {NODE}": (HETEROGENEOUS, STRICT, NODE),
-    f"heterogeneous, {STRICT} / {BLIND}": (HETEROGENEOUS, STRICT, BLIND),
-    f"homogeneous, {STRICT} / {BLIND}": (HOMOGENEOUS, STRICT, BLIND),
-}
+RATIOS: Final = ((STRICT, PAIRED), (BARE, PAIRED), (STRICT, NODE), (STRICT, BLIND))
+MOST_RATIO: Final = 10.0  # of the axis
 PHASES: Final = {"as printed": BASE, "with 2 % of the CPU lost": "lost 2 %", "sharp changes": "lost 0 %, sharp change"}
 SEED: Final = 1  # whose curves are drawn
 PANELS: Final[Mapping[str, str]] = {RESPONSE: "mean response [s]", BOUNDED: "mean bounded slowdown (10 s)"}
@@ -56,32 +50,37 @@ def loads(figures: Figures) -> Any:
         figures.seeds(Where(dynamic(program, load), name)) for program, name in CURVES.values() for load in LOADS
     ):
         return None
-    figure, axes = grid(1, 3)
+    figure, axes = grid(2, 2)
     for axis, (key, title) in zip(axes, PANELS.items(), strict=False):
         for (label, (program, policy)), colour in zip(CURVES.items(), COLOURS, strict=True):
             points = [(load, figures.mean(key, Where(dynamic(program, load), policy))) for load in LOADS]
             error_line(axis, [(float(load), found) for load, found in points if found is not None], label, colour)
         axis.set_title(title, fontsize=9)
         axis.set_ylim(bottom=0)
-    axis = axes[2]
-    for (label, (program, base, policy)), colour in zip(RATIOS.items(), COLOURS, strict=True):
+    for axis, program in zip(axes[2:], (HOMOGENEOUS, HETEROGENEOUS), strict=True):
+        _ratios(axis, figures, program)
+    for each in axes:
+        each.set_xlabel("offered load", fontsize=9)
+    legend(figure, axes[0], 3)
+    return figure
+
+
+def _ratios(axis: Axes, figures: Figures, program: str) -> None:
+    """Draw ratios of mean responses over load, those of homogeneous jobs with the published ones."""
+    for (base, policy), colour in zip(RATIOS, COLOURS, strict=False):
         found = [
             (float(load), ratio)
             for load in LOADS
             if (ratio := figures.ratio(RESPONSE, *(Where(dynamic(program, load), name) for name in (base, policy))))
         ]
-        error_line(axis, found, label, colour, "--" if program == HETEROGENEOUS else "-")
-    axis.plot(
-        [float(load) for load in PUBLISHED], [*PUBLISHED.values()], "D", color=MARK, markersize=5, label="published"
-    )
+        error_line(axis, found, f"{base} / {policy}", colour)
+    if program == HOMOGENEOUS:
+        places = [float(load) for load in PUBLISHED]
+        axis.plot(places, [*PUBLISHED.values()], "D", color=MARK, markersize=5, label=f"published, {STRICT} / {PAIRED}")
     axis.axhline(1, color="#888888", linewidth=0.6)
-    axis.set_title("ratio of mean responses", fontsize=9)
-    axis.set_ylim(bottom=0)
-    for each in axes:
-        each.set_xlabel("offered load", fontsize=9)
+    axis.set_title(f"{program}: ratio of mean responses", fontsize=9)
+    axis.set_ylim(0, MOST_RATIO)
     axis.legend(fontsize=6, frameon=False)
-    legend(figure, axes[0])
-    return figure
 
 
 def jobs_by_load(figures: Figures) -> Any:

@@ -23,7 +23,7 @@ from scripts.papers.paired_gang.names import (
     rate,
 )
 from scripts.papers.paired_gang.published import BEST_FIT_COUNTS
-from scripts.papers.pictures import Axes, Point, bars, grid, legend, point_of, pyplot
+from scripts.papers.pictures import Axes, Point, bars, grid, point_of, pyplot
 
 COLOURS: Final = {STRICT: "#8d99ae", BEST: "#5fa8d3", PAIRED: "#0b3954"}
 SHADES: Final = ("#bfd7ea", "#5fa8d3", "#0b3954", "#e0a458")  # of sizes, grains and slots
@@ -70,9 +70,8 @@ def _static(figures: Figures) -> Any:
             axis = axes[2 * row + column]
             rows = {name: [point(figures, rate(kind), Where(mix(n), name)) for n in MIXES] for name in (STRICT, policy)}
             bars(axis, rows, COLOURS, published=False)
+            axis.legend(fontsize=7, frameon=False)
             _mixes(axis, f"{title}: barriers/s of {TITLES[kind]}")
-            if not row and not column:
-                legend_axis = axis
         axis = axes[4 + column]
         theirs = BEST_FIT_COUNTS if policy == BEST else {}
         counts = {
@@ -85,7 +84,6 @@ def _static(figures: Figures) -> Any:
         bars(axis, counts, dict(zip(counts, SHADES, strict=True)), published=bool(theirs))
         axis.legend(fontsize=7, frameon=False)
         _mixes(axis, f"{title}: slot chosen as partner [% of quanta]")
-    legend(figure, legend_axis)
     return figure
 
 

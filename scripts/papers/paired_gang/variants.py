@@ -32,6 +32,7 @@ Changes = Mapping[str, Mapping[str, Any]]
 HANGS_ON: Final = ("0.8", "0.95")  # loads at which experiments run
 RR: Final = "rr 2 ms"
 SLOW_RR: Final = "rr 200 ms"
+SHORT_SLICE: Final = "wake-first 10 ms"
 EPOCHS: Final = "linux-epochs"
 LOCALS: Final[Mapping[str, Mapping[str, Any]]] = {
     RR: {"local": "rr", "slice_ms": 2.0},
@@ -96,8 +97,11 @@ OF_MIXES: Final[Mapping[str, Variant]] = {
         )
         for name, changes in LOCALS.items()
     },
-    "wake-first 10 ms": Variant(
-        "local scheduler wake-first with slices of 10 ms instead of 200", STATIC, [STRICT, BEST], _nodes(slice_ms=10.0)
+    SHORT_SLICE: Variant(
+        "local scheduler wake-first with slices of 10 ms instead of 200",
+        [*STATIC, alone(IO)],
+        [STRICT, BEST, PAIRED],
+        _nodes(slice_ms=10.0),
     ),
     "I/O logged": Variant(
         "the CPU time that files cost is logged to the process", STATIC, [STRICT, BEST, PAIRED], _nodes(io_logged=1.0)
