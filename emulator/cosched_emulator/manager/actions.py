@@ -146,7 +146,7 @@ class ActionExecutor:
         job = self._running_jobs.by_id.get(change.job_id)
         if job is None:
             return f"job {change.job_id} does not run"
-        reason = self._running_jobs.slots.change_refusal(change.slot, job.layers)
+        reason = self._running_jobs.slots.change_refusal(change.slot, job.slot, job.layers)
         if reason is None:
             member = Member(change.slot, job.layers, job.job.spec.unpaired)
             reason = self._joining_refusal(change.job_id, member, {})

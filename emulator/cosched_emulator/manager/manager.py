@@ -125,7 +125,10 @@ class Manager:
         self.running = self._running_jobs.by_id
         self.notes = Notes()
         self.wakes: set[int] = set()
-        rotating = None if self.processes is None else self.processes.rotating
+        rotating = None
+        if self.processes is not None:
+            rotating = self.processes.rotating
+            self.processes.running = self.running
         self._executor = ActionExecutor(
             self.pending, self._running_jobs, self.notes, self.wakes, self.timeline, rotating
         )

@@ -89,9 +89,12 @@ class SlotPools:
         for slot, pool in self._above.items():
             pool.return_node(node, holders.get(slot, ()))
 
-    def change_refusal(self, slot: int, layers: Layers) -> str | None:
-        """Return why a running job on these threads cannot change to ``slot``, or None."""
-        return slot_refusal(slot) or busy_refusal(layers, self.free(slot))
+    def change_refusal(self, slot: int, present: int, layers: Layers) -> str | None:
+        """Return why a running job on these threads cannot change to ``slot``, or None; ``present`` is its own."""
+        reason = slot_refusal(slot)
+        if reason is None and slot == present:
+            reason = f"it is in slot {slot} already"
+        return reason or busy_refusal(layers, self.free(slot))
 
 
 def _in_service(base: ThreadPool) -> Layers:

@@ -18,6 +18,7 @@ from cosched_plugin.core.invariants import check_invariants
 from cosched_plugin.core.running import REQUEUED, Running
 from cosched_plugin.core.starts import place_in_slot, place_together
 from cosched_plugin.core.state import State
+from cosched_plugin.core.taking_back import Changes
 from cosched_plugin.core.trace import Trace, TraceSink
 from cosched_plugin.core.views.view import View
 from cosched_plugin.protocol.faults import Fault
@@ -71,7 +72,7 @@ class Policy(Protocol):
 class SchedulerCore:
     """Turns events into decisions."""
 
-    __slots__ = ("_before", "_policy", "_reply", "_state", "_trace", "_view", "refused")
+    __slots__ = ("_changes", "_policy", "_reply", "_state", "_trace", "_view", "refused")
 
     def __init__(
         self,
@@ -92,8 +93,7 @@ class SchedulerCore:
         self._view = View(self._state, self._trace)
         self.refused = 0  # actions that the manager did not carry out
         self._reply: Sequence[Action] = ()  # the last reply
-        # Its changes of running jobs, by number of the action: the job before and after.
-        self._before: dict[int, tuple[Running, Running]] = {}
+        self._changes: Changes | None = None  # in running jobs, by the last reply
 
     @property
     def view(self) -> View:
@@ -150,8 +150,7 @@ class SchedulerCore:
         state = self._state
         actions: list[Action] = []
         self._reply = actions
-        if self._before:
-            self._before.clear()
+        self._changes = None
         if state.slots is not None:
             state.slots.begin_reply()
         trace = self._trace
@@ -234,8 +233,8 @@ class SchedulerCore:
                     state.wakes.discard(action.at_us)
                 elif isinstance(action, SetRotation) and state.slots is not None:
                     state.slots.take_back(event.action)
-                elif event.action in self._before:
-                    state.restore(*self._before[event.action])
+                elif self._changes is not None:
+                    self._changes.take_back(event.action, state)
 
     def _apply_to_running(self, decision: Action, number: int) -> None:
         """Apply decision ``number`` of a reply, and record how to undo it if the manager refuses it."""
@@ -252,7 +251,9 @@ class SchedulerCore:
             case ChangeSlot():
                 self._change_slot(decision)
         if before is not None:
-            self._before[number] = (before, self._state.running[job_id])
+            if self._changes is None:
+                self._changes = Changes()
+            self._changes.add(number, before, self._state.running[job_id])
 
     def _apply(self, decision: Action) -> None:
         state = self._state

@@ -61,7 +61,7 @@ class Slots:
 
     def change_refusal(self, running: Running, slot: int, jobs: Mapping[int, Running]) -> str | None:
         """Return why a running job cannot change to ``slot``, or None."""
-        reason = self.pools.change_refusal(slot, running.layers)
+        reason = self.pools.change_refusal(slot, running.slot, running.layers)
         if reason is not None:
             return reason
         job = running.job

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Mapping
+from typing import Any
 
 from cosched_hwmodel.bandwidth.matrix import NodeTable
 from cosched_hwmodel.models.by_name import BUILT_IN, PairFactory
@@ -205,24 +206,22 @@ class State:
             if running is not None:
                 self.running[job_id] = with_share(running, share_ppm)
 
-    def restore(self, before: Running, after: Running) -> None:
-        """Restore a running job to its state before a change that the manager has refused; ``after`` is the changed state.
+    def restore(self, job_id: int, values: Mapping[str, Any]) -> None:
+        """Give fields of a running job the values from before a change that the manager has refused.
 
-        If the job has changed further since, only the refused change is undone. What jobs hold is derived again by `recount`.
+        What jobs hold is derived again by `recount`.
         """
-        job_id = before.job.id
         now = self.running.get(job_id)
         if now is None:
             return
         self.version += 1
-        values = zip(before, after, now, strict=True)
-        undone = Running._make([old if present == then else present for old, then, present in values])
-        if undone.on_disk:
+        restored = now._replace(**values)
+        if restored.on_disk:
             self.on_disk.add(job_id)
         else:
             self.on_disk.discard(job_id)
-        self._replace(now, undone)
-        self._disturb(undone)
+        self._replace(now, restored)
+        self._disturb(restored)
 
     def recount(self) -> None:
         """Derive the free resources again from those that the running jobs hold."""

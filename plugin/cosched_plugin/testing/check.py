@@ -161,7 +161,7 @@ class _Trial:
         self._random = Random(f"{seed}/{run}")
         self._more = Random(f"{seed}/{run}/more")  # draws added later, which leave the other ones unchanged
         self._sharing = Random(f"{seed}/{run}/slots")  # draws about slots
-        self._stale = self._sharing.choice((0.0, 0.1))  # share of changes of slots that come too late
+        self._stale = self._sharing.choice((0.0, 0.5))  # share of changes of slots that come too late
         self._measured = run % 3 == 0 and not slots  # jobs may take many hours, and slowdowns of pairs are measured
         self.site, self._tick_us = draw_site(
             self._random, self._more, list(models), measured=self._measured, sharing=self._sharing if slots else None

@@ -250,7 +250,8 @@ class Site:
         job = self.jobs.get(action.job_id)
         if job is None or job.state != "running":
             return f"job {action.job_id} does not run"
-        if self._held_threads(action.slot) & set(places(job.runs)) or self.down & job.nodes:
+        taken = self._held_threads(action.slot) & set(places(job.runs))
+        if taken or self.down & job.nodes or action.slot == job.slot:
             return f"job {action.job_id} cannot be in slot {action.slot}"
         before, job.slot = job.slot, action.slot
         problem = self._slot_problem(job)

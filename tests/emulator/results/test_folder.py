@@ -23,8 +23,8 @@ from cosched_emulator.results.files import run_files as run_files_module
 from cosched_emulator.results.files.folder import new_run_folder, read_summary, write_run
 from cosched_emulator.results.files.jobs_csv import job_row
 from cosched_emulator.results.files.reader import read_run
-from cosched_emulator.workload.side_files.annotations import read_annotations, with_annotations
 from cosched_emulator.workload.characteristics import MIXES, with_characteristics
+from cosched_emulator.workload.side_files.annotations import read_annotations, with_annotations
 from cosched_emulator.workload.swf.reader import VERBATIM, read_swf
 
 FILES = {"jobs.csv", "allocations.csv", "schedule.swf", "workload.swf", "summary.json", "run.json", "timing.json"}

@@ -18,9 +18,9 @@ from cosched_emulator.manager.agenda import Agenda
 from cosched_emulator.run.build import build_manager
 from cosched_emulator.run.loop import Simulation
 from cosched_emulator.run.prepare import Prepared
-from cosched_emulator.workload.side_files.annotations import read_annotations
 from cosched_emulator.workload.lublin import LublinParameters, generate
 from cosched_emulator.workload.multicore import with_grown_sizes, with_self_slowdowns
+from cosched_emulator.workload.side_files.annotations import read_annotations
 from cosched_hwmodel.models.statistical_pairs import StatisticalPairs
 from cosched_hwmodel.statistical.model import StatisticalModel
 from cosched_hwmodel.statistical.self_slowdown import SelfSlowdown, draw_self_slowdown

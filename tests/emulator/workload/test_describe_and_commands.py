@@ -10,12 +10,12 @@ from tests.processes import run_python
 
 from cosched_emulator.cli.commands.workload import workload as group
 from cosched_emulator.errors import ConfigurationError, InputError
-from cosched_emulator.workload.side_files.annotations import read_annotations, with_annotations
 from cosched_emulator.workload.characteristics import MIXES, with_characteristics
 from cosched_emulator.workload.description.describe import as_table, describe
 from cosched_emulator.workload.job import Workload, WorkloadJob
 from cosched_emulator.workload.lublin import LublinParameters, generate
 from cosched_emulator.workload.multicore import with_grown_sizes, with_self_slowdowns
+from cosched_emulator.workload.side_files.annotations import read_annotations, with_annotations
 from cosched_emulator.workload.swf.reader import VERBATIM, read_swf
 from cosched_emulator.workload.swf.writer import write_swf
 from cosched_plugin.protocol.messages import JobSpec

@@ -86,11 +86,6 @@ class Dispatcher:
             self._since_us[job_id] = now_us
         job.cpu_us = self._cpu_us(job)
 
-    @property
-    def holds_jobs(self) -> bool:
-        """Return whether a job is on its nodes."""
-        return bool(self._nodes_of)
-
     # ------------------------------------------------------------ time
 
     def run(self, until_us: int) -> None:

@@ -31,6 +31,7 @@ class ProcessProgress:
     """
 
     def __init__(self, timeline: Timeline, nodes: ProcessNodes, diary: Diary) -> None:
+        self.running: Mapping[int, ManagedJob] = {}  # the manager's
         self._dispatcher = Dispatcher(timeline, nodes.cluster, nodes.program_of)
         self.rotating = Rotating(timeline, self._dispatcher, nodes.quantum_us, diary)
 
@@ -42,7 +43,7 @@ class ProcessProgress:
     def leave(self, job: ManagedJob, now_us: int) -> None:
         """Take a job off its nodes or the disk, and record its work done."""
         self._dispatcher.leave(job, now_us)
-        self.rotating.leave(now_us, last=not self._dispatcher.holds_jobs)
+        self.rotating.leave(self.running, now_us)
 
     def work_us(self, job: ManagedJob, now_us: int) -> int:  # noqa: ARG002 - of `Progress`
         """Return the work that a running job has done since its start."""

@@ -72,8 +72,6 @@ class Rotating:
         self.rotation = rotation
         if action.quantum > self.quantum or self._end_us is None:
             self._undecided = True
-        else:
-            self._left = 0
         return None
 
     # ------------------------------------------------------------ jobs
@@ -91,13 +89,13 @@ class Rotating:
         """A job that could run has been suspended."""
         self._stopped = True
 
-    def leave(self, now_us: int, *, last: bool) -> None:
-        """A job has ended or was requeued; after the ``last`` running one there is no quantum."""
-        if self._end_us is None:
+    def leave(self, running: Mapping[int, ManagedJob], now_us: int) -> None:
+        """A job has ended or was requeued, and these are still running: if none of them can run, the quantum is over."""
+        if self._end_us is not None:
+            if not self._next_turn(_able(running, now_us))[1]:
+                self._drop_quantum(now_us, running)
+        elif not self._collected:
             self._dispatcher.collect()
-        elif last:
-            self._close(now_us, {})
-            self._end_us = None
 
     # ------------------------------------------------------------ the end of a quantum
 
@@ -114,6 +112,7 @@ class Rotating:
         if not left:
             return None
         shares = self._close(self._end_us, left)
+        self._end_us = None
         return QuantumEnded(self.quantum + 1, self._turn.slots[0], self._left, tuple(sorted(shares.items())))
 
     def apply(self, event: QuantumEnded, running: Mapping[int, ManagedJob]) -> None:
@@ -125,7 +124,6 @@ class Rotating:
             job = running[job_id]
             job.quanta += 1
             job.shares = (share, *job.shares)[:MOST_SHARES]
-        self._end_us = None
         self._undecided = True
 
     def _close(self, now_us: int, running: Mapping[int, ManagedJob]) -> dict[int, int]:
@@ -169,22 +167,24 @@ class Rotating:
             self._decide(running, now_us)
         elif self._stopped:
             self._stopped = False
+            if self._end_us is not None and not self._next_turn(_able(running, now_us))[1]:
+                self._drop_quantum(now_us, running)
             until_us = FOREVER_US if self._end_us is None else self._end_us
             self._dispatcher.allow(list(self._dispatcher.allowed.values()), now_us, until_us)
 
     def _decide(self, running: Mapping[int, ManagedJob], now_us: int) -> None:
-        able = [job for _, job in sorted(running.items()) if job.state == RUNNING and job.ready_us <= now_us]
+        able = _able(running, now_us)
         if not self.rotation.turns:
             self._drop_quantum(now_us, running)
             self._collected = False
             self._dispatcher.allow([job for job in able if job.slot == 0], now_us, FOREVER_US)
             return
-        turn, jobs = self._next_turn(able)
+        turn, jobs, left = self._next_turn(able)
         if not jobs:
             self._drop_quantum(now_us, running)
             self._dispatcher.allow((), now_us, FOREVER_US)
             return
-        self._turn = turn
+        self._turn, self._left = turn, left
         if self._end_us is None:
             self._begin(now_us, len(running))
         assert self._end_us is not None
@@ -195,8 +195,11 @@ class Rotating:
             if any(self._on_nodes[node] > 1 for node in self._dispatcher.nodes_of(spec.id)):
                 self._paired.add(spec.id)
 
-    def _next_turn(self, able: Sequence[ManagedJob]) -> tuple[Turn, list[tuple[str, ManagedJob]]]:
-        """Return the first turn in which a job can run, and its jobs with their roles; no jobs if there is no such turn."""
+    def _next_turn(self, able: Sequence[ManagedJob]) -> tuple[Turn, list[tuple[str, ManagedJob]], int]:
+        """Return the first turn in which a job can run, its jobs with their roles, and how many quanta follow its next one.
+
+        There are no jobs if there is no such turn.
+        """
         by_slot: dict[int, list[ManagedJob]] = {}
         for job in able:
             by_slot.setdefault(job.slot, []).append(job)
@@ -208,10 +211,9 @@ class Rotating:
             if turn.guests:
                 jobs += [(GUEST, job) for job in able if job.job.spec.id in turn.guests and job.slot not in turn.slots]
             if jobs:
-                self._left = (left or turn.quanta) - 1
-                return turn, jobs
+                return turn, jobs, (left or turn.quanta) - 1
             left = 0
-        return Turn((0,)), []
+        return Turn((0,)), [], 0
 
     def _begin(self, now_us: int, jobs: int) -> None:
         if not self._collected:
@@ -230,6 +232,11 @@ class Rotating:
         if self._end_us is not None:
             self._close(now_us, running)
             self._end_us = None
+
+
+def _able(running: Mapping[int, ManagedJob], now_us: int) -> list[ManagedJob]:
+    """Return the jobs that could run now if it was their turn, by id."""
+    return [job for _, job in sorted(running.items()) if job.state == RUNNING and job.ready_us <= now_us]
 
 
 def _by_job(usages: Iterable[Usage]) -> dict[int, list[int]]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from cosched_plugin.policies.gang.matrix import Band, Cell, Row, band_of, in_band
+from cosched_plugin.policies.turns.room import Room
 
 # Values of the setting `alternates`.
 OFF: Final = "off"
@@ -68,28 +69,6 @@ class Company:
             self.closed |= cell.nodes
 
 
-class Room:
-    """Where there is room for another process: a thread has one, or two, at most."""
-
-    __slots__ = ("_most", "full", "once")
-
-    def __init__(self, cells: Iterable[Cell], most: int) -> None:
-        self._most = most
-        self.once = 0  # threads with a process at least
-        self.full = 0  # threads with ``most``
-        for cell in cells:
-            self.take(cell)
-
-    def admits(self, cell: Cell) -> bool:
-        """Tell whether there is room for a job where it is."""
-        return not cell.threads & self.full
-
-    def take(self, cell: Cell) -> None:
-        """Count a job."""
-        self.full |= cell.threads & self.once if self._most > 1 else cell.threads
-        self.once |= cell.threads
-
-
 def alternates(
     row: Row, partner: Row | None, candidates: Iterable[Cell], rule: str, fits: Fits, width_ppm: int, *, second: bool
 ) -> tuple[int, ...]:
@@ -97,15 +76,15 @@ def alternates(
 
     ``second``: the second layer may be filled even if there is no partner. ``fits`` is that of the pairing.
     """
-    besides = [] if partner is None else partner.cells
+    besides = [] if partner is None else partner.members
     if rule == OFF:
         return ()
     if rule == NODE:
-        return _by_thread([*row.cells, *besides], candidates, fits, most=2 if second or besides else 1)
-    layers = [Layer(row.cells)]
+        return _by_thread([*row.members, *besides], candidates, fits, most=2 if second or besides else 1)
+    layers = [Layer(row.members)]
     if second or besides:
         layers.append(Layer(besides))
-    company = Company([*row.cells, *besides])
+    company = Company([*row.members, *besides])
     return _by_layer(layers, company, candidates, fits, width_ppm if rule == BAND else 0)
 
 
@@ -135,9 +114,11 @@ def _by_layer(
 def _by_thread(there: list[Cell], candidates: Iterable[Cell], fits: Fits, *, most: int) -> tuple[int, ...]:
     """Take each candidate where its threads have fewer than ``most`` processes, and all of these go with it."""
     taken: list[int] = []
-    company, room = Company(there), Room(there, most)
+    company, room = Company(there), Room(most)
+    for cell in there:
+        room.take(cell.threads)
     for cell in candidates:
-        if not room.admits(cell) or not company.admits(cell):
+        if not room.admits(cell.threads) or not company.admits(cell):
             continue
         if cell.threads & room.once and not all(
             fits(cell.share_ppm, other.share_ppm) for other in there if cell.threads & other.threads
@@ -145,6 +126,6 @@ def _by_thread(there: list[Cell], candidates: Iterable[Cell], fits: Fits, *, mos
             continue
         there.append(cell)
         company.take(cell)
-        room.take(cell)
+        room.take(cell.threads)
         taken.append(cell.job_id)
     return tuple(taken)

@@ -29,7 +29,6 @@ from cosched_plugin.api import (
     Rotation,
     Running,
     SetNote,
-    SetRotation,
     Snapshot,
     UsageError,
     View,
@@ -40,7 +39,8 @@ from cosched_plugin.policies.gang.alternates import BAND, MOST
 from cosched_plugin.policies.gang.matrix import Matrix, Move, band_moves, compaction
 from cosched_plugin.policies.gang.prediction import OFF, is_sharp
 from cosched_plugin.policies.gang.reading import NOTE, Reader, shares_of
-from cosched_plugin.policies.gang.rotation import Settings, last_turn, next_turns, ran_in, without_company
+from cosched_plugin.policies.gang.rotation import Settings, Turns, last_turn, ran_in, without_company
+from cosched_plugin.policies.turns.switching import let_run
 
 MOST_ROWS: Final = 65_536  # slots of the protocol
 _POINT_PPM: Final = WHOLE_PPM // 100
@@ -82,14 +82,15 @@ class Gang(Backfill):
         self._place_fresh = place_fresh
         self._sharp_change = sharp_change
         self._compaction = compaction
-        self._settings = Settings(alternates, self._width_ppm, alternates_when_unmatched)
+        self._when_unmatched = alternates_when_unmatched
+        self._turns = Turns(Settings(alternates, self._width_ppm, alternates_when_unmatched))
         self._reader = Reader(pad=pad)
 
     @property
     def needs(self) -> Needs:
         """Return what gang scheduling needs; some settings have no effect unless rows are paired."""
         needs = frozenset({THREADS, FIXED_RUN_TIMES, SLOTS})
-        return needs | {PAIRS} if self._settings.second or self._sharp_change != OFF else needs
+        return needs | {PAIRS} if self._when_unmatched or self._sharp_change != OFF else needs
 
     def check(self, view: View) -> None:
         """Raise MachineError where the machine does not share its time."""
@@ -123,9 +124,7 @@ class Gang(Backfill):
         if view.queued:
             yield from self._place(before, context, matrix)
         if matrix.rows:
-            turns = next_turns(before, matrix, context.pairing, self._settings, view)
-            if view.rotation != (turns, 0):
-                yield SetRotation(view.quantum + 1, turns)
+            yield from let_run(self._turns.after(before, matrix, context.pairing, view), view)
 
     def _examine(self, running: Running, view: View) -> Iterator[Action]:
         """Give up the history of a job whose share has changed sharply: it counts as new, and its row runs alone."""
@@ -196,6 +195,4 @@ def _make_way(job_id: int, slot: int, unpaired: bool, matrix: Matrix, view: View
     """
     turns = view.rotation.turns
     if unpaired or matrix.any_unpaired:
-        apart = without_company(turns, job_id, slot, matrix)
-        if apart != turns:
-            yield SetRotation(view.quantum + 1, apart)
+        yield from let_run(without_company(turns, job_id, slot, matrix), view)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from cosched_plugin.api import NodeSet
+from cosched_plugin.policies.turns.members import Members
 
 
 class Cell(NamedTuple):
@@ -31,40 +32,40 @@ class Band(NamedTuple):
         return share_ppm < self.least_ppm + width_ppm and self.most_ppm < share_ppm + width_ppm
 
 
-class Row:
-    """The jobs of one slot, by id."""
+class Row(Members[Cell]):
+    """The jobs of one slot, by id, and their threads."""
 
-    __slots__ = ("_band", "_most_ppm", "cells", "held", "slot", "unpaired")
+    __slots__ = ("_band", "_most_ppm", "slot", "unpaired")
 
     def __init__(self, slot: int, cells: Iterable[Cell] = ()) -> None:
+        super().__init__(sorted(cells))
         self.slot = slot
-        self.cells: list[Cell] = sorted(cells)
         self._count()
 
     def _count(self) -> None:
         held = 0
         unpaired = False
-        for cell in self.cells:
+        for cell in self.members:
             held |= cell.threads
             unpaired = unpaired or cell.unpaired
-        self.held = held  # the threads of its jobs
+        self.held = held
         self.unpaired = unpaired  # it holds a job that is never paired
         self._most_ppm = -1  # a cache, as `_band`; -1: unknown
         self._band: Band | None = None
 
     def add(self, cell: Cell) -> None:
         """Enter a job."""
-        insort(self.cells, cell)
+        insort(self.members, cell)
         self._count()
 
     def remove(self, cell: Cell) -> None:
         """Take a job out."""
-        self.cells.remove(cell)
+        self.members.remove(cell)
         self._count()
 
     def replace(self, cell: Cell, by: Cell) -> None:
         """Enter a job with another share."""
-        self.cells[self.cells.index(cell)] = by
+        self.members[self.members.index(cell)] = by
         self._most_ppm = -1
         self._band = None
 
@@ -72,14 +73,14 @@ class Row:
     def most_ppm(self) -> int:
         """Return the largest predicted share of its jobs."""
         if self._most_ppm < 0:
-            self._most_ppm = max([cell.share_ppm for cell in self.cells])
+            self._most_ppm = max([cell.share_ppm for cell in self.members])
         return self._most_ppm
 
     @property
     def band(self) -> Band | None:
         """Return the range of the shares of its measured jobs; None where there is none."""
         if self._band is None:
-            self._band = band_of(self.cells)
+            self._band = band_of(self.members)
         return self._band
 
 
@@ -92,11 +93,12 @@ def band_of(cells: Iterable[Cell]) -> Band | None:
 class Matrix:
     """All rows with a job, and what may be put where."""
 
-    __slots__ = ("_slot_of", "cells", "rows", "up")
+    __slots__ = ("_slot_of", "cells", "rows", "up", "version")
 
-    def __init__(self) -> None:
+    def __init__(self, version: int = 0) -> None:
         self.rows: dict[int, Row] = {}
         self.cells: dict[int, Cell] = {}  # by job
+        self.version = version  # changes whenever jobs come, go or change their rows
         self.up = -1  # the threads of nodes in service; a job on another node stays in its row
         self._slot_of: dict[int, int] = {}
 
@@ -115,6 +117,7 @@ class Matrix:
 
     def enter(self, cell: Cell, slot: int) -> None:
         """Put a job that is not in the matrix into a row."""
+        self.version += 1
         row = self.rows.get(slot)
         if row is None:
             self.rows[slot] = Row(slot, (cell,))
@@ -125,10 +128,11 @@ class Matrix:
 
     def leave(self, job_id: int) -> None:
         """Take a job out; a row without a job vanishes."""
+        self.version += 1
         slot = self._slot_of.pop(job_id)
         row = self.rows[slot]
         row.remove(self.cells.pop(job_id))
-        if not row.cells:
+        if not row.members:
             del self.rows[slot]
 
     def move(self, cell: Cell, slot: int) -> None:
@@ -136,10 +140,12 @@ class Matrix:
         self.leave(cell.job_id)
         self.enter(cell, slot)
 
-    def update(self, cell: Cell) -> None:
+    def update(self, cell: Cell, share_ppm: int, *, measured: bool) -> None:
         """Set another share of a job."""
-        self.rows[self._slot_of[cell.job_id]].replace(self.cells[cell.job_id], cell)
-        self.cells[cell.job_id] = cell
+        job_id, threads, nodes, _, _, unpaired = cell
+        after = Cell(job_id, threads, nodes, share_ppm, measured, unpaired)
+        self.rows[self._slot_of[job_id]].replace(cell, after)
+        self.cells[job_id] = after
 
     def unused(self, taken: Iterable[int], most: int) -> int | None:
         """Return the lowest slot without a job that is not among ``taken``; None where there are ``most`` rows already."""
@@ -223,7 +229,7 @@ def compaction(matrix: Matrix, width_ppm: int) -> Iterator[Move]:
     for slot in reversed(matrix.slots()):
         row = matrix.rows[slot]
         places = _places_elsewhere(row, matrix, width_ppm)
-        for cell, place in zip(list(row.cells), places, strict=True) if places else ():
+        for cell, place in zip(list(row.members), places, strict=True) if places else ():
             matrix.move(cell, place)
             yield Move(cell, place, slot)
 
@@ -232,10 +238,10 @@ def _places_elsewhere(row: Row, matrix: Matrix, width_ppm: int) -> list[int]:
     """Return a place in other rows for each job of a row; nothing if one of them has none."""
     others = {slot: other for slot, other in matrix.rows.items() if slot != row.slot}
     places: list[int] = []
-    for cell in row.cells:
+    for cell in row.members:
         place = matrix.place_for(cell, width_ppm, but=row.slot, among=others)
         if place is None:
             return []
-        others[place] = Row(place, (*others[place].cells, cell))  # as it will be
+        others[place] = Row(place, (*others[place].members, cell))  # as it will be
         places.append(place)
     return places

@@ -29,7 +29,7 @@ class Reader:
         if self._view is not view:
             self._view = view
             self._seen = {}
-            self.matrix = Matrix()
+            self.matrix = Matrix(self.matrix.version + 1)
         seen, running, matrix = self._seen, view.running, self.matrix
         changed = [now for job_id, now in running.items() if seen.get(job_id) is not now]
         changed.sort(key=_by_id)
@@ -59,8 +59,12 @@ class Reader:
 
     def renew(self, running: Running, view: View) -> None:
         """Predict the share of a job anew."""
-        if running.job.id in self.matrix.cells:
-            self.matrix.update(self._cell_of(running, view))
+        cell = self.matrix.cells.get(running.job.id)
+        if cell is not None:
+            shares = shares_of(running, view)
+            share_ppm = predict(shares, pad=self._pad)
+            if (share_ppm, bool(shares)) != (cell.share_ppm, cell.measured):
+                self.matrix.update(cell, share_ppm, measured=bool(shares))
 
     def _cell_of(self, running: Running, view: View) -> Cell:
         shares = shares_of(running, view)

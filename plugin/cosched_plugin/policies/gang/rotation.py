@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from cosched_plugin.api import Pairing, Rotation, RowLoad, Turn, View
-from cosched_plugin.policies.gang.alternates import Company, Room, alternates
+from cosched_plugin.policies.gang.alternates import Company, alternates
 from cosched_plugin.policies.gang.matrix import Cell, Matrix
 from cosched_plugin.policies.turns.cycle import following
+from cosched_plugin.policies.turns.room import Room
 
 
 class Settings(NamedTuple):
@@ -33,26 +34,40 @@ def last_turn(rotation: Rotation) -> Turn | None:
 def ran_in(turn: Turn, matrix: Matrix) -> list[int]:
     """Return the jobs that are in the matrix and ran in a turn."""
     rows = [matrix.rows[slot] for slot in turn.slots if slot in matrix.rows]
-    return [cell.job_id for row in rows for cell in row.cells] + [job for job in turn.guests if job in matrix.cells]
+    return [cell.job_id for row in rows for cell in row.members] + [job for job in turn.guests if job in matrix.cells]
 
 
-def next_turns(
-    rotation: Rotation, matrix: Matrix, pairing: Pairing, settings: Settings, view: View
-) -> tuple[Turn, ...]:
-    """Return the turns that follow ``rotation``: all rows in order of slots, from the one after the last that had its turn.
+class Turns:
+    """Makes the turns that the manager is to take: a pass makes the next one, and keeps those after it as they are."""
 
-    Partners are chosen when a round begins, or, by the pairing, for the next turn alone. The next turn is as the latest shares
-    have it; the others stay as they are, as far as their rows and jobs are still there.
-    """
-    last = last_turn(rotation)
-    order, begins = following(matrix.slots(), -1 if last is None else last.slots[0])
-    known = {turn.slots[0]: turn for turn in rotation.turns}
-    partners = _partners(rotation, order, begins, matrix, pairing)
-    first = _dispatch(order, partners.get(order[0]), matrix, pairing, settings, view)
-    return first, *[
-        _kept(known.get(slot) or Turn((slot,)), matrix, partners.get(slot), second=settings.second)
-        for slot in order[1:]
-    ]
+    __slots__ = ("_known", "_settings")
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        # A cache, by slot: a turn with its partner and what became of it, and the version of the matrix then.
+        self._known: dict[int, tuple[int, Turn, int | None, Turn]] = {}
+
+    def after(self, rotation: Rotation, matrix: Matrix, pairing: Pairing, view: View) -> tuple[Turn, ...]:
+        """Return the turns that follow ``rotation``: all rows in order of slots, from the one after the last that had its turn.
+
+        Partners are chosen when a round begins, or, by the pairing, for the next turn alone. The next turn is as the latest shares
+        have it; the others stay as they are, as far as their rows and jobs are still there.
+        """
+        last = last_turn(rotation)
+        order, begins = following(matrix.slots(), -1 if last is None else last.slots[0])
+        before = {turn.slots[0]: turn for turn in rotation.turns}
+        partners = _partners(rotation, order, begins, matrix, pairing)
+        later = [self._keep(before.get(slot) or Turn((slot,)), matrix, partners.get(slot)) for slot in order[1:]]
+        return _dispatch(order, partners.get(order[0]), matrix, pairing, self._settings, view), *later
+
+    def _keep(self, turn: Turn, matrix: Matrix, partner: int | None) -> Turn:
+        slot = turn.slots[0]
+        known = self._known.get(slot)
+        if known is not None and known[:3] == (matrix.version, turn, partner):
+            return known[3]
+        kept = _kept(turn, matrix, partner, second=self._settings.second)
+        self._known[slot] = (matrix.version, turn, partner, kept)
+        return kept
 
 
 def without_company(turns: Sequence[Turn], job_id: int, slot: int, matrix: Matrix) -> tuple[Turn, ...]:
@@ -121,7 +136,7 @@ def _candidates(order: Sequence[int], slots: Sequence[int], matrix: Matrix) -> I
     """Yield the jobs of rows that are not in the turn, in the order in which these rows come next."""
     for slot in order[1:]:
         if slot not in slots:
-            yield from matrix.rows[slot].cells
+            yield from matrix.rows[slot].members
 
 
 def _kept(turn: Turn, matrix: Matrix, partner: int | None, *, second: bool) -> Turn:
@@ -131,27 +146,29 @@ def _kept(turn: Turn, matrix: Matrix, partner: int | None, *, second: bool) -> T
     where there is no partner.
     """
     slot = turn.slots[0]
-    beside = None if partner is None else matrix.rows.get(partner)
+    beside = None if partner is None or partner == slot else matrix.rows.get(partner)
     if beside is not None and (matrix.rows[slot].unpaired or beside.unpaired):
         beside = None
     slots = (slot,) if beside is None else (slot, beside.slot)
     guests: tuple[int, ...] = ()
     if turn.guests and slots == turn.slots:
         guests = _with_room(turn.guests, slots, matrix, most=2 if second or beside is not None else 1)
-    return turn if slots == turn.slots and guests == turn.guests else Turn(slots, 1, guests)
+    return Turn(slots, 1, guests)
 
 
 def _with_room(guests: Sequence[int], slots: Sequence[int], matrix: Matrix, *, most: int) -> tuple[int, ...]:
     """Return the alternates that are still in other rows, and have room: no thread has more than ``most`` processes with them."""
-    there = [cell for slot in slots for cell in matrix.rows[slot].cells]
-    room = Room(there, most)
+    there = [cell for slot in slots for cell in matrix.rows[slot].members]
+    room = Room(most)
+    for member in there:
+        room.take(member.threads)
     company = Company(there)
     found = []
     for job_id in guests:
         cell = matrix.cells.get(job_id)
-        if cell is None or matrix.slot_of(job_id) in slots or not room.admits(cell) or not company.admits(cell):
+        if cell is None or matrix.slot_of(job_id) in slots or not room.admits(cell.threads) or not company.admits(cell):
             continue
-        room.take(cell)
+        room.take(cell.threads)
         company.take(cell)
         found.append(job_id)
     return tuple(found)

@@ -9,12 +9,14 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from cosched_plugin.api import SetNote, View
+from cosched_plugin.policies.turns.cycle import following
 
 NOTE: Final = "slices"
 SHORT: Final = 0
 MEDIUM: Final = 1
 LONG: Final = 2
 CLASSES: Final = ("short", "medium", "long")
+_IN_TURN: Final = {True: (SHORT, MEDIUM, LONG), False: (MEDIUM, LONG)}  # in an interval with a short slice, and without
 
 
 class Lengths(NamedTuple):
@@ -66,9 +68,10 @@ class Slice(NamedTuple):
         """Return the next slice; ``short``: whether a new interval, if this is the last of its own, has a short slice."""
         clocks_us = tuple([self.clock_us(kind, self.end_us(lengths), lengths) for kind in (SHORT, MEDIUM, LONG)])
         assert len(clocks_us) == 3
-        if self.kind < LONG:
-            return Slice(self.begin_us, self.short, self.kind + 1, clocks_us)
-        return Slice(self.begin_us + lengths.interval_us, short, SHORT if short else MEDIUM, clocks_us)
+        (kind, *_), begins = following(_IN_TURN[short], self.kind)
+        if begins:
+            return Slice(self.begin_us + lengths.interval_us, short, kind, clocks_us)
+        return Slice(self.begin_us, self.short, kind, clocks_us)
 
     def wall_us(self, kind: int, at_us: int, now_us: int, lengths: Lengths) -> int:
         """Return when a class's clock will reach ``at_us``, if no further interval has a short slice."""

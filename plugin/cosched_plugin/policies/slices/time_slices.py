@@ -22,20 +22,15 @@ from cosched_plugin.api import (
     Needs,
     NodeSet,
     Policy,
-    ResumeJob,
-    Running,
     SetNote,
     Slices,
     StartJob,
     StartTogether,
-    SuspendJob,
     UsageError,
     View,
     VirtualMachine,
     WakeAt,
     WholeNodesView,
-    any_layer,
-    each_node,
     nodes_of,
 )
 from cosched_plugin.policies.slices.calendar import (
@@ -48,6 +43,9 @@ from cosched_plugin.policies.slices.calendar import (
     present_slice,
     slice_at,
 )
+from cosched_plugin.policies.turns.members import Bundle, Bundles, nodes_of_bundle
+from cosched_plugin.policies.turns.room import Room
+from cosched_plugin.policies.turns.switching import fits_on_disk, from_disk, to_disk
 
 LATEST_US: Final = (1 << 63) - 1
 _KINDS: Final = (SHORT, MEDIUM, LONG)
@@ -142,7 +140,7 @@ class Sliced:
             view.tell("slice", kind_of_jobs=CLASSES[present.kind], end_us=present.end_us(self._lengths))
             for kind in _KINDS:
                 for group in self._groups(view, kind, on_disk=False):
-                    yield from _preempt(group, view)
+                    yield from to_disk(group, view)
         while (yield from self._turn(view, present)):
             pass
         # Where nothing runs and no job could ever start on the nodes in service, no slice will change that.
@@ -184,7 +182,7 @@ class Sliced:
         back = self._groups(view, kind, on_disk=True)
         open_nodes = self._whole.free_nodes | self._nodes_to_yield(view, others) if back else 0
         for group in back:
-            nodes = _nodes_of(group)
+            nodes = nodes_of_bundle(group)
             if not nodes & ~open_nodes:  # otherwise preempting the others would not help
                 yield from self._clear(nodes, kind, view)
                 yield from self._resume(group, kind, view)
@@ -213,19 +211,19 @@ class Sliced:
         nodes = 0
         for kind in kinds:
             for group in self._groups(view, kind, on_disk=False):
-                if _fits_on_disk(group, view):
-                    nodes |= _nodes_of(group)
+                if fits_on_disk(group, view):
+                    nodes |= nodes_of_bundle(group)
         return NodeSet(nodes)
 
-    def _resume(self, group: Sequence[Running], kind: int, view: View) -> Iterator[Action]:
+    def _resume(self, group: Bundle, kind: int, view: View) -> Iterator[Action]:
         """Resume jobs that share nodes, all of them or none, where no job of another class is."""
-        there = self._present(view).nodes
-        nodes = _nodes_of(group)
-        if any(there[other] & nodes for other in _KINDS if other != kind):
-            return
-        if all(view.may_resume(running) for running in group):
-            for running in group:
-                yield ResumeJob(running.job.id)
+        there = self._present(view).on_nodes
+        room = Room()
+        for other in _KINDS:
+            if other != kind:
+                room.take(there[other].held)
+        if room.admits(nodes_of_bundle(group)):
+            yield from from_disk(group, view)
 
     def _decide_for(self, view: View, present: Slice, kind: int, open_nodes: int) -> Iterator[Action]:
         """Yield the decisions of a class's policy, if its jobs may start on ``open_nodes``."""
@@ -233,7 +231,7 @@ class Sliced:
         if not machine.populated:
             return
         if open_nodes:
-            open_nodes |= self._present(view).nodes[kind]
+            open_nodes |= self._present(view).on_nodes[kind].held
         now_us, lengths = view.now_us, self._lengths
         machine.turn_to(
             present.clock_us(kind, now_us, lengths),
@@ -255,90 +253,32 @@ class Sliced:
         for other in _KINDS:
             if other != kind:
                 for group in self._groups(view, other, on_disk=False):
-                    if _nodes_of(group) & nodes:
-                        yield from _preempt(group, view)
+                    if nodes_of_bundle(group) & nodes:
+                        yield from to_disk(group, view)
 
-    def _groups(self, view: View, kind: int, *, on_disk: bool) -> Sequence[Sequence[Running]]:
+    def _groups(self, view: View, kind: int, *, on_disk: bool) -> Sequence[Bundle]:
         """Return the jobs of a class by id, grouped where they share nodes: the jobs on disk, or the jobs on their nodes."""
         there = self._present(view)
-        return (there.on_disk if on_disk else there.on_nodes)[kind]
+        return (there.on_disk if on_disk else there.on_nodes)[kind].members
 
     def _present(self, view: View) -> _Present:
         """Return the started jobs."""
         if self._there_at != view.version:
             self._there_at = view.version
-            on_nodes, on_disk = _Groups(), _Groups()
+            there = _Present([Bundles() for _ in _KINDS], [Bundles() for _ in _KINDS])
             jobs = view.running
             for job_id in sorted(jobs):
                 running = jobs[job_id]
-                (on_disk if running.on_disk else on_nodes).add(self._slices.kind_of(running.job), running)
-            self._there = _Present(on_nodes.jobs(), on_disk.jobs(), on_nodes.nodes)
+                (there.on_disk if running.on_disk else there.on_nodes)[self._slices.kind_of(running.job)].add(running)
+            self._there = there
         return self._there
 
 
 class _Present(NamedTuple):
-    """The started jobs by class, grouped where they share nodes, and the nodes of each class."""
+    """The started jobs by class: those on their nodes, and those on disk."""
 
-    on_nodes: Sequence[Sequence[Sequence[Running]]]
-    on_disk: Sequence[Sequence[Sequence[Running]]]
-    nodes: Sequence[NodeSet]
-
-
-class _Groups:
-    """Jobs of every class, grouped where they share nodes."""
-
-    __slots__ = ("_found", "nodes")
-
-    def __init__(self) -> None:
-        self._found: tuple[list[tuple[NodeSet, list[Running]]], ...] = tuple([] for _ in _KINDS)
-        self.nodes = [NodeSet(0) for _ in _KINDS]
-
-    def add(self, kind: int, running: Running) -> None:
-        """Enter a job; jobs come by id."""
-        nodes = any_layer(running.layers)
-        members = [running]
-        groups = self._found[kind]
-        if nodes & self.nodes[kind]:
-            apart = []
-            for there, jobs in groups:
-                if there & nodes:
-                    nodes = NodeSet(nodes | there)
-                    members = [*jobs, *members]
-                else:
-                    apart.append((there, jobs))
-            groups[:] = apart
-        groups.append((nodes, members))
-        self.nodes[kind] = NodeSet(self.nodes[kind] | nodes)
-
-    def jobs(self) -> list[list[list[Running]]]:
-        """Return the groups of every class."""
-        return [[jobs for _, jobs in groups] for groups in self._found]
-
-
-def _preempt(group: Sequence[Running], view: View) -> Iterator[Action]:
-    """Suspend jobs that share nodes to disk: all of them, or none if the disks have no room for their memory."""
-    if _fits_on_disk(group, view):
-        for running in group:
-            if running.suspended_us is not None:
-                yield ResumeJob(running.job.id)  # it was suspended on its nodes
-            yield SuspendJob(running.job.id, to_disk=True)
-
-
-def _fits_on_disk(group: Sequence[Running], view: View) -> bool:
-    """Tell whether the disks of their nodes have room for the memory of all these jobs."""
-    wanted: dict[int, int] = {}
-    for running in group:
-        for node, processes in each_node(running.runs) if running.job.memory_mb else ():
-            wanted[node] = wanted.get(node, 0) + processes * running.job.memory_mb
-    return all(megabytes <= view.free_swap_mb[node] for node, megabytes in wanted.items())
-
-
-def _nodes_of(group: Sequence[Running]) -> NodeSet:
-    """Return the nodes of these jobs."""
-    nodes = 0
-    for running in group:
-        nodes |= any_layer(running.layers)
-    return NodeSet(nodes)
+    on_nodes: Sequence[Bundles]
+    on_disk: Sequence[Bundles]
 
 
 def _starts(action: Action) -> tuple[StartJob, ...]:

@@ -18,8 +18,13 @@ class Gang:
         self.most_slots = most_slots
 
     def decide(self, view: View) -> Iterator[Action]:
-        """Place what there is room for, and keep all slots in the rotation."""
-        if view.quantum_us and (view.quantum_ended or not view.running):
+        """Place what there is room for, and keep all slots in the rotation.
+
+        A rotation that came too late was refused, so that jobs may be in a slot that no turn names.
+        """
+        if not view.quantum_us:
+            return
+        if view.quantum_ended or not view.running:
             for job in view.queue:
                 slot = self.room_for(view, job)
                 if slot is None:
@@ -27,9 +32,10 @@ class Gang:
                 runs = first_fit(job, view.free_in(slot), view.machine, view.free_memory_mb)
                 assert runs is not None
                 yield StartJob(job.id, runs, job.estimate_us, job.limit_us, slot)
-            turns = self.turns(view)
-            if turns != view.rotation.turns:
-                yield SetRotation(view.quantum + 1, turns)
+        turns = self.turns(view)
+        named = {turn.slots[0] for turn in view.rotation.turns}
+        if turns != view.rotation.turns and (view.quantum_ended or not named.issuperset(view.slots_used)):
+            yield SetRotation(view.quantum + 1, turns)
 
     def room_for(self, view: View, job: JobSpec) -> int | None:
         """Return the lowest slot in which a job has a place."""

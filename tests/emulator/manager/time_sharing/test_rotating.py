@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import pytest
 from tests.emulator.manager.time_sharing.gangs import Gang, PairedGang
@@ -37,7 +38,10 @@ def big(number: int, submit_us: int = 0, run_us: int = 3 * S, processes: int = 4
     return job(number, submit_us, run_us, processes=processes, **rest)  # type: ignore[arg-type]
 
 
-def once(first: Sequence[m.Action], later: dict[int, Sequence[m.Action]] | None = None) -> Answer:
+Actions: TypeAlias = Sequence[m.Action]
+
+
+def once(first: Actions, later: dict[int, Actions] | None = None) -> Answer:
     """Return a scheduler that answers the first batch, and the first one at or after given times."""
     left = {0: first, **(later or {})}
 
@@ -276,7 +280,7 @@ def test_a_revised_limit_counts_from_the_time_that_the_job_could_run() -> None:
 
 
 def test_a_suspended_job_stops_at_once_and_goes_on_in_its_turn() -> None:
-    later = {400_000: [m.SuspendJob(1)], 1_700_000: [m.ResumeJob(1)]}
+    later: dict[int, Actions] = {400_000: [m.SuspendJob(1)], 1_700_000: [m.ResumeJob(1)]}
     arrivals = [big(3, 400_000), big(4, 1_700_000)]  # so that the scheduler has something to answer
     done = share(
         once([wide(1)._replace(limit_us=2 * S), wide(2, 1), m.SetRotation(1, turns((0,), (1,)))], later),
@@ -291,7 +295,7 @@ def test_a_suspended_job_stops_at_once_and_goes_on_in_its_turn() -> None:
 
 def test_a_job_back_from_disk_waits_until_it_is_ready() -> None:
     manager = time_shared(swap_mb=1_000, resume_us=300_000)
-    later = {400_000: [m.SuspendJob(1, to_disk=True)], 800_000: [m.ResumeJob(1)]}
+    later: dict[int, Actions] = {400_000: [m.SuspendJob(1, to_disk=True)], 800_000: [m.ResumeJob(1)]}
     arrivals = [big(3, 400_000), big(4, 800_000)]
     done = share(once([wide(1)], later), [big(1, run_us=S, memory_mb=10), *arrivals], manager)
     assert (done.records[1].end_us, done.records[1].dispatched_us) == (1_700_000, S)
@@ -314,7 +318,7 @@ def test_memory_is_counted_over_all_slots() -> None:
 
 
 def test_refused_slots_and_changes_of_slot() -> None:
-    actions = [
+    actions: Actions = [
         wide(1, 70_000), wide(1), wide(2), wide(2, 1), m.ChangeSlot(2, 0), m.ChangeSlot(9, 3), m.ChangeSlot(2, 2),
         m.SetRotation(1, turns((1,))), m.SetRotation(1, turns((0, 2), (2,), (0,))),
         m.SetRotation(1, (m.Turn((0,), 1, (2,)), m.Turn((2,)))), m.ChangeSlot(2, -1),
@@ -352,12 +356,16 @@ def test_an_unpaired_job_has_its_nodes_alone() -> None:
         [alone, big(2), big(3, run_us=S)],
     )
     assert reasons(done) == ["job 1 must not run beside job 2", "job 1 must not run beside job 3"]
-    # A start and a change of slot are refused by the rotation that is set.
+    # A start and a change of slot are refused where the rotation that is set would pair them.
+    small = big(1, processes=2)
+    small = small._replace(spec=small.spec._replace(unpaired=True))
+    low, high = wide(2, 1, 2), m.StartJob(3, runs_on((2, 2, 1, 1)), S, None, 0)
+    pair = m.SetRotation(1, turns((0, 1)))
     late = share(
-        once([wide(2, 1, 2), wide(3, 0, 2), m.SetRotation(1, turns((0, 1))), wide(1, 2), m.ChangeSlot(1, 3)]),
-        [alone, big(2, processes=2), big(3, processes=2)],
+        once([low, high, pair, wide(1, 0, 2), wide(1, 2, 2), m.ChangeSlot(1, 0)]),
+        [small, big(2, processes=2), big(3, processes=2)],
     )
-    assert reasons(late) == []
+    assert reasons(late) == ["job 1 must not run beside job 2"] * 2
 
 
 @pytest.mark.parametrize("change", ["cancel", "fail-node"])

@@ -1,0 +1,524 @@
+"""Time sharing in the scheduler's state: starts in slots, changes of slot, rotations, quanta, and taking all of these back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.plugin.core.parts import NOW_US, WELCOME, Scripted, core_with, looks
+from tests.runs import layers_on, runs_on
+
+from cosched_plugin.api import Rotation, View
+from cosched_plugin.common.errors import PolicyError, RemoteProtocolError
+from cosched_plugin.core.engine import SchedulerCore
+from cosched_plugin.core.views.whole_nodes import WholeNodesView
+from cosched_plugin.protocol.messages import (
+    COMPLETED,
+    Action,
+    ActionRefused,
+    Belief,
+    ChangeSlot,
+    Event,
+    JobEnded,
+    JobRequeued,
+    JobSpec,
+    NodeClass,
+    NodeFailed,
+    NodeReturned,
+    PendingJob,
+    QuantumEnded,
+    ResumeJob,
+    ReviseJob,
+    RunningJob,
+    SetRotation,
+    SlotState,
+    StartJob,
+    StartTogether,
+    SuspendJob,
+    Turn,
+    Welcome,
+)
+
+NODES = (NodeClass(4, 1, 1, 1, 16, 0, 0, 0, swap_mb=16),)
+QUANTUM_US = 1_000
+
+
+def job(number: int, processes: int = 4, *, memory_mb: int = 1, unpaired: bool = False) -> JobSpec:
+    return JobSpec(number, number, processes, 100, None, memory_mb=memory_mb, unpaired=unpaired)
+
+
+# Jobs 1 to 4 run, in slots 0, 0, 1 and 2; jobs 5 to 8 are pending.
+SITE = WELCOME._replace(
+    nodes=NODES,
+    belief=Belief("none", "bulk-synchronous", ()),
+    running=(
+        RunningJob(job(1, 2), 900, runs_on((0, 2, 1, 1)), 500, None),
+        RunningJob(job(2, 1), 900, runs_on((2, 1, 1, 1)), 400, None, quanta=1, shares=(30_000,)),
+        RunningJob(job(3, 3), 900, runs_on((0, 3, 1, 1)), 300, None, slot=1, quanta=6, shares=(4, 3, 2, 1)),
+        RunningJob(job(4, 1, unpaired=True), 900, runs_on((3, 1, 1, 1)), 200, None, slot=2),
+    ),
+    pending=tuple(PendingJob(each, held=False) for each in (job(5), job(6, 1), job(7, 1), job(8, 1, unpaired=True))),
+    notes=(),
+    slots=SlotState(QUANTUM_US, 11, (Turn((1,), 2), Turn((0,), 1, (4,))), 1),
+)
+WITHOUT = SITE._replace(slots=None, running=SITE.running[:2])
+ANYWHERE = runs_on((0, 4, 1, 1))
+
+
+def start(number: int, node: int = 0, slot: int = 0) -> StartJob:
+    return StartJob(number, runs_on((node, 1, 1, 1)), 100, None, slot)
+
+
+def rotation(*turns: Turn, quantum: int = 12) -> SetRotation:
+    return SetRotation(quantum, turns)
+
+
+def site(*decisions: Action, welcome: Welcome = SITE) -> SchedulerCore:
+    """Return a core that has decided this."""
+    core = core_with(*decisions, welcome=welcome)
+    assert core.handle(NOW_US, ()) == list(decisions)
+    core.check()
+    return core
+
+
+def seen(core: SchedulerCore) -> dict[str, Any]:
+    """Return everything that a policy can see, also of slots."""
+    view = core.view
+    return looks(core) | {
+        "rotation": view.rotation,
+        "quantum": view.quantum,
+        "slots": view.slots_used,
+        "free_in": [view.free_in(slot) for slot in range(6)],
+        "on_disk": view.on_disk,
+        "swap": list(view.free_swap_mb),
+    }
+
+
+def free_in(core: SchedulerCore, slot: int) -> int:
+    """Return the free nodes of a slot: bit n for node n."""
+    (layer,) = core.view.free_in(slot)
+    return layer
+
+
+# ---------------------------------------------------------------- what a welcome says, and the view shows
+
+
+def test_a_view_shows_slots_rotation_and_shares() -> None:
+    view = site().view
+    assert (view.quantum_us, view.quantum, view.quantum_ended) == (QUANTUM_US, 11, False)
+    assert view.rotation == Rotation((Turn((1,), 2), Turn((0,), 1, (4,))), 1)
+    assert view.slots_used == [0, 1, 2]
+    assert [view.free_in(slot) for slot in range(4)] == [(0b1000,), (0b1000,), (0b0111,), (0b1111,)]
+    assert view.free == view.free_in(0)
+    assert (view.running[3].slot, view.running[3].quanta, view.running[3].shares) == (1, 6, (4, 3, 2, 1))
+    assert list(view.free_memory_mb) == [14, 14, 14, 15]  # of all slots
+
+
+def test_plans_are_about_slot_0() -> None:
+    """Jobs of other slots give it no threads back; a policy that knows nothing of slots plans with slot 0 alone."""
+    view = site().view
+    assert view.free_steps() == [(NOW_US, 1), (1100, 1), (1200, 1), (1300, 2), (1400, 4)]
+    assert view.shadow(2) == (1300, 0)
+    assert view.shadow(4) == (1400, 0)
+    assert [at_us for at_us, _ in view.availability()] == [NOW_US, 1300, 1400]
+    assert [view.threads_back(view.running[number]) for number in (1, 2, 3, 4)] == [2, 1, 0, 0]
+    nodes = WholeNodesView(view)
+    assert nodes.shadow(4) == (1400, 0)
+    assert [each.job_id for each in nodes.occupancies()] == [2, 1]
+    assert view.node_table().same_as(site(welcome=WITHOUT).view.node_table())
+
+
+def test_a_machine_without_slots_has_slot_0() -> None:
+    view = site(welcome=WITHOUT).view
+    assert (view.quantum_us, view.quantum, view.quantum_ended, view.rotation) == (0, 0, False, Rotation())
+    assert (view.free_in(0), view.free_in(1), view.slots_used) == (view.free, (0,), [0])
+
+
+@pytest.mark.parametrize(
+    "decision",
+    [
+        start(6, 3, 1),
+        StartTogether((start(6, 3, 1),)),
+        SetRotation(1, ()),
+        SetRotation(1, (Turn((0,)),)),
+        ChangeSlot(1, 1),
+        ChangeSlot(1, 0),
+    ],
+)
+def test_a_machine_without_slots_refuses_what_needs_them(decision: Action) -> None:
+    with pytest.raises(PolicyError, match="this machine has no slots"):
+        core_with(decision, welcome=WITHOUT).handle(NOW_US, ())
+
+
+def test_a_machine_without_slots_has_no_quanta_and_no_jobs_in_slots() -> None:
+    with pytest.raises(RemoteProtocolError, match=r"cannot have happened.*no slots"):
+        site(welcome=WITHOUT).handle(NOW_US, (QuantumEnded(1, 0),))
+    with pytest.raises(RemoteProtocolError, match=r"contradicts itself.*slot 1: this machine has no slots"):
+        site(welcome=SITE._replace(slots=None))
+
+
+# ---------------------------------------------------------------- decisions
+
+
+def test_a_job_starts_in_its_slot() -> None:
+    core = site(start(6, 3, 1), start(7, 0, 2), start(8, 0, 5))
+    assert core.view.slots_used == [0, 1, 2, 5]
+    assert [free_in(core, slot) for slot in (0, 1, 2, 5)] == [0b1000, 0b0000, 0b0110, 0b1110]
+    assert list(core.view.free_memory_mb) == [12, 14, 14, 14]
+    assert core.view.running[8].slot == 5
+
+
+def test_memory_is_counted_over_all_slots() -> None:
+    big = SITE._replace(pending=(PendingJob(job(5, 1, memory_mb=14), held=False), PendingJob(job(6, 1), held=False)))
+    site(start(5, 0, 9), welcome=big)
+    with pytest.raises(PolicyError, match="node 0 has 0 MiB free, 1 wanted"):
+        core_with(start(5, 0, 9), start(6, 0, 8), welcome=big).handle(NOW_US, ())
+
+
+def test_jobs_of_several_slots_start_together() -> None:
+    core = site(StartTogether((start(6, 3, 1), start(7, 3, 5), start(8, 0, 2))))
+    assert [core.view.running[number].slot for number in (6, 7, 8)] == [1, 5, 2]
+
+
+def test_a_group_that_is_refused_leaves_no_slot_behind() -> None:
+    policy = Scripted([StartTogether((start(6, 3, 4), start(7, 3, 4)))])
+    core = SchedulerCore(policy, SITE)
+    with pytest.raises(PolicyError, match="job 7: node 3 is not free there"):
+        core.handle(NOW_US, ())
+    assert seen(core) == seen(site())
+
+
+def test_a_job_changes_its_slot() -> None:
+    core = site(ChangeSlot(3, 4), ChangeSlot(2, 1))
+    assert (core.view.running[3].slot, core.view.running[2].slot) == (4, 1)
+    assert [free_in(core, slot) for slot in (0, 1, 4)] == [0b1100, 0b1011, 0b1000]
+    assert core.view.running[3].shares == (4, 3, 2, 1)
+    assert list(core.view.free_memory_mb) == [14, 14, 14, 15]
+
+
+def test_a_rotation_may_be_set_several_times_and_from_lists() -> None:
+    lists = SetRotation(12, cast("tuple[Turn, ...]", [Turn(cast("tuple[int]", [2]), 3, cast("tuple[int]", [1]))]))
+    core = core_with(rotation(Turn((0,))), lists, welcome=SITE)
+    core.handle(NOW_US, ())
+    assert core.view.rotation == Rotation((Turn((2,), 3, (1,)),))
+    assert site(rotation()).view.rotation == Rotation()
+
+
+WRONG: list[tuple[Action, str]] = [
+    (start(6, 0, 0), "node 0 is not free there"),
+    (start(6, 0, 1), "node 0 is not free there"),
+    (start(6, 0, -1), "slot -1: expected a number from 0 to 65535"),
+    (start(6, 3, 65_536), "slot 65536: expected a number from 0 to 65535"),
+    (start(6, 3, cast(int, False)), "slot False: expected a number"),
+    (start(6, 3, cast(int, "1")), "slot '1': expected a number"),
+    (start(8, 3, 1)._replace(estimate_us=0), "an estimate of 0 us"),
+    (start(6, 3, 0), "job 4 must not run beside job 6"),  # job 4 is the guest of that turn
+    (StartTogether((start(6, 3, 1), start(6, 0, 5))), "job 6 does not wait"),
+    (StartTogether((start(6, 3, 0),)), "job 6: job 4 must not run beside job 6"),
+    (ChangeSlot(9, 1), "job 9 does not run"),
+    (ChangeSlot(5, 1), "job 5 does not run"),
+    (ChangeSlot(3, 1), "it is in slot 1 already"),
+    (ChangeSlot(3, 0), "node 0 is not free there"),
+    (ChangeSlot(3, 70_000), "slot 70000: expected a number from 0 to 65535"),
+    (ChangeSlot(3, cast(int, None)), "slot None: expected a number"),
+    (rotation(Turn((0,)), quantum=11), "a rotation from quantum 11 on, which has ended: the next one is 12"),
+    (rotation(Turn((0,)), quantum=13), "a rotation from quantum 13 on: the next one is 12"),
+    (rotation(Turn((0,)), quantum=cast(int, 12.0)), "a rotation from quantum 12.0 on: the next one is 12"),
+    (rotation(Turn((3,))), "slot 3 has no job"),
+    (rotation(Turn((0,)), Turn((0, 1))), "two turns begin with slot 0"),
+    (rotation(Turn((0,), 0)), "a turn of 0 quanta"),
+    (rotation(Turn((0,), 1, (5,))), "job 5 does not run"),
+    (SetRotation(12, cast("tuple[Turn, ...]", 5)), "a field has another type"),
+    (SetRotation(12, cast("tuple[Turn, ...]", (((0,), 1, ()),))), "a field has another type"),
+]
+
+
+@pytest.mark.parametrize(("decision", "reason"), WRONG)
+def test_impossible_decisions_about_slots(decision: Action, reason: str) -> None:
+    core = core_with(decision, welcome=SITE)
+    with pytest.raises(PolicyError, match=reason.replace("[", r"\[")):
+        core.handle(NOW_US, ())
+    assert seen(core) == seen(site())
+
+
+def test_an_unpaired_job_is_alone_on_its_nodes() -> None:
+    together = rotation(Turn((0, 2)), Turn((1, 2)))
+    assert site(together).view.rotation.turns == together.turns  # node 3 has no other job
+    for decisions in (
+        (together, start(6, 3, 0)),
+        (together, start(6, 3, 1)),
+        (together, start(8, 0, 2)),
+        (together, StartTogether((start(6, 3, 7), start(8, 0, 2)))),
+        (start(6, 3, 1), together),
+        (rotation(Turn((2, 1))), start(6, 3, 5), ChangeSlot(6, 1)),
+    ):
+        with pytest.raises(PolicyError, match=r"job \d must not run beside job \d"):
+            core_with(*decisions, welcome=SITE).handle(NOW_US, ())
+    pairs = StartTogether((start(6, 3, 5), start(8, 3, 6)))
+    site(rotation(), pairs)  # without a rotation, and where no turn names both, they may
+    fives = SITE._replace(running=(*SITE.running, RunningJob(job(9, 1), 900, runs_on((0, 1, 1, 1)), 9, None, slot=5)))
+    with pytest.raises(PolicyError, match="job 8: job 8 must not run beside job 6"):
+        core_with(
+            rotation(Turn((5, 2))), StartTogether((start(6, 1, 5), start(8, 1, 2))), welcome=fives
+        ).handle(NOW_US, ())  # fmt: skip
+
+
+# ---------------------------------------------------------------- events
+
+
+def test_the_end_of_a_quantum_moves_the_rotation_and_keeps_shares() -> None:
+    core = site()
+    ended = QuantumEnded(12, 1, 0, ((3, 970_000), (77, 1), (4, 0)))
+    assert core.handle(NOW_US, (ended,)) == []
+    core.check()
+    view = core.view
+    assert (view.quantum, view.rotation) == (12, Rotation((Turn((0,), 1, (4,)), Turn((1,), 2))))
+    assert (view.running[3].quanta, view.running[3].shares) == (7, (970_000, 4, 3, 2))
+    assert (view.running[4].quanta, view.running[4].shares) == (1, (0,))
+    assert (view.running[2].quanta, view.running[2].shares) == (1, (30_000,))
+
+
+def test_a_policy_sees_the_end_of_a_quantum_once() -> None:
+    class Watching(Scripted):
+        def decide(self, view: View) -> Any:
+            passes.append((view.quantum, view.quantum_ended))
+            return iter(())
+
+    passes: list[tuple[int, bool]] = []
+    core = SchedulerCore(Watching(), SITE)
+    for events in ((), (QuantumEnded(12, 1),), (JobEnded(1, COMPLETED),), (QuantumEnded(14, 0), QuantumEnded(15, 1))):
+        core.handle(NOW_US, events)
+        assert not core.view.quantum_ended
+    assert passes == [(11, False), (12, True), (12, False), (15, True)]
+
+
+def test_quanta_do_not_run_backwards() -> None:
+    with pytest.raises(RemoteProtocolError, match="quantum 11 ends after quantum 11"):
+        site().handle(NOW_US, (QuantumEnded(11, 0),))
+
+
+def test_shares_begin_anew_when_a_job_is_requeued() -> None:
+    core = SchedulerCore(Scripted([]), SITE)
+    core.handle(NOW_US, (JobRequeued(3), QuantumEnded(12, 1, 0, ((3, 5),))))
+    core.check()
+    assert core.view.slots_used == [0, 2]
+    assert core.view.rotation.turns == (Turn((0,), 1, (4,)), Turn((1,), 2))  # it stays as it was set
+    policy = Scripted([StartJob(3, runs_on((0, 3, 1, 1)), 100, None, 1)])
+    core = SchedulerCore(policy, SITE)
+    policy.decisions, later = [], policy.decisions
+    core.handle(NOW_US, (JobRequeued(3),))
+    policy.decisions = later
+    core.handle(NOW_US, (QuantumEnded(12, 1),))
+    core.check()
+    assert (core.view.running[3].quanta, core.view.running[3].shares) == (0, ())
+
+
+def test_nodes_fail_and_return_in_all_slots() -> None:
+    core = site()
+    core.handle(NOW_US, (NodeFailed(2), NodeFailed(3)))
+    core.check()
+    assert [free_in(core, slot) for slot in range(4)] == [0b0000, 0b0000, 0b0011, 0b0011]
+    core.handle(NOW_US, (JobEnded(3, COMPLETED), NodeReturned(2)))
+    core.check()
+    assert [free_in(core, slot) for slot in range(4)] == [0b0000, 0b0111, 0b0111, 0b0111]
+    core.handle(NOW_US, (NodeReturned(3),))
+    core.check()
+    assert [free_in(core, slot) for slot in range(4)] == [
+        0b1000,
+        0b1111,
+        0b0111,
+        0b1111,
+    ]  # job 4 was there all the time
+
+
+def test_a_job_leaves_its_slot_for_the_disk_and_comes_back_to_it() -> None:
+    core = site(SuspendJob(3, to_disk=True))
+    assert (free_in(core, 1), core.view.slots_used, core.view.on_disk) == (0b1111, [0, 1, 2], [3])
+    assert list(core.view.free_swap_mb) == [15, 15, 15, 16]
+    core = site(SuspendJob(3, to_disk=True), ResumeJob(3))
+    assert (free_in(core, 1), core.view.on_disk) == (0b1000, ())
+    with pytest.raises(PolicyError, match="node 0 is not free there"):
+        core_with(SuspendJob(3, to_disk=True), start(6, 0, 1), ResumeJob(3), welcome=SITE).handle(NOW_US, ())
+    moved = site(SuspendJob(3, to_disk=True), start(6, 0, 1), ChangeSlot(3, 3), ResumeJob(3))
+    assert [free_in(moved, slot) for slot in (1, 3)] == [0b1110, 0b1000]
+    assert site(SuspendJob(3, to_disk=True), ChangeSlot(3, 3)).view.may_resume(moved.view.running[3])
+
+
+# ---------------------------------------------------------------- taking back what the manager refuses
+
+
+def outcome(decided: list[Action], refused: set[int], *events: Event) -> SchedulerCore:
+    """Return a core that has decided this, has been told of refusals, and of what has happened since."""
+    core = SchedulerCore(Scripted(decided), SITE)
+    assert core.handle(NOW_US, ()) == decided
+    refusals = [
+        ActionRefused(7, number, "stale: no", (action.job_id,) if isinstance(action, StartJob) else ())
+        for number, action in enumerate(decided)
+        if number in refused
+    ]
+    assert core.handle(NOW_US, (*refusals, *events)) == []
+    core.check()
+    return core
+
+
+@pytest.mark.parametrize(
+    ("refused", "slot"),
+    [((), 5), ((0,), 5), ((1,), 5), ((2,), 6), ((0, 2), 6), ((1, 2), 5), ((0, 1, 2), 1), ((3,), 5), ((0, 1, 2, 3), 1)],
+)
+def test_a_job_that_changes_its_slot_again_and_again_is_where_the_manager_has_it(
+    refused: tuple[int, ...], slot: int
+) -> None:
+    """Where it goes to one slot twice, and the first time is refused, the second time counts."""
+    decided: list[Action] = [ChangeSlot(3, 5), ChangeSlot(3, 6), ChangeSlot(3, 5), ReviseJob(3, 900, None)]
+    core = outcome(decided, set(refused))
+    assert core.view.running[3].slot == slot
+    assert core.view.running[3].end_us == (1200 if 3 in refused else 1800)
+
+
+FIRST, SECOND, THIRD = rotation(Turn((0,))), rotation(Turn((0, 1)), Turn((1,))), rotation(Turn((2,)))
+
+
+@pytest.mark.parametrize(
+    ("refused", "holds"),
+    [
+        ((), THIRD),
+        ((2,), SECOND),
+        ((1,), THIRD),
+        ((0,), THIRD),
+        ((1, 2), FIRST),
+        ((0, 2), SECOND),
+        ((0, 1), THIRD),
+        ((0, 1, 2), None),
+    ],
+)
+def test_the_last_rotation_that_was_not_refused_holds(refused: tuple[int, ...], holds: SetRotation | None) -> None:
+    core = outcome([FIRST, SECOND, THIRD], set(refused))
+    before = Rotation((Turn((1,), 2), Turn((0,), 1, (4,))), 1)
+    assert core.view.rotation == (before if holds is None else Rotation(holds.turns))
+
+
+def test_a_refused_rotation_goes_before_the_quanta_that_have_ended_since() -> None:
+    core = outcome([THIRD], {0}, QuantumEnded(12, 1, 0), QuantumEnded(13, 0, 0))
+    assert core.view.rotation == Rotation((Turn((1,), 2), Turn((0,), 1, (4,))))
+
+
+def test_a_rotation_that_came_late_is_moved_on_by_the_quanta_that_have_ended() -> None:
+    core = outcome([SECOND], set(), QuantumEnded(12, 1, 1), QuantumEnded(13, 0, 0))
+    assert core.view.rotation == Rotation((Turn((1,)), Turn((0, 1))))
+
+
+DECISIONS: list[Callable[[Random], Action]] = [
+    lambda random: ChangeSlot(random.choice((1, 2, 3, 4)), random.randrange(5)),
+    lambda random: start(random.choice((6, 7, 8)), random.randrange(4), random.randrange(5)),
+    lambda random: start(random.choice((6, 7, 8)), random.randrange(4), random.randrange(5)),
+    lambda random: SuspendJob(random.choice((1, 2, 3, 4)), to_disk=random.random() < 0.7),
+    lambda random: ResumeJob(random.choice((1, 2, 3, 4))),
+    lambda random: ReviseJob(random.choice((1, 2, 3, 4)), random.randint(500, 600), None),
+    lambda random: rotation(*[Turn((slot,)) for slot in random.sample(range(3), random.randint(0, 3))]),
+    lambda random: rotation(Turn(tuple(random.sample(range(5), 2)), 2), Turn((0,), 1, (3,))),
+]
+
+
+def possible(random: Random, most: int) -> list[Action]:
+    """Return up to ``most`` decisions, each possible after those before it."""
+    decided: list[Action] = []
+    for _ in range(3 * most):
+        trial = random.choice(DECISIONS)(random)
+        if len(decided) < most:
+            try:
+                core_with(*decided, trial, welcome=SITE).handle(NOW_US, ())
+            except PolicyError:
+                continue
+            decided.append(trial)
+    return decided
+
+
+@given(st.integers(0, 1_000_000))
+def test_refused_decisions_are_taken_back_in_any_combination(seed: int) -> None:
+    """If the others are possible without the refused ones, the state is as if only these had been decided."""
+    random = Random(seed)
+    decided = possible(random, 6)
+    refused = {number for number in range(len(decided)) if random.random() < 0.5}
+    kept = [action for number, action in enumerate(decided) if number not in refused]
+    try:
+        expected = outcome(kept, set())
+    except PolicyError:
+        return
+    assert seen(outcome(decided, refused)) == seen(expected)
+
+
+def told(core: SchedulerCore, *, quantum: int) -> Welcome:
+    """Return the welcome of a manager that knows what this core knows."""
+    view = core.view
+    running = tuple(
+        RunningJob(
+            each.job,
+            each.start_us,
+            each.runs,
+            each.end_us - each.start_us,
+            each.limit_us,
+            each.suspended_us,
+            0,
+            each.idle_us,
+            each.on_disk,
+            each.ready_us,
+            each.slot,
+            each.quanta,
+            each.shares,
+        )
+        for _, each in sorted(view.running.items())
+    )
+    pending = tuple(PendingJob(each, held=False) for each in view.queue)
+    slots = SlotState(QUANTUM_US, quantum, *view.rotation)
+    return SITE._replace(now_us=NOW_US, running=running, pending=pending, slots=slots)
+
+
+@given(st.integers(0, 1_000_000))
+def test_a_core_from_a_welcome_equals_the_one_that_lived(seed: int) -> None:
+    random = Random(seed)
+    core = site(*possible(random, 5))
+    quantum = 11
+    for _ in range(random.randint(0, 6)):
+        quantum += random.choice((1, 1, 2))
+        jobs = random.sample(range(1, 9), 3)
+        shares = tuple((number, random.randint(0, 1_000_000)) for number in jobs if number in core.view.running)
+        events: list[Event] = []
+        if random.random() < 0.3 and core.view.running:
+            events.append(JobEnded(random.choice(sorted(core.view.running)), COMPLETED))
+        core.handle(NOW_US, (*events, QuantumEnded(quantum, random.randrange(4), random.choice((0, 0, 1)), shares)))
+        core.check()
+    again = SchedulerCore(Scripted(), told(core, quantum=quantum))
+    again.check()
+    assert seen(again) == seen(core)
+
+
+def test_check_finds_damage_in_slots() -> None:
+    def lose_thread(core: SchedulerCore) -> None:
+        core._state.pool_of(1).free = layers_on(0)
+
+    def lose_memory(core: SchedulerCore) -> None:
+        core._state.pool_of(1).free_memory_mb = list(core.view.free_memory_mb)
+
+    def lose_job(core: SchedulerCore) -> None:
+        core._state.away.discard(3)
+
+    def lose_share(core: SchedulerCore) -> None:
+        core._state.running[3] = core._state.running[3]._replace(shares=(1,))
+
+    def pair(core: SchedulerCore) -> None:
+        assert core._state.slots is not None
+        core._state.slots.rotation = Rotation((Turn((1, 2)),))
+
+    for damage in (lose_thread, lose_memory, lose_job, lose_share):
+        core = site()
+        damage(core)
+        with pytest.raises(AssertionError, match=r"slot 1|slot 0|other shares than quanta"):
+            core.check()
+    core = site(start(6, 3, 1))
+    pair(core)
+    with pytest.raises(AssertionError, match="an unpaired job runs beside another one"):
+        core.check()

@@ -1,0 +1,288 @@
+"""The conformance check on machines with slots: its site, policies that share time, and policies that know nothing of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.plugin.testing.slot_policies import (
+    Counting,
+    LongTurns,
+    Pairing,
+    Reckless,
+    Remembering,
+    Restless,
+    RoundRobin,
+    Still,
+    Trusting,
+)
+from tests.runs import runs_on
+
+from cosched_plugin.api import Action, StartJob, View, first_fit
+from cosched_plugin.common.allocation import layers_of
+from cosched_plugin.common.slots import Member, Rotation, rotation_refusal
+from cosched_plugin.core.engine import Policy
+from cosched_plugin.protocol.messages import (
+    Belief,
+    ChangeSlot,
+    JobEnded,
+    JobRequeued,
+    JobSpec,
+    JobSubmitted,
+    NodeClass,
+    QuantumEnded,
+    ResumeJob,
+    SetRotation,
+    SuspendJob,
+    Turn,
+)
+from cosched_plugin.testing.check import PolicyCheckError, check_policy
+from cosched_plugin.testing.happenings import due_events
+from cosched_plugin.testing.site import Site
+from cosched_plugin.testing.site_job import SiteJob
+from cosched_plugin.testing.time_sharing import pairing_problem
+
+
+@pytest.mark.parametrize("policy", [RoundRobin, LongTurns, Pairing])
+def test_policies_that_share_time_pass(policy: Callable[[], Policy]) -> None:
+    report = check_policy(policy, seed=5, runs=5)
+    assert report.declined == 0  # every declined machine gets slots
+    assert report.batches > 5 * 30
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", [RoundRobin, LongTurns, Pairing])
+@pytest.mark.parametrize("seed", range(20, 25))
+def test_policies_that_share_time_pass_on_many_machines(policy: Callable[[], Policy], seed: int) -> None:
+    assert check_policy(policy, seed=seed, runs=20).declined == 0
+
+
+@pytest.mark.parametrize(
+    ("policy", "problem"),
+    [
+        (Remembering, "a restart changes decisions"),
+        (Counting, "a restart changes decisions"),
+        (Restless, "one more pass at the same instant still decides: SetRotation"),
+        (Still, "nothing will happen, and these are suspended, or no turn has their slot"),
+        (Trusting, "nothing will happen, and these are suspended, or no turn has their slot"),
+        (Reckless, "must not run beside job"),
+    ],
+)
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow), pytest.param(4, marks=pytest.mark.slow)])
+def test_forbidden_behaviour_is_caught(policy: Callable[[], Policy], problem: str, seed: int) -> None:
+    with pytest.raises(PolicyCheckError) as caught:
+        check_policy(policy, seed=seed)
+    assert problem in caught.value.problem
+
+
+def test_policies_that_know_nothing_of_slots_meet_them_in_some_runs() -> None:
+    seen: Counter[tuple[bool, bool]] = Counter()
+
+    class Greedy:
+        def decide(self, view: View) -> Iterator[Action]:
+            seen[view.quantum_us > 0, view.quantum_ended or view.quantum > 0] += 1
+            for job in view.queue:
+                runs = first_fit(job, view.free, view.machine, view.free_memory_mb)
+                if runs is not None:
+                    yield StartJob(job.id, runs, job.estimate_us, job.limit_us)
+
+    check_policy(Greedy, seed=1, runs=8)
+    assert set(seen) == {(False, False), (True, False)}  # slot 0 runs all the time, without quanta
+    assert seen[True, False] > 0.1 * seen.total()
+
+
+def test_another_process_answers_batches_with_slots_as_well() -> None:
+    report = check_policy(RoundRobin, seed=3, runs=1, arguments=["tests.plugin.testing.slot_policies:RoundRobin"])
+    assert report.replayed == report.batches > 20
+
+
+# ---------------------------------------------------------------- the site
+
+S = 1_000_000
+NODES = (NodeClass(4, 1, 1, 1, 0, 0, 0, 0),)
+
+
+class Table:
+    """A site with a quantum of 10 s, jobs of 25 s, and what happens there."""
+
+    def __init__(self, *jobs: tuple[int, int], unpaired: int = 0) -> None:
+        """``jobs``: slot and first node of each, which takes two nodes; ``unpaired``: number of one that is so."""
+        self.site = Site(NODES, Belief("none", "bulk-synchronous", ()), 0, 10 * S)
+        for number, (slot, node) in enumerate(jobs, 1):
+            spec = JobSpec(number, 0, 2, 25 * S, unpaired=number == unpaired)
+            self.site.jobs[number] = SiteJob(spec, 25 * S)
+            self.site.happen(JobSubmitted(spec))
+            assert self.site.act(StartJob(number, runs_on((node, 2, 1, 1)), 25 * S, None, slot)) is None
+        self.site.settle()
+
+    def do(self, *actions: Action) -> list[str | None]:
+        reasons = [self.site.act(action) for action in actions]
+        self.site.settle()
+        return reasons
+
+    def go(self, until_s: float = 1_000) -> list[tuple[float, str]]:
+        """Let all due things happen; return (second, what), a quantum as ``number:slot/left``."""
+        told: list[tuple[float, str]] = []
+        random = Random(1)
+        while (due_us := self.site.due_us()) is not None and due_us <= until_s * S:
+            self.site.now_us = due_us
+            for event in due_events(random, self.site):
+                match event:
+                    case QuantumEnded():
+                        shared = ",".join(str(job_id) for job_id, _ in event.shares)
+                        told.append((due_us / S, f"{event.quantum}:{event.slot}/{event.left} {shared}".strip()))
+                    case JobEnded():
+                        told.append((due_us / S, f"job {event.job_id} {event.state}"))
+                self.site.happen(event)
+            self.site.settle()
+        self.site.now_us = min(int(until_s * S), self.site.now_us) if until_s == 1_000 else int(until_s * S)
+        return told
+
+
+def rotation(*turns: Turn, quantum: int = 1) -> SetRotation:
+    return SetRotation(quantum, turns)
+
+
+def test_slots_take_turns() -> None:
+    table = Table((0, 0), (0, 2), (1, 1))
+    assert table.do(rotation(Turn((0,), 2), Turn((1,)))) == [None]
+    assert table.go() == [
+        (10, "1:0/1 1,2"),
+        (20, "2:0/0 1,2"),
+        (30, "3:1/0 3"),
+        (35, "job 1 COMPLETED"),
+        (35, "job 2 COMPLETED"),
+        (40, "4:0/1"),
+        (50, "5:1/0 3"),
+        (55, "job 3 COMPLETED"),
+    ]
+    assert table.site.slots is not None
+    assert table.site.slots.quantum == 5  # the one in which the last job ended does not count
+
+
+def test_without_a_rotation_slot_0_runs_all_the_time() -> None:
+    table = Table((0, 0), (1, 1))
+    assert table.go() == [(25, "job 1 COMPLETED")]
+    assert table.do(rotation(Turn((1,)))) == [None]
+    assert table.go() == [(35, "1:1/0 2"), (45, "2:1/0 2"), (50, "job 2 COMPLETED")]
+
+
+def test_turns_in_which_no_job_can_run_are_passed_over() -> None:
+    table = Table((0, 0), (1, 0), (2, 0))
+    table.do(rotation(Turn((0,)), Turn((1,)), Turn((2,))), SuspendJob(2))
+    assert table.go(25) == [(10, "1:0/0 1"), (20, "2:2/0 3")]
+    assert table.do(ResumeJob(2)) == [None]
+    assert table.go(49) == [(30, "3:0/0 1"), (40, "4:1/0 2")]
+
+
+def test_jobs_that_start_or_change_their_slot_run_from_the_next_quantum_on() -> None:
+    table = Table((0, 0), (1, 0), (1, 2))
+    table.do(rotation(Turn((0,)), Turn((1,))))
+    table.go(4)
+    assert table.do(ChangeSlot(3, 0)) == [None]
+    assert table.go(10) == [(10, "1:0/0 1")]
+    table.go(14)
+    assert table.do(ChangeSlot(2, 4)) == [None]
+    assert table.go(30) == [(20, "2:1/0 2"), (30, "3:0/0 1,3")]  # job 2 has kept its turn
+
+
+def test_a_rotation_for_the_running_quantum_takes_effect_at_once() -> None:
+    table = Table((0, 0), (1, 0))
+    table.do(rotation(Turn((0,)), Turn((1,))))
+    table.go(4)
+    assert table.do(rotation(Turn((1,), 2), Turn((0,)))) == [None]
+    assert table.go(20) == [(10, "1:1/1 2"), (20, "2:1/0 2")]
+    assert table.site.jobs[1].ran_us(20 * S) == 4 * S
+    assert table.site.jobs[2].ran_us(20 * S) == 16 * S
+
+
+def test_a_quantum_in_which_all_jobs_end_has_no_end_and_gives_its_number_away() -> None:
+    table = Table((0, 0))
+    table.do(rotation(Turn((0,))))
+    assert table.go() == [(10, "1:0/0 1"), (20, "2:0/0 1"), (25, "job 1 COMPLETED")]
+    spec = JobSpec(2, 25 * S, 2, 25 * S)
+    table.site.jobs[2] = SiteJob(spec, 25 * S)
+    table.site.happen(JobSubmitted(spec))
+    table.site.now_us = 31 * S
+    assert table.do(StartJob(2, runs_on((0, 2, 1, 1)), 25 * S, None)) == [None]
+    assert table.go(41) == [(41, "3:0/0 2")]
+
+
+def test_a_job_that_ran_for_less_than_half_of_a_quantum_has_no_share() -> None:
+    table = Table((0, 0), (0, 2))
+    table.do(rotation(Turn((0,))))
+    table.go(4)
+    assert table.do(SuspendJob(1)) == [None]
+    assert table.go(15) == [(10, "1:0/0 2")]
+    assert table.do(SuspendJob(2)) == [None]
+    assert table.site.slots is not None
+    assert table.site.slots.ends_us is None  # no job can run: the quantum is void
+    assert table.do(ResumeJob(1)) == [None]
+    assert table.go(25) == [(25, "2:0/0 1")]
+    assert table.site.jobs[2].quanta == 1
+
+
+def test_a_requeued_job_runs_no_more_in_the_quantum() -> None:
+    table = Table((0, 0), (0, 2))
+    table.do(rotation(Turn((0,))))
+    table.go(6)
+    table.site.happen(JobRequeued(1))
+    assert table.do(StartJob(1, runs_on((0, 2, 1, 1)), 25 * S, None)) == [None]
+    assert table.go(20) == [(10, "1:0/0 2"), (20, "2:0/0 1,2")]
+    assert table.site.jobs[1].ran_us(20 * S) == 10 * S
+
+
+def test_the_site_keeps_unpaired_jobs_alone() -> None:
+    table = Table((0, 0), (1, 1), (2, 2), unpaired=2)
+    assert table.do(rotation(Turn((0, 1)))) == [
+        "unpaired job 2 runs beside job 1 in Turn(slots=(0, 1), quanta=1, guests=())"
+    ]
+    assert table.do(rotation(Turn((1,), 1, (3,))))[0] is not None
+    assert table.do(rotation(Turn((0, 2)), Turn((1,)))) == [None]
+    assert table.do(ChangeSlot(3, 1))[0] is not None
+
+
+@given(st.integers(0, 100_000))
+def test_the_site_and_both_ends_refuse_the_same_rotations(seed: int) -> None:
+    """The site is written from the specification alone."""
+    random = Random(seed)
+    places = [(slot, node) for slot in range(3) for node in (0, 2) if random.random() < 0.7] or [(0, 0)]
+    table = Table(*places, unpaired=random.randint(1, 8))
+    running = table.site.in_state("running")
+    turns = []
+    for _ in range(random.randint(0, 3)):
+        slots = tuple(random.choices(range(4), k=random.choice((1, 1, 2))))
+        turns.append(
+            Turn(slots, random.choice((0, 1, 1, 2)), tuple(random.choices(range(1, 8), k=random.choice((0, 0, 1)))))
+        )
+    members = {job.spec.id: Member(job.slot, layers_of(job.runs, 1), job.spec.unpaired) for job in running}
+    assert (table.do(rotation(*turns))[0] is None) == (rotation_refusal(turns, members) is None)
+    assert pairing_problem(table.site.slots.turns if table.site.slots else (), running) is None
+
+
+@given(st.integers(0, 100_000))
+def test_the_site_moves_a_rotation_on_as_both_ends_do(seed: int) -> None:
+    random = Random(seed)
+    table = Table((0, 0), (0, 2), (1, 0), (2, 2))
+    sharing = table.site.slots
+    assert sharing is not None
+    turns = [Turn((slot,), random.randint(1, 3)) for slot in random.sample(range(3), random.randint(1, 3))]
+    table.do(rotation(*turns))
+    known = Rotation(tuple(turns))
+    while sharing.ends_us is not None and sharing.quantum < 12:
+        before = sharing.quantum
+        for event in due_events(random, table.site):
+            table.site.happen(event)
+            if isinstance(event, QuantumEnded):
+                assert event.quantum == before + 1
+                known = known.ended(event.slot, event.left)
+        assert Rotation(sharing.turns, sharing.left) == known
+        table.site.settle()
+        due_us = table.site.due_us()
+        if due_us is None:
+            break
+        table.site.now_us = due_us
