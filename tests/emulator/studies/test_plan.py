@@ -97,6 +97,15 @@ def test_the_same_run_has_the_same_key_whatever_it_is_called(tmp_path: Path) -> 
     assert renamed != plan_of(seeds=[2]).cells[0].key
 
 
+def test_of_a_file_of_programs_the_content_counts_and_not_the_name(tmp_path: Path) -> None:
+    keys = []
+    for name, program in (("a.csv", "io"), ("b.csv", "io"), ("c.csv", "compute")):
+        (tmp_path / name).write_text(f"job,program\n1,{program}\n")
+        scenario = {"workload": {"lublin": 3, "programs": str(tmp_path / name)}, "time_sharing": {"nodes": "fluid"}}
+        keys.append(make_plan(read_experiment({"scenario": scenario})).cells[0].key)
+    assert keys[0] == keys[1] != keys[2]
+
+
 def test_a_log_that_changes_between_two_studies_of_a_session_is_read_again(tmp_path: Path) -> None:
     log, keys = tmp_path / "a.swf", set()
     for run_s in (10, 11):
