@@ -50,8 +50,9 @@ def scenario_identity(scenario: Mapping[str, Any]) -> str:
     for section, key in FILES:
         if values[section][key] is not None:
             values[section][key] = _file_digest(values[section][key])
-    if is_program_file(values["workload"]["programs"]):
-        values["workload"]["programs"] = _file_digest(values["workload"]["programs"])
+    programs = values["workload"].get("programs")
+    if is_program_file(programs):
+        values["workload"]["programs"] = _file_digest(programs)
     return _digest(json.dumps(values, sort_keys=True, default=str).encode())
 
 
