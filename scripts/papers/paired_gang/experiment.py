@@ -79,7 +79,7 @@ def experiment(size: Size, _logs: Path | None = None) -> dict[str, Any]:
             ),
             {
                 "name": few_jobs(PHASE_LOAD),
-                "workload": _model(min(FEW_JOBS, size.jobs), PROGRAMS[HOMOGENEOUS], PHASE_LOAD),
+                "workload": _model(min(FEW_JOBS, size.jobs // 2), PROGRAMS[HOMOGENEOUS], PHASE_LOAD),
             },
         ],
         "variants": [

@@ -157,7 +157,7 @@ def _counts(figures: Figures) -> Iterator[Claim]:
         where = Where(mix(io_jobs), BEST)
         found = [_certain(figures, where, where, figures.mean(f"chosen_{slot}", where)) for slot in SLOTS]
         known = [each for each in found if each is not None]
-        bands = [(max(0.0, (value - POINTS) / 100), (value + POINTS) / 100) for value in theirs]
+        bands = [((value - POINTS) / 100, (value + POINTS) / 100) for value in theirs]
         verdicts = [verdict_within(each, *band) for each, band in zip(known, bands, strict=False)]
         text = f"{rows[io_jobs]}: slot chosen as partner, % of quanta, slots 0 to 3, best fit: within {POINTS:g} points each"
         measured = " / ".join(_AS_PERCENT(each) for each in found) if known else NOTHING
