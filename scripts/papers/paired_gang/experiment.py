@@ -33,6 +33,7 @@ from scripts.papers.paired_gang.names import (
     copies,
     dynamic,
     few_jobs,
+    longer,
     mix,
 )
 from scripts.papers.paired_gang.variants import FEW, FINE_PAIRS, VARIANTS
@@ -139,6 +140,7 @@ def _paper(seeds: Sequence[int], size: Size) -> Iterator[dict[str, Any]]:
     yield _base(
         [mix(io_jobs, grain=grain) for grain in GRAINS if grain != GRAIN for io_jobs in MIXES], (STRICT, PAIRED), seeds
     )
+    yield _base([longer(1), longer(2)], (BEST,), seeds)
     yield _base(FINE_PAIRS, (STRICT, BEST, PAIRED), seeds)
 
 

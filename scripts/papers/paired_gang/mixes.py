@@ -19,6 +19,7 @@ from scripts.papers.paired_gang.names import (
     alone,
     copies,
     fine_pair,
+    longer,
     mix,
 )
 from scripts.processes import PROJECT
@@ -36,6 +37,7 @@ FINE_BARRIER_US: Final = 920
 PAIR_SIZE: Final = 16
 PAIR_GRAINS: Final = (1, 3, 10, 30)  # times as coarse as the homogeneous jobs
 STOP_S: Final = 256.0  # when jobs that do not end by themselves are cancelled: 64 rounds of four quanta
+LONGER_S: Final = 1024.0  # the same where counts depend on chance: mixes 1 and 2 under best fit
 RATES_S: Final = 64.0  # the same of experiments that need rates alone
 SHORT_S: Final = 32.0  # the same of a quick reproduction
 HEADER: Final = "job,program,null_statements,iterations,jitter"
@@ -61,6 +63,7 @@ def statics(stop_s: float | None = None) -> dict[str, Static]:
         mix(io_jobs, grain=grain): _mix(io_jobs, grain=grain) for grain in GRAINS if grain != GRAIN for io_jobs in MIXES
     }
     found |= {mix(io_jobs, iterations=PAPER): _mix(io_jobs, iterations=PAPER) for io_jobs in MIXES}
+    found |= {longer(io_jobs): _mix(io_jobs, iterations=4 * LONG)._replace(stop_s=LONGER_S) for io_jobs in (1, 2)}
     found |= {alone(kind): _jobs([kind], SIZE, GRAIN, LONG) for kind in (COMPUTE, IO)}
     for grain in PAIR_GRAINS:
         row = f"{COMPUTE},{FINE * grain},1000000,0.1"

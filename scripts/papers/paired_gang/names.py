@@ -46,6 +46,11 @@ def mix(io_jobs: int, size: int = SIZE, grain: float = GRAIN, iterations: int = 
     return f"mix {io_jobs}{sized}{grained}{counted}"
 
 
+def longer(io_jobs: int) -> str:
+    """Return the name of a mix that runs for longer, for counts in which jobs take turns by chance."""
+    return f"{mix(io_jobs)}, 1,024 s"
+
+
 def alone(kind: str) -> str:
     """Return the name of the workload of one job."""
     return f"one {kind} job"
