@@ -106,6 +106,46 @@ def statistical() -> dict[str, Any]:
     }  # fmt: skip
 
 
+def time_shared(folder: Path) -> dict[str, Any]:
+    """Return a machine whose nodes run processes: with several CPU shares, a job that is never paired, and a node that fails."""
+    programs = folder / "programs.csv"
+    shares = {number: (0.1, 0.8)[number % 2] for number in range(1, 31)}
+    rows = [f"{number},fine,{share},{'yes' if number == 9 else 'no'}" for number, share in shares.items()]
+    programs.write_text("\n".join(["job,program,cpu_share,unpaired", *rows]) + "\n")
+    return {
+        "seed": 4,
+        "requeue": True,
+        "cluster": {"nodes": 4, "preset": "single"},
+        "workload": {
+            "lublin": 30, "run_factor": 0.01, "gap_factor": 0.008, "programs": str(programs), "limits": "estimate",
+        },
+        "time_sharing": {"nodes": "fluid"},
+        "script": [
+            {"at_s": 60.3, "do": "fail-node", "node": 1},
+            {"at_s": 61.0, "do": "cancel", "job": 12},
+            {"at_s": 80.3, "do": "return-node", "node": 1},
+        ],
+    }  # fmt: skip
+
+
+def shared() -> dict[str, Any]:
+    """Return nodes whose jobs take turns, with limits, on which nodes fail."""
+    return {
+        "seed": 4,
+        "requeue": True,
+        "cluster": {"nodes": 8},
+        "time_sharing": {"quantum_s": 10.0},
+        "workload": {
+            "lublin": 60, "run_factor": 0.02, "load": 0.9, "limits": "estimate", "estimates": "f-model", "programs": "compute",
+        },
+        "script": [
+            {"at_s": 400.0, "do": "fail-node", "node": 1},
+            {"at_s": 500.5, "do": "return-node", "node": 1},
+            {"at_s": 700.0, "do": "cancel", "job": 40},
+        ],
+    }  # fmt: skip
+
+
 def long_queue(folder: Path, *, seed: int, nodes: int, mixed: bool) -> dict[str, Any]:
     """Return a busy machine, made of integers alone: a queue of a hundred jobs and more, whose estimates err by far.
 
@@ -157,10 +197,11 @@ def busy(name: str, folder: Path) -> dict[str, Any]:
 
 def scenario_of(name: str, folder: Path) -> dict[str, Any]:
     """Return a scenario by name; its input files are written to ``folder``."""
-    small = {"lublin": lublin, "lomarc": lomarc, "statistical": statistical}
+    small = {"lublin": lublin, "lomarc": lomarc, "statistical": statistical, "shared": shared}
     if name in small:
         return small[name]()
-    return swf(folder / "jobs.swf") if name == "swf" else busy(name, folder)
+    in_folder = {"swf": lambda: swf(folder / "jobs.swf"), "time-shared": lambda: time_shared(folder)}
+    return in_folder[name]() if name in in_folder else busy(name, folder)
 
 
 def quiet(table: dict[str, Any]) -> dict[str, Any]:
@@ -171,8 +212,11 @@ def quiet(table: dict[str, Any]) -> dict[str, Any]:
 # Policies that take whole nodes on the machine made for them, and two of these policies where the site has no belief about pairs.
 WHOLE_NODES = [name for name in PRESETS if resolve({"preset": name})["shape"]["name"] == "nodes"]
 SLICED = [name for name in WHOLE_NODES if resolve({"preset": name})["slices"]["name"] != "none"]
+IN_ROWS = [name for name in PRESETS if resolve({"preset": name})["backfill"]["name"] == "gang"]
+ELSEWHERE = {*WHOLE_NODES, *IN_ROWS, "batch"}
 CASES = [
-    *[(name, scenario) for name in PRESETS if name not in WHOLE_NODES for scenario in ("lublin", "swf")],
+    *[(name, scenario) for name in PRESETS if name not in ELSEWHERE for scenario in ("lublin", "swf")],
+    *[(name, "time-shared") for name in (*IN_ROWS, "batch")],
     *[(name, "statistical" if name in SLICED else "lomarc") for name in WHOLE_NODES],
     ("ac", "swf"),
     ("lomarc-r", "swf"),

@@ -39,6 +39,7 @@ COUPLED = [
     ("rua", "lublin"),
     ("lomarc-r", "lomarc"),
     ("glts", "statistical"),
+    ("paired-gang", "time-shared"),
 ]
 
 

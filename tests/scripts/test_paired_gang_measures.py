@@ -62,7 +62,8 @@ def test_slots_in_use_counts_jobs_that_wait_for_their_turn() -> None:
     rows = quanta_of((1, 7, 0, ROW, 0.9), (2, 7, 0, ROW, 0.9), (3, 8, 1, ROW, 0.9), (4, 7, 0, ROW, 0.9))
     life = {7: (0.0, 4.0), 8: (0.5, 3.0)}
     assert slots_in_use(rows, life).tolist() == [1, 2, 2, 1]
-    assert pairs_where_possible(rows, life) == 0.0
+    # Quanta 2 and 3 have two slots and no pair; in the third one, job 8 is new.
+    assert pairs_where_possible(rows, life) == (0.0, 0.5)
 
 
 def test_slots_in_use_follows_jobs_that_move() -> None:
@@ -77,7 +78,7 @@ def test_slots_in_use_follows_jobs_that_move() -> None:
     life = {7: (0.0, 9.0), 8: (0.0, 9.0)}
     assert slots_in_use(rows, life).tolist() == [1, 2, 2]
     assert moves_per_quantum(rows) == pytest.approx(1 / 3)
-    assert pairs_where_possible(rows, life) == 0.5
+    assert pairs_where_possible(rows, life) == (0.5, 0.0)
 
 
 def test_predictions_weigh_the_last_four_shares() -> None:

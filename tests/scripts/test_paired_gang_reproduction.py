@@ -257,7 +257,7 @@ def test_who_responds_later(cells: tuple[Cell, ...]) -> None:
 def test_report_of_all_results(cells: tuple[Cell, ...]) -> None:
     lines = report(figures_of(cells), Size(50, 3))
     assert lines[0].startswith("50 jobs on 16 nodes")
-    assert any(line.startswith("| gang / paired-gang | 3/3/3/3/3/3 | 2 (2 to 2) |") for line in lines)
+    assert any(line.startswith("| gang / paired-gang | 3/3/3/3/3/3/3/3 | 2 (2 to 2) |") for line in lines)
     assert any(
         line.startswith(f"| unmatched | {dynamic(QCRD, '0.8')} | paired-gang | 3 | 0.0 (0.0 to 0.0) |")
         for line in lines

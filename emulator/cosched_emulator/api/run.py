@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from cosched_emulator.results.harm.figures import LaterRule
     from cosched_emulator.results.harm.harm import Harm
     from cosched_emulator.results.harm.outcomes import LoserClasses
+    from cosched_emulator.results.quanta import QuantaColumns
 
 STATISTICS = ("count", "mean", "median", "p95", "standard_deviation", "max")
 
@@ -98,6 +99,16 @@ class Run:
         from cosched_emulator.api.tables import job_table  # noqa: PLC0415 - the command does not need the tables
 
         return job_table(self.finished.jobs, self.finished.prepared.workload)
+
+    @cached_property
+    def quanta(self) -> QuantaColumns | None:
+        """Return the quanta of a run whose jobs take turns, with a row per quantum and job; None if there are none."""
+        from cosched_emulator.results.files.reader import read_quanta  # noqa: PLC0415 - few runs share time
+        from cosched_emulator.results.quanta import quanta_columns  # noqa: PLC0415 - likewise
+
+        if self.finished.quanta:
+            return quanta_columns(self.finished.quanta)
+        return None if self.folder is None else read_quanta(self.folder)
 
     @cached_property
     def allocations(self) -> AllocationTable:

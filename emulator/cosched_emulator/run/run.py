@@ -13,10 +13,10 @@ from cosched_emulator.manager.changes import JobFinished
 from cosched_emulator.manager.diary import Diary
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.record import JobRecord
+from cosched_emulator.manager.time_sharing.record import QuantumRecord
 from cosched_emulator.results.columns import ColumnBuilder, JobColumns, StayColumns
 from cosched_emulator.results.figures.metrics import summarise_columns
 from cosched_emulator.results.figures.time_sharing import TIME_SHARING
-from cosched_emulator.results.quanta import QuantaColumns
 from cosched_emulator.run.build import build_agenda, build_manager
 from cosched_emulator.run.loop import Simulation
 from cosched_emulator.run.prepare import Prepared
@@ -44,7 +44,7 @@ class Finished(NamedTuple):
     unfinished: list[int]  # jobs that never ended, although nothing was due any more
     jobs: JobColumns
     stays: StayColumns
-    quanta: QuantaColumns | None  # of time sharing; None without it, and if they were written to files as they came
+    quanta: list[QuantumRecord]  # of time sharing, in order of time; likewise
 
 
 def run(
@@ -89,7 +89,7 @@ def run(
     if prepared.workload.cut is not None:
         summary["cut_runs"] = _cut_figures(prepared.workload.cut, summary["machine"]["offered_load"])
     unfinished = [_job_id(record) for record in left]
-    quanta = None if shared is None else shared.columns()
+    quanta = [] if shared is None else shared.quanta
     done = (simulation.batches, manager.refused, unfinished)
     return Finished(prepared, records, summary, wall_s, *done, jobs, stays, quanta)
 

@@ -10,7 +10,6 @@ from cosched_emulator.manager.time_sharing.rotating import Rotating
 from cosched_emulator.results.columns import JobColumns, StayColumns
 from cosched_emulator.results.figures.metrics import Selection
 from cosched_emulator.results.figures.time_sharing import TimeSharingTotals
-from cosched_emulator.results.quanta import QuantaBuilder, QuantaColumns
 from cosched_plugin.protocol.messages import NodeClass
 
 if TYPE_CHECKING:
@@ -24,9 +23,8 @@ class SharedTime:
         """With ``files`` the quanta are written there, and not kept in memory."""
         self.totals = TimeSharingTotals()
         self._quantum_us = rotating.quantum_us
-        self._builder = QuantaBuilder()
-        self._keeps = files is None
-        self._keep = self._builder.add if files is None else files.add_quantum
+        self.quanta: list[QuantumRecord] = []
+        self._keep = self.quanta.append if files is None else files.add_quantum
         rotating.ended_quanta = self._add
 
     def figures(
@@ -34,10 +32,6 @@ class SharedTime:
     ) -> dict[str, Any]:
         """Return the figures of the run."""
         return self.totals.figures(jobs, stays, machine, self._quantum_us, selection)
-
-    def columns(self) -> QuantaColumns | None:
-        """Return the quanta; None if they were written to files."""
-        return self._builder.columns() if self._keeps else None
 
     def _add(self, record: QuantumRecord) -> None:
         self.totals.add_quantum(record)

@@ -33,7 +33,7 @@ def store(
     with ExitStack() as closing:
         folder = closing.enter_context(new_run_folder(out, force=force))
         if files is None:
-            files = closing.enter_context(run_files_of(finished.records, out, prepared.nodes))
+            files = closing.enter_context(run_files_of(finished.records, out, prepared.nodes, finished.quanta))
         write_files(
             folder,
             files,

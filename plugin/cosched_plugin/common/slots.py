@@ -149,8 +149,9 @@ def rotation_refusal(turns: Sequence[Turn], jobs: Mapping[int, Member]) -> str |
     """Return why ``turns`` cannot be the rotation of these running jobs, or None."""
     named: set[int] = set()
     occupied = {member.slot for member in jobs.values()}
+    unpaired = _unpaired(jobs)
     for turn in turns:
-        reason = _turn_refusal(turn, jobs, occupied)
+        reason = _turn_refusal(turn, jobs, occupied) or _pairing_refusal(turn, jobs, unpaired)
         if reason is not None:
             return reason
         if turn.slots[0] in named:
@@ -174,30 +175,36 @@ def _turn_refusal(turn: Turn, jobs: Mapping[int, Member], occupied: Collection[i
             return f"job {guest!r} does not run"
         if jobs[guest].slot in turn.slots:
             return f"job {guest} is in slot {jobs[guest].slot} and cannot be a guest of a turn of that slot"
-    return pairing_refusal(turn, jobs)
+    return None
 
 
 def joining_refusal(job_id: int, member: Member, turns: Iterable[Turn], jobs: Mapping[int, Member]) -> str | None:
     """Return why a job cannot become a member of its slot, as a new job or from another slot, or None."""
     joined = {**jobs, job_id: member}
-    for turn in turns:
-        runs = member.slot in turn.slots or job_id in turn.guests  # a guest that was requeued starts again
-        reason = pairing_refusal(turn, joined) if runs else None
-        if reason is not None:
-            return reason
+    unpaired = _unpaired(joined)
+    for turn in turns if unpaired else ():
+        if member.slot in turn.slots or job_id in turn.guests:  # a guest that was requeued starts again
+            reason = _pairing_refusal(turn, joined, unpaired)
+            if reason is not None:
+                return reason
     return None
 
 
 def pairing_refusal(turn: Turn, jobs: Mapping[int, Member]) -> str | None:
-    """Return why these jobs cannot run in one turn, or None: an unpaired job would have another one on its nodes."""
-    if not any(member.unpaired for member in jobs.values()):
-        return None
-    members = members_of(turn, jobs)
-    for job_id in members:
-        if jobs[job_id].unpaired:
-            for other in members:
-                if other != job_id and share_nodes(jobs[other].layers, jobs[job_id].layers):
-                    if jobs[other].slot == jobs[job_id].slot:
-                        continue  # in one slot, two jobs may have different threads of a node
+    """Return why these jobs cannot run in one turn, or None: an unpaired job would have one of another slot on its nodes."""
+    return _pairing_refusal(turn, jobs, _unpaired(jobs))
+
+
+def _pairing_refusal(turn: Turn, jobs: Mapping[int, Member], unpaired: Iterable[int]) -> str | None:
+    for job_id in unpaired:
+        own = jobs[job_id]
+        if own.slot in turn.slots or job_id in turn.guests:
+            for other in members_of(turn, jobs):
+                # In one slot, two jobs may have different threads of a node.
+                if jobs[other].slot != own.slot and share_nodes(jobs[other].layers, own.layers):
                     return f"job {job_id} must not run beside job {other}"
     return None
+
+
+def _unpaired(jobs: Mapping[int, Member]) -> list[int]:
+    return sorted([job_id for job_id, member in jobs.items() if member.unpaired])

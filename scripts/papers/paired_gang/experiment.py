@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from scripts.papers.paired_gang.mixes import PAPER, SHORT_S, statics, workload_of
 from scripts.papers.paired_gang.names import (
+    ABOVE,
     BARE,
     BASE,
     BATCH,
@@ -76,7 +77,7 @@ def experiment(size: Size, _logs: Path | None = None) -> dict[str, Any]:
             *(
                 {"name": dynamic(program, load), "workload": _model(size.jobs, name, load)}
                 for program, name in PROGRAMS.items()
-                for load in LOADS
+                for load in (*LOADS, *ABOVE)
             ),
             {
                 "name": few_jobs(PHASE_LOAD),
@@ -115,6 +116,7 @@ def _products(size: Size) -> Iterator[dict[str, Any]]:
                 "seeds": seeds,
             }
     if not size.quick:
+        yield _base([dynamic(HOMOGENEOUS, load) for load in ABOVE], (STRICT, BARE, PAIRED), seeds)
         yield _base([few_jobs(PHASE_LOAD)], (STRICT, PAIRED), seeds)
     if size.seeds > few:
         yield from _paper([*range(few + 1, size.seeds + 1)], size)

@@ -23,6 +23,7 @@ from scripts.papers.paired_gang.static import static_figures
 
 from cosched_emulator import Run
 from cosched_emulator.manager.record import JobRecord
+from cosched_emulator.results.quanta import quanta_columns
 from cosched_emulator.workload.job import JobProgram, Programs
 from cosched_emulator.workload.lublin import LublinParameters, generate
 from cosched_hwmodel.units import SECOND_US
@@ -33,8 +34,8 @@ NO_PROGRAMS: Final = Programs(JobProgram(), {})
 
 def figures(run: Run) -> dict[str, Any]:
     """Return the figures of a run with time sharing; what does not exist is left out. Space sharing has no quanta."""
-    columns = run.finished.quanta
-    quanta = quanta_of(columns) if columns is not None and len(columns) else None
+    records = run.finished.quanta
+    quanta = quanta_of(quanta_columns(records)) if records else None
     found: dict[str, Any] = {"workload_digest": workload_digest(run)}
     if quanta is not None:
         found |= {"pair_share": pair_share(quanta), **_used(run, quanta)}
@@ -112,8 +113,10 @@ def _of_quanta(quanta: Quanta | None, ended: Sequence[JobRecord]) -> dict[str, A
         record.job.spec.id: (record.intervals[0].start_us / SECOND_US, (record.end_us or 0) / SECOND_US)
         for record in ended
     }
+    pairs, new = pairs_where_possible(quanta, life)
     return {
-        "pairs_of_possible": pairs_where_possible(quanta, life),
+        "pairs_of_possible": pairs,
+        "unpaired_new": new,
         "moves": moves_per_quantum(quanta),
         **prediction_figures(quanta),
     }

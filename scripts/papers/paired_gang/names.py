@@ -25,6 +25,7 @@ IO: Final = "io"
 KINDS: Final = (COMPUTE, IO)
 
 LOADS: Final = ("0.5", "0.6", "0.7", "0.8", "0.9", "0.95")
+ABOVE: Final = ("1.05", "1.2")  # loads of which the machine cannot do all under strict gang scheduling
 HOMOGENEOUS: Final = "homogeneous"
 HETEROGENEOUS: Final = "heterogeneous"
 QCRD: Final = "QCRD"

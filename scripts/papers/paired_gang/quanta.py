@@ -124,11 +124,24 @@ def slots_in_use(quanta: Quanta, life: Mapping[int, tuple[float, float]]) -> Int
     return found
 
 
-def pairs_where_possible(quanta: Quanta, life: Mapping[int, tuple[float, float]]) -> float | None:
-    """Return the share of the quanta with two or more slots in use in which two of them ran."""
+def pairs_where_possible(quanta: Quanta, life: Mapping[int, tuple[float, float]]) -> tuple[float | None, float | None]:
+    """Return the share of the quanta with two or more slots in use in which two of them ran.
+
+    And, of the others, the share of those in which a job of the row had not been measured before.
+    """
+    numbers = np.unique(quanta.number)
     several = slots_in_use(quanta, life) > 1
-    ran = np.isin(np.unique(quanta.number), quanta.with_partner)
-    return float(ran[several].mean()) if several.any() else None
+    ran = np.isin(numbers, quanta.with_partner)
+    new = np.isin(numbers, quanta.number[(quanta.role == ROW) & ~_measured_before(quanta)])
+    return _share(ran, several), _share(new, several & ~ran)
+
+
+def _measured_before(quanta: Quanta) -> BoolArray:
+    """Tell for each row whether a share of its job had been measured in an earlier quantum."""
+    first = np.full(int(quanta.job.max(initial=0)) + 1, np.iinfo(np.int64).max)
+    known = ~np.isnan(quanta.share)
+    np.minimum.at(first, quanta.job[known], quanta.number[known])
+    return np.asarray(quanta.number > first[quanta.job])
 
 
 def moves_per_quantum(quanta: Quanta) -> float | None:

@@ -10,6 +10,7 @@ from scripts.papers.figures import VERDICTS, Figures, Where, claims_table, inter
 from scripts.papers.paired_gang.dynamic_claims import dynamic_claims
 from scripts.papers.paired_gang.experiment import PHASE_LOAD, POLICIES
 from scripts.papers.paired_gang.names import (
+    ABOVE,
     BARE,
     BASE,
     BATCH,
@@ -195,7 +196,7 @@ def _absolute(figures: Figures, columns: Mapping[str, tuple[str, float]]) -> lis
     cells = [
         Where(dynamic(program, load), name)
         for program in (HOMOGENEOUS, HETEROGENEOUS)
-        for load in LOADS
+        for load in (*LOADS, *ABOVE)
         for name in RIVALS
     ]
     cells += [Where(dynamic(program, PHASE_LOAD), name) for program in (QCRD, QCRD_EVEN) for name in RIVALS]

@@ -10,6 +10,7 @@ from typing import Final
 from scripts.papers.figures import Figures, Where, interval_text, percent_text
 from scripts.papers.paired_gang.curves import row_of
 from scripts.papers.paired_gang.names import (
+    ABOVE,
     BARE,
     BASE,
     BOUNDED,
@@ -34,6 +35,8 @@ COLUMNS: Final[Mapping[str, tuple[str, float]]] = {
     "jobs_mean": ("jobs, mean", 1.0),
     "jobs_max": ("largest", 1.0),
     "pair_share": ("quanta with a pair %", 100.0),
+    "pairs_of_possible": ("of those with two slots in use %", 100.0),
+    "unpaired_new": ("of the others, with a new job %", 100.0),
     "node_pairs": ("node-quanta with two jobs %", 100.0),
     "speed": ("progress while it may run", 1.0),
     "slots_filled": ("nodes filled by the row %", 100.0),
@@ -94,12 +97,12 @@ def ratio_table(
         for policy in policies:
             cells = [
                 figures.ratio(RESPONSE, *(Where(dynamic(program, load), name, variant) for name in (base, policy)))
-                for load in LOADS
+                for load in (*LOADS, *ABOVE)
             ]
             if policy != base and any(cells):
                 seeds = "/".join(NOTHING if each is None else str(each.n) for each in cells)
                 rows.append(table_row((f"{base} / {policy}", seeds), [interval_text(each) for each in cells]))
-    return [*table_head(("", "seeds"), [f"load {load}" for load in LOADS]), *rows, ""] if rows else []
+    return [*table_head(("", "seeds"), [f"load {load}" for load in (*LOADS, *ABOVE)]), *rows, ""] if rows else []
 
 
 # ---------------------------------------------------------------- who responds later

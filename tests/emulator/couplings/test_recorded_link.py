@@ -24,7 +24,8 @@ from cosched_plugin.config import choose
 from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.errors import LocalProtocolError
 
-CASES = [("easy", "swf"), ("rua", "lublin"), ("lomarc-r", "lomarc"), ("glts", "statistical")]
+GANG = "tests.emulator.manager.time_sharing.gangs:Gang"
+CASES = [("easy", "swf"), ("rua", "lublin"), ("lomarc-r", "lomarc"), ("glts", "statistical"), (GANG, "shared")]
 
 
 class Far:
@@ -270,6 +271,7 @@ def exported(path: str, preset: str, prepared: Prepared, out: Path) -> None:
         resolved_config={**prepared.scenario.as_dict(), "policy": {"name": choice.name, **choice.settings}},
         timing={},
         seed=prepared.scenario.seed,
+        quantum_us=prepared.quantum_us,
     )
     accounting.close()
 

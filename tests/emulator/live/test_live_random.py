@@ -322,7 +322,9 @@ class Life:
         actions = self.core.handle(now_us, heard.events)
         self.policy.told = None
         self.core.check()
-        if not self.late and not self.name.startswith(GANGS):  # these place jobs in batches with the end of a quantum only
+        if not self.late and not self.name.startswith(
+            GANGS
+        ):  # these place jobs in batches with the end of a quantum only
             again = SchedulerCore(choose(self.name).make(), known).handle(now_us, ())
             assert again == actions, "a scheduler that had just come would decide otherwise"
         self.reply = (seq, now_us, actions)

@@ -267,6 +267,31 @@ def test_an_unpaired_job_is_alone_on_its_nodes() -> None:
         ).handle(NOW_US, ())  # fmt: skip
 
 
+def test_rotations_and_changes_of_slot_are_traced() -> None:
+    class Explaining(Scripted):
+        def decide(self, view: View) -> Any:
+            view.explain(3, moved_for=6)
+            return super().decide(view)
+
+    records: list[dict[str, Any]] = []
+    decisions: list[Action] = [
+        ChangeSlot(3, 4),
+        rotation(Turn((4, 0), 2, (4,)), Turn((0,))),
+        start(6, 0, 1),
+        start(7, 3, 7),
+    ]
+    SchedulerCore(Explaining(decisions), SITE, records.append).handle(NOW_US, ())
+    turns = [{"slots": [4, 0], "quanta": 2, "guests": [4]}, {"slots": [0], "quanta": 1, "guests": []}]
+    assert records[:2] == [
+        {"at_us": NOW_US, "kind": "slot", "job": 3, "slot": 4, "moved_for": 6},
+        {"at_us": NOW_US, "kind": "rotation", "quantum": 12, "turns": turns},
+    ]
+    assert [(record["kind"], record["job"], record["slot"]) for record in records[2:]] == [
+        ("start", 6, 1),
+        ("start", 7, 7),
+    ]
+
+
 # ---------------------------------------------------------------- events
 
 
