@@ -27,7 +27,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple, NoReturn, Protocol, TextIO
+from typing import Any, NamedTuple, NoReturn, Protocol, TextIO
+
+from scripts.processes import Programs
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = [str(ROOT / part) for part in ("hwmodel", "plugin", "emulator")]
@@ -104,14 +106,22 @@ def run_python(
 
 
 def fork_program(
-    module: str, *arguments: str, folder: Path | None = None, env: Mapping[str, str] | None = None
+    module: str,
+    *arguments: str,
+    folder: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    log: Path | None = None,
 ) -> Forked:
-    """Start ``python -m module arguments`` as a fork of this process."""
+    """Start ``python -m module arguments`` as a fork of this process; with ``log``, what it writes is appended to that file."""
     _load_everything()
-    out, err = os.memfd_create("out"), os.memfd_create("err")
+    foreign = _modules_of_tests()
+    if log is None:
+        out, err = os.memfd_create("out"), os.memfd_create("err")
+    else:
+        out, err = (os.open(log, os.O_RDWR | os.O_CREAT | os.O_APPEND) for _ in range(2))
     pid = os.fork()
     if pid == 0:
-        _become(module, arguments, folder, environment() if env is None else env, (out, err))
+        _become(module, arguments, folder, environment() if env is None else env, (out, err), foreign)
     return Forked(pid, out, err)
 
 
@@ -173,6 +183,15 @@ class Forked:
         return self.returncode
 
 
+class ForkedPrograms(Programs):
+    """The programs of a proof as forks of this process, which start sooner than the proof's own."""
+
+    def start(self, name: str, *command: str) -> None:
+        """Start ``python -m COMMAND`` as the process of this name."""
+        started: Any = fork_program(*command, folder=ROOT, env=self._environment, log=self._log(name))
+        self._processes[name] = started  # it has what a proof uses of `Popen`
+
+
 def _content(file: int) -> str:
     return os.pread(file, os.fstat(file).st_size, 0).decode()
 
@@ -187,14 +206,29 @@ def _load_everything() -> None:
                 importlib.import_module(module.name)
 
 
+def _modules_of_tests() -> list[str]:
+    """Return the names of loaded modules that are neither installed nor of this project: policies of tests, perhaps.
+
+    This is the parent's work: a fork that looks at all modules gets a copy of each page of memory that it touches.
+    """
+    known = (str(ROOT), sys.prefix, sys.base_prefix)
+    files = [(name, getattr(module, "__file__", None)) for name, module in list(sys.modules.items())]
+    return [name for name, file in files if file is not None and not file.startswith(known)]
+
+
 def _become(
-    module: str, arguments: Iterable[str], folder: Path | None, env: Mapping[str, str], files: tuple[int, int]
+    module: str,
+    arguments: Iterable[str],
+    folder: Path | None,
+    env: Mapping[str, str],
+    files: tuple[int, int],
+    foreign: Iterable[str],
 ) -> NoReturn:
     """In a fork: run ``python -m module arguments``; never return to the test."""
     code = 70
     try:
         gc.freeze()  # do not collect objects of the test, such as the parent's sockets
-        _forget_the_test()
+        _forget_the_test(foreign)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         for number, file in enumerate(files, start=1):
             os.dup2(file, number)
@@ -238,8 +272,8 @@ def _exit_code(program: Callable[[], object]) -> int:
     return 0
 
 
-def _forget_the_test() -> None:
-    """Undo what pytest and a test have set in this process."""
+def _forget_the_test(foreign: Iterable[str]) -> None:
+    """Undo what pytest and a test have set in this process, and forget these modules."""
     faulthandler.disable()
     atexit._clear()
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -252,11 +286,8 @@ def _forget_the_test() -> None:
         warnings.simplefilter("ignore", kind)
     tempfile.tempdir = None
     sys.meta_path[:] = [finder for finder in sys.meta_path if not type(finder).__module__.startswith("_pytest")]
-    known = (str(ROOT), sys.prefix, sys.base_prefix)
-    for name, module in list(sys.modules.items()):
-        file = getattr(module, "__file__", None)
-        if file is not None and not file.startswith(known):  # policies of other tests, perhaps of the same name
-            del sys.modules[name]
+    for name in foreign:  # of other tests, perhaps of the same name
+        del sys.modules[name]
     importlib.invalidate_caches()
 
 

@@ -12,14 +12,15 @@ from cosched_plugin.config import ENTRY_POINTS
 from cosched_plugin.policies.composition.catalogue import KINDS
 from cosched_plugin.policies.composition.finding import PRESET_GROUP, installed
 from cosched_plugin.policies.composition.presets import ALIASES, PRESETS
-from cosched_plugin.policies.composition.resolved import resolve
+from cosched_plugin.policies.composition.resolved import Resolved, name_of, resolve
 
 
 def catalogue() -> dict[str, Any]:
     """Return presets, parts, installed policies and contention models, ready for JSON."""
     return {
         "presets": [
-            {"name": name, "text": preset.text, "policy": resolve({"preset": name})} for name, preset in PRESETS.items()
+            {"name": name, "text": preset.text, "policy": _all_parts(resolve({"preset": name}))}
+            for name, preset in PRESETS.items()
         ],
         "aliases": dict(ALIASES),
         "parts": {
@@ -46,6 +47,11 @@ def catalogue() -> dict[str, Any]:
     }
 
 
+def _all_parts(resolved: Resolved) -> Mapping[str, Mapping[str, Any]]:
+    """Return a full table with the parts that it leaves out."""
+    return {kind: resolved.get(kind, {"name": name_of(kind, resolved)}) for kind in KINDS}
+
+
 def _installed(group: str) -> list[dict[str, str]]:
     return [{"name": name, "class": point.value} for name, point in installed(group).items()]
 
@@ -56,7 +62,7 @@ def catalogue_lines(catalogue: Mapping[str, Any]) -> Iterator[str]:
     width = max(len(preset["text"]) for preset in catalogue["presets"]) + 2
     for preset in catalogue["presets"]:
         parts = " x ".join(part["name"] for kind, part in preset["policy"].items() if kind != "budget")  # none has one
-        yield f"  {preset['name']:<14}{preset['text']:<{width}}{parts}"
+        yield f"  {preset['name']:<21}{preset['text']:<{width}}{parts}"
     yield "\nOther names of presets:"
     for alias, name in catalogue["aliases"].items():
         yield f"  {alias:<14}{name}"

@@ -128,24 +128,6 @@ def time_shared(folder: Path) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def shared() -> dict[str, Any]:
-    """Return nodes whose jobs take turns, with limits, on which nodes fail."""
-    return {
-        "seed": 4,
-        "requeue": True,
-        "cluster": {"nodes": 8},
-        "time_sharing": {"quantum_s": 10.0},
-        "workload": {
-            "lublin": 60, "run_factor": 0.02, "load": 0.9, "limits": "estimate", "estimates": "f-model", "programs": "compute",
-        },
-        "script": [
-            {"at_s": 400.0, "do": "fail-node", "node": 1},
-            {"at_s": 500.5, "do": "return-node", "node": 1},
-            {"at_s": 700.0, "do": "cancel", "job": 40},
-        ],
-    }  # fmt: skip
-
-
 def long_queue(folder: Path, *, seed: int, nodes: int, mixed: bool) -> dict[str, Any]:
     """Return a busy machine, made of integers alone: a queue of a hundred jobs and more, whose estimates err by far.
 
@@ -197,7 +179,7 @@ def busy(name: str, folder: Path) -> dict[str, Any]:
 
 def scenario_of(name: str, folder: Path) -> dict[str, Any]:
     """Return a scenario by name; its input files are written to ``folder``."""
-    small = {"lublin": lublin, "lomarc": lomarc, "statistical": statistical, "shared": shared}
+    small = {"lublin": lublin, "lomarc": lomarc, "statistical": statistical}
     if name in small:
         return small[name]()
     in_folder = {"swf": lambda: swf(folder / "jobs.swf"), "time-shared": lambda: time_shared(folder)}

@@ -13,12 +13,13 @@ from typing import Any
 
 import pytest
 from scripts.processes import environment
-from scripts.proofs.fuzz import ENDPOINTS, fuzz, outside
+from scripts.proofs import fuzz
 from scripts.proofs.fuzz_inside import INSIDE
 from scripts.proofs.fuzz_messages import MAGICS, Fuzz
 from scripts.proofs.fuzz_plugin import plugin_lives
+from tests.processes import ForkedPrograms
 
-MESSAGES = 8_000
+MESSAGES = 4_000
 OUTSIDE = 1_500  # to real processes
 FEW = 1_000  # status: two hundred answers a second to each client; hostile scheduler: it waits for batches
 
@@ -46,9 +47,10 @@ def test_random_messages_reach_each_end_in_this_process(endpoint: str) -> None:
 
 
 @pytest.mark.parametrize("endpoint", ["users", "scheduler", "hostile", "status"])
-def test_real_processes_survive_random_messages(endpoint: str) -> None:
+def test_real_processes_survive_random_messages(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fuzz, "Programs", ForkedPrograms)
     with tempfile.TemporaryDirectory(prefix="fuzz-", dir="/tmp") as folder:
-        figures: dict[str, Any] = outside(
+        figures: dict[str, Any] = fuzz.outside(
             endpoint, FEW if endpoint in ("hostile", "status") else OUTSIDE, 2, Path(folder)
         )
     assert figures["jobs"].get("COMPLETED", 0) > 5
@@ -57,13 +59,13 @@ def test_real_processes_survive_random_messages(endpoint: str) -> None:
 
 def test_real_schedulers_end_in_one_line() -> None:
     with tempfile.TemporaryDirectory(prefix="fuzz-", dir="/tmp") as folder:
-        found = plugin_lives(6, 1, Path(folder), environment(), nothing)
-    assert found["messages"] > 6
+        found = plugin_lives(4, 1, Path(folder), environment(), nothing)
+    assert found["messages"] > 4
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("endpoint", ENDPOINTS)
+@pytest.mark.parametrize("endpoint", fuzz.ENDPOINTS)
 def test_real_processes_survive_a_million_messages(endpoint: str) -> None:
     # At two hundred answers a second, a million status requests would take hours.
     count = int(os.environ.get("COSCHED_FUZZ_MESSAGES", "1000000"))
-    fuzz(endpoint, count // 50 if endpoint == "status" else count, 1)
+    fuzz.fuzz(endpoint, count // 50 if endpoint == "status" else count, 1)

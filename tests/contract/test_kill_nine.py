@@ -7,8 +7,17 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from scripts.proofs import pair_under_fire
 from scripts.proofs.kill_nine import SCENARIOS, Outcome, broken_accounts, prove, report, unequal_rows
-from scripts.proofs.pair_under_fire import draw_kills
+from scripts.proofs.pair_under_fire import MANAGER, PLUGIN, draw_kills
+from tests.processes import ForkedPrograms
+
+
+@pytest.fixture
+def forks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let manager and scheduler be forks of this process, which start within a fraction of a second."""
+    monkeypatch.setattr(pair_under_fire, "Programs", ForkedPrograms)
+    monkeypatch.setattr(pair_under_fire, "STARTING_S", {PLUGIN: 0.06, MANAGER: 0.12})
 
 
 def assert_proven(outcome: Outcome, plugin_kills: int, manager_kills: int) -> None:
@@ -22,6 +31,7 @@ def assert_proven(outcome: Outcome, plugin_kills: int, manager_kills: int) -> No
 @pytest.mark.parametrize(
     "policy", [pytest.param("rua", marks=pytest.mark.slow), "glts"]
 )  # the manager has more state to lose
+@pytest.mark.usefixtures("forks")
 def test_a_few_kills_change_nothing(policy: str, tmp_path: Path) -> None:
     outcome = prove(policy, tmp_path, jobs=40, plugin_kills=4, manager_kills=3, seed=2, deadline_s=60)
     assert_proven(outcome, 3, 1)  # the last kills may be due after the run
@@ -36,6 +46,7 @@ def test_fifty_plugin_kills_and_twenty_manager_kills_change_nothing(policy: str,
     assert len(outcome.fired.places) >= 4  # both programs, while they work and while they start
 
 
+@pytest.mark.usefixtures("forks")
 def test_the_proof_finds_lost_and_doubled_rows(tmp_path: Path) -> None:
     outcome = prove("easy", tmp_path, jobs=20, plugin_kills=0, manager_kills=0, seed=1, deadline_s=60)
     assert outcome.wrong == []

@@ -175,7 +175,7 @@ def launch(tmp_path: Path) -> Iterator[Callable[..., Forked]]:
         yield start
 
 
-@pytest.mark.parametrize("preset", ["conservative", "ssp", "glts"])
+@pytest.mark.parametrize("preset", ["conservative", pytest.param("ssp", marks=pytest.mark.slow), "glts"])
 @pytest.mark.parametrize("kills", [1, pytest.param(3, marks=pytest.mark.slow)])
 def test_a_plugin_that_is_killed_and_restarted_changes_nothing(
     kills: int,

@@ -20,6 +20,7 @@ import typing
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import MISSING, fields
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,11 @@ DOCS = ROOT / "docs"
 PAGES = sorted(path.name for path in DOCS.glob("*.md"))
 DEADLINE_S = 60
 COMMANDS = {"cosched-emulator": "cosched_emulator", "cosched-plugin": "cosched_plugin"}
+SETTING = re.compile(r"[A-Z_]+=")
+WITH_EXAMPLES = [page for page in PAGES if any("example" in fence.words for fence in fences(page))]
+# Reference pages whose parts other tests check in this process; their examples of the command for it are slow.
+WITH_PARTS = ("adding-a-part.md", "writing-a-policy.md")
+CHECK = "cosched-plugin check"
 _TYPES: dict[Any, str] = {
     int: "integer",
     float: "number",
@@ -148,16 +154,29 @@ def missing_line(shown: list[str], output: list[str]) -> str | None:
 
 
 def run_line(line: str, folder: Path, environment: dict[str, str]) -> Ran:
-    """Run a line of a shell; a plain call of one of our commands runs as a fork, without starting Python."""
+    """Run a line of a shell.
+
+    A plain call of one of our commands or of a Python file runs as a fork, without starting Python; ``NAME=VALUE`` may precede it.
+    """
     words = shlex.split(line)
-    if words[0] in COMMANDS and not set(line) & set("|&;<>()$`\\\n*?[]{}~#"):
-        env = {**environment, "PYTHONPATH": os.pathsep.join(PACKAGES)}
-        return ended(fork_program(COMMANDS[words[0]], *words[1:], folder=folder, env=env), DEADLINE_S)
-    return run_command("bash", "-c", line, folder=folder, env=environment, seconds=DEADLINE_S)
+    settings = dict(word.split("=", 1) for word in takewhile(SETTING.match, words))
+    program, *arguments = words[len(settings) :]
+    if program == "python" and arguments and arguments[0].endswith(".py"):
+        program = arguments.pop(0).removesuffix(".py")
+    if set(line) & set("|&;<>()$`\\\n*?[]{}~#") or not (program in COMMANDS or (folder / f"{program}.py").exists()):
+        return run_command("bash", "-c", line, folder=folder, env=environment, seconds=DEADLINE_S)
+    env = {**environment, **settings, "PYTHONPATH": os.pathsep.join([*PACKAGES, settings.get("PYTHONPATH", "")])}
+    return ended(fork_program(COMMANDS.get(program, program), *arguments, folder=folder, env=env), DEADLINE_S)
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if any("example" in f.words for f in fences(page))])
-def test_examples_run(page: str, tmp_path: Path, environment: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("page", "with_checks"),
+    [
+        *(pytest.param(page, page not in WITH_PARTS, id=page) for page in WITH_EXAMPLES),
+        *(pytest.param(page, True, id=f"{page}-checks", marks=pytest.mark.slow) for page in WITH_PARTS),
+    ],
+)
+def test_examples_run(page: str, with_checks: bool, tmp_path: Path, environment: dict[str, str]) -> None:
     work = tmp_path / "work"
     work.mkdir()
     write_files(page, work)
@@ -166,6 +185,8 @@ def test_examples_run(page: str, tmp_path: Path, environment: dict[str, str]) ->
             continue
         assert fence.language == "console"
         for command, shown in commands_of(fence):
+            if CHECK in command and not with_checks:
+                continue
             done = run_line(command, work, environment)
             assert done.code == int(fence.option("exit") or 0), f"{command}\n{done.err}{done.out}"
             output = (done.out + done.err).splitlines()

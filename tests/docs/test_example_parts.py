@@ -17,7 +17,8 @@ from cosched_plugin.testing.check import check_policy
 
 PAGE = "adding-a-part.md"
 CHOICES = {
-    "fair share": ("glts", ["order=fair_share:FairShare", "order.half_life_s=100"]),
+    "fair share": ("easy", ["order=fair_share:FairShare", "order.half_life_s=100"]),
+    "fair share in slices": ("glts", ["order=fair_share:FairShare", "order.half_life_s=100"]),
     "one switch": ("easy", ["placement=one_switch:OneSwitch", "placement.nodes_per_switch=3"]),
     "by table": ("lomarc-r", ["matching=by_table:ByTable", 'matching.slowdowns=[["a", "b", 1.2], ["a", "a", 1.1]]']),
 }
@@ -66,7 +67,9 @@ def test_the_examples_are_short_typed_and_use_only_the_api() -> None:
             assert set(re.findall(r"^from (cosched\S*) import", fence.text, re.MULTILINE)) == {"cosched_plugin.api"}
 
 
-@pytest.mark.parametrize("example", CHOICES)
+@pytest.mark.parametrize(
+    "example", [pytest.param(name, marks=[pytest.mark.slow] if name.endswith("slices") else []) for name in CHOICES]
+)
 def test_the_examples_conform(example: str) -> None:
     report = check_policy(choose(*CHOICES[example]).make, seed=5, runs=3)
     assert report.decisions > 30

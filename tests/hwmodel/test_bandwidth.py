@@ -7,8 +7,8 @@ from fractions import Fraction
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.properties import drawn
 
 from cosched_hwmodel.bandwidth.model import (
     BandwidthModel,
@@ -122,22 +122,22 @@ def test_penalties_are_equal_for_all_jobs_on_a_node_in_any_order() -> None:
     assert MODEL.penalties(node, []) == []
 
 
-@settings(deadline=None, max_examples=200)
-@given(demand=demands, more=demands, capacity=capacities)
+@drawn(demand=demands, more=demands, capacity=capacities, few=70, many=200)
 def test_more_demand_never_means_less_penalty(
     demand: tuple[int, int, int], more: tuple[int, int, int], capacity: tuple[int, int, int]
 ) -> None:
     assert 0.0 <= ALL.penalty(demand, capacity) <= ALL.penalty(total_demand([demand, more]), capacity)
 
 
-@settings(deadline=None, max_examples=400)
-@given(
+@drawn(
     others=residents,
     own=demands,
     capacity=capacities,
     start=st.integers(-5, 20),
     run=st.integers(0, 15),
     model=st.sampled_from([MODEL, ALL, BandwidthModel(("disk",)), BandwidthModel(())]),
+    few=130,
+    many=400,
 )
 def test_penalised_time_equals_brute_force(
     *,
@@ -156,9 +156,15 @@ def test_penalised_time_equals_brute_force(
     assert got == penalised_us(model, capacity, others[::-1], own, start, run)
 
 
-@settings(deadline=None, max_examples=200)
-@given(
-    others=residents, own=demands, more=demands, capacity=capacities, start=st.integers(-5, 20), run=st.integers(0, 15)
+@drawn(
+    others=residents,
+    own=demands,
+    more=demands,
+    capacity=capacities,
+    start=st.integers(-5, 20),
+    run=st.integers(0, 15),
+    few=70,
+    many=200,
 )
 def test_penalised_time_equals_sum_over_shared_windows_and_is_monotone(
     *,
@@ -195,8 +201,7 @@ def test_large_times_and_demands_stay_exact() -> None:
         assert penalised_us(MODEL, capacity, others, own, start, run) == float(exact)
 
 
-@settings(deadline=None, max_examples=300)
-@given(others=residents, start=st.integers(-8, 28), length=st.integers(0, 20))
+@drawn(others=residents, start=st.integers(-8, 28), length=st.integers(0, 20), few=100, many=300)
 def test_shared_windows_partition_the_interval_and_are_maximal(others: list[Resident], start: int, length: int) -> None:
     end = start + length
     windows = shared_windows(others, start, end)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.properties import drawn
 from tests.reference import lomarc as reference
 
 from cosched_hwmodel.composition import composition_named
@@ -255,7 +256,7 @@ def test_two_jobs_progress_at_one_over_the_slowdown(model: LomarcModel, usage_a:
         assert composition_named("bulk-synchronous").slowdowns([0.0, penalty]) == [slowdown]
 
 
-@given(model=models(), there=st.lists(usages(), min_size=3, max_size=5))
+@drawn(model=models(), there=st.lists(usages(), min_size=3, max_size=5), few=30, many=100)
 def test_excess_slowdowns_of_several_jobs_add_up(model: LomarcModel, there: list[Usage]) -> None:
     contention = LomarcContention(model, dict(enumerate(there)))
     jobs = list(range(len(there)))
@@ -280,7 +281,9 @@ def test_a_job_alone_or_unknown_runs_at_full_speed() -> None:
 # ---------------------------------------------------------------- arrays
 
 
-@given(model=models(), job=JOBS, usage=usages(), others=st.lists(st.tuples(JOBS, usages()), max_size=30))
+@drawn(
+    model=models(), job=JOBS, usage=usages(), others=st.lists(st.tuples(JOBS, usages()), max_size=30), few=30, many=100
+)
 def test_arrays_agree_with_single_pairs(
     model: LomarcModel, job: int, usage: Usage, others: list[tuple[int, Usage]]
 ) -> None:

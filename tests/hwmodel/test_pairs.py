@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
+from tests.properties import drawn
 
 from cosched_hwmodel.contention import ContentionModel, Load
 from cosched_hwmodel.errors import ContentionError, HardwareModelError
@@ -208,7 +208,9 @@ JOBS = st.builds(
 )
 
 
-@given(st.lists(JOBS, min_size=1, max_size=4, unique_by=lambda job: job.id), st.integers(0, 9), st.data())
+@drawn(
+    st.lists(JOBS, min_size=1, max_size=4, unique_by=lambda job: job.id), st.integers(0, 9), st.data(), few=30, many=100
+)
 def test_built_in_models_give_the_same_penalties_bit_by_bit(jobs: list[Job], seed: int, data: st.DataObject) -> None:
     loads = [load(job.id, 1 << place) for place, job in enumerate(jobs)]
     shuffled = data.draw(st.permutations(loads))
@@ -223,7 +225,13 @@ def test_built_in_models_give_the_same_penalties_bit_by_bit(jobs: list[Job], see
         assert PairContention(pairs, facts).penalties(NODE, shuffled) == contention.penalties(NODE, shuffled)
 
 
-@given(st.lists(JOBS, min_size=1, max_size=6, unique_by=lambda job: job.id), st.integers(0, 9), st.booleans())
+@drawn(
+    st.lists(JOBS, min_size=1, max_size=6, unique_by=lambda job: job.id),
+    st.integers(0, 9),
+    st.booleans(),
+    few=30,
+    many=100,
+)
 def test_arrays_agree_with_single_pairs(jobs: list[Job], seed: int, remainder: bool) -> None:
     job, *others = jobs
     for model in (

@@ -296,7 +296,7 @@ class Scheduler:
         alive = {slot for slot in slots if self.may_pair(slot)}
         self.partner = {row: other for row, other in self.partner.items() if {row, other} <= alive}
         later = [slot for slot in slots if slot > self.last]
-        begins = not later
+        begins = not later or self.last < 0
         order = [*later, *(slot for slot in slots if slot <= self.last)] if later else slots
         loads = [Load(slot, self.most(self.row(slot))) for slot in slots if self.may_pair(slot)]
         if begins:

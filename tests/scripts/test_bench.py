@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
+import operator
 import os
 import re
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 from scripts.bench import latency as bench_latency
@@ -41,19 +42,19 @@ def silent(_text: str) -> None:
     pass
 
 
-def sleeping(seconds: float) -> dict[str, Any]:
-    time.sleep(seconds)
-    return {"slept": seconds}
-
-
-def failing() -> dict[str, Any]:
-    raise ArithmeticError("no figures")
+@pytest.fixture
+def forks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the processes of measurements be forks of this one, with all modules loaded."""
+    context = multiprocessing.get_context("fork")
+    monkeypatch.setattr(multiprocessing, "get_context", lambda _method: context)
 
 
 def test_a_process_returns_figures_or_the_reason() -> None:
-    assert in_process(sleeping, 0.0, timeout_s=20) == {"slept": 0.0}
-    assert in_process(sleeping, 30.0, timeout_s=0.1) == {"reason": "more than 0 s"}
-    assert in_process(failing, timeout_s=20) == {"reason": "ArithmeticError: no figures"}
+    assert in_process(json.loads, '{"slept": 0.0}', timeout_s=20) == {"slept": 0.0}
+    assert in_process(operator.call, time.sleep, 30.0, timeout_s=0.1) == {"reason": "more than 0 s"}
+    assert in_process(operator.call, int, "no figures", timeout_s=20) == {
+        "reason": "ValueError: invalid literal for int() with base 10: 'no figures'"
+    }
     assert 1 < memory_mb("VmRSS") <= memory_mb("VmHWM")
 
 
@@ -94,6 +95,7 @@ def test_the_grid_leaves_out_what_would_take_too_long() -> None:
     assert [row["reason"] for row in run_grid(cells, 20.0, -1.0, silent)] == ["no time left"] * 4
 
 
+@pytest.mark.usefixtures("forks")
 def test_goals_are_not_judged_with_fewer_jobs_than_they_state(monkeypatch: pytest.MonkeyPatch) -> None:
     goal = Goal("fast", 1.0, "jobs/s", sample(10.23, 30), "easy")
     grown = [
@@ -107,6 +109,7 @@ def test_goals_are_not_judged_with_fewer_jobs_than_they_state(monkeypatch: pytes
     assert [row.get("reached") for row in bench.measure_goals(bench.FULL, silent)] == [True, None, True]
 
 
+@pytest.mark.usefixtures("forks")
 def test_goals_say_whether_they_are_reached() -> None:
     fast = Goal("fast", 1.0, "jobs/s", sample(10.23, 30), "easy")
     row = run_goal(fast, 20.0)
@@ -161,12 +164,25 @@ def test_tables_are_aligned_and_say_why_a_figure_is_missing() -> None:
     assert "**5.00**" not in bench_tables.latency_lines([{**slow, "p99_ms": 5.0}])[2]
 
 
+@pytest.mark.slow
 def test_a_study_is_compared_with_a_loop() -> None:
     rows = bench_studies.measure(2, 20, 1, silent)
     assert [row["way"] for row in rows] == ["study --jobs 2", "study --jobs 1", "xargs -P 2"]
     assert rows[0]["two_workers_faster"] == 1.0
     assert all(row["wall_s"] > 0 for row in rows)
     assert "| 1.8 x |" in "\n".join(bench_studies.lines(rows))
+
+
+def test_the_table_of_a_study_says_what_is_not_reached() -> None:
+    two = {"way": "study --jobs 2", "runs": 3, "jobs": 1000, "wall_s": 2.0, "two_workers_faster": 1.0}
+    rows = [
+        {**two, "goal": None, "reached": None},
+        {**two, "way": "xargs -P 2", "wall_s": 2.4, "two_workers_faster": 1.2, "goal": 1.3, "reached": False},
+    ]
+    first, second, _, about = bench_studies.lines(rows)[2:6]
+    assert [cell.strip() for cell in first.split("|")[1:-1]] == ["study --jobs 2", "2.00", "1.00 x", "", ""]
+    assert [cell.strip() for cell in second.split("|")[1:-1]] == ["xargs -P 2", "2.40", "1.20 x", "1.3 x", "**no**"]
+    assert about.startswith("3 runs of 1,000 jobs")
 
 
 @pytest.mark.slow  # quick tests cover its parts (above) and its start (below)

@@ -11,13 +11,14 @@ from scripts.proofs.defect_table import DEFECTS, Defect
 from scripts.proofs.defects import StaleError, attempt, occurrences
 from tests.processes import ROOT
 
-QUICK = ("-n", "0")
+QUICK = ("-p", "xdist", "-n", "0")
 FEWER = Defect("fewer", "one less", "sums.py", "a + b", "a + b - 1")
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Path:
-    """Return a project with one function and its test."""
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a project with one function and its test, which loads none of the plug-ins that pytest finds."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     folder = tmp_path / "project"
     folder.mkdir()
     (folder / "pyproject.toml").write_text('[build-system]\n[tool.pytest.ini_options]\npythonpath = ["."]\n')

@@ -20,6 +20,7 @@ SLOW = {
     "another-policy": "contract/test_frozen_peers.py: a live manager goes on without its scheduler, and with another one",
     "bad-input": "emulator/cli/test_bad_input.py: the same cases",
     "compare-policies": "contract/test_golden_schedules.py: every preset; emulator/cli/test_results.py: compare",
+    "disk-full": "emulator/live/test_live_process.py: a full disk under a live manager",
     "faults": "emulator/couplings/test_faulty_wire.py and emulator/scenario/test_faults.py",
     "keys": "emulator/users/test_user_door.py: who asks, and revoked keys; emulator/cli/test_keys.py and test_user_commands.py",
     "kill-nine": "contract/test_kill_nine.py",
@@ -28,6 +29,7 @@ SLOW = {
     "plugin-restart": "contract/test_same_schedule.py: a plugin that is killed and restarted",
     "same-schedule": "contract/test_same_schedule.py: every coupling",
     "standby": "contract/test_frozen_peers.py and emulator/couplings/test_standby.py",
+    "status": "emulator/live/test_live_process.py and plugin/test_plugin_server.py: status, metrics and log of both programs",
     "time-slices": "contract/test_golden_schedules.py and test_same_schedule.py: glts and ssp",
 }
 EXECUTABLE = [*SCENARIOS, *(ROOT / "scripts" / name for name in ("setup", "test", "test-slow", "lint", "demo"))]

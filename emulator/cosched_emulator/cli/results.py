@@ -15,10 +15,12 @@ from cosched_emulator.cli.comparing import are_alike, compare_columns, compare_r
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.results.figures import comparison, metrics
 from cosched_emulator.results.figures import plot as pictures
+from cosched_emulator.results.figures import plot_turns as turns
 from cosched_emulator.results.figures.classes import ClassRules, class_figures_of_columns, class_tables
+from cosched_emulator.results.figures.time_sharing import jobs_in_system
 from cosched_emulator.results.files.folder import read_summary
 from cosched_emulator.results.files.policy_of_run import configuration_of, policy_settings
-from cosched_emulator.results.files.reader import StoredRun, read_machine, read_run
+from cosched_emulator.results.files.reader import StoredRun, read_machine, read_quanta, read_run
 from cosched_emulator.results.files.seed_columns import SeedColumn, seed_columns
 from cosched_emulator.results.shared_nodes import may_share_nodes, sharing_note
 from cosched_emulator.statistics.by_seed import all_equal
@@ -132,7 +134,7 @@ def plot(
     """Draw a picture of a run."""
     if kind == "ecdf":
         if from_h is not None or to_h is not None:
-            raise click.UsageError("--from-h and --to-h belong to gantt and load")
+            raise click.UsageError("--from-h and --to-h belong to pictures over time")
         names = run_names(run_dirs)
         runs = [read_run(folder) for folder in run_dirs]
         columns = seed_columns(run_dirs, names)
@@ -143,12 +145,33 @@ def plot(
         pictures.plot_distribution(out, _series(columns, runs, key, population), label, title, floor)
         click.echo(f"picture: {out}")
         return
+    window_s = (None if from_h is None else from_h * 3600, None if to_h is None else to_h * 3600)
+    if kind == "jobs":
+        _plot_jobs(run_dirs, out, window_s, title)
+        return
     if len(run_dirs) > 1:
         raise click.UsageError(f"{kind} shows one run, not {len(run_dirs)}")
     run = read_run(run_dirs[0])
-    window_s = (None if from_h is None else from_h * 3600, None if to_h is None else to_h * 3600)
+    quanta = read_quanta(run_dirs[0])
+    if kind == "quanta":
+        if quanta is None:
+            raise click.UsageError(f"{run_dirs[0]} has no quanta: its jobs do not take turns")
+        turns.plot_turns(out, run.machine, run.jobs, run.stays, quanta, window_s, title)
+        click.echo(f"picture: {out}")
+        return
+    if kind == "gantt" and quanta is not None:
+        raise click.UsageError("jobs of this run take turns on the same threads: --kind quanta shows them")
     draw = pictures.plot_gantt if kind == "gantt" else pictures.plot_load
     draw(out, run.machine, run.jobs, run.stays, window_s, title)
+    click.echo(f"picture: {out}")
+
+
+def _plot_jobs(run_dirs: Sequence[Path], out: Path, window_s: tuple[float | None, float | None], title: str) -> None:
+    names = run_names(run_dirs)
+    runs = [read_run(folder) for folder in run_dirs]
+    windows = [pictures.window_us(run.jobs, run.stays, window_s) for run in runs]
+    window = (min(begin_us for begin_us, _ in windows), max(end_us for _, end_us in windows))
+    turns.plot_jobs(out, names, [jobs_in_system(run.jobs) for run in runs], window, title)
     click.echo(f"picture: {out}")
 
 

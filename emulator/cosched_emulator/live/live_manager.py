@@ -249,6 +249,8 @@ def describe(action: Action, label: Callable[[int], str]) -> str:
         "SuspendJob": "suspend",
         "ResumeJob": "resume",
         "RejectJob": "reject",
+        "SetRotation": "set the rotation",
+        "ChangeSlot": "change the slot of",
     }
     if name == "StartTogether":
         return f"start together {', '.join([label(start.job_id) for start in getattr(action, 'starts', ())])}"

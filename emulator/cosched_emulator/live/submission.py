@@ -50,6 +50,7 @@ class Submission(NamedTuple):
             wish.demand,
             wish.usage,
             wish.self_slowdown,
+            wish.unpaired,
         )
         run_us = wish.estimate_us if wish.run_us is None else wish.run_us
         return WorkloadJob(

@@ -220,6 +220,7 @@ class _View:
             "threads_per_process": spec.threads_per_process,
             "memory_mb": spec.memory_mb,
             "exclusive": spec.exclusive,
+            "unpaired": spec.unpaired,
             "requeue": job.job.requeue,
             "demand": _as_list(spec.demand),
             "usage": _as_list(spec.usage),

@@ -97,6 +97,7 @@ class SubmitJob(NamedTuple):
     exit_code: int = 0
     delay_us: int = 0
     all_memory: bool = False
+    unpaired: bool = False
 
 
 class CancelJobs(NamedTuple):
@@ -245,6 +246,7 @@ _RECORDS: Final = (
         integer("exit_code", 0, 255, default=0),
         integer("delay_us", default=0),
         _flag("all_memory", False),
+        _flag("unpaired", False),
     ),
     record(CancelJobs, "cancel", _targets()),
     record(HoldJobs, "hold", _targets()),

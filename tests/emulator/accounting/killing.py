@@ -39,6 +39,7 @@ from cosched_plugin.protocol.messages import Action, Event
 
 STEPS = 3000
 MOST_LIVES = 400
+LIFE_S = 0.05  # longest life of the program with accounts, with all steps
 
 
 def step_number(number: int) -> Step:
@@ -92,8 +93,8 @@ def record_of(number: int) -> JobRecord:
     )
 
 
-def keep_accounts(database: str) -> None:
-    """Do all steps from the end of the database; the times of flushes differ between processes."""
+def keep_accounts(database: str, steps: int = STEPS) -> None:
+    """Do ``steps`` steps, from the end of the database; the times of flushes differ between processes."""
     accounting = (
         Accounting.open(database) if os.path.exists(database) else Accounting.create(database, {"kind": "test"})
     )
@@ -104,7 +105,7 @@ def keep_accounts(database: str) -> None:
         assert step == step_number(done)
         accounting.record(facts_of(done))
     life = os.getpid()
-    while done < STEPS:
+    while done < steps:
         done += 1
         accounting.append(step_number(done), durable=uniform(life, "durable", done) < 0.05)
         facts = facts_of(done)
@@ -174,6 +175,7 @@ def killed(program: str, database: Path, seed: int, *arguments: str) -> int:
 if __name__ == "__main__":
     _, chosen, where, seeded, *more = sys.argv
     if chosen == "accounts":
-        print(lives(lambda: keep_accounts(where), int(seeded), 0.05))
+        count = int(more[0])
+        print(lives(lambda: keep_accounts(where, count), int(seeded), LIFE_S * count / STEPS))
     else:
         print(lives(lambda: simulate(where, *more), int(seeded), 0.3))

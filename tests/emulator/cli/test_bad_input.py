@@ -96,7 +96,7 @@ def test_bad_input_is_refused_in_one_line(program: str, commands: Commands) -> N
     "arguments",
     [
         ("cosched_emulator", "simulate", "--lublin", "5"),
-        ("cosched_emulator", "workload", "lublin", "--jobs", "5", "--out", "-"),
+        pytest.param(("cosched_emulator", "workload", "lublin", "--jobs", "5", "--out", "-"), marks=pytest.mark.slow),
         ("cosched_plugin", "--help"),
     ],
 )

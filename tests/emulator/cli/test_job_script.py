@@ -230,6 +230,7 @@ def test_options_with_optional_values(tmp_path: Path) -> None:
     assert found.ignored == ("--nice", "--get-user-env", "--no-kill", "--propagate")
     assert found.values == {"nodes": (2, 2)}
     assert asked(tmp_path, "#SBATCH --exclusive -n 3").exclusive
+    assert asked(tmp_path, "#SBATCH --unpaired -n 3").unpaired
     request, notes = request_of(read_script(script(tmp_path, "#SBATCH --exclusive=user")).values)
     assert request.exclusive
     assert notes == [

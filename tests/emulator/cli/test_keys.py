@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+from pathlib import Path
 
 import pytest
-from tests.commands import Commands, assert_one_line
+from tests.commands import Commands, assert_one_line, commands_in
 
 from cosched_plugin.common.curve import Keyring
 
@@ -77,16 +79,26 @@ def test_a_secret_key_readable_by_others_is_refused(keyring: Commands) -> None:
     assert "chmod 600" in said
 
 
-@pytest.fixture
-def keyring(commands: Commands) -> Commands:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """``ring`` knows the user alice; ``own`` has the keys of alice and bob."""
-    for arguments in (
-        ("manager", "ring"),
-        ("new", "own", "alice"),
-        ("new", "own", "bob"),
-        ("allow", "ring", "user", "alice", "own/alice.key"),
-    ):
-        assert commands.emulator("keys", *arguments).code == 0
+    folder = tmp_path_factory.mktemp("keys")
+    with commands_in(folder) as commands:
+        for arguments in (
+            ("manager", "ring"),
+            ("new", "own", "alice"),
+            ("new", "own", "bob"),
+            ("allow", "ring", "user", "alice", "own/alice.key"),
+        ):
+            assert commands.emulator("keys", *arguments).code == 0
+    return folder
+
+
+@pytest.fixture
+def keyring(commands: Commands, made: Path) -> Commands:
+    """Return commands in a folder with copies of both."""
+    for name in ("ring", "own"):
+        shutil.copytree(made / name, commands.folder / name)
     return commands
 
 

@@ -395,7 +395,8 @@ def disturbed(
     [
         pytest.param("easy", MESSAGES, None, id="messages"),
         pytest.param("easy", None, PluginFaults(1, 6, 3, 0.2, None), id="plugin", marks=pytest.mark.slow),
-        pytest.param("rua", MESSAGES, PluginFaults(1, 4, 2, 0.2, None), id="both"),
+        pytest.param("rua", MESSAGES, PluginFaults(1, 2, 1, 0.2, None), id="both"),
+        pytest.param("rua", MESSAGES, PluginFaults(1, 4, 2, 0.2, None), id="both-more", marks=pytest.mark.slow),
         # The draws of faults do not depend on the policy, so these cases are slow tests.
         pytest.param("rua", MESSAGES, None, id="messages-rua", marks=pytest.mark.slow),
         pytest.param("rua", None, PluginFaults(1, 6, 3, 0.2, None), id="plugin-rua", marks=pytest.mark.slow),

@@ -24,8 +24,7 @@ from cosched_plugin.config import choose
 from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.errors import LocalProtocolError
 
-GANG = "tests.emulator.manager.time_sharing.gangs:Gang"
-CASES = [("easy", "swf"), ("rua", "lublin"), ("lomarc-r", "lomarc"), ("glts", "statistical"), (GANG, "shared")]
+CASES = [("easy", "swf"), ("rua", "lublin"), ("lomarc-r", "lomarc"), ("glts", "statistical"), ("gang", "time-shared")]
 
 
 class Far:

@@ -8,7 +8,6 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
 from tests.emulator.results.samples import (
     SECOND,
     TWO_NODES,
@@ -19,6 +18,7 @@ from tests.emulator.results.samples import (
     stay,
     workload_of,
 )
+from tests.properties import drawn
 from tests.runs import run_on
 
 from cosched_emulator import simulate
@@ -144,8 +144,7 @@ def stored(out: Path, records: list[JobRecord], machine: Sequence[NodeClass]) ->
     return write_run(out, records, machine, summary=summary, resolved_config={}, workload=workload, timing={})
 
 
-@settings(deadline=None, max_examples=40)
-@given(records_on_unequal_nodes())
+@drawn(records_on_unequal_nodes(), few=15, many=40)
 def test_any_run_reads_back_with_the_same_figures(
     tmp_path_factory: pytest.TempPathFactory, records: list[JobRecord]
 ) -> None:
@@ -218,9 +217,8 @@ def test_a_core_with_two_jobs_is_used_once() -> None:
     assert used(0b1111) == [2, 0]
 
 
-@settings(deadline=None, max_examples=60)
-@given(records_on_unequal_nodes())
 @pytest.mark.parametrize("machine", [UNEQUAL_NODES, TWO_TO_A_CORE])
+@drawn(records_on_unequal_nodes(), few=20, many=60)
 def test_figures_agree_with_a_slow_reference(machine: Sequence[NodeClass], records: list[JobRecord]) -> None:
     rules = ClassRules(short_s=20, medium_s=60, high_load=2)
     found = class_figures(records, machine, rules)

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from tests.emulator.results.samples import TWO_NODES, UNEQUAL_NODES, records_on_unequal_nodes, six_jobs, workload_of
+from tests.properties import drawn
 
 from cosched_emulator.errors import InputError
 from cosched_emulator.manager.record import JobRecord
@@ -271,8 +271,7 @@ def test_the_run_is_read_back(run_folder: Path) -> None:
     assert summarise_columns(run.jobs, run.stays, run.machine, run.selection) == run.summary
 
 
-@settings(deadline=None, max_examples=40)
-@given(records_on_unequal_nodes())
+@drawn(records_on_unequal_nodes(), few=15, many=40)
 def test_any_run_reads_back_with_the_same_figures(
     tmp_path_factory: pytest.TempPathFactory, records: list[JobRecord]
 ) -> None:

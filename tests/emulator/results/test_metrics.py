@@ -9,7 +9,6 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.emulator.results.samples import (
     SECOND,
@@ -21,6 +20,7 @@ from tests.emulator.results.samples import (
     six_jobs,
     stay,
 )
+from tests.properties import drawn
 from tests.runs import run_on
 
 from cosched_emulator.manager.record import Interval, JobRecord
@@ -396,8 +396,7 @@ def assert_close(found: Any, expected: Any) -> None:
             assert found[key] == pytest.approx(value, rel=1e-6, abs=1e-6), key
 
 
-@settings(deadline=None, max_examples=150)
-@given(records_on_unequal_nodes(), st.integers(0, 4), st.integers(0, 4))
+@drawn(records_on_unequal_nodes(), st.integers(0, 4), st.integers(0, 4), few=50, many=150)
 def test_figures_agree_with_a_plain_evaluation(records: list[JobRecord], warmup: int, cooldown: int) -> None:
     selection = Selection(warmup, cooldown)
     summary = summarise(records, UNEQUAL_NODES, selection)
@@ -410,8 +409,7 @@ def test_figures_agree_with_a_plain_evaluation(records: list[JobRecord], warmup:
             assert_close(summary[population][quantity], expected[population][quantity])
 
 
-@settings(deadline=None, max_examples=50)
-@given(records_on_unequal_nodes(), st.randoms())
+@drawn(records_on_unequal_nodes(), st.randoms(), few=20, many=50)
 def test_the_summary_does_not_depend_on_the_order_of_records(records: list[JobRecord], random: Any) -> None:
     shuffled = list(records)
     random.shuffle(shuffled)

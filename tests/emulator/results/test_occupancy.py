@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from tests.emulator.results.samples import (
     SECOND,
     TWO_NODES,
@@ -14,6 +13,7 @@ from tests.emulator.results.samples import (
     six_jobs,
     stay,
 )
+from tests.properties import drawn
 from tests.runs import run_on, runs_on
 
 from cosched_emulator.manager.record import JobRecord
@@ -44,8 +44,7 @@ def test_totals_of_the_worked_example() -> None:
     assert occupancy(stay_columns(six_jobs()), 2) == MachineUse(536 * SECOND, 156 * SECOND, 20 * SECOND)
 
 
-@settings(deadline=None, max_examples=50)
-@given(records_on_unequal_nodes())
+@drawn(records_on_unequal_nodes(), few=20, many=50)
 def test_totals_do_not_depend_on_how_nodes_are_grouped(records: list[JobRecord]) -> None:
     stays = stay_columns(records)
     whole = occupancy(stays, 3)
@@ -54,8 +53,7 @@ def test_totals_do_not_depend_on_how_nodes_are_grouped(records: list[JobRecord])
         assert occupancy(stays, 3) == whole
 
 
-@settings(deadline=None, max_examples=50)
-@given(records_on_unequal_nodes())
+@drawn(records_on_unequal_nodes(), few=20, many=50)
 def test_a_sweep_by_row_agrees_with_one_by_node(records: list[JobRecord]) -> None:
     stays = stay_columns(records)
     by_node = nodes_held(stays, 3)
@@ -137,8 +135,7 @@ def test_outlines_join_whole_nodes() -> None:
     assert outlines == [Box(0, 100 * SECOND, 0, 2, 0, 0)]
 
 
-@settings(deadline=None, max_examples=50)
-@given(records_on_unequal_nodes())
+@drawn(records_on_unequal_nodes(), few=20, many=50)
 def test_boxes_cover_all_held_threads(records: list[JobRecord]) -> None:
     stays = stay_columns(records)
     boxes = shared_boxes(UNEQUAL_NODES, stays, 0, 1000 * SECOND)

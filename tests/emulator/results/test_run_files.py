@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.emulator.results.samples import (
     UNEQUAL_NODES,
@@ -21,6 +20,7 @@ from tests.emulator.results.samples import (
     records_on_unequal_nodes,
     stay,
 )
+from tests.properties import drawn
 from tests.runs import run_on
 
 from cosched_emulator import prepare
@@ -103,16 +103,14 @@ def test_a_run_that_fails_leaves_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@settings(deadline=None, max_examples=60)
-@given(records_on_unequal_nodes(), st.randoms())
+@drawn(records_on_unequal_nodes(), st.randoms(), few=20, many=60)
 def test_the_order_of_jobs_that_end_together_does_not_matter(records: list[JobRecord], chance: random.Random) -> None:
     shuffled = chance.sample(records, len(records))
     for name in ("jobs.csv", "allocations.csv", "schedule.swf"):
         assert lines_of(name, shuffled, UNEQUAL_NODES) == lines_of(name, records, UNEQUAL_NODES)
 
 
-@settings(deadline=None, max_examples=60)
-@given(records_on_unequal_nodes(), st.randoms())
+@drawn(records_on_unequal_nodes(), st.randoms(), few=20, many=60)
 def test_figures_do_not_depend_on_the_order_of_ends(records: list[JobRecord], chance: random.Random) -> None:
     builder = ColumnBuilder()
     for item in chance.sample(records, len(records)):

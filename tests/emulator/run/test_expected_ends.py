@@ -66,7 +66,7 @@ def played(table: Mapping[str, Any], scenario: Mapping[str, Any]) -> tuple[list[
     return finished.records, link.seen
 
 
-@pytest.mark.by_default(3)
+@pytest.mark.by_default(2)
 @pytest.mark.parametrize(
     ("table", "scenario"),
     [

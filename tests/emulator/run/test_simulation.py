@@ -411,11 +411,16 @@ class Anyhow:
         return actions
 
 
-@pytest.mark.by_default(1)
-@pytest.mark.parametrize("composition", ["bulk-synchronous", "paper"])
-def test_random_schedulers_keep_the_managers_accounts_consistent(composition: str) -> None:
+@pytest.mark.parametrize(
+    ("composition", "seeds"),
+    [
+        ("bulk-synchronous", 10),
+        *(pytest.param(name, 25, marks=pytest.mark.slow) for name in ("bulk-synchronous", "paper")),
+    ],
+)
+def test_random_schedulers_keep_the_managers_accounts_consistent(composition: str, seeds: int) -> None:
     states: set[str] = set()
-    for seed in range(25):
+    for seed in range(seeds):
         random = Random(seed)
         nodes = (node_class(3),)
         machine = Machine(nodes)

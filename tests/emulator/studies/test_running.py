@@ -8,8 +8,6 @@ import os
 import re
 import resource
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -18,8 +16,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.commands import assert_one_line
 from tests.emulator.studies.experiments import SHARED, SMALL, TWO_POLICIES, toml
-from tests.processes import environment, run_command
+from tests.processes import ended, fork_program
 
 from cosched_emulator import Run, study
 from cosched_emulator.errors import ConfigurationError, InputError
@@ -237,12 +236,9 @@ def test_what_a_policy_prints_stays_out_of_the_output(tmp_path: Path) -> None:
         "        print('deciding')\n        os.system('echo more')\n        return ()\n"
     )
     (tmp_path / "e.toml").write_text(toml({"scenario": SMALL, "policies": [{"name": "P", "policy": "loud:P"}]}))
-    command = [sys.executable, "-m", "cosched_emulator", "study", "run", "e.toml", "--out", "s", "--json"]
-    done = subprocess.run(
-        command, env=environment(), cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert json.loads(done.stdout)["made"] == 1
-    assert {"imported", "deciding", "more"} <= {*done.stderr.splitlines()}
+    ran = ended(fork_program("cosched_emulator", "study", "run", "e.toml", "--out", "s", "--json", folder=tmp_path))
+    assert json.loads(ran.out)["made"] == 1
+    assert {"imported", "deciding", "more"} <= {*ran.err.splitlines()}
 
 
 def test_files_that_are_damaged_are_named_with_what_helps(tmp_path: Path) -> None:
@@ -278,18 +274,15 @@ def test_files_that_are_damaged_are_named_with_what_helps(tmp_path: Path) -> Non
 def test_what_cannot_be_written_is_one_clear_line_and_nothing_is_lost(tmp_path: Path, limit: int) -> None:
     file, out = tmp_path / "e.toml", tmp_path / "s"
     file.write_text(toml({"scenario": SHARED, "seeds": [1, 2]}))
-
-    def few_bytes() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-
-    command = [sys.executable, "-m", "cosched_emulator", "study", "run", str(file), "--out", str(out), "--jobs", "1"]
-    done = subprocess.run(
-        command, env=environment(), preexec_fn=few_bytes, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == 2
-    (line,) = done.stderr.splitlines()
-    assert line.startswith("cosched-emulator: error: ")
-    assert line.endswith(": expected a place that can be written, got File too large")
+    command = ("study", "run", str(file), "--out", str(out), "--jobs", "1")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))  # of the fork
+    try:
+        done = fork_program("cosched_emulator", *command)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    reason = assert_one_line(ended(done), 2)
+    assert reason.endswith(": expected a place that can be written, got File too large")
     assert not list(out.rglob("*.partial"))
-    ran = run_command(*command, env=environment())
+    ran = ended(fork_program("cosched_emulator", *command))
     assert (ran.code, len((out / "results.csv").read_text().splitlines())) == (0, 3)

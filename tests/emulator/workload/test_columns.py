@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.properties import drawn
 
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.scenario.reader import read_scenario
@@ -48,7 +49,7 @@ jobs_of_any_kind = st.lists(
 )
 
 
-@given(jobs_of_any_kind, st.slices(6))
+@drawn(jobs_of_any_kind, st.slices(6), few=30, many=100)
 def test_jobs_are_returned_unchanged(jobs: list[WorkloadJob], some: slice) -> None:
     columns = columns_of(jobs)
     assert list(columns) == jobs

@@ -21,7 +21,9 @@ def fitting(jobs: list[JobSpec], threads: int, longest_us: int, extra: int) -> l
     ]
 
 
-@pytest.mark.parametrize(("seed", "most"), [(1, 5), (2, 60), (3, 130), (4, 400), (5, 1500)])
+@pytest.mark.parametrize(
+    ("seed", "most"), [(1, 5), (2, 60), (3, 130), (4, 400), pytest.param(5, 1500, marks=pytest.mark.slow)]
+)
 def test_a_queue_agrees_with_a_sorted_list(seed: int, most: int) -> None:
     random = Random(seed)
     queue = Queue(drawn(random, number, number) for number in (3, 1, 2))

@@ -126,3 +126,11 @@ def close(factor: float, exact: Fraction) -> bool:
 def variants(policies: Iterable[str], *quick: str) -> list[Any]:
     """Return policies as parameters of a test; those that are not ``quick``, which differ from one in a parameter, are slow."""
     return [policy if policy in quick else pytest.param(policy, marks=pytest.mark.slow) for policy in policies]
+
+
+def sized(policies: Sequence[str], *quick: str, few: int, many: int) -> list[Any]:
+    """Return (policy, number of seeds) as parameters of a test: ``quick`` ones with ``few`` seeds; all with ``many`` are slow."""
+    return [
+        *(pytest.param(policy, few, id=policy) for policy in quick),
+        *(pytest.param(policy, many, id=f"{policy}-{many}", marks=pytest.mark.slow) for policy in policies),
+    ]

@@ -64,7 +64,7 @@ def play(preset: str, units: int | None, *, anew: bool = False) -> tuple[Any, Wa
 
 
 # Variants of a policy that differ only in a parameter are slow tests.
-@pytest.mark.parametrize("preset", variants((*LOMARC, *SLICED), *LOMARC[::2], "glts", "cst"))
+@pytest.mark.parametrize("preset", variants((*LOMARC, *SLICED), *LOMARC[::2], "glts"))
 def test_a_budget_that_is_large_enough_changes_nothing(preset: str) -> None:
     limited, link = play(preset, 10**9)
     plain, free = play(preset, None)

@@ -7,7 +7,6 @@ from typing import Any
 
 import msgpack  # type: ignore[import-untyped]
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.plugin.protocol.samples import (
     ACTIONS,
@@ -23,6 +22,7 @@ from tests.plugin.protocol.samples import (
     outcome,
     raw_of,
 )
+from tests.properties import drawn
 from tests.runs import run_on
 
 from cosched_plugin.common.errors import LocalProtocolError, RemoteProtocolError
@@ -170,8 +170,7 @@ messages: st.SearchStrategy[m.Message] = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=300)
-@given(messages)
+@drawn(messages, few=100, many=300)
 def test_messages_arrive_as_they_were_sent(message: m.Message) -> None:
     frames = encode(message)
     arrived = decode(frames)

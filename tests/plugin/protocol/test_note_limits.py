@@ -6,9 +6,9 @@ from typing import Any, cast
 
 import msgpack  # type: ignore[import-untyped]
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.plugin.protocol.samples import WELCOME, decode_raw, nested, raw_of
+from tests.properties import drawn
 from tests.runs import runs_on
 
 from cosched_plugin.common.errors import LocalProtocolError, RemoteProtocolError
@@ -79,8 +79,7 @@ values = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=100)
-@given(values)
+@drawn(values, few=40, many=100)
 def test_a_value_counts_at_least_its_bytes(value: Any) -> None:
     assert value_bytes(value) >= len(msgpack.packb(value))
 

@@ -101,7 +101,12 @@ def classes() -> None:
 
 @click.command()
 @RUN_DIRS
-@click.option("--kind", type=click.Choice(["gantt", "load", "ecdf"]), required=True, help="What to draw; see above.")
+@click.option(
+    "--kind",
+    type=click.Choice(["gantt", "load", "quanta", "jobs", "ecdf"]),
+    required=True,
+    help="What to draw; see above.",
+)
 @click.option(
     "--out", type=click.Path(path_type=Path), required=True, metavar="FILE", help="A .png, .svg or .pdf file."
 )
@@ -113,8 +118,10 @@ def classes() -> None:
     help="What ecdf shows.",
 )
 @POPULATION
-@click.option("--from-h", type=float, metavar="HOURS", help="Where gantt and load begin.  [default: first submission]")
-@click.option("--to-h", type=float, metavar="HOURS", help="Where gantt and load end.  [default: last end]")
+@click.option(
+    "--from-h", type=float, metavar="HOURS", help="Where pictures over time begin.  [default: first submission]"
+)
+@click.option("--to-h", type=float, metavar="HOURS", help="Where pictures over time end.  [default: last end]")
 @click.option("--title", default="", help="Title of the picture.")
 @implementation("cosched_emulator.cli.results")
 def plot() -> None:
@@ -123,6 +130,9 @@ def plot() -> None:
     \b
     gantt  which job held which hardware threads, and which nodes were shared
     load   nodes in use and shared, threads held, and the queue, over time
+    quanta which jobs ran in each quantum, and which shared a CPU; for runs with
+           time sharing
+    jobs   the number of jobs in the system over time, for one run or several
     ecdf   the distribution of a per-job quantity, for one run or several;
            runs that differ in the seed alone are one line with a band
 

@@ -136,6 +136,7 @@ def request_of(values: Mapping[str, Any], default_name: str = "") -> tuple[Submi
         exit_code=given.get("exit_code", 0),
         delay_us=delay_us or 0,
         all_memory=given.get("mem") == 0,
+        unpaired=given.get("unpaired", False),
     )
     return request, notes
 

@@ -20,10 +20,17 @@ from cosched_emulator.results.columns import JobColumns, StayColumns
 from cosched_emulator.results.figures.bars import COMPARED, Bars, run_bars, seed_bars
 from cosched_emulator.results.figures.comparison import COMMON, time_unit
 from cosched_emulator.results.figures.distribution import Distribution, distribution, mean_distribution
-from cosched_emulator.results.figures.occupancy import jobs_waiting, nodes_held, threads_held, time_average
+from cosched_emulator.results.figures.occupancy import (
+    jobs_waiting,
+    nodes_held,
+    threads_held,
+    threads_in_use,
+    time_average,
+)
 from cosched_emulator.results.figures.seed_comparison import SeedRow
 from cosched_emulator.results.figures.sharing import Box, job_outlines, shared_boxes
 from cosched_emulator.results.figures.sweep import Steps
+from cosched_emulator.results.figures.turns import TurnBox
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.messages import NodeClass
 
@@ -139,7 +146,7 @@ def plot_gantt(
 
     ``window_s`` cuts the time axis (seconds, None: no cut). Raises `EmulatorError` for more boxes than a picture can show.
     """
-    begin_us, end_us = _window_us(jobs, stays, window_s)
+    begin_us, end_us = window_us(jobs, stays, window_s)
     boxes = shared_boxes(machine, stays, begin_us, end_us)
     if len(boxes) > MOST_BOXES:
         raise EmulatorError(
@@ -156,11 +163,11 @@ def plot_gantt(
         outlines = job_outlines(machine, stays, begin_us, end_us)
         if len(outlines) <= 5000:  # with more of them, only lines would be visible
             _draw_outlines(picture, axes, jobs, outlines, scale)
-        _mark_nodes(axes, nodes)
+        mark_nodes(axes, nodes)
         axes.set_xlabel(f"time [{unit}]")
         axes.set_ylabel("node")
         deepest = max((box.jobs_on_node for box in boxes), default=1)
-        _patch_legend(axes, [colours[0] for colours in SHARING_COLOURS[:deepest]], SHARING_NAMES[:deepest])
+        patch_legend(axes, [colours[0] for colours in SHARING_COLOURS[:deepest]], SHARING_NAMES[:deepest])
         caption(picture, title, "")
 
 
@@ -173,7 +180,7 @@ def plot_load(
     title: str = "",
 ) -> None:
     """Draw over time: nodes in use and nodes shared, hardware threads held, and the length of the queue."""
-    begin_us, end_us = _window_us(jobs, stays, window_s)
+    begin_us, end_us = window_us(jobs, stays, window_s)
     nodes = sum(node_class.nodes for node_class in machine)
     threads = sum(node_class.nodes * node_class.threads for node_class in machine)
     size, unit = time_unit((end_us - begin_us) / SECOND_US)
@@ -189,7 +196,9 @@ def plot_load(
         colours = [SHARING_COLOURS[0][0], SHARING_COLOURS[1][0]]
         upper.stairs(used, times, fill=True, color=colours[0], label="nodes with one job")
         upper.stairs(shared, times, fill=True, color=colours[1], label="nodes with two jobs or more")
-        upper.stairs(percent(threads_held(stays), threads), times, baseline=None, color=INK, linewidth=1.1)
+        deepest = max(node_class.threads for node_class in machine)
+        held = threads_held(stays) if jobs.cpu_us is None else threads_in_use(stays, nodes, deepest)
+        upper.stairs(percent(held, threads), times, baseline=None, color=INK, linewidth=1.1)
         upper.plot([], [], color=INK, linewidth=1.1, label="hardware threads held")
         upper.set_ylim(0, 103)
         upper.set_ylabel("of the machine [%]")
@@ -291,14 +300,14 @@ def _draw_boxes(axes: Axes, jobs: JobColumns, boxes: Sequence[Box], scale: float
     colours = [
         SHARING_COLOURS[min(box.jobs_on_node, len(SHARING_COLOURS)) - 1][int(jobs.id[box.job]) % 3] for box in boxes
     ]
-    axes.add_collection(PolyCollection(_corners(boxes, scale), facecolors=colours, edgecolors="none"), autolim=False)
+    axes.add_collection(PolyCollection(corners(boxes, scale), facecolors=colours, edgecolors="none"), autolim=False)
 
 
 def _draw_outlines(picture: Picture, axes: Axes, jobs: JobColumns, boxes: Sequence[Box], scale: float) -> None:
     from matplotlib.collections import PolyCollection  # noqa: PLC0415 - optional, and slow to load
 
     edges = PolyCollection(
-        _corners(boxes, scale), facecolors="none", edgecolors="white", linewidths=0.7 if len(boxes) <= 1000 else 0.25
+        corners(boxes, scale), facecolors="none", edgecolors="white", linewidths=0.7 if len(boxes) <= 1000 else 0.25
     )
     axes.add_collection(edges, autolim=False)
     box_of_job: dict[int, Box] = {}
@@ -316,7 +325,8 @@ def _draw_outlines(picture: Picture, axes: Axes, jobs: JobColumns, boxes: Sequen
             axes.annotate(text, middle, ha="center", va="center_baseline", fontsize=7.5, color=INK)
 
 
-def _corners(boxes: Sequence[Box], scale: float) -> list[npt.NDArray[np.float64]]:
+def corners(boxes: Sequence[Box | TurnBox], scale: float) -> list[npt.NDArray[np.float64]]:
+    """Return the corners of boxes; ``scale`` is a unit of the time axis in microseconds."""
     if not boxes:
         return []
     left, right, low, high = np.array([(box.begin_us, box.end_us, box.low, box.high) for box in boxes]).T
@@ -324,7 +334,8 @@ def _corners(boxes: Sequence[Box], scale: float) -> list[npt.NDArray[np.float64]
     return list(np.stack([left, low, left, high, right, high, right, low], axis=1).reshape(-1, 4, 2))
 
 
-def _mark_nodes(axes: Axes, nodes: int) -> None:
+def mark_nodes(axes: Axes, nodes: int) -> None:
+    """Draw lines between nodes, and number them."""
     if nodes <= 48:
         for node in range(1, nodes):
             axes.axhline(node, color=QUIET, linewidth=0.6)
@@ -333,7 +344,8 @@ def _mark_nodes(axes: Axes, nodes: int) -> None:
     axes.tick_params(axis="y", length=0)
 
 
-def _patch_legend(axes: Axes, colours: Sequence[str], names: Sequence[str]) -> None:
+def patch_legend(axes: Axes, colours: Sequence[str], names: Sequence[str]) -> None:
+    """Draw a legend of colours above the axes."""
     from matplotlib.patches import Patch  # noqa: PLC0415 - optional, and slow to load
 
     handles = [Patch(facecolor=colour, label=name) for colour, name in zip(colours, names, strict=True)]
@@ -349,7 +361,8 @@ def caption(picture: Picture, title: str, note: str) -> None:
         picture.supxlabel(note, x=0.01, ha="left", fontsize=9, color=QUIET)
 
 
-def _window_us(jobs: JobColumns, stays: StayColumns, window_s: tuple[float | None, float | None]) -> tuple[int, int]:
+def window_us(jobs: JobColumns, stays: StayColumns, window_s: tuple[float | None, float | None]) -> tuple[int, int]:
+    """Return the time to draw: what ``window_s`` says, in seconds, or all of the run."""
     begin_s, end_s = window_s
     first_us = int(jobs.submit_us.min()) if len(jobs) else 0
     last_us = max([int(ends.max()) for ends in (jobs.end_us, stays.end_us) if ends.size], default=first_us)

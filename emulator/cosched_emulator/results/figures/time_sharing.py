@@ -127,8 +127,9 @@ def jobs_in_system(jobs: JobColumns) -> Steps:
 
 def _slowdowns(jobs: JobColumns, rows: BoolArray) -> dict[str, Any]:
     found = {}
-    for name, spent_us in (("cpu", jobs.cpu_us), ("dispatched", jobs.dispatched_us)):
-        assert spent_us is not None
+    none_us = np.zeros(len(jobs), dtype=np.int64)  # where no job has ever run
+    for name, times_us in (("cpu", jobs.cpu_us), ("dispatched", jobs.dispatched_us)):
+        spent_us = none_us if times_us is None else times_us
         worked = rows & (spent_us > 0)
         response_us: IntArray = jobs.end_us[worked] - jobs.submit_us[worked]
         found[f"slowdown_{name}"] = statistics(response_us / spent_us[worked])

@@ -232,6 +232,7 @@ _OPTIONS: Final[Mapping[str, str]] = {
     "memory_mb": "--mem",
     "all_memory": "--mem",
     "exclusive": "--exclusive",
+    "unpaired": "--unpaired",
     "demand": "--demand",
     "usage": "--usage",
     "self_slowdown": "--self-slowdown",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from cosched_plugin.api import NONE, Member, Part, UsageError, refusal
 from cosched_plugin.policies.composition.catalogue import KINDS
@@ -11,10 +11,12 @@ from cosched_plugin.policies.composition.finding import REQUIRED, entry_named, p
 from cosched_plugin.policies.composition.presets import DEFAULTS, Table
 
 Resolved = Mapping[str, Mapping[str, Any]]
+# Kinds that a full table leaves out where there is no such part: records of runs that are older than the kind stay valid.
+_LEFT_OUT: Final = ("pairing",)
 
 
 def resolve(table: Table) -> dict[str, dict[str, Any]]:
-    """Return the full table of a composition, each part with its name and all its parameters.
+    """Return the full table of a composition, each part with its name and all its parameters; without a pairing if it is none.
 
     ``table`` may name a ``preset`` to start from, which may name another; the parts (``order``, ``backfill``, ``shape``,
     ``placement``, ``matching``, ``pairing``, ``fairness``, ``slices``, ``budget``) are names, or tables with ``name`` and
@@ -22,6 +24,9 @@ def resolve(table: Table) -> dict[str, dict[str, Any]]:
     """
     parts = _merged(table, ())
     resolved = {kind: _resolve_part(kind, parts[kind]) for kind in KINDS}
+    resolved = {
+        kind: part for kind, part in resolved.items() if kind not in _LEFT_OUT or part["name"] != DEFAULTS[kind]
+    }
     built: dict[str, Part | None] = {kind: build_part(kind, resolved) for kind in KINDS}
     reason = refusal(_members(resolved, built), _providers)
     if reason is not None:
@@ -37,7 +42,7 @@ def members(resolved: Resolved) -> list[Member]:
 
 def _members(resolved: Resolved, parts: Mapping[str, Part | None]) -> list[Member]:
     return [
-        Member(kind, resolved[kind]["name"], *((NONE, NONE) if part is None else (part.needs, part.provides)))
+        Member(kind, name_of(kind, resolved), *((NONE, NONE) if part is None else (part.needs, part.provides)))
         for kind, part in parts.items()
     ]
 
@@ -50,17 +55,21 @@ def _check_notes(resolved: Resolved, parts: Mapping[str, Part | None]) -> None:
             continue
         other, first = of.setdefault(part.note, (kind, part))
         if type(first).remember is not type(part).remember:
-            one, two = f"{other} {resolved[other]['name']}", f"{kind} {resolved[kind]['name']}"
+            one, two = f"{other} {name_of(other, resolved)}", f"{kind} {name_of(kind, resolved)}"
             raise UsageError(
                 f"policy: {one} and {two} both remember in the note {part.note!r}: expected a key for each"
             )
 
 
+def name_of(kind: str, resolved: Resolved) -> str:
+    """Return the name of a part of a composition."""
+    return str(resolved[kind]["name"] if kind in resolved else DEFAULTS[kind])
+
+
 def build_part(kind: str, resolved: Resolved) -> Any:
     """Build one part of a composition; None where the composition has no part of this kind."""
-    settings = resolved[kind]
-    parameters = {key: value for key, value in settings.items() if key != "name"}
-    return entry_named(kind, settings["name"]).build(**parameters)
+    parameters = {key: value for key, value in resolved.get(kind, {}).items() if key != "name"}
+    return entry_named(kind, name_of(kind, resolved)).build(**parameters)
 
 
 def _providers(need: str) -> list[str]:

@@ -54,7 +54,7 @@ class Turns:
         have it; the others stay as they are, as far as their rows and jobs are still there.
         """
         last = last_turn(rotation)
-        order, begins = following(matrix.slots(), -1 if last is None else last.slots[0])
+        order, begins = following(matrix.slots(), None if last is None else last.slots[0])
         before = {turn.slots[0]: turn for turn in rotation.turns}
         partners = _partners(rotation, order, begins, matrix, pairing)
         later = [self._keep(before.get(slot) or Turn((slot,)), matrix, partners.get(slot)) for slot in order[1:]]

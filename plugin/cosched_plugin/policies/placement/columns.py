@@ -6,18 +6,16 @@ Feitelson 1996, *Packing Schemes for Gang Scheduling*, compares such ways to cho
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from cosched_plugin.api import (
     FIXED_RUN_TIMES,
     JobSpec,
     Layers,
-    Machine,
     Needs,
     Offer,
     Placement,
-    Run,
     Snapshot,
     View,
     any_layer,
@@ -38,19 +36,21 @@ class _ByLoad(Placement):
 
     def offer(self, job: JobSpec, snapshot: Snapshot) -> Offer | None:
         """Return the job's place in ``snapshot``, or None."""
-        view = snapshot.view
-        free = view.open_to(job, snapshot.free)
-        runs = self._choose(job, free, view.machine, snapshot.memory_for(job), self._jobs_on(view))
-        return None if runs is None else self.offer_on(job, runs, snapshot)
+        free = snapshot.view.open_to(job, snapshot.free)
+        memory_mb = snapshot.memory_for(job)
+        for nodes in self._choices(job, free, snapshot.view):
+            runs = fill_nodes(job, free, snapshot.view.machine, memory_mb, nodes)
+            if runs is not None:
+                return self.offer_on(job, runs, snapshot)
+        return None
 
     @abstractmethod
-    def _choose(
-        self, job: JobSpec, free: Layers, machine: Machine, memory_mb: Sequence[int], loads: Sequence[int]
-    ) -> tuple[Run, ...] | None:
-        """Return the place; ``loads``: the number of jobs on each node."""
+    def _choices(self, job: JobSpec, free: Layers, view: View) -> Iterable[Sequence[int]]:
+        """Return the sets of nodes that the job may take, the best first; it fills the nodes of the first one with room, in order."""
         ...
 
     def _jobs_on(self, view: View) -> Sequence[int]:
+        """Return the number of running jobs on each node, in all slots."""
         if self._loads_of != (view, view.version):
             loads = [0] * view.machine.nodes
             for running in view.running.values():
@@ -63,36 +63,35 @@ class _ByLoad(Placement):
 class LeastLoaded(_ByLoad):
     """The nodes with the fewest jobs first, the lowest of equal ones."""
 
-    def _choose(
-        self, job: JobSpec, free: Layers, machine: Machine, memory_mb: Sequence[int], loads: Sequence[int]
-    ) -> tuple[Run, ...] | None:
-        nodes = sorted(bits_of(any_layer(free)), key=lambda node: (loads[node], node))
-        return fill_nodes(job, free, machine, memory_mb, nodes)
+    def _choices(self, job: JobSpec, free: Layers, view: View) -> Iterable[Sequence[int]]:
+        loads = self._jobs_on(view)
+        return [sorted(bits_of(any_layer(free)), key=lambda node: (loads[node], node))]
 
 
 class Buddy(_ByLoad):
-    """The block with the fewest jobs, of aligned blocks of 1, 2, 4, ... nodes: of the smallest size that holds the job."""
+    """Aligned blocks of 1, 2, 4, ... nodes, of the smallest size that holds the job; the block with the fewest jobs first.
 
-    def _choose(
-        self, job: JobSpec, free: Layers, machine: Machine, memory_mb: Sequence[int], loads: Sequence[int]
-    ) -> tuple[Run, ...] | None:
-        size = _block_size(job, machine)
-        blocks = [range(first, min(first + size, machine.nodes)) for first in range(0, machine.nodes, size)]
-        blocks.sort(key=lambda block: sum(loads[node] for node in block))  # stable: the lowest of equal ones
-        for block in blocks:
-            runs = fill_nodes(job, free, machine, memory_mb, block)
-            if runs is not None:
-                return runs
-        return None
+    Nodes out of service count as missing: where no block is left that holds the job, it gets a block of twice the size.
+    """
+
+    def _choices(self, job: JobSpec, free: Layers, view: View) -> Iterable[Sequence[int]]:
+        loads = self._jobs_on(view)
+        blocks = _blocks_for(job, view)
+        blocks.sort(key=lambda block: sum([loads[node] for node in block]))  # stable: the lowest of equal ones
+        return blocks
 
 
-def _block_size(job: JobSpec, machine: Machine) -> int:
-    """Return the smallest power of two such that some block of this many nodes holds the job when it is empty."""
+def _blocks_for(job: JobSpec, view: View) -> list[range]:
+    """Return all blocks of the smallest size of which one holds the job when it is empty."""
+    machine = view.machine
+    empty = view.open_to(job, view.in_service)
     size = 1
-    while size < machine.nodes:
-        for first in range(0, machine.nodes, size):
-            block = range(first, min(first + size, machine.nodes))
-            if fill_nodes(job, machine.exists, machine, machine.memory_mb, block) is not None:
-                return size
+    while size * machine.depth < job.processes * job.threads_per_process:
         size *= 2
-    return size
+    while True:
+        blocks = [range(first, min(first + size, machine.nodes)) for first in range(0, machine.nodes, size)]
+        if size >= machine.nodes or any(
+            fill_nodes(job, empty, machine, machine.memory_mb, block) is not None for block in blocks
+        ):
+            return blocks
+        size *= 2

@@ -14,11 +14,13 @@ class Order(NamedTuple):
     begins: bool  # the first of them begins a round
 
 
-def following(turns: Sequence[int], last: int) -> Order:
+def following(turns: Sequence[int], last: int | None) -> Order:
     """Return ``turns``, which are ascending and of which there is one at least, in the order in which they follow turn ``last``.
 
-    Turn ``last`` itself need not be among them: turns appear and vanish in the middle of a round.
+    Turn ``last`` itself need not be among them: turns appear and vanish in the middle of a round. None: there was none.
     """
+    if last is None:
+        return Order(turns, True)
     place = bisect_right(turns, last)
     if place == len(turns):
         return Order(turns, True)

@@ -210,8 +210,9 @@ def test_no_wake_every_microsecond_while_a_job_is_overdue(units: int, tmp_path: 
     assert finished.batches < 2000
 
 
-def test_a_large_budget_gives_the_schedule_without_a_budget(tmp_path: Any) -> None:
-    table = scenario_of("plain", tmp_path)
+@pytest.mark.parametrize("scenario", ["swf", pytest.param("plain", marks=pytest.mark.slow)])
+def test_a_large_budget_gives_the_schedule_without_a_budget(scenario: str, tmp_path: Any) -> None:
+    table = scenario_of(scenario, tmp_path)
     finished, link = played("conservative", table, 10**9, shadow=False)
     free = simulate(table, "conservative")
     assert finished.records == free.records

@@ -12,7 +12,8 @@ from cosched_plugin.policies.composition.composed import compose
 from cosched_plugin.policies.composition.resolved import resolve
 from cosched_plugin.testing.check import Report, check_policy
 
-COMBINED = ("order", "backfill", "shape", "placement", "matching", "fairness", "slices")  # a budget combines with all
+# A budget combines with all; a pairing with what gang scheduling does: `tests/plugin/policies/gang`.
+COMBINED = ("order", "backfill", "shape", "placement", "matching", "fairness", "slices")
 # Seeds of the conformance check: one gives all kinds of machines, the other gives equal nodes in this number of runs.
 ANY_NODES = 3
 NODES_ALIKE = 2764
@@ -45,11 +46,13 @@ def refusals() -> dict[Combination, str]:
     return found
 
 
+@cache
 def resolving() -> list[Combination]:
     """Return the combinations that resolve."""
     return [combination for combination, refusal in refusals().items() if not refusal]
 
 
+@cache
 def covering() -> list[Combination]:
     """Return few combinations that resolve and together have all pairs of parts of those; the one with most new pairs first."""
     candidates = {combination: _pairs_of(combination) for combination in resolving()}

@@ -30,6 +30,16 @@ LCT = {"name": "lessconsume-threshold", "threshold": 1.15, "extend_limit": True}
 RUA = {"name": "rua", "thresholds": [1.15, 1.2, 1.25, 1.5]}
 MATCH = {"max_slowdown": 1.6, "cpu": "hyperthreaded", "weak_load": 0.2}
 UNLAYERED = {"fairness": {"name": "none"}, "slices": {"name": "none"}, "budget": {"name": "none"}}
+GANG = {
+    "rows": 0,
+    "band": 0.0,
+    "place_fresh": "any",
+    "sharp_change": "off",
+    "pad": False,
+    "compaction": False,
+    "alternates": "max",
+    "alternates_when_unmatched": False,
+}
 GROUP = {
     "max_slowdown": 1.25,
     "min_gain": 0.45,
@@ -94,6 +104,13 @@ def scojo(**search: Any) -> dict[str, Any]:
     }
 
 
+def gang(pairing: str, **rows: Any) -> dict[str, Any]:
+    """Return gang scheduling; where no row has a partner, the table has no pairing."""
+    margin = {} if pairing == "blind" else {"margin": 1.0}
+    found = parts("fcfs", {"name": "gang", **GANG, **rows}, {"name": "least-loaded"})
+    return found if pairing == "none" else found | {"pairing": {"name": pairing, **margin}}
+
+
 # ---------------------------------------------------------------- resolve
 
 
@@ -121,6 +138,11 @@ def test_presets_resolve_to_their_parts() -> None:
         "glts-fbo": scojo(blocks="first"),
         "glts-ns": scojo(sort=False),
         "glts-nh": scojo(blocks="none", choice="first", fairness_tries="all"),
+        "gang": gang("none"),
+        "paired-gang": gang("predesigned", band=20.0, alternates="band"),
+        "paired-gang-bestfit": gang("best-fit", band=20.0, alternates="band"),
+        "blind": gang("blind", alternates_when_unmatched=True),
+        "batch": parts("fcfs", "none", FIRST_FIT),
     }
     assert resolve({}) == resolve({"preset": "easy"})
     assert resolve({"preset": "g-lomarc-ts"}) == resolve({"preset": "glts"})
@@ -173,6 +195,8 @@ def test_every_part_can_be_built() -> None:
                 table["shape"] = "nodes"
             if name == "group":
                 table["placement"] = "spread"
+            if kind == "pairing":
+                table["backfill"] = "gang"
             policy: Any = compose(table)
             assert callable(policy.decide)
             policy = getattr(policy, "_policy", policy) if isinstance(policy, Remembering) else policy
@@ -217,12 +241,12 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"presett": "easy"}, "policy.presett: no such key; did you mean 'preset'?"),
     (
         {"colour": "red"},
-        "policy.colour: no such key; known: preset, order, backfill, shape, placement, matching, fairness",
+        "policy.colour: no such key; known: preset, order, backfill, shape, placement, matching, pairing, fairness",
     ),
     ({"preset": "easyy"}, "policy.preset: no policy 'easyy'; did you mean 'easy'?"),
     ({"preset": 7}, "policy.preset: no policy 7; known: fcfs, easy, sjbf, conservative, lc, lct, rua"),
     ({"order": "shortst"}, "policy.order: no order 'shortst'; did you mean 'shortest'?"),
-    ({"backfill": "hard"}, "policy.backfill: no backfill 'hard'; known: none, easy, sjbf, conservative, rua"),
+    ({"backfill": "hard"}, "policy.backfill: no backfill 'hard'; known: none, easy, sjbf, conservative, rua, gang"),
     ({"placement": {"name": "firstfit"}}, "policy.placement: no placement 'firstfit'; did you mean 'first-fit'?"),
     ({"placement": {"name": ["packed"]}}, "policy.placement: no placement ['packed']"),
     ({"placement": 3}, "policy.placement: expected a name or a table, got 3"),
@@ -273,7 +297,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
         {"preset": "conservative", "placement": "lessconsume"},
         "policy: backfill conservative needs fixed run times (the expected run time of a job that is alone follows from the "
         "job, not from its neighbours), which no part here provides; placement first-fit or placement packed or "
-        "placement spread would",
+        "placement least-loaded or placement buddy or placement spread would",
     ),
     (
         {"preset": "conservative", "placement": "lessconsume-threshold"},
@@ -283,6 +307,26 @@ BAD: list[tuple[dict[str, Any], str]] = [
         {"preset": "conservative", "placement": {"extend_limit": True}},
         "policy: backfill conservative needs fixed run times",
     ),
+    ({"preset": "gang", "shape": "nodes"}, "policy: backfill gang needs threads (a job takes free hardware threads"),
+    ({"preset": "gang", "placement": "lessconsume"}, "policy: backfill gang needs fixed run times ("),
+    ({"preset": "gang", "slices": "classes"}, "policy: slices classes needs whole nodes ("),
+    ({"preset": "gang", "matching": "always"}, "policy: matching always needs company ("),
+    ({"preset": "easy", "pairing": "blind"}, "policy: pairing blind needs rows (jobs are put into rows"),
+    (
+        {"preset": "gang", "backfill": {"sharp_change": "any"}},
+        "policy: backfill gang needs pairs (two rows may run together), which no part here provides; pairing predesigned or ",
+    ),
+    ({"preset": "gang", "backfill": {"alternates_when_unmatched": True}}, "policy: backfill gang needs pairs ("),
+    (
+        {"preset": "paired-gang", "backfill": {"band": 0}},
+        "policy.backfill.alternates: 'band' needs a band: expected policy.backfill.band above 0",
+    ),
+    ({"preset": "paired-gang", "backfill": {"alternates": "all"}}, "expected max, band, node or off, got 'all'"),
+    (
+        {"preset": "paired-gang", "pairing": {"margin": -1}},
+        "policy.pairing.margin: expected a number from 0 to 100, got -1",
+    ),
+    ({"preset": "paired-gang", "pairing": "bestfit"}, "policy.pairing: no pairing 'bestfit'; did you mean 'best-fit'?"),
     ({"preset": "gltss"}, "policy.preset: no policy 'gltss'; did you mean 'glts'?"),
     ({"fairness": "slak"}, "policy.fairness: no fairness 'slak'; did you mean 'slack'?"),
     ({"slices": "clases"}, "policy.slices: no slices 'clases'; did you mean 'classes'?"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
@@ -12,6 +12,8 @@ from tests.runs import layers_on
 
 from cosched_plugin.api import (
     COMPANY,
+    PAIRS,
+    ROWS,
     WHOLE_NODES,
     Action,
     Backfill,
@@ -24,8 +26,10 @@ from cosched_plugin.api import (
     Matching,
     Offer,
     Order,
+    Pairing,
     Placement,
     Policy,
+    RowLoad,
     Seat,
     Shape,
     Slices,
@@ -92,6 +96,19 @@ class Alone(Matching):
         return offer if gate.admit(offer) else None
 
 
+class Neighbours(Pairing):
+    """The rows of two neighbouring slots, whatever their jobs are like."""
+
+    needs = frozenset({ROWS})
+    provides = frozenset({PAIRS})
+
+    def fits(self, one_ppm: int, other_ppm: int) -> bool:
+        return True
+
+    def partners(self, rows: Sequence[RowLoad], of: Collection[int]) -> Mapping[int, int]:
+        return {row.slot: row.slot ^ 1 for row in rows}
+
+
 class NoLimit(Fairness):
     needs = frozenset({"patience"})
 
@@ -131,6 +148,7 @@ CLASSES: Mapping[str, tuple[str, dict[str, Any]]] = {
     "shape": ("Whole", {}),
     "placement": ("HighestFirst", {}),
     "matching": ("Alone", {}),
+    "pairing": ("Neighbours", {}),
     "fairness": ("NoLimit", {}),
     "slices": ("OneClass", {}),
     "budget": ("Little", {"units": 7}),
@@ -158,6 +176,8 @@ def table_with(kind: str, name: str) -> dict[str, Any]:
     table: dict[str, Any] = {kind: {"name": name, **({"units": 7} if kind == "budget" else {})}}
     if kind == "matching":
         table["shape"] = "nodes"
+    if kind == "pairing":
+        table["backfill"] = "gang"
     return table
 
 

@@ -166,7 +166,12 @@ class Witness:
 
 @pytest.mark.parametrize(
     ("policy", "slices", "tries"),
-    [("glts", "none", "all"), ("glts", "classes", "one"), ("cstws", "none", "all"), ("glts-nh", "classes", "all")],
+    [
+        ("glts", "none", "all"),
+        ("glts", "classes", "one"),
+        pytest.param("cstws", "none", "all", marks=pytest.mark.slow),
+        ("glts-nh", "classes", "all"),
+    ],
 )
 def test_fairness_checks_agree_with_the_reference(
     policy: str, slices: str, tries: str, monkeypatch: pytest.MonkeyPatch

@@ -10,6 +10,7 @@ from typing import Any
 from tests.reference.gang import PPM, Job, Quantum, Rules, Scheduler
 
 from cosched_plugin.core.engine import SchedulerCore
+from cosched_plugin.core.trace import TraceSink
 from cosched_plugin.policies.composition.composed import compose
 from cosched_plugin.protocol.messages import (
     COMPLETED,
@@ -45,8 +46,10 @@ def spec_of(job_id: int, size: int, *, unpaired: bool = False, memory_mb: int = 
 class Site:
     """A manager in miniature: it rotates, and ends a quantum whenever it is told to."""
 
-    def __init__(self, policy: Mapping[str, Any], nodes: int = 8, memory_mb: int = 0) -> None:
-        self.core = SchedulerCore(compose(policy), welcome_to([NodeClass(nodes, 1, 1, 1, memory_mb, 0, 0, 0)]))
+    def __init__(
+        self, policy: Mapping[str, Any], nodes: int = 8, memory_mb: int = 0, trace: TraceSink | None = None
+    ) -> None:
+        self.core = SchedulerCore(compose(policy), welcome_to([NodeClass(nodes, 1, 1, 1, memory_mb, 0, 0, 0)]), trace)
         self.view = self.core.view
         self.quantum = 0
         self.running = False  # a quantum has begun

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from random import Random
 
 import pytest
-from tests.plugin.policies.cases import variants
+from tests.plugin.policies.cases import sized, variants
 from tests.plugin.policies.glomarc.glts_cases import (
     SECOND_US,
     SLICED,
@@ -87,11 +87,11 @@ def nodes_in(layers: Sequence[int], depth: int) -> list[int]:
 # ---------------------------------------------------------------- possible, and no work lost
 
 
-@pytest.mark.parametrize("policy", variants(SLICED, "ssp", "glts", "cst"))
-def test_whole_schedules_are_valid_and_survive_restarts(policy: str) -> None:
+@pytest.mark.parametrize(("policy", "seeds"), sized(SLICED, "ssp", "glts", "cst", few=2, many=3))
+def test_whole_schedules_are_valid_and_survive_restarts(policy: str, seeds: int) -> None:
     """The judge accepts them, and a scheduler restarted at any instant makes the same decisions."""
     groups = preempted = 0
-    for seed in range(3):
+    for seed in range(seeds):
         random = Random(f"whole {seed}")
         nodes = random.choice((4, 6, 9))
         jobs = draw_jobs(random, 40, nodes, gap_s=random.choice((300, 900)), over=seed % 2 == 1, limits=seed > 0)
@@ -111,11 +111,11 @@ def test_whole_schedules_are_valid_and_survive_restarts(policy: str) -> None:
     assert (groups > 10) == (policy != "ssp")
 
 
-@pytest.mark.parametrize("policy", variants(("ssp", "glts", "cst", "glts-nh"), "glts"))
-def test_jobs_without_swap_space_stay_on_their_nodes(policy: str) -> None:
+@pytest.mark.parametrize(("policy", "seeds"), sized(("ssp", "glts", "cst", "glts-nh"), "glts", few=2, many=4))
+def test_jobs_without_swap_space_stay_on_their_nodes(policy: str, seeds: int) -> None:
     """Some jobs find no room on disk; they stay, and no job of another class shares their nodes."""
     stayed = 0
-    for seed in range(4):
+    for seed in range(seeds):
         random = Random(f"swap {seed}")
         jobs = draw_jobs(random, 40, 6, memory=True, over=seed % 2 == 1)
         played = play(policy, jobs, nodes_of(6, swap_mb=random.choice((0, 1000, 2000, 4000))), restart=True)
@@ -131,11 +131,11 @@ def crossing(played: Played) -> int:
     return sum(stay.start_us < end_us < stay.end_us for stay in stays for end_us in ends)
 
 
-@pytest.mark.parametrize("policy", variants(("ssp", "glts", "cst", "cstws"), "glts"))
-def test_jobs_of_failed_nodes_start_again_or_end(policy: str) -> None:
+@pytest.mark.parametrize(("policy", "seeds"), sized(("ssp", "glts", "cst", "cstws"), "glts", few=2, many=4))
+def test_jobs_of_failed_nodes_start_again_or_end(policy: str, seeds: int) -> None:
     """Jobs on a failed node start again, or (in every other run) end; also jobs on disk there and members of groups."""
     lost = 0
-    for seed in range(4):
+    for seed in range(seeds):
         random = Random(f"fail {seed}")
         jobs = draw_jobs(random, 35, 6)
         down = []
@@ -163,11 +163,11 @@ def test_jobs_of_failed_nodes_start_again_or_end(policy: str) -> None:
     assert lost > 5
 
 
-@pytest.mark.parametrize("policy", variants(("glts", "cstws"), "glts"))
-def test_users_cancel_hold_and_release_jobs(policy: str) -> None:
+@pytest.mark.parametrize(("policy", "seeds"), sized(("glts", "cstws"), "glts", few=2, many=4))
+def test_users_cancel_hold_and_release_jobs(policy: str, seeds: int) -> None:
     """Members of groups are cancelled while they run or are on disk; pending jobs are held and released."""
     cancelled = 0
-    for seed in range(4):
+    for seed in range(seeds):
         random = Random(f"cancel {seed}")
         jobs = draw_jobs(random, 35, 6)
         script = [
@@ -345,7 +345,7 @@ def nodes_of_runs(runs: Sequence[Run]) -> set[int]:
     return {node for first, count, _, _ in runs for node in range(first, first + count)}
 
 
-@pytest.mark.parametrize("policy", ["ssp", "glts", "cstws"])
+@pytest.mark.parametrize("policy", variants(("ssp", "glts", "cstws"), "glts"))
 def test_promises_are_kept(policy: str) -> None:
     """Only a group with the first pending job may delay other promises; every promise is as early as possible."""
     seen: Counter[str] = Counter()

@@ -81,7 +81,7 @@ def c_by(model: LomarcModel) -> Callable[[Job, Job], Number]:
     return lambda one, other: c_of(model, one.id, one.usage, other.id, other.usage)
 
 
-@pytest.mark.by_default(8)
+@pytest.mark.by_default(5)
 @pytest.mark.parametrize("model", MODELS, ids=IDS)
 @pytest.mark.parametrize("heuristic", HEURISTICS)
 def test_the_partner_of_the_head_is_that_of_the_reference(heuristic: str, model: LomarcModel) -> None:

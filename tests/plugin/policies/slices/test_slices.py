@@ -132,7 +132,7 @@ def is_of(event: Event, own: set[int]) -> bool:
             return True
 
 
-@pytest.mark.by_default(3)
+@pytest.mark.by_default(2)
 @pytest.mark.parametrize("policy", SLICED)
 def test_a_class_decides_in_its_slice_as_if_it_were_alone(policy: str) -> None:
     same: Counter[str] = Counter()

@@ -217,6 +217,7 @@ def job_options() -> list[click.Option]:
         _read(read_dependency, "LIST", "-d", "--dependency", text="Start after: afterok:1:2,afterany:3."),
         _read(read_begin, "WHEN", "-b", "--begin", text="Not before: 16:00, 2030-01-31T12:00, now+1hour, tomorrow."),
         _read(read_exclusive, "[user]", "--exclusive", text="Whole nodes, not shared with other jobs."),
+        _flag("--unpaired", text="Time sharing: no job of another slot on its nodes at the same time."),
         _flag("-H", "--hold", text="Hold the job until it is released."),
         click.Option(
             ["--requeue/--no-requeue"], default=None, help="Run the job again if a node fails.  [default: yes]"

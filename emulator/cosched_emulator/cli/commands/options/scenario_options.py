@@ -46,6 +46,11 @@ PLACES: Mapping[str, tuple[str, str]] = {
     "belief_pairs": ("belief", "pairs"),
     "belief_self": ("belief", "self_slowdowns"),
     "usage_noise": ("belief", "usage_noise"),
+    "time_sharing": ("time_sharing", "nodes"),
+    "quantum_s": ("time_sharing", "quantum_s"),
+    "local": ("time_sharing", "local"),
+    "programs": ("workload", "programs"),
+    "cpu_share": ("workload", "cpu_share"),
     "warmup": ("results", "warmup"),
     "deadline": ("clock", "deadline_s"),
 }
@@ -106,6 +111,11 @@ def scenario_options(command: Command) -> Command:
         click.option("--usage-noise", type=click.FloatRange(0, 1, max_open=True), metavar="X", help="Relative error in that, at most."),
         click.option("--belief-pairs", type=click.Choice(["exact", "unknown"]), help="What the scheduler knows of pairs of jobs."),
         click.option("--belief-self", type=click.Choice(["exact", "unknown"]), help="What it knows of self slowdowns."),
+        click.option("--time-sharing", type=click.Choice(["fluid", "exact"]), help="Nodes run processes; jobs share CPUs in turns."),
+        click.option("--quantum-s", type=float, metavar="S", help="Time sharing: length of a quantum in seconds.  [default: 1]"),
+        click.option("--local", type=click.Choice(["wake-first", "rr", "linux-epochs"]), help="Time sharing: who gets a CPU next."),
+        click.option("--programs", callback=a_file, metavar="NAME", help="Time sharing: what processes do, a program or FILE.csv."),
+        click.option("--cpu-share", type=float, metavar="X", help="Program fine: part of the time that it computes.  [default: 0.45]"),
         click.option("--deadline", type=click.FloatRange(min=0.1), metavar="S", help="Seconds a plugin has to answer.  [default: 300]"),
         click.option("--seed", type=int, help="Seed of all random draws.  [default: 1]"),
     ]  # fmt: skip

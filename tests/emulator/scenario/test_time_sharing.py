@@ -1,0 +1,206 @@
+"""The section [time_sharing] and the programs of jobs: what is accepted, what is refused, and what it makes."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cosched_emulator import prepare, simulate
+from cosched_emulator.errors import ConfigurationError, InputError
+from cosched_emulator.nodeos.programs import Compute, Program, WriteFiles
+from cosched_emulator.nodeos.settings import NodeSettings
+from cosched_emulator.nodeos.work import Work
+from cosched_emulator.run.build import build_manager
+from cosched_emulator.run.prepare import Prepared
+from cosched_emulator.scenario.reader import read_scenario
+from cosched_emulator.scenario.schema import TimeSharingSection
+from cosched_emulator.scenario.time_sharing import node_settings, program_maker
+from cosched_emulator.workload.side_files.programs import COLUMNS
+
+SECOND = 1_000_000
+
+
+def table(workload: dict[str, Any] | None = None, sharing: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    jobs = {"lublin": 12, "run_factor": 0.01, **(workload or {})}
+    return {"cluster": {"nodes": 8}, "workload": jobs, "time_sharing": sharing or {}, **more}
+
+
+def warnings_of(scenario: dict[str, Any]) -> list[str]:
+    return [note.removeprefix("warning: ") for note in prepare(scenario).workload.notes if note.startswith("warning: ")]
+
+
+def programs_of(prepared: Prepared) -> list[Program]:
+    assert prepared.workload.programs is not None
+    section = prepared.scenario.time_sharing
+    assert section is not None
+    make = program_maker(prepared.workload.programs, node_settings(section), prepared.scenario.seed)
+    return [make(job) for job in prepared.workload.jobs]
+
+
+def test_the_defaults_are_those_of_the_nodes() -> None:
+    assert node_settings(TimeSharingSection()) == NodeSettings()
+    given = TimeSharingSection(slice_ms=2.0, tick_ms=0.0, io_logged=1.0, local="rr", memory_mb=512)
+    assert node_settings(given) == NodeSettings("rr", slice_us=2_000, tick_us=0, io_logged_ppm=1_000_000, memory_mb=512)
+    named = {item.name for item in fields(NodeSettings)} - {item.name for item in fields(TimeSharingSection)}
+    assert named == {"slice_us", "tick_us", "io_logged_ppm", "message_cpu_us", "latency_us", "network_mb_s"}
+
+
+@pytest.mark.parametrize(
+    ("sharing", "text"),
+    [
+        ({"nodes": "fluids"}, "time_sharing.nodes: expected one of exact, fluid, got 'fluids'; did you mean 'fluid'?"),
+        ({"quantum_s": 0.0}, "time_sharing.quantum_s: expected a number of seconds from 0.001 to 1000000, got 0.0"),
+        ({"local": "cfs"}, "time_sharing.local: expected one of linux-epochs, rr, wake-first, got 'cfs'"),
+        ({"slice_ms": 0.0}, "time_sharing.slice_ms: expected a number of milliseconds from 0.1 to 1000000, got 0.0"),
+        ({"io_logged": 2.0}, "time_sharing.io_logged: expected a number from 0 to 1, got 2.0"),
+        ({"io_service_us": 0}, "time_sharing.io_service_us: expected 1 or more, got 0"),
+        ({"quanta": 1}, "time_sharing.quanta: expected one of"),
+    ],
+)
+def test_wrong_settings_of_nodes_are_refused(sharing: dict[str, Any], text: str) -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        prepare(read_scenario(None, table(sharing=sharing)))
+    assert str(raised.value).startswith(text)
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"cluster": {"nodes": 4, "preset": "2x4x1"}}, "cluster: expected nodes of one core"),
+        ({"faults": {"slow": {"mean_normal_s": 9.0, "mean_slow_s": 9.0, "slowdown": 2.0}}}, "faults.slow: expected nothing"),
+        ({"faults": {"at": [{"at_s": 1.0, "do": "slow", "node": 1, "slowdown": 2.0}]}}, "faults.at[0].do: expected fail or return"),
+        ({"workload": {"lublin": 3, "programs": "unifrom"}}, "workload.programs: expected one of FILE.csv, compute, fine"),
+        ({"workload": {"lublin": 3, "memory_mb": 99}, "time_sharing": {"memory_mb": 64}}, "time_sharing.memory_mb: expected at least"),
+    ],
+)  # fmt: skip
+def test_settings_that_do_not_go_together_are_refused(change: dict[str, Any], text: str) -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        prepare({**table(), **change})
+    assert str(raised.value).startswith(text)
+
+
+def test_two_threads_a_core_are_two_places_on_one_cpu() -> None:
+    prepared = prepare({**table({"programs": "compute"}), "cluster": {"nodes": 4, "preset": "1x1x2"}})
+    done = simulate(prepared, "easy")
+    assert not done.unfinished
+    assert build_manager(prepared).machine.depth == 2
+    assert 0 < done.summary["machine"]["utilisation"] <= 1
+
+
+def test_settings_without_effect_are_noted() -> None:
+    assert warnings_of(table()) == []
+    scenario = table(
+        {"mix": "high", "cpu_share": 0.3, "programs": "io"},
+        {"nodes": "exact", "rounded": False, "local": "linux-epochs", "slice_ms": 9.0, "swap_mb_s": 9},
+        truth={"contention": "lomarc"},
+        monitoring={"after_s": 9.0},
+    )
+    assert set(warnings_of(scenario)) == {
+        "truth.contention has no effect with [time_sharing]",
+        "workload.mix has no effect with [time_sharing]",
+        "monitoring.after_s has no effect with [time_sharing]",
+        'workload.cpu_share has no effect with programs = "io"',
+        'time_sharing.rounded has no effect with nodes = "exact"',
+        'time_sharing.slice_ms has no effect with local = "linux-epochs"',
+        "time_sharing.swap_mb_s has no effect with time_sharing.memory_mb = 0",
+    }
+    plain = {"cluster": {"nodes": 8}, "workload": {"lublin": 3, "programs": "qcrd", "jitter": 0.5}}
+    assert set(warnings_of(plain)) == {
+        "workload.programs has no effect without [time_sharing]",
+        "workload.jitter has no effect without [time_sharing]",
+    }
+
+
+def test_a_scenario_without_the_section_says_nothing_of_it() -> None:
+    plain = read_scenario(None, {"workload": {"lublin": 3}}).as_dict()
+    assert "time_sharing" not in plain
+    assert not {"programs", "cpu_share", "null_statements", "files", "jitter"} & plain["workload"].keys()
+    assert read_scenario(None, table()).as_dict()["workload"]["cpu_share"] == 0.45
+
+
+@pytest.mark.parametrize("name", ["fine", "uniform", "qcrd", "qcrd-even", "compute", "io"])
+def test_programs_take_the_run_time_alone(name: str) -> None:
+    prepared = prepare(table({"programs": name, "run_factor": 1.0}))
+    section = prepared.scenario.time_sharing
+    assert section is not None
+    settings = node_settings(section)
+    for job, program in zip(prepared.workload.jobs, programs_of(prepared), strict=True):
+        alone_us = sum(
+            loop.times * Work(loop.body_of(0), job.spec.processes, settings).length_us for loop in program.loops
+        )
+        step_us = max(Work(loop.body_of(0), job.spec.processes, settings).length_us for loop in program.loops)
+        assert abs(alone_us - job.run_us) <= max(0.03 * job.run_us, 25 * step_us)
+    again = programs_of(prepare(table({"programs": name, "run_factor": 1.0})))
+    assert again == programs_of(prepared)
+
+
+def test_parameters_of_programs() -> None:
+    def body(workload: dict[str, Any]) -> tuple[object, ...]:
+        return programs_of(prepare(table(workload)))[0].loops[0].body_of(0)
+
+    share = body({"cpu_share": 0.25, "jitter": 0.0})
+    assert share[0] == Compute(round(920 / 3), 0)
+    assert body({"programs": "compute", "null_statements": 1_000_000})[0] == Compute(30_000, 15_000)
+    assert body({"programs": "io", "files": 7})[0] == WriteFiles(7, True)
+
+
+CSV = """job,program,cpu_share,null_statements,files,iterations,jitter,unpaired
+1,fine,0.2,,,,0.5,yes
+2,compute,,1000000,,40,,no
+3,io,,,5,,,
+"""
+
+
+def test_a_side_file_gives_programs_by_job(tmp_path: Path) -> None:
+    file = tmp_path / "programs.csv"
+    file.write_text(CSV)
+    scenario = tmp_path / "scenario.toml"
+    scenario.write_text('[cluster]\nnodes = 8\n[workload]\nlublin = 4\nprograms = "programs.csv"\n[time_sharing]\n')
+    prepared = prepare(read_scenario(str(scenario), {}))
+    assert [job.spec.unpaired for job in prepared.workload.jobs] == [True, False, False, False]
+    first, second, third, fourth = programs_of(prepared)
+    assert first.loops[0].body_of(0)[0] == Compute(230, 500_000)
+    assert (second.loops[0].times, second.loops[0].body_of(0)[0]) == (40, Compute(30_000, 15_000))
+    assert third.loops[0].body_of(0)[0] == WriteFiles(5, True)
+    assert fourth.loops[0].body_of(0)[0] == Compute(753, 100_000)
+    assert f"programs {file}: 3 jobs; 1 jobs not in it run fine" in prepared.workload.notes
+    file.write_text("job,program\n77,io\n")
+    assert f"{file} names none of the 4 jobs" in prepare(read_scenario(str(scenario), {})).workload.warnings
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        (
+            "job,programm\n1,io\n",
+            f":1: expected the names {', '.join(COLUMNS)}, got 'programm'; did you mean 'program'?",
+        ),
+        ("job,program\n1,oi\n", ":2: field 'program': expected one of fine, uniform, qcrd, qcrd-even, compute, io, got 'oi'"),
+        ("job,program\nx,io\n", ":2: field 'job': expected a job's number in the source, got 'x'"),
+        ("job,program\n,io\n", ":2: field 'job': expected a job's number in the source, got none"),
+        ("job,program\n1,io\n1,io\n", ":3: field 'job': expected each job once, got 1 again"),
+        ("job,program,cpu_share\n1,io,0.3\n", ":2: field 'cpu_share': expected nothing: it has no effect on io, got '0.3'"),
+        ("job,program,cpu_share\n1,fine,1.3\n", ":2: field 'cpu_share': expected a number from 0 to 1, got '1.3'"),
+        ("job,program,files\n1,io,2.5\n", ":2: field 'files': expected a whole number from 1 to 1000000000, got '2.5'"),
+        ("job,program,unpaired\n1,io,maybe\n", ":2: field 'unpaired': expected yes or no, got 'maybe'"),
+        ("job,program\n1\n", ":2: expected 2 fields, got 1"),
+        ("job,program\n", ": expected at least one row of values, got none"),
+    ],
+)  # fmt: skip
+def test_errors_in_a_side_file_have_their_place(tmp_path: Path, text: str, error: str) -> None:
+    file = tmp_path / "programs.csv"
+    file.write_text(text)
+    with pytest.raises(InputError) as raised:
+        prepare(table({"programs": str(file)}))
+    assert str(raised.value) == f"{file}{error}"
+
+
+def test_runs_are_the_same_again_and_after_others() -> None:
+    """Rates that other runs of the process have measured change nothing."""
+    scenario = table({"cpu_share": 0.4})
+    first = simulate(scenario, "easy")
+    simulate({**scenario, "seed": 2}, "easy")
+    assert simulate(scenario, "easy").records == first.records
