@@ -34,8 +34,8 @@ def length_us(operation: Operation, processes: int, settings: NodeSettings) -> i
         case Barrier():
             return settings.barrier_time_us(processes)
         case Collective(size_bytes=size_bytes):
-            steps = (processes - 1).bit_length()
-            return settings.barrier_time_us(processes) + steps * size_bytes // settings.network_mb_s
+            step_us = -(-size_bytes // settings.network_mb_s)
+            return settings.barrier_time_us(processes) + (processes - 1).bit_length() * step_us
         case Send():
             return settings.message_cpu_us
         case Receive():

@@ -11,16 +11,17 @@ from tests.emulator.nodeos.drivers import best_fit, consume, random_rows, static
 from cosched_emulator.errors import ConfigurationError, InvariantError
 from cosched_emulator.nodeos.cluster import Cluster
 from cosched_emulator.nodeos.exact import ExactCluster
+from cosched_emulator.nodeos.fluid.bodies import body_of
 from cosched_emulator.nodeos.fluid.cluster import FluidCluster
-from cosched_emulator.nodeos.fluid.patterns import Placed, body_of, groups, pattern_of
+from cosched_emulator.nodeos.fluid.patterns import Placed, pattern_of
 from cosched_emulator.nodeos.fluid.windows import Windows
 from cosched_emulator.nodeos.local.catalogue import LOCAL_SCHEDULERS
-from cosched_emulator.nodeos.paper_programs import compute_program, fine_program, io_program, qcrd_program
+from cosched_emulator.nodeos.paper_programs import compute_program, fine_program, qcrd_program
 from cosched_emulator.nodeos.programs import Barrier, ByRank, Compute, Loop, Program, Send, Wait, WriteFiles
 from cosched_emulator.nodeos.settings import NodeSettings
 
 RR = NodeSettings(local="rr", slice_us=2_000)
-FINE = body_of(fine_program(1).loops[0])
+FINE = body_of(fine_program(1).loops[0], 1, RR)
 
 
 def relative(fluid: Sequence[int], exact: Sequence[int]) -> list[float]:
@@ -68,7 +69,7 @@ def test_fluid_and_exact_agree_on_random_configurations(local: str, seed: int) -
 
     exact = used(ExactCluster(settings, 6, 1))
     fluid = used(FluidCluster(settings, 6, 1, rounded=False))
-    io = [any(isinstance(operation, WriteFiles) for operation in body_of(job[0].loops[0])) for job in jobs]
+    io = [any(isinstance(operation, WriteFiles) for operation in job[0].loops[0].body_of(0)) for job in jobs]
     for is_io, ratio in zip(io, relative(fluid, exact), strict=True):
         if not is_io:
             assert ratio == pytest.approx(1, abs=0.02)
@@ -97,7 +98,7 @@ def test_cpu_time_is_conserved() -> None:
             running[job] = range(first, first + size)
             used[job] = 0
         work = {
-            job: record.works[0][0] * record.works[0][1].cpu_us * len(running[job])
+            job: record.stage.times * record.stage.work.cpu_us * len(running[job])
             for job, record in cluster.jobs.items()
         }
         while running:
@@ -155,23 +156,17 @@ def test_windows_are_shared_and_names_do_not_matter() -> None:
 
 def test_patterns_do_not_depend_on_names() -> None:
     chance = random.Random(1)
-    bodies = [FINE, body_of(compute_program(1).loops[0]), (Compute(5_000), Wait(5), Barrier())]
+    bodies = [FINE, body_of(compute_program(1).loops[0], 1, RR), (Compute(5_000), Wait(5), Barrier())]
     for _ in range(40):
         jobs = [Placed(chance.choice(bodies), tuple(chance.sample(range(8), chance.randrange(1, 6)))) for _ in range(4)]
         order = chance.sample(range(4), 4)
         nodes = chance.sample(range(8), 8)
         renamed = [Placed(jobs[i].body, tuple(nodes[node] for node in jobs[i].places)) for i in order]
-        pattern, names = pattern_of(jobs, [0] * 8, 4)
-        other, other_names = pattern_of(renamed, [0] * 8, 4)
+        pattern, names = pattern_of(jobs, [0] * 8)
+        other, other_names = pattern_of(renamed, [0] * 8)
         if len({(job.body, len(job.places)) for job in jobs}) == 4:  # no two jobs can be mistaken for each other
             assert other == pattern
             assert [other_names[order.index(i)] for i in range(4)] == names
-
-
-def test_groups_share_a_node_or_the_server() -> None:
-    io = body_of(io_program(1).loops[0])
-    jobs = [Placed(FINE, (0, 1)), Placed(FINE, (2,)), Placed(FINE, (1, 3)), Placed(io, (4,)), Placed(io, (5,))]
-    assert sorted(map(sorted, groups(jobs))) == [[0, 2], [1], [3, 4]]
 
 
 def test_messages_between_ranks_are_for_the_exact_cluster() -> None:

@@ -12,9 +12,6 @@ from cosched_hwmodel import draws
 
 _PHASES: Final = 100  # different ones of the ticks of nodes
 LOCAL_SCHEDULERS: Final = ("linux-epochs", "rr", "wake-first")
-
-
-_MOST_ALIKE: Final = {"wake-first": 2, "linux-epochs": 16}  # under linux-epochs nodes differ by their ticks
 _PERIODS_US: Final = {"linux-epochs": 120_000}  # an epoch of two processes
 
 
@@ -23,13 +20,13 @@ def period_us(name: str) -> int:
     return _PERIODS_US.get(name, 0)
 
 
-def most_alike(name: str) -> int:
-    """Return how many of the nodes where the same jobs meet suffice to show what happens on all of them.
+def depends_on_fractions(name: str) -> bool:
+    """Return whether a small change of a burst can change much.
 
-    0: all of them, and nothing else may be rounded either. So it is where a process that wakes waits for the end of another
-    one's burst: a small difference decides how many iterations of one job fit between the bursts of the other.
+    So it is where a process that wakes waits for the end of another one's burst: then it counts how many iterations of one
+    job just fit between the bursts of the other.
     """
-    return _MOST_ALIKE.get(name, 0)
+    return name == "rr"
 
 
 def make_local(name: str, slice_us: int, seed: int, node: int) -> LocalScheduler:

@@ -1,0 +1,190 @@
+"""The rates of jobs that run together: who influences whom, and which windows tell how much."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from cosched_emulator.nodeos.fluid.bodies import FAR_SHARES, SHARES, Body, rounded, writes_shared
+from cosched_emulator.nodeos.fluid.job import FluidJob
+from cosched_emulator.nodeos.fluid.neighbourhoods import Kind, Member, Neighbourhood, neighbourhood, pattern_around
+from cosched_emulator.nodeos.fluid.patterns import Placed, alone, pattern_of, types_of
+from cosched_emulator.nodeos.fluid.windows import Windows, feels_quanta
+from cosched_emulator.nodeos.local.catalogue import depends_on_fractions
+from cosched_emulator.nodeos.work import Work
+
+_MOST_EXACT = 16  # nodes of a job alone; of larger numbers the next power of 2 is measured
+_MOST_TOGETHER = 2  # jobs on a node of which neighbourhoods know
+
+
+class Rates:
+    """Finds the rates of jobs in windows. Without ``round_off`` each situation is measured as it is."""
+
+    def __init__(self, windows: Windows, *, round_off: bool) -> None:
+        self.windows = windows
+        self._settings = replace(windows.settings, barrier_process_us=0)  # bodies hold the whole barrier
+        self._round_off = round_off
+        self._round_bodies = round_off and not depends_on_fractions(windows.settings.local)
+        self._kinds: list[Kind] = []
+        self._kind_of: dict[object, Kind] = {}
+        self._first_far: dict[object, int] = {}
+        self._slowed: dict[Neighbourhood, float] = {}
+        self._alone: dict[tuple[int, int], float] = {}  # by kind and nodes: iterations in the time of one, nominally
+
+    def work_of(self, body: Body, processes: int) -> Work:
+        """Return what an iteration of a body needs in a job of so many processes."""
+        return Work(body, processes, self._settings)
+
+    def kind_of(self, body: Body, places: Sequence[int]) -> Kind:
+        """Return the kind of a job that repeats a body on these nodes."""
+        processes = max(places.count(node) for node in set(places))
+        shared = len(places) if writes_shared(body) else 0  # the length of its iterations depends on it
+        key = (body, types_of(body), processes, shared)
+        kind = self._kind_of.get(key)
+        if kind is None:
+            kind = self._kind_of[key] = self._new_kind(body, processes, shared or 1)
+            self._kinds.append(kind)
+        return kind
+
+    def find(self, jobs: Sequence[FluidJob], entries: Sequence[int], missing_ppm: Sequence[int]) -> list[float]:
+        """Return the iterations in a microsecond of jobs that run together.
+
+        ``entries`` is by job (see `Pattern.entries`), ``missing_ppm`` by node: of its memory, what does not fit.
+        """
+        on_node: dict[int, list[int]] = {}
+        for index, job in enumerate(jobs):
+            for node in job.nodes:
+                on_node.setdefault(node, []).append(index)
+        meets: list[dict[int, int]] = [{} for _ in jobs]
+        for there in on_node.values():
+            for index in there:
+                for other in there:
+                    if other != index:
+                        meets[index][other] = meets[index].get(other, 0) + 1
+        crowded = {index for there in on_node.values() if len(there) > _MOST_TOGETHER for index in there}
+        crowded.update(index for node, there in on_node.items() if missing_ppm[node] for index in there)
+        rates = [0.0] * len(jobs)
+        for group in _groups(jobs, meets):
+            if len(group) == 1 and group[0] not in crowded:
+                rates[group[0]] = self._rate_alone(jobs[group[0]])
+                continue
+            felt = any(jobs[index].stage.kind.feels_quanta for index in group)
+            entered = [entries[index] if felt else 0 for index in group]
+            of_group = [jobs[index] for index in group]
+            if (
+                not self._round_off
+                or not crowded.isdisjoint(group)
+                or any(job.stage.kind.writes_shared for job in of_group)
+            ):
+                slowed = self._slowed_as_group(of_group, entered, missing_ppm)
+            else:
+                names = {index: place for place, index in enumerate(group)}
+                slowed = self._slowed_by_neighbours(
+                    [
+                        Member(
+                            jobs[index].stage.kind,
+                            entry,
+                            len(jobs[index].nodes),
+                            {names[other]: nodes for other, nodes in meets[index].items()},
+                        )
+                        for index, entry in zip(group, entered, strict=True)
+                    ]
+                )
+            for index, ratio in zip(group, slowed, strict=True):
+                rates[index] = self._rate_alone(jobs[index]) * ratio
+            _keep_within_cpus(jobs, group, rates)
+        return rates
+
+    def _new_kind(self, body: Body, processes: int, writers: int) -> Kind:
+        work = self.work_of(body, writers)
+        fine = far = body
+        if self._round_bodies and not writes_shared(body):
+            fine = rounded(body, work.length_us, work.cpu_us, SHARES)
+            far = rounded(body, work.length_us, work.cpu_us, FAR_SHARES)
+        number = len(self._kinds)
+        felt = feels_quanta(work, self.windows.quantum_us)
+        return Kind(
+            number,
+            fine,
+            far,
+            self._first_far.setdefault((far, types_of(far), processes), number),
+            self._weight(fine, processes, writers),
+            self._weight(far, processes, writers),
+            processes,
+            felt,
+            writes_shared(body),
+        )
+
+    def _weight(self, body: Body, processes: int, writers: int) -> tuple[float, str]:
+        work = self.work_of(body, writers)
+        return processes * work.cpu_us / work.length_us, repr(body)
+
+    def _rate_alone(self, job: FluidJob) -> float:
+        """Return the rate of a job alone: that of its kind, for iterations as long as its own."""
+        kind = job.stage.kind
+        nodes = len(job.nodes)
+        key = (kind.number, nodes)
+        relative = self._alone.get(key)
+        if relative is None:
+            measured = nodes
+            if not kind.writes_shared and nodes > _MOST_EXACT:
+                measured = 1 << (nodes - 1).bit_length()
+            length_us = self.work_of(kind.body, measured * kind.processes).length_us
+            pattern = alone(kind.body, measured, kind.processes)
+            relative = self._alone[key] = self.windows.rates(pattern)[0] * length_us
+        return relative / job.stage.work.length_us
+
+    def _slowed_as_group(
+        self, jobs: Sequence[FluidJob], entries: Sequence[int], missing_ppm: Sequence[int]
+    ) -> list[float]:
+        """Return the rates of jobs together relative to those alone, from a window of all of them on all of their nodes."""
+        placed = [Placed(job.stage.body, job.places, entry) for job, entry in zip(jobs, entries, strict=True)]
+        pattern, names = pattern_of(placed, missing_ppm)
+        together = self.windows.rates(pattern)
+        return [together[name] / self.windows.alone(pattern, name) for name in names]
+
+    def _slowed_by_neighbours(self, group: Sequence[Member]) -> list[float]:
+        """Return the same, from a window for each job and its neighbourhood."""
+        slowed = []
+        for centre in range(len(group)):
+            around = neighbourhood(group, centre, with_free=not self._round_bodies)
+            ratio = self._slowed.get(around)
+            if ratio is None:
+                pattern, name = pattern_around(around, self._kinds)
+                ratio = self.windows.rates(pattern)[name] / self.windows.alone(pattern, name)
+                self._slowed[around] = ratio
+            slowed.append(ratio)
+        return slowed
+
+
+def _groups(jobs: Sequence[FluidJob], meets: Sequence[dict[int, int]]) -> list[list[int]]:
+    """Return the indices of jobs that influence each other, group by group: on nodes, or at the server for files."""
+    writers = [index for index, job in enumerate(jobs) if job.stage.kind.writes_shared]
+    found: list[list[int]] = []
+    seen: set[int] = set()
+    for index in range(len(jobs)):
+        if index in seen:
+            continue
+        group = [index]
+        seen.add(index)
+        for member in group:
+            linked = [*meets[member], *writers] if member in writers else meets[member]
+            for other in linked:
+                if other not in seen:
+                    seen.add(other)
+                    group.append(other)
+        found.append(sorted(group))
+    return found
+
+
+def _keep_within_cpus(jobs: Sequence[FluidJob], group: Sequence[int], rates: list[float]) -> None:
+    """Slow jobs down on nodes where the errors of measured rates add up to more than a CPU's time."""
+    used: dict[int, float] = {}
+    for index in group:
+        job = jobs[index]
+        each = rates[index] * job.stage.work.cpu_us
+        for node, processes in job.processes.items():
+            used[node] = used.get(node, 0.0) + each * processes
+    if max(used.values()) > 1:
+        for index in group:
+            rates[index] /= max(1.0, *(used[node] for node in jobs[index].nodes))
