@@ -223,7 +223,7 @@ def experiments(figures: Figures) -> list[str]:
 
 def phases(figures: Figures) -> list[str]:
     """Return the runs of four copies of QCRD."""
-    names = (BASE, *(name for name in OF_PHASES if name.startswith("lost")))
+    names = (BASE, *LOCALS, *(name for name in OF_PHASES if name.startswith("lost")))
     cells = [Where(copies(run_s), policy, name) for run_s in RUNS_S for policy in (STRICT, PAIRED) for name in names]
     found = means_table(figures, PHASES, cells)
     texts = [f"- `{name}`: {VARIANTS[name].text}." for name in names if name != BASE]

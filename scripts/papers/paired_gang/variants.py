@@ -91,7 +91,7 @@ OF_MIXES: Final[Mapping[str, Variant]] = {
     **{
         name: Variant(
             f"local scheduler {name}",
-            [*STATIC, alone(COMPUTE), alone(IO), *FINE_PAIRS],
+            [*STATIC, alone(COMPUTE), alone(IO), *FINE_PAIRS, copies(RUNS_S[0])],
             [STRICT, BEST, PAIRED],
             _nodes(**changes),
         )
