@@ -39,12 +39,14 @@ from scripts.papers.paired_gang.names import (
 )
 from scripts.papers.paired_gang.variants import FEW, FINE_PAIRS, VARIANTS
 from scripts.papers.study import Size
+from scripts.processes import PROJECT
 
 JOBS: Final = 1_000
 QUICK_JOBS: Final = 200
 SEEDS: Final = 5
 NODES: Final = 16
 FASTER: Final = 40  # times as fast as the model's jobs (section 4.2)
+RATES: Final = PROJECT / "out" / "rates"  # measured rates of the fluid nodes: they change no result
 FEW_JOBS: Final = 100  # of the dynamic runs on exact nodes
 PHASE_LOAD: Final = "0.8"  # of jobs with phases (figure 14)
 PROGRAMS: Final = {HOMOGENEOUS: "fine", HETEROGENEOUS: "uniform", QCRD: "qcrd", QCRD_EVEN: "qcrd-even"}
@@ -70,7 +72,7 @@ def experiment(size: Size, _logs: Path | None = None) -> dict[str, Any]:
         "title": "Paired gang scheduling",
         "scenario": {
             "cluster": {"nodes": NODES},
-            "time_sharing": {"nodes": "fluid"},
+            "time_sharing": {"nodes": "fluid", "windows": str(RATES)},
         },
         "workloads": [
             *({"name": name, **workload_of(name, jobs)} for name, jobs in static.items()),
