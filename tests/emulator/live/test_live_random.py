@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
@@ -206,6 +207,7 @@ class Life:
         self.resyncs = 0
         self.answered = 0
         self.refusals: list[str] = []
+        self.rotations: Counter[str] = Counter()  # that schedulers have set, by how they came
 
     # ------------------------------------------------------------ inputs
 
@@ -343,12 +345,19 @@ class Life:
         seq, now_us, actions = self.reply
         self.reply = None
         refused = self.live.manager.refused
+        self.count_rotations(actions)
         self.do(answer_step(self.live.now_us, m.Actions(seq, now_us, tuple(actions))))
         self.answered += 1
         if self.live.manager.refused > refused:
             refusals = [text for _, text in self.live.decisions if text.startswith("refused")]
             assert all(text.startswith("refused: stale: ") for text in refusals), refusals
             self.refusals += refusals
+
+    def count_rotations(self, actions: Sequence[m.Action]) -> None:
+        processes = self.live.manager.processes
+        for action in actions:
+            if isinstance(action, m.SetRotation) and processes is not None:
+                self.rotations["late" if action.quantum <= processes.rotating.quantum else "at once"] += 1
 
     # ------------------------------------------------------------ whole runs
 
@@ -458,8 +467,10 @@ def live_and_compare(policy: str, seeds: int, *, late: bool) -> Counter[str]:
         answered += life.answered
         ended += len(states)
         refusals += life.refusals
+        rotations += life.rotations
     # The runs above must have enough of each.
     assert resyncs > 2 * seeds
     assert answered > 37 * seeds
     assert ended > 50 * seeds
     assert refusals
+    return rotations
