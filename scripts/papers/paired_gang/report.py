@@ -80,6 +80,9 @@ def report(figures: Figures, size: Size) -> list[str]:
         "",
         VERDICTS,
         "",
+        "Claims that something happens in a run (C37, C38, C41, C53) are counted by seed: *yes* or *no* where they hold, or fail, in"
+        " all runs. Without compute jobs nothing is drawn, so that all seeds of mix 4 are one run, and its intervals are points.",
+        "",
     ]
     for title, part in _PARTS.items():
         found = part(figures)
