@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 from scripts.papers.figures import Claim, Figures, Where
-from scripts.papers.paired_gang.dynamic_claims import dynamic_claims
+from scripts.papers.paired_gang.claims.dynamic import dynamic_claims
+from scripts.papers.paired_gang.claims.phases import phase_claims
+from scripts.papers.paired_gang.claims.static import static_claims
 from scripts.papers.paired_gang.experiment import POLICIES, USUAL, experiment
 from scripts.papers.paired_gang.measures import figures
 from scripts.papers.paired_gang.mixes import statics, workload_of
@@ -33,11 +35,9 @@ from scripts.papers.paired_gang.names import (
     dynamic,
     mix,
 )
-from scripts.papers.paired_gang.phase_claims import phase_claims
 from scripts.papers.paired_gang.pictures import PICTURES
 from scripts.papers.paired_gang.published import BEST_FIT_COUNTS
 from scripts.papers.paired_gang.report import report
-from scripts.papers.paired_gang.static_claims import static_claims
 from scripts.papers.paired_gang.tables import later_share
 from scripts.papers.paired_gang.variants import VARIANTS
 from scripts.papers.study import Size, scenario_of

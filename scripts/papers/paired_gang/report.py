@@ -7,7 +7,9 @@ from functools import partial
 from typing import Final
 
 from scripts.papers.figures import VERDICTS, Figures, Where, claims_table, interval_text
-from scripts.papers.paired_gang.dynamic_claims import dynamic_claims
+from scripts.papers.paired_gang.claims.dynamic import dynamic_claims
+from scripts.papers.paired_gang.claims.phases import phase_claims
+from scripts.papers.paired_gang.claims.static import gain, kinds_of, static_claims
 from scripts.papers.paired_gang.experiment import PHASE_LOAD, POLICIES
 from scripts.papers.paired_gang.names import (
     ABOVE,
@@ -38,8 +40,6 @@ from scripts.papers.paired_gang.names import (
     mix,
     rate,
 )
-from scripts.papers.paired_gang.phase_claims import phase_claims
-from scripts.papers.paired_gang.static_claims import gain, kinds_of, static_claims
 from scripts.papers.paired_gang.tables import (
     COLUMNS,
     STATE,
