@@ -11,7 +11,7 @@ from cosched_emulator.manager.running_jobs import RunningJobs
 from cosched_emulator.manager.time_sharing.rotating import Rotating
 from cosched_emulator.manager.timeline import WAKE, Timeline
 from cosched_plugin.common.allocation import Layers, times_refusal
-from cosched_plugin.common.slots import NO_SLOTS, Member, joining_refusal, slot_refusal
+from cosched_plugin.common.slots import NO_SLOTS, Member, joining_refusal, pairing_turns, slot_refusal
 from cosched_plugin.protocol.messages import (
     REJECTED,
     Action,
@@ -123,16 +123,16 @@ class ActionExecutor:
                 return reason
             pool = self._running_jobs.slots.pool(start.slot)
         layers = times_refusal(spec.limit_us, start) or pool.place(spec, start.runs)
-        if isinstance(layers, str):
-            return layers
-        if self._rotating is not None:
+        if self._rotating is not None and not isinstance(layers, str):
             members = {
                 other.job_id: Member(other.slot, theirs, their_job.job.spec.unpaired)
                 for their_job, other, theirs in besides
             }
-            reason = self._joining_refusal(start.job_id, Member(start.slot, layers, spec.unpaired), members)
-            if reason is not None:
-                return reason
+            member = Member(start.slot, layers, spec.unpaired)
+            layers = self._joining_refusal(start.job_id, member, members) or layers
+        if isinstance(layers, str):
+            self._running_jobs.slots.drop(start.slot)
+            return layers
         pool.take(spec, start.runs, layers)
         return job, start, layers
 
@@ -152,7 +152,7 @@ class ActionExecutor:
             reason = self._joining_refusal(change.job_id, member, {})
         if reason is None:
             self._running_jobs.change_slot(job, change.slot)
-            self._rotating.may_start()
+            self._rotating.change()
         return reason
 
     def _set_rotation(self, action: SetRotation) -> str | None:
@@ -160,9 +160,8 @@ class ActionExecutor:
 
     def _joining_refusal(self, job_id: int, member: Member, besides: Mapping[int, Member]) -> str | None:
         """Return why a job cannot be in a slot, given the rotation; jobs ``besides`` it are about to start."""
-        if self._rotating is None or not self._rotating.rotation.turns:
-            return None
-        return joining_refusal(job_id, member, self._rotating.rotation.turns, {**self._members(), **besides})
+        turns = () if self._rotating is None else pairing_turns(job_id, member.slot, self._rotating.rotation.turns)
+        return joining_refusal(job_id, member, turns, {**self._members(), **besides}) if turns else None
 
     def _members(self) -> dict[int, Member]:
         """Return the running jobs as time sharing sees them."""

@@ -53,7 +53,10 @@ class SlotPools:
         self._above: dict[int, _SlotPool] = {}  # the pools of other slots, where a job is or has just been
 
     def pool(self, slot: int) -> ThreadPool:
-        """Return the pool of a slot; one in which no job is has all threads of the nodes in service free."""
+        """Return the pool of a slot; one in which no job is has all threads of the nodes in service free.
+
+        If no job takes threads of it then, `drop` it.
+        """
         if not slot:
             return self.base
         pool = self._above.get(slot)
@@ -117,6 +120,11 @@ class Rotation(NamedTuple):
         return self
 
 
+def rotation_of(turns: Iterable[Turn]) -> Rotation:
+    """Return the rotation that an action sets; a policy may have left lists in it."""
+    return Rotation(tuple([Turn(tuple(slots), quanta, tuple(guests)) for slots, quanta, guests in turns]))
+
+
 class Member(NamedTuple):
     """A running job as time sharing sees it."""
 
@@ -141,8 +149,8 @@ def quantum_refusal(quantum: object, ended: int) -> str | None:
 
 def members_of(turn: Turn, jobs: Mapping[int, Member]) -> list[int]:
     """Return the jobs that a turn lets run, in order of id."""
-    slots = turn.slots
-    return sorted(job_id for job_id, member in jobs.items() if member.slot in slots or job_id in turn.guests)
+    slots, guests = set(turn.slots), set(turn.guests)
+    return sorted([job_id for job_id, member in jobs.items() if member.slot in slots or job_id in guests])
 
 
 def rotation_refusal(turns: Sequence[Turn], jobs: Mapping[int, Member]) -> str | None:
@@ -178,15 +186,24 @@ def _turn_refusal(turn: Turn, jobs: Mapping[int, Member], occupied: Collection[i
     return None
 
 
+def pairing_turns(job_id: int, slot: int, turns: Iterable[Turn]) -> list[Turn]:
+    """Return the turns in which a job of this slot may have jobs of other slots beside it."""
+    return [
+        turn
+        for turn in turns
+        # A guest that was requeued starts again.
+        if (len(turn.slots) > 1 or turn.guests) and (slot in turn.slots or job_id in turn.guests)
+    ]
+
+
 def joining_refusal(job_id: int, member: Member, turns: Iterable[Turn], jobs: Mapping[int, Member]) -> str | None:
     """Return why a job cannot become a member of its slot, as a new job or from another slot, or None."""
     joined = {**jobs, job_id: member}
     unpaired = _unpaired(joined)
-    for turn in turns if unpaired else ():
-        if member.slot in turn.slots or job_id in turn.guests:  # a guest that was requeued starts again
-            reason = _pairing_refusal(turn, joined, unpaired)
-            if reason is not None:
-                return reason
+    for turn in pairing_turns(job_id, member.slot, turns) if unpaired else ():
+        reason = _pairing_refusal(turn, joined, unpaired)
+        if reason is not None:
+            return reason
     return None
 
 
@@ -196,10 +213,14 @@ def pairing_refusal(turn: Turn, jobs: Mapping[int, Member]) -> str | None:
 
 
 def _pairing_refusal(turn: Turn, jobs: Mapping[int, Member], unpaired: Iterable[int]) -> str | None:
+    if len(turn.slots) == 1 and not turn.guests:  # most turns of strict gang scheduling
+        return None
+    there: list[int] | None = None
     for job_id in unpaired:
         own = jobs[job_id]
         if own.slot in turn.slots or job_id in turn.guests:
-            for other in members_of(turn, jobs):
+            there = members_of(turn, jobs) if there is None else there
+            for other in there:
                 # In one slot, two jobs may have different threads of a node.
                 if jobs[other].slot != own.slot and share_nodes(jobs[other].layers, own.layers):
                     return f"job {job_id} must not run beside job {other}"

@@ -13,7 +13,9 @@ from cosched_plugin.common.slots import (
     Rotation,
     SlotPools,
     joining_refusal,
+    pairing_turns,
     quantum_refusal,
+    rotation_of,
     rotation_refusal,
 )
 from cosched_plugin.core.running import Running
@@ -24,7 +26,6 @@ from cosched_plugin.protocol.messages import (
     SetRotation,
     SlotState,
     StartJob,
-    Turn,
 )
 
 
@@ -54,10 +55,12 @@ class Slots:
         ``besides`` are jobs that start in the same decision.
         """
         placed = self.pools.pool(start.slot).place(job, start.runs)
+        if not isinstance(placed, str):
+            member = Member(start.slot, placed, job.unpaired)
+            placed = self._joining_refusal(job.id, member, running, besides) or placed
         if isinstance(placed, str):
-            return placed
-        member = Member(start.slot, placed, job.unpaired)
-        return self._joining_refusal(job.id, member, running, besides) or placed
+            self.pools.drop(start.slot)
+        return placed
 
     def change_refusal(self, running: Running, slot: int, jobs: Mapping[int, Running]) -> str | None:
         """Return why a running job cannot change to ``slot``, or None."""
@@ -79,18 +82,15 @@ class Slots:
     def _joining_refusal(
         self, job_id: int, member: Member, running: Mapping[int, Running], besides: Mapping[int, Member]
     ) -> str | None:
-        if not self.rotation.turns:
-            return None
-        return joining_refusal(job_id, member, self.rotation.turns, {**members(running), **besides})
+        turns = pairing_turns(job_id, member.slot, self.rotation.turns)
+        return joining_refusal(job_id, member, turns, {**members(running), **besides}) if turns else None
 
     # ------------------------------------------------------------ changes
 
     def set_rotation(self, rotation: SetRotation, number: int) -> None:
         """Set the rotation, by action ``number`` of a reply."""
         self._before[number] = self.rotation
-        # A policy may have left lists.
-        turns = [Turn(tuple(slots), quanta, tuple(guests)) for slots, quanta, guests in rotation.turns]
-        self.rotation = Rotation(tuple(turns))
+        self.rotation = rotation_of(rotation.turns)
 
     def take_back(self, number: int) -> None:
         """Restore the rotation before action ``number`` of the last reply; a later action of that reply still holds."""

@@ -44,4 +44,6 @@ def place_together(state: State, starts: Sequence[StartJob]) -> list[Layers] | s
     finally:
         for job, start, layers in seated:
             state.pool_of(start.slot).give_back(job, start.runs, layers)
+            if start.slot and state.slots is not None:
+                state.slots.pools.drop(start.slot)
     return [layers for _, _, layers in seated]

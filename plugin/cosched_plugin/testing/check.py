@@ -257,14 +257,15 @@ class _Trial:
             )
         events += quanta
         events += [JobSubmitted(self._draw_job()) for kind in kinds if kind == "submit"]
-        if events or wakes:
-            self._batches([*events, *wakes])
+        self._batches([*events, *wakes])
 
     # ------------------------------------------------------------ batches, and the checks after each
 
     def _batches(self, events: list[Event]) -> None:
-        """Send events, and those that the answers cause at the same instant."""
+        """Send events, and those that the answers cause at the same instant; without any, a quantum may begin."""
         rounds = 0
+        if not events:
+            self.site.settle()
         while events:
             self._events = events
             rounds += 1

@@ -102,8 +102,8 @@ class Site:
         return [job.end_us for job in self.in_state("running") if job.end_us is not None]
 
     def due_us(self) -> int | None:
-        """Return the instant of the next due event; None if there is none."""
-        quantum = [] if self.slots is None or self.slots.ends_us is None else [self.slots.ends_us]
+        """Return the instant of the next due event, or at which a quantum begins; None if there is none."""
+        quantum = [] if self.slots is None else self.slots.due_us(self.now_us, self.in_state("running"))
         return min(self.ends() + quantum + list(self.wakes), default=None)
 
     def settle(self) -> None:
@@ -285,6 +285,8 @@ class Site:
             if any(processes * job.spec.memory_mb > swap[node] for node, processes in node_shares(job.runs)):
                 return f"the memory of job {action.job_id} finds no room on disk: {swap}"
         job.let_run(self.now_us, may_run=True)  # it waits no more: it is suspended
+        if self.slots is not None:
+            self.slots.stop(job)
         job.suspended_us, job.on_disk = self.now_us, action.to_disk
         job.worked_us += max(0, self.now_us - job.since_us)
         self._disturb(job)

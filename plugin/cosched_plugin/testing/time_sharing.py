@@ -23,20 +23,31 @@ class TimeSharing:
         self.ends_us: int | None = None  # end of the quantum that runs; None: none runs
         self._turn = Turn((0,))  # of that quantum
         self._left_after = 0  # quanta of that turn that are still to come after it
-        self._members: dict[int, int] = {}  # jobs that run in it, and how long each had run before
+        self._members: set[int] = set()  # jobs that run in it
+        self._before_us: dict[int, int] = {}  # of each job that has run in it: how long it had run before
+        self._left: set[int] = set()  # jobs that have left it; one that starts again has no share
 
     def told(self) -> SlotState:
         """Return its entry in a welcome."""
         return SlotState(self.quantum_us, self.quantum, self.turns, self.left)
 
+    def due_us(self, now_us: int, running: Sequence[SiteJob]) -> list[int]:
+        """Return when the quantum ends, or jobs come back from disk so that one can begin."""
+        if self.ends_us is not None:
+            return [self.ends_us]
+        return [job.ready_us for job in running if job.suspended_us is None and job.ready_us > now_us]
+
     def due(self, random: Random, now_us: int, running: Sequence[SiteJob], gone: Collection[int]) -> list[QuantumEnded]:
-        """Return the end of the quantum if it is due; none follows a quantum in which all jobs end (``gone``)."""
-        if self.ends_us is None or self.ends_us > now_us or all(job.spec.id in gone for job in running):
+        """Return the end of the quantum if it is due; none follows if the jobs that are ``gone`` leave none that can run."""
+        running = [job for job in running if job.spec.id not in gone]
+        if self.ends_us is None or self.ends_us > now_us or self._nothing_can_run(now_us, running):
             return []
         shares = []
         for job in running:
-            before_us = self._members.get(job.spec.id)
-            if before_us is not None and 2 * (job.ran_us(now_us) - before_us) >= self.quantum_us:
+            before_us = self._before_us.get(job.spec.id)
+            if before_us is None or job.spec.id in self._left:
+                continue
+            if 2 * (job.ran_us(now_us) - before_us) >= self.quantum_us:
                 shares.append((job.spec.id, random.choice((*_SHARES_PPM, random.randint(0, 1_000_000)))))
         return [QuantumEnded(self.quantum + 1, self._turn.slots[0], self._left_after, tuple(shares))]
 
@@ -58,7 +69,13 @@ class TimeSharing:
 
     def left_by(self, job: SiteJob) -> None:
         """Let a job that ends or is requeued run no more in the present quantum."""
-        self._members.pop(job.spec.id, None)
+        self._members.discard(job.spec.id)
+        if job.spec.id in self._before_us:
+            self._left.add(job.spec.id)
+
+    def stop(self, job: SiteJob) -> None:
+        """Let a job that is suspended run no more in the present quantum."""
+        self._members.discard(job.spec.id)
 
     def set_rotation(self, action: SetRotation, now_us: int, running: Sequence[SiteJob]) -> str | None:
         """Set the rotation, from the next quantum on or from the one that runs; or return why it is impossible."""
@@ -88,31 +105,46 @@ class TimeSharing:
 
     def settle(self, now_us: int, running: Sequence[SiteJob]) -> None:
         """Begin a quantum if none runs and a job can run; let exactly its jobs run from now on."""
-        if not any(_members_of(turn, running) for turn in self.turns):
+        if not self.turns or self._nothing_can_run(now_us, running):
             self.ends_us = None
+            self._members.clear()
         elif self.ends_us is None:
-            self._members = {}
+            self._members.clear()
+            self._before_us.clear()
+            self._left.clear()
             self._choose(now_us, running)
             self.ends_us = now_us + self.quantum_us
         for job in running:
             job.let_run(now_us, may_run=job.spec.id in self._members if self.turns else job.slot == 0)
 
+    def _nothing_can_run(self, now_us: int, running: Sequence[SiteJob]) -> bool:
+        """Tell whether no job can run: none of the quantum that runs, and none of any turn."""
+        if self.ends_us is not None and any(job.spec.id in self._members for job in running):
+            return False
+        return not any(_members_of(turn, running, now_us) for turn in self.turns)
+
     def _choose(self, now_us: int, running: Sequence[SiteJob]) -> None:
         """Choose the turn of the present quantum, with its jobs: the first one in which a job can run."""
+        self._members.clear()
         for place, turn in enumerate(self.turns):
-            members = _members_of(turn, running)
+            members = _members_of(turn, running, now_us)
             if members:
                 self._turn = turn
                 self._left_after = (self.left if place == 0 and self.left else turn.quanta) - 1
-                before = self._members
-                self._members = {job.spec.id: before.get(job.spec.id, job.ran_us(now_us)) for job in members}
+                for job in members:
+                    self._members.add(job.spec.id)
+                    self._before_us.setdefault(job.spec.id, job.ran_us(now_us))
                 return
 
 
-def _members_of(turn: Turn, running: Sequence[SiteJob]) -> list[SiteJob]:
-    """Return the jobs that can run in a turn."""
+def _members_of(turn: Turn, running: Sequence[SiteJob], now_us: int) -> list[SiteJob]:
+    """Return the jobs that can run in a turn: neither suspended nor on their way back from disk."""
     return [
-        job for job in running if (job.slot in turn.slots or job.spec.id in turn.guests) and job.suspended_us is None
+        job
+        for job in running
+        if (job.slot in turn.slots or job.spec.id in turn.guests)
+        and job.suspended_us is None
+        and job.ready_us <= now_us
     ]
 
 

@@ -27,8 +27,8 @@ from cosched_emulator.scenario.schema import (
     ResultsSection,
     Scenario,
     ScriptEntry,
-    TruthSection,
     TimeSharingSection,
+    TruthSection,
     WorkloadSection,
 )
 from cosched_emulator.scenario.script import Scripted

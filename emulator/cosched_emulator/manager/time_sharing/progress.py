@@ -38,7 +38,7 @@ class ProcessProgress:
     def start(self, job: ManagedJob, now_us: int) -> None:  # noqa: ARG002 - of `Progress`
         """Put the processes of a job on its nodes."""
         self._dispatcher.start(job)
-        self.rotating.may_start()
+        self.rotating.start(job.job.spec.id)
 
     def leave(self, job: ManagedJob, now_us: int) -> None:
         """Take a job off its nodes or the disk, and record its work done."""
@@ -52,8 +52,7 @@ class ProcessProgress:
     def suspend(self, job: ManagedJob, now_us: int) -> None:
         """Stop a job that has just been suspended, and record its work done."""
         job.work_us = self._dispatcher.work_us(job)
-        if self._dispatcher.stop(job, now_us):
-            self.rotating.stop()
+        self.rotating.change(stopped=self._dispatcher.stop(job, now_us))
 
     def resume(self, job: ManagedJob, now_us: int) -> None:
         """Let a job continue in its turn, when it is back from disk."""
@@ -86,9 +85,9 @@ class ProcessProgress:
         """Return whether a job may run now."""
         return bool(self._dispatcher.allowed)
 
-    def runs_now(self, job_id: int) -> bool:
-        """Return whether a job may run now."""
-        return job_id in self._dispatcher.allowed
+    def dispatched_us(self, job: ManagedJob, now_us: int) -> int:
+        """Return for how long a running job could run since its start."""
+        return self._dispatcher.dispatched_us(job, now_us)
 
     def count(self, jobs: Iterable[ManagedJob], now_us: int) -> None:
         """Bring the times that running jobs have used up to date."""

@@ -5,8 +5,8 @@ PROTOCOL.md ("Slots", section 4) is the specification.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import chain
 from operator import itemgetter
 from typing import Final, NamedTuple, TypeAlias
 
@@ -17,14 +17,22 @@ from cosched_emulator.manager.time_sharing.record import GUEST, PARTNER, ROW, Pa
 from cosched_emulator.manager.timeline import QUANTUM, Timeline
 from cosched_emulator.nodeos.cluster import Usage
 from cosched_hwmodel.units import WHOLE_PPM
-from cosched_plugin.common.slots import Member, Rotation, quantum_refusal, rotation_refusal
+from cosched_plugin.common.slots import Member, Rotation, quantum_refusal, rotation_of, rotation_refusal
 from cosched_plugin.protocol.messages import MOST_SHARES, QuantumEnded, SetRotation, SlotState, Turn
 
-MOST_REMEMBERED: Final = 1_000  # quanta that a late rotation may be behind and still go on at the right turn
 _READY: Final = 0  # version of the entry for a job that is back from disk; ends of quanta have others
 
 _Member: TypeAlias = tuple[int, int, str, ManagedJob]  # place of its slot in the turn, job id, role, job
 _PLACE: Final = itemgetter(0, 1)
+
+
+class Present(NamedTuple):
+    """The quantum that runs."""
+
+    number: int
+    begin_us: int
+    turn: Turn  # that it belongs to
+    left: int  # quanta of that turn that are still to come
 
 
 class _Seen(NamedTuple):
@@ -42,11 +50,14 @@ class Rotating:
         self.quantum_us = quantum_us
         self.quantum = 0  # number of the last one that has ended
         self.rotation = Rotation()
+        self._slots: frozenset[int] = frozenset()  # of all its turns
+        self._guests: frozenset[int] = frozenset()
         self.ended_quanta: Callable[[QuantumRecord], None] | None = None  # called with the record of each quantum
         self._timeline = timeline
         self._diary = diary
         self._dispatcher = dispatcher
         self._undecided = False  # what may run must be decided anew
+        self._changed = False  # a change may have left no job that can run
         self._stopped = False  # a job that could run has been suspended
         self._begin_us = 0
         self._end_us: int | None = None  # None: no quantum runs
@@ -58,31 +69,61 @@ class Rotating:
         self._on_nodes: Mapping[int, int] = {}  # number of jobs that may run, by node
         self._seen: dict[int, _Seen] = {}
         self._paired: set[int] = set()
-        self._ended: deque[tuple[int, int, int]] = deque(maxlen=MOST_REMEMBERED)  # quanta: number, first slot, left
+        self._restarted: set[int] = set()  # jobs that were requeued in the present quantum after they had run in it
+        # By first slot: number and left of the last quantum of such a turn.
+        self._ended: dict[int, tuple[int, int]] = {}
 
     def state(self) -> SlotState:
         """Return the time sharing of the machine, for an inventory."""
         return SlotState(self.quantum_us, self.quantum, self.rotation.turns, self.rotation.left)
+
+    @property
+    def present(self) -> Present | None:
+        """Return the quantum that runs; None: none does."""
+        return None if self._end_us is None else Present(self.quantum + 1, self._begin_us, self._turn, self._left)
+
+    def role_of(self, job_id: int) -> str | None:
+        """Return what a job is in the quantum that runs (`record`); None: it cannot run now."""
+        if job_id not in self._dispatcher.allowed:
+            return None
+        return self._seen[job_id].role if self._end_us is not None else ROW
 
     def set_rotation(self, action: SetRotation, members: Mapping[int, Member]) -> str | None:
         """Set the rotation, or return why that is impossible."""
         reason = quantum_refusal(action.quantum, self.quantum) or rotation_refusal(action.turns, members)
         if reason is not None:
             return reason
-        rotation = Rotation(tuple(action.turns))
+        self.rotation = rotation_of(action.turns)
+        self._slots = frozenset(chain.from_iterable([turn.slots for turn in action.turns]))
+        self._guests = frozenset(chain.from_iterable([turn.guests for turn in action.turns]))
         if action.quantum <= self.quantum:
-            for number, slot, left in self._ended:
-                if number >= action.quantum:  # it came late: the scheduler did not know yet that these have ended
-                    rotation = rotation.ended(slot, left)
-        self.rotation = rotation
+            self.rotation = self._caught_up(self.rotation, action.quantum)
         if action.quantum > self.quantum or self._end_us is None:
             self._undecided = True
+        else:
+            self._changed = True
         return None
+
+    def _caught_up(self, rotation: Rotation, quantum: int) -> Rotation:
+        """Return a rotation that begins with ``quantum`` as it is after the quanta that have ended since.
+
+        These are quanta of which its scheduler did not know yet. Where a rotation goes on depends on the last one alone whose
+        turn it has.
+        """
+        turns = [turn.slots[0] for turn in rotation.turns]
+        number, slot = max([(self._ended[slot][0], slot) for slot in turns if slot in self._ended], default=(0, 0))
+        return rotation if number < quantum else rotation.ended(slot, self._ended[slot][1])
 
     # ------------------------------------------------------------ jobs
 
+    def start(self, job_id: int) -> None:
+        """A job has started, for the first time or once more."""
+        if job_id in self._seen:
+            self._restarted.add(job_id)
+        self.may_start()
+
     def may_start(self) -> None:
-        """A job may run from now on: where no quantum runs, one begins at the end of this instant."""
+        """A running job may run from now on: where no quantum runs, one begins at the end of this instant."""
         if self._end_us is None:
             self._undecided = True
 
@@ -90,22 +131,23 @@ class Rotating:
         """A job may run from a later time on: then it is back from disk."""
         self._timeline.schedule(at_us, QUANTUM, 0, _READY)
 
-    def stop(self) -> None:
-        """A job that could run has been suspended."""
-        self._stopped = True
+    def change(self, *, stopped: bool = False) -> None:
+        """A job has been suspended, or is in another slot; ``stopped``: it could run until now."""
+        self._changed = True
+        self._stopped = self._stopped or stopped
+        self.may_start()
 
     def leave(self, running: Mapping[int, ManagedJob], now_us: int) -> None:
         """A job has ended or was requeued, and these are still running: if none of them can run, the quantum is over."""
         if self._end_us is not None:
-            if not self._next_turn(running, now_us)[1]:
-                self._drop_quantum(now_us, running)
+            self._drop_idle_quantum(running, now_us)
         elif not self._collected:
             self._dispatcher.collect()
 
     # ------------------------------------------------------------ the end of a quantum
 
     def end_event(self, version: int, running: Mapping[int, ManagedJob], gone: Collection[int]) -> QuantumEnded | None:
-        """Return the event for a scheduled end; None if it is void, or no running job is left.
+        """Return the event for a scheduled end; None if it is void, or no job that is left can run.
 
         The jobs in ``gone`` end at the same instant.
         """
@@ -114,7 +156,8 @@ class Rotating:
         if version != self._version or self._end_us is None:
             return None
         left = {job_id: job for job_id, job in running.items() if job_id not in gone}
-        if not left:
+        if self._nothing_can_run(left, self._end_us):
+            self._changed = True
             return None
         shares = self._close(self._end_us, left)
         self._end_us = None
@@ -124,7 +167,7 @@ class Rotating:
         """Move the rotation on, and remember the shares."""
         self.quantum = event.quantum
         self.rotation = self.rotation.ended(event.slot, event.left)
-        self._ended.append((event.quantum, event.slot, event.left))
+        self._ended[event.slot] = (event.quantum, event.left)
         for job_id, share in event.shares:
             job = running[job_id]
             job.quanta += 1
@@ -137,7 +180,9 @@ class Rotating:
         self._collected = True
         shares = {}
         for job_id, (_, logged_us, allowed_us) in used.items():
-            if job_id in running and 2 * allowed_us >= self.quantum_us * self._seen[job_id].processes:
+            if job_id not in running or job_id in self._restarted:
+                continue
+            if 2 * allowed_us >= self.quantum_us * self._seen[job_id].processes:
                 shares[job_id] = min(WHOLE_PPM, (2 * logged_us * WHOLE_PPM + allowed_us) // (2 * allowed_us))
         if self.ended_quanta is not None or self._diary.kept:
             record = self._record(now_us, used, shares)
@@ -167,13 +212,14 @@ class Rotating:
 
     def settle(self, running: Mapping[int, ManagedJob], now_us: int) -> None:
         """Let the jobs run whose turn it is."""
+        if self._changed and self._end_us is not None:
+            self._drop_idle_quantum(running, now_us)
+        self._changed = False
         if self._undecided:
             self._undecided = self._stopped = False
             self._decide(running, now_us)
         elif self._stopped:
             self._stopped = False
-            if self._end_us is not None and not self._next_turn(running, now_us)[1]:
-                self._drop_quantum(now_us, running)
             until_us = FOREVER_US if self._end_us is None else self._end_us
             self._dispatcher.allow(list(self._dispatcher.allowed.values()), now_us, until_us)
 
@@ -200,6 +246,15 @@ class Rotating:
             if shared and not shared.isdisjoint(self._dispatcher.nodes_of(job_id)):
                 self._paired.add(job_id)
 
+    def _nothing_can_run(self, running: Mapping[int, ManagedJob], now_us: int) -> bool:
+        """Return whether none of these jobs can run: none of the present quantum, and none of any turn."""
+        if not self._dispatcher.allowed.keys().isdisjoint(running):
+            return False
+        slots, guests = self._slots, self._guests
+        return not any(
+            (job.slot in slots or job_id in guests) and _may_run(job, now_us) for job_id, job in running.items()
+        )
+
     def _next_turn(self, running: Mapping[int, ManagedJob], now_us: int) -> tuple[Turn, list[_Member], int]:
         """Return the first turn in which a job can run, its jobs in their order, and how many quanta follow its next one.
 
@@ -207,18 +262,19 @@ class Rotating:
         """
         left = self.rotation.left
         for turn in self.rotation.turns:
-            slots, quanta, guests = turn
+            places = {slot: place for place, slot in enumerate(turn.slots)}
+            guests = set(turn.guests)
             members: list[_Member] = []
             for job_id, job in running.items():
-                if job.slot in slots:
+                place = places.get(job.slot)
+                if place is not None:
                     if _may_run(job, now_us):
-                        place = slots.index(job.slot)
                         members.append((place, job_id, PARTNER if place else ROW, job))
                 elif job_id in guests and _may_run(job, now_us):
-                    members.append((len(slots), job_id, GUEST, job))
+                    members.append((len(places), job_id, GUEST, job))
             if members:
                 members.sort(key=_PLACE)
-                return turn, members, (left or quanta) - 1
+                return turn, members, (left or turn.quanta) - 1
             left = 0
         return Turn((0,)), [], 0
 
@@ -232,7 +288,14 @@ class Rotating:
         self._jobs = jobs
         self._seen.clear()
         self._paired.clear()
+        self._restarted.clear()
         self._timeline.schedule(self._end_us, QUANTUM, 0, self._version)
+
+    def _drop_idle_quantum(self, running: Mapping[int, ManagedJob], now_us: int) -> None:
+        """End the quantum that runs if none of these jobs can run in it or in another turn."""
+        if self._nothing_can_run(running, now_us):
+            self._drop_quantum(now_us, running)
+            self._undecided = True  # without a rotation, which may have come meanwhile, slot 0 runs
 
     def _drop_quantum(self, now_us: int, running: Mapping[int, ManagedJob]) -> None:
         """End a quantum that runs, without an event."""
