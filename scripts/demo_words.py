@@ -2,26 +2,30 @@
 
 Usage: demo_words.py gains BASE_DIR RUN_DIR...    what each run changes for the jobs, against the first one
        demo_words.py window RUN_DIR               begin and end, in hours, of the half day in which most jobs start
+       demo_words.py turns RUN_DIR...             what happened in the quanta of runs in which jobs take turns
+       demo_words.py quanta RUN_DIR               begin and end, in hours, of the 40 s with the most pairs
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from cosched_emulator.results.columns import JobColumns
 from cosched_emulator.results.figures.comparison import number_texts, time_unit
-from cosched_emulator.results.files.reader import read_run
+from cosched_emulator.results.files.reader import read_quanta, read_run
 from cosched_emulator.results.harm.harm import measure_harm
 from cosched_emulator.results.harm.outcomes import Outcomes, outcomes
+from cosched_emulator.results.quanta import QuantaColumns
 from cosched_hwmodel.units import SECOND_US
 
 HOUR_S: Final = 3600
 WINDOW_H: Final = 12
+QUANTA_US: Final = 40 * SECOND_US
 
 
 def gains(base_name: str, base: Outcomes, name: str, run: Outcomes) -> Iterator[str]:
@@ -61,6 +65,25 @@ def window(jobs: JobColumns) -> tuple[int, int]:
     return begin_h, begin_h + WINDOW_H
 
 
+def turns(name: str, summary: Mapping[str, Any]) -> str:
+    """Return the line on the quanta of one run."""
+    told = summary["time_sharing"]
+    paired = f"{told['quanta_paired'] / told['quanta']:.0%} of them with a pair" if told["quanta"] else "no pairs"
+    return (
+        f"    {name + ':':<8} {told['quanta']:,} quanta, {paired}; {told['mean_jobs']:.1f} jobs at a time, at most {told['max_jobs']}; "
+        f"{told['jobs_at_last_submission']} left at the last submission"
+    )
+
+
+def quanta_window(quanta: QuantaColumns) -> tuple[float, float]:
+    """Return the begin and the end, in hours, of the 40 s in which jobs ran in the most pairs."""
+    paired_us = np.sort(quanta.start_us[quanta.paired])
+    begins_us = paired_us if paired_us.size else quanta.start_us[:1]
+    counts = np.searchsorted(paired_us, begins_us + QUANTA_US) - np.searchsorted(paired_us, begins_us)
+    begin_us = int(begins_us[np.argmax(counts)])
+    return begin_us / SECOND_US / HOUR_S, (begin_us + QUANTA_US) / SECOND_US / HOUR_S
+
+
 def _instead(now_s: float, then_s: float) -> str:
     size, unit = time_unit(max(now_s, then_s))
     now, then = number_texts([now_s / size, then_s / size])
@@ -72,6 +95,14 @@ def main(task: str, *folders: str) -> None:
     runs = [(Path(folder).name, read_run(folder)) for folder in folders]
     if task == "window":
         print(*window(runs[0][1].jobs))
+        return
+    if task == "quanta":
+        quanta = read_quanta(folders[0])
+        print(*(window(runs[0][1].jobs) if quanta is None else quanta_window(quanta)))
+        return
+    if task == "turns":
+        print("Jobs take turns in quanta of a second:")
+        print("\n".join([turns(name, run.summary) for name, run in runs]))
         return
     found = [(name, outcomes(run.jobs, run.machine, run.selection)) for name, run in runs]
     for name, run in found[1:]:

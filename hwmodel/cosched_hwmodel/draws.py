@@ -66,17 +66,52 @@ def uniforms(seed: int, purpose: str, *ids: NDArray[np.int64]) -> NDArray[np.flo
     ``ids`` is one int64 array (of one dimension or more), or several of one shape for draws that are keyed by several
     ids; the result has that shape.
     """
-    import numpy as np  # noqa: PLC0415  (a command's start-up must not pay for it)
+    return _to_unit(_absorb_all(seed, purpose, ids))
+
+
+class Beginnings:
+    """The beginnings of keys: draws that have all ids in common but the last one take that one only.
+
+    ``Beginnings(seed, purpose, *ids).uniforms(last)`` is ``uniforms(seed, purpose, *ids, last)``, with ``last`` for every
+    element.
+    """
+
+    def __init__(self, seed: int, purpose: str, *ids: NDArray[np.int64]) -> None:
+        self._states = _absorb_all(seed, purpose, ids)
+
+    def uniforms(self, last: int) -> NDArray[np.float64]:
+        """Return the draws whose last id is this one."""
+        import numpy as np  # noqa: PLC0415  (a command's start-up must not pay for it)
+
+        state = self._states ^ np.uint64(last & _MASK)
+        _finalise(state)
+        return _to_unit(state)
+
+
+def _absorb_all(seed: int, purpose: str, ids: Sequence[NDArray[np.int64]]) -> NDArray[np.uint64]:
+    import numpy as np  # noqa: PLC0415  (likewise)
 
     state: NDArray[np.uint64] = np.full(ids[0].shape, key(seed, purpose), dtype=np.uint64)
     for words in ids:
         state ^= np.asarray(words, dtype=np.int64).astype(np.uint64)
-        state += np.uint64(_GAMMA)
-        state ^= state >> np.uint64(30)
-        state *= np.uint64(_MIX_1)
-        state ^= state >> np.uint64(27)
-        state *= np.uint64(_MIX_2)
-        state ^= state >> np.uint64(31)
+        _finalise(state)
+    return state
+
+
+def _finalise(state: NDArray[np.uint64]) -> None:
+    import numpy as np  # noqa: PLC0415  (likewise)
+
+    state += np.uint64(_GAMMA)
+    state ^= state >> np.uint64(30)
+    state *= np.uint64(_MIX_1)
+    state ^= state >> np.uint64(27)
+    state *= np.uint64(_MIX_2)
+    state ^= state >> np.uint64(31)
+
+
+def _to_unit(state: NDArray[np.uint64]) -> NDArray[np.float64]:
+    import numpy as np  # noqa: PLC0415  (likewise)
+
     return (state >> np.uint64(11)).astype(np.float64) * _TO_UNIT
 
 

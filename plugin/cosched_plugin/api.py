@@ -31,6 +31,7 @@ from cosched_plugin.common.allocation import (
     union,
 )
 from cosched_plugin.common.errors import MachineError, PolicyError, UsageError
+from cosched_plugin.common.shares import predict
 from cosched_plugin.common.slots import Rotation
 from cosched_plugin.core.availability import side_by_side
 from cosched_plugin.core.engine import Policy
@@ -232,6 +233,7 @@ __all__ = [
     "pair_up",
     "partner_of",
     "penalty_factor",
+    "predict",
     "prices",
     "read_table",
     "refusal",

@@ -29,6 +29,7 @@ from scripts.bench import latency as bench_latency
 from scripts.bench import outside as bench_outside
 from scripts.bench import studies as bench_studies
 from scripts.bench import tables as bench_tables
+from scripts.bench import turns as bench_turns
 from scripts.bench import wire as bench_wire
 from scripts.bench.against import (
     FEWEST_PAIRS,
@@ -83,6 +84,7 @@ class Extent(NamedTuple):
     wire_rounds: int
     policies: tuple[str, ...]  # presets with timed decisions
     queues: tuple[int, ...]
+    turns: tuple[int, int, float]  # jobs that take turns; quanta for comparing nodes; longest run
     outside_jobs: int  # jobs scheduled with an external queue order
     study: tuple[int, int, int]  # runs of a study, their jobs, and turns
     decisions: int
@@ -103,6 +105,7 @@ FULL: Final = Extent(
     wire_rounds=5,
     policies=tuple(name for name in PRESETS if name not in IN_ROWS),
     queues=bench_latency.QUEUES,
+    turns=(1_000, 100, 120.0),
     outside_jobs=10_000,
     study=(64, 10_000, 5),
     decisions=300,
@@ -122,6 +125,7 @@ QUICK: Final = FULL._replace(
     wire_rounds=2,
     policies=("easy", "conservative", "rua", "lomarc-r", "glts"),
     queues=(100, 1_000),
+    turns=(100, 20, 30.0),
     outside_jobs=2_000,
     study=(16, 2_000, 1),
     decisions=100,
@@ -222,6 +226,11 @@ def measure_latency(extent: Extent, tell: Tell) -> list[Figures]:
     return list(rows)
 
 
+def measure_turns(extent: Extent, tell: Tell) -> list[Figures]:
+    """Return the cost of quanta, for jobs that take turns."""
+    return bench_turns.measure(*extent.turns, tell)
+
+
 def measure_outside(extent: Extent, tell: Tell) -> list[Figures]:
     """Return the cost of an external part."""
     return bench_outside.measure(extent.outside_jobs, extent.starts, tell)
@@ -250,6 +259,7 @@ PARTS: Final = {
     "wire": Part("Two processes", measure_wire, bench_tables.wire_lines),
     "start-up": Part("Start-up", measure_start_up, bench_tables.start_up_lines),
     "latency": Part("Time of a decision", measure_latency, bench_tables.latency_lines),
+    "turns": Part("Jobs that take turns", measure_turns, bench_turns.lines),
     "outside": Part("A queue order from outside", measure_outside, bench_outside.lines),
     "studies": Part("Many runs", measure_studies, bench_studies.lines),
     "direct": Part("Jobs a second in one process", measure_grid, bench_tables.direct_lines),

@@ -74,6 +74,11 @@ class Figures:
         mean, low, high = (1 + value / 100 for value in found[:3])
         return found._replace(mean=mean, low=low, high=high)
 
+    def ratios(self, figure: str, where: Where, base: Where) -> dict[int, float]:
+        """Return a figure over that of ``base`` by seed, over the seeds that both have."""
+        mine, theirs = self.values(figure, where), self.values(figure, base)
+        return {seed: value / theirs[seed] for seed, value in mine.items() if theirs.get(seed)}
+
     def difference(self, figure: str, where: Where, base: Where) -> Interval | None:
         """Return by how much a figure is above that of ``base``, paired by seed; None where it does not exist."""
         mine, theirs = self.series(where), self.series(base)

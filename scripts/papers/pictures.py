@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from cosched_emulator.statistics.intervals import mean_interval
+from cosched_emulator.statistics.intervals import Interval, mean_interval
 
 Axes: TypeAlias = Any  # matplotlib's, which the type check must do without
 
@@ -42,8 +42,42 @@ def pyplot() -> Any:
     return plt
 
 
-def bars(axis: Axes, rows: Mapping[str, Sequence[Point | None]], colours: Mapping[str, str]) -> None:
-    """Draw groups of bars: a row for each name, with a bar in each group; one that is None has not run."""
+def grid(rows: int, columns: int) -> tuple[Any, Sequence[Axes]]:
+    """Return a figure and its axes, row by row."""
+    figure, axes = pyplot().subplots(rows, columns, figsize=(10.2, 3.6 * rows), layout="constrained", squeeze=False)
+    for axis in axes.flat:
+        axis.spines[["top", "right"]].set_visible(False)
+    return figure, [*axes.flat]
+
+
+def error_line(axis: Axes, points: Sequence[tuple[float, Interval]], label: str, colour: str, style: str = "-") -> None:
+    """Draw means over x as a line, with their intervals as bars."""
+    halves = [
+        (max(0.0, item.mean - item.low), max(0.0, item.high - item.mean)) if item.exists else (0.0, 0.0)
+        for _, item in points
+    ]
+    axis.errorbar(
+        [x for x, _ in points],
+        [item.mean for _, item in points],
+        yerr=[*zip(*halves, strict=True)] if halves else None,
+        color=colour,
+        label=label,
+        marker="o",
+        markersize=3,
+        linewidth=1.2,
+        linestyle=style,
+        elinewidth=0.7,
+        capsize=2,
+    )
+
+
+def bars(
+    axis: Axes, rows: Mapping[str, Sequence[Point | None]], colours: Mapping[str, str], *, published: bool = True
+) -> None:
+    """Draw groups of bars: a row for each name, with a bar in each group; one that is None has not run.
+
+    ``published``: some of the figures are, at least in another picture with the same legend.
+    """
     width = 0.84 / len(rows)
     marks: list[tuple[float, float]] = []
     for rank, (name, row) in enumerate(rows.items()):
@@ -64,12 +98,12 @@ def bars(axis: Axes, rows: Mapping[str, Sequence[Point | None]], colours: Mappin
             for place, (_, point) in zip(places, there, strict=True)
             if point.published is not None
         ]
-    # Drawn even where there is none, for the legend.
-    axis.plot([x for x, _ in marks], [y for _, y in marks], "D", color=MARK, markersize=4, label="published")
+    if published:  # drawn even where there is none, for the legend
+        axis.plot([x for x, _ in marks], [y for _, y in marks], "D", color=MARK, markersize=4, label="published")
     axis.set_ylim(bottom=0)
 
 
-def legend(figure: Any, axis: Axes) -> None:
-    """Put the legend of ``axis`` below the whole figure."""
+def legend(figure: Any, axis: Axes, columns: int = 0) -> None:
+    """Put the legend of ``axis`` below the whole figure, in so many columns; 0: in one row."""
     handles, labels = axis.get_legend_handles_labels()
-    figure.legend(handles, labels, fontsize=8, frameon=False, loc="outside lower center", ncols=len(labels))
+    figure.legend(handles, labels, fontsize=8, frameon=False, loc="outside lower center", ncols=columns or len(labels))

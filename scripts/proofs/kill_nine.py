@@ -40,6 +40,20 @@ mix = "med"
 limits = "estimate"
 estimates = "f-model"
 """
+# Jobs in slots: 1,000 of them are about 18,000 quanta.
+TIME_SHARED: Final = """
+[cluster]
+nodes = 16
+
+[workload]
+lublin = {jobs}
+run_factor = {run_factor}
+load = 0.9
+limits = "estimate"
+estimates = "f-model"
+
+[time_sharing]
+"""
 SCENARIOS: Final[dict[str, str]] = {
     "easy": RUA_4WAY,
     "rua": RUA_4WAY,
@@ -84,21 +98,8 @@ aarr = 9.83
 self_slowdowns = "table4"
 grow = true
 """,
-    "paired-gang": """
-[cluster]
-nodes = 16
-
-[workload]
-lublin = {jobs}
-run_factor = 0.025
-load = 0.8
-cpu_share = 0.3
-limits = "estimate"
-estimates = "f-model"
-
-[time_sharing]
-quantum_s = 10
-""",
+    "gang": TIME_SHARED,
+    "paired-gang": TIME_SHARED,
 }
 # Nodes fail and return; jobs that were on one run again.
 SHARED: Final = """
@@ -106,20 +107,24 @@ seed = {seed}
 requeue = true
 
 [faults.nodes]
-mean_up_s = 2_000_000
-mean_down_s = 7200
+mean_up_s = {up_s}
+mean_down_s = {down_s}
 share = 0.5
 """
+LONG_UP, SHORT_UP = (
+    (2_000_000, 7_200),
+    (40_000, 300),
+)  # how long nodes are up and down, in seconds: runs of weeks, and of hours
 RESULTS: Final = (
-    "jobs.csv", "allocations.csv", "preemptions.csv", "quanta.csv", "schedule.swf", "summary.json", "workload.swf",
+    "jobs.csv", "allocations.csv", "preemptions.csv", "schedule.swf", "summary.json", "workload.swf", "quanta.csv",
 )  # fmt: skip
 TABLES: Final = {
     "jobs": "id",
     "allocations": "job_id, stay, run",
     "preemptions": "job_id, preemption",
-    "quanta": "id",
     "changes": "number",
     "faults": "number",
+    "quanta": "id",
     "journal": "step",
     "progress": "step",
 }
@@ -152,11 +157,17 @@ def prove(
     manager_kills: int,
     seed: int,
     deadline_s: float = 600.0,
+    run_factor: float = 0.025,
     tell: Callable[[int], None] = lambda _kills: None,
 ) -> Outcome:
-    """Run one policy's jobs undisturbed and under fire, in ``folder``, and compare; FireError if a run does not end."""
+    """Run one policy's jobs undisturbed and under fire, in ``folder``, and compare; FireError if a run does not end.
+
+    ``run_factor`` shortens jobs that share time.
+    """
     scenario = folder / "scenario.toml"
-    scenario.write_text((SHARED + SCENARIOS[policy]).format(jobs=jobs, seed=seed))
+    up_s, down_s = SHORT_UP if SCENARIOS[policy] is TIME_SHARED else LONG_UP
+    values = {"jobs": jobs, "seed": seed, "up_s": up_s, "down_s": down_s, "run_factor": run_factor}
+    scenario.write_text((SHARED + SCENARIOS[policy]).format(**values))
     undisturbed = _run(folder, "undisturbed", ["--policy", policy], (), deadline_s)
     times_us = _batch_times(folder / "undisturbed.db")
     pause_s = max(PAUSE_S, A_KILL_S * (plugin_kills + manager_kills) / len(times_us))
@@ -224,7 +235,7 @@ def broken_accounts(database: Path, jobs: int) -> list[str]:
             if starts != [stay[3] for stay in stays[job_id]].count(0):
                 wrong.append(f"job {job_id}: {starts} starts, stays {stays[job_id]}")
         (quanta,) = connection.execute("SELECT count(*) FROM quanta").fetchone()
-        return wrong + list(_overdrawn(connection) if quanta else _held_twice(connection))
+        return wrong + list(_wrong_quanta(connection) if quanta else _held_twice(connection))
 
 
 def unequal_rows(first: Path, second: Path) -> list[str]:
@@ -262,15 +273,31 @@ def _held_twice(connection: sqlite3.Connection) -> Iterator[str]:
             present.append(stay)
 
 
-def _overdrawn(connection: sqlite3.Connection) -> Iterator[str]:
-    """Yield the quanta in which processes used more CPU time than there was, where jobs take turns on threads."""
+def _wrong_quanta(connection: sqlite3.Connection) -> Iterator[str]:
+    """Yield the quanta in which two jobs of a slot were on the same node, or used more CPU time than there was.
+
+    Nodes have one thread.
+    """
+    stays = defaultdict(list)
+    for job_id, start_us, end_us, first, count in connection.execute(
+        "SELECT job_id, start_us, end_us, first_node, node_count FROM allocations"
+    ):
+        stays[job_id].append((start_us, end_us, range(first, first + count)))
     for number, start_us, end_us, nodes, text in connection.execute(
         "SELECT number, start_us, end_us, nodes, parts FROM quanta ORDER BY id"
     ):
-        jobs = [part[0] for part in json.loads(text)]
-        used_us = sum([part[5] for part in json.loads(text)])
-        if used_us > nodes * (end_us - start_us) or len(set(jobs)) < len(jobs):
-            yield f"quantum {number}: jobs {jobs} used {used_us} us of CPU time on {nodes} nodes in {end_us - start_us} us"
+        parts = json.loads(text)
+        holders: dict[tuple[int, int], int] = {}
+        for job_id, slot, *_ in parts:
+            for node in [
+                node for begin_us, until_us, some in stays[job_id] if begin_us <= start_us < until_us for node in some
+            ]:
+                other = holders.setdefault((slot, node), job_id)
+                if other != job_id:
+                    yield f"quantum {number}: jobs {other} and {job_id} of slot {slot} were on node {node}"
+        used_us = sum([part[5] for part in parts])
+        if used_us > nodes * (end_us - start_us) or len({part[0] for part in parts}) < len(parts):
+            yield f"quantum {number}: jobs used {used_us} us of CPU time on {nodes} nodes in {end_us - start_us} us"
 
 
 def _unequal_files(first: Path, second: Path) -> list[str]:

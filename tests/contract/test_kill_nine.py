@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 from scripts.proofs import pair_under_fire
-from scripts.proofs.kill_nine import SCENARIOS, Outcome, broken_accounts, prove, report, unequal_rows
+from scripts.proofs.kill_nine import SCENARIOS, TIME_SHARED, Outcome, broken_accounts, prove, report, unequal_rows
 from scripts.proofs.pair_under_fire import MANAGER, PLUGIN, draw_kills
 from tests.processes import ForkedPrograms
 
@@ -29,19 +30,38 @@ def assert_proven(outcome: Outcome, plugin_kills: int, manager_kills: int) -> No
 
 
 @pytest.mark.parametrize(
-    "policy", [pytest.param("rua", marks=pytest.mark.slow), "glts"]
+    ("policy", "jobs"),
+    [pytest.param("rua", 40, marks=pytest.mark.slow), ("glts", 40), pytest.param("gang", 40, marks=pytest.mark.slow)],
 )  # the manager has more state to lose
 @pytest.mark.usefixtures("forks")
-def test_a_few_kills_change_nothing(policy: str, tmp_path: Path) -> None:
-    outcome = prove(policy, tmp_path, jobs=40, plugin_kills=4, manager_kills=3, seed=2, deadline_s=60)
+def test_a_few_kills_change_nothing(policy: str, jobs: int, tmp_path: Path) -> None:
+    outcome = prove(policy, tmp_path, jobs=jobs, plugin_kills=4, manager_kills=3, seed=2, deadline_s=60)
     assert_proven(outcome, 3, 1)  # the last kills may be due after the run
     assert outcome.fired.starts["manager"] == 1 + outcome.fired.hits["manager"]
+
+
+def test_a_few_kills_change_nothing_where_jobs_share_time(tmp_path: Path) -> None:
+    outcome = prove(
+        "paired-gang", tmp_path, jobs=8, plugin_kills=2, manager_kills=1, seed=1, deadline_s=60, run_factor=0.006
+    )
+    assert_proven(outcome, 1, 1)
+    assert outcome.batches > 200
+    with closing(sqlite3.connect(tmp_path / "killed.db")) as connection, connection:
+        rows = connection.execute("SELECT id, number, parts FROM quanta ORDER BY id").fetchall()
+        quanta = [(number, quantum, json.loads(parts)) for number, quantum, parts in rows]
+        paired = [quantum for quantum in quanta if sum(part[3] for part in quantum[2]) > 1]
+        number, quantum, parts = paired[0]
+        told = json.dumps([[job, 7, *rest] for job, _, *rest in parts])
+        connection.execute("UPDATE quanta SET parts = ? WHERE id = ?", (told, number))
+    (wrong,) = broken_accounts(tmp_path / "killed.db", 8)[:1]
+    assert wrong.startswith(f"quantum {quantum}: jobs ")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", sorted(SCENARIOS))
 def test_fifty_plugin_kills_and_twenty_manager_kills_change_nothing(policy: str, tmp_path: Path) -> None:
-    outcome = prove(policy, tmp_path, jobs=1000, plugin_kills=50, manager_kills=20, seed=1)
+    jobs = 300 if SCENARIOS[policy] is TIME_SHARED else 1000  # a batch for each quantum
+    outcome = prove(policy, tmp_path, jobs=jobs, plugin_kills=50, manager_kills=20, seed=1)
     assert_proven(outcome, 49, 18)
     assert len(outcome.fired.places) >= 4  # both programs, while they work and while they start
 

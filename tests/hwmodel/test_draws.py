@@ -35,6 +35,14 @@ def test_mixing_is_published_splitmix64_and_fnv1a() -> None:
     assert draws.key(0xAF63DC4C8601EC8C, "a") == 0xE220A8397B1DCDAF
 
 
+@given(INT64, st.lists(st.tuples(INT64, INT64), min_size=1, max_size=5), INT64)
+def test_beginnings_are_those_of_the_whole_keys(seed: int, ids: list[tuple[int, int]], last: int) -> None:
+    columns = np.array(ids, dtype=np.int64).T
+    begun = draws.Beginnings(seed, "tick", *columns)
+    for each in (last, 0):
+        assert begun.uniforms(each).tolist() == [draws.uniform(seed, "tick", *row, each) for row in ids]
+
+
 def test_same_in_another_process_with_another_hash_seed() -> None:
     program = (
         "from cosched_hwmodel import draws; print(draws.key(7, 'arrivals', 1, 2), draws.uniform(7, 'arrivals', 3))"

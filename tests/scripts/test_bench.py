@@ -16,6 +16,7 @@ from scripts.bench import latency as bench_latency
 from scripts.bench import main as bench
 from scripts.bench import studies as bench_studies
 from scripts.bench import tables as bench_tables
+from scripts.bench import turns as bench_turns
 from scripts.bench import wire as bench_wire
 from scripts.bench.process import in_process, memory_mb
 from scripts.bench.runs import (
@@ -80,6 +81,7 @@ def test_every_preset_has_the_machine_it_is_made_for() -> None:
     }
     assert machine_for("gang")["time_sharing"]
     assert machine_for("lomarc-n") is STANDARD
+    assert [name for name in PRESETS if "time_sharing" in machine_for(name)] == list(bench_turns.POLICIES)
 
 
 @pytest.mark.slow
@@ -173,6 +175,24 @@ def test_a_study_is_compared_with_a_loop() -> None:
     assert rows[0]["two_workers_faster"] == 1.0
     assert all(row["wall_s"] > 0 for row in rows)
     assert "| 1.8 x |" in "\n".join(bench_studies.lines(rows))
+
+
+def test_quanta_are_timed_on_both_kinds_of_nodes() -> None:
+    rows = [{"nodes": nodes, **bench_turns.some(nodes, 5)} for nodes in bench_turns.KINDS]
+    assert [row["quanta"] for row in rows] == [5, 5]
+    assert all(row["again_ms"] > 0 for row in rows)
+    lines = bench_turns.lines([*rows, {"preset": "gang", "reason": "more than 5 s"}])
+    assert any(line.startswith("| exact |") for line in lines)
+    assert "more than 5 s" in lines[2]
+
+
+@pytest.mark.slow
+def test_runs_in_turns_are_timed_in_one_process_and_two() -> None:
+    found = bench_turns.whole("gang", 4)
+    assert found["quanta"] > 10
+    assert 0 < found["direct_s"] < found["zmq_s"]
+    late = {"preset": "gang", **found, "jobs": bench_turns.GOAL_JOBS, "first_s": 15.01}
+    assert "**15.01**" in bench_turns.lines([late])[2]
 
 
 def test_the_table_of_a_study_says_what_is_not_reached() -> None:

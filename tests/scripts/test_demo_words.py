@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from scripts.demo_words import gains, overload, window
+import pytest
+from scripts.demo_words import gains, overload, quanta_window, turns, window
 from tests.emulator.results.samples import TWO_NODES, record, stay
 from tests.runs import run_on
 
+from cosched_emulator.manager.time_sharing.record import PARTNER, ROW, Part, QuantumRecord
 from cosched_emulator.results.columns import JobColumns, job_columns
 from cosched_emulator.results.harm.outcomes import Outcomes, outcomes
+from cosched_emulator.results.quanta import quanta_columns
 from cosched_plugin.protocol.messages import COMPLETED, TIMEOUT
 
 PLACE = run_on(0, 1, 1, 1)
@@ -69,3 +72,26 @@ def test_the_half_day_with_most_starts() -> None:
     starts_h = (0, 20.5, 21, 25, 31.9, 33)
     assert window(columns(*[(0, hour * hour_s, 40 * hour_s) for hour in starts_h])) == (20, 32)
     assert window(columns()) == (0, 12)
+
+
+def test_what_happened_in_the_quanta() -> None:
+    told = {"quanta": 2_000, "quanta_paired": 500, "mean_jobs": 7.25, "max_jobs": 20, "jobs_at_last_submission": 6}
+    assert turns("PAIRED", {"time_sharing": told}) == (
+        "    PAIRED:  2,000 quanta, 25% of them with a pair; 7.2 jobs at a time, at most 20; 6 left at the last submission"
+    )
+    assert "0 quanta, no pairs; " in turns("GANG", {"time_sharing": {**told, "quanta": 0}})
+
+
+def test_the_picture_shows_the_time_with_the_most_pairs() -> None:
+    def quantum(number: int, *, paired: bool) -> QuantumRecord:
+        part = Part(1, 0, ROW, paired, 1_000_000, 450_000, 450_000)
+        other = part._replace(job_id=2, slot=1, role=PARTNER)
+        return QuantumRecord(
+            number, (number - 1) * 1_000_000, number * 1_000_000, 0, 2, 1, 1, (part, other)[: 1 + paired]
+        )
+
+    pairs = {5, *range(150, 190), 300}
+    columns = quanta_columns([quantum(number, paired=number in pairs) for number in range(1, 401)])
+    assert quanta_window(columns) == pytest.approx((149 / 3600, 189 / 3600))
+    alone = quanta_columns([quantum(number, paired=False) for number in range(1, 10)])
+    assert quanta_window(alone) == pytest.approx((0, 40 / 3600))

@@ -66,6 +66,9 @@ def test_scenario(script: Path, tmp_path: Path) -> None:
         pytest.param((), {"PSS", "LOMARC-R"}, "efficiency, nodes", id="lomarc", marks=pytest.mark.slow),
         pytest.param(("--rua",), {"FF", "LC", "RUA"}, "killed at limit", id="rua", marks=pytest.mark.slow),
         pytest.param(("--glts",), {"SSP", "GLTS"}, "preemptions a preempted job", id="glts", marks=pytest.mark.slow),
+        pytest.param(
+            ("--gang",), {"GANG", "PAIRED", "BLIND"}, "of them with a pair", id="gang", marks=pytest.mark.slow
+        ),
     ],
 )
 def test_the_demo_compares_and_draws(arguments: tuple[str, ...], runs: set[str], said: str, tmp_path: Path) -> None:

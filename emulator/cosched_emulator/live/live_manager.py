@@ -31,16 +31,22 @@ from cosched_emulator.users.server.requester import Requester
 from cosched_plugin.protocol.messages import (
     Action,
     ActionRefused,
+    ChangeSlot,
     Event,
     JobHeld,
     JobSubmitted,
     ProgressMeasured,
     SetNote,
+    SetRotation,
+    StartJob,
+    StartTogether,
+    Turn,
     WakeAt,
     Welcome,
 )
 
 LAST_DECISIONS: Final = 50
+MOST_TURNS: Final = 12  # of a rotation, in a decision's text
 _JOB: Final = re.compile(r"\bjob (\d+)\b")  # in a reason
 
 
@@ -249,10 +255,25 @@ def describe(action: Action, label: Callable[[int], str]) -> str:
         "SuspendJob": "suspend",
         "ResumeJob": "resume",
         "RejectJob": "reject",
-        "SetRotation": "set the rotation",
-        "ChangeSlot": "change the slot of",
     }
-    if name == "StartTogether":
-        return f"start together {', '.join([label(start.job_id) for start in getattr(action, 'starts', ())])}"
+    match action:
+        case StartTogether():
+            return f"start together {', '.join([label(start.job_id) for start in action.starts])}"
+        case SetRotation():
+            return _describe_turns(action.turns, label)
+        case StartJob() if action.slot:
+            return f"start {label(action.job_id)} in slot {action.slot}"
+        case ChangeSlot():
+            return f"put {label(action.job_id)} into slot {action.slot}"
     job_id = getattr(action, "job_id", None)
     return words.get(name, name) if job_id is None else f"{words.get(name, name)} {label(job_id)}"
+
+
+def _describe_turns(turns: Sequence[Turn], label: Callable[[int], str]) -> str:
+    """Return a rotation in a few words, such as ``turns 0+2 with 7, 1, 2+0``."""
+    told = []
+    for turn in turns[:MOST_TURNS]:
+        guests = f" with {' '.join([label(job_id) for job_id in turn.guests])}" if turn.guests else ""
+        told.append(f"{'+'.join(map(str, turn.slots))}{f' x{turn.quanta}' if turn.quanta > 1 else ''}{guests}")
+    more = f" and {len(turns) - MOST_TURNS} more" if len(turns) > MOST_TURNS else ""
+    return f"turns {', '.join(told)}{more}"

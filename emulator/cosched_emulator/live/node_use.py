@@ -7,13 +7,14 @@ from typing import Final, NamedTuple
 
 from cosched_emulator.manager.managed_job import ManagedJob
 from cosched_emulator.manager.nodes import Nodes
+from cosched_emulator.users.idset import idset
 from cosched_plugin.common.allocation import Machine
 
 STATES: Final = ("IDLE", "MIXED", "ALLOCATED", "DRAINING", "DRAINED", "DOWN")
 
 
 class NodeUse(NamedTuple):
-    """By node: ids of the jobs that hold threads on it, ascending; the number of held threads; the memory."""
+    """By node: ids of the jobs that hold threads on it, ascending; the number of threads, in whatever slots; the memory."""
 
     jobs: list[list[int]]
     threads: list[int]
@@ -42,16 +43,20 @@ class NodeUse(NamedTuple):
 
 def node_use(machine: Machine, running: Mapping[int, ManagedJob]) -> NodeUse:
     """Return the jobs on each node; jobs on disk are on none."""
-    found = NodeUse([[] for _ in range(machine.nodes)], [0] * machine.nodes, [0] * machine.nodes)
-    masks = [0] * machine.nodes  # several jobs may hold a thread, and take turns
+    jobs: list[list[int]] = [[] for _ in range(machine.nodes)]
+    masks, memories_mb = [0] * machine.nodes, [0] * machine.nodes
     for job_id, job in sorted(running.items()):
         if job.on_disk:
             continue
         memory_mb = job.job.spec.memory_mb
         for first, count, mask, processes in job.runs:
             for node in range(first, first + count):
-                found.jobs[node].append(job_id)
+                jobs[node].append(job_id)
                 masks[node] |= mask
-                found.memory_mb[node] += processes * memory_mb
-    found.threads[:] = [mask.bit_count() for mask in masks]
-    return found
+                memories_mb[node] += processes * memory_mb
+    return NodeUse(jobs, [mask.bit_count() for mask in masks], memories_mb)
+
+
+def node_list(job: ManagedJob) -> str:
+    """Return the nodes of a running job as text."""
+    return idset([node for first, count, _, _ in job.runs for node in range(first, first + count)])

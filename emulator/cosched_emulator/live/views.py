@@ -16,11 +16,10 @@ from cosched_emulator.accounting.accounts import Accounting
 from cosched_emulator.errors import AccountingError
 from cosched_emulator.live.dependencies import HELD
 from cosched_emulator.live.live_manager import LiveManager
-from cosched_emulator.live.node_use import STATES, NodeUse, node_use
-from cosched_emulator.live.slot_view import run_together, slot_table
+from cosched_emulator.live.node_use import STATES, NodeUse, node_list, node_use
+from cosched_emulator.live.slot_views import SLOT_COLUMNS, SlotView
 from cosched_emulator.manager.managed_job import SUSPENDED, ManagedJob
 from cosched_emulator.users.answers import ended_job, seconds, with_seconds
-from cosched_emulator.users.idset import idset
 from cosched_emulator.users.requests import (
     Done,
     ListHistory,
@@ -88,8 +87,8 @@ def _answer(
             return Done(_status(view, accounting, status))
         case ShowOverview(most):
             overview = {"status": _status(view, accounting, status), "jobs": view.jobs("", most), "nodes": view.nodes()}
-            if live.manager.processes is not None:
-                overview["slots"] = slot_table(live.manager, live.label, node_list)
+            if view.slots is not None:
+                overview["slots"] = view.slots.matrix()
             return Done({**overview, "decisions": [[at_us / WHOLE_PPM, text] for at_us, text in live.decisions]})
         case _:
             return Refused("request", f"{type(request).__name__} is no question")
@@ -103,6 +102,9 @@ class _View:
         self._queued = QUEUED if served else UNSERVED
         self.manager = live.manager
         self.machine = live.manager.machine
+        processes = live.manager.processes
+        self.slots = None if processes is None else SlotView(live, processes)
+        self.job_columns = JOB_COLUMNS if processes is None else (*JOB_COLUMNS, *SLOT_COLUMNS)
         # Capacity of an empty node of each kind: (threads, memory); for the number of nodes that a pending job needs.
         self._kinds = sorted({(kind.threads, kind.memory_mb) for kind in self.machine.classes})
 
@@ -133,7 +135,7 @@ class _View:
             jobs = [job for job in jobs if self.user(job) == user]
         rows = [self._row(job) for job in islice(jobs, most)]
         left_out = 0 if most is None else max(0, len(self.manager.running) + self._waiting() - most)
-        return {"columns": JOB_COLUMNS, "rows": rows, "left_out": left_out}
+        return {"columns": self.job_columns, "rows": rows, "left_out": left_out}
 
     def nodes(self) -> dict[str, Any]:
         """Return a table of the nodes."""
@@ -193,15 +195,18 @@ class _View:
             node_list(job) if runs else "",
             [self.live.label(other) for other in self._neighbours(job)] if runs else [],
             job.measured_ppm / WHOLE_PPM if runs and job.measured_ppm else None,
+            *(() if self.slots is None else self.slots.columns(job)),
         )
 
     def _neighbours(self, job: ManagedJob) -> list[int]:
-        """Return the ids of the jobs that run on the nodes of a running job; where jobs take turns, at the same time as it."""
-        found, processes = self.node_use.neighbours(job), self.manager.processes
-        return found if processes is None else run_together(processes, job.job.spec.id, found)
+        """Return the jobs that share nodes with a running job, and time."""
+        found = self.node_use.neighbours(job)
+        return found if self.slots is None else self.slots.together(job, found)
 
     def elapsed_us(self, job: ManagedJob) -> int:
-        """Return how long a running job has run, without suspensions."""
+        """Return how long a running job has run, without suspensions; where jobs share time, for how long it could run."""
+        if self.slots is not None:
+            return self.slots.elapsed_us(job)
         return max(0, job.idle_until(self.live.now_us) - job.start_us - job.idle_us)
 
     @staticmethod
@@ -219,7 +224,7 @@ class _View:
         origin = self.live.origins.get(spec.id)
         runs = spec.id in self.manager.running
         return {
-            **dict(zip(JOB_COLUMNS, self._row(job), strict=True)),
+            **dict(zip(self.job_columns, self._row(job), strict=True)),
             "begin_s": seconds(self.live.begin_us(spec.id)),
             "end_s": seconds(job.end_us),
             "estimate_s": (job.estimate_us - job.idle_us if runs else spec.estimate_us) / WHOLE_PPM,
@@ -230,6 +235,7 @@ class _View:
             "exclusive": spec.exclusive,
             "unpaired": spec.unpaired,
             "requeue": job.job.requeue,
+            **({} if self.slots is None else self.slots.details(job)),
             "demand": _as_list(spec.demand),
             "usage": _as_list(spec.usage),
             "self_slowdown": _as_list(spec.self_slowdown),
@@ -311,11 +317,6 @@ def _status(view: _View, accounting: Accounting, status: Callable[[], dict[str, 
         "threads": {"all": machine.threads, "used": sum(there.threads)},
         "accounting": {"backlog": accounting.backlog, "trouble": accounting.trouble},
     }
-
-
-def node_list(job: ManagedJob) -> str:
-    """Return the nodes of a running job as text."""
-    return idset([node for first, count, _, _ in job.runs for node in range(first, first + count)])
 
 
 def _as_list(value: tuple[Any, ...] | None) -> list[Any] | None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from heapq import heappush
+from typing import Final
 
 from cosched_emulator.nodeos.events import BURST_END, TURN_END, Event
 from cosched_emulator.nodeos.local.protocol import LocalScheduler
 from cosched_emulator.nodeos.memory import paging_us
 from cosched_emulator.nodeos.process import Process
 from cosched_emulator.nodeos.settings import NodeSettings
+
+_NEVER_US: Final = 1 << 62
 
 
 class Cpu:
@@ -17,11 +20,15 @@ class Cpu:
     __slots__ = (
         "_armed",
         "_began_us",
+        "_counts",
         "_events",
         "_owed_us",
+        "_queue",
         "_since_us",
         "_stint_us",
         "_switch_us",
+        "_timer_us",
+        "_turn_end_us",
         "busy_us",
         "current",
         "local",
@@ -37,6 +44,8 @@ class Cpu:
         self.local = local
         self.settings = settings
         self._switch_us = settings.switch_us + settings.refill_us
+        self._counts = local.counts
+        self._queue = local.queue
         self._events = events
         self.current: Process | None = None
         self.previous: Process | None = None  # the process that had the CPU last
@@ -44,7 +53,9 @@ class Cpu:
         self._since_us = 0  # from when on its work has not been counted
         self._owed_us = 0  # of the present switch, not yet counted
         self._stint_us = 0  # for how long the previous process had it
-        self._armed = -1  # generation whose end of turn is among the events
+        self._armed = -1  # generation whose turn ends at `_turn_end_us`
+        self._turn_end_us = 0
+        self._timer_us = _NEVER_US  # the next event `TURN_END`; turns that are over before it need none of their own
         self.missing_ppm = 0  # memory of processes that may run, but do not fit
         self.busy_us = 0  # used by processes
         self.overhead_us = 0  # used by switches
@@ -60,9 +71,11 @@ class Cpu:
         if process.is_io:
             process.io_us += used_us
         self.busy_us += used_us
-        self.overhead_us += self._owed_us
-        self._owed_us = 0
-        self.local.ran(process, self._since_us, now_us)
+        if self._owed_us:
+            self.overhead_us += self._owed_us
+            self._owed_us = 0
+        if self._counts:
+            self.local.ran(process, self._since_us, now_us)
         self._since_us = now_us
 
     def dispatch(self, now_us: int) -> None:
@@ -86,7 +99,7 @@ class Cpu:
             self._events,
             (self._since_us + process.rest_us, BURST_END, self.node, process.index, process.generation),
         )
-        if self.local.contended():
+        if len(self._queue) > 1:
             self._arm(process, now_us)
 
     def go_on(self, process: Process, now_us: int) -> None:
@@ -124,10 +137,24 @@ class Cpu:
             self._release(now_us)
         self.local.sleep(process)
 
-    def end_turn(self, process: Process, now_us: int) -> None:
-        """The turn of the present process is over, unless it is alone by now."""
+    def give_up(self, process: Process, now_us: int) -> None:
+        """The present process, whose work has been counted, waits or has ended; the next one gets the CPU."""
+        self._release(now_us)
+        self.local.sleep(process)
+        self.dispatch(now_us)
+
+    def end_turn(self, now_us: int) -> None:
+        """The timer has run down: the turn of the present process may be over, unless that is alone by now."""
+        if now_us == self._timer_us:
+            self._timer_us = _NEVER_US
+        process = self.current
+        if process is None or self._armed != process.generation or now_us > self._turn_end_us:
+            return
+        if now_us < self._turn_end_us:
+            self._set_timer()
+            return
         self._armed = -1
-        if not self.local.contended():
+        if len(self._queue) < 2:
             return
         self.charge(now_us)
         self.local.end_turn(process)
@@ -140,14 +167,20 @@ class Cpu:
     def _release(self, now_us: int) -> None:
         process = self.current
         assert process is not None
-        self.overhead_us += self._owed_us - max(0, self._since_us - now_us)  # a switch can be cut short
-        self._owed_us = 0
-        self._stint_us = max(0, now_us - self._began_us)
+        if self._owed_us:
+            self.overhead_us += self._owed_us - max(0, self._since_us - now_us)  # a switch can be cut short
+            self._owed_us = 0
+        self._stint_us = now_us - self._began_us if now_us > self._began_us else 0
         process.generation += 1
         self.current = None
 
     def _arm(self, process: Process, now_us: int) -> None:
         if self._armed != process.generation:
             self._armed = process.generation
-            end_us = self.local.turn_end_us(process, self._began_us, max(now_us, self._began_us))
-            heappush(self._events, (end_us, TURN_END, self.node, process.index, process.generation))
+            self._turn_end_us = self.local.turn_end_us(process, self._began_us, max(now_us, self._began_us))
+            self._set_timer()
+
+    def _set_timer(self) -> None:
+        if self._turn_end_us < self._timer_us:
+            self._timer_us = self._turn_end_us
+            heappush(self._events, (self._turn_end_us, TURN_END, self.node, 0, 0))

@@ -7,7 +7,7 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 
 from cosched_emulator.errors import ConfigurationError, InvariantError
-from cosched_emulator.nodeos.accounting import log_times_us
+from cosched_emulator.nodeos.accounting import TickLog
 from cosched_emulator.nodeos.cluster import Reached, Usage
 from cosched_emulator.nodeos.cpu import Cpu
 from cosched_emulator.nodeos.devices import FifoServer
@@ -38,7 +38,7 @@ class ExactCluster:
         self._events: list[Event] = []
         self._processes: dict[int, Process] = {}
         self._indices = count()
-        self._serials = count()
+        self._ticks = TickLog(seed, settings.tick_us)
         locals_ = [make_local(settings.local, settings.slice_us, seed, node) for node in range(nodes)]
         self.cpus = [Cpu(node, local, settings, self._events) for node, local in enumerate(locals_)]
         self._execution = Execution(settings, nodes, seed, self._events)
@@ -96,7 +96,9 @@ class ExactCluster:
         self._courses.pop(job, None)
         indices = {process.index for process in record.processes}
         self._events[:] = [
-            event for event in self._events if (event[3] != job if event[1] == RELEASE else event[3] not in indices)
+            event
+            for event in self._events
+            if event[1] == TURN_END or (event[3] != job if event[1] == RELEASE else event[3] not in indices)
         ]
         heapify(self._events)
         for process in record.processes:
@@ -126,9 +128,7 @@ class ExactCluster:
                 continue
             self.now_us = time_us
             if kind == TURN_END:
-                current = self.cpus[node].current
-                if current is not None and current.index == index and current.generation == generation:
-                    self.cpus[node].end_turn(current, time_us)
+                self.cpus[node].end_turn(time_us)
             elif kind == RELEASE:
                 for process in self._execution.release(self.jobs[index]):
                     self._complete(process)
@@ -169,14 +169,13 @@ class ExactCluster:
         """Return what was used since the last call (see `Cluster.collect`)."""
         for cpu in self.cpus:
             cpu.charge(self.now_us)
-        serial = next(self._serials)
         processes = [process for process in self._used.values() if self._allowed_us(process)]
         consumed = [process.consumed_us - self._collected[process.index][0] for process in processes]
         io = [process.io_us - self._collected[process.index][1] for process in processes]
         hidden_ppm = WHOLE_PPM - self.settings.io_logged_ppm
         loggable = [all_us - io_us * hidden_ppm // WHOLE_PPM for all_us, io_us in zip(consumed, io, strict=True)]
-        keys = [(process.job.number, process.rank) for process in processes]
-        logged = log_times_us(self._seed, serial, keys, loggable, self.settings.tick_us)
+        numbers, ranks = [process.job.number for process in processes], [process.rank for process in processes]
+        logged = self._ticks.log_us(numbers, ranks, loggable)
         sums: dict[tuple[int, int], list[int]] = {}
         for process, consumed_us, logged_us in zip(processes, consumed, logged, strict=True):
             allowed_us = self._allowed_us(process)
@@ -264,12 +263,13 @@ class ExactCluster:
             self.cpus[process.node].wake(process, self.now_us)
 
     def _end_burst(self, process: Process, cpu: Cpu) -> None:
-        cpu.charge(self.now_us)
-        if self._execution.after_burst(process, self.now_us) and self._execution.find_work(process, self.now_us):
-            cpu.go_on(process, self.now_us)
-            return
-        cpu.take_away(process, self.now_us)
-        cpu.dispatch(self.now_us)
+        now_us = self.now_us
+        execution = self._execution
+        cpu.charge(now_us)
+        if execution.after_burst(process, now_us) and execution.find_work(process, now_us):
+            cpu.go_on(process, now_us)
+        else:
+            cpu.give_up(process, now_us)
 
     def _finish(self) -> None:
         """Take away the processes that have ended, and their jobs."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import statistics
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,9 +12,7 @@ from scripts.papers.glts.claims import RESPONSES, where_of_block, where_of_slack
 from scripts.papers.glts.experiment import BASE, BLOCK, BLOCKS, GAP, GAPS, SCHEDULERS, SLACK, SLACKS, SSP, TRIES, policy
 from scripts.papers.glts.measures import TENTHS
 from scripts.papers.glts.published import DELAY, RELATIVE_RESPONSE, SSP_W2
-from scripts.papers.pictures import MARK, Axes, Point, bars, legend, point_of, pyplot
-
-from cosched_emulator.statistics.intervals import Interval
+from scripts.papers.pictures import MARK, Point, bars, error_line, grid, legend, point_of, pyplot
 
 COLOURS: Final = ("#8d99ae", "#bfd7ea", "#5fa8d3", "#0b3954", "#e0a458", "#7fb069", "#a288a6")
 LINES: Final = ("#0b3954", "#5fa8d3", "#e0a458", "#7fb069")
@@ -75,7 +72,7 @@ def _responses(figures: Figures) -> Any:
     }
     if not any(bar for rows in panels.values() for row in rows.values() for bar in row):
         return None
-    figure, axes = _figure(2, rows=2)
+    figure, axes = grid(2, 2)
     for axis, ((tries, workload), rows) in zip(axes, panels.items(), strict=True):
         bars(axis, rows, dict(zip(names, COLOURS, strict=True)))
         axis.set_xlim(-0.6, len(RESPONSES) - 0.4)
@@ -101,11 +98,11 @@ def _blocks(figures: Figures) -> Any:
     }
     if not any(len(line) > 1 for lines in found.values() for line in lines.values()):
         return None
-    figure, axes = _figure(2)
+    figure, axes = grid(1, 2)
     for axis, (name, lines) in zip(axes, found.items(), strict=True):
         for rank, (scheduler, line) in enumerate(lines.items()):
             style = "-" if scheduler.endswith("/one") else "--"
-            _line(
+            error_line(
                 axis,
                 [(size + 0.3 * (rank - 2.5), item) for size, item in line],
                 scheduler,
@@ -139,10 +136,10 @@ def _slack(figures: Figures) -> Any:
     }
     if not any(len(line) > 1 for lines in found.values() for line in lines.values()):
         return None
-    figure, axes = _figure(2)
+    figure, axes = grid(1, 2)
     for axis, (tries, lines) in zip(axes, found.items(), strict=True):
         for colour, (name, line) in zip(LINES, lines.items(), strict=False):
-            _line(axis, line, name, colour)
+            error_line(axis, line, name, colour)
         axis.set_xticks(range(len(SLACKS)), SLACKS)
         axis.set_xlabel("slack factor", fontsize=9)
         axis.set_title(f"W1, {TITLES[tries]}: RR of GLTS against slack factor {SLACK} [%]", fontsize=9)
@@ -161,7 +158,7 @@ def _delay(figures: Figures) -> Any:
     }
     if not any(line for lines in panels.values() for line in lines.values()):
         return None
-    figure, axes = _figure(2, rows=2)
+    figure, axes = grid(2, 2)
     for axis, ((workload, tries), lines) in zip(axes, panels.items(), strict=True):
         for colour, (name, line) in zip(LINES, lines.items(), strict=False):
             if line:  # the last bin has no upper end
@@ -186,7 +183,7 @@ def _load(figures: Figures) -> Any:
     """Draw how much lower GLTS's relative responses are than others', by load."""
     if not any(figures.seeds(Where("W1", SSP, f"gap-{gap}")) for gap in GAPS):
         return None
-    figure, axes = _figure(2)
+    figure, axes = grid(1, 2)
     for axis, rival in zip(axes, (SSP, "CST"), strict=True):
         for tries, (colour, (name, key)) in itertools.product(TRIES, zip(LINES, RESPONSES.items(), strict=False)):
             line = []
@@ -196,36 +193,9 @@ def _load(figures: Figures) -> Any:
                 change = figures.change(key, Where("W1", policy("GLTS", tries), variant), Where("W1", other, variant))
                 if change is not None:
                     line.append((1 / float(gap), change))
-            _line(axis, line, f"{name}, {TITLES[tries]}", colour, "-" if tries == "one" else "--")
+            error_line(axis, line, f"{name}, {TITLES[tries]}", colour, "-" if tries == "one" else "--")
         axis.axhline(0, color="#888888", linewidth=0.6)
         axis.set_xlabel("arrivals, relative to W1", fontsize=9)
         axis.set_title(f"RR of GLTS against {rival} [%]", fontsize=9)
     legend(figure, axes[0])
     return figure
-
-
-def _line(axis: Axes, points: Sequence[tuple[float, Interval]], label: str, colour: str, style: str = "-") -> None:
-    halves = [
-        (max(0.0, item.mean - item.low), max(0.0, item.high - item.mean)) if item.exists else (0.0, 0.0)
-        for _, item in points
-    ]
-    axis.errorbar(
-        [x for x, _ in points],
-        [item.mean for _, item in points],
-        yerr=[*zip(*halves, strict=True)] if halves else None,
-        color=colour,
-        label=label,
-        marker="o",
-        markersize=3,
-        linewidth=1.2,
-        linestyle=style,
-        elinewidth=0.7,
-        capsize=2,
-    )
-
-
-def _figure(columns: int, rows: int = 1) -> tuple[Any, Sequence[Axes]]:
-    figure, axes = pyplot().subplots(rows, columns, figsize=(10.2, 3.6 * rows), layout="constrained", squeeze=False)
-    for axis in axes.flat:
-        axis.spines[["top", "right"]].set_visible(False)
-    return figure, [*axes.flat]

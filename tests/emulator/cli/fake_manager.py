@@ -82,6 +82,11 @@ def node_row(node: int, **values: Any) -> dict[str, Any]:
     return {**dict.fromkeys(NODE_COLUMNS), **usual, **values}
 
 
+def slot_cell(job: str, node_list: str, share: float, runs_as: str | None) -> dict[str, Any]:
+    """Return a job of a row of the matrix."""
+    return {"job": job, "node_list": node_list, "share": share, "predicted": share, "quanta": 5, "runs_as": runs_as}
+
+
 def table(rows: list[dict[str, Any]], **more: Any) -> dict[str, Any]:
     columns = list(rows[0]) if rows else []
     return {"columns": columns, "rows": [[row[column] for column in columns] for row in rows], **more}

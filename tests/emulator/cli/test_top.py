@@ -19,10 +19,12 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from tests.emulator.cli.fake_manager import FakeManager, fake_manager, job_row, node_row, overview
+from tests.emulator.cli.fake_manager import FakeManager, fake_manager, job_row, node_row, overview, slot_cell
 from tests.processes import PACKAGES
 
-from cosched_emulator.cli.users.top_frame import ALIKE, CHOSEN, OUT, SHARED, Line, Look, frame, plain_frame
+from cosched_emulator.cli.users.top_frame import Look, frame, plain_frame
+from cosched_emulator.cli.users.top_lines import ALIKE, BOLD, CHOSEN, DIM, ONE, OUT, SHARED, Line
+from cosched_emulator.cli.users.top_matrix import now_line
 from cosched_emulator.users.requests import Done, Refused, Request, ShowOverview
 
 PROGRAM = """
@@ -43,6 +45,24 @@ NODES = [
     node_row(5, state="DRAINING", jobs=[77], threads_used=1, slowed=1.5),
 ]
 OVERVIEW = overview(JOBS, NODES)
+SLOTS: dict[str, Any] = {
+    "quantum_s": 1.0,
+    "quantum": 58,
+    "began_s": 57.0,
+    "turn": {"slots": [0, 12], "quanta": 1, "guests": ["7"]},
+    "left": 0,
+    "turns": [
+        {"slots": [0, 12], "quanta": 1, "guests": ["7"]},
+        {"slots": [3], "quanta": 2, "guests": []},
+        {"slots": [12, 0], "quanta": 1, "guests": []},
+    ],
+    "rows": [
+        {"slot": 0, "jobs": [slot_cell("1", "[0-2]", 0.45, "row"), slot_cell("3_2", "5", 0.3, "row")]},
+        {"slot": 3, "jobs": [slot_cell("7", "[1-2]", 0.97, "guest")]},
+        {"slot": 12, "jobs": [slot_cell("2", "0", 0.1, "partner"), slot_cell("4", "0", 0.1, "partner")]},
+    ],
+}
+SHARED_TIME = {**OVERVIEW, "slots": SLOTS}
 
 
 def texts(lines: list[Line]) -> list[str]:
@@ -65,28 +85,6 @@ def test_the_display_shows_machine_nodes_and_queue() -> None:
     assert shown[-2:] == ["       0:02  start together 2, 3", "       0:01  start 1"]
 
 
-def test_slots_and_the_jobs_that_run_now_are_shown() -> None:
-    jobs = [
-        [0, "17", "[0-7]", 0.45, True],
-        [0, "18", "8", None, True],
-        [2, "23", "[0-3]", 0.97, True],
-        [1, "9", "[0-9]", 0.5, False],
-    ]
-    slots = {"quantum": 41, "quantum_s": 1.0, "turns": [[[0, 2], 1, []], [[1], 2, ["7_3"]]], "jobs": jobs}
-    lines = frame({**OVERVIEW, "slots": slots}, Look(), 120, 30)
-    assert texts(lines)[6:10] == [
-        "quantum  42 of 1 s; next turns: 0+2  1(7_3)x2",
-        "slot 0    17:[0-7] 45 %  18:8",
-        "slot 2    23:[0-3] 97 %",
-        "slot 1    9:[0-9] 50 %",
-    ]
-    assert [style for _, style in lines[7]] == ["plain", SHARED, SHARED]
-    assert lines[9][1][1] == "dim"
-    assert "slot 0    17:[0-7] 45 %  18:8\n" in plain_frame({**OVERVIEW, "slots": slots})
-    no_turns = {**slots, "turns": [], "jobs": jobs[:1]}
-    assert texts(frame({**OVERVIEW, "slots": no_turns}, Look(), 120, 30))[6].endswith("next turns: none, slot 0 runs")
-
-
 def test_the_chosen_node_and_the_scrolled_queue_are_shown() -> None:
     lines = frame(OVERVIEW, Look(3, 5), 120, 20)
     assert lines[4] == [("2", SHARED), ("1", "one"), (".", "dim"), ("dx", OUT), ("1", CHOSEN)]
@@ -102,7 +100,7 @@ def test_the_display_fits_any_window() -> None:
     many = overview([job_row(1, name="\x1b[31m\u4e2d" * 9)], [node_row(n) for n in range(1000)])
     for width in (1, 2, 3, 10, 33, 80, 400):
         for height in (0, 1, 2, 3, 5, 8, 9, 24, 100):
-            for told in (OVERVIEW, many, overview([], [])):
+            for told in (OVERVIEW, many, overview([], []), SHARED_TIME, {**many, "slots": {**SLOTS, "turn": None}}):
                 for look in (Look(), Look(10**6, 10**6)):
                     lines = texts(frame(told, look, width, height, "in trouble"))
                     assert len(lines) <= height
@@ -118,6 +116,59 @@ def test_the_chosen_node_of_many_is_visible() -> None:
         lines = frame(many, Look(0, node), 40, 24)
         assert [style for line in lines for _, style in line].count(CHOSEN) == 1
         assert any(text.startswith(f"node {node}: IDLE") for text in texts(lines))
+
+
+def test_the_matrix_has_rows_nodes_and_what_runs() -> None:
+    lines = frame(SHARED_TIME, Look(0, 2), 80, 24)
+    shown = texts(lines)
+    assert shown[4] == "slots    quantum 58 of 1 s: 0+12 with 7; then 3 x2, 12+0"
+    assert shown[7:11] == [
+        "  SLOT  CPU    0   1   2   3   4   5",
+        "> 0+12  45%    1   1   1   d   x 3_2",
+        "* 3     97%    .   7   7   d   x   .",
+        "+ 12+0  10%   2&   .   .   d   x   .",
+    ]
+    assert lines[7][:3] == [("  SLOT  CPU    0   1   ", BOLD), ("2", CHOSEN), ("   ", BOLD)]
+    assert lines[8][1] == ("   1   1   1", ONE)
+    assert lines[9][1:3] == [("   .", DIM), ("   7   7", SHARED)]
+    assert lines[10][1] == ("  2&", SHARED)
+    plain = plain_frame(SHARED_TIME)
+    assert "slots    quantum 58 of 1 s: 0+12 with 7" in plain
+    assert "\n> 0+12  45%    1   1   1   d   x 3_2\n" in plain
+
+
+def test_the_rows_that_run_are_visible_in_a_small_window() -> None:
+    rows = [{"slot": slot, "jobs": [slot_cell(str(slot), "[0-5]", 0.5, None)]} for slot in range(40)]
+    turns = [{"slots": [slot], "quanta": 1, "guests": []} for slot in (30, *range(31, 40), *range(30))]
+    slots = {**SLOTS, "turn": turns[0], "turns": turns, "rows": rows}
+    shown = texts(frame({**OVERVIEW, "slots": slots}, Look(), 80, 24))
+    assert shown[4] == "slots    quantum 58 of 1 s: 30; then 31, 32, 33, 34, ..."
+    assert any(line.startswith("> 30 ") for line in shown)
+    wide = overview([], [node_row(n) for n in range(400)])
+    slots = {**SLOTS, "rows": [{"slot": 0, "jobs": [slot_cell("1", "[0-399]", 0.5, "row")]}]}
+    shown = texts(frame({**wide, "slots": slots}, Look(0, 200), 60, 30))
+    (head,) = [line for line in shown if "SLOT" in line]
+    assert " 200 " in head
+    assert len(head) <= 60
+
+
+def test_what_runs_is_said_without_a_rotation_and_within_a_turn() -> None:
+    alone = {**SLOTS, "turn": None, "quantum": None, "turns": [], "rows": SLOTS["rows"][:1]}
+    assert now_line(alone) == "slots    slot 0 runs all the time; quanta of 1 s"
+    assert now_line({**alone, "rows": []}) == "slots    no job can run; quanta of 1 s"
+    turns = [SLOTS["turns"][1], SLOTS["turns"][2]]
+    within = {**SLOTS, "turn": SLOTS["turns"][1], "left": 1, "turns": turns}
+    assert now_line(within) == "slots    quantum 58 of 1 s: 3 x2 (1 more); then 12+0"
+    gone = {**SLOTS, "turn": {"slots": [9], "quanta": 1, "guests": []}}
+    assert now_line(gone) == "slots    quantum 58 of 1 s: 9; then 0+12 with 7, 3 x2, 12+0"
+
+
+def test_the_queue_shows_slot_and_share_instead_of_slowdowns() -> None:
+    jobs = [job_row(1, slot=2, share=0.443), job_row(2, state="PENDING", reason="Resources", slot=None, share=None)]
+    plain = plain_frame({**overview(jobs, NODES), "slots": SLOTS})
+    assert "SLOWDOWN" not in plain
+    found = [line.split() for line in plain.splitlines() if line.split()[1:2] in (["job1"], ["job2"])]
+    assert [line[8:10] for line in found] == [["2", "44%"], ["-", "-"]]
 
 
 def test_a_missing_scheduler_and_a_full_disk_are_shown() -> None:

@@ -358,6 +358,19 @@ def overloaded() -> Prepared:
     )
 
 
+def in_slots() -> Prepared:
+    """Return jobs that take turns, on nodes that fail."""
+    table = {
+        "seed": 2,
+        "requeue": True,
+        "cluster": {"nodes": 6},
+        "workload": {"lublin": 25, "run_factor": 0.001, "load": 2.0},
+        "time_sharing": {"local": "rr"},
+        "faults": {"nodes": {"mean_up_s": 60, "mean_down_s": 10}},
+    }
+    return prepare(read_scenario(None, table))
+
+
 def disturbed(
     prepared: Prepared, policy: str, messages: MessageFaults | None, plugin_kills: PluginFaults | None
 ) -> list[JobRecord]:
@@ -397,6 +410,7 @@ def disturbed(
         pytest.param("easy", None, PluginFaults(1, 6, 3, 0.2, None), id="plugin", marks=pytest.mark.slow),
         pytest.param("rua", MESSAGES, PluginFaults(1, 2, 1, 0.2, None), id="both"),
         pytest.param("rua", MESSAGES, PluginFaults(1, 4, 2, 0.2, None), id="both-more", marks=pytest.mark.slow),
+        pytest.param("paired-gang", MESSAGES, PluginFaults(1, 2, 1, 0.2, None), id="both-paired-gang"),
         # The draws of faults do not depend on the policy, so these cases are slow tests.
         pytest.param("rua", MESSAGES, None, id="messages-rua", marks=pytest.mark.slow),
         pytest.param("rua", None, PluginFaults(1, 6, 3, 0.2, None), id="plugin-rua", marks=pytest.mark.slow),
@@ -406,7 +420,7 @@ def disturbed(
 def test_faults_of_messages_and_scheduler_do_not_change_the_schedule(
     policy: str, messages: MessageFaults | None, kills: PluginFaults | None
 ) -> None:
-    prepared = overloaded()
+    prepared = in_slots() if "gang" in policy else overloaded()
     quiet = simulate(prepared, policy).records
     assert any(record.starts > 1 for record in quiet)  # jobs lost their nodes
     assert disturbed(prepared, policy, messages, kills) == quiet

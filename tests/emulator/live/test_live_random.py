@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
@@ -74,10 +75,19 @@ SHARED: Final[dict[str, Any]] = {
     "workload": {"lublin": 60, "aarr": 9.0, "limits": "estimate", "run_factor": 0.1, "cpu_share": 0.4},
     "faults": FAULTS,
 }
+SHORT: Final[dict[str, Any]] = {
+    "requeue": True,
+    "cluster": {"nodes": 6, "memory_mb": 100},
+    "time_sharing": {"local": "rr"},
+    "workload": {"lublin": 60, "run_factor": 0.004, "memory_mb": 20, "limits": "estimate", "programs": "uniform"},
+    "faults": {"nodes": {"mean_up_s": 400.0, "mean_down_s": 20.0}},
+}
 GANGS: Final = "tests.emulator.manager.time_sharing.gangs"
-SITES: Final = {
-    "easy": RUA, "rua": RUA, "lomarc-r": LOMARC, "glts": SLICED, f"{GANGS}:PairedGang": SHARED, f"{GANGS}:Gang": SHARED,
+# They place jobs in batches with the end of a quantum only.
+TAKE_TURNS: Final = {
+    "paired-gang": SHORT, "gang": SHORT, f"{GANGS}:PairedGang": SHARED, f"{GANGS}:Gang": SHARED,
 }  # fmt: skip
+SITES: Final = {"easy": RUA, "rua": RUA, "lomarc-r": LOMARC, "glts": SLICED, **TAKE_TURNS}
 
 
 class Draws:
@@ -197,6 +207,7 @@ class Life:
         self.resyncs = 0
         self.answered = 0
         self.refusals: list[str] = []
+        self.rotations: Counter[str] = Counter()  # that schedulers have set, by how they came
 
     # ------------------------------------------------------------ inputs
 
@@ -323,9 +334,7 @@ class Life:
         actions = self.core.handle(now_us, heard.events)
         self.policy.told = None
         self.core.check()
-        if not self.late and not self.name.startswith(
-            GANGS
-        ):  # these place jobs in batches with the end of a quantum only
+        if not self.late and self.name not in TAKE_TURNS:
             again = SchedulerCore(choose(self.name).make(), known).handle(now_us, ())
             assert again == actions, "a scheduler that had just come would decide otherwise"
         self.reply = (seq, now_us, actions)
@@ -336,12 +345,19 @@ class Life:
         seq, now_us, actions = self.reply
         self.reply = None
         refused = self.live.manager.refused
+        self.count_rotations(actions)
         self.do(answer_step(self.live.now_us, m.Actions(seq, now_us, tuple(actions))))
         self.answered += 1
         if self.live.manager.refused > refused:
             refusals = [text for _, text in self.live.decisions if text.startswith("refused")]
             assert all(text.startswith("refused: stale: ") for text in refusals), refusals
             self.refusals += refusals
+
+    def count_rotations(self, actions: Sequence[m.Action]) -> None:
+        processes = self.live.manager.processes
+        for action in actions:
+            if isinstance(action, m.SetRotation) and processes is not None:
+                self.rotations["late" if action.quantum <= processes.rotating.quantum else "at once"] += 1
 
     # ------------------------------------------------------------ whole runs
 
@@ -351,7 +367,7 @@ class Life:
                 case 0 | 1 | 2:
                     self.someone_does_something()
                 case 3 | 4 if self.late or self.reply is None:
-                    self.go_on(900)
+                    self.go_on(6 if SITES[self.name] is SHORT else 900)
                 case 5 | 6:
                     self.scheduler_hears()
                 case 7 | 8:
@@ -407,14 +423,36 @@ def assert_same(one: LiveManager, other: LiveManager) -> None:
 @pytest.mark.parametrize(
     ("policy", "late", "seeds"),
     [
-        *((policy, policy == "glts", 2) for policy in SITES),
+        *((policy, policy == "glts", 2) for policy in SITES if policy not in TAKE_TURNS),
         ("lomarc-r", True, 2),
-        *(pytest.param(*case, 4, marks=pytest.mark.slow) for case in product(SITES, (False, True))),
+        *(
+            pytest.param(*case, 4, marks=pytest.mark.slow)
+            for case in product([policy for policy in SITES if policy not in TAKE_TURNS], (False, True))
+        ),
     ],
 )
 def test_random_requests_keep_scheduler_manager_and_replay_equal(policy: str, late: bool, seeds: int) -> None:
+    live_and_compare(policy, seeds, late=late)
+
+
+@pytest.mark.parametrize(
+    ("policy", "late", "seeds"),
+    [
+        ("paired-gang", True, 2),
+        *(pytest.param(*case, 4, marks=pytest.mark.slow) for case in product(TAKE_TURNS, (False, True))),
+    ],
+)
+def test_they_stay_equal_where_jobs_share_time(policy: str, late: bool, seeds: int) -> None:
+    rotations = live_and_compare(policy, seeds, late=late)
+    assert rotations["at once"] > 7 * seeds
+    assert (rotations["late"] > seeds) == late
+
+
+def live_and_compare(policy: str, seeds: int, *, late: bool) -> Counter[str]:
+    """Compare manager, scheduler and replay in some lives; return the rotations that were set, by how they came."""
     resyncs = answered = ended = 0
     refusals: list[str] = []
+    rotations: Counter[str] = Counter()
     for seed in range(seeds):
         life = Life(policy, seed, late=late)
         life.go(500)
@@ -429,8 +467,10 @@ def test_random_requests_keep_scheduler_manager_and_replay_equal(policy: str, la
         answered += life.answered
         ended += len(states)
         refusals += life.refusals
+        rotations += life.rotations
     # The runs above must have enough of each.
     assert resyncs > 2 * seeds
     assert answered > 37 * seeds
     assert ended > 50 * seeds
     assert refusals
+    return rotations

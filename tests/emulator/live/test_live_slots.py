@@ -111,7 +111,7 @@ def test_late_answers_about_slots_that_have_vanished_are_stale() -> None:
     slots = live.manager.inventory().slots
     assert slots is not None
     assert (slots.turns, slots.quantum) == (turns(1), 4)
-    assert [text for _, text in live.decisions][-1] == "set the rotation"
+    assert [text for _, text in live.decisions][-1] == "turns 1"
 
 
 def test_users_see_the_slots() -> None:
@@ -127,11 +127,14 @@ def test_users_see_the_slots() -> None:
 
     accounting = Accounting.create(None, {})
     seen = overview()
-    assert seen["slots"]["turns"] == [[[1], 1, []], [[0], 1, []]]
-    assert seen["slots"]["quantum"] == 1
-    assert [(row[0], row[1], row[2], row[4]) for row in seen["slots"]["jobs"]] == [
-        (0, "1", "[0-3]", False), (1, "2", "[0-3]", True),
-    ]  # fmt: skip
+    assert [turn["slots"] for turn in seen["slots"]["turns"]] == [[1], [0]]
+    assert seen["slots"]["quantum"] == 2
+    cells = [
+        (row["slot"], cell["job"], cell["node_list"], cell["runs_as"])
+        for row in seen["slots"]["rows"]
+        for cell in row["jobs"]
+    ]
+    assert cells == [(0, "1", "[0-3]", None), (1, "2", "[0-3]", "row")]
     assert seen["status"]["threads"] == {"all": 4, "used": 4}  # each counts once
     assert [row["shares_with"] for row in rows_of(seen["jobs"])] == [[], []]
     answer(live, 1_600_000, [m.SetRotation(2, (m.Turn((0, 1)),))])

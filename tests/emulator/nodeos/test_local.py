@@ -79,10 +79,10 @@ def test_slices_go_round() -> None:
     local = RoundRobin(1_000)
     first, second = processes(2)
     local.wake(first)
-    assert not local.contended()
+    assert local.queue == [first]
     assert local.turn_end_us(first, 100, 2_500) == 3_100  # alone, it has had two slices and is in the third
     local.wake(second)
-    assert local.contended()
+    assert local.queue == [first, second]
     assert not local.preempts(second, first)
     local.end_turn(first)
     assert local.pick(first) is second

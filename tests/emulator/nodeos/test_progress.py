@@ -10,6 +10,7 @@ import pytest
 from cosched_emulator.errors import InvariantError
 from cosched_emulator.nodeos.cluster import Cluster, Usage
 from cosched_emulator.nodeos.exact import ExactCluster
+from cosched_emulator.nodeos.fluid import window
 from cosched_emulator.nodeos.fluid.cluster import FluidCluster
 from cosched_emulator.nodeos.fluid.windows import Windows
 from cosched_emulator.nodeos.local.catalogue import LOCAL_SCHEDULERS
@@ -70,11 +71,12 @@ def run(cluster: Cluster, seed: int, cut: Callable[[int, int], list[int]]) -> li
     return told
 
 
-@pytest.mark.parametrize("seed", [2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (0, 1, 3))])
+@pytest.mark.parametrize("seed", [1, 2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 9))])
 @pytest.mark.parametrize("local", LOCAL_SCHEDULERS)
 @pytest.mark.parametrize("kind", ["exact", "fluid"])
-def test_steps_of_time_do_not_matter(kind: str, local: str, seed: int) -> None:
-    settings = NodeSettings(local=local, slice_us=10_000, memory_mb=50, swap_mb_s=2_000, switch_us=20)
+def test_steps_of_time_do_not_matter(kind: str, local: str, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(window, "_EFFORTS", dict.fromkeys(window._EFFORTS, window._Effort(1, 0.5, 100)))  # any rates do
+    settings = NodeSettings(local=local, slice_us=10_000, memory_mb=90, swap_mb_s=2_000, switch_us=20)
     windows = Windows(settings, QUANTUM_US)
     chance = random.Random(99)
 
@@ -104,7 +106,10 @@ def test_asking_changes_nothing(kind: type[ExactCluster] | type[FluidCluster]) -
                 found.append((reached.now_us, *reached.ended))
                 cluster.advance(until_us)
             if ask:
-                consumed_us += sum(usage.consumed_us for usage in cluster.collect())
+                usages = cluster.collect()
+                for node in (0, 1):  # rounded to whole microseconds for each job
+                    assert sum(usage.consumed_us for usage in usages if usage.node == node) <= 10_000 + 2
+                consumed_us += sum(usage.consumed_us for usage in usages)
                 assert all(0 <= cluster.progress(job) < 1 for job in cluster.jobs)
         return found, consumed_us + sum(usage.consumed_us for usage in cluster.collect())
 

@@ -187,7 +187,7 @@ def test_jobs_of_several_slots_start_together() -> None:
 def test_refused_starts_leave_no_slot_behind() -> None:
     for decision in (StartTogether((start(6, 3, 4), start(7, 3, 4))), start(6, 99, 4), start(6, 3, 0)):
         core = SchedulerCore(Scripted([decision]), SITE)
-        with pytest.raises(PolicyError, match="not free there|outside|must not run beside"):
+        with pytest.raises(PolicyError, match=r"not free there|outside|must not run beside"):
             core.handle(NOW_US, ())
         assert seen(core) == seen(site())
         assert core._state.slots is not None

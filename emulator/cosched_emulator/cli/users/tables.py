@@ -56,16 +56,18 @@ def printable(text: str) -> str:
     return text if text.isprintable() else "".join([each if each.isprintable() else "?" for each in text])
 
 
-_QUEUE_HEADS: Final = (
-    "JOBID", "NAME", "USER", "ST", "TIME", "TIME_LIMIT", "NODES", "SHARES_WITH", "SLOWDOWN", "NODELIST(REASON)",
-)  # fmt: skip
-_NUMBERS: Final = frozenset(
+_QUEUE_HEADS: Final = ("JOBID", "NAME", "USER", "ST", "TIME", "TIME_LIMIT", "NODES", "SHARES_WITH")
+_SLOWDOWN: Final = ("SLOWDOWN",)
+_SLOTS: Final = ("SLOT", "CPU")  # instead, where jobs share time
+NUMBERS: Final = frozenset(
     {
         "JOBID",
         "TIME",
         "TIME_LIMIT",
         "NODES",
         "SLOWDOWN",
+        "SLOT",
+        "CPU",
         "WAIT",
         "ELAPSED",
         "STARTS",
@@ -77,9 +79,14 @@ _NUMBERS: Final = frozenset(
 )
 
 
-def queue_table(rows: Iterable[Row], *, expand: bool = False) -> str:
+def queue_table(rows: Sequence[Row], *, expand: bool = False) -> str:
     """Return the queue; pending tasks of one array share one line, unless expanded."""
-    return text_table(_QUEUE_HEADS, queue_lines(rows, expand=expand), _NUMBERS)
+    return text_table(queue_heads(rows), queue_lines(rows, expand=expand), NUMBERS)
+
+
+def queue_heads(rows: Sequence[Row]) -> tuple[str, ...]:
+    """Return the heads of the queue's columns."""
+    return (*_QUEUE_HEADS, *(_SLOTS if rows and "slot" in rows[0] else _SLOWDOWN), "NODELIST(REASON)")
 
 
 def queue_lines(rows: Iterable[Row], *, expand: bool = False) -> list[tuple[str, ...]]:
@@ -97,11 +104,19 @@ def queue_lines(rows: Iterable[Row], *, expand: bool = False) -> list[tuple[str,
                 clock_text(row["limit_s"], UNLIMITED),
                 str(row["nodes"]),
                 join_values(row["shares_with"]) or UNKNOWN,
-                UNKNOWN if row["slowdown"] is None else f"{row['slowdown']:.2f}",
+                *_sharing(row),
                 where,
             )
         )
     return lines
+
+
+def _sharing(row: Row) -> tuple[str, ...]:
+    """Return the slowdown of a job among its neighbours, or where jobs share time its slot and CPU share."""
+    if "slot" not in row:
+        return (UNKNOWN if row["slowdown"] is None else f"{row['slowdown']:.2f}",)
+    slot, share = row["slot"], row["share"]
+    return (UNKNOWN if slot is None else str(slot)), (UNKNOWN if share is None else f"{share:.0%}")
 
 
 def _group_tasks(rows: Iterable[Row], expand: bool) -> list[tuple[str, Row]]:
@@ -136,7 +151,7 @@ def node_table(rows: Iterable[Row]) -> str:
         for (state, reason, threads, memory_mb), group in sorted(groups.items())
     ]
     return text_table(
-        ("STATE", "NODES", "THREADS", "USED", "MEMORY_MIB", "NODELIST", "REASON"), lines, _NUMBERS | {"USED"}
+        ("STATE", "NODES", "THREADS", "USED", "MEMORY_MIB", "NODELIST", "REASON"), lines, NUMBERS | {"USED"}
     )
 
 
@@ -154,7 +169,7 @@ def long_node_table(rows: Iterable[Row]) -> str:
         )
         for row in rows
     ]
-    return text_table(("NODE", "STATE", "THREADS", "MEMORY_MIB", "SLOWED", "JOBS", "REASON"), lines, _NUMBERS)
+    return text_table(("NODE", "STATE", "THREADS", "MEMORY_MIB", "SLOWED", "JOBS", "REASON"), lines, NUMBERS)
 
 
 def history_table(rows: Iterable[Row]) -> str:
@@ -172,7 +187,7 @@ def history_table(rows: Iterable[Row]) -> str:
         )
         for row in rows
     ]
-    return text_table(heads, lines, _NUMBERS | {"SUBMIT", "START", "END"})
+    return text_table(heads, lines, NUMBERS | {"SUBMIT", "START", "END"})
 
 
 def job_text(row: Row) -> str:

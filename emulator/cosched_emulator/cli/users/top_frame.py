@@ -1,7 +1,4 @@
-"""The content of `top`, independent of a terminal: an overview of the manager laid out for a window size.
-
-A line is a list of (text, style); the terminal code maps each style name to its colours.
-"""
+"""The content of `top`, independent of a terminal: an overview of the manager laid out for a window size."""
 
 from __future__ import annotations
 
@@ -9,25 +6,38 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from cosched_emulator.cli.users.tables import (
+    NUMBERS,
     clock_text,
     job_label,
     node_table,
     printable,
+    queue_heads,
     queue_lines,
     queue_table,
     rows_of,
     short,
     text_table,
 )
+from cosched_emulator.cli.users.top_lines import (
+    ALIKE,
+    BOLD,
+    CHOSEN,
+    DIM,
+    ONE,
+    OUT,
+    PLAIN,
+    SHARED,
+    Line,
+    Segment,
+    add,
+)
+from cosched_emulator.cli.users.top_matrix import matrix_lines, now_line
 
-Segment = tuple[str, str]
-Line = list[Segment]
-PLAIN, BOLD, DIM, ONE, SHARED, OUT, CHOSEN, ALIKE = "plain", "bold", "dim", "one", "shared", "out", "chosen", "alike"
-_QUEUE_HEADS: Final = ("JOBID", "NAME", "USER", "ST", "TIME", "LIMIT", "NODES", "WITH", "SLOWDOWN", "NODELIST(REASON)")
-_RIGHT: Final = frozenset({"JOBID", "TIME", "LIMIT", "NODES", "SLOWDOWN"})
+_SHORT_HEADS: Final = {"TIME_LIMIT": "LIMIT", "SHARES_WITH": "WITH"}
 _MOST_DECISIONS: Final = 6
 SILENT_S: Final = 2.0  # a scheduler that owes an answer for longer is shown as silent
 _BAR: Final = 20
+_WIDEST_MATRIX: Final = 1_000  # columns of text
 LEGEND: Final = ". idle, 1-9 jobs there, d drained, x down"
 
 
@@ -43,12 +53,16 @@ def frame(overview: Mapping[str, Any], look: Look, width: int, height: int, trou
     nodes = rows_of(overview["nodes"])
     jobs = rows_of(overview["jobs"])
     lines: list[Line] = [[(trouble, OUT)]] if trouble else []
+    slots = overview.get("slots")
+    chosen = min(look.node, len(nodes) - 1)
     lines += header(overview["status"])
+    if slots is not None:
+        lines.append([(now_line(slots), BOLD)])
     room = height - len(lines)
     if room >= 4 and nodes:
-        lines += _node_map(nodes, jobs, min(look.node, len(nodes) - 1), width, max(1, room // 3))
-    if overview.get("slots"):
-        lines += slot_lines(overview["slots"])[: max(2, (height - len(lines)) // 3)]
+        lines += _node_map(nodes, jobs, chosen, width, max(1, room // 3))
+    if slots is not None:
+        lines += matrix_lines(slots, nodes, chosen, width, (height - len(lines)) // 2)
     decisions = [[(f"{clock_text(at_s):>11}  {text}", PLAIN)] for at_s, text in reversed(overview["decisions"])]
     room = height - len(lines)
     shown = min(len(decisions), _MOST_DECISIONS, max(0, room // 4 - 1))
@@ -82,40 +96,31 @@ def header(status: Mapping[str, Any]) -> list[Line]:
     ]
 
 
-def slot_lines(slots: Mapping[str, Any]) -> list[Line]:
-    """Return the rotation, and a line for each slot with its jobs, their nodes and shares; those that run now stand out."""
-    turns = []
-    for numbers, quanta, guests in slots["turns"]:
-        with_guests = f"({' '.join(guests)})" if guests else ""
-        turns.append("+".join(map(str, numbers)) + with_guests + (f"x{quanta}" if quanta > 1 else ""))
-    order = "  ".join(turns) or "none, slot 0 runs"
-    lines: list[Line] = [[(f"quantum  {slots['quantum'] + 1} of {slots['quantum_s']:g} s; next turns: {order}", BOLD)]]
-    of_slot: dict[int, Line] = {}
-    paired = len({slot for slot, *_, runs in slots["jobs"] if runs}) > 1
-    for slot, job, node_list, share, runs in slots["jobs"]:
-        line = of_slot.setdefault(slot, [(f"slot {slot:<3}", PLAIN)])
-        shown = "" if share is None else f" {100 * share:.0f} %"
-        line.append((f"  {job}:{node_list}{shown}", (SHARED if paired else ONE) if runs else DIM))
-    return lines + list(of_slot.values())
-
-
 def plain_frame(overview: Mapping[str, Any]) -> str:
     """Return everything as text, without a limit on its length."""
     lines = ["".join([text for text, _ in line]) for line in header(overview["status"])]
     decisions = [f"{clock_text(at_s):>11}  {text}" for at_s, text in overview["decisions"]]
+    if "slots" in overview:
+        lines.append(now_line(overview["slots"]))
     parts = [
         "\n".join(map(printable, lines)) + "\n",
+        *_plain_matrix(overview),
         node_table(rows_of(overview["nodes"])),
         queue_table(rows_of(overview["jobs"])),
     ]
-    if overview.get("slots"):
-        lines = ["".join([text for text, _ in line]) for line in slot_lines(overview["slots"])]
-        parts.insert(1, "\n".join(map(printable, lines)) + "\n")
     if overview["jobs"]["left_out"]:
         parts[-1] += f"and {overview['jobs']['left_out']} more jobs\n"
     if decisions:
         parts.append("\n".join(["last decisions", *map(printable, decisions)]) + "\n")
     return "\n".join(parts)
+
+
+def _plain_matrix(overview: Mapping[str, Any]) -> list[str]:
+    """Return the matrix as text, in a list; an empty list if there is none."""
+    slots, nodes = overview.get("slots"), rows_of(overview["nodes"])
+    lines = [] if slots is None else matrix_lines(slots, nodes, None, _WIDEST_MATRIX, len(slots["rows"]) + 1)
+    text = "".join(["".join([text for text, _ in line]).rstrip() + "\n" for line in lines])
+    return [text] if text else []
 
 
 def _node_map(
@@ -135,10 +140,7 @@ def _node_map(
                 style = CHOSEN
             elif there.intersection(row["jobs"]):
                 style = ALIKE
-            if line and line[-1][1] == style:
-                line[-1] = (line[-1][0] + text, style)
-            else:
-                line.append((text, style))
+            add(line, text, style)
         lines.append(line)
     return [*lines, _chosen_node(nodes[chosen], jobs)]
 
@@ -171,7 +173,9 @@ def _queue(jobs: Sequence[Mapping[str, Any]], left_out: int, scroll: int, room: 
     """Return the queue from line ``scroll`` on, in ``room`` lines."""
     if room < 1:
         return []
-    heads, *lines = text_table(_QUEUE_HEADS, queue_lines(jobs), _RIGHT).splitlines()
+    columns = queue_heads(jobs)
+    names = [_SHORT_HEADS.get(head, head) for head in columns]
+    heads, *lines = text_table(names, queue_lines(jobs), NUMBERS | {"LIMIT"}).splitlines()
     if left_out:
         lines.append(f"and {left_out} more jobs")
     first = min(max(0, scroll), max(0, len(lines) - (room - 1)))

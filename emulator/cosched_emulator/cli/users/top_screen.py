@@ -11,7 +11,8 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
-from cosched_emulator.cli.users.top_frame import ALIKE, BOLD, CHOSEN, DIM, ONE, OUT, PLAIN, SHARED, Line, Look, frame
+from cosched_emulator.cli.users.top_frame import Look, frame
+from cosched_emulator.cli.users.top_lines import ALIKE, BOLD, CHOSEN, DIM, ONE, OUT, PLAIN, SHARED, Line
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.users.client.connection import Connection, SilenceError, refusal_text
 from cosched_emulator.users.requests import Refused, ShowOverview

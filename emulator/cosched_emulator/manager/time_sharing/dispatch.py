@@ -81,10 +81,14 @@ class Dispatcher:
         """Count CPU time and the time for which a job could run up to now; it goes on."""
         job_id = job.job.spec.id
         if job_id in self.allowed:
-            assert job.dispatched_us is not None
-            job.dispatched_us += now_us - self._since_us[job_id]
+            job.dispatched_us = self.dispatched_us(job, now_us)
             self._since_us[job_id] = now_us
         job.cpu_us = self._cpu_us(job)
+
+    def dispatched_us(self, job: ManagedJob, now_us: int) -> int:
+        """Return for how long a running job could run since its start."""
+        assert job.dispatched_us is not None
+        return job.dispatched_us + now_us - self._since_us.get(job.job.spec.id, now_us)
 
     # ------------------------------------------------------------ time
 

@@ -85,9 +85,9 @@ class ProcessProgress:
         """Return whether a job may run now."""
         return bool(self._dispatcher.allowed)
 
-    def runs_now(self, job_id: int) -> bool:
-        """Return whether a job may run now."""
-        return job_id in self._dispatcher.allowed
+    def dispatched_us(self, job: ManagedJob, now_us: int) -> int:
+        """Return for how long a running job could run since its start."""
+        return self._dispatcher.dispatched_us(job, now_us)
 
     def count(self, jobs: Iterable[ManagedJob], now_us: int) -> None:
         """Bring the times that running jobs have used up to date."""

@@ -26,6 +26,15 @@ _Member: TypeAlias = tuple[int, int, str, ManagedJob]  # place of its slot in th
 _PLACE: Final = itemgetter(0, 1)
 
 
+class Present(NamedTuple):
+    """The quantum that runs."""
+
+    number: int
+    begin_us: int
+    turn: Turn  # that it belongs to
+    left: int  # quanta of that turn that are still to come
+
+
 class _Seen(NamedTuple):
     """A job as it was when it was first let run in the present quantum."""
 
@@ -67,6 +76,17 @@ class Rotating:
     def state(self) -> SlotState:
         """Return the time sharing of the machine, for an inventory."""
         return SlotState(self.quantum_us, self.quantum, self.rotation.turns, self.rotation.left)
+
+    @property
+    def present(self) -> Present | None:
+        """Return the quantum that runs; None: none does."""
+        return None if self._end_us is None else Present(self.quantum + 1, self._begin_us, self._turn, self._left)
+
+    def role_of(self, job_id: int) -> str | None:
+        """Return what a job is in the quantum that runs (`record`); None: it cannot run now."""
+        if job_id not in self._dispatcher.allowed:
+            return None
+        return self._seen[job_id].role if self._end_us is not None else ROW
 
     def set_rotation(self, action: SetRotation, members: Mapping[int, Member]) -> str | None:
         """Set the rotation, or return why that is impossible."""
@@ -120,8 +140,7 @@ class Rotating:
     def leave(self, running: Mapping[int, ManagedJob], now_us: int) -> None:
         """A job has ended or was requeued, and these are still running: if none of them can run, the quantum is over."""
         if self._end_us is not None:
-            if self._nothing_can_run(running, now_us):
-                self._drop_quantum(now_us, running)
+            self._drop_idle_quantum(running, now_us)
         elif not self._collected:
             self._dispatcher.collect()
 
@@ -193,17 +212,16 @@ class Rotating:
 
     def settle(self, running: Mapping[int, ManagedJob], now_us: int) -> None:
         """Let the jobs run whose turn it is."""
+        if self._changed and self._end_us is not None:
+            self._drop_idle_quantum(running, now_us)
+        self._changed = False
         if self._undecided:
-            self._undecided = self._changed = self._stopped = False
+            self._undecided = self._stopped = False
             self._decide(running, now_us)
-        elif self._changed:
-            self._changed = False
-            if self._end_us is not None and self._nothing_can_run(running, now_us):
-                self._drop_quantum(now_us, running)
-            if self._stopped:
-                self._stopped = False
-                until_us = FOREVER_US if self._end_us is None else self._end_us
-                self._dispatcher.allow(list(self._dispatcher.allowed.values()), now_us, until_us)
+        elif self._stopped:
+            self._stopped = False
+            until_us = FOREVER_US if self._end_us is None else self._end_us
+            self._dispatcher.allow(list(self._dispatcher.allowed.values()), now_us, until_us)
 
     def _decide(self, running: Mapping[int, ManagedJob], now_us: int) -> None:
         if not self.rotation.turns:
@@ -272,6 +290,12 @@ class Rotating:
         self._paired.clear()
         self._restarted.clear()
         self._timeline.schedule(self._end_us, QUANTUM, 0, self._version)
+
+    def _drop_idle_quantum(self, running: Mapping[int, ManagedJob], now_us: int) -> None:
+        """End the quantum that runs if none of these jobs can run in it or in another turn."""
+        if self._nothing_can_run(running, now_us):
+            self._drop_quantum(now_us, running)
+            self._undecided = True  # without a rotation, which may have come meanwhile, slot 0 runs
 
     def _drop_quantum(self, now_us: int, running: Mapping[int, ManagedJob]) -> None:
         """End a quantum that runs, without an event."""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import count
 from typing import Final
 
 from cosched_emulator.errors import ConfigurationError, InvariantError
-from cosched_emulator.nodeos.accounting import log_times_us
+from cosched_emulator.nodeos.accounting import TickLog
 from cosched_emulator.nodeos.cluster import Reached, Usage
 from cosched_emulator.nodeos.devices import FifoServer
 from cosched_emulator.nodeos.fluid.bodies import body_of
@@ -70,8 +69,7 @@ class FluidCluster:
         self.jobs: dict[int, FluidJob] = {}
         self._nodes = nodes
         self._rates = Rates(self.windows, round_off=rounded)
-        self._seed = seed
-        self._serials = count()
+        self._ticks = TickLog(seed, settings.tick_us)
         self._memories = [NodeMemory(settings.memory_mb) for _ in range(nodes)]
         self._swaps = [FifoServer() for _ in range(nodes)]
         self._nothing_missing = (0,) * nodes
@@ -155,7 +153,11 @@ class FluidCluster:
 
     def collect(self) -> list[Usage]:
         """Return what was used since the last call (see `Cluster.collect`)."""
-        rows: list[tuple[int, int, int, int, int]] = []  # job, node, consumed, loggable, allowed
+        jobs: list[int] = []
+        nodes: list[int] = []
+        consumed: list[int] = []
+        loggable: list[int] = []
+        allowed: list[int] = []
         hidden_ppm = WHOLE_PPM - self.settings.io_logged_ppm
         for number, job in sorted(self._used.items()):
             job.permit(job.allowed, self.now_us)
@@ -163,25 +165,15 @@ class FluidCluster:
             used_us = used[0] - job.collected_us[0]
             loggable_us = used_us - (used[1] - job.collected_us[1]) * hidden_ppm // WHOLE_PPM
             job.collected_us = used
-            whole_us, part_us = job.whole_us, job.part_us
-            for node, processes in job.processes.items():
-                allowed_us = whole_us + part_us.get(node, 0) if part_us else whole_us
-                if allowed_us:
-                    rows.append((number, node, processes * used_us, processes * loggable_us, processes * allowed_us))
-            job.whole_us = 0
-            job.part_us = {}
-        logged = log_times_us(
-            self._seed,
-            next(self._serials),
-            [row[:2] for row in rows],
-            [row[3] for row in rows],
-            self.settings.tick_us,
-        )
+            for there, processes, allowed_us in job.permissions():
+                jobs += [number] * len(there)
+                nodes += there
+                consumed += [processes * used_us] * len(there)
+                loggable += [processes * loggable_us] * len(there)
+                allowed += [processes * allowed_us] * len(there)
+        logged = self._ticks.log_us(jobs, nodes, loggable)
         self._used = {job.number: job for job in self._situation.places}
-        return [
-            Usage(job, node, used_us, logged_us, allowed_us)
-            for (job, node, used_us, _, allowed_us), logged_us in zip(rows, logged, strict=True)
-        ]
+        return list(map(Usage._make, zip(jobs, nodes, consumed, logged, allowed, strict=True)))
 
     def _enter(self, runnable: _Runnable) -> None:
         """Go over to a situation: count what the jobs of the last one did, and let those of the next one run."""

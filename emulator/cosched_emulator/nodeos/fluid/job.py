@@ -25,6 +25,7 @@ class FluidJob:
     """A job, what it has done and used, and where it may run."""
 
     __slots__ = (
+        "alike",
         "allowed",
         "begins_us",
         "collected_us",
@@ -57,6 +58,8 @@ class FluidJob:
         self.places = places
         self.nodes = tuple(sorted(set(places)))
         self.processes = {node: places.count(node) for node in self.nodes}
+        counts = set(self.processes.values())
+        self.alike = counts.pop() if len(counts) == 1 else 0  # processes on each node; 0: not the same on all
         self.index = 0  # of the loop
         self.stage = stages[0]
         self.done = 0.0  # iterations of the loop
@@ -93,6 +96,16 @@ class FluidJob:
                     self.part_us[node] = self.part_us.get(node, 0) + span_us
         self.counted_us = now_us
         self.allowed = nodes
+
+    def permissions(self) -> list[tuple[Sequence[int], int, int]]:
+        """Return nodes, the processes on each, and for how long these could run since the last call."""
+        whole_us, part_us = self.whole_us, self.part_us
+        self.whole_us = 0
+        if not part_us and self.alike:
+            return [(self.nodes, self.alike, whole_us)] if whole_us else []
+        self.part_us = {}
+        found = [((node,), processes, whole_us + part_us.get(node, 0)) for node, processes in self.processes.items()]
+        return [each for each in found if each[2]]
 
     def used_us(self, now_us: int) -> tuple[int, int]:
         """Return the CPU time that each process has used up to now, and what of it for I/O."""

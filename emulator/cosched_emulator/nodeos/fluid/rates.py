@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from cosched_emulator.nodeos.fluid.bodies import FAR_SHARES, SHARES, Body, rounded, writes_shared
@@ -68,28 +68,23 @@ class Rates:
             if len(group) == 1 and group[0] not in crowded:
                 rates[group[0]] = self._rate_alone(jobs[group[0]])
                 continue
-            felt = any(jobs[index].stage.kind.feels_quanta for index in group)
-            entered = [entries[index] if felt else 0 for index in group]
             of_group = [jobs[index] for index in group]
-            if (
-                not self._round_off
-                or not crowded.isdisjoint(group)
-                or any(job.stage.kind.writes_shared for job in of_group)
-            ):
-                slowed = self._slowed_as_group(of_group, entered, missing_ppm)
-            else:
+            felt = any(job.stage.kind.feels_quanta for job in of_group)
+            entered = [entries[index] if felt else 0 for index in group]
+            if crowded.isdisjoint(group) and self._has_neighbourhoods({job.stage.kind for job in of_group}):
                 names = {index: place for place, index in enumerate(group)}
-                slowed = self._slowed_by_neighbours(
-                    [
-                        Member(
-                            jobs[index].stage.kind,
-                            entry,
-                            len(jobs[index].nodes),
-                            {names[other]: nodes for other, nodes in meets[index].items()},
-                        )
-                        for index, entry in zip(group, entered, strict=True)
-                    ]
-                )
+                members = [
+                    Member(
+                        job.stage.kind,
+                        entry,
+                        len(job.nodes),
+                        {names[other]: nodes for other, nodes in meets[index].items()},
+                    )
+                    for index, job, entry in zip(group, of_group, entered, strict=True)
+                ]
+                slowed = self._slowed_by_neighbours(members)
+            else:
+                slowed = self._slowed_as_group(of_group, entered, missing_ppm)
             for index, ratio in zip(group, slowed, strict=True):
                 rates[index] = self._rate_alone(jobs[index]) * ratio
             _keep_within_cpus(jobs, group, rates)
@@ -133,6 +128,12 @@ class Rates:
             pattern = alone(kind.body, measured, kind.processes)
             relative = self._alone[key] = self.windows.rates(pattern)[0] * length_us
         return relative / job.stage.work.length_us
+
+    def _has_neighbourhoods(self, kinds: Collection[Kind]) -> bool:
+        """Return whether what is not near a job of these kinds may be left out."""
+        if not self._round_off or any(kind.writes_shared for kind in kinds):
+            return False
+        return self._round_bodies or len(kinds) == 1
 
     def _slowed_as_group(
         self, jobs: Sequence[FluidJob], entries: Sequence[int], missing_ppm: Sequence[int]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import sqrt
-from typing import Final
+from typing import Final, NamedTuple
 
 from cosched_emulator.nodeos.exact import ExactCluster
 from cosched_emulator.nodeos.fluid.patterns import BRIEF, PAIR, WHOLE, Pattern
@@ -16,11 +16,21 @@ from cosched_emulator.nodeos.work import Work
 _SEED: Final = 1  # rates belong to a pattern, whatever run asks for them first
 _ENDLESS: Final = 1 << 60
 _BATCHES: Final = 8
-_ITERATIONS: Final = 2  # of the slowest job in each of the first batches: what is rare must have happened
 _STUDENT: Final = 2.365  # 97.5 % quantile of Student's t for 8 batches
 _FEWEST_BATCHES: Final = 2
-# Half width of the interval of each rate, relative, and the most events: by `Pattern.effort`.
-_EFFORTS: Final = {WHOLE: (0.01, 150_000), PAIR: (0.01, 20_000), BRIEF: (0.025, 6_000)}
+
+
+class _Effort(NamedTuple):
+    iterations: int  # of the slowest job in each of the first batches: what is rare must have happened
+    tolerance: float  # half width of the interval of each rate, relative
+    most_events: int
+
+
+_EFFORTS: Final = {
+    WHOLE: _Effort(4, 0.006, 300_000),
+    PAIR: _Effort(2, 0.01, 20_000),
+    BRIEF: _Effort(2, 0.025, 6_000),
+}
 
 
 class Window:
@@ -30,7 +40,7 @@ class Window:
     """
 
     def __init__(self, pattern: Pattern, settings: NodeSettings, quantum_us: int) -> None:
-        self._pattern = pattern
+        self._effort = _EFFORTS[pattern.effort]
         self._jobs = len(pattern.bodies)
         self._places: list[list[int]] = [[] for _ in pattern.bodies]
         self._missing_ppm: list[int] = []
@@ -51,7 +61,7 @@ class Window:
                     runnable.setdefault(node, []).append(copy)
             for copy in set(copies):
                 self.cluster.start(copy, Program((Loop(_ENDLESS, pattern.bodies[job]),)), self._places[job])
-        self._span_us = _ITERATIONS * max(work.length_us for work in self._works)
+        self._span_us = self._effort.iterations * max(work.length_us for work in self._works)
         if self._jobs > 1:
             self._span_us = max(self._span_us, period_us(settings.local))
         if any(pattern.entries):
@@ -59,7 +69,6 @@ class Window:
         self._turns = 0
         centre = pattern.centre
         self._asked = range(self._jobs) if centre < 0 else (centre,)
-        self._tolerance, self._most_events = _EFFORTS[pattern.effort]
 
     def measure(self) -> tuple[float, ...]:
         """Return the rates, each as certain as wanted, unless that would take too many events."""
@@ -96,10 +105,10 @@ class Window:
         return sums
 
     def _is_dear(self) -> bool:
-        return self.cluster.events_done > self._most_events
+        return self.cluster.events_done > self._effort.most_events
 
     def _are_certain(self, batches: Sequence[Sequence[int]]) -> bool:
-        return all(_half_width([batch[job] for batch in batches]) <= self._tolerance for job in self._asked)
+        return all(_half_width([batch[job] for batch in batches]) <= self._effort.tolerance for job in self._asked)
 
 
 def _half_width(values: Sequence[int]) -> float:

@@ -22,11 +22,13 @@ class LinuxEpochs:
     counted when that is needed, not one by one.
     """
 
+    counts = True
+
     def __init__(self, phase_us: int, seed: int) -> None:
         self._phase_us = phase_us
         self._seed = seed
         self._residents: list[Process] = []
-        self._queue: list[Process] = []  # the run queue; the process on the CPU stays in it
+        self.queue: list[Process] = []  # the run queue; the process on the CPU stays in it
         self._last: Process | None = None
 
     def enter(self, process: Process) -> None:
@@ -41,35 +43,31 @@ class LinuxEpochs:
 
     def wake(self, process: Process) -> None:
         """Put the process at the front of the run queue."""
-        self._queue.insert(0, process)
+        self.queue.insert(0, process)
 
     def resume(self, process: Process) -> None:
         """Put the process at the front of the run queue."""
-        self._queue.insert(0, process)
+        self.queue.insert(0, process)
 
     def sleep(self, process: Process) -> None:
         """Take the process out of the run queue."""
-        self._queue.remove(process)
+        self.queue.remove(process)
 
     def pick(self, previous: Process | None) -> Process | None:
         """Return the process of the highest goodness; of equal ones the one that ran last, then the first in the queue."""
         self._last = previous
-        if not self._queue:
+        if not self.queue:
             return None
-        best = max(self._queue, key=self._goodness)
+        best = self.queue[0] if len(self.queue) == 1 else max(self.queue, key=self._goodness)
         if best.counter == 0:
             self._renew()
-            best = max(self._queue, key=self._goodness)
+            best = max(self.queue, key=self._goodness)
         return best
 
     def preempts(self, woken: Process, current: Process) -> bool:
         """Return whether the woken process is better by more than 1."""
         self._last = current
         return self._goodness(woken) - self._goodness(current) > _MARGIN
-
-    def contended(self) -> bool:
-        """Return whether more than one process is runnable."""
-        return len(self._queue) > 1
 
     def turn_end_us(self, current: Process, since_us: int, now_us: int) -> int:  # noqa: ARG002  (part of the protocol)
         """Return the tick at which the counter is 0."""
@@ -82,7 +80,7 @@ class LinuxEpochs:
     def ran(self, process: Process, begin_us: int, end_us: int) -> None:
         """Count the ticks in (begin_us, end_us]."""
         ticks = (end_us - self._phase_us) // TICK_US - (begin_us - self._phase_us) // TICK_US
-        if ticks < process.counter or self.contended():
+        if ticks < process.counter or len(self.queue) > 1:
             process.counter = max(0, process.counter - ticks)
             return
         while ticks >= process.counter:  # alone: an epoch ends whenever its counter does

@@ -12,6 +12,9 @@ class LocalScheduler(Protocol):
     but through its arguments, in microseconds.
     """
 
+    counts: bool  # whether `ran` does anything
+    queue: list[Process]  # the runnable processes, for reading only
+
     def enter(self, process: Process) -> None:
         """A process has come to the node; it is not runnable yet."""
         ...
@@ -38,10 +41,6 @@ class LocalScheduler(Protocol):
 
     def preempts(self, woken: Process, current: Process) -> bool:
         """Return whether a process that has just been woken takes the CPU from the present one."""
-        ...
-
-    def contended(self) -> bool:
-        """Return whether more than one process is runnable."""
         ...
 
     def turn_end_us(self, current: Process, since_us: int, now_us: int) -> int:

@@ -11,9 +11,11 @@ class RoundRobin:
     A process that is alone gets one slice after the other, so one that comes waits for the end of the present one.
     """
 
+    counts = False
+
     def __init__(self, slice_us: int) -> None:
         self._slice_us = slice_us
-        self._queue: list[Process] = []
+        self.queue: list[Process] = []
 
     def enter(self, process: Process) -> None:
         """Nothing is kept of processes that are not runnable."""
@@ -23,27 +25,23 @@ class RoundRobin:
 
     def wake(self, process: Process) -> None:
         """Put the process at the end."""
-        self._queue.append(process)
+        self.queue.append(process)
 
     def resume(self, process: Process) -> None:
         """Put the process at the end."""
-        self._queue.append(process)
+        self.queue.append(process)
 
     def sleep(self, process: Process) -> None:
         """Take the process out."""
-        self._queue.remove(process)
+        self.queue.remove(process)
 
     def pick(self, previous: Process | None) -> Process | None:  # noqa: ARG002  (part of the protocol)
         """Return the first process."""
-        return self._queue[0] if self._queue else None
+        return self.queue[0] if self.queue else None
 
     def preempts(self, woken: Process, current: Process) -> bool:  # noqa: ARG002  (part of the protocol)
         """Return False."""
         return False
-
-    def contended(self) -> bool:
-        """Return whether more than one process is runnable."""
-        return len(self._queue) > 1
 
     def turn_end_us(self, current: Process, since_us: int, now_us: int) -> int:  # noqa: ARG002  (part of the protocol)
         """Return the end of the slice in which ``now_us`` lies."""
@@ -52,8 +50,8 @@ class RoundRobin:
 
     def end_turn(self, current: Process) -> None:
         """Put the process at the end."""
-        self._queue.remove(current)
-        self._queue.append(current)
+        self.queue.remove(current)
+        self.queue.append(current)
 
     def ran(self, process: Process, begin_us: int, end_us: int) -> None:
         """Nothing is counted."""

@@ -11,7 +11,7 @@ class WakeFirst(RoundRobin):
 
     def wake(self, process: Process) -> None:
         """Put the process first."""
-        self._queue.insert(0, process)
+        self.queue.insert(0, process)
 
     def preempts(self, woken: Process, current: Process) -> bool:  # noqa: ARG002  (part of the protocol)
         """Return True."""

@@ -51,9 +51,14 @@ def scenario_identity(scenario: Mapping[str, Any]) -> str:
         if values[section][key] is not None:
             values[section][key] = _file_digest(values[section][key])
     programs = values["workload"].get("programs")
-    if programs is not None and programs.endswith(".csv"):
+    if is_program_file(programs):
         values["workload"]["programs"] = _file_digest(programs)
     return _digest(json.dumps(values, sort_keys=True, default=str).encode())
+
+
+def is_program_file(programs: str | None) -> bool:
+    """Tell whether the programs of a workload are those of a side file, and not one by name."""
+    return programs is not None and programs.endswith(".csv")
 
 
 def forget_files() -> None:

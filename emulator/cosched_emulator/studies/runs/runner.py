@@ -13,7 +13,7 @@ from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.scenario.schema import Scenario
 from cosched_emulator.studies.folder import RUNS, StudyFolder
 from cosched_emulator.studies.plan.cells import Cell, Plan
-from cosched_emulator.studies.plan.identity import version
+from cosched_emulator.studies.plan.identity import is_program_file, version
 from cosched_emulator.studies.results.result import StudyResult, write_tables
 from cosched_emulator.studies.runs.measures import load_measure
 from cosched_emulator.studies.runs.work import Failure, Order, Result
@@ -140,9 +140,11 @@ def _absolute(scenario: Scenario) -> Scenario:
     swf, annotations, file = (
         os.path.abspath(path) if path else path for path in (workload.swf, workload.annotations, cluster.file)
     )
-    return replace(
-        scenario, workload=replace(workload, swf=swf, annotations=annotations), cluster=replace(cluster, file=file)
-    )
+    programs = workload.programs
+    if programs is not None and is_program_file(programs):
+        programs = os.path.abspath(programs)
+    jobs = replace(workload, swf=swf, annotations=annotations, programs=programs)
+    return replace(scenario, workload=jobs, cluster=replace(cluster, file=file))
 
 
 @contextmanager

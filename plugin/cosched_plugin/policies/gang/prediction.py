@@ -1,37 +1,16 @@
-"""What CPU share a job will have in its next quantum (paired gang paper, section 2.3). Shares are integers, in millionths."""
+"""Which of its last shares predict that of a job's next quantum (paired gang paper, section 2.3); how: `predict` of the api."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
 
-from cosched_plugin.api import WHOLE_PPM
-
-WEIGHTS: Final = (4, 3, 2, 1)  # of the last quanta of a job, the newest first; equation 1
 SHARP_PPM: Final = 200_000  # a larger change from one quantum to the next is sharp (section 4.2.3)
 # Values of the setting `sharp_change`: the changes after which a job's history is given up.
 OFF: Final = "off"
 RISE: Final = "rise"  # as proposed in section 2.3
 ANY: Final = "any"  # as in the experiment of section 4.2.3
 SHARP_CHANGES: Final = (OFF, RISE, ANY)
-
-
-def predict(shares: Sequence[int], *, pad: bool = False) -> int:
-    """Return the predicted share; ``shares``: those of the last quanta that count, the newest first, four at most.
-
-    With fewer than four, the weights are those of the measured quanta, as parts of their sum; with ``pad``, quanta that are
-    missing count as whole ones. A job without a measured quantum is taken for one that needs the whole CPU.
-    """
-    if not shares:
-        return WHOLE_PPM
-    total = weights = 0
-    for weight, share in zip(WEIGHTS, shares, strict=False):
-        total += weight * (share if share < WHOLE_PPM else WHOLE_PPM)  # ticks may log more than there is
-        weights += weight
-    if pad:
-        missing = sum(WEIGHTS) - weights
-        return (total + missing * WHOLE_PPM) // sum(WEIGHTS)
-    return total // weights
 
 
 def counted(shares: Sequence[int], quanta: int, since: int) -> Sequence[int]:

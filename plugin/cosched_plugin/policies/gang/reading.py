@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from cosched_plugin.api import Running, View, any_layer, side_by_side
+from cosched_plugin.api import Running, View, any_layer, predict, side_by_side
 from cosched_plugin.policies.gang.matrix import Cell, Matrix
-from cosched_plugin.policies.gang.prediction import counted, predict
+from cosched_plugin.policies.gang.prediction import counted
 
 NOTE: Final = "fresh"  # of a job whose share changed sharply: its number of quanta then; its history begins after these
 

@@ -224,6 +224,31 @@ def test_a_rotation_that_missed_several_quanta_goes_on_where_the_scheduler_will_
     assert rotating_of(managed).rotation == there
 
 
+def test_a_late_rotation_that_lets_nothing_run_yet_stops_no_job() -> None:
+    managed = time_shared()
+    jobs = [big(1, run_us=1_500_000), big(2)]
+    for each in jobs:
+        managed.accept(each)
+    managed.commit(1, 0, [m.JobSubmitted(each.spec) for each in jobs], [
+        wide(1, 1), wide(2), m.SetRotation(1, turns((1,))),
+    ])  # fmt: skip
+    managed.settle(0)
+    pass_quantum(managed, 1)
+    managed.run_processes(1_200_000)
+    assert managed.commit(2, 1_200_000, (), [m.SetRotation(1, ())]) == []  # late: there is to be no rotation any more
+    managed.settle(1_200_000)
+    managed.run_processes(2 * S)
+    managed.check()
+    end = managed.end_event(1, managed.jobs[1].version)
+    assert end == m.JobEnded(1, m.COMPLETED)
+    managed.commit(3, 1_500_000, [end], ())
+    managed.settle(1_500_000)
+    managed.check()
+    managed.run_processes(None)  # slot 0 runs from then on
+    assert managed.timeline.next_us() is not None
+    assert [entry[0] for entry in sorted(managed.timeline.heap) if entry[2] == 2] == [4_500_000]
+
+
 def test_the_rotation_goes_on_without_the_scheduler() -> None:
     """After the first batch the scheduler never answers with anything again: all jobs end all the same."""
     jobs = [big(1), big(2), big(3, 500_000, S)]

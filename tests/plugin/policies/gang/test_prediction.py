@@ -8,7 +8,8 @@ from random import Random
 import pytest
 from tests.reference.gang import PPM, predicted
 
-from cosched_plugin.policies.gang.prediction import counted, is_sharp, predict
+from cosched_plugin.api import predict
+from cosched_plugin.policies.gang.prediction import counted, is_sharp
 
 POINT = 10_000  # ppm
 

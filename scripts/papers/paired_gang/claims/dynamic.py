@@ -1,0 +1,236 @@
+"""The claims on dynamic workloads (section 4.2 of the paper): C29 to C45, C51 to C53, and R10 on predictions."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+from itertools import pairwise
+from typing import Final
+
+from scripts.papers.figures import QUARTER, Claim, Figures, Where, all_of, interval_text, judged, within
+from scripts.papers.paired_gang.names import (
+    BARE,
+    CPU_USED,
+    HETEROGENEOUS,
+    HOMOGENEOUS,
+    LOADS,
+    NODE,
+    PAIRED,
+    RESPONSE,
+    STRICT,
+    dynamic,
+)
+from scripts.papers.paired_gang.published import (
+    DRAIN_H,
+    HOURS,
+    LEFT,
+    STRICT_EMPTIES_UP_TO,
+)
+from scripts.papers.paired_gang.published import (
+    RESPONSE as PUBLISHED_RESPONSE,
+)
+from scripts.tables import NOTHING, number
+
+from cosched_emulator.statistics.intervals import Interval, mean_interval
+from cosched_emulator.statistics.verdicts import Verdict, verdict_above, verdict_below
+
+SIMILAR: Final = (1 - QUARTER, 1 + QUARTER)  # a ratio that counts as about the same
+HEAVY: Final = tuple(load for load in LOADS if float(load) > STRICT_EMPTIES_UP_TO)
+SATURATED: Final = ("0.9", "0.95")  # loads
+STRICTS: Final = (STRICT, BARE)
+_PERCENT: Final = partial(interval_text, factor=100.0)
+
+
+def dynamic_claims(figures: Figures) -> list[Claim]:
+    """Return the claims, each with what was measured."""
+    parts = (_gain, _pairs, _jobs, _idle, _left, _saturated, _heterogeneous, _conditions)
+    return [claim for part in parts for claim in part(figures)]
+
+
+def gain(figures: Figures, workload: str, strict: str, policy: str, variant: str | None = None) -> Interval | None:
+    """Return the mean response under strict gang scheduling over that under another policy."""
+    return figures.ratio(RESPONSE, Where(workload, strict, variant), Where(workload, policy, variant))
+
+
+def _homogeneous(load: str, policy: str) -> Where:
+    return Where(dynamic(HOMOGENEOUS, load), policy)
+
+
+def _gain(figures: Figures) -> Iterator[Claim]:
+    rows = {"0.5": "C30", "0.95": "C31"}
+    for load, published in PUBLISHED_RESPONSE.items():
+        workload = dynamic(HOMOGENEOUS, load)
+        for strict in STRICTS:
+            text = f"{rows[load]}: mean response, {strict} / {PAIRED}, within a quarter"
+            band = (published * (1 - QUARTER), published * (1 + QUARTER))
+            shown = f"{'about' if load == '0.5' else 'nearly'} {published:g} x"
+            yield within(text, workload, shown, gain(figures, workload, strict, PAIRED), band, interval_text)
+    for strict in STRICTS:
+        yield _rises(figures, strict)
+    for policy in (PAIRED, STRICT):
+        found = figures.ratio(RESPONSE, _homogeneous(LOADS[-1], policy), _homogeneous(LOADS[0], policy))
+        text = f"C33: mean response at load {LOADS[-1]} / at {LOADS[0]}, {policy}, below 2 (our bound)"
+        shown = "reasonable" if policy == PAIRED else NOTHING
+        yield judged(text, HOMOGENEOUS, shown, found, lambda each: verdict_below(each, 2.0), interval_text)
+
+
+def _rises(figures: Figures, strict: str) -> Claim:
+    """Return the claim that the ratio rises from each load to the next (C32)."""
+    ratios = [figures.ratios(RESPONSE, _homogeneous(load, strict), _homogeneous(load, PAIRED)) for load in LOADS]
+    steps = [
+        mean_interval(differences)
+        for lower, upper in pairwise(ratios)
+        if (differences := [upper[seed] - value for seed, value in lower.items() if seed in upper])
+    ]
+    found = [figures.ratio(RESPONSE, _homogeneous(load, strict), _homogeneous(load, PAIRED)) for load in LOADS]
+    measured = ", ".join(NOTHING if each is None else number(each.mean) for each in found)
+    verdict = all_of([verdict_above(step) for step in steps]) if len(steps) == len(LOADS) - 1 else None
+    text = f"C32: {strict} / {PAIRED} rises with each step of the load ({LOADS[0]} to {LOADS[-1]})"
+    return Claim(text, HOMOGENEOUS, "larger", measured, min((step.n for step in steps), default=0), verdict)
+
+
+def _pairs(figures: Figures) -> Iterator[Claim]:
+    for load in (LOADS[0], LOADS[-1]):
+        where, base = _homogeneous(load, PAIRED), _homogeneous(load, STRICT)
+        text = "C34: quanta with a pair, % of those with two slots in use, above 99"
+        found = figures.mean("pairs_of_possible", where)
+        yield judged(text, where.workload, "always", found, lambda each: verdict_above(each, 0.99), _PERCENT)
+        text = f"C34: progress of a job while it may run, {PAIRED} / {STRICT}, above 0.5: two do more than one"
+        found = figures.ratio("speed", where, base)
+        yield judged(
+            text, where.workload, "benefits outweigh", found, lambda each: verdict_above(each, 0.5), interval_text
+        )
+
+
+def _jobs(figures: Figures) -> Iterator[Claim]:
+    where, base = _homogeneous(LOADS[0], PAIRED), _homogeneous(LOADS[0], STRICT)
+    text = f"C36: mean number of jobs in the system, {PAIRED} / {STRICT}, within a quarter of 1"
+    yield within(
+        text, where.workload, "almost the same", figures.ratio("jobs_mean", where, base), SIMILAR, interval_text
+    )
+    for load in SATURATED:
+        where, base = _homogeneous(load, PAIRED), _homogeneous(load, STRICT)
+        for key, name in (("jobs_mean", "mean"), ("jobs_max", "largest")):
+            text = f"C45: {name} number of jobs in the system, {PAIRED} / {STRICT}, below 1"
+            found = figures.ratio(key, where, base)
+            yield judged(text, where.workload, "fewer", found, lambda each: verdict_below(each, 1.0), interval_text)
+
+
+def _idle(figures: Figures) -> Iterator[Claim]:
+    """Yield how often no job is left in the last two thirds of the submissions; the first third begins with an empty system."""
+    for load in LOADS:
+        text = f"C37: an instant in the last two thirds at which no job is left, {PAIRED}"
+        yield _clears(figures, text, _homogeneous(load, PAIRED), "now and then", clears=True)
+    for strict in STRICTS:
+        for load in LOADS:
+            clears = load not in HEAVY
+            text = f"C38: {'the same' if clears else 'no such instant'}, {strict}"
+            published = "not said to fail" if clears else "fails to"
+            yield _clears(figures, text, _homogeneous(load, strict), published, clears=clears)
+
+
+def _clears(figures: Figures, text: str, where: Where, published: str, *, clears: bool) -> Claim:
+    """Return the claim that the system is cleared in the last two thirds, or is not, in the runs of all seeds."""
+    found = [*figures.values("idle_later", where).values()]
+    holds = [(count > 0) == clears for count in found]
+    verdict = None
+    if found:
+        verdict = Verdict.NOT_SHOWN
+        if len(found) > 1 and len(set(holds)) == 1:
+            verdict = Verdict.YES if holds[0] else Verdict.NO
+    measured = f"in {sum(holds)} of {len(found)} seeds; instants {', '.join(map(number, found))}" if found else NOTHING
+    return Claim(text, where.workload, published, measured, len(found), verdict)
+
+
+def _left(figures: Figures) -> Iterator[Claim]:
+    for strict in STRICTS:
+        for load in HEAVY:
+            where = _homogeneous(load, strict)
+            text = f"C39: jobs left when all are submitted, {strict}, {LEFT[0]:g} to {LEFT[1]:g}"
+            yield within(text, where.workload, "some dozens", figures.mean("jobs_at_last", where), LEFT, interval_text)
+    for strict in STRICTS:
+        where = _homogeneous(LOADS[-1], strict)
+        text = f"C40: hours from the last submission to the last end, {strict}, above {DRAIN_H:g}"
+        found = figures.mean("drain_h", where)
+        yield judged(
+            text, where.workload, "over three", found, lambda each: verdict_above(each, DRAIN_H), interval_text
+        )
+
+
+def _saturated(figures: Figures) -> Iterator[Claim]:
+    for load in SATURATED:
+        for strict in STRICTS:
+            yield _drifts(figures, _homogeneous(load, strict), expected=Verdict.YES)
+    for load in SATURATED:
+        yield _drifts(figures, _homogeneous(load, PAIRED), expected=Verdict.NO)
+
+
+def _drifts(figures: Figures, where: Where, *, expected: Verdict) -> Claim:
+    """Return the claim that a run is saturated, or is not, by the test for saturation of each seed (C41)."""
+    series = figures.series(where)
+    found = [str(row["drifts"]) for row in series.rows if row.get("drifts")] if series else []
+    counts = Counter(found)
+    thirds = [figures.mean(f"jobs_third_{part}", where) for part in (1, 2, 3)]
+    numbers = " / ".join(NOTHING if each is None else number(each.mean) for each in thirds)
+    measured = (
+        f"{', '.join(f'{name} {counts[name]}' for name in counts)}; jobs by thirds {numbers}" if found else NOTHING
+    )
+    verdict = None
+    if found:
+        opposite = Verdict.NO if expected is Verdict.YES else Verdict.YES
+        only = counts.keys() if len(found) > 1 else ()
+        verdict = Verdict.NOT_SHOWN
+        if only == {expected.value}:
+            verdict = Verdict.YES
+        elif only == {opposite.value}:
+            verdict = Verdict.NO
+    what = "saturated" if expected is Verdict.YES else "not saturated"
+    return Claim(f"C41: {where.policy} is {what}: test by seed", where.workload, what, measured, len(found), verdict)
+
+
+def _heterogeneous(figures: Figures) -> Iterator[Claim]:
+    for policy in (PAIRED, NODE):
+        for load in LOADS:
+            where, base = Where(dynamic(HETEROGENEOUS, load), policy), _homogeneous(load, PAIRED)
+            text = f"C42: mean response, heterogeneous {policy} / homogeneous {PAIRED}, within a quarter of 1"
+            yield within(text, f"load {load}", "similar", figures.ratio(RESPONSE, where, base), SIMILAR, interval_text)
+        for load in LOADS:
+            workload = dynamic(HETEROGENEOUS, load)
+            text = f"C42: mean response of heterogeneous jobs, {STRICT} / {policy}, above 1"
+            found = gain(figures, workload, STRICT, policy)
+            yield judged(text, workload, "enough matching", found, lambda each: verdict_above(each, 1.0), interval_text)
+        for key, name in (("jobs_mean", "mean"), ("jobs_max", "largest")):
+            where, base = Where(dynamic(HETEROGENEOUS, "0.95"), policy), _homogeneous("0.95", PAIRED)
+            text = f"C43: {name} number of jobs, heterogeneous {policy} / homogeneous {PAIRED}, within a quarter of 1"
+            yield within(
+                text, "load 0.95", "slight difference", figures.ratio(key, where, base), SIMILAR, interval_text
+            )
+    where = Where(dynamic(HETEROGENEOUS, "0.8"), PAIRED)
+    text = "R10: correlation of predicted and real share, jobs measured before, above 0.8 (our bound)"
+    found = figures.mean("prediction_correlation", where)
+    yield judged(text, where.workload, "correlated", found, lambda each: verdict_above(each, 0.8), interval_text)
+
+
+def _conditions(figures: Figures) -> Iterator[Claim]:
+    for load in LOADS:
+        where = _homogeneous(load, STRICT)
+        text = f"P23: hours of a run, {STRICT}, {HOURS[0]:g} to {HOURS[1]:g}"
+        yield within(text, where.workload, "8 to 11", figures.mean("run_h", where), HOURS, interval_text)
+    where = _homogeneous(LOADS[-1], STRICT)
+    text = f"C52: CPU time used, % of that of all nodes in quanta, {STRICT}, below 60 (our bound)"
+    found = figures.mean(CPU_USED, where)
+    yield judged(text, where.workload, "wasted in waiting", found, lambda each: verdict_below(each, 0.6), _PERCENT)
+    for program in (HOMOGENEOUS, HETEROGENEOUS):
+        yield _same_jobs(figures, dynamic(program, LOADS[-1]))
+
+
+def _same_jobs(figures: Figures, workload: str) -> Claim:
+    """Return the claim that strict and paired gang scheduling get the same jobs, by digest and seed (C53)."""
+    both = [figures.series(Where(workload, policy)) for policy in (STRICT, PAIRED)]
+    digests = [{row["seed"]: row.get("workload_digest") for row in series.rows} if series else {} for series in both]
+    seeds = [seed for seed in digests[0] if seed in digests[1]]
+    same = sum(digests[0][seed] == digests[1][seed] for seed in seeds)
+    verdict = (Verdict.YES if same == len(seeds) else Verdict.NO) if seeds else None
+    text = f"C53: same jobs under {STRICT} and {PAIRED}: digests of submissions, sizes, run times and programs"
+    return Claim(text, workload, "exactly the same", f"{same} of {len(seeds)} seeds", len(seeds), verdict)

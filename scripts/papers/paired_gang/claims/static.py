@@ -1,0 +1,260 @@
+"""The claims on static mixes (sections 4.1 and 5 of the paper): C1 to C28 of the list of claims."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import pairwise
+
+from scripts.papers.figures import Claim, Figures, Where, all_of, interval_text, judged, within
+from scripts.papers.paired_gang.names import (
+    BEST,
+    COMPUTE,
+    GRAIN,
+    GRAINS,
+    IO,
+    KINDS,
+    MIXES,
+    PAIRED,
+    SIZE,
+    SIZES,
+    SLOTS,
+    STRICT,
+    alone,
+    longer,
+    mix,
+    rate,
+)
+from scripts.papers.paired_gang.published import BEST_FIT_COUNTS, DOUBLE, POINTS, SINGLE_IO
+from scripts.papers.paired_gang.variants import LOCALS, SHORT_SLICE
+from scripts.tables import NOTHING, number
+
+from cosched_emulator.statistics.intervals import Interval, mean_interval
+from cosched_emulator.statistics.verdicts import Verdict, verdict_above, verdict_below, verdict_within
+
+MATCHINGS = (BEST, PAIRED)
+PAIRS = (1, 2, 3)  # mixes in which a compute job can be paired with an I/O job
+LOCAL: Mapping[str | None, str] = {None: "wake-first 200 ms", **{name: name for name in (*LOCALS, SHORT_SLICE)}}
+NAMES: Mapping[str, str] = {COMPUTE: "compute jobs", IO: "I/O jobs"}
+_AS_RATIO: Callable[[Interval | None], str] = interval_text
+_AS_PERCENT: Callable[[Interval | None], str] = partial(interval_text, factor=100.0)
+
+
+def static_claims(figures: Figures) -> list[Claim]:
+    """Return the claims, each with what was measured."""
+    parts = (_gains, _single, _interference, _shares, _counts, _equity, _sizes, _grains, _speedup)
+    return [claim for part in parts for claim in part(figures)]
+
+
+def gain(figures: Figures, kind: str, policy: str, workload: str, variant: str | None = None) -> Interval | None:
+    """Return the rate of the jobs of a kind over that under strict gang scheduling."""
+    return _ratio(figures, rate(kind), Where(workload, policy, variant), Where(workload, STRICT, variant))
+
+
+def _ratio(figures: Figures, figure: str, where: Where, base: Where) -> Interval | None:
+    """Return a figure over that of ``base``, paired by seed; where nothing is drawn, as without compute jobs, it has no spread."""
+    return _certain(figures, where, base, figures.ratio(figure, where, base))
+
+
+def _certain(figures: Figures, where: Where, base: Where, found: Interval | None) -> Interval | None:
+    """Return an interval of one point for runs that are the same under all seeds."""
+    series = [figures.series(each) for each in (where, base)]
+    if found is None or found.exists or not all(each is not None and each.repeats for each in series):
+        return found
+    return found._replace(low=found.mean, high=found.mean, n=figures.seeds(where))
+
+
+def kinds_of(io_jobs: int) -> Sequence[str]:
+    """Return the kinds of jobs in a mix."""
+    return KINDS if 0 < io_jobs < len(SLOTS) else (IO if io_jobs else COMPUTE,)
+
+
+def _gains(figures: Figures) -> Iterator[Claim]:
+    for policy in MATCHINGS:
+        for kind in KINDS:
+            for io_jobs in PAIRS:
+                text = f"C2: barriers/s of {NAMES[kind]}, {policy} / {STRICT}, above 1"
+                found = gain(figures, kind, policy, mix(io_jobs))
+                yield judged(text, mix(io_jobs), "faster", found, lambda each: verdict_above(each, 1.0), _AS_RATIO)
+        text = f"C3: barriers/s of compute jobs, {policy} / {STRICT}, within 1 %"
+        found = gain(figures, COMPUTE, policy, mix(0))
+        yield within(text, mix(0), "no meaningful difference", found, (0.99, 1.01), _AS_RATIO)
+        yield from _order(figures, policy)
+        text = f"C6: barriers/s of I/O jobs, {policy} / {STRICT}, within 5 %"
+        yield within(text, mix(4), "no significant gain", gain(figures, IO, policy, mix(4)), (0.95, 1.05), _AS_RATIO)
+
+
+def _single(figures: Figures) -> Iterator[Claim]:
+    """Yield the claims on a single I/O job, under each local scheduler."""
+    workload = mix(1)
+    for variant, name in LOCAL.items():
+        for policy in MATCHINGS if variant is None else (BEST,):
+            where, place = Where(workload, policy, variant), f"{workload}, {name}"
+            text = f"C7: barriers/s of the I/O job, {policy} / {STRICT}, 3.9 to 4.1"
+            found = gain(figures, IO, policy, workload, variant)
+            yield within(text, place, f"almost {SINGLE_IO:g} x", found, (3.9, 4.1), _AS_RATIO)
+            text = f"C8: barriers/s of the I/O job, {policy} / alone on the cluster, above 0.95"
+            found = figures.ratio(rate(IO), where, Where(alone(IO), STRICT, variant))
+            yield judged(text, place, "nearly the maximum", found, lambda each: verdict_above(each, 0.95), _AS_RATIO)
+            text = f"C9: barriers/s of compute jobs, {policy} / {STRICT}, not below 1"
+            found = gain(figures, COMPUTE, policy, workload, variant)
+            yield judged(text, place, "not compromised", found, lambda each: verdict_above(each, 1.0), _AS_RATIO)
+    printed = figures.ratio(rate(IO), Where(workload, PAIRED, "printed"), Where(workload, STRICT))
+    text = f"C7: the same, {PAIRED} with figure 4 as printed"
+    yield within(text, workload, f"almost {SINGLE_IO:g} x", printed, (3.9, 4.1), _AS_RATIO)
+
+
+def _order(figures: Figures, policy: str) -> Iterator[Claim]:
+    """Yield that a kind gains most where the other kind has two or three jobs (C4)."""
+    for kind, least, rest in ((COMPUTE, 1, (2, 3)), (IO, 3, (1, 2))):
+        steps = [
+            _difference(_by_seed(figures, kind, policy, other), _by_seed(figures, kind, policy, least))
+            for other in rest
+        ]
+        found = [step for step in steps if step is not None]
+        verdict = all_of([verdict_above(step) for step in found]) if len(found) == len(rest) else None
+        gains = [gain(figures, kind, policy, mix(io_jobs)) for io_jobs in PAIRS]
+        measured = ", ".join(NOTHING if each is None else number(each.mean) for each in gains)
+        where = f"more in mixes {rest[0]} and {rest[1]} than in {least}"
+        text = f"C4: gain of {NAMES[kind]}, {policy} (mixes 1, 2, 3): {where}"
+        yield Claim(text, "mixes 1 to 3", "this order", measured, min((each.n for each in found), default=0), verdict)
+
+
+def _by_seed(figures: Figures, kind: str, policy: str, io_jobs: int) -> dict[int, float]:
+    return figures.ratios(rate(kind), Where(mix(io_jobs), policy), Where(mix(io_jobs), STRICT))
+
+
+def _difference(values: Mapping[int, float], base: Mapping[int, float]) -> Interval | None:
+    found = [value - base[seed] for seed, value in values.items() if seed in base]
+    return mean_interval(found) if found else None
+
+
+def _interference(figures: Figures) -> Iterator[Claim]:
+    for variant, name in LOCAL.items():
+        for io_jobs in PAIRS:
+            for kind in kinds_of(io_jobs):
+                where, base = Where(mix(io_jobs), BEST, variant), Where(mix(io_jobs), STRICT, variant)
+                found = figures.ratio(f"speed_{kind}", where, base)
+                text = f"C5: barriers per second in which it may run, {NAMES[kind]}, {BEST} / {STRICT}, above 0.95"
+                place = f"{mix(io_jobs)}, {name}"
+                yield judged(text, place, "low interference", found, lambda each: verdict_above(each, 0.95), _AS_RATIO)
+
+
+def _shares(figures: Figures) -> Iterator[Claim]:
+    for kind, bound, published, row in (
+        (IO, 0.005, "typically 0 %", "C10"),
+        (COMPUTE, 0.99, "some I/O-like activity", "C11"),
+    ):
+        for policy, how in ((STRICT, "alone"), (BEST, "paired")):
+            found = figures.mean(f"share_{kind}_{how}", Where(mix(2), policy))
+            text = f"{row}: CPU share logged by {NAMES[kind]}, {how}, %: below {100 * bound:g}"
+            yield judged(text, mix(2), published, found, partial(verdict_below, bound=bound), _AS_PERCENT)
+
+
+def _counts(figures: Figures) -> Iterator[Claim]:
+    rows = {0: "C16", 1: "C13", 2: "C15", 3: "C14", 4: "C12"}
+    for io_jobs, long in ((4, False), (1, False), (1, True), (3, False), (2, False), (2, True), (0, False)):
+        theirs = BEST_FIT_COUNTS[io_jobs]
+        where = Where(longer(io_jobs) if long else mix(io_jobs), BEST)
+        found = [_certain(figures, where, where, figures.mean(f"chosen_{slot}", where)) for slot in SLOTS]
+        known = [each for each in found if each is not None]
+        bands = [((value - POINTS) / 100, (value + POINTS) / 100) for value in theirs]
+        verdicts = [verdict_within(each, *band) for each, band in zip(known, bands, strict=False)]
+        text = f"{rows[io_jobs]}: slot chosen as partner, % of quanta, slots 0 to 3, best fit: within {POINTS:g} points each"
+        measured = " / ".join(_AS_PERCENT(each) for each in found) if known else NOTHING
+        seeds = min((each.n for each in known), default=0)
+        shown = " / ".join(number(value) for value in theirs)
+        yield Claim(
+            text, where.workload, shown, measured, seeds, all_of(verdicts) if len(known) == len(SLOTS) else None
+        )
+
+
+def _equity(figures: Figures) -> Iterator[Claim]:
+    for io_jobs in (1, 2, 3, 4):
+        where, base = Where(mix(io_jobs), PAIRED), Where(mix(io_jobs), BEST)
+        found = _certain(figures, where, base, figures.difference("chosen_range", where, base))
+        text = "C17: most minus least often chosen slot, points: pre-designed less than best fit"
+        yield judged(text, mix(io_jobs), "much more equitable", found, verdict_below, _AS_PERCENT)
+    for io_jobs in MIXES:
+        found = _ratio(figures, "rate_total", Where(mix(io_jobs), PAIRED), Where(mix(io_jobs), BEST))
+        text = "C18: barriers/s of all jobs, pre-designed / best fit, within 5 %"
+        yield within(text, mix(io_jobs), "very similar", found, (0.95, 1.05), _AS_RATIO)
+    for io_jobs in (2, 3, 4):
+        yield _more_and_less(figures, io_jobs)
+
+
+def _more_and_less(figures: Figures, io_jobs: int) -> Claim:
+    """Return that under the pre-designed matching some jobs are faster than under best fit, others slower (C19)."""
+    where, base = Where(mix(io_jobs), PAIRED), Where(mix(io_jobs), BEST)
+    found = [_ratio(figures, f"rate_of_{slot}", where, base) for slot in SLOTS]
+    known = [each for each in found if each is not None]
+    text = "C19: barriers/s of each job, pre-designed / best fit, jobs 0 to 3: some above 1, some below"
+    measured = " / ".join(NOTHING if each is None else number(each.mean) for each in found)
+    verdict = None
+    if len(known) == len(SLOTS):
+        above = any(verdict_above(each, 1.0) is Verdict.YES for each in known)
+        below = any(verdict_below(each, 1.0) is Verdict.YES for each in known)
+        neither = all(verdict_within(each, 0.99, 1.01) is Verdict.YES for each in known)
+        verdict = Verdict.YES if above and below else Verdict.NO if neither else Verdict.NOT_SHOWN
+    return Claim(
+        text, mix(io_jobs), "some more, others less", measured, min((each.n for each in known), default=0), verdict
+    )
+
+
+def _sizes(figures: Figures) -> Iterator[Claim]:
+    others = [size for size in SIZES if size != SIZE]
+    for size in others:
+        found = _ratio(figures, rate(COMPUTE), Where(mix(0, size), PAIRED), Where(mix(0), PAIRED))
+        text = f"C21: barriers/s of compute jobs, {size} nodes / {SIZE}, within 1 %"
+        yield within(text, mix(0), "no real impact", found, (0.99, 1.01), _AS_RATIO)
+    for io_jobs in (1, 2, 3, 4):
+        yield _monotone(figures, f"C22: barriers/s of {NAMES[IO]} fall with the size", IO, io_jobs, falls=True)
+    for size in others:
+        found = _ratio(figures, "io_per_s", Where(mix(4, size), PAIRED), Where(mix(4), PAIRED))
+        text = f"C23: files per second, {size} nodes / {SIZE}, within 5 %"
+        yield within(text, mix(4), "not as total I/O", found, (0.95, 1.05), _AS_RATIO)
+    for io_jobs in PAIRS:
+        yield _monotone(
+            figures, f"C24: barriers/s of {NAMES[COMPUTE]} rise with the size", COMPUTE, io_jobs, falls=False
+        )
+
+
+def _monotone(figures: Figures, text: str, kind: str, io_jobs: int, *, falls: bool) -> Claim:
+    """Return the claim that a rate falls, or rises, from each size of the cluster to the next."""
+    cells = [Where(mix(io_jobs, size), PAIRED) for size in SIZES]
+    steps = [_ratio(figures, rate(kind), upper, lower) for lower, upper in pairwise(cells)]
+    found = [step for step in steps if step is not None]
+    judge = verdict_below if falls else verdict_above
+    verdict = all_of([judge(step, 1.0) for step in found]) if len(found) == len(steps) else None
+    means = [figures.mean(rate(kind), where) for where in cells]
+    measured = " / ".join(NOTHING if mean is None else number(mean.mean) for mean in means)
+    sizes = ", ".join(map(str, SIZES))
+    return Claim(
+        f"{text} ({sizes} nodes)",
+        mix(io_jobs),
+        "falls" if falls else "rises",
+        measured,
+        min((step.n for step in found), default=0),
+        verdict,
+    )
+
+
+def _grains(figures: Figures) -> Iterator[Claim]:
+    for kind in KINDS:
+        for io_jobs in PAIRS:
+            usual = _by_seed(figures, kind, PAIRED, io_jobs)
+            for grain in GRAINS:
+                if grain != GRAIN:
+                    name = mix(io_jobs, grain=grain)
+                    mine = figures.ratios(rate(kind), Where(name, PAIRED), Where(name, STRICT))
+                    ratios = [value / usual[seed] for seed, value in mine.items() if seed in usual]
+                    found = mean_interval(ratios) if ratios else None
+                    text = f"C26: gain of {NAMES[kind]} with G_comp {grain:g} M / that with {GRAIN:g} M, within 3 %"
+                    yield within(text, mix(io_jobs), "not much impact", found, (0.97, 1.03), _AS_RATIO)
+
+
+def _speedup(figures: Figures) -> Iterator[Claim]:
+    for policy in MATCHINGS:
+        found = _ratio(figures, "rate_total", Where(mix(2), policy), Where(mix(2), STRICT))
+        text = f"C27: barriers/s of all jobs, {policy} / {STRICT}, 1.8 to 2.1"
+        yield within(text, mix(2), f"nearly {DOUBLE:g} x", found, (1.8, 2.1), _AS_RATIO)

@@ -1,0 +1,190 @@
+"""A live manager and its scheduler as two processes, with jobs in slots: a frozen scheduler, a standby, kills, lost messages."""
+
+from __future__ import annotations
+
+import csv
+import signal
+import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from tests.commands import Commands, commands_in
+from tests.emulator.live.shared_time import JobLine, scenario_of
+from tests.emulator.studies.experiments import toml
+from tests.processes import Forked, ended, wait_until
+
+from cosched_emulator import simulate
+from cosched_emulator.users.client.connection import Connection
+from cosched_emulator.users.requests import ListHistory, Request, ShowJobs, ShowOverview, ShowStatus, SubmitJob, Target
+
+SECOND_US: Final = 1_000_000
+SPEED: Final = 40  # emulated seconds a second: a quantum takes 25 ms
+FROZEN: Final = 20  # quanta
+# A row of one job, a row of two, a row of three; the shares are such that the rows stay as they are.
+ROWS: Final[list[JobLine]] = [
+    *[(0, 16, 300, 0.05), (0, 8, 300, 0.6), (0, 8, 300, 0.55)],
+    *[(0, 4, 300, 0.25), (0, 4, 300, 0.3), (0, 8, 300, 0.28)],
+]
+
+
+@pytest.fixture
+def commands() -> Iterator[Commands]:
+    with tempfile.TemporaryDirectory(prefix="slots-", dir="/tmp") as folder, commands_in(Path(folder)) as running:
+        yield running
+        for child in running.children:
+            if child.poll() is None:
+                child.send_signal(signal.SIGCONT)
+
+
+class LiveSite:
+    """A live manager of 16 nodes with the jobs of its scenario, a scheduler, and a user who looks on."""
+
+    def __init__(self, commands: Commands, jobs: list[JobLine], policy: str, **faults: float) -> None:
+        self.commands = commands
+        self.table = scenario_of(commands.folder, jobs)
+        self._policy = policy
+        scenario = commands.folder / "scenario.toml"
+        scenario.write_text(toml({**self.table, **({"faults": {"messages": faults}} if faults else {})}))
+        self.endpoint, self._users = (f"ipc://{commands.folder}/{name}" for name in ("scheduler", "users"))
+        self.start_manager()
+        self.plugin = self.start_plugin()
+
+    def start_manager(self) -> None:
+        where = ("--bind", self.endpoint, "--users", self._users, "--db", "live.db", "--out", "run", "--check")
+        live = ("--clock", "scaled", "--speed", f"{SPEED}")
+        self.manager = self.commands.start("cosched_emulator", "serve", "scenario.toml", *live, *where)
+
+    def start_plugin(self, *more: str) -> Forked:
+        where = ("--connect", self.endpoint, "--policy", self._policy, "--quiet")
+        return self.commands.start("cosched_plugin", "serve", *where, *more)
+
+    def ask(self, request: Request) -> dict[str, Any]:
+        with Connection(self._users, 20.0) as connection:
+            return dict(connection.result(request))
+
+    def slots(self) -> dict[str, Any]:
+        told = self.ask(ShowOverview())["slots"]
+        assert isinstance(told, dict)
+        return told
+
+    def quantum(self) -> int:
+        """Return the number of the quantum that runs; 0 if none does."""
+        return int(self.slots()["quantum"] or 0)
+
+    def stop(self) -> None:
+        self.manager.terminate()
+        ran = ended(self.manager)
+        assert ran.code == 128 + signal.SIGTERM, ran
+        assert "Traceback" not in ran.err
+
+    def quanta(self) -> list[dict[str, Any]]:
+        """Return the rows of the stopped manager's quanta."""
+        return read_quanta(self.commands.folder / "run")
+
+
+def read_quanta(folder: Path) -> list[dict[str, Any]]:
+    with open(folder / "quanta.csv", newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def sums(rows: list[dict[str, Any]], column: str, first: int, last: int) -> dict[str, float]:
+    """Return the sum of a column over some quanta, by job."""
+    found: dict[str, float] = {}
+    for row in rows:
+        if first <= int(row["quantum"]) <= last:
+            found[row["job_id"]] = found.get(row["job_id"], 0.0) + float(row[column])
+    return found
+
+
+@pytest.mark.parametrize("policy", ["paired-gang", pytest.param("gang", marks=pytest.mark.slow)])
+def test_a_scheduler_stopped_for_twenty_quanta_costs_no_job_a_quantum(policy: str, commands: Commands) -> None:
+    site = LiveSite(commands, ROWS, policy)
+    wait_until(lambda: site.quantum() > 40)
+    site.plugin.send_signal(signal.SIGSTOP)
+    began = site.quantum()
+    (waiting,) = site.ask(SubmitJob(2, 5 * SECOND_US))["job_ids"]
+    wait_until(lambda: site.quantum() > began + FROZEN)
+    (job,) = site.ask(ShowJobs((Target(waiting),)))["jobs"]
+    assert job["state"] == "PENDING"
+    assert len(site.slots()["rows"]) == 3
+    site.plugin.send_signal(signal.SIGCONT)
+    wait_until(lambda: site.ask(ShowJobs((Target(waiting),)))["jobs"][0]["state"] == "COMPLETED")
+    assert site.ask(ShowStatus())["refused_actions"] == 0
+    site.stop()
+    simulate(site.table, policy, out=commands.folder / "undisturbed")
+    live, undisturbed = site.quanta(), read_quanta(commands.folder / "undisturbed")
+    for column in ("allowed_s", "cpu_s"):
+        ran, expected = [sums(rows, column, began + 1, began + FROZEN) for rows in (live, undisturbed)]
+        assert ran.keys() == expected.keys() == set("123456")
+        for job, seconds in ran.items():
+            processes = ROWS[int(job) - 1][1] if column == "cpu_s" else 1
+            assert abs(seconds - expected[job]) <= 1.01 * processes, (column, ran, expected)  # a quantum
+    numbers = [int(row["quantum"]) for row in live]
+    assert set(numbers) == set(range(1, max(numbers) + 1))
+
+
+def test_a_standby_takes_over_in_the_middle_of_a_round(commands: Commands) -> None:
+    site = LiveSite(commands, ROWS, "paired-gang")
+    standby = site.start_plugin("--standby")
+    wait_until(lambda: bool(site.ask(ShowStatus())["standby"]))
+    wait_until(lambda: site.slots()["turn"] is not None and site.slots()["turn"]["slots"][0] == 1)
+    before = site.slots()["rows"]
+    site.plugin.kill()
+    began = site.quantum()
+    (later,) = site.ask(SubmitJob(2, 5 * SECOND_US))["job_ids"]
+    wait_until(lambda: site.ask(ShowJobs((Target(later),)))["jobs"][0]["state"] == "COMPLETED")
+    rows = [{cell["job"]: row["slot"] for cell in row["jobs"]} for row in site.slots()["rows"]]
+    assert rows == [{cell["job"]: row["slot"] for cell in row["jobs"]} for row in before]
+    assert standby.poll() is None
+    site.stop()
+    turns = {int(row["quantum"]): int(row["turn"]) for row in site.quanta()}
+    until = next(int(row["quantum"]) for row in site.quanta() if row["job_id"] == str(later))
+    assert until > began + 2
+    order = [turns[number] for number in range(began, until)]
+    assert all(after == (turn + 1) % 3 for turn, after in pairwise(order))  # the round goes on
+
+
+def test_a_killed_manager_continues_with_its_jobs_in_their_slots(commands: Commands) -> None:
+    site = LiveSite(commands, [(0, 16, 60, 0.45), (0, 8, 80, 0.5), (0, 8, 80, 0.55), (5, 4, 60, 0.9)], "paired-gang")
+    quanta = [0]
+    for _ in range(3):
+        wait_until(lambda: site.quantum() > quanta[-1] + 12)
+        site.manager.kill()
+        assert site.manager.wait(10) == -signal.SIGKILL
+        site.start_manager()
+        told = site.slots()
+        quanta.append(int(told["quantum"] or 0))
+        assert quanta[-1] > quanta[-2] + 8
+        assert {cell["job"] for row in told["rows"] for cell in row["jobs"]} == {"1", "2", "3", "4"}
+    wait_until(lambda: len(site.ask(ListHistory())["jobs"]) == 4, 40)
+    history = {job["job_id"]: job for job in site.ask(ListHistory())["jobs"]}
+    assert {(job["state"], job["starts"]) for job in history.values()} == {("COMPLETED", 1)}
+    site.stop()
+    with closing(sqlite3.connect(commands.folder / "live.db")) as connection:
+        numbers = [number for (number,) in connection.execute("SELECT number FROM quanta ORDER BY id")]
+        cpu = dict(connection.execute("SELECT id, cpu_us FROM jobs"))
+    assert numbers == list(range(1, len(numbers) + 1))
+    expected = {record.job.id: record.cpu_us for record in simulate(site.table, "paired-gang").records}
+    assert cpu == pytest.approx(expected, rel=1e-3)
+
+
+def test_lost_and_late_messages_change_no_row(commands: Commands) -> None:
+    site = LiveSite(
+        commands, ROWS, "paired-gang", drop=0.05, duplicate=0.1, delay=0.3, delay_s=0.06, reorder=0.1
+    )  # fmt: skip
+    ids = []
+    for number in range(4):
+        wait_until(lambda number=number: site.quantum() > 15 * (number + 1))  # type: ignore[misc]
+        ids += site.ask(SubmitJob(4, 3 * SECOND_US, tasks=(0, 1)))["job_ids"]
+    wait_until(lambda: len(site.ask(ListHistory())["jobs"]) >= len(ids))
+    assert {job["state"] for job in site.ask(ListHistory())["jobs"]} == {"COMPLETED"}
+    told = site.ask(ShowOverview())
+    assert all("stale" in text for _, text in told["decisions"] if text.startswith("refused"))
+    assert sorted(cell["job"] for row in told["slots"]["rows"] for cell in row["jobs"]) == list("123456")
+    site.stop()
+    assert "Traceback" not in "".join(site.manager.written())

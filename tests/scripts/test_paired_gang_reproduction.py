@@ -1,0 +1,310 @@
+"""The reproduction of the paired gang paper: its experiment, the figures of its runs, and the page written from them."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scripts.papers.figures import Claim, Figures, Where
+from scripts.papers.paired_gang.claims.dynamic import dynamic_claims
+from scripts.papers.paired_gang.claims.phases import phase_claims
+from scripts.papers.paired_gang.claims.static import static_claims
+from scripts.papers.paired_gang.experiment import POLICIES, USUAL, experiment
+from scripts.papers.paired_gang.measures import figures
+from scripts.papers.paired_gang.mixes import statics, workload_of
+from scripts.papers.paired_gang.names import (
+    BARE,
+    BASE,
+    BATCH,
+    BEST,
+    COMPUTE,
+    HETEROGENEOUS,
+    HOMOGENEOUS,
+    IO,
+    LOADS,
+    MIXES,
+    NODE,
+    PAIRED,
+    QCRD,
+    RUNS_S,
+    SLOTS,
+    STRICT,
+    copies,
+    dynamic,
+    mix,
+)
+from scripts.papers.paired_gang.pictures import PICTURES
+from scripts.papers.paired_gang.published import BEST_FIT_COUNTS
+from scripts.papers.paired_gang.report import report
+from scripts.papers.paired_gang.tables import later_share
+from scripts.papers.paired_gang.variants import VARIANTS
+from scripts.papers.study import Size, scenario_of
+from tests.scripts.commands import reproduce
+
+import cosched_emulator
+from cosched_emulator import Run
+from cosched_emulator.statistics.verdicts import Verdict
+from cosched_emulator.studies.plan.cells import Cell, make_plan
+from cosched_emulator.studies.plan.reader import read_experiment
+from cosched_emulator.studies.results.series import series_of
+
+ROOT = Path(__file__).resolve().parents[2]
+COLUMNS = ("workload", "load", "hardware", "belief", "variant", "policy", "seed")
+
+
+def cells_of(size: Size) -> tuple[Cell, ...]:
+    return make_plan(read_experiment(experiment(size))).cells
+
+
+@pytest.fixture(scope="module")
+def cells() -> tuple[Cell, ...]:
+    return cells_of(Size(50, 4))
+
+
+def run_of(workload: str, policy: str, jobs: int = 25) -> Run:
+    """Return a short run of a cell."""
+    table = experiment(Size(jobs, 1, quick=True))
+    preset, settings = POLICIES[policy]
+    return cosched_emulator.simulate({**scenario_of(table, workloads=workload), "seed": 1}, preset, settings=settings)
+
+
+# ---------------------------------------------------------------- experiment
+
+
+def test_a_few_seeds_of_all_experiments_run_first(cells: tuple[Cell, ...]) -> None:
+    seeds = [int(cell.names["seeds"]) for cell in cells]
+    assert set(seeds[: seeds.index(4)]) == {1, 2, 3}
+    assert set(seeds[seeds.index(4) :]) == {4}
+    assert {cell.names["variants"] for cell in cells} == {BASE, *VARIANTS}
+    first = [cell.names["variants"] for cell in cells]
+    assert set(first[: first.index("printed")]) == {BASE}
+    quick = cells_of(Size(50, 2, quick=True))
+    assert {cell.names["variants"] for cell in quick} == {BASE, "printed"}
+    loads = {cell.scenario.workload.load for cell in quick if cell.scenario.workload.lublin}
+    assert loads == {0.5, 0.95}
+
+
+def test_all_policies_get_the_same_jobs(cells: tuple[Cell, ...]) -> None:
+    jobs: dict[tuple[str, str], set[Any]] = {}
+    for cell in cells:
+        if cell.names["variants"] == BASE:
+            place = (cell.names["workloads"], cell.names["seeds"])
+            jobs.setdefault(place, set()).add((cell.scenario.workload, cell.scenario.time_sharing, cell.scenario.seed))
+    assert all(len(found) == 1 for found in jobs.values())
+    heavy = {cell.policy for cell in cells if cell.names["workloads"] == dynamic(HOMOGENEOUS, "0.95")}
+    assert heavy == {STRICT, BARE, PAIRED, NODE, "blind", BATCH}
+
+
+def test_settings_of_variants_arrive(cells: tuple[Cell, ...]) -> None:
+    assert {cell.settings["backfill"]["alternates"] for cell in cells if cell.policy == BARE} == {"off"}
+    chosen = {cell.names["variants"]: cell for cell in cells}
+    assert chosen["printed"].settings["pairing"]["name"] == "printed"
+    assert chosen["band 60"].settings["backfill"]["band"] == 60
+    assert chosen["exact"].scenario.time_sharing is not None
+    assert chosen["exact"].scenario.time_sharing.nodes == "exact"
+    assert chosen["jitter 0.2"].scenario.workload.jitter == 0.2
+    assert chosen["lost 2 %, sharp change"].settings["backfill"]["sharp_change"] == "any"
+
+
+def test_jobs_of_a_mix_are_in_order_and_end_together() -> None:
+    jobs = statics()[mix(3)]
+    assert [row.split(",")[0] for row in jobs.programs] == [COMPUTE, IO, IO, IO]
+    sections = workload_of(mix(3), jobs)
+    assert sections["cluster"] == {"nodes": 8}
+    assert {entry["at_s"] for entry in sections["script"]} == {256.0}
+    lines = Path(sections["workload"]["programs"]).read_text(encoding="utf-8").splitlines()
+    assert lines[1:3] == ["1,compute,2500000,5000,", "2,io,,5000,"]
+    assert workload_of(mix(3, iterations=250), statics()[mix(3, iterations=250)])["script"] == []
+
+
+# ---------------------------------------------------------------- runs
+
+
+def test_a_single_io_job_runs_beside_all_compute_jobs() -> None:
+    strict, best = (figures(run_of(mix(1), policy)) for policy in (STRICT, BEST))
+    assert strict["pair_share"] == 0
+    assert strict["rate_of_0"] == pytest.approx(13.1 / 4, rel=0.02)
+    # In its first quantum each job runs alone: so 28 of 32 quanta have a pair.
+    assert best["pair_share"] == 28 / 32
+    assert best["rate_io"] / strict["rate_io"] > 3
+    assert best["rate_compute"] / strict["rate_compute"] == pytest.approx(1.27, abs=0.03)
+    assert best["chosen_3"] == 21 / 32
+    assert best["share_io_paired"] == 0
+    assert 0.9 < best["share_compute_paired"] < best["share_compute_alone"] < 0.99
+
+
+def test_rates_of_jobs_that_end_follow_from_their_cpu_time() -> None:
+    found = figures(run_of(mix(2, iterations=250), STRICT))
+    assert 60 < found["window_s"] < 80
+    assert found["rate_compute"] == pytest.approx(13.1 / 4, rel=0.03)  # not all have had the same number of quanta
+    assert found["rate_io"] == pytest.approx(13.3 / 4, rel=0.03)
+
+
+def test_a_dynamic_run_has_all_figures() -> None:
+    strict, paired = (run_of(dynamic(HOMOGENEOUS, "0.95"), policy) for policy in (STRICT, PAIRED))
+    found, other = figures(paired), figures(strict)
+    assert found["workload_digest"] == other["workload_digest"]
+    assert found["workload_digest"] != figures(run_of(dynamic(HETEROGENEOUS, "0.95"), STRICT))["workload_digest"]
+    assert len(found["responses_s"]) == len(found["runs_s"]) == 25
+    assert other["pair_share"] == 0
+    assert other["node_pairs"] == pytest.approx(0, abs=1e-5)  # the summary is rounded
+    assert 0 < found["pair_share"] <= found["pairs_of_possible"] <= 1
+    assert 0 < found["node_pairs"] < 1
+    assert 0.4 < found["speed"] < other["speed"] <= 1
+    assert found["prediction_error"] < 0.2
+    mean_s = paired.summary["all"]["response_s"]["mean"]
+    assert sum(found["responses_s"]) / 25 == pytest.approx(mean_s, rel=1e-4)
+
+
+def test_space_sharing_has_no_quanta() -> None:
+    found = figures(run_of(dynamic(HOMOGENEOUS, "0.95"), BATCH))
+    assert "pair_share" not in found
+    assert found["jobs_max"] >= 1
+
+
+# ---------------------------------------------------------------- page
+
+
+def row_of(cell: Cell) -> dict[str, Any]:
+    """Return invented figures in which paired gang scheduling halves responses, and best fit has the published counts."""
+    names = dict(zip(COLUMNS, cell.names.values(), strict=True))
+    seed, level = int(names["seed"]), 0.5 if cell.policy in (PAIRED, NODE) else 1.0
+    io_jobs = int(names["workload"][4]) if names["workload"].startswith("mix") else 0
+    chosen = BEST_FIT_COUNTS[io_jobs] if cell.policy == BEST else (0, 0, 0, 0)
+    size = 100.0 * seed**2 * level
+    thirds = {f"jobs_third_{part}": size + part for part in (1, 2, 3)} | {f"idle_third_{part}": 1 for part in (1, 2, 3)}
+    rates = dict.fromkeys(
+        ("rate_compute", "rate_io", "rate_total", "speed_compute", "speed_io", "io_per_s"), 3.0 / level
+    )
+    return {
+        **names,
+        **rates,
+        **{f"rate_of_{slot}": 3.0 + seed / 100 for slot in SLOTS},
+        **{f"chosen_{slot}": share / 100 + seed / 1000 for slot, share in zip(SLOTS, chosen, strict=True)},
+        **{f"share_{kind}_{how}": 0.3 for kind in (COMPUTE, IO) for how in ("alone", "paired")},
+        **thirds,
+        "chosen_range": max(chosen) / 100 + seed / 1000,
+        "all_response_s_mean": size,
+        "all_bounded_slowdown_10s_mean": size / 50,
+        "drifts": "no" if cell.policy == PAIRED else "yes",
+        "drift_per_h": 1.0,
+        "idle_later": 2,
+        "workload_digest": f"{names['workload']} {seed}",
+        "responses_s": [size, 2 * size, 3 * size],
+        "runs_s": [0.5, 5.0, 100.0],
+        "jobs_curve": [1, 2, 0],
+        "jobs_curve_h": [0.0, 1.0, 2.0],
+        "prediction_dots": [[1.0, 0.4], [0.4, 0.45]],
+        "phase_start_s": [0.0, 1.0],
+        "phase_row": [0.9, 0.1],
+        "phase_partner": [None, 0.1],
+        "time_sharing_cpu_used": 0.4,
+        **dict.fromkeys(("speed", "pairs_of_possible", "pair_share", "node_pairs", "prediction_correlation"), 0.9),
+        **dict.fromkeys(("jobs_mean", "jobs_max", "jobs_at_last"), size),
+        **dict.fromkeys(("drain_h", "run_h"), 4.0 + seed / 10),
+        **dict.fromkeys(("phase_pairs_low", "phase_pairs_high", "phase_stuck", "phase_hungry_pairs"), 0.9),
+    }
+
+
+def figures_of(cells: tuple[Cell, ...], seeds: int = 3, workloads: str = "") -> Figures:
+    rows = [
+        row_of(cell)
+        for cell in cells
+        if int(cell.names["seeds"]) <= seeds and cell.names["workloads"].startswith(workloads)
+    ]
+    return Figures(series_of(rows), USUAL)
+
+
+def all_claims(found: Figures) -> list[Claim]:
+    return [*static_claims(found), *dynamic_claims(found), *phase_claims(found)]
+
+
+def test_every_claim_has_its_runs(cells: tuple[Cell, ...]) -> None:
+    claims = all_claims(figures_of(cells))
+    assert [claim.text for claim in claims if claim.verdict is None] == []
+    rows = {(claim.text.partition(":")[0], claim.where): claim for claim in claims}
+    assert rows["C12", mix(4)].verdict == Verdict.YES
+    assert rows["C30", dynamic(HOMOGENEOUS, "0.5")].verdict == Verdict.YES
+    assert rows["C31", dynamic(HOMOGENEOUS, "0.95")].verdict == Verdict.NO
+    assert rows["C53", dynamic(HOMOGENEOUS, "0.95")].measured == "3 of 3 seeds"
+    drifts = [claim for claim in claims if claim.text.startswith("C41")]
+    assert {claim.verdict for claim in drifts} == {Verdict.YES}
+    one = {claim.verdict for claim in all_claims(figures_of(cells, seeds=1)) if not claim.text.startswith("C53")}
+    assert one == {Verdict.NOT_SHOWN}  # one seed has no interval
+
+
+def test_claims_of_parts_that_have_not_run_say_so(cells: tuple[Cell, ...]) -> None:
+    found = figures_of(cells, workloads="mix")
+    assert {claim.verdict for claim in dynamic_claims(found)} == {None}
+    assert all_claims(Figures([], USUAL))
+
+
+def test_who_responds_later(cells: tuple[Cell, ...]) -> None:
+    found = figures_of(cells)
+    workload = dynamic(HOMOGENEOUS, "0.8")
+    paired = later_share(found, Where(workload, PAIRED), Where(workload, STRICT))
+    strict = later_share(found, Where(workload, STRICT), Where(workload, PAIRED))
+    short = later_share(found, Where(workload, STRICT), Where(workload, PAIRED), most_s=1.0)
+    assert paired is not None
+    assert strict is not None
+    assert short is not None
+    assert (paired.mean, strict.mean, short.mean) == (0, 1, 1)
+    assert later_share(found, Where(workload, BATCH), Where("none", STRICT)) is None
+
+
+def test_report_of_all_results(cells: tuple[Cell, ...]) -> None:
+    lines = report(figures_of(cells), Size(50, 3))
+    assert lines[0].startswith("50 jobs on 16 nodes")
+    assert any(line.startswith("| gang / paired-gang | 3/3/3/3/3/3/3/3 | 2 (2 to 2) |") for line in lines)
+    assert any(
+        line.startswith(f"| unmatched | {dynamic(QCRD, '0.8')} | paired-gang | 3 | 0.0 (0.0 to 0.0) |")
+        for line in lines
+    )
+    assert any(line.startswith(f"| {copies(RUNS_S[0])} | paired-gang, lost 2 % | 3 |") for line in lines)
+    for before, line in pairwise(lines):  # every table is a rectangle
+        if before.startswith("|") and line.startswith("|"):
+            assert before.count("|") == line.count("|"), line
+
+
+def test_report_of_incomplete_results(cells: tuple[Cell, ...]) -> None:
+    lines = report(figures_of(cells, seeds=1, workloads=mix(1)), Size(50, 3))
+    assert "## Figure 7: static mixes" in lines
+    assert "## Figure 10: dynamic workloads" not in lines
+    assert report(Figures([], USUAL), Size(50, 3))
+
+
+def test_pictures_of_all_results(cells: tuple[Cell, ...]) -> None:
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    found, nothing = figures_of(cells), Figures([], USUAL)
+    for picture in PICTURES.values():
+        figure = picture(found)
+        assert any(axis.lines or axis.patches for axis in figure.axes)
+        pyplot.close(figure)
+        assert picture(nothing) is None
+
+
+# ---------------------------------------------------------------- as a whole
+
+
+@pytest.mark.slow
+def test_a_small_reproduction_runs_and_reports(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    store = tmp_path / "study"
+    done = reproduce("paired-gang", "--quick", "--jobs", "20", "--seeds", "1", "--store", str(store))
+    assert done.code == 0, done.err
+    runs = len(cells_of(Size(20, 1, quick=True)))
+    assert f"{runs} of {runs} runs; tables in {store / 'paired-gang.md'}" in done.out
+    page = (store / "paired-gang.md").read_text(encoding="utf-8")
+    assert f"| {mix(MIXES[1])} | gang | 1 | 3.2" in page
+    assert LOADS[0] in page
+
+
+def test_the_page_has_its_markers_and_pictures() -> None:
+    text = (ROOT / "docs" / "results" / "paired-gang.md").read_text(encoding="utf-8")
+    begin, end = "<!-- tables: written by scripts/reproduce paired-gang -->", "<!-- end of tables -->"
+    assert text.count(begin) == text.count(end) == 1
+    for name in PICTURES:
+        there = (ROOT / "docs" / "results" / f"paired-gang{name}.png").exists()
+        assert (f"](paired-gang{name}.png)" in text) == there
