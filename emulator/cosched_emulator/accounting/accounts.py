@@ -42,8 +42,9 @@ _COLUMNS: Final = (
     "id", "user", "owner", "name", "array_id", "array_index", "after", "state", "reason", "submit_us", "start_us", "end_us",
     "processes", "ppn_min", "ppn_max", "threads_per_process", "memory_mb", "exclusive", "estimate_us", "limit_us", "demand",
     "usage", "self_slowdown", "run_us", "source_id", "starts", "requeues", "preemptions", "nodes", "work_us", "expected_us",
-    "granted_us", "suspended_us",
+    "granted_us", "suspended_us", "cpu_us", "dispatched_us",
 )  # fmt: skip
+_OF_SHARED_TIME: Final = ("cpu_us", "dispatched_us")  # left out where jobs do not share time
 _JSON: Final = ("after", "demand", "usage", "self_slowdown")
 _SELECT: Final = f"SELECT {', '.join(_COLUMNS)} FROM jobs"
 
@@ -312,6 +313,9 @@ class Accounting:
         for values_of_row in self._select(query, values):
             row = dict(zip(_COLUMNS, values_of_row, strict=True))
             row["exclusive"] = bool(row["exclusive"])
+            for key in _OF_SHARED_TIME:
+                if row[key] is None:
+                    del row[key]
             for key in _JSON:
                 row[key] = None if row[key] is None else json.loads(row[key])
             rows.append(row)
