@@ -59,10 +59,10 @@ NUMBER = "a finite number, a whole one of at most 63 bits"
         ('{"at_us": 1, "kind": "slot", "job": 3}', ":1: field 'slot': expected a whole number, got None"),
         ('{"at_us": 1, "kind": "rotation"}', ":1: field 'quantum': expected a whole number, got None"),
         *[
-            (json.dumps(TURN | wrong), ":1: expected an account of a turn: slots, jobs, shares_ppm and guests")
-            for wrong in (
-                {"slots": []}, {"slots": None}, {"jobs": [[7], [8]]}, {"jobs": [[]]}, {"jobs": [7]}, {"shares_ppm": [0.5]},
-                {"guests": [8]}, {"guests": [[8]]}, {"guests": 3},
+            (json.dumps(TURN | {field: wrong}), ":1: expected an account of a turn: slots, jobs, shares_ppm and guests")
+            for field, wrong in (
+                ("slots", []), ("slots", None), ("jobs", [[7], [8]]), ("jobs", [[]]), ("jobs", [7]), ("shares_ppm", [0.5]),
+                ("guests", [8]), ("guests", [[8]]), ("guests", 3),
             )
         ],
         (json.dumps(TURN | {"alone": 3}), ":1: field 'alone': expected a text, got 3"),
