@@ -18,7 +18,8 @@ def number(value: float | None) -> str:
         return NOTHING
     if value >= 1000:
         return f"{value:,.0f}"
-    return f"{value:.0f}" if value >= 100 or value == int(value) else f"{value:.2f}"
+    text = f"{value:.0f}" if value >= 100 or value == int(value) else f"{value:.2f}"
+    return "0.00" if text == "-0.00" else text
 
 
 def percent(value: float | None) -> str:

@@ -275,7 +275,13 @@ class SchedulerPort:
         else:
             self._note("takeover", f"standby {waiting.hello.instance} serves from now on: no other scheduler has come")
         self._standby.waiting = None
-        received = session.receive(waiting.hello)
+        try:
+            received = session.receive(waiting.hello)
+        except RemoteProtocolError as error:  # what it lacks may not have mattered when it said hello
+            self._send_to(waiting.sender, report_of(error))
+            self._trouble = f"a standby was refused: {error}"
+            self._standby.set_free(time.monotonic())
+            return
         self._serve(waiting.sender)
         for reply in received.send:
             self._send(session, reply)

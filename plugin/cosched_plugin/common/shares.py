@@ -7,7 +7,12 @@ from typing import Final
 
 from cosched_hwmodel.units import WHOLE_PPM
 
-WEIGHTS: Final = (4, 3, 2, 1)  # of the last quanta of a job, the newest first; paired gang paper, section 2.3, equation 1
+WEIGHTS: Final = (
+    4,
+    3,
+    2,
+    1,
+)  # of the last quanta of a job, the newest first; paired gang paper, section 2.3, equation 1
 
 
 def predict(shares: Sequence[int], *, pad: bool = False) -> int:

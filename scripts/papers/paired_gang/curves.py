@@ -119,7 +119,8 @@ def _jobs(figures: Figures, lines: Mapping[str, Mapping[str, Where]], rows: int)
         axis.set_title(f"{title}: jobs in the system", fontsize=9)
         axis.set_xlabel("hours", fontsize=9)
         axis.set_ylim(bottom=0)
-        axis.legend(fontsize=7, frameon=False)
+        if axis.lines:
+            axis.legend(fontsize=7, frameon=False)
     return figure
 
 

@@ -33,17 +33,8 @@ MATCHINGS: Final = {BEST: "best fit", PAIRED: "pre-designed"}
 
 def draw(figures: Figures, folder: Path) -> list[Path]:
     """Write all pictures of which there are runs; return their files. Needs matplotlib."""
-    pictures: Mapping[str, Callable[[Figures], Any]] = {
-        "": loads,
-        "-static": _static,
-        "-sensitivity": _sensitivity,
-        "-jobs": jobs_by_load,
-        "-others": jobs_of_others,
-        "-phases": phases,
-        "-prediction": scatter,
-    }
     files = []
-    for name, picture in pictures.items():
+    for name, picture in PICTURES.items():
         figure = picture(figures)
         if figure is not None:
             files.append(folder / f"paired-gang{name}.png")
@@ -114,3 +105,15 @@ def _mixes(axis: Axes, title: str) -> None:
     axis.set_xlim(-0.6, len(MIXES) - 0.4)
     axis.set_xticks(range(len(MIXES)), [f"{io_jobs} I/O" for io_jobs in MIXES])
     axis.set_title(title, fontsize=9)
+
+
+# By the end of their file's name; each returns None where nothing has run.
+PICTURES: Final[Mapping[str, Callable[[Figures], Any]]] = {
+    "": loads,
+    "-static": _static,
+    "-sensitivity": _sensitivity,
+    "-jobs": jobs_by_load,
+    "-others": jobs_of_others,
+    "-phases": phases,
+    "-prediction": scatter,
+}

@@ -7,7 +7,9 @@ from functools import partial
 from typing import Final
 
 from scripts.papers.figures import VERDICTS, Figures, Where, claims_table, interval_text
-from scripts.papers.paired_gang.dynamic_claims import dynamic_claims
+from scripts.papers.paired_gang.claims.dynamic import dynamic_claims
+from scripts.papers.paired_gang.claims.phases import phase_claims
+from scripts.papers.paired_gang.claims.static import gain, kinds_of, static_claims
 from scripts.papers.paired_gang.experiment import PHASE_LOAD, POLICIES
 from scripts.papers.paired_gang.names import (
     ABOVE,
@@ -38,8 +40,6 @@ from scripts.papers.paired_gang.names import (
     mix,
     rate,
 )
-from scripts.papers.paired_gang.phase_claims import phase_claims
-from scripts.papers.paired_gang.static_claims import gain, kinds_of, static_claims
 from scripts.papers.paired_gang.tables import (
     COLUMNS,
     STATE,
@@ -79,6 +79,9 @@ def report(figures: Figures, size: Size) -> list[str]:
         f" {figures.seeds(Where(dynamic(HOMOGENEOUS, LOADS[-1]), PAIRED))}; each table says how many its rows have.",
         "",
         VERDICTS,
+        "",
+        "Claims that something happens in a run (C37, C38, C41, C53) are counted by seed: *yes* or *no* where they hold, or fail, in"
+        " all runs. Without compute jobs nothing is drawn, so that all seeds of mix 4 are one run, and its intervals are points.",
         "",
     ]
     for title, part in _PARTS.items():

@@ -30,11 +30,12 @@ class Site:
     def __init__(self, endpoint: str) -> None:
         self.endpoint = endpoint
         self.noted: list[str] = []
+        self.inventory = inventory()
         self.open()
 
     def open(self) -> None:
         self.port = SchedulerPort(self.endpoint, note=lambda word, _: self.noted.append(word))
-        self.session = self.port.begin(inventory, lockstep=False)
+        self.session = self.port.begin(lambda: self.inventory, lockstep=False)
 
     def turn(self) -> None:
         self.port.socket.poll(20)
@@ -62,6 +63,7 @@ class Scheduler:
         self.socket.linger = 0
         self.socket.connect(endpoint)
         self.name, self.standby = name, standby
+        self.features: tuple[str, ...] = m.FEATURES
         self.frozen = self.served = False
         self.heard: list[m.Message] = []
         self.hello_at = 0.0
@@ -76,7 +78,7 @@ class Scheduler:
         now = time.monotonic()
         if not self.served and now >= self.hello_at:
             self.greeting += 1
-            self.say(m.Hello((1,), m.FEATURES, self.name, "easy", self.standby, self.greeting))
+            self.say(m.Hello((1,), self.features, self.name, "easy", self.standby, self.greeting))
             self.hello_at = now + 0.5
         while self.socket.poll(0):
             message = decode(self.socket.recv_multipart())
@@ -193,3 +195,19 @@ def test_after_a_restart_of_the_manager_the_served_scheduler_comes_first(
 def test_a_standby_alone_is_served_soon(site: Site, scheduler: Callable[..., Scheduler]) -> None:
     second = scheduler("second", standby=True)
     assert site.until(lambda: second.served, second) < 2.5
+
+
+def test_a_standby_that_lacks_what_is_needed_now_is_refused_and_the_first_one_may_come_back(
+    site: Site, scheduler: Callable[..., Scheduler]
+) -> None:
+    """Jobs began to share time after the standby had said hello, and it does not know slots."""
+    first, second = scheduler("first"), scheduler("second", standby=True)
+    second.features = tuple(feature for feature in m.FEATURES if feature != m.SLOTS)
+    site.until(lambda: site.session.state is State.READY, first)
+    site.until(lambda: site.port.standby == "second", first, second)
+    site.inventory = inventory()._replace(slots=m.SlotState(1_000_000, 3, (m.Turn((0,)),)))
+    first.frozen = True
+    site.until(lambda: "unsupported" in second.codes(), first, second)
+    assert not second.served
+    first.frozen = False
+    site.until(lambda: site.port.instance == "first", first, second)

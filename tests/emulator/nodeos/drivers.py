@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
-from cosched_emulator.nodeos.cluster import Cluster
+from cosched_emulator.nodeos.cluster import Cluster, Usage
+from cosched_emulator.nodeos.exact import ExactCluster
 from cosched_emulator.nodeos.paper_programs import compute_program, fine_program, io_program
 from cosched_emulator.nodeos.programs import Program
 
@@ -34,11 +36,47 @@ def best_fit(io_jobs: int) -> Iterator[Turn]:
         )[io_jobs]
 
 
+def predesigned(io_jobs: int) -> Iterator[Turn]:
+    """Yield the turns of the same jobs with partners chosen for a round of all rows (paper section 2.4, figure 4)."""
+    while True:
+        yield from (
+            ((0,), (1,), (2,), (3,)),
+            ((0, 3), (1, 3), (2, 3), (3, 2)),
+            ((0, 3), (1, 2), (2, 1), (3, 0)),
+            ((0, 1), (1, 0), (2, 3), (3, 2)),
+            ((0, 3), (1, 2), (2, 1), (3, 0)),
+        )[io_jobs]
+
+
+class Rates(NamedTuple):
+    """What each job does: barriers in a quantum, and the share of the time for which it may run that is logged."""
+
+    barriers: list[float]
+    logged: list[float]
+
+
+def measure(cluster: ExactCluster, jobs: Sequence[Job], turns: Iterator[Turn], quanta: int) -> Rates:
+    """Run jobs in turns, on all of their nodes each."""
+    logged, allowed = [0] * len(jobs), [0] * len(jobs)
+    for usage in run_turns(cluster, jobs, turns, quanta):
+        logged[usage.job] += usage.logged_us
+        allowed[usage.job] += usage.allowed_us
+    barriers = [cluster.jobs[number].barriers / quanta for number in range(len(jobs))]
+    return Rates(barriers, [part / max(1, whole) for part, whole in zip(logged, allowed, strict=True)])
+
+
 def consume(cluster: Cluster, jobs: Sequence[Job], turns: Iterator[Turn], quanta: int) -> list[int]:
     """Run jobs in turns, on all of their nodes each, and return the CPU time that each has used."""
+    used = [0] * len(jobs)
+    for usage in run_turns(cluster, jobs, turns, quanta):
+        used[usage.job] += usage.consumed_us
+    return used
+
+
+def run_turns(cluster: Cluster, jobs: Sequence[Job], turns: Iterator[Turn], quanta: int) -> Iterator[Usage]:
+    """Run jobs in turns, and yield what is used."""
     for number, (program, places) in enumerate(jobs):
         cluster.start(number, program, places)
-    used = [0] * len(jobs)
     for quantum in range(quanta):
         runnable: dict[int, list[int]] = {}
         for number in next(turns):
@@ -46,14 +84,12 @@ def consume(cluster: Cluster, jobs: Sequence[Job], turns: Iterator[Turn], quanta
                 runnable.setdefault(node, []).append(number)
         cluster.allow(quantum * QUANTUM_US, runnable)
         assert cluster.advance((quantum + 1) * QUANTUM_US).ended == ()
-        for usage in cluster.collect():
-            used[usage.job] += usage.consumed_us
-    return used
+        yield from cluster.collect()
 
 
-def static_jobs(io_jobs: int, nodes: int) -> list[Job]:
+def static_jobs(io_jobs: int, nodes: int, null_statements: int = 2_500_000) -> list[Job]:
     """Return the four jobs of a static mix, each on all nodes."""
-    programs = [compute_program(ENDLESS)] * (4 - io_jobs) + [io_program(ENDLESS)] * io_jobs
+    programs = [compute_program(ENDLESS, null_statements)] * (4 - io_jobs) + [io_program(ENDLESS)] * io_jobs
     return [(program, range(nodes)) for program in programs]
 
 

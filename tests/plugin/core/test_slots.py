@@ -184,12 +184,14 @@ def test_jobs_of_several_slots_start_together() -> None:
     assert [core.view.running[number].slot for number in (6, 7, 8)] == [1, 5, 2]
 
 
-def test_a_group_that_is_refused_leaves_no_slot_behind() -> None:
-    policy = Scripted([StartTogether((start(6, 3, 4), start(7, 3, 4)))])
-    core = SchedulerCore(policy, SITE)
-    with pytest.raises(PolicyError, match="job 7: node 3 is not free there"):
-        core.handle(NOW_US, ())
-    assert seen(core) == seen(site())
+def test_refused_starts_leave_no_slot_behind() -> None:
+    for decision in (StartTogether((start(6, 3, 4), start(7, 3, 4))), start(6, 99, 4), start(6, 3, 0)):
+        core = SchedulerCore(Scripted([decision]), SITE)
+        with pytest.raises(PolicyError, match=r"not free there|outside|must not run beside"):
+            core.handle(NOW_US, ())
+        assert seen(core) == seen(site())
+        assert core._state.slots is not None
+        assert sorted(core._state.slots.pools._above) == [1, 2]
 
 
 def test_a_job_changes_its_slot() -> None:

@@ -314,6 +314,25 @@ def test_a_scheduler_without_slots_is_told_nothing_of_them() -> None:
     assert sent == m.Events(1, NOW_US + 1, (ended,), manager.peer.greeting if manager.peer else 0)
 
 
+@pytest.mark.parametrize(
+    ("turns", "slot"), [((m.Turn((0,)),), 0), ((), 1)], ids=["a rotation is set", "a job is in a slot"]
+)
+def test_a_scheduler_without_slots_cannot_take_over_where_jobs_share_time(turns: tuple[m.Turn, ...], slot: int) -> None:
+    """It would see two jobs on one thread, and start jobs in a slot that may have no turn."""
+    there = welcome(0)
+    running = (m.RunningJob(m.JobSpec(1, 0, 1, 1), 0, START.runs, 100, None, slot=slot),)
+    shared = there._replace(slots=m.SlotState(1_000_000, 3, turns), running=running)
+    manager = ManagerSession(lambda: shared)
+    without = tuple(feature for feature in m.FEATURES if feature != m.SLOTS)
+    with pytest.raises(RemoteProtocolError, match="expected the feature slots") as caught:
+        manager.receive(hello(features=without))
+    assert (caught.value.code, caught.value.path) == ("unsupported", "features")
+    assert manager.state is State.CLOSED
+    (told,) = manager.receive(hello(instance="other")).send  # one that knows it is served
+    assert isinstance(told, m.Welcome)
+    assert told.slots == shared.slots
+
+
 def test_every_feature_is_needed_by_an_action() -> None:
     assert {feature for _, _, needed in OPTIONAL for feature in needed} == set(m.FEATURES)
 
@@ -330,6 +349,18 @@ def test_a_scheduler_never_sends_to_disk_to_a_manager_without_the_feature() -> N
     assert len(said.actions) == 2
     knowing = scheduler_in(State.OPEN)
     assert knowing.answer([m.SuspendJob(2, to_disk=True)]).actions == (m.SuspendJob(2, to_disk=True),)
+
+
+def test_a_scheduler_never_names_a_slot_to_a_manager_without_the_feature() -> None:
+    """That manager would ignore the field and start the job in slot 0."""
+    scheduler = scheduler_in(State.GREETED)
+    scheduler.receive(welcome(5)._replace(features=("notes", "disk")))
+    scheduler.ready()
+    scheduler.receive(batch(6))
+    for action in (START._replace(slot=2), m.StartTogether((START, START._replace(slot=2)))):
+        with pytest.raises(LocalProtocolError, match="feature slots: no job can be started in a slot"):
+            scheduler.answer([START, action])
+    assert len(scheduler.answer([START, m.ChangeSlot(1, 2)]).actions) == 2  # the manager refuses the latter
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from typing import cast
 
 from cosched_plugin.api import (
     FOOTPRINTS,
+    SLOTS,
     Action,
     Backfill,
     Budget,
@@ -38,6 +39,7 @@ from cosched_plugin.policies.composition.catalogue import KINDS
 from cosched_plugin.policies.composition.presets import Table
 from cosched_plugin.policies.composition.resolved import Resolved, build_part, resolve
 from cosched_plugin.policies.placement.spread import Spread
+from cosched_plugin.policies.turns.one_slot import OneSlot
 
 
 class Composed:
@@ -208,7 +210,10 @@ def compose(table: Table) -> Policy:
         policy: Policy = _build(resolved, above, whole=True)
     else:
         policy = _divided(slices, resolved, above)
-    memory = Memory([part for kind in KINDS if (part := build_part(kind, resolved)) is not None])
+    parts = [part for kind in KINDS if (part := build_part(kind, resolved)) is not None]
+    if not any(SLOTS in part.needs for part in parts):
+        policy = OneSlot(policy)
+    memory = Memory(parts)
     if memory.parts:
         policy = Remembering(policy, memory)
     return policy if budget is None else Budgeted(policy, budget)

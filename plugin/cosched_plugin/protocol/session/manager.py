@@ -192,9 +192,14 @@ class ManagerSession(Session):
             self.seq, self.now_us, self.batch = inventory.seq, inventory.now_us, None
         elif inventory.seq != self.seq:
             raise LocalProtocolError(f"the inventory is of batch {inventory.seq}; the last answered one is {self.seq}")
-        self._say(Welcome)
         version, features = self._agreed
-        slots = inventory.slots if SLOTS in features else None
+        slots = inventory.slots
+        if slots is not None and SLOTS not in features:
+            if slots.turns or any(running.slot for running in inventory.running):
+                text = f"expected the feature {SLOTS}: jobs share the machine's time here"
+                raise RemoteProtocolError("unsupported", "features", text)
+            slots = None
+        self._say(Welcome)
         self._told = inventory._replace(version=version, features=features, greeting=self._greeting, slots=slots)
         return self._told
 

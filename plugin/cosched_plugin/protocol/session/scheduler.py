@@ -18,9 +18,10 @@ from cosched_plugin.protocol.messages import (
 from cosched_plugin.protocol.session.base import NOTHING, Received, Session
 from cosched_plugin.protocol.session.transitions import (
     DISK,
+    OVERLOOKED,
     Role,
     State,
-    needed_feature,
+    overlooked_feature,
 )
 
 
@@ -44,6 +45,7 @@ class SchedulerSession(Session):
         self.seq = 0  # last batch received
         self.now_us = 0
         self._features: tuple[str, ...] = ()  # agreed on
+        self._lacking = True  # one of those is missing without which a manager would overlook fields
         self._reply: Actions | None = None  # to the batch ``seq``
         self._handlers = {Welcome: self._on_welcome, Events: self._on_events}
 
@@ -61,11 +63,15 @@ class SchedulerSession(Session):
     def answer(self, actions: Sequence[Action]) -> Actions:
         """Return the reply to the batch that was delivered last.
 
-        LocalProtocolError for a suspension to disk where the manager does not know of disks: it would stop the job where it is. Other
-        actions of features that were not agreed on are refused by the manager.
+        LocalProtocolError for a suspension to disk, or a start in a slot, where the manager does not know of these: it would stop the
+        job where it is, or start it in slot 0. Other actions of features that were not agreed on are refused by the manager.
         """
-        if DISK not in self._features and any(needed_feature(action, self._features) == DISK for action in actions):
-            raise LocalProtocolError(f"the manager does not know the feature {DISK}: no job can be suspended to disk")
+        if self._lacking:
+            for action in actions:
+                feature = overlooked_feature(action, self._features)
+                if feature is not None:
+                    what = "suspended to disk" if feature == DISK else "started in a slot"
+                    raise LocalProtocolError(f"the manager does not know the feature {feature}: no job can be {what}")
         self._say(Actions)
         self._reply = Actions(self.seq, self.now_us, tuple(actions), self._greeting)
         return self._reply
@@ -96,6 +102,7 @@ class SchedulerSession(Session):
                 raise RemoteProtocolError("version", f"features[{index}]", "was not offered")
         self.state = State.WELCOMED
         self._features = message.features
+        self._lacking = not set(OVERLOOKED).issubset(message.features)
         self._greeting = message.greeting
         self.seq = message.seq
         self.now_us = message.now_us

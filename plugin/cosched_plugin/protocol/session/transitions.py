@@ -97,13 +97,17 @@ FEATURE_ACTIONS: Final[Mapping[type, tuple[str, str]]] = {
     ChangeSlot: ("change_slot", SLOTS),
 }
 DISK: Final = "disk"  # the feature that `suspend_job` needs besides, to set `to_disk`
+OVERLOOKED: Final = (DISK, SLOTS)  # features with a field in an action that a manager may know without them
 
 
 def needed_feature(action: Action, features: Sequence[str]) -> str | None:
     """Return the feature without which ``action`` may not be used and that ``features`` lack; None: it may be used."""
     _, feature = FEATURE_ACTIONS.get(type(action), ("", None))
-    if feature is not None and feature not in features:
-        return feature
+    return feature if feature is not None and feature not in features else overlooked_feature(action, features)
+
+
+def overlooked_feature(action: Action, features: Sequence[str]) -> str | None:
+    """Return the feature that ``features`` lack and without which a manager overlooks a field of ``action``; None: there is none."""
     if SLOTS not in features and any(start.slot for start in _starts(action)):
         return SLOTS
     return DISK if isinstance(action, SuspendJob) and action.to_disk and DISK not in features else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias, cast
 
 import pytest
 from tests.emulator.manager.time_sharing.gangs import Gang, PairedGang
@@ -460,3 +460,56 @@ def test_gangs_conserve_cpu_time_and_restart_at_every_batch(policy: type[Gang], 
         assert record.work_us == record.job.run_us
     assert any(quantum.paired_nodes for quantum in done.quanta) == (policy is PairedGang)
     assert max(len(turn) for turn in done.turns()) > 1
+
+
+def test_a_job_that_leaves_its_turn_in_a_quantum_runs_to_the_quantum_s_end() -> None:
+    """Also where no other job is left that could run. Then it waits, as no turn has its slot."""
+    later: dict[int, Actions] = {400_000: [m.ChangeSlot(1, 5)]}
+    script = [Scripted(400_000, "cancel", 2)]
+    rotation = m.SetRotation(1, turns((0,), (1,)))
+    done = share(once([wide(1), wide(2, 1), rotation], later), [big(1), big(2)], script=script)
+    assert done.quantum_events() == [(S, m.QuantumEnded(1, 0, 0, ((1, S),)))]
+    assert (done.records[1].dispatched_us, done.records[1].end_us) == (S, None)
+
+
+def test_a_quantum_is_over_when_the_last_job_that_waits_for_its_turn_is_suspended() -> None:
+    later: dict[int, Actions] = {500_000: [m.SuspendJob(2)], 700_000: [m.ResumeJob(2)]}
+    jobs = [big(1, run_us=300_000), big(2, run_us=S), big(3, 500_000), big(4, 700_000)]
+    done = share(once([wide(1), wide(2, 1), m.SetRotation(1, turns((0,), (1,)))], later), jobs)
+    assert [(each.number, each.start_us, each.end_us) for each in done.quanta] == [
+        (1, 0, 500_000),
+        (1, 700_000, 1_700_000),
+    ]
+    assert done.ends_s()[2] == 1.7
+
+
+def test_a_job_that_is_requeued_and_starts_again_in_one_quantum_has_no_share_of_it() -> None:
+    """What it consumed before belongs to a run that is lost."""
+    script = [Scripted(700_000, "fail-node", 3), Scripted(710_000, "return-node", 3)]
+    later: dict[int, Actions] = {710_000: [wide(1, 5)]}
+    starts: Actions = [wide(1), wide(2, 1, 2), m.SetRotation(1, turns((0,), (1,)))]
+    done = share(once(starts, later), [big(1), big(2, processes=2)], script=script, requeue=True)
+    assert [event.shares for _, event in done.quantum_events()][:2] == [(), ((2, S),)]
+
+
+def test_no_quantum_ended_follows_where_the_last_job_ends_with_its_quantum() -> None:
+    """A suspended job is left, which cannot run."""
+    later: dict[int, Actions] = {500_000: [m.SuspendJob(2)]}
+    jobs = [big(1, run_us=S), big(2), big(3, 500_000)]
+    done = share(once([wide(1), wide(2, 1), m.SetRotation(1, turns((0,), (1,)))], later), jobs)
+    assert done.quantum_events() == []
+    assert done.ends_s()[1] == 1.0
+
+
+def test_a_rotation_of_lists_is_told_as_if_it_had_tuples() -> None:
+    lists = m.SetRotation(1, cast("Any", [m.Turn(cast("Any", [0]), 1, cast("Any", [2]))]))
+    manager = time_shared()
+    share(once([wide(1), wide(2, 1), lists]), [big(1), big(2)], manager)
+    assert rotating_of(manager).state().turns == (m.Turn((0,), 1, (2,)),)
+
+
+def test_refused_starts_leave_no_slot_behind() -> None:
+    manager = time_shared()
+    refused = [wide(2, slot, 9) for slot in range(1, 300)] + [m.StartTogether((wide(2, 7), wide(3, 7)))]
+    share(once([wide(1), *refused]), [big(1), big(2), big(3)], manager)
+    assert manager._slots._above == {}

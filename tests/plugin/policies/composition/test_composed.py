@@ -16,13 +16,14 @@ from cosched_plugin import config
 from cosched_plugin.api import Action, View
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.config import choose, from_table, parse_assignments
-from cosched_plugin.core.engine import SchedulerCore
+from cosched_plugin.core.engine import Policy, SchedulerCore
 from cosched_plugin.policies.composition.catalogue import KINDS
 from cosched_plugin.policies.composition.composed import Composed, Remembering, compose
 from cosched_plugin.policies.composition.presets import DEFAULTS, PRESETS
 from cosched_plugin.policies.composition.resolved import resolve
 from cosched_plugin.policies.placement.shapes import Nodes, Threads
 from cosched_plugin.policies.slices.time_slices import Sliced
+from cosched_plugin.policies.turns.one_slot import OneSlot
 
 FIRST_FIT = {"name": "first-fit", "extend_limit": False}
 LESSCONSUME = {"name": "lessconsume", "extend_limit": True}
@@ -197,9 +198,8 @@ def test_every_part_can_be_built() -> None:
                 table["placement"] = "spread"
             if kind == "pairing":
                 table["backfill"] = "gang"
-            policy: Any = compose(table)
+            policy = inner(compose(table))
             assert callable(policy.decide)
-            policy = getattr(policy, "_policy", policy) if isinstance(policy, Remembering) else policy
             match kind, name:
                 case "shape", _:
                     assert isinstance(policy._shape, {"threads": Threads, "nodes": Nodes}[name])
@@ -217,23 +217,32 @@ def test_every_part_can_be_built() -> None:
                     assert type(getattr(policy, f"_{kind}")) is type(alike)
 
 
+def inner(policy: Policy) -> Any:
+    """Return the policy in its wrappers."""
+    while isinstance(policy, OneSlot | Remembering):
+        policy = policy._policy
+    return policy
+
+
 def test_parameters_are_passed_to_their_part() -> None:
-    lct = compose({"preset": "lct", "placement": {"threshold": 1.5, "extend_limit": False}})
-    assert (lct._placement.threshold, lct._placement.extend_limit) == (1.5, False)  # type: ignore[attr-defined]
-    rua = compose({"preset": "rua", "backfill": {"thresholds": [2, 1.1]}})
-    assert rua._backfill.thresholds == (1.1, 2)  # type: ignore[attr-defined]
-    assert compose({"preset": "lct"}) is not compose({"preset": "lct"})
-    groups = compose({"preset": "glts", "slices": "none", "placement": {"max_slowdown": 1.5}, "matching": {"most": 2}})
-    fair = groups._matching  # type: ignore[attr-defined]
+    lct = inner(compose({"preset": "lct", "placement": {"threshold": 1.5, "extend_limit": False}}))
+    assert (lct._placement.threshold, lct._placement.extend_limit) == (1.5, False)
+    rua = inner(compose({"preset": "rua", "backfill": {"thresholds": [2, 1.1]}}))
+    assert rua._backfill.thresholds == (1.1, 2)
+    assert inner(compose({"preset": "lct"})) is not inner(compose({"preset": "lct"}))
+    groups = inner(
+        compose({"preset": "glts", "slices": "none", "placement": {"max_slowdown": 1.5}, "matching": {"most": 2}})
+    )
+    fair = groups._matching
     view = SchedulerCore(groups, told(nodes_of(2), [])).view
-    context = groups._context_of(view)  # type: ignore[attr-defined]
-    assert context.footprints is context.placement is groups._placement  # type: ignore[attr-defined]
+    context = groups._context_of(view)
+    assert context.footprints is context.placement is groups._placement
     assert (context.placement._most_ppm, fair._matching._search.most) == (1_500_000, 2)
 
 
 @pytest.mark.parametrize("preset", ["ssp", "glts"])
 def test_every_class_may_have_its_own_parts(preset: str) -> None:
-    policies = compose({"preset": preset})._policies  # type: ignore[attr-defined]
+    policies = inner(compose({"preset": preset}))._policies
     assert len({id(policy) for policy in policies}) == len({id(policy._backfill) for policy in policies}) == 3
 
 

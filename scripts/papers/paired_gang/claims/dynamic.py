@@ -33,7 +33,7 @@ from scripts.papers.paired_gang.published import (
 from scripts.tables import NOTHING, number
 
 from cosched_emulator.statistics.intervals import Interval, mean_interval
-from cosched_emulator.statistics.verdicts import Verdict, verdict_above, verdict_below, verdict_within
+from cosched_emulator.statistics.verdicts import Verdict, verdict_above, verdict_below
 
 SIMILAR: Final = (1 - QUARTER, 1 + QUARTER)  # a ratio that counts as about the same
 HEAVY: Final = tuple(load for load in LOADS if float(load) > STRICT_EMPTIES_UP_TO)
@@ -118,19 +118,29 @@ def _jobs(figures: Figures) -> Iterator[Claim]:
 
 
 def _idle(figures: Figures) -> Iterator[Claim]:
+    """Yield how often no job is left in the last two thirds of the submissions; the first third begins with an empty system."""
     for load in LOADS:
-        where = _homogeneous(load, PAIRED)
-        found = figures.mean("idle_later", where)
-        text = f"C37: instants in the last two thirds at which no job is left, {PAIRED}, above 0"
-        yield judged(text, where.workload, "now and then", found, verdict_above, interval_text)
+        text = f"C37: an instant in the last two thirds at which no job is left, {PAIRED}"
+        yield _clears(figures, text, _homogeneous(load, PAIRED), "now and then", clears=True)
     for strict in STRICTS:
         for load in LOADS:
-            where, heavy = _homogeneous(load, strict), load in HEAVY
-            found = figures.mean("idle_later", where)
-            text = f"C38: the same, {strict}, {'none' if heavy else 'above 0'}"
-            shown = "fails to" if heavy else "not said to fail"
-            judge = partial(verdict_within, low=0.0, high=0.0) if heavy else verdict_above
-            yield judged(text, where.workload, shown, found, judge, interval_text)
+            clears = load not in HEAVY
+            text = f"C38: {'the same' if clears else 'no such instant'}, {strict}"
+            published = "not said to fail" if clears else "fails to"
+            yield _clears(figures, text, _homogeneous(load, strict), published, clears=clears)
+
+
+def _clears(figures: Figures, text: str, where: Where, published: str, *, clears: bool) -> Claim:
+    """Return the claim that the system is cleared in the last two thirds, or is not, in the runs of all seeds."""
+    found = [*figures.values("idle_later", where).values()]
+    holds = [(count > 0) == clears for count in found]
+    verdict = None
+    if found:
+        verdict = Verdict.NOT_SHOWN
+        if len(found) > 1 and len(set(holds)) == 1:
+            verdict = Verdict.YES if holds[0] else Verdict.NO
+    measured = f"in {sum(holds)} of {len(found)} seeds; instants {', '.join(map(number, found))}" if found else NOTHING
+    return Claim(text, where.workload, published, measured, len(found), verdict)
 
 
 def _left(figures: Figures) -> Iterator[Claim]:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final
 
 from scripts.papers.figures import QUARTER, Claim, Figures, Where, interval_text, judged, percent_text, within
-from scripts.papers.paired_gang.dynamic_claims import gain
+from scripts.papers.paired_gang.claims.dynamic import gain
 from scripts.papers.paired_gang.names import (
     BARE,
     BASE,
