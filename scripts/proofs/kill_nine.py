@@ -53,6 +53,7 @@ limits = "estimate"
 estimates = "f-model"
 
 [time_sharing]
+windows = "{rates}" # so that a manager that starts again knows them
 """
 SCENARIOS: Final[dict[str, str]] = {
     "easy": RUA_4WAY,
@@ -130,7 +131,7 @@ TABLES: Final = {
 }
 PAUSE_S: Final = 0.003  # least pause of the scheduler before each decision, so that kills hit a running process
 A_KILL_S: Final = 0.15  # share of all pauses for one kill, so that the run lasts longer than the kills
-NOBODY_S: Final = 30  # how long either process waits for the other
+NOBODY_S: Final = 120  # how long either process waits for the other, which may replay a long run on a busy machine
 
 
 class Outcome(NamedTuple):
@@ -166,7 +167,7 @@ def prove(
     """
     scenario = folder / "scenario.toml"
     up_s, down_s = SHORT_UP if SCENARIOS[policy] is TIME_SHARED else LONG_UP
-    values = {"jobs": jobs, "seed": seed, "up_s": up_s, "down_s": down_s, "run_factor": run_factor}
+    values = {"jobs": jobs, "seed": seed, "up_s": up_s, "down_s": down_s, "run_factor": run_factor, "rates": folder / "rates"}
     scenario.write_text((SHARED + SCENARIOS[policy]).format(**values))
     undisturbed = _run(folder, "undisturbed", ["--policy", policy], (), deadline_s)
     times_us = _batch_times(folder / "undisturbed.db")

@@ -31,6 +31,7 @@ SLOW = {
     "standby": "contract/test_frozen_peers.py and emulator/couplings/test_standby.py",
     "status": "emulator/live/test_live_process.py and plugin/test_plugin_server.py: status, metrics and log of both programs",
     "time-slices": "contract/test_golden_schedules.py and test_same_schedule.py: glts and ssp",
+    "turns": "contract/test_live_time_sharing.py: a frozen scheduler and a killed manager, with jobs in slots",
 }
 EXECUTABLE = [*SCENARIOS, *(ROOT / "scripts" / name for name in ("setup", "test", "test-slow", "lint", "demo"))]
 DEADLINE_S = 180.0

@@ -42,8 +42,10 @@ _COLUMNS: Final = (
     "id", "user", "owner", "name", "array_id", "array_index", "after", "state", "reason", "submit_us", "start_us", "end_us",
     "processes", "ppn_min", "ppn_max", "threads_per_process", "memory_mb", "exclusive", "estimate_us", "limit_us", "demand",
     "usage", "self_slowdown", "run_us", "source_id", "starts", "requeues", "preemptions", "nodes", "work_us", "expected_us",
-    "granted_us", "suspended_us",
+    "granted_us", "suspended_us", "unpaired", "cpu_us", "dispatched_us", "slot",
 )  # fmt: skip
+_OF_SHARED_TIME: Final = ("cpu_us", "dispatched_us", "slot")  # left out where jobs do not share time
+_FLAGS: Final = ("exclusive", "unpaired")
 _JSON: Final = ("after", "demand", "usage", "self_slowdown")
 _SELECT: Final = f"SELECT {', '.join(_COLUMNS)} FROM jobs"
 
@@ -311,7 +313,11 @@ class Accounting:
         rows = []
         for values_of_row in self._select(query, values):
             row = dict(zip(_COLUMNS, values_of_row, strict=True))
-            row["exclusive"] = bool(row["exclusive"])
+            for key in _FLAGS:
+                row[key] = bool(row[key])
+            for key in _OF_SHARED_TIME:
+                if row[key] is None:
+                    del row[key]
             for key in _JSON:
                 row[key] = None if row[key] is None else json.loads(row[key])
             rows.append(row)

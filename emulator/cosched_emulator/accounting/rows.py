@@ -27,8 +27,8 @@ from cosched_plugin.protocol.messages import JobSpec
 _ENTER: Final = """INSERT INTO jobs (
     id, user, owner, name, array_id, array_index, after, state, reason, submit_us, processes, ppn_min, ppn_max,
     threads_per_process, memory_mb, exclusive, estimate_us, limit_us, demand, usage, self_slowdown, run_us, true_demand,
-    true_usage, true_self_slowdown, source_id, job, entered_step)
-    VALUES (?,?,?,?,?,?,?,?,'',?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"""
+    true_usage, true_self_slowdown, source_id, job, entered_step, unpaired)
+    VALUES (?,?,?,?,?,?,?,?,'',?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"""
 _CHANGE_JOB: Final = f"""UPDATE jobs SET
     starts = starts + (:state = '{RUNNING}' AND state = '{PENDING}'),
     requeues = requeues + (:state = '{PENDING}' AND state IN ('{RUNNING}', '{SUSPENDED}')),
@@ -36,8 +36,8 @@ _CHANGE_JOB: Final = f"""UPDATE jobs SET
     state = :state, reason = :reason
     WHERE id = :id"""
 _FINISH: Final = """UPDATE jobs SET state = ?, reason = ?, start_us = ?, end_us = ?, starts = ?, preemptions = ?, nodes = ?,
-    work_us = ?, expected_us = ?, granted_us = ?, suspended_us = ?, cpu_us = ?, dispatched_us = ?, finished_step = ?
-    WHERE id = ?"""
+    work_us = ?, expected_us = ?, granted_us = ?, suspended_us = ?, cpu_us = ?, dispatched_us = ?, slot = ?,
+    finished_step = ? WHERE id = ?"""
 _CHANGE: Final = "INSERT INTO changes (step, at_us, what, id, state, reason) VALUES (?,?,?,?,?,?)"
 _FAULT: Final = "INSERT INTO faults (step, at_us, kind, detail) VALUES (?,?,?,?)"
 _QUANTUM: Final = """INSERT INTO quanta (number, start_us, end_us, turn, jobs, nodes, paired_nodes, parts)
@@ -121,6 +121,7 @@ def _write_job_entered(connection: sqlite3.Connection, step: int, change: JobEnt
         job.source_id,
         job_to_json(job),
         step,
+        spec.unpaired,
     )
     try:
         connection.execute(_ENTER, row)
@@ -171,6 +172,7 @@ def _write_job_finished(connection: sqlite3.Connection, step: int, change: JobFi
         record.suspended_us,
         record.cpu_us,
         record.dispatched_us,
+        None if record.cpu_us is None else record.slot,
         step,
         job_id,
     )

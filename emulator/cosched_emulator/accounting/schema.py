@@ -150,7 +150,14 @@ CREATE TABLE quanta (
 );
 """
 
-STEPS: Final = (_FIRST, _TIME_SHARING)  # number n makes version n+1 of version n; never changed, only added to
+_SLOTS: Final = """
+-- As submitted: no job of another slot runs on its nodes in the same quantum.
+ALTER TABLE jobs ADD COLUMN unpaired INTEGER NOT NULL DEFAULT 0;
+UPDATE jobs SET unpaired = coalesce(json_extract(job, '$.spec.unpaired'), 0);
+ALTER TABLE jobs ADD COLUMN slot INTEGER;  -- in which it was last; NULL: jobs do not share time, or it has not ended
+"""
+
+STEPS: Final = (_FIRST, _TIME_SHARING, _SLOTS)  # number n makes version n+1 of version n; never changed, only added to
 VERSION: Final = len(STEPS)
 
 

@@ -12,7 +12,7 @@ from cosched_emulator.explain.sentences import sentences
 from cosched_emulator.explain.trace_reader import read_trace
 
 
-def explain(job: int, trace: str, as_json: bool) -> None:
+def explain(job: int, trace: str, quantum: int | None, as_json: bool) -> None:
     """Explain why a job started when and where it did."""
-    facts = facts_about(read_trace(trace, partial(click.echo, err=True)), job, trace)
+    facts = facts_about(read_trace(trace, partial(click.echo, err=True)), job, trace, quantum)
     click.echo(json.dumps(facts, indent=2) if as_json else "\n".join(sentences(facts)))

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from cosched_emulator.errors import EmulatorError, InputError
 from cosched_emulator.explain.funnel import Record, by_profit, chosen_job, position, profit_rank
+from cosched_emulator.explain.rows import Quanta, Turns, quantum_facts, row_of_start
 from cosched_emulator.explain.sentences import rejected_text
 from cosched_emulator.results.thread_intervals import interval_text, mask_intervals
 
@@ -20,14 +21,18 @@ _TOLD: Final = (
 )  # fmt: skip
 
 
-def explain(records: Iterable[Record], job: int, file: str) -> Facts:
+def explain(records: Iterable[Record], job: int, file: str, quantum: int | None = None) -> Facts:
     """Return the facts about ``job`` in a trace; all times in microseconds, ``docs/trace.md`` lists them.
 
-    Raises InputError for a job that the trace does not mention, EmulatorError for one that never started.
+    With ``quantum``, those about this quantum too. Raises InputError for a job or a quantum that the trace does not mention,
+    EmulatorError for a job that never started.
     """
     collector = _Collector(job)
+    turns = Turns(quantum)
     for record in records:
         collector.take(record)
+        if record["kind"] == "turn":
+            turns.take(record)
     if not collector.starts:
         if not collector.mentioned:
             raise InputError(
@@ -36,7 +41,8 @@ def explain(records: Iterable[Record], job: int, file: str) -> Facts:
                 None,
             )
         raise EmulatorError(f"{file}: job {job} never started{collector.so_far()}")
-    return {"job": job, "starts": collector.starts, "rejected": collector.rejected}
+    facts = {"job": job, "starts": collector.starts_with_turns(), "rejected": collector.rejected}
+    return facts if quantum is None else {**facts, "quantum": quantum_facts(turns.wanted(file), job)}
 
 
 class _Collector:
@@ -52,6 +58,7 @@ class _Collector:
         self._at_us = -1
         self._response_us: int | None = None  # expected at its submission
         self._since_us: int | None = None  # start of its present time on disk
+        self._quanta: list[Quanta] = []  # by start
         self._wait()
 
     def _wait(self) -> None:
@@ -84,6 +91,14 @@ class _Collector:
                 self._response_us = record["response_us"]
             case "reject" if mine:
                 self.rejected = {"at_us": at_us, "reason": record["reason"]}
+            case "turn" if self._quanta:
+                self.mentioned = self._quanta[-1].take(record) or self.mentioned
+            case "slot" if mine and self.starts:
+                move = {key: record.get(key) for key in ("slot", "out_of", "reason", "share_ppm", "least_ppm")}
+                self.starts[-1]["moves"].append({"at_us": at_us, **move})
+            case "sharp_change" if mine and self.starts:
+                change = {key: record[key] for key in ("share_ppm", "before_ppm")}
+                self.starts[-1]["sharp_changes"].append({"at_us": at_us, **change})
             case "suspend" if mine and self.starts and record.get("to_disk"):
                 self._since_us = at_us
                 self.starts[-1]["preempted"]["times"] += 1
@@ -96,6 +111,12 @@ class _Collector:
                 self.starts[-1]["suspended"].append(stop | {"until_us": None})
             case "resume" if mine and self.starts and self.starts[-1]["suspended"]:
                 self.starts[-1]["suspended"][-1]["until_us"] = at_us
+
+    def starts_with_turns(self) -> list[Facts]:
+        """Return the starts, after the last record."""
+        for start, quanta in zip(self.starts, self._quanta, strict=True):
+            start["turns"] = quanta.facts()
+        return self.starts
 
     def so_far(self) -> str:
         """Return the known facts about a job that has not started, as the end of a sentence."""
@@ -177,6 +198,10 @@ class _Collector:
         facts["preempted"] = {"times": 0, "for_us": 0, "on_disk_since_us": None}
         self._since_us = None
         facts["joined_by"] = []
+        facts["row"] = row_of_start(record)
+        facts["moves"] = []
+        facts["sharp_changes"] = []
+        self._quanta.append(Quanta(self._job))
         self.starts.append(facts)
         self._wait()
 

@@ -5,11 +5,11 @@ Instants are seconds on the run's clock, as in the run folder, followed by h:mm:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from cosched_emulator.workload.seconds import seconds_text
-from cosched_hwmodel.units import SECOND_US
+from cosched_emulator.explain.row_sentences import quantum_sentences, row_events, row_placement, turns_of_row
+from cosched_emulator.explain.words import count_text, instant_text, jobs_text, ordinal_text, span_text, times_text
 
 Facts = Mapping[str, Any]
 
@@ -52,9 +52,13 @@ def sentences(facts: Facts) -> Iterator[str]:
         yield from _waiting(start)
         yield from _cause(facts["job"], start)
         yield from _placement(start)
+        yield from row_placement(start)
         yield from _later_events(start)
+        yield from turns_of_row(start)
     if facts["rejected"] is not None:
         yield f"Then {rejected_text(facts['rejected'])}."
+    if facts.get("quantum") is not None:
+        yield from quantum_sentences(facts["quantum"], facts["job"])
 
 
 def rejected_text(rejected: Facts) -> str:
@@ -62,23 +66,8 @@ def rejected_text(rejected: Facts) -> str:
     return f"it was rejected at {instant_text(rejected['at_us'])}: {rejected['reason']!r}"
 
 
-def instant_text(at_us: int) -> str:
-    """Return an instant: ``50738 s (14:05:38)``."""
-    seconds = f"{seconds_text(at_us)} s"
-    return seconds if abs(at_us) < 60 * SECOND_US else f"{seconds} ({span_text(at_us)})"
-
-
-def span_text(span_us: int) -> str:
-    """Return a span: ``2:06:12`` rounded to seconds, ``12.5 s`` below a minute."""
-    if abs(span_us) < 60 * SECOND_US:
-        return f"{seconds_text(round(span_us, -3))} s"
-    whole = round(abs(span_us) / SECOND_US)
-    sign = "-" if span_us < 0 else ""
-    return f"{sign}{whole // 3600}:{whole // 60 % 60:02d}:{whole % 60:02d}"
-
-
 def _submission(job: int, start: Facts) -> str:
-    size = _count(start["processes"], "process", "processes")
+    size = count_text(start["processes"], "process", "processes")
     at = f"was submitted at {instant_text(start['submit_us'])}"
     waited = "at once" if not start["waited_us"] else f"{span_text(start['waited_us'])} later"
     when = f"started {waited}" + (f", at {instant_text(start['at_us'])}" if start["waited_us"] else "")
@@ -101,28 +90,30 @@ def _waiting(start: Facts) -> Iterator[str]:
     for wait in start["waits"]:
         yield f"{span_text(wait['at_us'] - submit_us)} after its submission the policy said of it {wait['reason']!r}."
     if start["overtaken_by"]:
-        yield f"{_count(start['overtaken_by'], 'job that was', 'jobs that were')} submitted later started before it."
+        yield f"{count_text(start['overtaken_by'], 'job that was', 'jobs that were')} submitted later started before it."
     if start["promises"]:
         first = start["promises"][0]["start_us"]
         moved = len(start["promises"]) - 1
         said = "no start could be promised"
         if first is not None:
             said = f"it was promised a start at {instant_text(first)}"
-        later = f", which had to be put off {_times(moved)}" if moved else ""
+        later = f", which had to be put off {times_text(moved)}" if moved else ""
         after_us = start["promises"][0]["at_us"] - submit_us
         when = f"{span_text(after_us)} after its submission" if after_us else "At its submission"
         yield f"{when} {said}{later}."
     looked = start["looked_at"]
     if looked["times"]:
-        parts = [f"{_times(count)} {_AGAINST.get(name, name)}" for name, count in looked["removed_by"].items() if count]
+        parts = [
+            f"{times_text(count)} {_AGAINST.get(name, name)}" for name, count in looked["removed_by"].items() if count
+        ]
         for key, text in (
             ("without_profit", "it would have been no gain"),
             ("another_taken", "another was taken"),
             ("not_admitted", "it found no place there, or would have delayed the reserved job"),
         ):
             if looked[key]:
-                parts.append(f"{_times(looked[key])} {text}")
-        jobs = _count(looked["times"], "starting job")
+                parts.append(f"{times_text(looked[key])} {text}")
+        jobs = count_text(looked["times"], "starting job")
         yield f"While it was pending, {jobs} considered it as a partner and did not take it: {', '.join(parts)}."
 
 
@@ -132,7 +123,7 @@ def _cause(job: int, start: Facts) -> Iterator[str]:
     if start["group"] is not None:
         yield from _group_cause(job, start)
         return
-    queue = "" if start["waiting"] is None else f" of {_count(start['waiting'], 'pending job', 'pending jobs')}"
+    queue = "" if start["waiting"] is None else f" of {count_text(start['waiting'], 'pending job', 'pending jobs')}"
     if start["chosen_by"] is not None:
         yield f"It started because job {start['chosen_by']}, which started then, took it as its partner."
         if start["chosen_in"] is not None:
@@ -162,23 +153,23 @@ def _group_cause(job: int, start: Facts) -> Iterator[str]:
     others = [other for other in group["matched"] if other != job]
     if group["role"] == "primary":
         state = "already running" if group["case"] == 2 else "also pending"
-        yield f"It started as the primary job of a group, with {_jobs(others)}, {state} (Case {group['case']}){_before(start)}."
+        yield f"It started as the primary job of a group, with {jobs_text(others)}, {state} (Case {group['case']}){_before(start)}."
     else:
         state = (
             "which was already running, had room for it"
             if group["case"] == 3
             else "which started then, took it into its group"
         )
-        besides = f", with {_jobs(others)}" if others else ""
+        besides = f", with {jobs_text(others)}" if others else ""
         yield (
             f"It started because job {group['primary']}, {state}{besides}: "
             f"they are a group, with that job as the primary one (Case {group['case']}){_before(start)}."
         )
-    which = "the first" if group["tried"] == 1 else f"the {_ordinal(group['tried'])}"
+    which = "the first" if group["tried"] == 1 else f"the {ordinal_text(group['tried'])}"
     late = (
         "" if start["unfair_to"] is None else f"; with another one {_unfair_job(job, start)} would have ended too late"
     )
-    candidates = _count(group["candidates"], "candidate goes", "candidates go")
+    candidates = count_text(group["candidates"], "candidate goes", "candidates go")
     yield (
         f"{candidates} well with the primary job; this is {which} group that was tried, "
         f"with a utilisation gain of {group['gain']:.3f}{late}."
@@ -190,7 +181,9 @@ def _unfair_job(job: int, start: Facts) -> str:
 
 
 def _reason(start: Facts, queue: str) -> str:
-    free = "" if start["free_threads"] is None else f" ({_count(start['free_threads'], 'hardware thread')} open to it)"
+    free = (
+        "" if start["free_threads"] is None else f" ({count_text(start['free_threads'], 'hardware thread')} open to it)"
+    )
     match start["reason"]:
         case "order":
             first = "the only pending job" if start["waiting"] == 1 else f"the first{queue}"
@@ -227,13 +220,13 @@ def _placement(start: Facts) -> Iterator[str]:
     groups = []
     for place in start["places"]:
         word = "thread" if place["threads"].isdecimal() else "threads"
-        processes = _count(place["processes_per_node"], "process", "processes")
+        processes = count_text(place["processes_per_node"], "process", "processes")
         groups.append(f"{_nodes(place['nodes'])} (hardware {word} {_list(place['threads'])}, {processes} a node)")
     partner = start["together"] or ([start["host"]] if start["host"] is not None else [])
     group = start["group"]
     if group is not None:  # matched jobs share nodes with the primary job, not with each other
         partner = group["matched"] if group["role"] == "primary" else [group["primary"]]
-    beside = f", beside {_jobs(partner)}" if partner else ""
+    beside = f", beside {jobs_text(partner)}" if partner else ""
     yield f"It runs on {' and '.join(groups)}{beside}."
     factor = start["factor"]
     if factor is None:
@@ -252,25 +245,38 @@ def _placement(start: Facts) -> Iterator[str]:
 
 
 def _later_events(start: Facts) -> Iterator[str]:
-    """Yield which jobs joined it and when it was suspended, in order of time; preemptions in one sentence."""
-    for event in sorted([*start["joined_by"], *start["suspended"]], key=lambda event: int(event["at_us"])):
-        after = f"{span_text(event['at_us'] - start['at_us'])} after its start"
-        if "job" in event:
-            slow = "" if event["slowdown"] is None else f", slowdown {event['slowdown']:.3f} while both run"
-            yield f"{after} job {event['job']} joined it on its nodes{slow}."
-            continue
+    """Yield what happened to it in order of time, and the preemptions in one sentence."""
+    events = [*_joins(start), *_suspensions(start), *row_events(start)]
+    for _, text in sorted(events, key=lambda event: event[0]):
+        yield text
+    preempted = start["preempted"]
+    if preempted["times"]:
+        since_us = preempted["on_disk_since_us"]
+        stays = "" if since_us is None else f"; since {instant_text(since_us)} it has not come back"
+        yield f"It was preempted {times_text(preempted['times'])}, for {span_text(preempted['for_us'])} on disk in all{stays}."
+
+
+def _joins(start: Facts) -> Iterator[tuple[int, str]]:
+    """Yield when other jobs joined it, with a sentence for each."""
+    for event in start["joined_by"]:
+        slow = "" if event["slowdown"] is None else f", slowdown {event['slowdown']:.3f} while both run"
+        yield event["at_us"], f"{_after(start, event)} job {event['job']} joined it on its nodes{slow}."
+
+
+def _suspensions(start: Facts) -> Iterator[tuple[int, str]]:
+    """Yield when it was suspended on its nodes, with a sentence for each time."""
+    for event in start["suspended"]:
         measured, until_us = event["measured_slowdown"], event["until_us"]
         beside = "" if event["partner"] is None else f"beside job {event['partner']} "
         why = "" if measured is None else f" because {beside}it took {measured:.3f} times as long as alone"
         end = (
             "it was not resumed" if until_us is None else f"it was resumed {span_text(until_us - event['at_us'])} later"
         )
-        yield f"{after} it was suspended{why}; {end}."
-    preempted = start["preempted"]
-    if preempted["times"]:
-        since_us = preempted["on_disk_since_us"]
-        stays = "" if since_us is None else f"; since {instant_text(since_us)} it has not come back"
-        yield f"It was preempted {_times(preempted['times'])}, for {span_text(preempted['for_us'])} on disk in all{stays}."
+        yield event["at_us"], f"{_after(start, event)} it was suspended{why}; {end}."
+
+
+def _after(start: Facts, event: Facts) -> str:
+    return f"{span_text(event['at_us'] - start['at_us'])} after its start"
 
 
 def _search(search: Facts, role: str) -> str:
@@ -283,14 +289,14 @@ def _search(search: Facts, role: str) -> str:
             steps.append(f"{count} {_LEFT[name][role == 'host'] if name in _LEFT else name}")
             if not count:
                 break
-    text = f"{_count(left['all'], *kind)}: {', '.join(steps)}"
+    text = f"{count_text(left['all'], *kind)}: {', '.join(steps)}"
     if search["taken"] is None:
         if not search["candidates"]:
             return text
         if search["with_profit"] == 0:
             return f"{text}; none of these promised a profit"
         return f"{text}; none of these found a place without a delay for the reserved job"
-    place = f"the {_ordinal(search['position'])} of {search['candidates']} candidates"
+    place = f"the {ordinal_text(search['position'])} of {search['candidates']} candidates"
     if search["candidates"] == 1:
         place = "the only candidate"
     chosen = f"{text}; it took job {search['taken']}, {place}"
@@ -299,32 +305,13 @@ def _search(search: Facts, role: str) -> str:
     profit = "" if search["profit"] is None else f" of {search['profit']:.4g}"
     if search["candidates"] == 1:
         return f"{chosen}, with a profit{profit}"
-    best = "highest" if search["profit_rank"] == 1 else f"{_ordinal(search['profit_rank'])} highest"
+    best = "highest" if search["profit_rank"] == 1 else f"{ordinal_text(search['profit_rank'])} highest"
     refused = (
         ""
         if search["profit_rank"] == 1
         else " (those with more found no place, or would have delayed the reserved job)"
     )
     return f"{chosen}, with the {best} profit{profit}{refused}"
-
-
-def _count(number: int, one: str, many: str = "") -> str:
-    return f"{number} {one if number == 1 else many or one + 's'}"
-
-
-def _jobs(jobs: Sequence[int]) -> str:
-    if len(jobs) == 1:
-        return f"job {jobs[0]}"
-    return f"jobs {', '.join(map(str, jobs[:-1]))} and {jobs[-1]}"
-
-
-def _times(number: int) -> str:
-    return {1: "once", 2: "twice"}.get(number, f"{number} times")
-
-
-def _ordinal(number: int) -> str:
-    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
-    return f"{number}{ending}"
 
 
 def _nodes(text: str) -> str:

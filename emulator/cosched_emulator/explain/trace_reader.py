@@ -26,15 +26,36 @@ _NUMBERS: Final[Mapping[str, tuple[str, ...]]] = {
     "expect": ("job", "response_us"),
     "wait": ("job",),
     "slice": ("end_us",),
+    "rotation": ("quantum",),
+    "slot": ("job", "slot"),
+    "turn": ("quantum",),
+    "sharp_change": ("job", "share_ppm", "before_ppm"),
 }
 # Fields that a record of any kind may have. A third-party policy may add fields under other names.
 _OPTIONAL: Final[Mapping[str, tuple[str, tuple[type, ...]]]] = {
     **dict.fromkeys(
-        ("waiting", "free_threads", "promised_us", "host", "chosen_by", "partner", "unfair_to", "refused_groups"),
+        (
+            "waiting",
+            "free_threads",
+            "promised_us",
+            "host",
+            "chosen_by",
+            "partner",
+            "unfair_to",
+            "refused_groups",
+            "slot",
+            "out_of",
+            "share_ppm",
+            "least_ppm",
+            "below_ppm",
+            "other",
+            "other_ppm",
+        ),
         ("a whole number", (int,)),
     ),
+    "new_row": ("true or false", (bool,)),
     **dict.fromkeys(("factor", "slowdown", "measured_slowdown", "profit"), ("a number", (int, float))),
-    **dict.fromkeys(("reason", "no_search"), ("a text", (str,))),
+    **dict.fromkeys(("reason", "no_search", "alone"), ("a text", (str,))),
 }
 _OF_GROUP: Final = ("primary", "candidates", "tried")  # whole numbers
 _NUMBER: Final = "a finite number, a whole one of at most 63 bits"
@@ -126,11 +147,14 @@ def _check(file: str, number: int, record: Record) -> None:
     if kind == "promise" and type(record.get("start_us", "")) not in (int, type(None)):
         got = short_repr(record["start_us"]) if "start_us" in record else "nothing"
         raise InputError(file, "a whole number or null", got, number, "start_us")
+    if kind == "turn" and not _is_turn(record):
+        raise InputError(file, "an account of a turn: slots, jobs, shares_ppm and guests", None, number)
     if kind == "start" and "group" in record and not _is_group(record["group"], record["job"]):
         raise InputError(file, "an account of a group", None, number, "group")
     if kind == "start":
-        if not _is_numbers(record.get("together", [])):
-            raise InputError(file, "numbers of jobs", None, number, "together")
+        for field, things in (("together", "jobs"), ("full_rows", "rows"), ("closed_rows", "rows")):
+            if not _is_numbers(record.get(field, [])):
+                raise InputError(file, f"numbers of {things}", None, number, field)
         if not _is_runs(record.get("runs")):
             raise InputError(file, "[[first node, count, thread mask, processes], ...]", None, number, "runs")
         for field in ("partners", "hosts"):
@@ -186,6 +210,20 @@ def _is_group(value: object, job: int) -> bool:
     members = {value["primary"], *matched}
     is_whole = len(matched) > 0 and job in members and members.issuperset(running)
     return is_whole and _is_profit(gain) and abs(gain) <= INT64_MAX
+
+
+def _is_turn(record: Record) -> bool:
+    """Return whether a turn has its rows with the jobs and the largest share of each, and the alternates with their shares."""
+    slots, jobs, shares, guests = (record.get(key, ()) for key in ("slots", "jobs", "shares_ppm", "guests"))
+    return (
+        _is_numbers(slots)
+        and isinstance(jobs, list)
+        and isinstance(guests, list)
+        and all(_is_numbers(row) and row for row in jobs)
+        and _is_numbers(shares)
+        and 1 <= len(slots) == len(jobs) == len(shares)
+        and all(_is_numbers(guest) and len(guest) == 2 for guest in guests)
+    )
 
 
 def _is_profit(value: object) -> bool:

@@ -37,7 +37,7 @@ class ManagedJob:
     measured_ppm = 0
     disturbances = 0  # number of changes among its neighbours: the version of its scheduled measurement
     work_us = 0
-    slot = 0
+    slot = 0  # in which it is, or was last
     quanta = 0  # in which a share was measured
     shares: tuple[int, ...] = ()  # the last of them, the newest first
     cpu_us: int | None = None  # CPU time of a process in the mean, as of its end; None: nodes do not run processes
@@ -129,4 +129,5 @@ class ManagedJob:
             None,  # a default would cost more
             self.cpu_us,
             self.dispatched_us,
+            self.slot,
         )

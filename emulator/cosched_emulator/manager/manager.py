@@ -295,7 +295,7 @@ class Manager:
                 job = self.jobs[event.job_id]
                 self._running_jobs.vacate(job, self._now_us)
                 job.state = PENDING
-                job.slot = job.quanta = 0
+                job.quanta = 0
                 job.shares = ()
                 self.pending[event.job_id] = job
                 self.diary.note_state(self._now_us, job, "requeued")

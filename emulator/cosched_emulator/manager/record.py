@@ -42,6 +42,7 @@ class JobRecord(NamedTuple):
         None  # CPU time of a process since the last start, in the mean; None: nodes do not run processes
     )
     dispatched_us: int | None = None  # time since the last start for which it could run; None: likewise
+    slot: int = 0  # in which it was last
 
     @property
     def stays(self) -> tuple[Interval, ...]:

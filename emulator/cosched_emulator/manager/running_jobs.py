@@ -38,7 +38,7 @@ class RunningJobs:
         job.start_us = job.since_us = now_us
         job.runs = tuple(runs)
         job.layers = layers
-        if slot:
+        if slot != job.slot:
             job.slot = slot
         if job.intervals:  # it returns from disk
             job.resumed = False

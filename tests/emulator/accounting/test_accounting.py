@@ -23,6 +23,7 @@ from cosched_emulator.accounting.rows import job_from_json, job_to_json
 from cosched_emulator.accounting.schema import VERSION
 from cosched_emulator.errors import AccountingError, InputError, InvariantError
 from cosched_emulator.manager.changes import (
+    Change,
     FaultHappened,
     JobChanged,
     JobEntered,
@@ -207,6 +208,41 @@ def test_other_files_are_refused_and_unchanged(make: Callable[[str], object], te
 # ---------------------------------------------------------------- facts
 
 
+OLDER = {  # what undoes the steps from a version on
+    2: "ALTER TABLE jobs DROP COLUMN unpaired; ALTER TABLE jobs DROP COLUMN slot;",
+    1: "ALTER TABLE jobs DROP COLUMN cpu_us; ALTER TABLE jobs DROP COLUMN dispatched_us; DROP TABLE quanta;",
+}
+
+
+@pytest.mark.parametrize("version", OLDER)
+def test_an_older_database_is_brought_up_to_date(version: int, path: str) -> None:
+    assert max(OLDER) + 1 == VERSION
+    accounts = Accounting.create(path, {"kind": "test"})
+    alone = job(2)._replace(spec=job(2).spec._replace(unpaired=True))
+    facts: list[Change] = [JobEntered(5, each, Origin("ann")) for each in (job(1), alone)]
+    accounts.record(facts)
+    accounts.close()
+    expected = rows(path, "SELECT * FROM jobs ORDER BY id")
+    with closing(sqlite3.connect(path)) as connection:
+        for older in range(VERSION - 1, version - 1, -1):
+            connection.executescript(OLDER[older])
+        if version == 1:  # its jobs did not say so
+            connection.execute("UPDATE jobs SET job = json_remove(job, '$.spec.unpaired') WHERE id = 1")
+        connection.execute(f"PRAGMA user_version={version}")
+        connection.commit()
+    with closing(Accounting.open(path)) as again:
+        assert [row["unpaired"] for row in again.jobs([1, 2])] == [False, True]
+        shared = job(3)
+        again.record(facts)  # are there already
+        assert list(again.replay()) == []
+        record = JobRecord(shared, "COMPLETED", 60, (), 5, 100, None, cpu_us=3, dispatched_us=4, slot=7)
+        again.record([JobEntered(5, shared, Origin("ann")), JobFinished(60, record)])
+        (row,) = again.jobs([3])
+        assert (row["cpu_us"], row["dispatched_us"], row["slot"]) == (3, 4, 7)
+        assert version == 1 or rows(path, "SELECT * FROM jobs WHERE id < 3 ORDER BY id") == expected
+    assert rows(path, "PRAGMA user_version") == [(VERSION,)]
+
+
 def test_a_job_is_restored_from_json() -> None:
     plain = job(3)
     assert job_from_json(job_to_json(plain)) == plain
@@ -253,7 +289,7 @@ def test_a_job_from_submission_to_end(accounts: Accounting, path: str) -> None:
         "state": "TIMEOUT", "reason": "too long", "submit_us": 10, "start_us": 50, "end_us": 70, "processes": 4, "ppn_min": 1,
         "ppn_max": 0, "threads_per_process": 1, "memory_mb": 0, "exclusive": False, "estimate_us": 100, "limit_us": 500,
         "demand": [1, 2, 3], "usage": None, "self_slowdown": None, "run_us": 100, "source_id": 7, "starts": 2, "requeues": 1,
-        "preemptions": 0, "nodes": 3, "work_us": 19, "expected_us": 200, "granted_us": 500, "suspended_us": 3,
+        "preemptions": 0, "nodes": 3, "work_us": 19, "expected_us": 200, "granted_us": 500, "suspended_us": 3, "unpaired": False,
     }  # fmt: skip
     assert rows(path, "SELECT id, wait_s, wall_s, work_s FROM job_times") == [(7, 40e-6, 20e-6, 19e-6)]
     assert rows(path, "SELECT * FROM stays") == [(7, 0, 20e-6, 40e-6, 3, 5, 0), (7, 1, 50e-6, 70e-6, 3, 3, 0)]
@@ -589,6 +625,7 @@ def test_the_page_names_every_table_and_its_queries_run(path: str) -> None:
         views = connection.execute("SELECT name FROM sqlite_master WHERE type = 'view'").fetchall()
         assert all(f"`{name}`" in text for (name,) in views)
         assert str(*connection.execute("PRAGMA application_id").fetchone()) in text
+        assert f"is the version of its tables, now {VERSION}" in text
     blocks = re.findall(r"```sql\n(.*?)```", text, re.DOTALL)
     queries = [query.replace("17", "1") for block in blocks for query in block.split(";") if query.strip()]
     assert len(queries) == 5

@@ -18,6 +18,9 @@ from cosched_emulator.explain.facts import explain
 from cosched_emulator.explain.sentences import sentences
 from cosched_emulator.explain.trace_reader import read_trace
 
+TURN: Record = {
+    "at_us": 1, "kind": "turn", "quantum": 4, "slots": [1], "jobs": [[7]], "shares_ppm": [9], "guests": [],
+}  # fmt: skip
 NUMBER = "a finite number, a whole one of at most 63 bits"
 
 
@@ -51,6 +54,18 @@ NUMBER = "a finite number, a whole one of at most 63 bits"
                 {key: value for key, value in GROUP.items() if key != "candidates"},
             )
         ],
+        (json.dumps(START | {"full_rows": [1, "2"]}), ":1: field 'full_rows': expected numbers of rows"),
+        (json.dumps(START | {"new_row": 1}), ":1: field 'new_row': expected true or false, got 1"),
+        ('{"at_us": 1, "kind": "slot", "job": 3}', ":1: field 'slot': expected a whole number, got None"),
+        ('{"at_us": 1, "kind": "rotation"}', ":1: field 'quantum': expected a whole number, got None"),
+        *[
+            (json.dumps(TURN | {field: wrong}), ":1: expected an account of a turn: slots, jobs, shares_ppm and guests")
+            for field, wrong in (
+                ("slots", []), ("slots", None), ("jobs", [[7], [8]]), ("jobs", [[]]), ("jobs", [7]), ("shares_ppm", [0.5]),
+                ("guests", [8]), ("guests", [[8]]), ("guests", 3),
+            )
+        ],
+        (json.dumps(TURN | {"alone": 3}), ":1: field 'alone': expected a text, got 3"),
         ('{"at_us": 1, "kind": "expect", "job": 3}', ":1: field 'response_us': expected a whole number, got None"),
         ('{"at_us": 1, "kind": "slice", "kind_of_jobs": "long"}', ":1: field 'end_us': expected a whole number, got None"),
         ('{"at_us": 1, "kind": "reserve", "job": 3}\n', ":1: field 'shadow_us': expected a whole number, got None"),

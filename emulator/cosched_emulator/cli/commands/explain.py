@@ -11,6 +11,9 @@ from cosched_emulator.cli.commands.options.scenario_options import a_file
 @click.command()
 @click.argument("job", type=click.IntRange(min=0))
 @click.option("--trace", required=True, callback=a_file, metavar="FILE", help="The decision trace of the run.")
+@click.option(
+    "--quantum", type=click.IntRange(min=1), metavar="N", help="Explain this quantum of gang scheduling, too."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the facts as JSON; times in microseconds.")
 @implementation("cosched_emulator.cli.explain")
 def explain() -> None:

@@ -16,7 +16,7 @@ from cosched_emulator.nodeos.settings import NodeSettings
 from cosched_emulator.nodeos.work import Work
 from cosched_hwmodel.units import SECOND_US
 
-NUMBERS: Final = 1  # raised whenever a window gives other numbers than before: stored rates are void then
+NUMBERS: Final = 2  # raised whenever a window gives other numbers than before: stored rates are void then
 FELT: Final = 0.05  # of a quantum: an iteration that is shorter does not notice where quanta begin
 
 

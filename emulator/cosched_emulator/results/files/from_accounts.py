@@ -27,7 +27,7 @@ _STAYS: Final = """SELECT job_id, stay, start_us, end_us, resumed, first_node, n
 _ON_DISK: Final = "SELECT job_id, start_us, end_us FROM preemptions ORDER BY job_id, preemption"
 _QUANTA: Final = "SELECT number, start_us, end_us, turn, jobs, nodes, paired_nodes, parts FROM quanta ORDER BY id"
 _JOBS: Final = """SELECT id, job, state, end_us, work_us, expected_us, granted_us, reason, suspended_us, cpu_us,
-    dispatched_us, finished_step IS NOT NULL FROM jobs ORDER BY id"""
+    dispatched_us, slot, finished_step IS NOT NULL FROM jobs ORDER BY id"""
 
 
 def records_of(accounting: Accounting, unfinished: Iterable[JobRecord] = ()) -> list[JobRecord]:
@@ -52,6 +52,7 @@ def records_of(accounting: Accounting, unfinished: Iterable[JobRecord] = ()) -> 
         suspended_us,
         cpu_us,
         dispatched_us,
+        slot,
         finished,
     ) in accounting.select(_JOBS):
         if job_id in known:
@@ -73,6 +74,7 @@ def records_of(accounting: Accounting, unfinished: Iterable[JobRecord] = ()) -> 
                 None,
                 cpu_us,
                 dispatched_us,
+                slot or 0,
             )
         )
     return records

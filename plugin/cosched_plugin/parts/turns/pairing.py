@@ -29,6 +29,11 @@ class Pairing(Part, Protocol):
         """Tell whether a row's partner is chosen when its turn comes; otherwise all partners are chosen when a round begins."""
         return False
 
+    @property
+    def below_ppm(self) -> int | None:
+        """Return the bound below which the CPU shares of two jobs on a thread must sum up, for the trace; None: there is none."""
+        return None
+
     @abstractmethod
     def fits(self, one_ppm: int, other_ppm: int) -> bool:
         """Tell whether jobs with these CPU shares may run on the same hardware thread."""

@@ -40,6 +40,7 @@ from cosched_plugin.policies.gang.matrix import Matrix, Move, band_moves, compac
 from cosched_plugin.policies.gang.prediction import OFF, is_sharp
 from cosched_plugin.policies.gang.reading import NOTE, Reader, shares_of
 from cosched_plugin.policies.gang.rotation import Settings, Turns, last_turn, ran_in, without_company
+from cosched_plugin.policies.gang.telling import move_facts, place_facts
 from cosched_plugin.policies.turns.switching import let_run
 
 MOST_ROWS: Final = 65_536  # slots of the protocol
@@ -137,7 +138,8 @@ class Gang(Backfill):
     def _move(self, moves: Iterator[Move], reason: str, matrix: Matrix, view: View) -> Iterator[Action]:
         for cell, slot, out_of in moves:
             yield from _make_way(cell.job_id, slot, cell.unpaired, matrix, view)
-            view.explain(cell.job_id, reason=reason, out_of=out_of, share_ppm=cell.share_ppm)
+            if view.trace is not None:
+                view.explain(cell.job_id, **move_facts(cell, reason, out_of, matrix))
             yield ChangeSlot(cell.job_id, slot)
 
     def _unused(self, before: Rotation, matrix: Matrix) -> int | None:
@@ -152,7 +154,10 @@ class Gang(Backfill):
             if offer is None:
                 return
             yield from _make_way(job.id, offer.slot, job.unpaired, matrix, view)
-            view.explain(job.id, reason="order", waiting=view.queued, free_threads=size(view.free_in(offer.slot)))
+            if view.trace is not None:
+                facts = place_facts(offer.slot, self._rows_for_fresh(matrix), matrix)
+                free = size(view.free_in(offer.slot))
+                view.explain(job.id, reason="order", waiting=view.queued, free_threads=free, **facts)
             yield offer.start()
             self._reader.enter(view.running[job.id], view)
 

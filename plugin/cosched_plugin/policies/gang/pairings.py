@@ -49,11 +49,16 @@ class _ByShare(Pairing):
     provides: ClassVar[Needs] = frozenset({PAIRS})
 
     def __init__(self, *, margin: float = 1.0) -> None:
-        self._most_ppm = WHOLE_PPM - round(margin * (WHOLE_PPM / 100))
+        self._below_ppm = WHOLE_PPM - round(margin * (WHOLE_PPM / 100))
+
+    @property
+    def below_ppm(self) -> int:
+        """Return the whole CPU without the margin."""
+        return self._below_ppm
 
     def fits(self, one_ppm: int, other_ppm: int) -> bool:
         """Tell whether the two and the margin leave the CPU some time."""
-        return one_ppm + other_ppm < self._most_ppm
+        return one_ppm + other_ppm < self._below_ppm
 
 
 class BestFit(_ByShare):

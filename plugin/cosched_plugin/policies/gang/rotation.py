@@ -8,6 +8,7 @@ from typing import NamedTuple
 from cosched_plugin.api import Pairing, Rotation, RowLoad, Turn, View
 from cosched_plugin.policies.gang.alternates import Company, alternates
 from cosched_plugin.policies.gang.matrix import Cell, Matrix
+from cosched_plugin.policies.gang.telling import tell_turn
 from cosched_plugin.policies.turns.cycle import following
 from cosched_plugin.policies.turns.room import Room
 
@@ -58,7 +59,12 @@ class Turns:
         before = {turn.slots[0]: turn for turn in rotation.turns}
         partners = _partners(rotation, order, begins, matrix, pairing)
         later = [self._keep(before.get(slot) or Turn((slot,)), matrix, partners.get(slot)) for slot in order[1:]]
-        return _dispatch(order, partners.get(order[0]), matrix, pairing, self._settings, view), *later
+        chosen = partners.get(order[0])
+        turn = _dispatch(order, chosen, matrix, pairing, self._settings)
+        if view.trace is not None:
+            known = None if begins or pairing.each_turn else order[0] in before
+            tell_turn(turn, chosen, known, matrix, pairing, view)
+        return turn, *later
 
     def _keep(self, turn: Turn, matrix: Matrix, partner: int | None) -> Turn:
         slot = turn.slots[0]
@@ -108,9 +114,7 @@ def _loads(matrix: Matrix) -> list[RowLoad]:
     return [RowLoad(row.slot, row.most_ppm) for row in rows if not row.unpaired]
 
 
-def _dispatch(
-    order: Sequence[int], chosen: int | None, matrix: Matrix, pairing: Pairing, settings: Settings, view: View
-) -> Turn:
+def _dispatch(order: Sequence[int], chosen: int | None, matrix: Matrix, pairing: Pairing, settings: Settings) -> Turn:
     """Return the next turn, that of the first row of ``order``: its partner is examined once more, alternates are found."""
     row = matrix.rows[order[0]]
     partner = None if chosen is None or chosen == row.slot else matrix.rows.get(chosen)
@@ -120,15 +124,6 @@ def _dispatch(
     others = _candidates(order, slots, matrix)
     rule, width_ppm, second = settings
     guests = alternates(row, partner, others, rule, pairing.fits, width_ppm, second=second)
-    if view.trace is not None:
-        view.trace.tell(
-            "turn",
-            quantum=view.quantum + 1,
-            slots=list(slots),
-            chosen=chosen,
-            shares_ppm=[matrix.rows[slot].most_ppm for slot in slots],
-            guests=[[job_id, matrix.cells[job_id].share_ppm] for job_id in guests],
-        )
     return Turn(slots, 1, guests)
 
 

@@ -283,7 +283,7 @@ def test_a_trace_tells_why_a_pair_runs() -> None:
     ]  # fmt: skip
     told = [record for record in told if record["kind"] not in ("start", "rotation")]
     assert told[2] | {"at_us": 0} == {
-        "at_us": 0, "kind": "slot", "job": 3, "slot": 2, "reason": "band", "out_of": 1, "share_ppm": 800_000,
+        "at_us": 0, "kind": "slot", "job": 3, "slot": 2, "reason": "band", "out_of": 1, "share_ppm": 800_000, "least_ppm": 300_000,
     }  # fmt: skip
     assert told[4]["slots"] == [0, 1]
     assert told[4]["shares_ppm"] == [300_000, 300_000]
@@ -294,8 +294,8 @@ def test_a_trace_tells_why_a_pair_runs() -> None:
         "share_ppm": 600_000,
         "before_ppm": 300_000,
     }
-    assert told[6]["chosen"] == 0
     assert told[6]["slots"] == [1]  # its partner counts as new
+    assert (told[6]["alone"], told[6]["other"], told[6]["other_ppm"]) == ("no-fit", 0, 1_000_000)
 
 
 def test_a_rotation_is_for_the_next_quantum() -> None:
