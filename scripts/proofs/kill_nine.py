@@ -167,7 +167,14 @@ def prove(
     """
     scenario = folder / "scenario.toml"
     up_s, down_s = SHORT_UP if SCENARIOS[policy] is TIME_SHARED else LONG_UP
-    values = {"jobs": jobs, "seed": seed, "up_s": up_s, "down_s": down_s, "run_factor": run_factor, "rates": folder / "rates"}
+    values = {
+        "jobs": jobs,
+        "seed": seed,
+        "up_s": up_s,
+        "down_s": down_s,
+        "run_factor": run_factor,
+        "rates": folder / "rates",
+    }
     scenario.write_text((SHARED + SCENARIOS[policy]).format(**values))
     undisturbed = _run(folder, "undisturbed", ["--policy", policy], (), deadline_s)
     times_us = _batch_times(folder / "undisturbed.db")

@@ -7,11 +7,11 @@ execution time, to six places. Energy is not measured: -1, as Batsim writes.
 
 ``metadata`` holds values without a column in Batsim: ``key=value`` joined by ``;``, the characters ``%;,"`` and line ends
 percent-encoded. Keys: ``state`` (Slurm's name), ``run_s`` (time alone), ``asked`` (threads), and where they apply ``work_s``,
-``expected_s`` and ``limit_s`` (of the last start), ``cpu_s``, ``dispatched_s`` and ``slot`` (CPU time of a process since the last
-start, time for which the job could run, and its last slot, where jobs share time), ``starts`` (if more than one), ``preemptions`` (times suspended to disk) and
-with them ``suspended_s`` (without progress since the last start: suspended, or on the way back from disk), ``user``, ``source``
-(number in the trace), ``reason``, ``end_s`` (of a refused job: Batsim leaves its times empty), and ``until_s`` (of a job that
-still ran when the run was stopped: the time of that; its execution time is empty).
+``expected_s`` and ``limit_s`` (of the last start), ``cpu_s``, ``dispatched_s`` and ``slot`` (where jobs share time: CPU time of
+a process since the last start, time for which the job could run, and its last slot), ``starts`` (if more than one),
+``preemptions`` (times suspended to disk) and with them ``suspended_s`` (without progress since the last start: suspended, or on
+the way back from disk), ``user``, ``source`` (number in the trace), ``reason``, ``end_s`` (of a refused job: Batsim leaves its
+times empty), and ``until_s`` (of a job that still ran when the run was stopped: the time of that; its execution time is empty).
 """
 
 from __future__ import annotations

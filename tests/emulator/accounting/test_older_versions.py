@@ -1,0 +1,57 @@
+"""Databases of older versions are brought up to date when they are opened."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.emulator.parts import job
+
+from cosched_emulator.accounting.accounts import Accounting
+from cosched_emulator.accounting.schema import VERSION
+from cosched_emulator.manager.changes import Change, JobEntered, JobFinished, Origin
+from cosched_emulator.manager.record import JobRecord
+
+
+def rows(path: str, statement: str) -> list[Any]:
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute(statement).fetchall()
+
+
+OLDER = {  # what undoes the steps from a version on
+    2: "ALTER TABLE jobs DROP COLUMN unpaired; ALTER TABLE jobs DROP COLUMN slot;",
+    1: "ALTER TABLE jobs DROP COLUMN cpu_us; ALTER TABLE jobs DROP COLUMN dispatched_us; DROP TABLE quanta;",
+}
+
+
+@pytest.mark.parametrize("version", OLDER)
+def test_an_older_database_is_brought_up_to_date(version: int, tmp_path: Path) -> None:
+    path = str(tmp_path / "accounts.db")
+    assert max(OLDER) + 1 == VERSION
+    accounts = Accounting.create(path, {"kind": "test"})
+    alone = job(2)._replace(spec=job(2).spec._replace(unpaired=True))
+    facts: list[Change] = [JobEntered(5, each, Origin("ann")) for each in (job(1), alone)]
+    accounts.record(facts)
+    accounts.close()
+    expected = rows(path, "SELECT * FROM jobs ORDER BY id")
+    with closing(sqlite3.connect(path)) as connection:
+        for older in range(VERSION - 1, version - 1, -1):
+            connection.executescript(OLDER[older])
+        if version == 1:  # its jobs did not say so
+            connection.execute("UPDATE jobs SET job = json_remove(job, '$.spec.unpaired') WHERE id = 1")
+        connection.execute(f"PRAGMA user_version={version}")
+        connection.commit()
+    with closing(Accounting.open(path)) as again:
+        assert [row["unpaired"] for row in again.jobs([1, 2])] == [False, True]
+        shared = job(3)
+        again.record(facts)  # are there already
+        assert list(again.replay()) == []
+        record = JobRecord(shared, "COMPLETED", 60, (), 5, 100, None, cpu_us=3, dispatched_us=4, slot=7)
+        again.record([JobEntered(5, shared, Origin("ann")), JobFinished(60, record)])
+        (row,) = again.jobs([3])
+        assert (row["cpu_us"], row["dispatched_us"], row["slot"]) == (3, 4, 7)
+        assert version == 1 or rows(path, "SELECT * FROM jobs WHERE id < 3 ORDER BY id") == expected
+    assert rows(path, "PRAGMA user_version") == [(VERSION,)]
