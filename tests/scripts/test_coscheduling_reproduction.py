@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from scripts.papers.coscheduling.claims.common import cell, mean_change, rank_correlation
+from scripts.papers.coscheduling.claims.common import cell as cell_of
+from scripts.papers.coscheduling.claims.common import mean_change, rank_correlation
 from scripts.papers.coscheduling.claims.energy import formula_error
 from scripts.papers.coscheduling.claims.programs import group_ratio
 from scripts.papers.coscheduling.conditions import CONDITIONS, GAPS
@@ -207,11 +208,11 @@ def test_claims_without_runs_say_so() -> None:
 
 
 def test_means_over_policies_are_geometric(found: Figures) -> None:
-    pairs = [(cell(HIGH, name), cell(HIGH, name, placement="NP")) for name in (HYBRID, PB)]
+    pairs = [(cell_of(HIGH, name), cell_of(HIGH, name, placement="NP")) for name in (HYBRID, PB)]
     change = mean_change(found, RESPONSE, pairs)
     assert change is not None
     assert change.mean == pytest.approx(-20.0)
-    assert mean_change(found, RESPONSE, [(cell("none", PB), cell("none", SB))]) is None
+    assert mean_change(found, RESPONSE, [(cell_of("none", PB), cell_of("none", SB))]) is None
     ratio = group_ratio(found, "CG")
     assert ratio[1] == pytest.approx(3.0 / (3.1 / 3))
     assert set(SPINNING).isdisjoint(BLOCKING)
@@ -268,7 +269,7 @@ def test_pictures_of_all_results(found: Figures) -> None:
 def test_names_of_claims_leave_out_what_stands_beside_them(found: Figures) -> None:
     texts = [claim.text for claim in all_claims(found) if claim.text.startswith("C12")]
     assert all("skip" not in text and " P" not in text.replace(" PB", "") for text in texts)
-    assert cell(HIGH, BATCH, ALL_STRICT) == Where(HIGH, "BATCH strict")
+    assert cell_of(HIGH, BATCH, ALL_STRICT) == Where(HIGH, "BATCH strict")
 
 
 # ---------------------------------------------------------------- as a whole
