@@ -94,6 +94,11 @@ class Execution:
         job.barriers += 1
         return job.processes
 
+    def shift(self, node: int, by_us: int) -> None:
+        """What the devices of a node do comes later."""
+        self._disks[node].free_us += by_us
+        self.network.shift(node, by_us)
+
     def _burst_us(self, process: Process, operation: Compute) -> int:
         us, jitter_ppm = operation
         if not jitter_ppm:

@@ -89,6 +89,10 @@ class LinuxEpochs:
             self._renew()
         process.counter -= ticks
 
+    def shift(self, by_us: int) -> None:
+        """Ticks come later."""
+        self._phase_us += by_us
+
     def _goodness(self, process: Process) -> int:
         return 0 if process.counter == 0 else _BASE + process.counter + (process is self._last)
 

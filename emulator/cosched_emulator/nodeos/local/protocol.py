@@ -54,3 +54,7 @@ class LocalScheduler(Protocol):
     def ran(self, process: Process, begin_us: int, end_us: int) -> None:
         """A process has had the CPU from ``begin_us`` to ``end_us``."""
         ...
+
+    def shift(self, by_us: int) -> None:
+        """Time has stood still for so long: all instants that are kept are later."""
+        ...
