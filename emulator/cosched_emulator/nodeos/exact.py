@@ -161,6 +161,16 @@ class ExactCluster:
             self.cpus[process.node].charge(self.now_us)
         return sum(process.consumed_us for process in record.processes)
 
+    def useful_us(self, job: int) -> int:
+        """Return the CPU time that a job's processes have spent in bursts of `Compute`, the done part of present ones included."""
+        record = self.jobs.get(job) or self._left[job]
+        return sum(process.useful_us for process in record.processes)
+
+    def spun_us(self, job: int) -> int:
+        """Return the CPU time that a job's processes have spent polling for messages."""
+        record = self.jobs.get(job) or self._left[job]
+        return sum(process.spun_us for process in record.processes)
+
     def progress(self, job: int) -> float:
         """Return the share of its program that a job has done (see `Cluster.progress`)."""
         record = self.jobs.get(job)

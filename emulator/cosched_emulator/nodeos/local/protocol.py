@@ -43,6 +43,10 @@ class LocalScheduler(Protocol):
         """Return whether a process that has just been woken takes the CPU from the present one."""
         ...
 
+    def takes_advice(self, process: Process) -> bool:
+        """Return whether a runnable process that a coscheduling policy advises may have the CPU now."""
+        ...
+
     def turn_end_us(self, current: Process, since_us: int, now_us: int) -> int:
         """Return when the turn of the process ends that has had the CPU since ``since_us``, if others are runnable."""
         ...
