@@ -22,6 +22,7 @@ class Cpu:
         "_began_us",
         "_counts",
         "_events",
+        "_held_us",
         "_owed_us",
         "_queue",
         "_since_us",
@@ -51,6 +52,7 @@ class Cpu:
         self.previous: Process | None = None  # the process that had the CPU last
         self._began_us = 0  # when the present process began to run
         self._since_us = 0  # from when on its work has not been counted
+        self._held_us = 0  # `_since_us` of a CPU for which time stands still
         self._owed_us = 0  # of the present switch, not yet counted
         self._stint_us = 0  # for how long the previous process had it
         self._armed = -1  # generation whose turn ends at `_turn_end_us`
@@ -77,6 +79,21 @@ class Cpu:
         if self._counts:
             self.local.ran(process, self._since_us, now_us)
         self._since_us = now_us
+
+    def hold(self, now_us: int) -> None:
+        """Count what the present process has done, and let time stand still: `charge` counts nothing from now on."""
+        self.charge(now_us)
+        self._held_us = self._since_us
+        self._since_us = _NEVER_US
+
+    def go_on_later(self, by_us: int) -> None:
+        """Let time go on after `hold`, with all that is to come later by so much."""
+        self._since_us = self._held_us + by_us
+        self._began_us += by_us
+        self._turn_end_us += by_us
+        if self._timer_us != _NEVER_US:
+            self._timer_us += by_us
+        self.local.shift(by_us)
 
     def dispatch(self, now_us: int) -> None:
         """Give the free CPU to the process that the local scheduler picks."""

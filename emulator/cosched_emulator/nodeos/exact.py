@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from heapq import heapify, heappop, heappush
+from collections.abc import Collection, Mapping, Sequence
+from heapq import heappop, heappush
 from itertools import count
 
 from cosched_emulator.errors import ConfigurationError, InvariantError
@@ -13,6 +13,7 @@ from cosched_emulator.nodeos.cpu import Cpu
 from cosched_emulator.nodeos.devices import FifoServer
 from cosched_emulator.nodeos.events import BURST_END, DEVICE_DONE, MESSAGE, PAGED, RELEASE, TURN_END, Event
 from cosched_emulator.nodeos.execution import Execution
+from cosched_emulator.nodeos.freezing import Freezer
 from cosched_emulator.nodeos.local.catalogue import make_local
 from cosched_emulator.nodeos.memory import NodeMemory, swap_us
 from cosched_emulator.nodeos.process import DONE, RESUMABLE, RUNNABLE, ParallelJob, Process
@@ -42,8 +43,9 @@ class ExactCluster:
         locals_ = [make_local(settings.local, settings.slice_us, seed, node) for node in range(nodes)]
         self.cpus = [Cpu(node, local, settings, self._events) for node, local in enumerate(locals_)]
         self._execution = Execution(settings, nodes, seed, self._events)
-        self._swaps = [FifoServer() for _ in range(nodes)]
-        self._memories = [NodeMemory(settings.memory_mb) for _ in range(nodes)]
+        swaps = self._swaps = [FifoServer() for _ in range(nodes)]
+        self._freezer = Freezer(self._events, self.cpus, swaps, self._execution, self.jobs, self._processes)
+        self.memories = [NodeMemory(settings.memory_mb) for _ in range(nodes)]
         self._allowed: list[list[Process]] = [[] for _ in range(nodes)]
         self._used: dict[int, Process] = {}  # by index: could run since the last `collect`
         self._collected: dict[
@@ -95,12 +97,7 @@ class ExactCluster:
         record = self._left[job] = self.jobs.pop(job)
         self._courses.pop(job, None)
         indices = {process.index for process in record.processes}
-        self._events[:] = [
-            event
-            for event in self._events
-            if event[1] == TURN_END or (event[3] != job if event[1] == RELEASE else event[3] not in indices)
-        ]
-        heapify(self._events)
+        self._freezer.forget(job, indices)
         for process in record.processes:
             if process.state != DONE:
                 if process.allowed:
@@ -109,6 +106,17 @@ class ExactCluster:
                 process.state = DONE
                 self._drop(process)
         self._execution.network.forget(indices)
+
+    def freeze(self, nodes: Collection[int], *, server: bool = False) -> None:
+        """Let time stand still on nodes until `thaw`, with ``server`` for the server that all nodes share as well.
+
+        No job may have processes that may run both there and elsewhere. What is used there stays what it is.
+        """
+        self._freezer.freeze(nodes, self.now_us, server=server)
+
+    def thaw(self, nodes: Collection[int]) -> None:
+        """Let time go on on frozen nodes: all that was to come there comes later, by the time for which they were frozen."""
+        self._freezer.thaw(nodes, self.now_us)
 
     def advance(self, until_us: int) -> Reached:
         """Go on to ``until_us`` or to the first instant at which a job ends (see `Cluster.advance`)."""
@@ -152,6 +160,16 @@ class ExactCluster:
         for process in record.processes:
             self.cpus[process.node].charge(self.now_us)
         return sum(process.consumed_us for process in record.processes)
+
+    def useful_us(self, job: int) -> int:
+        """Return the CPU time that a job's processes have spent in bursts of `Compute`, the done part of present ones included."""
+        record = self.jobs.get(job) or self._left[job]
+        return sum(process.useful_us for process in record.processes)
+
+    def spun_us(self, job: int) -> int:
+        """Return the CPU time that a job's processes have spent polling for messages."""
+        record = self.jobs.get(job) or self._left[job]
+        return sum(process.spun_us for process in record.processes)
 
     def progress(self, job: int) -> float:
         """Return the share of its program that a job has done (see `Cluster.progress`)."""
@@ -222,7 +240,7 @@ class ExactCluster:
                 cpu.dispatch(self.now_us)
 
     def _admit(self, node: int, processes: Sequence[Process]) -> None:
-        memory = self._memories[node]
+        memory = self.memories[node]
         moved = memory.admit({(process.job.number, process.rank): process.memory_mb for process in processes})
         self.cpus[node].missing_ppm = memory.missing_ppm
         for process in processes:
@@ -290,5 +308,5 @@ class ExactCluster:
         node = process.node
         self.cpus[node].local.leave(process)
         del self._processes[process.index]
-        self._memories[node].leave((process.job.number, process.rank))
+        self.memories[node].leave((process.job.number, process.rank))
         self._admit(node, self._allowed[node])

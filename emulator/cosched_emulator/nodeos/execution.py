@@ -9,9 +9,19 @@ import numpy as np
 from cosched_emulator.errors import InvariantError
 from cosched_emulator.nodeos.devices import FifoServer
 from cosched_emulator.nodeos.events import DEVICE_DONE, MESSAGE, RELEASE, Event
-from cosched_emulator.nodeos.messages import Network
+from cosched_emulator.nodeos.messaging.network import Network
 from cosched_emulator.nodeos.process import DONE, RUNNABLE, WAITING, ParallelJob, Process
-from cosched_emulator.nodeos.programs import Barrier, Collective, Compute, Receive, Send, Wait, WriteFiles
+from cosched_emulator.nodeos.programs import (
+    Barrier,
+    Collective,
+    CollectiveBegins,
+    CollectiveEnds,
+    Compute,
+    Receive,
+    Send,
+    Wait,
+    WriteFiles,
+)
 from cosched_emulator.nodeos.settings import NodeSettings
 from cosched_hwmodel import draws
 from cosched_hwmodel.units import WHOLE_PPM
@@ -46,6 +56,7 @@ class Execution:
             process.passed += 1
             if isinstance(operation, Compute):
                 process.rest_us = self._burst_us(process, operation)
+                process.useful_us += process.rest_us
                 if process.rest_us:
                     break
             elif isinstance(operation, Barrier | Collective):
@@ -67,6 +78,8 @@ class Execution:
                 if not self.network.receive(process.index, operation.rank):
                     process.state = WAITING
                     return False
+            elif isinstance(operation, CollectiveBegins | CollectiveEnds):
+                pass
             else:
                 process.state = DONE
                 self.done.append(process)
@@ -93,6 +106,11 @@ class Execution:
         job.arrived = 0
         job.barriers += 1
         return job.processes
+
+    def shift(self, node: int, by_us: int) -> None:
+        """What the devices of a node do comes later."""
+        self._disks[node].free_us += by_us
+        self.network.shift(node, by_us)
 
     def _burst_us(self, process: Process, operation: Compute) -> int:
         us, jitter_ppm = operation

@@ -38,7 +38,9 @@ class Process:
         "passed",
         "rank",
         "rest_us",
+        "spun_us",
         "state",
+        "useful_us",
         "writes_shared",
     )
 
@@ -62,6 +64,8 @@ class Process:
         self.writes_shared = True
         self.consumed_us = 0  # CPU time since its start
         self.io_us = 0  # of that, I/O's
+        self.useful_us = 0  # of that, in bursts of `Compute`, with all of the present one
+        self.spun_us = 0  # of that, polling
         self.allowed_us = 0
         self.allowed_since_us = 0
         self.bursts = 0  # number of draws for bursts

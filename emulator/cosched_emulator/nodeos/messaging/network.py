@@ -25,6 +25,10 @@ class Network:
         """Let a message leave a node; return when it arrives."""
         return self._ways_out[node].serve(now_us, self.transfer_us(size_bytes)) + self._latency_us
 
+    def shift(self, node: int, by_us: int) -> None:
+        """What leaves a node leaves later."""
+        self._ways_out[node].free_us += by_us
+
     def transfer_us(self, size_bytes: int) -> int:
         """Return how long a way out is busy with a message."""
         return -(-size_bytes // self._mb_s)
