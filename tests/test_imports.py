@@ -85,7 +85,8 @@ NEVER = [
             "cosched_plugin.policies",
             "cosched_hwmodel.bandwidth",
             "cosched_hwmodel.lomarc",
-            "cosched_hwmodel.parameters",
+            "cosched_hwmodel.contention",
+            "cosched_hwmodel.energy",
             "cosched_hwmodel.statistical",
         )
     ),

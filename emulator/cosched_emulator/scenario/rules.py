@@ -119,6 +119,7 @@ def settings_without_effect(scenario: Scenario) -> list[str]:
         ),
         (scenario.monitoring, "monitoring", ("above",), scenario.monitoring.after_s is not None, "monitoring.after_s"),
         (workload, "workload", OF_PROCESSES, scenario.time_sharing is not None, "[time_sharing]"),
+        (scenario.cluster, "cluster", ("spin_w",), scenario.time_sharing is not None, "[time_sharing]"),
     )
     return [
         f"{name}.{key} has no effect without {needed}"

@@ -24,6 +24,7 @@ from cosched_emulator.scenario.faults import KINDS
 from cosched_hwmodel.composition import COMPOSITIONS
 from cosched_hwmodel.demand import RESOURCES
 from cosched_hwmodel.lomarc.model import C_SCOPES, CPUS
+from cosched_hwmodel.topology import MOST_WATTS, WATTS
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.limits import INT64_MAX
 
@@ -65,6 +66,7 @@ LoadMethod: TypeAlias = Annotated[str, Choice(("gaps", "users"))]
 LublinSize: TypeAlias = Annotated[str, Choice(("cores", "nodes"))]
 NodeKind: TypeAlias = Annotated[str, Choice(("exact", "fluid"))]
 Local: TypeAlias = Annotated[str, Choice(LOCAL_SCHEDULERS)]
+Watts: TypeAlias = Annotated[float, between(0, MOST_WATTS, "a number of watts")]
 Milliseconds: TypeAlias = Annotated[float, between(0, 1_000_000, "a number of milliseconds")]
 Microseconds: TypeAlias = Annotated[int, between(0, 1_000_000_000, "a whole number of microseconds")]
 Above0: TypeAlias = Annotated[int, between(1, 1_000_000_000, "a whole number")]
@@ -84,6 +86,11 @@ class ClusterSection:
     disk_mbs: int | None = None
     memory_mb: int | None = None
     swap_mb: int | None = None
+    idle_w: Watts | None = (
+        None  # instead of the preset's: watts of a node, all its cores idle; None: no energy is computed
+    )
+    busy_w: Watts | None = None  # likewise: more for each busy core
+    spin_w: Watts | None = None  # likewise: more for each core whose process only polls; None: busy_w
     file: str | None = None
 
 
@@ -342,9 +349,13 @@ class Scenario:
     def as_dict(self) -> dict[str, Any]:
         """Return the scenario as plain values, for the record of a run.
 
-        ``faults`` is left out if none are planned, ``parameters`` if there are none, and what belongs to time sharing without it.
+        ``faults`` is left out if none are planned, ``parameters`` and watts if there are none, and what belongs to time sharing
+        without it.
         """
         values = asdict(self)
+        for key in WATTS:
+            if values["cluster"][key] is None:
+                del values["cluster"][key]
         if self.faults is None:
             del values["faults"]
         if self.time_sharing is None:

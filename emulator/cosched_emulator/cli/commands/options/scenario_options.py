@@ -38,6 +38,9 @@ PLACES: Mapping[str, tuple[str, str]] = {
     "node": ("cluster", "preset"),
     "memory_gb": ("cluster", "memory_mb"),
     "bandwidth_gbs": ("cluster", "memory_bandwidth_mbs"),
+    "idle_w": ("cluster", "idle_w"),
+    "busy_w": ("cluster", "busy_w"),
+    "spin_w": ("cluster", "spin_w"),
     "machine": ("cluster", "file"),
     "contention": ("truth", "contention"),
     "composition": ("truth", "composition"),
@@ -74,6 +77,7 @@ def an_amount(_context: click.Context, _option: click.Parameter, value: float | 
     return value
 
 
+# Over 50 lines: a line for each option
 def scenario_options(command: Command) -> Command:
     """Add the options that set keys of a scenario."""
     options = [
@@ -104,6 +108,9 @@ def scenario_options(command: Command) -> Command:
         click.option("--node", metavar="SHAPE", help="Node: one of `presets`, or SOCKETSxCORESxTHREADS.  [default: single]"),
         click.option("--memory-gb", type=_ABOVE_ZERO, callback=an_amount, metavar="GB", help="Memory of a node."),
         click.option("--bandwidth-gbs", type=_FROM_ZERO, callback=an_amount, metavar="N", help="GB/s of a node's memory; 0: no limit."),
+        click.option("--idle-w", type=_FROM_ZERO, callback=an_amount, metavar="W", help="Watts of a node, all its cores idle."),
+        click.option("--busy-w", type=_FROM_ZERO, callback=an_amount, metavar="W", help="More watts for each busy core."),
+        click.option("--spin-w", type=_FROM_ZERO, callback=an_amount, metavar="W", help="The same where a process only polls."),
         click.option("--machine", callback=a_file, metavar="FILE", help="Nodes: a TOML file of [[nodes]], instead of these options."),
         click.option("--contention", metavar="MODEL", help="How jobs slow down: bandwidth, lomarc, statistical, none, MODULE:CLASS."),
         click.option("--composition", type=click.Choice(["bulk-synchronous", "paper"]), help="How the slowest node slows a job."),
