@@ -113,7 +113,7 @@ def _process_nodes(prepared: Prepared, section: TimeSharingSection) -> ProcessNo
         if section.nodes == "exact"
         else FluidCluster(settings, nodes, seed, _windows(settings, quantum_us, section.windows), section.rounded)
     )
-    return ProcessNodes(cluster, program_maker(programs, settings, seed), quantum_us)
+    return ProcessNodes(cluster, program_maker(programs, settings, seed), quantum_us, programs.memory_mb)
 
 
 @lru_cache(maxsize=8)

@@ -18,7 +18,7 @@ from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.scenario.reader import read_scenario
 from cosched_emulator.scenario.schema import TimeSharingSection
 from cosched_emulator.scenario.time_sharing import node_settings, program_maker
-from cosched_emulator.workload.side_files.programs import COLUMNS
+from cosched_emulator.workload.side_files.programs import COLUMNS, PROGRAMS
 
 SECOND = 1_000_000
 
@@ -178,7 +178,7 @@ def test_a_side_file_gives_programs_by_job(tmp_path: Path) -> None:
             "job,programm\n1,io\n",
             f":1: expected the names {', '.join(COLUMNS)}, got 'programm'; did you mean 'program'?",
         ),
-        ("job,program\n1,oi\n", ":2: field 'program': expected one of fine, uniform, qcrd, qcrd-even, compute, io, got 'oi'"),
+        ("job,program\n1,oi\n", f":2: field 'program': expected one of {', '.join(PROGRAMS)}, nas:PROGRAM.CLASS, got 'oi'"),
         ("job,program\nx,io\n", ":2: field 'job': expected a job's number in the source, got 'x'"),
         ("job,program\n,io\n", ":2: field 'job': expected a job's number in the source, got none"),
         ("job,program\n1,io\n1,io\n", ":3: field 'job': expected each job once, got 1 again"),
