@@ -160,7 +160,7 @@ class WorkloadSection:
     shake: Noise = 0.0  # run times are multiplied by 1 + U, U uniform in [-shake, shake)
     shake_seed: int = 0  # of these draws, beside the scenario's
     limits: str | None = None  # estimate: killed when the estimate ends; none. Logs: estimate; models: none
-    estimates: str | None = None  # exact or f-model, instead of the source's estimates
+    estimates: str | None = None  # exact, f-model or day, instead of the source's estimates
     estimate_factor: float = 1.0  # of the f-model: run x (1 + U x factor)
     cap_runs: bool = True  # of a log: cut run times to the estimate
     skip_bad_rows: bool = False

@@ -57,7 +57,6 @@ COPIES: Final = 3
 FULL_JOBS: Final = 12
 FULL_S: Final = 120.0  # simulated of full nodes
 QUICK_FULL_S: Final = 20.0
-DAY_S: Final = 86_400
 NAMES: Final[Mapping[str, str]] = {name: name.lower() for name in DRIVEN}
 WIDER: Final = 4  # times as many nodes and jobs
 # Programs of class C that last longer than full nodes are simulated, also on 16 nodes with a third of the CPU.
@@ -145,7 +144,7 @@ def workloads(size: Size) -> dict[str, dict[str, Any]]:
         UNAWARE: _nas(small, 100.0, nas_programs=TABLE_2, memory="unaware"),
         AWARE_100: _nas(jobs, 100.0, nas_programs=TABLE_2),
         **{fewer(count): _nas(count, 100.0) for count in JOBS},
-        USELESS: _nas(jobs, 100.0, estimates=str(DAY_S)),
+        USELESS: _nas(jobs, 100.0, estimates="day"),
     }
     stop_s = QUICK_FULL_S if size.quick else FULL_S
     found[FULL] = {

@@ -96,7 +96,7 @@ def scenario_options(command: Command) -> Command:
         click.option("--load", type=float, metavar="L", help="Bring the jobs to this offered load, such as 0.9."),
         click.option("--load-method", type=click.Choice(["gaps", "users"]), help="By what: gaps, or users of a log.  [default: gaps]"),
         click.option("--limits", type=click.Choice(["estimate", "none"]), help="When to kill.  [default: logs estimate, else none]"),
-        click.option("--estimates", type=click.Choice(["exact", "f-model"]), help="Replace the estimates."),
+        click.option("--estimates", type=click.Choice(["exact", "f-model", "day"]), help="Replace the estimates."),
         click.option("--estimate-factor", type=float, help="f-model: estimate = run x (1 + U x FACTOR)."),
         click.option("--mix", help="Memory bandwidth demand: high, med, low, or shares such as 50:10:40.  [default: none]"),
         click.option("--characteristics", metavar="MIX", help="What bounds jobs: M1, M2, M3, or shares such as 40:30:30."),
