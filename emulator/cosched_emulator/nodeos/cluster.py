@@ -68,6 +68,11 @@ class Cluster(Protocol):
         """Return the CPU time of all processes of a job since its start; also of one that left since the last `collect`."""
         ...
 
+    @property
+    def simulated(self) -> float:
+        """Return the share of the time of nodes that was simulated burst by burst, of all time in which jobs could run there."""
+        ...
+
     def collect(self) -> list[Usage]:
         """Return what was used since the last call by jobs that could run, or ended since; ordered by job and node."""
         ...

@@ -183,6 +183,11 @@ class ExactCluster:
             for course, process in zip(self._courses[job], record.processes, strict=True)
         )
 
+    @property
+    def simulated(self) -> float:
+        """Return 1: all is simulated (see `Cluster.simulated`)."""
+        return 1.0
+
     def collect(self) -> list[Usage]:
         """Return what was used since the last call (see `Cluster.collect`)."""
         for cpu in self.cpus:

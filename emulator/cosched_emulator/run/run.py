@@ -45,6 +45,7 @@ class Finished(NamedTuple):
     jobs: JobColumns
     stays: StayColumns
     quanta: list[QuantumRecord]  # of time sharing, in order of time; likewise
+    simulated: float | None  # share of the time of nodes that was simulated burst by burst; None: no time sharing
 
 
 def run(
@@ -91,7 +92,8 @@ def run(
     unfinished = [_job_id(record) for record in left]
     quanta = [] if shared is None else shared.quanta
     done = (simulation.batches, manager.refused, unfinished)
-    return Finished(prepared, records, summary, wall_s, *done, jobs, stays, quanta)
+    simulated = None if manager.processes is None else manager.processes.simulated
+    return Finished(prepared, records, summary, wall_s, *done, jobs, stays, quanta, simulated)
 
 
 def _cut_figures(cut: CutRuns, offered_load: float | None) -> dict[str, Any]:

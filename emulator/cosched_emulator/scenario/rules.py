@@ -160,7 +160,30 @@ def _without_effect_on_processes(scenario: Scenario) -> list[str]:
             () if by_file else tuple([key for key in OF_PROCESSES[1:] if key not in (used or (key,))]),
             "nas" if usual == PREFIX else f'programs = "{usual}"',
         ),
-        (sharing, "time_sharing", ("rounded", "windows") if sharing.nodes == "exact" else (), 'nodes = "exact"'),
+        (
+            sharing,
+            "time_sharing",
+            () if sharing.nodes == "fluid" else ("rounded", "windows"),
+            f'nodes = "{sharing.nodes}"',
+        ),
+        (
+            sharing,
+            "time_sharing",
+            () if sharing.nodes == "windows" else ("window_min_s", "window_max_s", "turn_overhead"),
+            f'nodes = "{sharing.nodes}"',
+        ),
+        (
+            sharing,
+            "time_sharing",
+            ("coscheduling", "coscheduling_parameters") if sharing.nodes == "fluid" else (),
+            'nodes = "fluid"',
+        ),
+        (
+            sharing,
+            "time_sharing",
+            () if sharing.daemon_us else ("daemon_period_us",),
+            "time_sharing.daemon_us = 0",
+        ),
         (sharing, "time_sharing", ("slice_ms",) if sharing.local == "linux-epochs" else (), 'local = "linux-epochs"'),
         (
             sharing,

@@ -66,12 +66,13 @@ Knowledge: TypeAlias = Annotated[str, Choice(("exact", "unknown"))]
 SelfSlowdowns: TypeAlias = Annotated[str, Choice(("table4",))]
 LoadMethod: TypeAlias = Annotated[str, Choice(("gaps", "users"))]
 LublinSize: TypeAlias = Annotated[str, Choice(("cores", "nodes"))]
-NodeKind: TypeAlias = Annotated[str, Choice(("exact", "fluid"))]
+NodeKind: TypeAlias = Annotated[str, Choice(("exact", "fluid", "windows"))]
 MemoryTold: TypeAlias = Annotated[str, Choice(("aware", "unaware"))]
 Local: TypeAlias = Annotated[str, Choice(LOCAL_SCHEDULERS)]
 Watts: TypeAlias = Annotated[float, between(0, MOST_WATTS, "a number of watts")]
 Milliseconds: TypeAlias = Annotated[float, between(0, 1_000_000, "a number of milliseconds")]
 Microseconds: TypeAlias = Annotated[int, between(0, 1_000_000_000, "a whole number of microseconds")]
+WindowLength: TypeAlias = Annotated[float, between(1, 1_000_000, SECONDS)]
 Above0: TypeAlias = Annotated[int, between(1, 1_000_000_000, "a whole number")]
 Amount: TypeAlias = Annotated[int, between(0, 1_000_000_000, "a whole number")]
 
@@ -190,7 +191,8 @@ class WorkloadSection:
 class TimeSharingSection:
     """Nodes that run processes: jobs share the CPU of a node, in slots that take turns."""
 
-    nodes: NodeKind = "fluid"  # exact: every burst is simulated; fluid: jobs progress at rates measured in exact nodes
+    # exact: every burst is simulated; fluid: jobs progress at rates measured in exact nodes; windows: exact after each change
+    nodes: NodeKind = "fluid"
     quantum_s: Annotated[float, between(1e-3, 1_000_000, SECONDS)] = 1.0
     local: Local = "wake-first"  # which process of a node gets its CPU
     slice_ms: Annotated[float, between(0.1, 1_000_000, "a number of milliseconds")] = (
@@ -210,6 +212,19 @@ class TimeSharingSection:
     paged_mb_s: Amount = 40  # touched by it as it runs, MB/s
     rounded: bool = True  # fluid: situations that are nearly alike are measured once
     windows: str | None = None  # fluid: a folder in which measured rates are kept, for other runs and processes
+    window_min_s: WindowLength = 10.0  # windows: for how long nodes are exact after a change, at least
+    window_max_s: WindowLength = 120.0  # and at most
+    turn_overhead: Share = 0.03  # windows: share of a quantum for which nothing runs when turns change
+    coscheduling: str | None = None  # policy of the message layer; default: nls with windows, else none
+    coscheduling_parameters: Mapping[str, Any] | None = None  # of that policy
+    message_cpu_us: Annotated[Microseconds, at_least(1)] = 2  # CPU time to send a message
+    receive_cpu_us: Microseconds = 2  # and to receive one
+    latency_us: Microseconds = 6  # of the network
+    network_mb_s: Above0 = 80  # of a node's way out, MB/s
+    rendezvous_bytes: Amount = 16_384  # larger messages wait until their receiver has answered; 0: none does
+    interrupt_us: Microseconds = 10  # CPU time of an interrupt by the network
+    daemon_us: Microseconds = 0  # CPU time of the system's own processes in each period, on each node
+    daemon_period_us: Above0 = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,6 +392,8 @@ class Scenario:
                 del values["workload"][key]
         else:
             del values["time_sharing"]["windows"]  # where rates are kept changes no result
+            if self.time_sharing.coscheduling_parameters is None:
+                del values["time_sharing"]["coscheduling_parameters"]
         for section in (values["truth"], values["belief"]):
             if section["parameters"] is None:
                 del section["parameters"]

@@ -18,6 +18,7 @@ from cosched_emulator.nodeos.skeletons.paired_gang import (
     qcrd_program,
     uniform_share_ppm,
 )
+from cosched_emulator.nodeos.windows.window import WindowPlan
 from cosched_emulator.nodeos.work import Work
 from cosched_emulator.scenario.schema import TimeSharingSection, WorkloadSection
 from cosched_emulator.workload.columns import columns_of
@@ -32,18 +33,36 @@ _QCRD = {"qcrd": "published", "qcrd-even": "even"}
 
 
 def node_settings(section: TimeSharingSection) -> NodeSettings:
-    """Return what the nodes are like inside."""
+    """Return what the nodes are like inside. Raises ConfigurationError for a policy that does not exist, or wrong parameters."""
     same = {item.name for item in fields(NodeSettings)} & {item.name for item in fields(section)}
-    return NodeSettings(
-        **{name: getattr(section, name) for name in same},
-        slice_us=round(section.slice_ms * _MS_US),
-        tick_us=round(section.tick_ms * _MS_US),
-        io_logged_ppm=round(section.io_logged * WHOLE_PPM),
-    )
+    values = {name: getattr(section, name) for name in same}
+    if section.coscheduling is None:
+        values["coscheduling"] = "nls" if section.nodes == "windows" else "none"
+    values["coscheduling_parameters"] = tuple(sorted((section.coscheduling_parameters or {}).items()))
+    try:
+        return NodeSettings(
+            **values,
+            slice_us=round(section.slice_ms * _MS_US),
+            tick_us=round(section.tick_ms * _MS_US),
+            io_logged_ppm=round(section.io_logged * WHOLE_PPM),
+        )
+    except ConfigurationError as error:
+        path = f"time_sharing.{error.path}"
+        raise ConfigurationError(path, error.expected, error.got, error.suggestion) from None
+
+
+def window_plan(section: TimeSharingSection) -> WindowPlan:
+    """Return for how long nodes are simulated exactly after a change. Raises ConfigurationError for a range without values."""
+    if section.window_max_s < section.window_min_s:
+        expected = f"at least window_min_s, {section.window_min_s:g}"
+        raise ConfigurationError("time_sharing.window_max_s", expected, f"{section.window_max_s:g}")
+    return WindowPlan(round(section.window_min_s * SECOND_US), round(section.window_max_s * SECOND_US))
 
 
 def check_nodes(section: TimeSharingSection, nodes: Sequence[NodeClass], workload: Workload) -> None:
-    """Raise ConfigurationError for nodes of more than one core, and for jobs that are larger than a node's memory."""
+    """Raise ConfigurationError for nodes that cannot be, and for jobs that are larger than a node's memory."""
+    node_settings(section)
+    window_plan(section)
     for item in nodes:
         cores = item.sockets * item.cores_per_socket
         if cores > 1:

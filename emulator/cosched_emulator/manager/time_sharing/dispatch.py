@@ -154,6 +154,11 @@ class Dispatcher:
         """Return what the jobs have used since the last call."""
         return self._cluster.collect()
 
+    @property
+    def simulated(self) -> float:
+        """Return the share of the time of nodes that was simulated burst by burst."""
+        return self._cluster.simulated
+
     def nodes_of(self, job_id: int) -> Iterable[int]:
         """Return the nodes of a job."""
         return self._nodes_of[job_id]

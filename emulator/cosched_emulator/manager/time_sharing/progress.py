@@ -87,6 +87,11 @@ class ProcessProgress:
         self._dispatcher.run(FOREVER_US if until_us is None else until_us)
 
     @property
+    def simulated(self) -> float:
+        """Return the share of the time of nodes that was simulated burst by burst."""
+        return self._dispatcher.simulated
+
+    @property
     def runs(self) -> bool:
         """Return whether a job may run now."""
         return bool(self._dispatcher.allowed)

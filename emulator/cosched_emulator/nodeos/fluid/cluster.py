@@ -151,6 +151,11 @@ class FluidCluster:
             raise InvariantError(f"job {job} is not on its nodes")
         return self.jobs[job].share(self.now_us)
 
+    @property
+    def simulated(self) -> float:
+        """Return 0: what is simulated is kept for later (see `Cluster.simulated`)."""
+        return 0.0
+
     def collect(self) -> list[Usage]:
         """Return what was used since the last call (see `Cluster.collect`)."""
         jobs: list[int] = []

@@ -9,7 +9,7 @@ from cosched_emulator.nodeos.exact import ExactCluster
 from cosched_emulator.nodeos.programs import ByRank, Loop, Program
 from cosched_emulator.nodeos.settings import NodeSettings
 from cosched_emulator.nodeos.windows.extent import Extent, Stage
-from cosched_emulator.nodeos.windows.job import Pace, Use
+from cosched_emulator.nodeos.windows.job import Pace, Use, used_by
 
 _SEED: Final = 1  # rates belong to a loop, whatever run asks for them first
 _FIRST: Final = 2  # iterations, which do not count
@@ -67,8 +67,5 @@ class Alone:
         cluster.allow(0, {node: [0] for node in set(shape)})
         reached = cluster.advance(_FOREVER_US)
         self.events += cluster.events_done
-        uses = []
-        for node in range(1 + max(shape)):
-            there = [process for process in processes if process.node == node]
-            uses.append(Use(sum(item.consumed_us for item in there), sum(item.io_us for item in there)))
+        uses = [used_by([item for item in processes if item.node == node]) for node in range(1 + max(shape))]
         return _Run(reached.now_us, tuple(uses))

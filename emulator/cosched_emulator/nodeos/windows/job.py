@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from cosched_emulator.nodeos.process import ParallelJob
+from cosched_emulator.nodeos.process import ParallelJob, Process
 from cosched_emulator.nodeos.windows.extent import Extent
 
 
@@ -14,6 +14,7 @@ class Use(NamedTuple):
 
     consumed_us: int
     io_us: int  # of that, for I/O
+    spun_us: int  # and polling for messages
 
     def plus(self, other: Use) -> Use:
         """Return the sum of both."""
@@ -24,7 +25,17 @@ class Use(NamedTuple):
         return Use(*[a - b for a, b in zip(self, other, strict=True)])
 
 
-_NOTHING = Use(0, 0)
+_NOTHING = Use(0, 0, 0)
+
+
+def used_by(processes: Iterable[Process]) -> Use:
+    """Return what processes have used, as far as their CPUs have counted it."""
+    consumed_us = io_us = spun_us = 0
+    for process in processes:
+        consumed_us += process.consumed_us
+        io_us += process.io_us
+        spun_us += process.spun_us
+    return Use(consumed_us, io_us, spun_us)
 
 
 class Pace(NamedTuple):
@@ -104,11 +115,7 @@ class WindowJob:
 
     def use(self, index: int, now_us: int) -> Use:
         """Return what it has used on its node of that index."""
-        exact = Use(
-            sum(process.consumed_us for process in self.processes[index]),
-            sum(process.io_us for process in self.processes[index]),
-        )
-        return exact.plus(self._at_pace[index]).plus(self._use_at_pace(index, now_us))
+        return used_by(self.processes[index]).plus(self._at_pace[index]).plus(self._use_at_pace(index, now_us))
 
     def uses(self, now_us: int) -> list[Use]:
         """Return what it has used on each of its nodes."""
