@@ -133,7 +133,7 @@ TIME_SHARING: Final[Mapping[str, Any]] = {
 
 def workloads(size: Size) -> dict[str, dict[str, Any]]:
     """Return the scenario sections of the workloads by name."""
-    jobs, small = size.jobs, min(SMALL, size.jobs)
+    jobs, small = size.jobs, min(SMALL, max(size.jobs // 2, 1))
     found = {
         HIGH: _nas(jobs, 100.0),
         LIGHT: _nas(jobs, 250.0),
@@ -143,7 +143,7 @@ def workloads(size: Size) -> dict[str, dict[str, Any]]:
         AWARE: _nas(small, 100.0, nas_programs=TABLE_2),
         UNAWARE: _nas(small, 100.0, nas_programs=TABLE_2, memory="unaware"),
         AWARE_100: _nas(jobs, 100.0, nas_programs=TABLE_2),
-        **{fewer(count): _nas(count, 100.0) for count in JOBS},
+        **{fewer(count): _nas(max(jobs * count // ALL_JOBS, 1), 100.0) for count in JOBS},
         USELESS: _nas(jobs, 100.0, estimates="day"),
     }
     stop_s = QUICK_FULL_S if size.quick else FULL_S
