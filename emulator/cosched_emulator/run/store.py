@@ -44,6 +44,8 @@ def store(
             timing={"wall_s": round(finished.wall_s, 6), "batches": finished.batches, "link": link},
             seed=scenario.seed,
             began=began,
+            energy=finished.energy,
+            power=prepared.power,
         )
         if trace is not None:
             Path(trace).rename(folder / TRACE)
