@@ -47,6 +47,8 @@ def store(
             timing=timing,
             seed=scenario.seed,
             began=began,
+            energy=finished.energy,
+            power=prepared.power,
         )
         if trace is not None:
             Path(trace).rename(folder / TRACE)

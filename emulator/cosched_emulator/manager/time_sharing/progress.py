@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from cosched_emulator.manager.diary import Diary
 from cosched_emulator.manager.managed_job import ManagedJob
+from cosched_emulator.manager.time_sharing.cpu_meter import CpuMeter, CpuUse
 from cosched_emulator.manager.time_sharing.dispatch import FOREVER_US, Dispatcher
 from cosched_emulator.manager.time_sharing.rotating import Rotating
 from cosched_emulator.manager.timeline import Timeline
@@ -38,8 +39,14 @@ class ProcessProgress:
 
     def __init__(self, timeline: Timeline, nodes: ProcessNodes, diary: Diary) -> None:
         self.running: Mapping[int, ManagedJob] = {}  # the manager's
+        self._cluster = nodes.cluster
         self._dispatcher = Dispatcher(timeline, nodes.cluster, nodes.program_of, nodes.memory_of)
         self.rotating = Rotating(timeline, self._dispatcher, nodes.quantum_us, diary)
+
+    def measure_use(self, receive: Callable[[Sequence[CpuUse]], None]) -> CpuMeter:
+        """Have all that jobs use on nodes passed on; return the meter, to collect what is left at the end."""
+        meter = self._dispatcher.meter = CpuMeter(self._cluster, receive)
+        return meter
 
     def start(self, job: ManagedJob, now_us: int) -> None:  # noqa: ARG002 - of `Progress`
         """Put the processes of a job on its nodes."""
