@@ -71,9 +71,10 @@ def reproduce(paper: Paper) -> None:
     _require_logs(paper.logs, options.traces)
     if options.report_only and not store.is_dir():
         raise SystemExit(f"reproduce: no runs in {store}")
+    stages = _stages(paper, size, options.stage)
     try:
         plan = make_plan(read_experiment(paper.experiment(size, options.traces)))
-        only = _of_stages(plan, paper, size, options.stage)
+        only = tuple(cell.number for cell in plan.cells if stages and stages[cell.stage] in options.stage)
         way = Way(jobs=options.workers, only=only)
         result = _stored(plan, store) if options.report_only else _run(plan, store, way)
     except (EmulatorError, PluginError) as error:
@@ -128,15 +129,15 @@ def _options(paper: Paper) -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _of_stages(plan: Plan, paper: Paper, size: Size, wanted: Sequence[str] | None) -> tuple[int, ...]:
-    """Return the numbers of the cells of some stages; none stands for all. Raises SystemExit for a stage that does not exist."""
+def _stages(paper: Paper, size: Size, wanted: Sequence[str] | None) -> Sequence[str]:
+    """Return the stage of each product of the experiment, if some stages are wanted; SystemExit for one that does not exist."""
     if not wanted or paper.stages is None:
         return ()
     stages = paper.stages(size)
     for name in wanted:
         if name not in stages:
             raise SystemExit(f"reproduce: no stage {name!r}; there are {', '.join(dict.fromkeys(stages))}")
-    return tuple(cell.number for cell in plan.cells if stages[cell.stage] in wanted)
+    return stages
 
 
 def _run(plan: Plan, store: Path, way: Way) -> StudyResult:

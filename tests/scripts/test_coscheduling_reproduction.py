@@ -159,9 +159,9 @@ def row_of(cell: Cell) -> dict[str, Any]:
         "busy_share": 0.6 if policy == BATCH else 0.9 + seed / 1000,
         "execution_over_alone": execution,
         "throughput": 1 / level,
-        "energy_total_mj": 60 * level,
-        "energy_formula_mj": 60.1 * level,
-        "energy_off_mj": 50 * level,
+        "energy_total_j": 60 * level,
+        "energy_formula_j": 60.1 * level,
+        "energy_off_j": 50 * level,
     }
 
 

@@ -20,7 +20,7 @@ def figures(run: Run) -> dict[str, Any]:
     started = [record for record in run.records if record.end_us is not None and record.last_stays]
     nodes = sum(item.nodes for item in run.machine)
     found = {**_of_jobs(started), **_of_nodes(started), **_of_work(started, nodes, run.summary)}
-    found |= _by_kind(started)
+    found |= {**_by_kind(started), **_energy(run.summary)}
     return {name: value for name, value in found.items() if value is not None}
 
 
@@ -89,3 +89,9 @@ def _by_kind(started: Sequence[JobRecord]) -> dict[str, Any]:
         if record.job.spec.name:
             times[record.job.spec.name].append(_execution_s(record) * SECOND_US / record.job.run_us)
     return {"stretch_by_kind": {name: [round(value, 4) for value in times[name]] for name in sorted(times)}}
+
+
+def _energy(summary: Mapping[str, Any]) -> dict[str, float]:
+    """Return the energy with every node off while no job is on it."""
+    energy = summary.get("energy")
+    return {} if energy is None else {"energy_off_j": energy["total_j"] - energy["unheld_j"]}

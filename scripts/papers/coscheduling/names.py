@@ -148,11 +148,12 @@ SWAPPED: Final = "swapped_mb_per_cpu_s"
 DELAY: Final = "wake_delay_us"  # from a message's arrival to its process running again
 STRETCH: Final = "execution_over_alone"  # of three copies: over three times the time alone
 THROUGHPUT: Final = "throughput"  # of full nodes: work done over nodes x time, alone = 1
-ENERGY: Final = "energy_total_mj"
-ENERGY_BUSY: Final = "energy_busy_mj"
-ENERGY_IDLE: Final = "energy_idle_mj"
-ENERGY_FORMULA: Final = "energy_formula_mj"
-ENERGY_OFF: Final = "energy_off_mj"  # with nodes off while no job is on them
+ENERGY: Final = "energy_total_j"
+ENERGY_BUSY: Final = "energy_busy_j"
+ENERGY_IDLE: Final = "energy_idle_j"
+ENERGY_FORMULA: Final = "energy_formula_j"
+ENERGY_OFF: Final = "energy_off_j"  # with nodes off while no job is on them
+MJ: Final = 1e-6  # in J
 TURNS: Final = "turn_overhead_share"  # of gang scheduling's quanta
 
 EXPERIMENTS: Final[Mapping[str, str]] = {

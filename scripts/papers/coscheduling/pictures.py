@@ -25,6 +25,7 @@ from scripts.papers.coscheduling.names import (
     LIGHT,
     LONG,
     MIXED,
+    MJ,
     NLS,
     PACKED,
     PB,
@@ -75,9 +76,11 @@ def draw(figures: Figures, folder: Path) -> list[Path]:
     return files
 
 
-def point(figures: Figures, key: str, where: Where, published: float | None = None) -> Point | None:
+def point(
+    figures: Figures, key: str, where: Where, published: float | None = None, factor: float = 1.0
+) -> Point | None:
     """Return the mean of a figure over seeds with its interval; None where it does not exist."""
-    found = [*figures.values(key, where).values()]
+    found = [factor * value for value in figures.values(key, where).values()]
     return point_of(found, published) if found else None
 
 
@@ -183,11 +186,12 @@ def _speed(figures: Figures, key: str, name: str) -> Point | None:
 def _energy(figures: Figures) -> Any:
     """Draw figure 8, total energy by class, and table 3's totals."""
     classes = {
-        name: [point(figures, ENERGY, cell(of_class(kind), name)) for kind in CLASSES] for name in OF_CLASSES[::-1]
+        name: [point(figures, ENERGY, cell(of_class(kind), name), factor=MJ) for kind in CLASSES]
+        for name in OF_CLASSES[::-1]
     }
     totals = {
         at: [
-            point(figures, ENERGY, cell(HIGH, name, MIXED, at), row_3(name, at).total_mj)
+            point(figures, ENERGY, cell(HIGH, name, MIXED, at), row_3(name, at).total_mj, MJ)
             if at == PACKED or name in DRIVEN
             else None
             for name in POLICIES

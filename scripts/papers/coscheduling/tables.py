@@ -33,6 +33,7 @@ from scripts.papers.coscheduling.names import (
     LOAD,
     LONG,
     MIXED,
+    MJ,
     PACKED,
     PLACEMENTS,
     PROGRAMS,
@@ -163,9 +164,9 @@ def _energy_row(figures: Figures, where: Where, row: Row) -> str | None:
     batch_row = TABLE_3[BATCH, ""] if high else TABLE_4[BATCH, True]
     cells = [
         number(row.busy_mj),
-        interval_text(figures.mean(ENERGY_BUSY, where)),
+        interval_text(figures.mean(ENERGY_BUSY, where), factor=MJ),
         number(row.idle_mj),
-        interval_text(figures.mean(ENERGY_IDLE, where)),
+        interval_text(figures.mean(ENERGY_IDLE, where), factor=MJ),
         number(row.utilisation),
         interval_text(figures.mean(UTILISATION, where), factor=100.0),
         number(row.run_s),
@@ -244,7 +245,7 @@ def energy_table(figures: Figures) -> list[str]:
     found = means_table(
         figures,
         {
-            ENERGY: ("total energy [MJ]", 1.0),
+            ENERGY: ("total energy [MJ]", MJ),
             RUN: ("T [s]", 1.0),
             UTILISATION: ("U %", 100.0),
             LOAD: ("offered load", 1.0),
@@ -324,6 +325,6 @@ def own_table(figures: Figures, workloads: Sequence[str]) -> list[str]:
         if item.workload == HIGH
         for name in item.policies
     ]
-    found = means_table(figures, {**MAIN, ENERGY: ("energy [MJ]", 1.0)}, cells)
+    found = means_table(figures, {**MAIN, ENERGY: ("energy [MJ]", MJ)}, cells)
     texts = [f"- {workload}: {EXPERIMENTS[workload]}." for workload in workloads]
     return [*texts, "", *found] if found else []
