@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,14 @@ from cosched_emulator.scenario.time_sharing import node_settings, program_maker
 from cosched_emulator.workload.side_files.programs import COLUMNS
 
 SECOND = 1_000_000
+MESSAGES: dict[str, Any] = {
+    "message_cpu_us": 2,
+    "receive_cpu_us": 2,
+    "latency_us": 6,  # one way from program to program takes 10 us (Choi et al. 2004, section 4.1: 9.7)
+    "network_mb_s": 80,
+    "rendezvous_bytes": 16_384,
+    "interrupt_us": 10,
+}
 
 
 def table(workload: dict[str, Any] | None = None, sharing: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
@@ -41,23 +49,41 @@ def programs_of(prepared: Prepared) -> list[Program]:
 
 
 def test_the_defaults_are_those_of_the_nodes() -> None:
-    assert node_settings(TimeSharingSection()) == NodeSettings()
+    usual = NodeSettings(**MESSAGES)
+    assert node_settings(TimeSharingSection()) == usual
     given = TimeSharingSection(slice_ms=2.0, tick_ms=0.0, io_logged=1.0, local="rr", memory_mb=512)
-    assert node_settings(given) == NodeSettings("rr", slice_us=2_000, tick_us=0, io_logged_ppm=1_000_000, memory_mb=512)
+    changed = {"slice_us": 2_000, "tick_us": 0, "io_logged_ppm": 1_000_000, "memory_mb": 512, "local": "rr"}
+    assert node_settings(given) == replace(usual, **changed)
     named = {item.name for item in fields(NodeSettings)} - {item.name for item in fields(TimeSharingSection)}
-    assert named == {"slice_us", "tick_us", "io_logged_ppm", "message_cpu_us", "latency_us", "network_mb_s"}
+    assert named == {"slice_us", "tick_us", "io_logged_ppm"}
+
+
+def test_jobs_poll_for_messages_in_windows_unless_a_policy_is_given() -> None:
+    assert node_settings(TimeSharingSection()).coscheduling == "none"
+    assert node_settings(TimeSharingSection(nodes="windows")).coscheduling == "nls"
+    given = TimeSharingSection(nodes="windows", coscheduling="pb", coscheduling_parameters={"interval_us": 9_000})
+    assert node_settings(given).coscheduling_parameters == (("interval_us", 9_000),)
+    assert prepare(table(sharing={"coscheduling": "sb"})).scenario.as_dict()["time_sharing"]["coscheduling"] == "sb"
 
 
 @pytest.mark.parametrize(
     ("sharing", "text"),
     [
-        ({"nodes": "fluids"}, "time_sharing.nodes: expected one of exact, fluid, got 'fluids'; did you mean 'fluid'?"),
+        ({"nodes": "fluids"}, "time_sharing.nodes: expected one of exact, fluid, windows, got 'fluids'; did you mean 'fluid'?"),
         ({"quantum_s": 0.0}, "time_sharing.quantum_s: expected a number of seconds from 0.001 to 1000000, got 0.0"),
         ({"local": "cfs"}, "time_sharing.local: expected one of linux-epochs, rr, wake-first, got 'cfs'"),
         ({"slice_ms": 0.0}, "time_sharing.slice_ms: expected a number of milliseconds from 0.1 to 1000000, got 0.0"),
         ({"io_logged": 2.0}, "time_sharing.io_logged: expected a number from 0 to 1, got 2.0"),
         ({"io_service_us": 0}, "time_sharing.io_service_us: expected 1 or more, got 0"),
         ({"quanta": 1}, "time_sharing.quanta: expected one of"),
+        ({"window_min_s": 0.2}, "time_sharing.window_min_s: expected a number of seconds from 1 to 1000000, got 0.2"),
+        ({"window_max_s": 9.0}, "time_sharing.window_max_s: expected at least window_min_s, 10, got 9"),
+        ({"coscheduling": "hybird"}, "time_sharing.coscheduling: expected one of cc, dcs, hybrid, nls"),
+        (
+            {"coscheduling": "sb", "coscheduling_parameters": {"spin": 3}},
+            "time_sharing.coscheduling_parameters.spin: expected one of spin_us, got 'spin'; did you mean 'spin_us'?",
+        ),
+        ({"daemon_us": 2_000_000}, "time_sharing.daemon_us: expected less than daemon_period_us, 1000000, got 2000000"),
     ],
 )
 def test_wrong_settings_of_nodes_are_refused(sharing: dict[str, Any], text: str) -> None:
