@@ -52,7 +52,13 @@ def test_the_defaults_are_those_of_the_nodes() -> None:
     usual = NodeSettings(**MESSAGES)
     assert node_settings(TimeSharingSection()) == usual
     given = TimeSharingSection(slice_ms=2.0, tick_ms=0.0, io_logged=1.0, local="rr", memory_mb=512)
-    changed = {"slice_us": 2_000, "tick_us": 0, "io_logged_ppm": 1_000_000, "memory_mb": 512, "local": "rr"}
+    changed: dict[str, Any] = {
+        "slice_us": 2_000,
+        "tick_us": 0,
+        "io_logged_ppm": 1_000_000,
+        "memory_mb": 512,
+        "local": "rr",
+    }
     assert node_settings(given) == replace(usual, **changed)
     named = {item.name for item in fields(NodeSettings)} - {item.name for item in fields(TimeSharingSection)}
     assert named == {"slice_us", "tick_us", "io_logged_ppm"}
@@ -69,7 +75,10 @@ def test_jobs_poll_for_messages_in_windows_unless_a_policy_is_given() -> None:
 @pytest.mark.parametrize(
     ("sharing", "text"),
     [
-        ({"nodes": "fluids"}, "time_sharing.nodes: expected one of exact, fluid, windows, got 'fluids'; did you mean 'fluid'?"),
+        (
+            {"nodes": "fluids"},
+            "time_sharing.nodes: expected one of exact, fluid, windows, got 'fluids'; did you mean 'fluid'?",
+        ),
         ({"quantum_s": 0.0}, "time_sharing.quantum_s: expected a number of seconds from 0.001 to 1000000, got 0.0"),
         ({"local": "cfs"}, "time_sharing.local: expected one of linux-epochs, rr, wake-first, got 'cfs'"),
         ({"slice_ms": 0.0}, "time_sharing.slice_ms: expected a number of milliseconds from 0.1 to 1000000, got 0.0"),
