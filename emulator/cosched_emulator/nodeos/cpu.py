@@ -70,6 +70,12 @@ class Cpu:
         """A process of a job has ended."""
         self.local.leave(process)
 
+    def interrupt(self) -> None:
+        """The network interrupts: this takes no time here."""
+
+    def end_interrupts(self, now_us: int) -> None:
+        """Nothing to do, as interrupts take no time here."""
+
     def runs(self, process: Process, now_us: int) -> bool:
         """Return whether a process has the CPU, and the switch to it is over."""
         return process is self.current and now_us >= self._since_us
@@ -120,6 +126,14 @@ class Cpu:
     def go_on(self, process: Process, now_us: int) -> None:
         """Let the present process begin its next burst."""
         heappush(self._events, (now_us + process.rest_us, BURST_END, self.node, process.index, process.generation))
+
+    def restart(self, process: Process, now_us: int) -> None:
+        """Let the present process go on with what it has to do now, and not with what it would have done."""
+        armed = self._armed == process.generation
+        process.generation += 1
+        if armed:
+            self._armed = process.generation
+        self.go_on(process, max(now_us, self._since_us))
 
     def wake(self, process: Process, now_us: int) -> None:
         """A process of the node is runnable, as what it waited for is there."""

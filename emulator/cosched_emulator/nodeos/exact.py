@@ -10,6 +10,7 @@ from cosched_emulator.errors import ConfigurationError, InvariantError
 from cosched_emulator.nodeos.accounting import TickLog
 from cosched_emulator.nodeos.cluster import Reached, Usage
 from cosched_emulator.nodeos.coscheduling.catalogue import make_policy
+from cosched_emulator.nodeos.coscheduling.protocol import FOREVER
 from cosched_emulator.nodeos.cpu import Cpu
 from cosched_emulator.nodeos.daemons import make_daemons
 from cosched_emulator.nodeos.devices import FifoServer
@@ -60,8 +61,10 @@ class ExactCluster:
         self._ticks = TickLog(seed, settings.tick_us)
         locals_ = [make_local(settings.local, settings.slice_us, seed, node) for node in range(nodes)]
         policies = [make_policy(settings.coscheduling, settings.coscheduling_parameters) for _ in range(nodes)]
-        self.cpus = [
+        self.cpus: list[Cpu] = [
             CoscheduledCpu(node, local, settings, self._events, policy)
+            if settings.has_message_layer
+            else Cpu(node, local, settings, self._events)
             for node, (local, policy) in enumerate(zip(locals_, policies, strict=True))
         ]
         layer = MessageLayer(settings, self._events, self.cpus, policies)
@@ -77,8 +80,8 @@ class ExactCluster:
         self._courses: dict[int, list[Course]] = {}  # of jobs whose progress has been asked for
         self._ended: list[int] = []
         self._left: dict[int, ParallelJob] = {}  # jobs that have ended or were removed since the last `collect`
-        for node in range(nodes):
-            self._begin(node)
+        for node, policy in enumerate(policies):
+            self._begin(node, policy.interval_us)
 
     def start(self, job: int, program: Program, places: Sequence[int], memory_mb: int = 0) -> None:
         """Put the processes of a job on nodes, stopped (see `Cluster.start`)."""
@@ -138,46 +141,36 @@ class ExactCluster:
 
     def advance(self, until_us: int) -> Reached:
         """Go on to ``until_us`` or to the first instant at which a job ends (see `Cluster.advance`)."""
-        events = self._events
+        events, cpus, process_of = self._events, self.cpus, self._processes.get
+        next_burst, done, ended = self._execution.next_burst, self._execution.done, self._ended
+        handled = 0
         while events and events[0][0] <= until_us:
-            if self._ended and events[0][0] > self.now_us:
+            if ended and events[0][0] > self.now_us:
                 break
             time_us, kind, node, index, generation = heappop(events)
-            self.events_done += 1
+            handled += 1
             if kind == BURST_END:
-                process = self._processes.get(index)
-                if process is not None and process.generation == generation:
-                    self.now_us = time_us
-                    self._end_burst(process, self.cpus[node])
-                    if self._execution.done:
-                        self._finish()
-                continue
-            self.now_us = time_us
-            if kind == TURN_END:
-                self.cpus[node].end_turn(time_us)
-            elif kind == RELEASE:
-                for process in self._execution.release(self.jobs[index]):
-                    self._complete(process)
-            elif kind == DEVICE_DONE:
-                self._complete(self._processes[index])
-            elif kind == MESSAGE:
-                self._delivery.message(index, generation, time_us)
-            elif kind == REQUEST:
-                self._delivery.request(index, generation, time_us)
-            elif kind == ANSWER:
-                self._delivery.answer(index, time_us)
-            elif kind == ACKNOWLEDGED:
-                self._delivery.acknowledged(index, time_us)
-            elif kind == POLICY_TICK:
-                self._tick(node)
-            elif index in self._processes:
-                self._end_paging(self._processes[index])
-            if self._execution.done:
+                process = process_of(index)
+                if process is None or process.generation != generation:
+                    continue
+                self.now_us = time_us
+                cpu = cpus[node]
+                cpu.charge(time_us)
+                if not next_burst(process, time_us):
+                    cpu.give_up(process, time_us)
+                elif process.rest_us < FOREVER:
+                    heappush(events, (time_us + process.rest_us, BURST_END, node, index, generation))
+            else:
+                self.now_us = time_us
+                self._handle(kind, node, index, generation)
+            if done:
                 self._finish()
-        if not self._ended:
+        self.events_done += handled
+        if not ended:
             self.now_us = max(self.now_us, until_us)
-        ended, self._ended = tuple(sorted(self._ended)), []
-        return Reached(self.now_us, ended)
+        reached = Reached(self.now_us, tuple(sorted(ended)))
+        ended.clear()
+        return reached
 
     def consumed_us(self, job: int) -> int:
         """Return the CPU time of a job's processes (see `Cluster.consumed_us`)."""
@@ -257,10 +250,9 @@ class ExactCluster:
             chosen += [process for process in here if process.state != DONE]
         return chosen
 
-    def _begin(self, node: int) -> None:
+    def _begin(self, node: int, interval_us: int) -> None:
         """Let the policy and the daemons of a node begin."""
         settings, seed = self.settings, self._seed
-        interval_us = self.cpus[node].policy.interval_us
         if interval_us:
             first_us = int(draws.uniform(seed, "policy-tick", node) * interval_us)
             heappush(self._events, (first_us, POLICY_TICK, node, 0, 0))
@@ -274,8 +266,33 @@ class ExactCluster:
     def _tick(self, node: int) -> None:
         """Call the policy of a node, and again after its interval."""
         cpu = self.cpus[node]
+        assert isinstance(cpu, CoscheduledCpu)
         heappush(self._events, (self.now_us + cpu.policy.interval_us, POLICY_TICK, node, 0, 0))
         cpu.tick(self.now_us)
+
+    def _handle(self, kind: int, node: int, index: int, other: int) -> None:
+        """Carry out an event that is not the end of a burst; its fields are those of `Event`."""
+        now_us = self.now_us
+        if kind == MESSAGE:
+            self._delivery.message(index, other, now_us)
+        elif kind == RELEASE:
+            for process in self._execution.release(self.jobs[index]):
+                self._complete(process)
+        elif kind == TURN_END:
+            self.cpus[node].end_turn(now_us)
+        elif kind == DEVICE_DONE:
+            self._complete(self._processes[index])
+        elif kind == REQUEST:
+            self._delivery.request(index, other, now_us)
+        elif kind == ANSWER:
+            self._delivery.answer(index, now_us)
+        elif kind == ACKNOWLEDGED:
+            self._delivery.acknowledged(index, now_us)
+        elif kind == POLICY_TICK:
+            self._tick(node)
+        elif index in self._processes:
+            assert kind == PAGED
+            self._end_paging(self._processes[index])
 
     def _stop(self, process: Process) -> None:
         process.allowed = False
@@ -328,17 +345,10 @@ class ExactCluster:
         if process.allowed and not process.paging and self._execution.find_work(process, self.now_us):
             self.cpus[process.node].wake(process, self.now_us)
 
-    def _end_burst(self, process: Process, cpu: Cpu) -> None:
-        now_us = self.now_us
-        cpu.charge(now_us)
-        if self._execution.next_burst(process, now_us):
-            cpu.go_on(process, now_us)
-        else:
-            cpu.give_up(process, now_us)
-
     def _finish(self) -> None:
         """Take away the processes that have ended, and their jobs."""
-        done, self._execution.done = self._execution.done, []
+        done = self._execution.done[:]
+        self._execution.done.clear()
         for process in done:
             process.allowed = False
             process.allowed_us += self.now_us - process.allowed_since_us

@@ -43,7 +43,7 @@ class Execution:
         self._policies = policies
         self.disks = [FifoServer() for _ in policies]  # by node
 
-    def find_work(self, process: Process, now_us: int) -> bool:
+    def find_work(self, process: Process, now_us: int) -> bool:  # noqa: PLR0915  (a call an operation costs too much)
         """Go through the program to the next CPU burst; return False if the process waits or ends before.
 
         What messages cost is part of the burst that follows them, or that comes before them. A burst of ``rest_us`` has
@@ -93,6 +93,10 @@ class Execution:
                 break
             elif rest_us:
                 break
+            elif kind == BARRIER:
+                process.at = at + 1
+                self._arrive(process, amount, now_us)
+                return False
             else:
                 process.at = at = at + 1
                 if not self._begins(process, kind, amount, more, now_us):
@@ -136,9 +140,6 @@ class Execution:
 
     def _begins(self, process: Process, kind: int, amount: int, more: int, now_us: int) -> bool:
         """Begin an operation that takes no CPU time at first; return whether the process goes on with the next one."""
-        if kind == BARRIER:
-            self._arrive(process, amount, now_us)
-            return False
         if kind == WRITE:
             process.files_left, process.writes_shared = amount, bool(more)
             if not amount:

@@ -135,14 +135,6 @@ class CoscheduledCpu(Cpu):
         if process.rest_us < FOREVER:
             heappush(self._events, (now_us + process.rest_us, BURST_END, self.node, process.index, process.generation))
 
-    def restart(self, process: Process, now_us: int) -> None:
-        """Let the present process go on with what it has to do now, and not with what it would have done."""
-        armed = self._armed == process.generation
-        process.generation += 1
-        if armed:
-            self._armed = process.generation
-        self.go_on(process, max(now_us, self._since_us))
-
     def wake(self, process: Process, now_us: int) -> None:
         """A process of the node is runnable, as what it waited for is there; an advised one goes before it."""
         current = self.current

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from cosched_emulator.nodeos.cpu import Cpu
 from cosched_emulator.nodeos.execution import Execution
 from cosched_emulator.nodeos.messaging.cpu import CoscheduledCpu
 from cosched_emulator.nodeos.messaging.port import AN_ACKNOWLEDGEMENT, AN_ANSWER, NOTHING
@@ -17,12 +18,11 @@ class Delivery:
     def __init__(
         self,
         settings: NodeSettings,
-        cpus: Sequence[CoscheduledCpu],
+        cpus: Sequence[Cpu],
         execution: Execution,
         processes: Mapping[int, Process],
     ) -> None:
         self._receive_cpu_us = settings.receive_cpu_us
-        self._wants_arrivals = cpus[0].policy.wants_arrivals
         self._cpus = cpus
         self._execution = execution
         self._processes = processes
@@ -41,8 +41,7 @@ class Delivery:
                 else:
                     inbox.popleft()
                     self._wake(process, self._receive_cpu_us, now_us)
-        if self._wants_arrivals:
-            self._tell(process, now_us)
+        self._tell(process, now_us)
 
     def request(self, index: int, rank: int, now_us: int) -> None:
         """The process of that rank wants to send a large message to a process."""
@@ -52,8 +51,7 @@ class Delivery:
         process.port.requests.append(process.job.processes[rank])
         if process.port.expects != NOTHING:
             self._look(process, now_us)
-        if self._wants_arrivals:
-            self._tell(process, now_us)
+        self._tell(process, now_us)
 
     def answer(self, index: int, now_us: int) -> None:
         """A process may send its large message."""
@@ -103,6 +101,7 @@ class Delivery:
                 cpu.end_interrupts(now_us)
 
     def _tell(self, process: Process, now_us: int) -> None:
+        """Tell a policy that wants to know it."""
         cpu = self._cpus[process.node]
-        if process is not cpu.current:
+        if isinstance(cpu, CoscheduledCpu) and cpu.policy.wants_arrivals and process is not cpu.current:
             cpu.arrived(process, now_us)
