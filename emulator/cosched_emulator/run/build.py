@@ -120,7 +120,7 @@ def _process_nodes(prepared: Prepared, section: TimeSharingSection) -> ProcessNo
         case _:
             windows = _windows(settings, quantum_us, section.windows)
             cluster = FluidCluster(settings, nodes, seed, windows, section.rounded)
-    return ProcessNodes(cluster, program_maker(programs, settings, seed), quantum_us)
+    return ProcessNodes(cluster, program_maker(programs, settings, seed), quantum_us, programs.memory_mb)
 
 
 @lru_cache(maxsize=8)

@@ -21,12 +21,14 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, get_args
 from cosched_emulator.nodeos.local.catalogue import LOCAL_SCHEDULERS
 from cosched_emulator.scenario.bounds import Choice, Range, at_least, between
 from cosched_emulator.scenario.faults import KINDS
+from cosched_emulator.workload.nas.tables import CLASSES, NAS, SIZES
 from cosched_hwmodel.composition import COMPOSITIONS
 from cosched_hwmodel.demand import RESOURCES
 from cosched_hwmodel.lomarc.model import C_SCOPES, CPUS
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.limits import INT64_MAX
 
+OF_NAS: Final = ("gap_s", "nas_programs", "nas_classes", "nas_sizes", "nas_memory_mb", "memory")  # keys of [workload]
 OF_PROCESSES: Final = ("programs", "cpu_share", "null_statements", "files", "jitter")  # keys of [workload]
 Change: TypeAlias = Literal["cancel", "hold", "release", "fail-node", "return-node"]
 CHANGES: Final[tuple[Change, ...]] = get_args(Change)
@@ -64,6 +66,7 @@ SelfSlowdowns: TypeAlias = Annotated[str, Choice(("table4",))]
 LoadMethod: TypeAlias = Annotated[str, Choice(("gaps", "users"))]
 LublinSize: TypeAlias = Annotated[str, Choice(("cores", "nodes"))]
 NodeKind: TypeAlias = Annotated[str, Choice(("exact", "fluid", "windows"))]
+MemoryTold: TypeAlias = Annotated[str, Choice(("aware", "unaware"))]
 Local: TypeAlias = Annotated[str, Choice(LOCAL_SCHEDULERS)]
 Milliseconds: TypeAlias = Annotated[float, between(0, 1_000_000, "a number of milliseconds")]
 Microseconds: TypeAlias = Annotated[int, between(0, 1_000_000_000, "a whole number of microseconds")]
@@ -130,10 +133,17 @@ class BeliefSection:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadSection:
-    """The jobs: a log (``swf``) or a model (``lublin``)."""
+    """The jobs: a log (``swf``), a model (``lublin``), or random NAS programs (``nas``)."""
 
     swf: str | None = None
     lublin: int | None = None  # number of jobs
+    nas: AtLeastOne | None = None  # number of jobs
+    gap_s: Annotated[float, between(0, 1e9, SECONDS)] = 100.0  # of nas, as the next five: mean gap between arrivals
+    nas_programs: tuple[str, ...] = NAS  # CG, CG.C or CG.C.16: what is left out of a name is drawn
+    nas_classes: tuple[str, ...] = CLASSES
+    nas_sizes: tuple[int, ...] = SIZES  # numbers of processes
+    nas_memory_mb: AtLeastOne = 900  # programs with larger processes are left out
+    memory: MemoryTold = "aware"  # the scheduler is told the memory of processes; or unaware
     first: int = 0  # of a log: number of usable jobs to skip
     jobs: int | None = None  # of a log: number of jobs to take
     aarr: float = 10.2303  # of the model: arrival parameter, smaller is busier
@@ -357,11 +367,15 @@ class Scenario:
     def as_dict(self) -> dict[str, Any]:
         """Return the scenario as plain values, for the record of a run.
 
-        ``faults`` is left out if none are planned, ``parameters`` if there are none, and what belongs to time sharing without it.
+        ``faults`` is left out if none are planned, ``parameters`` if there are none, and what belongs to time sharing or to the
+        NAS programs without it.
         """
         values = asdict(self)
         if self.faults is None:
             del values["faults"]
+        if self.workload.nas is None:
+            for key in ("nas", *OF_NAS):
+                del values["workload"][key]
         if self.time_sharing is None:
             del values["time_sharing"]
             for key in OF_PROCESSES:

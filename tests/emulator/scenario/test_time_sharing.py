@@ -18,7 +18,7 @@ from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.scenario.reader import read_scenario
 from cosched_emulator.scenario.schema import TimeSharingSection
 from cosched_emulator.scenario.time_sharing import node_settings, program_maker
-from cosched_emulator.workload.side_files.programs import COLUMNS
+from cosched_emulator.workload.side_files.programs import COLUMNS, PROGRAMS
 
 SECOND = 1_000_000
 MESSAGES: dict[str, Any] = {
@@ -213,7 +213,7 @@ def test_a_side_file_gives_programs_by_job(tmp_path: Path) -> None:
             "job,programm\n1,io\n",
             f":1: expected the names {', '.join(COLUMNS)}, got 'programm'; did you mean 'program'?",
         ),
-        ("job,program\n1,oi\n", ":2: field 'program': expected one of fine, uniform, qcrd, qcrd-even, compute, io, got 'oi'"),
+        ("job,program\n1,oi\n", f":2: field 'program': expected one of {', '.join(PROGRAMS)}, nas:PROGRAM.CLASS, got 'oi'"),
         ("job,program\nx,io\n", ":2: field 'job': expected a job's number in the source, got 'x'"),
         ("job,program\n,io\n", ":2: field 'job': expected a job's number in the source, got none"),
         ("job,program\n1,io\n1,io\n", ":3: field 'job': expected each job once, got 1 again"),
@@ -254,3 +254,33 @@ def test_runs_are_the_same_again_and_after_others() -> None:
     first = simulate(scenario, "easy")
     simulate({**scenario, "seed": 2}, "easy")
     assert simulate(scenario, "easy").records == first.records
+
+
+def test_jobs_of_a_log_run_nas_programs_as_long_as_their_run_times(tmp_path: Path) -> None:
+    log = tmp_path / "log.swf"
+    log.write_text(
+        "".join(
+            f"{n} {n} -1 {run} {size} -1 -1 {size} 9999 -1 1 1 1 1 -1 -1 -1 -1\n"
+            for n, run, size in ((1, 62, 9), (2, 10, 4))
+        )
+    )
+    side = tmp_path / "programs.csv"
+    side.write_text("job,program,iterations,jitter\n1,nas:SP.A,,0.2\n2,nas:EP.B,3,\n")
+    scenario = {
+        "cluster": {"nodes": 9},
+        "workload": {"swf": str(log), "programs": str(side)},
+        "time_sharing": {"nodes": "exact"},
+    }
+    prepared = prepare(scenario)
+    sp, ep = programs_of(prepared)
+    assert sp.loops[0].times == round(400 * 62 / (34.5 * 16 / 9))
+    assert {item.jitter_ppm for item in sp.loops[0].body_of(4) if isinstance(item, Compute)} == {200_000}
+    assert ep.loops[0].times == 3
+    programs = prepared.workload.programs
+    assert programs is not None
+    assert [programs.memory_mb(job) for job in prepared.workload.jobs] == [13, 8]
+    side.write_text("job,program\n1,nas:CG.A\n")
+    with pytest.raises(ConfigurationError, match=r"job 1: expected jobs of 4, 8 or 16 processes for CG\.A"):
+        prepare(scenario)
+    with pytest.raises(ConfigurationError, match=r"did you mean .nas:CG\.C"):
+        prepare({**scenario, "workload": {"swf": str(log), "programs": "nas:CG-C"}})

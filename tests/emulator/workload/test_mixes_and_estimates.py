@@ -14,7 +14,7 @@ from cosched_emulator.errors import (
     InvariantError,
     LinkError,
 )
-from cosched_emulator.workload.estimates import with_estimates
+from cosched_emulator.workload.beliefs.estimates import with_estimates
 from cosched_emulator.workload.lublin import generate
 from cosched_emulator.workload.mixes import MIXES, DemandLevels, DemandMix, parse_mix, with_demand
 

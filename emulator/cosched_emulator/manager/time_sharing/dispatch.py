@@ -24,11 +24,18 @@ class Dispatcher:
     far as the job may run.
     """
 
-    def __init__(self, timeline: Timeline, cluster: Cluster, program_of: Callable[[WorkloadJob], Program]) -> None:
+    def __init__(
+        self,
+        timeline: Timeline,
+        cluster: Cluster,
+        program_of: Callable[[WorkloadJob], Program],
+        memory_of: Callable[[WorkloadJob], int],
+    ) -> None:
         self.allowed: dict[int, ManagedJob] = {}  # jobs that may run now
         self._timeline = timeline
         self._cluster = cluster
         self._program_of = program_of
+        self._memory_of = memory_of
         self._jobs: dict[int, ManagedJob] = {}  # with processes in the cluster
         self._nodes_of: dict[int, tuple[int, ...]] = {}
         self._since_us: dict[int, int] = {}  # from when on the allowed jobs may run
@@ -42,7 +49,7 @@ class Dispatcher:
         places = [node for node, processes in each_node(job.runs) for _ in range(processes)]
         self._jobs[spec.id] = job
         self._nodes_of[spec.id] = tuple([node for node, _ in each_node(job.runs)])
-        self._cluster.start(spec.id, self._program_of(job.job), places, spec.memory_mb)
+        self._cluster.start(spec.id, self._program_of(job.job), places, self._memory_of(job.job))
         job.dispatched_us = job.cpu_us = 0
 
     def leave(self, job: ManagedJob, now_us: int) -> None:

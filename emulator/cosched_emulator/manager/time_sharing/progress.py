@@ -16,12 +16,18 @@ from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.protocol.messages import ProgressMeasured
 
 
+def _asked_mb(job: WorkloadJob) -> int:
+    """Return the memory that a job asks for, for each process."""
+    return job.spec.memory_mb
+
+
 class ProcessNodes(NamedTuple):
     """Nodes that run processes: the truth of a manager whose jobs share time."""
 
     cluster: Cluster
     program_of: Callable[[WorkloadJob], Program]
     quantum_us: int
+    memory_of: Callable[[WorkloadJob], int] = _asked_mb  # what a process of a job takes, in MB
 
 
 class ProcessProgress:
@@ -32,7 +38,7 @@ class ProcessProgress:
 
     def __init__(self, timeline: Timeline, nodes: ProcessNodes, diary: Diary) -> None:
         self.running: Mapping[int, ManagedJob] = {}  # the manager's
-        self._dispatcher = Dispatcher(timeline, nodes.cluster, nodes.program_of)
+        self._dispatcher = Dispatcher(timeline, nodes.cluster, nodes.program_of, nodes.memory_of)
         self.rotating = Rotating(timeline, self._dispatcher, nodes.quantum_us, diary)
 
     def start(self, job: ManagedJob, now_us: int) -> None:  # noqa: ARG002 - of `Progress`

@@ -14,6 +14,9 @@ Command = TypeVar("Command", bound=Callable[..., object])
 PLACES: Mapping[str, tuple[str, str]] = {
     "swf": ("workload", "swf"),
     "lublin": ("workload", "lublin"),
+    "nas": ("workload", "nas"),
+    "gap_s": ("workload", "gap_s"),
+    "memory": ("workload", "memory"),
     "first": ("workload", "first"),
     "jobs": ("workload", "jobs"),
     "aarr": ("workload", "aarr"),
@@ -75,18 +78,22 @@ def an_amount(_context: click.Context, _option: click.Parameter, value: float | 
     return value
 
 
+# Over 50 lines: a line for each option.
 def scenario_options(command: Command) -> Command:
     """Add the options that set keys of a scenario."""
     options = [
         click.option("--swf", type=click.Path(), help="Jobs: a log in Standard Workload Format (.gz or plain); - for standard input."),
         click.option("--lublin", type=click.IntRange(min=1), metavar="N", help="Jobs: N of the Lublin model."),
+        click.option("--nas", type=click.IntRange(min=1), metavar="N", help="Jobs: N random jobs of the NAS programs."),
+        click.option("--gap-s", type=float, metavar="S", help="NAS: mean gap between arrivals in seconds.  [default: 100]"),
+        click.option("--memory", type=click.Choice(["aware", "unaware"]), help="NAS: is the scheduler told it?  [default: aware]"),
         click.option("--first", type=click.IntRange(min=0), metavar="I", help="Log: begin with usable job I, counted from 0."),
         click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Log: take N jobs."),
         click.option("--warmup", type=click.IntRange(min=0), metavar="N", help="Leave the first N jobs out of the figures."),
         click.option("--aarr", type=float, help="Lublin: arrival parameter, smaller is busier.  [default: 10.2303]"),
         click.option("--load", type=float, metavar="L", help="Bring the jobs to this offered load, such as 0.9."),
         click.option("--load-method", type=click.Choice(["gaps", "users"]), help="By what: gaps, or users of a log.  [default: gaps]"),
-        click.option("--limits", type=click.Choice(["estimate", "none"]), help="When to kill.  [default: logs estimate, Lublin none]"),
+        click.option("--limits", type=click.Choice(["estimate", "none"]), help="When to kill.  [default: logs estimate, else none]"),
         click.option("--estimates", type=click.Choice(["exact", "f-model"]), help="Replace the estimates."),
         click.option("--estimate-factor", type=float, help="f-model: estimate = run x (1 + U x FACTOR)."),
         click.option("--mix", help="Memory bandwidth demand: high, med, low, or shares such as 50:10:40.  [default: none]"),
