@@ -71,6 +71,11 @@ class NodeSettings:
                 "daemon_us", f"less than daemon_period_us, {self.daemon_period_us}", str(self.daemon_us)
             )
 
+    @property
+    def has_message_layer(self) -> bool:
+        """Tell whether messages do more than to arrive: cost CPU time at the receiver, poll, interrupt, or ask first."""
+        return self.coscheduling != "none" or bool(self.receive_cpu_us or self.rendezvous_bytes or self.interrupt_us)
+
     def barrier_time_us(self, processes: int) -> int:
         """Return the time from the last arrival to the release of a barrier (paper section 4.1.1)."""
         return self.barrier_us + self.barrier_process_us * (processes - 1)

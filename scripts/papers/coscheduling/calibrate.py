@@ -20,8 +20,9 @@ from typing import Final, NamedTuple
 
 from cosched_emulator.nodeos import skeletons
 from cosched_emulator.nodeos.exact import ExactCluster
+from cosched_emulator.nodeos.programs import Compute
 from cosched_emulator.nodeos.settings import NodeSettings
-from cosched_emulator.nodeos.skeletons.catalogue import iterations_of, program_of_work
+from cosched_emulator.nodeos.skeletons.catalogue import program_of_work
 from cosched_emulator.workload.nas.tables import Kind, kinds
 from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
 
@@ -39,8 +40,9 @@ NODES: Final = NodeSettings(
 )
 FILE: Final = Path(skeletons.__file__).with_name("compute_shares.csv")
 COLUMNS: Final = ("program", "class", "processes", "computing_ppm", "alone_s")
-LEAST_S: Final = 5.0  # of a run alone, if the program is that long
+LEAST_S: Final = 5.0  # of a run alone, if the program is that long, and
 LEAST_ITERATIONS: Final = 4
+LEAST_BURSTS: Final = 400  # of a process, on which jitter is drawn
 ROUNDS: Final = 3
 _FIRST_GUESS: Final = 0.9
 
@@ -55,16 +57,18 @@ class Found(NamedTuple):
 
 def alone_s(kind: Kind, share: float, nodes: NodeSettings = NODES, seed: int = 1, least_s: float = LEAST_S) -> float:
     """Return how long a job takes alone if a process computes for this share of the time that it should take."""
-    all_iterations = iterations_of(*kind)
-    iterations = max(LEAST_ITERATIONS, math.ceil(least_s / kind.seconds * all_iterations))
-    iterations = min(all_iterations, iterations)
-    program = program_of_work(*kind, work_us=kind.seconds * SECOND_US * share, iterations=iterations)
+    work_us = kind.seconds * SECOND_US * share
+    (main, *_) = program_of_work(*kind, work_us, None).loops
+    bursts = sum(isinstance(operation, Compute) for operation in main.body_of(0))
+    iterations = max(LEAST_ITERATIONS, math.ceil(LEAST_BURSTS / bursts), math.ceil(least_s / kind.seconds * main.times))
+    iterations = min(main.times, iterations)
+    program = program_of_work(*kind, work_us, iterations)
     cluster = ExactCluster(nodes, kind.processes, seed)
     cluster.start(0, program, range(kind.processes))
     cluster.allow(0, {node: [0] for node in range(kind.processes)})
     reached = cluster.advance(round(100 * kind.seconds * SECOND_US))
     assert reached.ended == (0,), f"{kind.name} does not end"
-    return reached.now_us / SECOND_US * all_iterations / iterations
+    return reached.now_us / SECOND_US * main.times / iterations
 
 
 def calibrate(kind: Kind) -> Found:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,14 @@ from cosched_emulator.scenario.time_sharing import node_settings, program_maker
 from cosched_emulator.workload.side_files.programs import COLUMNS, PROGRAMS
 
 SECOND = 1_000_000
+MESSAGES: dict[str, Any] = {
+    "message_cpu_us": 2,
+    "receive_cpu_us": 2,
+    "latency_us": 6,  # one way from program to program takes 10 us (Choi et al. 2004, section 4.1: 9.7)
+    "network_mb_s": 80,
+    "rendezvous_bytes": 16_384,
+    "interrupt_us": 10,
+}
 
 
 def table(workload: dict[str, Any] | None = None, sharing: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
@@ -41,23 +49,50 @@ def programs_of(prepared: Prepared) -> list[Program]:
 
 
 def test_the_defaults_are_those_of_the_nodes() -> None:
-    assert node_settings(TimeSharingSection()) == NodeSettings()
+    usual = NodeSettings(**MESSAGES)
+    assert node_settings(TimeSharingSection()) == usual
     given = TimeSharingSection(slice_ms=2.0, tick_ms=0.0, io_logged=1.0, local="rr", memory_mb=512)
-    assert node_settings(given) == NodeSettings("rr", slice_us=2_000, tick_us=0, io_logged_ppm=1_000_000, memory_mb=512)
+    changed: dict[str, Any] = {
+        "slice_us": 2_000,
+        "tick_us": 0,
+        "io_logged_ppm": 1_000_000,
+        "memory_mb": 512,
+        "local": "rr",
+    }
+    assert node_settings(given) == replace(usual, **changed)
     named = {item.name for item in fields(NodeSettings)} - {item.name for item in fields(TimeSharingSection)}
-    assert named == {"slice_us", "tick_us", "io_logged_ppm", "message_cpu_us", "latency_us", "network_mb_s"}
+    assert named == {"slice_us", "tick_us", "io_logged_ppm"}
+
+
+def test_jobs_poll_for_messages_in_windows_unless_a_policy_is_given() -> None:
+    assert node_settings(TimeSharingSection()).coscheduling == "none"
+    assert node_settings(TimeSharingSection(nodes="windows")).coscheduling == "nls"
+    given = TimeSharingSection(nodes="windows", coscheduling="pb", coscheduling_parameters={"interval_us": 9_000})
+    assert node_settings(given).coscheduling_parameters == (("interval_us", 9_000),)
+    assert prepare(table(sharing={"coscheduling": "sb"})).scenario.as_dict()["time_sharing"]["coscheduling"] == "sb"
 
 
 @pytest.mark.parametrize(
     ("sharing", "text"),
     [
-        ({"nodes": "fluids"}, "time_sharing.nodes: expected one of exact, fluid, got 'fluids'; did you mean 'fluid'?"),
+        (
+            {"nodes": "fluids"},
+            "time_sharing.nodes: expected one of exact, fluid, windows, got 'fluids'; did you mean 'fluid'?",
+        ),
         ({"quantum_s": 0.0}, "time_sharing.quantum_s: expected a number of seconds from 0.001 to 1000000, got 0.0"),
         ({"local": "cfs"}, "time_sharing.local: expected one of linux-epochs, rr, wake-first, got 'cfs'"),
         ({"slice_ms": 0.0}, "time_sharing.slice_ms: expected a number of milliseconds from 0.1 to 1000000, got 0.0"),
         ({"io_logged": 2.0}, "time_sharing.io_logged: expected a number from 0 to 1, got 2.0"),
         ({"io_service_us": 0}, "time_sharing.io_service_us: expected 1 or more, got 0"),
         ({"quanta": 1}, "time_sharing.quanta: expected one of"),
+        ({"window_min_s": 0.2}, "time_sharing.window_min_s: expected a number of seconds from 1 to 1000000, got 0.2"),
+        ({"window_max_s": 9.0}, "time_sharing.window_max_s: expected at least window_min_s, 10, got 9"),
+        ({"coscheduling": "hybird"}, "time_sharing.coscheduling: expected one of cc, dcs, hybrid, nls"),
+        (
+            {"coscheduling": "sb", "coscheduling_parameters": {"spin": 3}},
+            "time_sharing.coscheduling_parameters.spin: expected one of spin_us, got 'spin'; did you mean 'spin_us'?",
+        ),
+        ({"daemon_us": 2_000_000}, "time_sharing.daemon_us: expected less than daemon_period_us, 1000000, got 2000000"),
     ],
 )
 def test_wrong_settings_of_nodes_are_refused(sharing: dict[str, Any], text: str) -> None:
@@ -219,3 +254,33 @@ def test_runs_are_the_same_again_and_after_others() -> None:
     first = simulate(scenario, "easy")
     simulate({**scenario, "seed": 2}, "easy")
     assert simulate(scenario, "easy").records == first.records
+
+
+def test_jobs_of_a_log_run_nas_programs_as_long_as_their_run_times(tmp_path: Path) -> None:
+    log = tmp_path / "log.swf"
+    log.write_text(
+        "".join(
+            f"{n} {n} -1 {run} {size} -1 -1 {size} 9999 -1 1 1 1 1 -1 -1 -1 -1\n"
+            for n, run, size in ((1, 62, 9), (2, 10, 4))
+        )
+    )
+    side = tmp_path / "programs.csv"
+    side.write_text("job,program,iterations,jitter\n1,nas:SP.A,,0.2\n2,nas:EP.B,3,\n")
+    scenario = {
+        "cluster": {"nodes": 9},
+        "workload": {"swf": str(log), "programs": str(side)},
+        "time_sharing": {"nodes": "exact"},
+    }
+    prepared = prepare(scenario)
+    sp, ep = programs_of(prepared)
+    assert sp.loops[0].times == round(400 * 62 / (34.5 * 16 / 9))
+    assert {item.jitter_ppm for item in sp.loops[0].body_of(4) if isinstance(item, Compute)} == {200_000}
+    assert ep.loops[0].times == 3
+    programs = prepared.workload.programs
+    assert programs is not None
+    assert [programs.memory_mb(job) for job in prepared.workload.jobs] == [13, 8]
+    side.write_text("job,program\n1,nas:CG.A\n")
+    with pytest.raises(ConfigurationError, match=r"job 1: expected jobs of 4, 8 or 16 processes for CG\.A"):
+        prepare(scenario)
+    with pytest.raises(ConfigurationError, match=r"did you mean .nas:CG\.C"):
+        prepare({**scenario, "workload": {"swf": str(log), "programs": "nas:CG-C"}})

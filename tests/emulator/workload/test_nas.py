@@ -10,6 +10,8 @@ import pytest
 
 from cosched_emulator import prepare
 from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.scenario.reader import read_scenario
+from cosched_emulator.scenario.schema import OF_NAS
 from cosched_emulator.workload.nas.generate import NasParameters, generate
 from cosched_emulator.workload.nas.tables import NAS, TABLE_2, Kind, kinds
 from cosched_hwmodel.units import SECOND_US
@@ -96,6 +98,12 @@ def test_wrong_settings_are_refused(keys: dict[str, Any], text: str) -> None:
 def test_settings_of_these_programs_go_with_no_other_jobs() -> None:
     with pytest.raises(ConfigurationError, match=r"workload.gap_s: expected nothing: it has no effect on the Lublin"):
         prepare({"cluster": {"nodes": 16}, "workload": {"lublin": 5, "gap_s": 9.0}})
+
+
+def test_a_scenario_without_these_programs_says_nothing_of_them() -> None:
+    keys = {"nas", *OF_NAS}
+    assert not keys & read_scenario(None, {"workload": {"lublin": 3}}).as_dict()["workload"].keys()
+    assert keys <= read_scenario(None, {"workload": {"nas": 3}}).as_dict()["workload"].keys()
 
 
 def test_the_truth_knows_the_memory_that_the_scheduler_is_not_told() -> None:

@@ -41,7 +41,7 @@ class Alone:
         """Return the pace of a job in a phase, from an instant on; process i is on node ``shape[i]`` of its nodes."""
         stage = extent.longest(phase)
         most = _FIRST + max(_FEWEST, -(-_SPAN_US // max(1, stage.length_us)))
-        times = min(stage.past - stage.first, most)
+        times = min(stage.times, most)
         key = (extent.key(stage), times, shape)
         pace = self._known.get(key)
         if pace is None:

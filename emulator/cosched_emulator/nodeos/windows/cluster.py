@@ -79,7 +79,8 @@ class WindowedCluster:
         """Put the processes of a job on nodes, stopped (see `Cluster.start`)."""
         self.exact.start(job, program, places, memory_mb)
         extent = Extent(program, len(places), self.settings)
-        self.jobs[job] = WindowJob(self.exact.jobs[job], extent, places, memory_mb, self.now_us)
+        record = self.exact.jobs[job]
+        self.jobs[job] = WindowJob(record, extent, self.exact.useful_us, places, memory_mb, self.now_us)
 
     def allow(self, now_us: int, runnable: Mapping[int, Sequence[int]]) -> None:
         """Let the jobs listed for each node run there and stop all others (see `Cluster.allow`)."""

@@ -8,7 +8,6 @@ from typing import Final, NamedTuple
 
 from cosched_emulator.nodeos.programs import ByRank, Operation, Program, WriteFiles
 from cosched_emulator.nodeos.settings import NodeSettings
-from cosched_emulator.nodeos.windows.route import Route
 from cosched_emulator.nodeos.work import Work
 
 _BRIEF_US: Final = 1_000_000  # a loop that takes less alone belongs to the phase of the loop before it
@@ -17,8 +16,8 @@ _BRIEF_US: Final = 1_000_000  # a loop that takes less alone belongs to the phas
 class Stage(NamedTuple):
     """A loop of a job."""
 
-    first: int  # number of its first iteration
-    past: int  # and of the first one after it
+    loop: int  # its number
+    times: int
     begin_us: int  # work of all loops before it
     work_us: int  # of one iteration: CPU time of all processes, or points
     length_us: int  # of one iteration alone, about
@@ -29,7 +28,7 @@ class Stage(NamedTuple):
     @property
     def end_us(self) -> int:
         """Return the work of all loops up to its end."""
-        return self.begin_us + (self.past - self.first) * self.work_us
+        return self.begin_us + self.times * self.work_us
 
 
 class Extent:
@@ -43,8 +42,8 @@ class Extent:
         self.processes = processes
         self.stages: list[Stage] = []
         self.phase_ends_us: list[int] = []
-        first = begin_us = 0
-        for loop in program.loops:
+        begin_us = 0
+        for number, loop in enumerate(program.loops):
             if isinstance(loop.body, ByRank):
                 bodies = tuple([loop.body.of(rank) for rank in range(processes)])
             else:
@@ -56,12 +55,12 @@ class Extent:
             if not self.phase_ends_us or loop.times * length_us >= _BRIEF_US:
                 self.phase_ends_us.append(0)
             phase = len(self.phase_ends_us) - 1
-            stage = Stage(first, first + loop.times, begin_us, work_us or processes, length_us, phase, bodies, points)
+            stage = Stage(number, loop.times, begin_us, work_us or processes, length_us, phase, bodies, points)
             self.stages.append(stage)
-            first, begin_us = stage.past, stage.end_us
+            begin_us = stage.end_us
             self.phase_ends_us[-1] = begin_us
         self.work_us = begin_us
-        self._firsts = [stage.first for stage in self.stages]
+        self.idle = [stage.loop for stage in self.stages if stage.points]
         self.writes_shared = any(
             isinstance(operation, WriteFiles) and operation.shared and operation.files
             for stage in self.stages
@@ -72,22 +71,11 @@ class Extent:
 
     def key(self, stage: Stage) -> str:
         """Return a text that loops with the same bodies have in common, and no others."""
-        if stage.first not in self._keys:
+        if stage.loop not in self._keys:
             alike = all(body is stage.bodies[0] for body in stage.bodies)
             text = repr((self.processes, stage.bodies[:1] if alike else stage.bodies))
-            self._keys[stage.first] = sha256(text.encode()).hexdigest()
-        return self._keys[stage.first]
-
-    def routes(self) -> list[Route]:
-        """Return the ways of the processes through the program."""
-        return [
-            Route([(stage.past, stage.bodies[rank], stage.points) for stage in self.stages])
-            for rank in range(self.processes)
-        ]
-
-    def phase_at(self, iteration: int) -> int:
-        """Return the phase of an iteration; that of the first one for -1."""
-        return self.stages[self._index_of(max(0, iteration))].phase
+            self._keys[stage.loop] = sha256(text.encode()).hexdigest()
+        return self._keys[stage.loop]
 
     def phase_after(self, work_us: int) -> int:
         """Return the phase of a job that has done so much."""
@@ -96,17 +84,3 @@ class Extent:
     def longest(self, phase: int) -> Stage:
         """Return the loop that has most of the work of a phase."""
         return max((stage for stage in self.stages if stage.phase == phase), key=lambda one: one.end_us - one.begin_us)
-
-    def span(self, first: int, most_us: int) -> tuple[int, int]:
-        """Return how many iterations from ``first`` on need at most ``most_us`` together, and what they need."""
-        number, left_us = first, most_us
-        for stage in self.stages[self._index_of(first) :]:
-            times = min(stage.past - number, left_us // stage.work_us)
-            number += times
-            left_us -= times * stage.work_us
-            if number < stage.past:
-                break
-        return number - first, most_us - left_us
-
-    def _index_of(self, iteration: int) -> int:
-        return bisect_right(self._firsts, iteration) - 1

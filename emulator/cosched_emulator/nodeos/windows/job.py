@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from cosched_emulator.nodeos.process import ParallelJob, Process
@@ -34,7 +34,7 @@ def used_by(processes: Iterable[Process]) -> Use:
     for process in processes:
         consumed_us += process.consumed_us
         io_us += process.io_us
-        spun_us += process.spun_us
+        spun_us += process.polled_us()
     return Use(consumed_us, io_us, spun_us)
 
 
@@ -57,6 +57,7 @@ class WindowJob:
     __slots__ = (
         "_at_pace",
         "_counted_us",
+        "_useful_us",
         "allowed",
         "allowed_us",
         "collected",
@@ -70,23 +71,28 @@ class WindowJob:
         "places",
         "processes",
         "record",
-        "routes",
         "shape",
         "skipped_us",
         "target_us",
     )
 
-    def __init__(self, record: ParallelJob, extent: Extent, places: Sequence[int], memory_mb: int, now_us: int) -> None:
+    def __init__(
+        self,
+        record: ParallelJob,
+        extent: Extent,
+        useful_us: Callable[[int], int],
+        places: Sequence[int],
+        memory_mb: int,
+        now_us: int,
+    ) -> None:
         self.number = record.number
         self.record = record
         self.extent = extent
+        self._useful_us = useful_us
         self.places = tuple(places)
         self.nodes = tuple(sorted(set(places)))
         self.shape = tuple([self.nodes.index(node) for node in places])
         self.memory_mb = memory_mb
-        self.routes = extent.routes()
-        for process, route in zip(record.processes, self.routes, strict=True):
-            process.operations = route.operations()
         self.processes = [[process for process in record.processes if process.node == node] for node in self.nodes]
         self.skipped_us = 0
         self.lag_us = 0
@@ -100,10 +106,15 @@ class WindowJob:
         self._counted_us = now_us  # from when on that has not been counted
 
     def exact_us(self) -> int:
-        """Return the work that its processes have done, as far as their CPUs have counted it."""
-        return sum(process.consumed_us for process in self.record.processes) + sum(
-            route.points for route in self.routes
-        )
+        """Return the work that its processes have done."""
+        work_us = self._useful_us(self.number)
+        for process in self.record.processes:
+            work_us += process.io_us
+            for loop in self.extent.idle:
+                if loop <= process.loop:
+                    left = process.iterations_left if loop == process.loop else 0
+                    work_us += self.extent.stages[loop].times - self.record.left_out.get(loop, 0) - left
+        return work_us
 
     def done_us(self, now_us: int) -> int:
         """Return the work that it has done."""
@@ -142,18 +153,20 @@ class WindowJob:
         return pace.since_us + max(0, -(-left_us * pace.span_us // pace.work_us))
 
     def catch_up(self) -> None:
-        """Let the processes leave out as many whole iterations as the lag allows, all the same ones."""
-        first = max(route.next for route in self.routes)
-        times, work_us = self.extent.span(first, self.lag_us)
-        if times:
-            for route in self.routes:
-                route.skip(first, first + times)
-            self.skipped_us += work_us
-            self.lag_us -= work_us
+        """Let the processes leave out as many whole iterations as the lag allows, all the same number."""
+        first = max(0, *[process.loop for process in self.record.processes])
+        for stage in self.extent.stages[first:]:
+            times = self.record.leave_out(stage.loop, self.lag_us // stage.work_us)
+            self.skipped_us += times * stage.work_us
+            self.lag_us -= times * stage.work_us
+            if self.lag_us >= stage.work_us:
+                continue  # nothing is left of this loop
+            break
 
     def phase(self) -> int:
         """Return the phase of the process that is behind."""
-        return self.extent.phase_at(min(route.iteration for route in self.routes))
+        loop = min([process.loop for process in self.record.processes])
+        return self.extent.stages[max(0, loop)].phase
 
     def permit(self, nodes: tuple[int, ...], now_us: int) -> None:
         """Count for how long the job might run, and let it run on these nodes from now on."""

@@ -7,7 +7,7 @@ from heapq import heapify, heappush
 
 from cosched_emulator.nodeos.cpu import Cpu
 from cosched_emulator.nodeos.devices import FifoServer
-from cosched_emulator.nodeos.events import RELEASE, TURN_END, Event
+from cosched_emulator.nodeos.events import OF_NODES, RELEASE, Event
 from cosched_emulator.nodeos.execution import Execution
 from cosched_emulator.nodeos.process import ParallelJob, Process
 
@@ -62,7 +62,8 @@ class Freezer:
         for node, late_us in by_us.items():
             self._cpus[node].go_on_later(late_us)
             self._swaps[node].free_us += late_us
-            self._execution.shift(node, late_us)
+            self._execution.disks[node].free_us += late_us
+            self._execution.layer.network.shift(node, late_us)
             for time_us, kind, where, index, generation in self._kept.pop(node):
                 heappush(self._events, (time_us + late_us, kind, where, index, generation))
         if self._server_nodes and self._server_nodes <= by_us.keys():
@@ -72,6 +73,7 @@ class Freezer:
             late = by_us.get(process.node)
             if late:
                 process.allowed_since_us += late
+                process.port.shift(late)
 
     def forget(self, job: int, indices: Collection[int]) -> None:
         """Drop what is to happen to the processes of a job."""
@@ -79,7 +81,7 @@ class Freezer:
             events[:] = [
                 event
                 for event in events
-                if event[1] == TURN_END or (event[3] != job if event[1] == RELEASE else event[3] not in indices)
+                if event[1] in OF_NODES or (event[3] != job if event[1] == RELEASE else event[3] not in indices)
             ]
         heapify(self._events)
 
