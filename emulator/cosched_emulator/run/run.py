@@ -15,11 +15,9 @@ from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.manager.time_sharing.record import QuantumRecord
 from cosched_emulator.results.columns import ColumnBuilder, JobColumns, StayColumns
-from cosched_emulator.results.energy.figures import ENERGY, RunEnergy
 from cosched_emulator.results.figures.metrics import summarise_columns
 from cosched_emulator.results.figures.time_sharing import TIME_SHARING
 from cosched_emulator.run.build import build_agenda, build_manager
-from cosched_emulator.run.energy_use import EnergyUse
 from cosched_emulator.run.loop import Simulation
 from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.run.record_buffer import RecordBuffer
@@ -29,7 +27,9 @@ from cosched_plugin.common.garbage import freeze_heap
 
 if TYPE_CHECKING:
     from cosched_emulator.accounting.accounts import Accounting
+    from cosched_emulator.results.energy.figures import RunEnergy
     from cosched_emulator.results.files.run_files import RunFiles
+    from cosched_emulator.run.energy_use import EnergyUse
 
 Progress = Callable[[int], None]
 
@@ -75,7 +75,7 @@ def run(
     shared = None if manager.processes is None else SharedTime(manager.processes.rotating, files)
     if shared is not None:
         buffer = RecordBuffer(builder.add, shared.totals.add_job, records.append if files is None else files.add)
-    use = None if prepared.power is None else EnergyUse(prepared.nodes, prepared.power, manager.processes)
+    use = _energy_use(prepared, manager)
     simulation = Simulation(manager, agenda, link, progress=progress, committed=committed, ended=buffer.add)
     started = time.perf_counter()
     with freeze_heap():
@@ -91,9 +91,10 @@ def run(
     summary = summarise_columns(jobs, stays, prepared.nodes, prepared.selection)
     if shared is not None:
         summary[TIME_SHARING] = shared.figures(jobs, stays, prepared.nodes, prepared.selection)
-    energy = None if use is None else use.energy(jobs, stays, prepared.selection, summary)
-    if energy is not None:
-        summary[ENERGY] = energy.figures
+    energy = None
+    if use is not None:
+        energy = use.energy(jobs, stays, prepared.selection, summary)
+        summary["energy"] = energy.figures
     if prepared.workload.cut is not None:
         summary["cut_runs"] = _cut_figures(prepared.workload.cut, summary["machine"]["offered_load"])
     unfinished = [_job_id(record) for record in left]
@@ -101,6 +102,15 @@ def run(
     done = (simulation.batches, manager.refused, unfinished)
     simulated = None if manager.processes is None else manager.processes.simulated
     return Finished(prepared, records, summary, wall_s, *done, jobs, stays, quanta, simulated, energy)
+
+
+def _energy_use(prepared: Prepared, manager: Manager) -> EnergyUse | None:
+    """Return what is kept for the energy of a run; None: the watts of the nodes are not known."""
+    if prepared.power is None:
+        return None
+    from cosched_emulator.run.energy_use import EnergyUse  # noqa: PLC0415 - few machines have watts
+
+    return EnergyUse(prepared.nodes, prepared.power, manager.processes)
 
 
 def _cut_figures(cut: CutRuns, offered_load: float | None) -> dict[str, Any]:

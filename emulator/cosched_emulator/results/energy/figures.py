@@ -30,7 +30,6 @@ from cosched_hwmodel.energy import NodePower, formula_j
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.messages import NodeClass
 
-ENERGY: Final = "energy"  # key in a summary
 _PLACES: Final = 6
 
 

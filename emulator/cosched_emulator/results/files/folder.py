@@ -30,15 +30,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cosched_emulator.errors import InputError
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.manager.time_sharing.record import QuantumRecord
-from cosched_emulator.results.energy.figures import RunEnergy
-from cosched_emulator.results.files.power_csv import power_lines
 from cosched_emulator.results.files.run_files import (
     ALLOCATIONS,
     JOBS,
@@ -53,6 +51,9 @@ from cosched_emulator.workload.job import Workload
 from cosched_emulator.workload.swf.writer import write_swf
 from cosched_hwmodel.energy import NodePower
 from cosched_plugin.protocol.messages import NodeClass
+
+if TYPE_CHECKING:
+    from cosched_emulator.results.energy.figures import RunEnergy
 
 RUN_FORMAT = 1
 WORKLOAD, USAGE = "workload.swf", "workload-usage.csv"
@@ -153,6 +154,8 @@ def write_files(
     """
     files.complete(folder, workload.origin, None if energy is None else energy.by_job)
     if energy is not None:
+        from cosched_emulator.results.files.power_csv import power_lines  # noqa: PLC0415 - few machines have watts
+
         _write_lines(folder / POWER, power_lines(energy.trace))
     with open(folder / WORKLOAD, "x", encoding="utf-8", newline="\n") as stream:
         write_swf(stream, workload)

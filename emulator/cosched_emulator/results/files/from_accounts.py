@@ -14,7 +14,7 @@ from cosched_emulator.accounting.accounts import Accounting
 from cosched_emulator.accounting.rows import job_from_json
 from cosched_emulator.manager.record import Interval, JobRecord, OnDisk
 from cosched_emulator.manager.time_sharing.record import Part, QuantumRecord
-from cosched_emulator.results.energy.figures import ENERGY, energy_of
+from cosched_emulator.results.energy.figures import energy_of
 from cosched_emulator.results.figures.metrics import ALL_JOBS, Selection, summarise
 from cosched_emulator.results.figures.time_sharing import TIME_SHARING, figures_of
 from cosched_emulator.results.files.folder import write_run
@@ -126,7 +126,7 @@ def export_run(
         summary[TIME_SHARING] = figures_of(records, quanta_of(accounting), machine, quantum_us, selection)
     energy = None if power is None else energy_of(records, machine, power, selection, summary.get(TIME_SHARING))
     if energy is not None:
-        summary[ENERGY] = energy.figures
+        summary["energy"] = energy.figures
     return write_run(
         out,
         records,
