@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from cosched_emulator.nodeos.counters import Counters
 from cosched_emulator.nodeos.programs import Program
 
 
@@ -71,6 +72,10 @@ class Cluster(Protocol):
     @property
     def simulated(self) -> float:
         """Return the share of the time of nodes that was simulated burst by burst, of all time in which jobs could run there."""
+        ...
+
+    def counters(self) -> Counters | None:
+        """Return what has happened on the nodes while they were simulated burst by burst; None: they never were."""
         ...
 
     def collect(self) -> list[Usage]:

@@ -11,6 +11,7 @@ from cosched_emulator.nodeos.accounting import TickLog
 from cosched_emulator.nodeos.cluster import Reached, Usage
 from cosched_emulator.nodeos.coscheduling.catalogue import make_policy
 from cosched_emulator.nodeos.coscheduling.protocol import FOREVER
+from cosched_emulator.nodeos.counters import Counters, Messages, counters_of
 from cosched_emulator.nodeos.cpu import Cpu
 from cosched_emulator.nodeos.daemons import make_daemons
 from cosched_emulator.nodeos.devices import FifoServer
@@ -80,6 +81,7 @@ class ExactCluster:
         ] = {}  # consumed by a process up to the last `collect`, and by its I/O
         self._courses: dict[int, list[Course]] = {}  # of jobs whose progress has been asked for
         self._ended: list[int] = []
+        self._messages = Messages()  # of jobs that have ended or were removed
         self._left: dict[int, ParallelJob] = {}  # jobs that have ended or were removed since the last `collect`
         for node, policy in enumerate(policies):
             self._begin(node, policy.interval_us)
@@ -124,6 +126,7 @@ class ExactCluster:
     def remove(self, job: int) -> None:
         """Take away a job that has not ended (see `Cluster.remove`)."""
         record = self._left[job] = self.jobs.pop(job)
+        self._messages = self._messages.plus([record])
         self._courses.pop(job, None)
         indices = {process.index for process in record.processes}
         self._freezer.forget(job, indices)
@@ -210,6 +213,10 @@ class ExactCluster:
         return min(
             course.share(process.passed()) for course, process in zip(self._courses[job], record.processes, strict=True)
         )
+
+    def counters(self) -> Counters:
+        """Return what has happened on the nodes (see `Cluster.counters`)."""
+        return counters_of(self.cpus, self._messages.plus(self.jobs.values()), self.now_us)
 
     @property
     def simulated(self) -> float:
@@ -369,6 +376,7 @@ class ExactCluster:
             process.job.running -= 1
             if not process.job.running:
                 self._left[process.job.number] = self.jobs.pop(process.job.number)
+                self._messages = self._messages.plus([process.job])
                 self._courses.pop(process.job.number, None)
                 self._ended.append(process.job.number)
 

@@ -14,6 +14,7 @@ from cosched_emulator.manager.diary import Diary
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.manager.time_sharing.record import QuantumRecord
+from cosched_emulator.nodeos.counters import Counters
 from cosched_emulator.results.columns import ColumnBuilder, JobColumns, StayColumns
 from cosched_emulator.results.figures.metrics import summarise_columns
 from cosched_emulator.results.figures.time_sharing import TIME_SHARING
@@ -47,7 +48,10 @@ class Finished(NamedTuple):
     jobs: JobColumns
     stays: StayColumns
     quanta: list[QuantumRecord]  # of time sharing, in order of time; likewise
-    simulated: float | None = None  # share of the time of nodes that was simulated burst by burst; None: no time sharing
+    simulated: float | None = (
+        None  # share of the time of nodes that was simulated burst by burst; None: no time sharing
+    )
+    counters: Counters | None = None  # of what happened on these nodes meanwhile; None: nothing was simulated so
     energy: RunEnergy | None = None  # None: the watts of the nodes are not known
 
 
@@ -101,7 +105,8 @@ def run(
     quanta = [] if shared is None else shared.quanta
     done = (simulation.batches, manager.refused, unfinished)
     simulated = None if manager.processes is None else manager.processes.simulated
-    return Finished(prepared, records, summary, wall_s, *done, jobs, stays, quanta, simulated, energy)
+    counters = None if manager.processes is None else manager.processes.counters
+    return Finished(prepared, records, summary, wall_s, *done, jobs, stays, quanta, simulated, counters, energy)
 
 
 def _energy_use(prepared: Prepared, manager: Manager) -> EnergyUse | None:

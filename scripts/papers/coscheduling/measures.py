@@ -20,7 +20,7 @@ def figures(run: Run) -> dict[str, Any]:
     started = [record for record in run.records if record.end_us is not None and record.last_stays]
     nodes = sum(item.nodes for item in run.machine)
     found = {**_of_jobs(started), **_of_nodes(started), **_of_work(started, nodes, run.summary)}
-    found |= {**_by_kind(started), **_energy(run.summary)}
+    found |= {**_by_kind(started), **_energy(run), **_of_cpus(run)}
     return {name: value for name, value in found.items() if value is not None}
 
 
@@ -91,7 +91,36 @@ def _by_kind(started: Sequence[JobRecord]) -> dict[str, Any]:
     return {"stretch_by_kind": {name: [round(value, 4) for value in times[name]] for name in sorted(times)}}
 
 
-def _energy(summary: Mapping[str, Any]) -> dict[str, float]:
-    """Return the energy with every node off while no job is on it."""
-    energy = summary.get("energy")
-    return {} if energy is None else {"energy_off_j": energy["total_j"] - energy["unheld_j"]}
+def _energy(run: Run) -> dict[str, float | None]:
+    """Return the energy with every node off while no job is on it, and the share of CPU time in which processes poll."""
+    energy, power = run.summary.get("energy"), run.prepared.power
+    if energy is None or power is None:
+        return {}
+    busy_w, spin_w = power[0].busy_w, power[0].spin_w
+    spun = energy["spin_j"] / spin_w
+    worked = (energy["busy_j"] - energy["spin_j"]) / busy_w
+    return {
+        "energy_off_j": energy["total_j"] - energy["unheld_j"],
+        "spun_share": spun / (spun + worked) if spun + worked else None,
+    }
+
+
+def _of_cpus(run: Run) -> dict[str, float | None]:
+    """Return how often CPUs switch and are interrupted, what is swapped, and how late messages are received.
+
+    They are those of the time that was simulated burst by burst.
+    """
+    found, section = run.finished.counters, run.prepared.scenario.time_sharing
+    if found is None or section is None or not found.node_us or not found.busy_us:
+        return {}
+    switching_us = found.switches * (section.switch_us + section.refill_us) + found.interrupts * section.interrupt_us
+    paging_us = max(0, found.overhead_us - switching_us) if section.memory_mb else 0
+    quanta = run.summary["time_sharing"]["quanta"]
+    return {
+        "switches_per_cpu_s": found.switches * SECOND_US / found.busy_us,
+        "interrupts_per_s": found.interrupts * SECOND_US / found.node_us,
+        "swapped_mb_per_cpu_s": paging_us * section.swap_mb_s / found.busy_us,
+        "wake_delay_us": found.messages.delays_us / found.messages.delayed if found.messages.delayed else None,
+        "turn_overhead_share": section.turn_overhead if quanta else None,
+        "simulated_share": run.finished.simulated,
+    }

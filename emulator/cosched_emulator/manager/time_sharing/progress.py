@@ -12,6 +12,7 @@ from cosched_emulator.manager.time_sharing.dispatch import FOREVER_US, Dispatche
 from cosched_emulator.manager.time_sharing.rotating import Rotating
 from cosched_emulator.manager.timeline import Timeline
 from cosched_emulator.nodeos.cluster import Cluster
+from cosched_emulator.nodeos.counters import Counters
 from cosched_emulator.nodeos.programs import Program
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.protocol.messages import ProgressMeasured
@@ -97,6 +98,11 @@ class ProcessProgress:
     def simulated(self) -> float:
         """Return the share of the time of nodes that was simulated burst by burst."""
         return self._dispatcher.simulated
+
+    @property
+    def counters(self) -> Counters | None:
+        """Return what has happened on the nodes while they were simulated burst by burst; None: they never were."""
+        return self._cluster.counters()
 
     @property
     def runs(self) -> bool:

@@ -156,6 +156,9 @@ class FluidCluster:
         """Return 0: what is simulated is kept for later (see `Cluster.simulated`)."""
         return 0.0
 
+    def counters(self) -> None:
+        """Return None (see `Cluster.counters`)."""
+
     def collect(self) -> list[Usage]:
         """Return what was used since the last call (see `Cluster.collect`)."""
         jobs: list[int] = []

@@ -9,6 +9,7 @@ from typing import Final
 from cosched_emulator.errors import ConfigurationError, InvariantError
 from cosched_emulator.nodeos.accounting import TickLog
 from cosched_emulator.nodeos.cluster import Reached, Usage
+from cosched_emulator.nodeos.counters import Counters
 from cosched_emulator.nodeos.devices import FifoServer
 from cosched_emulator.nodeos.exact import ExactCluster
 from cosched_emulator.nodeos.memory import swap_us
@@ -133,6 +134,16 @@ class WindowedCluster:
         record = self.jobs.get(job) or self._left[job]
         self._charge(record.nodes)
         return sum(use.consumed_us for use in record.uses(self.now_us))
+
+    def spun_us(self, job: int) -> int:
+        """Return the CPU time that a job's processes have spent polling for messages."""
+        record = self.jobs.get(job) or self._left[job]
+        self._charge(record.nodes)
+        return sum(use.spun_us for use in record.uses(self.now_us))
+
+    def counters(self) -> Counters:
+        """Return what has happened on the nodes while they were simulated exactly (see `Cluster.counters`)."""
+        return self.exact.counters()._replace(node_us=self.exact_node_us)
 
     def progress(self, job: int) -> float:
         """Return the share of its work that a job has done; that of all its processes counts (see `Cluster.progress`)."""

@@ -35,6 +35,13 @@ class PlainCluster:
     def consumed_us(self, job: int) -> int:
         raise NotImplementedError
 
+    def counters(self) -> None:
+        raise NotImplementedError
+
+    @property
+    def simulated(self) -> float:
+        raise NotImplementedError
+
     def collect(self) -> list[Usage]:
         return self.usages
 
