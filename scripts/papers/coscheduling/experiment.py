@@ -55,8 +55,8 @@ WIDE_SEEDS: Final = 3
 SMALL: Final = 20  # jobs of X3, X4 and X6
 COPIES: Final = 3
 FULL_JOBS: Final = 12
-FULL_S: Final = 120.0  # simulated of full nodes
-QUICK_FULL_S: Final = 20.0
+FULL_S: Final = 160.0  # simulated of full nodes
+QUICK_FULL_S: Final = 30.0
 NAMES: Final[Mapping[str, str]] = {name: name.lower() for name in DRIVEN}
 WIDER: Final = 4  # times as many nodes and jobs
 # Programs of class C that last longer than full nodes are simulated, also on 16 nodes with a third of the CPU.
@@ -121,7 +121,7 @@ def stages(size: Size) -> list[str]:
 TIME_SHARING: Final[Mapping[str, Any]] = {
     "nodes": "windows",
     "local": "linux-epochs",
-    "quantum_s": 0.1,  # of gang scheduling
+    "quantum_s": 1.0,  # of gang scheduling; switches cost the share that they have of 0.1 s
     "refill_us": 300,
     "network_mb_s": 80,
     "rendezvous_bytes": 16_384,

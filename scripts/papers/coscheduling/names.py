@@ -165,7 +165,7 @@ EXPERIMENTS: Final[Mapping[str, str]] = {
     AWARE: "20 jobs of table 2, mean gap 100 s, the scheduler knows their memory",
     UNAWARE: "the same jobs, the scheduler does not know their memory",
     AWARE_100: "100 jobs of table 2, mean gap 100 s, the scheduler knows their memory",
-    FULL: "class C jobs at once on all nodes, 60 s, fixed places, every message simulated",
+    FULL: "class C jobs at once on all nodes, 160 s, fixed places, every message simulated",
     WIDE: "400 NAS jobs on 64 nodes, mean gap 25 s",
     USELESS: "100 NAS jobs, mean gap 100 s, all estimated at a day",
     **{fewer(jobs): f"{jobs} NAS jobs, mean gap 100 s" for jobs in JOBS},
