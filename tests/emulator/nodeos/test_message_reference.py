@@ -82,7 +82,7 @@ def some_settings(
     )
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize(("policy", "parameters"), POLICIES)
 @pytest.mark.parametrize("local", LOCAL_SCHEDULERS)
 def test_messages_go_as_in_the_literal_simulator(

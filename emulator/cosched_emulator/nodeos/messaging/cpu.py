@@ -83,6 +83,8 @@ class CoscheduledCpu(Cpu):
         self.charge(now_us)
         self._since_us = max(now_us, self._since_us) + us
         self._owed_us += us
+        if process.state == POLLING:
+            process.rest_us = min(process.rest_us, process.port.poll_us(self._since_us))
         self.restart(process, now_us)
 
     def reconsider(self, now_us: int) -> None:
