@@ -100,6 +100,9 @@ class MessageLayer:
         process.spun_us += process.consumed_us - port.spun_from_us
         port.spun_from_us = process.consumed_us
         process.rest_us = 0
+        requested = bool(port.requests)
+        if requested:
+            self._answer(process, now_us)
         expects = port.expects
         if expects >= 0:
             inbox = port.inbox[expects]
@@ -119,7 +122,7 @@ class MessageLayer:
             if self._transmit(process, process.message, now_us):
                 return GOES_ON
             return POLLS if self.wait(process, now_us) else BLOCKS
-        if port.requests:
+        if requested:
             return POLLS if self.wait(process, now_us) else BLOCKS
         self._block(process)
         return BLOCKS
