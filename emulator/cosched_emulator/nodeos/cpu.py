@@ -205,7 +205,7 @@ class Cpu:
         self.charge(now_us)
         self.local.end_turn(process)
         if self._pick(process) is process:
-            self._arm(process, now_us)
+            self._arm(process, now_us + 1)  # the turn that begins now
         else:
             self._release(now_us)
             self.dispatch(now_us)

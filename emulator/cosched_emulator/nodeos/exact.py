@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from heapq import heappop, heappush
 from itertools import count
+from typing import Final
 
 from cosched_emulator.errors import ConfigurationError, InvariantError
 from cosched_emulator.nodeos.accounting import TickLog
@@ -40,6 +41,8 @@ from cosched_emulator.nodeos.windows.freezing import Freezer
 from cosched_emulator.nodeos.work import Course, courses_of
 from cosched_hwmodel import draws
 from cosched_hwmodel.units import WHOLE_PPM
+
+_PHASES: Final = 100  # different ones of the ticks of policies
 
 
 class ExactCluster:
@@ -266,7 +269,7 @@ class ExactCluster:
         """Let the policy and the daemons of a node begin."""
         settings, seed = self.settings, self._seed
         if interval_us:
-            first_us = int(draws.uniform(seed, "policy-tick", node) * interval_us)
+            first_us = int(draws.uniform(seed, "policy-tick", node) * _PHASES) * interval_us // _PHASES
             heappush(self._events, (first_us, POLICY_TICK, node, 0, 0))
         if settings.daemon_us:
             process = Process(next(self._indices), make_daemons(settings, seed, node), node, node, 0)

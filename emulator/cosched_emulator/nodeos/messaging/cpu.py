@@ -127,8 +127,6 @@ class CoscheduledCpu(Cpu):
             )
         if len(self._queue) > 1:
             self._arm(process, now_us)
-        if self._advises:
-            self.policy.chosen(process)
 
     def go_on(self, process: Process, now_us: int) -> None:
         """Let the present process begin its next burst, or poll."""
@@ -153,11 +151,14 @@ class CoscheduledCpu(Cpu):
             self.end_interrupts(now_us)
 
     def _pick(self, previous: Process | None) -> Process | None:
-        if self._advises:
-            advised = self._advised(previous)
-            if advised is not None:
-                return advised
-        return self.local.pick(previous)
+        if not self._advises:
+            return self.local.pick(previous)
+        process = self._advised(previous)
+        if process is None:
+            process = self.local.pick(previous)
+        if process is not None:
+            self.policy.chosen(process)
+        return process
 
     def _advised(self, current: Process | None) -> Process | None:
         """Return the process that the policy advises, if the local scheduler takes that."""
