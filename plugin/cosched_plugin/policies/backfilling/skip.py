@@ -25,10 +25,11 @@ class Skip(Backfill):
         present = context.over(pending)
         gone: set[int] = set()
         reason = "order"
+        by_count = matching.alone and view.any_threads  # on whole nodes, a job for which there are too few is rejected
         for job in pending.jobs:
             if job.id in gone:
                 continue
-            if matching.alone and job.processes > view.free_threads:
+            if by_count and job.processes > view.free_threads:
                 reason = "skip"
                 continue
             if not view.work.pay(prices.CANDIDATE):
