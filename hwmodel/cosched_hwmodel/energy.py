@@ -1,4 +1,4 @@
-"""The power that nodes draw by what their cores do, and the energy of a run by one formula (coscheduling paper, section 4).
+"""The power that nodes draw by what their cores do, and the energy of a run by one formula (coscheduling paper, section 5.4).
 
 A node draws idle watts at any time, with jobs on it or without; each core that is busy adds to them. A core is busy while a process
 computes on one of its hardware threads, or polls for a message. `MODEL.md` says which time counts as busy.

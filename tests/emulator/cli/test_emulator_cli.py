@@ -341,7 +341,9 @@ def test_missing_settings_give_warnings(commands: Commands) -> None:
 
 def test_wrong_keys_in_a_scenario_are_named(commands: Commands) -> None:
     (commands.folder / "s.toml").write_text("[cluster]\nnods = 4\n")
-    assert "s.toml: cluster.nods: expected one of cores" in assert_one_line(commands.emulator("simulate", "s.toml"), 2)
+    assert "s.toml: cluster.nods: expected one of busy_w, cores" in assert_one_line(
+        commands.emulator("simulate", "s.toml"), 2
+    )
     (commands.folder / "s.toml").write_text("[policy]\npreset = 'easy'\n[workload]\nlublin = 3\n")
     said = assert_one_line(commands.emulator("serve", "s.toml", "--bind", "ipc://x"), 2)
     assert said == "s.toml: policy: expected no policy: the scheduler that connects brings its own, got one"

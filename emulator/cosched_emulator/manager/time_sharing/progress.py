@@ -44,11 +44,6 @@ class ProcessProgress:
         self._dispatcher = Dispatcher(timeline, nodes.cluster, nodes.program_of, nodes.memory_of)
         self.rotating = Rotating(timeline, self._dispatcher, nodes.quantum_us, diary)
 
-    def measure_use(self, receive: Callable[[Sequence[CpuUse]], None]) -> CpuMeter:
-        """Have all that jobs use on nodes passed on; return the meter, to collect what is left at the end."""
-        meter = self._dispatcher.meter = CpuMeter(self._cluster, receive)
-        return meter
-
     def start(self, job: ManagedJob, now_us: int) -> None:  # noqa: ARG002 - of `Progress`
         """Put the processes of a job on its nodes."""
         self._dispatcher.start(job)
@@ -117,6 +112,10 @@ class ProcessProgress:
         """Bring the times that running jobs have used up to date."""
         for job in jobs:
             self._dispatcher.count(job, now_us)
+
+    def measure_use(self, receive: Callable[[Sequence[CpuUse]], None]) -> CpuMeter:
+        """Have all that jobs use on nodes passed on; return the meter, to collect what is left at the end."""
+        return self._dispatcher.measure_use(receive)
 
     def check(self, running: Mapping[int, ManagedJob]) -> None:
         """Raise `InvariantError` if the processes are not those of the running jobs."""

@@ -6,7 +6,7 @@
   busy while a job holds one of its hardware threads.
 - A job's energy is that of its cores, in all its stays, and its part of the idle energy of its nodes: the jobs that hold a node at an
   instant, in their turn or not, have equal parts.
-- The formula (coscheduling paper, section 4) takes the mean utilisation of the cores: by the CPU time in the records of the jobs, or
+- The formula (coscheduling paper, section 5.4) takes the mean utilisation of the cores: by the CPU time in the records of the jobs, or
   by the cores that they held.
 """
 
