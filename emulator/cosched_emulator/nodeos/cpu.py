@@ -205,10 +205,14 @@ class Cpu:
         self.charge(now_us)
         self.local.end_turn(process)
         if self._pick(process) is process:
-            self._arm(process, now_us + 1)  # the turn that begins now
+            self._begin_turn(process, now_us)
         else:
             self._release(now_us)
             self.dispatch(now_us)
+
+    def _begin_turn(self, process: Process, now_us: int) -> None:
+        """Let the present process have the next turn, too."""
+        self._arm(process, now_us + 1)
 
     def _pick(self, previous: Process | None) -> Process | None:
         return self.local.pick(previous)
