@@ -122,8 +122,9 @@ def test_a_scenario_without_the_section_says_nothing_of_it() -> None:
 
 
 @pytest.mark.parametrize("name", ["fine", "uniform", "qcrd", "qcrd-even", "compute", "io"])
-def test_programs_take_the_run_time_alone(name: str) -> None:
-    prepared = prepare(table({"programs": name, "run_factor": 1.0}))
+@pytest.mark.parametrize("sharing", [{}, {"barrier_us": 40_000, "barrier_process_us": 3_000}])
+def test_programs_take_the_run_time_alone(name: str, sharing: dict[str, Any]) -> None:
+    prepared = prepare(table({"programs": name, "run_factor": 1.0}, sharing))
     section = prepared.scenario.time_sharing
     assert section is not None
     settings = node_settings(section)
@@ -133,7 +134,7 @@ def test_programs_take_the_run_time_alone(name: str) -> None:
         )
         step_us = max(Work(loop.body_of(0), job.spec.processes, settings).length_us for loop in program.loops)
         assert abs(alone_us - job.run_us) <= max(0.03 * job.run_us, 25 * step_us)
-    again = programs_of(prepare(table({"programs": name, "run_factor": 1.0})))
+    again = programs_of(prepare(table({"programs": name, "run_factor": 1.0}, sharing)))
     assert again == programs_of(prepared)
 
 
@@ -143,6 +144,8 @@ def test_parameters_of_programs() -> None:
 
     share = body({"cpu_share": 0.25, "jitter": 0.0})
     assert share[0] == Compute(round(920 / 3), 0)
+    slower = programs_of(prepare(table({"cpu_share": 0.25, "jitter": 0.0}, {"barrier_us": 9_000})))[0]
+    assert slower.loops[0].body_of(0)[0] == Compute(3_000, 0)  # the share is that of the time alone, whatever a barrier takes
     assert body({"programs": "compute", "null_statements": 1_000_000})[0] == Compute(30_000, 15_000)
     assert body({"programs": "io", "files": 7})[0] == WriteFiles(7, True)
 
