@@ -145,7 +145,9 @@ def test_parameters_of_programs() -> None:
     share = body({"cpu_share": 0.25, "jitter": 0.0})
     assert share[0] == Compute(round(920 / 3), 0)
     slower = programs_of(prepare(table({"cpu_share": 0.25, "jitter": 0.0}, {"barrier_us": 9_000})))[0]
-    assert slower.loops[0].body_of(0)[0] == Compute(3_000, 0)  # the share is that of the time alone, whatever a barrier takes
+    assert slower.loops[0].body_of(0)[0] == Compute(
+        3_000, 0
+    )  # the share is that of the time alone, whatever a barrier takes
     assert body({"programs": "compute", "null_statements": 1_000_000})[0] == Compute(30_000, 15_000)
     assert body({"programs": "io", "files": 7})[0] == WriteFiles(7, True)
 
