@@ -25,7 +25,7 @@ class Execution:
     def __init__(self, settings: NodeSettings, nodes: int, seed: int, events: list[Event]) -> None:
         self.network = Network(nodes, settings.latency_us, settings.network_mb_s)
         self.shared_disk = FifoServer()
-        self.done: list[Process] = []  # processes that have ended and are still to be taken away
+        self.done: list[Process] = []  # processes that have ended and are still to be removed
         self._settings = settings
         self._seed = seed
         self._events = events
