@@ -59,7 +59,8 @@ ONLY_BY = [
         "cosched_emulator.couplings", "cosched_emulator.live.server", "cosched_emulator.users.client", "cosched_emulator.users.server",
     )),
     ("matplotlib", (
-        "cosched_emulator.results.figures.plot", "cosched_emulator.results.figures.plot_turns",
+        "cosched_emulator.results.figures.plot", "cosched_emulator.results.figures.plot_gantt",
+        "cosched_emulator.results.figures.plot_turns",
         "cosched_emulator.studies.results.pictures",
     )),
     ("pandas", ("cosched_emulator.api.run", "cosched_emulator.api.tables", "cosched_emulator.studies.results.result")),

@@ -15,6 +15,7 @@ from cosched_emulator.cli.comparing import are_alike, compare_columns, compare_r
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.results.figures import comparison, metrics
 from cosched_emulator.results.figures import plot as pictures
+from cosched_emulator.results.figures import plot_gantt as gantt
 from cosched_emulator.results.figures import plot_turns as turns
 from cosched_emulator.results.figures.classes import ClassRules, class_figures_of_columns, class_tables
 from cosched_emulator.results.figures.plot_power import plot_power
@@ -165,7 +166,7 @@ def plot(
         return
     if kind == "gantt" and quanta is not None:
         raise click.UsageError("jobs of this run take turns on the same threads: --kind quanta shows them")
-    draw = pictures.plot_gantt if kind == "gantt" else pictures.plot_load
+    draw = gantt.plot_gantt if kind == "gantt" else pictures.plot_load
     draw(out, run.machine, run.jobs, run.stays, window_s, title)
     click.echo(f"picture: {out}")
 

@@ -10,7 +10,7 @@ from cosched_emulator.nodeos.programs import Program
 
 
 class Reached(NamedTuple):
-    """How far time has come, in microseconds, and the jobs that ended at that instant."""
+    """The time that was reached, in microseconds, and the jobs that ended at that instant."""
 
     now_us: int
     ended: tuple[int, ...]
@@ -45,7 +45,7 @@ class Cluster(Protocol):
         ...
 
     def remove(self, job: int) -> None:
-        """Take away a job that has not ended, at the time up to which the cluster has advanced.
+        """Remove a job that has not ended, at the time up to which the cluster has advanced.
 
         Its requests to devices keep their place there, but nothing happens when they are done. The number may be used again.
         """

@@ -127,7 +127,7 @@ class ExactCluster:
             self._finish()
 
     def remove(self, job: int) -> None:
-        """Take away a job that has not ended (see `Cluster.remove`)."""
+        """Remove a job that has not ended (see `Cluster.remove`)."""
         record = self._left[job] = self.jobs.pop(job)
         self._messages = self._messages.plus([record])
         self._courses.pop(job, None)
@@ -362,13 +362,13 @@ class ExactCluster:
             self.cpus[process.node].resume(process, self.now_us)
 
     def _complete(self, process: Process) -> None:
-        """What a process waited for is there."""
+        """Let a process go on, as what it waited for is there."""
         process.state = RESUMABLE
         if process.allowed and not process.paging and self._execution.find_work(process, self.now_us):
             self.cpus[process.node].wake(process, self.now_us)
 
     def _finish(self) -> None:
-        """Take away the processes that have ended, and their jobs."""
+        """Remove the processes that have ended, and their jobs."""
         done = self._execution.done[:]
         self._execution.done.clear()
         for process in done:

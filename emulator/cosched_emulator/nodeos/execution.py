@@ -34,7 +34,7 @@ class Execution:
     ) -> None:
         self.layer = layer
         self.shared_disk = FifoServer()
-        self.done: list[Process] = []  # processes that have ended and are still to be taken away
+        self.done: list[Process] = []  # processes that have ended and are still to be removed
         self._settings = settings
         self._message_cpu_us = settings.message_cpu_us
         self._receive_cpu_us = settings.receive_cpu_us

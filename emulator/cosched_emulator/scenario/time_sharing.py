@@ -112,13 +112,14 @@ def _program(wanted: JobProgram, job: WorkloadJob, settings: NodeSettings, seed:
         return _skeleton(wanted, job)
     seconds = job.run_us / SECOND_US
     jitter_ppm = JITTER_PPM if wanted.jitter_ppm is None else wanted.jitter_ppm
+    barrier_us = settings.barrier_time_us(job.spec.processes)
     match wanted.name:
         case "fine":
-            return fine_program(seconds, wanted.cpu_share_ppm, jitter_ppm)
+            return fine_program(seconds, wanted.cpu_share_ppm, jitter_ppm, barrier_us)
         case "uniform":
-            return fine_program(seconds, uniform_share_ppm(seed, job.spec.id), jitter_ppm)
+            return fine_program(seconds, uniform_share_ppm(seed, job.spec.id), jitter_ppm, barrier_us)
         case "qcrd" | "qcrd-even":
-            return qcrd_program(seconds, QCRD[_QCRD[wanted.name]], jitter_ppm=jitter_ppm)
+            return qcrd_program(seconds, QCRD[_QCRD[wanted.name]], jitter_ppm=jitter_ppm, barrier_us=barrier_us)
         case "compute":
             jitter_ppm = STATIC_JITTER_PPM if wanted.jitter_ppm is None else wanted.jitter_ppm
             return _of_length(compute_program(1, wanted.null_statements, jitter_ppm), wanted, job, settings)

@@ -1,4 +1,4 @@
-"""Rates kept in a folder: the same numbers cold and warm, whoever writes at once, and whatever has been damaged."""
+"""Rates kept in a folder: the same numbers cold and warm, with several writers at once, and with damaged lines."""
 
 from __future__ import annotations
 

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from cosched_emulator import prepare, simulate
-from cosched_emulator.errors import ConfigurationError, InputError
+from cosched_emulator.errors import ConfigurationError, EmulatorError, InputError
 from cosched_emulator.nodeos.programs import Compute, Program, WriteFiles
 from cosched_emulator.nodeos.settings import NodeSettings
 from cosched_emulator.nodeos.work import Work
+from cosched_emulator.run import loop
 from cosched_emulator.run.build import build_manager
 from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.scenario.reader import read_scenario
@@ -125,6 +126,15 @@ def test_two_threads_a_core_are_two_places_on_one_cpu() -> None:
     assert 0 < done.summary["machine"]["utilisation"] <= 1
 
 
+def test_jobs_that_only_page_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    # To read 60 MB takes 2.4 s, and in each quantum of a second another job displaces what was read.
+    monkeypatch.setattr(loop, "MOST_IDLE_QUANTA", 300)
+    with pytest.raises(
+        EmulatorError, match=r"no job has used any CPU time in 301 quanta, and these still run: \d+, \d+"
+    ):
+        simulate(table({"run_factor": 0.025, "memory_mb": 60}, {"memory_mb": 100}), "gang")
+
+
 def test_settings_without_effect_are_noted() -> None:
     assert warnings_of(table()) == []
     scenario = table(
@@ -157,8 +167,9 @@ def test_a_scenario_without_the_section_says_nothing_of_it() -> None:
 
 
 @pytest.mark.parametrize("name", ["fine", "uniform", "qcrd", "qcrd-even", "compute", "io"])
-def test_programs_take_the_run_time_alone(name: str) -> None:
-    prepared = prepare(table({"programs": name, "run_factor": 1.0}))
+@pytest.mark.parametrize("sharing", [{}, {"barrier_us": 40_000, "barrier_process_us": 3_000}])
+def test_programs_take_the_run_time_alone(name: str, sharing: dict[str, Any]) -> None:
+    prepared = prepare(table({"programs": name, "run_factor": 1.0}, sharing))
     section = prepared.scenario.time_sharing
     assert section is not None
     settings = node_settings(section)
@@ -168,7 +179,7 @@ def test_programs_take_the_run_time_alone(name: str) -> None:
         )
         step_us = max(Work(loop.body_of(0), job.spec.processes, settings).length_us for loop in program.loops)
         assert abs(alone_us - job.run_us) <= max(0.03 * job.run_us, 25 * step_us)
-    again = programs_of(prepare(table({"programs": name, "run_factor": 1.0})))
+    again = programs_of(prepare(table({"programs": name, "run_factor": 1.0}, sharing)))
     assert again == programs_of(prepared)
 
 
@@ -178,6 +189,8 @@ def test_parameters_of_programs() -> None:
 
     share = body({"cpu_share": 0.25, "jitter": 0.0})
     assert share[0] == Compute(round(920 / 3), 0)
+    slower = programs_of(prepare(table({"cpu_share": 0.25, "jitter": 0.0}, {"barrier_us": 9_000})))[0]
+    assert slower.loops[0].body_of(0)[0] == Compute(3_000, 0)  # the share is that of the time alone
     assert body({"programs": "compute", "null_statements": 1_000_000})[0] == Compute(30_000, 15_000)
     assert body({"programs": "io", "files": 7})[0] == WriteFiles(7, True)
 
