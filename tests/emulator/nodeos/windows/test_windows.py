@@ -196,7 +196,7 @@ def test_jobs_that_do_not_fit_into_memory_are_paged() -> None:
         for job in range(2):
             cluster.start(job, ring(600, 20_000, 9_000, 2), (0, 1), memory_mb)
         cluster.allow(0, {0: [0, 1], 1: [0, 1]})
-        ends = []
+        ends: list[int] = []
         while len(ends) < 2:
             reached = cluster.advance(FOREVER_US)
             ends += [reached.now_us] * len(reached.ended)
