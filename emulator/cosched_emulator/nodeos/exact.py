@@ -8,14 +8,14 @@ from itertools import count
 from typing import Final
 
 from cosched_emulator.errors import ConfigurationError, InvariantError
-from cosched_emulator.nodeos.accounting import TickLog
 from cosched_emulator.nodeos.cluster import Reached, Usage
 from cosched_emulator.nodeos.coscheduling.catalogue import make_policy
 from cosched_emulator.nodeos.coscheduling.protocol import FOREVER
-from cosched_emulator.nodeos.cpu import Cpu
-from cosched_emulator.nodeos.daemons import make_daemons
-from cosched_emulator.nodeos.devices import FifoServer
-from cosched_emulator.nodeos.events import (
+from cosched_emulator.nodeos.kernel.accounting import TickLog
+from cosched_emulator.nodeos.kernel.cpu import Cpu
+from cosched_emulator.nodeos.kernel.daemons import make_daemons
+from cosched_emulator.nodeos.kernel.devices import FifoServer
+from cosched_emulator.nodeos.kernel.events import (
     ACKNOWLEDGED,
     ANSWER,
     BURST_END,
@@ -29,9 +29,9 @@ from cosched_emulator.nodeos.events import (
     TURN_END,
     Event,
 )
-from cosched_emulator.nodeos.execution import Execution
+from cosched_emulator.nodeos.kernel.execution import Execution
+from cosched_emulator.nodeos.kernel.memory import NodeMemory, swap_us
 from cosched_emulator.nodeos.local.catalogue import make_local
-from cosched_emulator.nodeos.memory import NodeMemory, swap_us
 from cosched_emulator.nodeos.messaging.cpu import CoscheduledCpu
 from cosched_emulator.nodeos.messaging.delivery import Delivery
 from cosched_emulator.nodeos.messaging.layer import MessageLayer

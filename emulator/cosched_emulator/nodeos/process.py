@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from cosched_emulator.nodeos.kernel.steps import Message, Step, steps_of
 from cosched_emulator.nodeos.messaging.port import Port
 from cosched_emulator.nodeos.programs import ByRank, Program
-from cosched_emulator.nodeos.steps import Message, Step, steps_of
 
 WAITING: Final = 0  # for a barrier, a device or a message
 RESUMABLE: Final = 1  # what it waited for is there, and it is stopped
