@@ -221,6 +221,8 @@ class Reference:
                     self.ends[task.job] = self.now
                 return
             operation = task.todo[0]
+            if isinstance(operation, Receive):
+                self.answer(task)
             if task.rest and not isinstance(operation, Compute) and not self.is_there(task, operation):
                 task.state = "run"
                 return
@@ -245,7 +247,6 @@ class Reference:
                 if not task.rest:
                     self.purpose(task)
             elif isinstance(operation, Receive):
-                self.answer(task)
                 if self.is_there(task, operation):  # it takes at once what has come
                     task.inbox[operation.rank].pop(0)
                     task.rest, task.purpose = task.rest + self.settings.receive_cpu_us, "receive"
@@ -323,7 +324,8 @@ class Reference:
 
     def poll(self, task: Task) -> None:
         """Let a task that polls and has the CPU look whether something is there, and whether its time is over."""
-        waiting = task.waiting
+        waiting, requested = task.waiting, bool(task.requests)
+        self.answer(task)
         if waiting == MESSAGE and self.is_there(task, Receive(task.sender)):
             task.inbox[task.sender].pop(0)
             task.rest, task.purpose = self.settings.receive_cpu_us, "receive"
@@ -336,7 +338,7 @@ class Reference:
             if task.waiting < 0:
                 self.look(task)
             return
-        elif task.requests:
+        elif requested:
             self.wait(task, waiting)
             return
         elif task.poll_left == 0:
@@ -439,10 +441,10 @@ class Reference:
         """Let the present task of a node do what follows its burst, if that is over, or look into its port."""
         while (task := node.current) and not node.switching and not node.delay:
             if task.state == "poll":
-                before = task.state, task.waiting, len(task.requests)
+                before = task.requests[:], task.granted, task.todo[:1], task.waiting
                 self.poll(task)
                 self.settle(task)
-                if (task.state, task.waiting, len(task.requests)) == before:
+                if task.state == "poll" and before == ([], False, task.todo[:1], task.waiting):
                     return
             elif task.rest == 0:
                 task.state = "ready"
@@ -467,7 +469,7 @@ class Reference:
                 before = task.poll_left, node.delay
                 node.current = None
                 self.choose(number)
-                if node.current is task:  # its next turn
+                if self.nodes[number].current is task:  # its next turn
                     task.poll_left, node.delay = before
 
     def step(self) -> None:

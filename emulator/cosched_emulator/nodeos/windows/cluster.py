@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Final
 
 from cosched_emulator.errors import ConfigurationError, InvariantError
-from cosched_emulator.nodeos.accounting import TickLog
 from cosched_emulator.nodeos.cluster import Reached, Usage
-from cosched_emulator.nodeos.devices import FifoServer
 from cosched_emulator.nodeos.exact import ExactCluster
-from cosched_emulator.nodeos.memory import swap_us
+from cosched_emulator.nodeos.kernel.accounting import TickLog
+from cosched_emulator.nodeos.kernel.devices import FifoServer
+from cosched_emulator.nodeos.kernel.memory import swap_us
 from cosched_emulator.nodeos.programs import Program
 from cosched_emulator.nodeos.settings import NodeSettings
 from cosched_emulator.nodeos.windows.alone import Alone
@@ -80,7 +80,7 @@ class WindowedCluster:
         self.exact.start(job, program, places, memory_mb)
         extent = Extent(program, len(places), self.settings)
         record = self.exact.jobs[job]
-        self.jobs[job] = WindowJob(record, extent, self.exact.useful_us, places, memory_mb, self.now_us)
+        self.jobs[job] = WindowJob(record, extent, self.exact.useful_by_rank, places, memory_mb, self.now_us)
 
     def allow(self, now_us: int, runnable: Mapping[int, Sequence[int]]) -> None:
         """Let the jobs listed for each node run there and stop all others (see `Cluster.allow`)."""

@@ -58,7 +58,7 @@ class Group:
         """Let the jobs progress at the paces of the window, until one of them ends or enters another phase."""
         assert self.window is not None
         for job, pace in zip(self.jobs, self.window.paces(now_us), strict=True):
-            end_us = job.extent.phase_ends_us[job.phase()] + job.lag_us
+            end_us = job.extent.phase_ends_us[job.phase()] + sum(job.lags)
             job.go(pace, min(job.extent.work_us, end_us))
         self.window = None
         self.due_us = min(job.due_us() for job in self.jobs)
