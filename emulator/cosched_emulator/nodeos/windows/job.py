@@ -203,6 +203,12 @@ class WindowJob:
         loop = min([process.loop for process in self.record.processes])
         return self.extent.stages[max(0, loop)].phase
 
+    def situation(self) -> tuple[int, int]:
+        """Return what changes when the rates of its processes do: the phase, and how many have left a loop in which they are apart."""
+        stage = self._apart()
+        left = 0 if stage is None else sum(process.loop > stage.loop for process in self.record.processes)
+        return self.phase(), left
+
     def permit(self, nodes: tuple[int, ...], now_us: int) -> None:
         """Count for how long the job might run, and let it run on these nodes from now on."""
         for node in self.allowed:

@@ -42,7 +42,7 @@ class Window:
     def _begin(self, now_us: int) -> None:
         self.sample_us = now_us + self._plan.warm_up_us  # when the next sample is due
         self._most_us = now_us + self._plan.most_us
-        self._phases = [job.phase() for job in self._jobs]
+        self._situations = [job.situation() for job in self._jobs]
         self._samples: list[list[int]] = []  # work done by each job
         self._uses: list[list[Use]] = []  # at the first sample
         self._works: list[list[int]] = []  # likewise
@@ -50,7 +50,7 @@ class Window:
 
     def sample(self, now_us: int) -> bool:
         """Take a sample; return whether the rates are known well enough."""
-        if self._phases != [job.phase() for job in self._jobs]:
+        if self._situations != [job.situation() for job in self._jobs]:
             self._begin(now_us)
             return False
         if not self._samples:
