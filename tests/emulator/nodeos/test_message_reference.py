@@ -50,16 +50,21 @@ def some_program(chance: random.Random, processes: int) -> Program:
         for rank, body in enumerate(bodies):
             after, before = (rank + 1) % processes, (rank - 1) % processes
             if kind == 0:
-                exchange = [Send(after, size_bytes), Receive(before), Send(before, size_bytes), Receive(after)]
+                exchange: list[Operation] = [
+                    Send(after, size_bytes),
+                    Receive(before),
+                    Send(before, size_bytes),
+                    Receive(after),
+                ]
                 body += [CollectiveBegins(), *exchange, CollectiveEnds()]
             elif kind == 1:
                 body += [Send(after, size_bytes), Compute(chance.randrange(1, 60) * STEP_US), Receive(before)]
             elif kind == 2:  # the first one sends to all others
-                body += [Send(other, size_bytes) for other in range(1, processes)] if rank == 0 else [Receive(0)]
+                body.extend([Send(other, size_bytes) for other in range(1, processes)] if rank == 0 else [Receive(0)])
                 body += [Compute(chance.randrange(40) * STEP_US)]
             else:
-                body += [Receive(other) for other in range(1, processes)] if rank == 0 else [Send(0, size_bytes)]
-                body += [Barrier()] if size_bytes == 0 else []
+                body.extend([Receive(other) for other in range(1, processes)] if rank == 0 else [Send(0, size_bytes)])
+                body.extend([Barrier()] if size_bytes == 0 else [])
     return Program((Loop(chance.randrange(5, 30), ByRank(lambda rank: tuple(bodies[rank]))),))
 
 
@@ -82,9 +87,11 @@ def some_settings(
     )
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 12))])
 @pytest.mark.parametrize(("policy", "parameters"), POLICIES)
-@pytest.mark.parametrize("local", LOCAL_SCHEDULERS)
+@pytest.mark.parametrize(
+    "local", [pytest.param(name, marks=[] if name == "linux-epochs" else pytest.mark.slow) for name in LOCAL_SCHEDULERS]
+)
 def test_messages_go_as_in_the_literal_simulator(
     local: str, policy: str, parameters: tuple[tuple[str, object], ...], seed: int
 ) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from heapq import heappush
 
 from cosched_emulator.nodeos.coscheduling.protocol import FOREVER, CoschedulingPolicy
-from cosched_emulator.nodeos.cpu import Cpu
-from cosched_emulator.nodeos.events import BURST_END, Event
+from cosched_emulator.nodeos.kernel.cpu import Cpu
+from cosched_emulator.nodeos.kernel.events import BURST_END, Event
+from cosched_emulator.nodeos.kernel.memory import paging_us
 from cosched_emulator.nodeos.local.protocol import LocalScheduler
-from cosched_emulator.nodeos.memory import paging_us
 from cosched_emulator.nodeos.process import POLLING, Process
 from cosched_emulator.nodeos.settings import NodeSettings
 
@@ -86,6 +86,9 @@ class CoscheduledCpu(Cpu):
         if process.state == POLLING:
             process.rest_us = min(process.rest_us, process.port.poll_us(self._since_us))
         self.restart(process, now_us)
+        if self._counts and self._armed == process.generation:  # ticks of the interrupt are not charged to the process
+            self._armed = -1
+            self._arm(process, self._since_us)
 
     def reconsider(self, now_us: int) -> None:
         """Let an advised process preempt."""
@@ -129,6 +132,8 @@ class CoscheduledCpu(Cpu):
             )
         if len(self._queue) > 1:
             self._arm(process, now_us)
+        if self._advises:
+            self.policy.chosen(process)
 
     def go_on(self, process: Process, now_us: int) -> None:
         """Let the present process begin its next burst, or poll."""
@@ -153,14 +158,16 @@ class CoscheduledCpu(Cpu):
             self.end_interrupts(now_us)
 
     def _pick(self, previous: Process | None) -> Process | None:
-        if not self._advises:
-            return self.local.pick(previous)
-        process = self._advised(previous)
-        if process is None:
-            process = self.local.pick(previous)
-        if process is not None:
+        if self._advises:
+            advised = self._advised(previous)
+            if advised is not None:
+                return advised
+        return self.local.pick(previous)
+
+    def _begin_turn(self, process: Process, now_us: int) -> None:
+        super()._begin_turn(process, now_us)
+        if self._advises:
             self.policy.chosen(process)
-        return process
 
     def _advised(self, current: Process | None) -> Process | None:
         """Return the process that the policy advises, if the local scheduler takes that."""

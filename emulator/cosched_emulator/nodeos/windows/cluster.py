@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Final
 
 from cosched_emulator.errors import ConfigurationError, InvariantError
-from cosched_emulator.nodeos.accounting import TickLog
 from cosched_emulator.nodeos.cluster import Reached, Usage
-from cosched_emulator.nodeos.counters import Counters
 from cosched_emulator.nodeos.exact import ExactCluster
+from cosched_emulator.nodeos.kernel.accounting import TickLog
+from cosched_emulator.nodeos.kernel.counters import Counters
 from cosched_emulator.nodeos.programs import Program
 from cosched_emulator.nodeos.settings import NodeSettings
 from cosched_emulator.nodeos.windows.alone import Alone
@@ -78,7 +78,7 @@ class WindowedCluster:
         self.exact.start(job, program, places, memory_mb)
         extent = Extent(program, len(places), self.settings)
         record = self.exact.jobs[job]
-        self.jobs[job] = WindowJob(record, extent, self.exact.useful_us, places, memory_mb, self.now_us)
+        self.jobs[job] = WindowJob(record, extent, self.exact.useful_by_rank, places, memory_mb, self.now_us)
 
     def allow(self, now_us: int, runnable: Mapping[int, Sequence[int]]) -> None:
         """Let the jobs listed for each node run there and stop all others (see `Cluster.allow`)."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from cosched_emulator.nodeos.memory import paging_us
+from cosched_emulator.nodeos.kernel.memory import paging_us
 from cosched_emulator.nodeos.settings import NodeSettings
 from cosched_emulator.nodeos.windows.alone import Alone
 from cosched_emulator.nodeos.windows.job import WindowJob
@@ -74,7 +74,7 @@ class Group:
         """Let the jobs progress at the paces of the window, until one of them ends or enters another phase."""
         assert self.window is not None
         for job, pace in zip(self.jobs, self.window.paces(now_us), strict=True):
-            end_us = job.extent.phase_ends_us[job.phase()] + job.lag_us
+            end_us = job.extent.phase_ends_us[job.phase()] + sum(job.lags)
             job.go(pace, min(job.extent.work_us, end_us))
         self.window = None
         self.due_us = min(job.due_us() for job in self.jobs)

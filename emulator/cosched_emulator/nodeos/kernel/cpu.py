@@ -5,9 +5,9 @@ from __future__ import annotations
 from heapq import heappush
 from typing import Final
 
-from cosched_emulator.nodeos.events import BURST_END, TURN_END, Event
+from cosched_emulator.nodeos.kernel.events import BURST_END, TURN_END, Event
+from cosched_emulator.nodeos.kernel.memory import paging_us
 from cosched_emulator.nodeos.local.protocol import LocalScheduler
-from cosched_emulator.nodeos.memory import paging_us
 from cosched_emulator.nodeos.process import Process
 from cosched_emulator.nodeos.settings import NodeSettings
 
@@ -205,10 +205,14 @@ class Cpu:
         self.charge(now_us)
         self.local.end_turn(process)
         if self._pick(process) is process:
-            self._arm(process, now_us + 1)  # the turn that begins now
+            self._begin_turn(process, now_us)
         else:
             self._release(now_us)
             self.dispatch(now_us)
+
+    def _begin_turn(self, process: Process, now_us: int) -> None:
+        """Let the present process have the next turn, too."""
+        self._arm(process, now_us + 1)
 
     def _pick(self, previous: Process | None) -> Process | None:
         return self.local.pick(previous)
