@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from cosched_emulator.nodeos.counters import Counters
+from cosched_emulator.nodeos.kernel.counters import Counters
 from cosched_emulator.nodeos.programs import Program
 
 

@@ -8,15 +8,15 @@ from itertools import count
 from typing import Final
 
 from cosched_emulator.errors import ConfigurationError, InvariantError
-from cosched_emulator.nodeos.accounting import TickLog
 from cosched_emulator.nodeos.cluster import Reached, Usage
 from cosched_emulator.nodeos.coscheduling.catalogue import make_policy
 from cosched_emulator.nodeos.coscheduling.protocol import FOREVER
-from cosched_emulator.nodeos.counters import Counters, Messages, counters_of
-from cosched_emulator.nodeos.cpu import Cpu
-from cosched_emulator.nodeos.daemons import make_daemons
-from cosched_emulator.nodeos.devices import FifoServer
-from cosched_emulator.nodeos.events import (
+from cosched_emulator.nodeos.kernel.accounting import TickLog
+from cosched_emulator.nodeos.kernel.counters import Counters, Messages, counters_of
+from cosched_emulator.nodeos.kernel.cpu import Cpu
+from cosched_emulator.nodeos.kernel.daemons import make_daemons
+from cosched_emulator.nodeos.kernel.devices import FifoServer
+from cosched_emulator.nodeos.kernel.events import (
     ACKNOWLEDGED,
     ANSWER,
     BURST_END,
@@ -29,9 +29,9 @@ from cosched_emulator.nodeos.events import (
     TURN_END,
     Event,
 )
-from cosched_emulator.nodeos.execution import Execution
+from cosched_emulator.nodeos.kernel.execution import Execution
+from cosched_emulator.nodeos.kernel.memory import NodeMemory, swap_us
 from cosched_emulator.nodeos.local.catalogue import make_local
-from cosched_emulator.nodeos.memory import NodeMemory, swap_us
 from cosched_emulator.nodeos.messaging.cpu import CoscheduledCpu
 from cosched_emulator.nodeos.messaging.delivery import Delivery
 from cosched_emulator.nodeos.messaging.layer import MessageLayer
@@ -194,10 +194,14 @@ class ExactCluster:
 
     def useful_us(self, job: int) -> int:
         """Return the CPU time that a job's processes have spent in bursts of `Compute`, the done part of present ones included."""
+        return sum(self.useful_by_rank(job))
+
+    def useful_by_rank(self, job: int) -> list[int]:
+        """Return the same of each process."""
         record = self.jobs.get(job) or self._left[job]
         for process in record.processes:
             self.cpus[process.node].charge(self.now_us)
-        return sum(process.useful_us - self._execution.compute_left_us(process) for process in record.processes)
+        return [process.useful_us - self._execution.compute_left_us(process) for process in record.processes]
 
     def spun_us(self, job: int) -> int:
         """Return the CPU time that a job's processes have spent polling for messages."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from cosched_emulator.nodeos.kernel.steps import Message, Step, steps_of
 from cosched_emulator.nodeos.messaging.port import Port
 from cosched_emulator.nodeos.programs import ByRank, Program
-from cosched_emulator.nodeos.steps import Message, Step, steps_of
 
 WAITING: Final = 0  # for a barrier, a device or a message
 RESUMABLE: Final = 1  # what it waited for is there, and it is stopped
@@ -83,6 +83,11 @@ class Process:
         self.bursts = 0  # number of draws for bursts
         self.drawn: list[float] = []  # the next ones, last first
 
+    def leave_out(self, times: int) -> None:
+        """Do not carry out so many of the next iterations of the present loop."""
+        self.iterations_left -= times
+        self.passed_before += times * len(self.body)
+
     def begin_loop(self) -> bool:
         """Begin the next loop of the program; return False if there is none."""
         loops = self.job.program.loops
@@ -153,8 +158,7 @@ class ParallelJob:
         ]
         times = min(most, *left)
         for process in begun:
-            process.iterations_left -= times
-            process.passed_before += times * len(process.body)
+            process.leave_out(times)
         self.left_out[loop] = self.left_out.get(loop, 0) + times
         return times
 

@@ -14,7 +14,7 @@ from cosched_emulator.manager.diary import Diary
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.manager.time_sharing.record import QuantumRecord
-from cosched_emulator.nodeos.counters import Counters
+from cosched_emulator.nodeos.kernel.counters import Counters
 from cosched_emulator.results.columns import ColumnBuilder, JobColumns, StayColumns
 from cosched_emulator.results.figures.metrics import summarise_columns
 from cosched_emulator.results.figures.time_sharing import TIME_SHARING

@@ -15,6 +15,7 @@ from cosched_emulator.scenario.schema import (
     FaultsSection,
     Scenario,
     ScriptEntry,
+    TimeSharingSection,
     WorkloadSection,
 )
 from cosched_emulator.workload.nas.tables import PREFIX
@@ -160,37 +161,7 @@ def _without_effect_on_processes(scenario: Scenario) -> list[str]:
             () if by_file else tuple([key for key in OF_PROCESSES[1:] if key not in (used or (key,))]),
             "nas" if usual == PREFIX else f'programs = "{usual}"',
         ),
-        (
-            sharing,
-            "time_sharing",
-            () if sharing.nodes == "fluid" else ("rounded", "windows"),
-            f'nodes = "{sharing.nodes}"',
-        ),
-        (
-            sharing,
-            "time_sharing",
-            () if sharing.nodes == "windows" else ("window_min_s", "window_max_s", "turn_overhead"),
-            f'nodes = "{sharing.nodes}"',
-        ),
-        (
-            sharing,
-            "time_sharing",
-            ("coscheduling", "coscheduling_parameters") if sharing.nodes == "fluid" else (),
-            'nodes = "fluid"',
-        ),
-        (
-            sharing,
-            "time_sharing",
-            () if sharing.daemon_us else ("daemon_period_us",),
-            "time_sharing.daemon_us = 0",
-        ),
-        (sharing, "time_sharing", ("slice_ms",) if sharing.local == "linux-epochs" else (), 'local = "linux-epochs"'),
-        (
-            sharing,
-            "time_sharing",
-            () if sharing.memory_mb else ("swap_mb_s", "paged_first_mb", "paged_mb_s"),
-            "time_sharing.memory_mb = 0",
-        ),
+        *[(sharing, "time_sharing", keys, cause) for keys, cause in _unused_of_nodes(sharing)],
     )
     return [
         f"{name}.{key} has no effect with {cause}"
@@ -198,6 +169,20 @@ def _without_effect_on_processes(scenario: Scenario) -> list[str]:
         for key in keys
         if getattr(section, key) != getattr(type(section)(), key)
     ]
+
+
+def _unused_of_nodes(sharing: TimeSharingSection) -> list[tuple[tuple[str, ...], str]]:
+    """Return keys of [time_sharing] without effect, and the setting that makes them so."""
+    kind = f'nodes = "{sharing.nodes}"'
+    rules = (
+        (("rounded", "windows"), sharing.nodes != "fluid", kind),
+        (("coscheduling", "coscheduling_parameters"), sharing.nodes == "fluid", kind),
+        (("window_min_s", "window_max_s", "turn_overhead"), sharing.nodes != "windows", kind),
+        (("daemon_period_us",), not sharing.daemon_us, "time_sharing.daemon_us = 0"),
+        (("slice_ms",), sharing.local == "linux-epochs", 'local = "linux-epochs"'),
+        (("swap_mb_s", "paged_first_mb", "paged_mb_s"), not sharing.memory_mb, "time_sharing.memory_mb = 0"),
+    )
+    return [(keys, cause) for keys, unused, cause in rules if unused]
 
 
 def _toml(value: object) -> str:

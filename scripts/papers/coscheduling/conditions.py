@@ -45,7 +45,8 @@ GAPS: Final = (
     (
         "G11",
         "spin time, intervals, quantum, end of a boost",
-        "1 ms; PB 50 ms, CC 10 ms; switches of gang scheduling cost 3 % whatever the quantum (1 s here); a boost ends with the counter. Experiments with others",
+        "1 ms; PB 50 ms, CC 10 ms; turns of gang scheduling cost 3 % whatever the quantum (1 s here); a boost ends with the counter."
+        " Experiments with others",
     ),
     ("G12", "gaps of X4", "100 s"),
     ("G13", "jobs of X3", "BlockSolve95, sPPM, LU B and C, any size, at table 1's times as those on 16"),

@@ -46,7 +46,8 @@ from scripts.papers.coscheduling.variants import VARIANTS
 from scripts.papers.study import Size
 
 ALL_JOBS: Final = 100
-QUICK_JOBS: Final = 20
+QUICK_JOBS: Final = 16
+QUICK_WINDOW_S: Final = 15.0  # at most, instead of the usual time, for which nodes are simulated after a change
 SEEDS: Final = 20
 FEW: Final = 5  # seeds of run and execution times
 FULL_SEEDS: Final = 20  # configurations of full nodes
@@ -97,7 +98,7 @@ def experiment(size: Size, _logs: Path | None = None) -> dict[str, Any]:
                 "idle_w": IDLE_W,
                 "busy_w": BUSY_W,
             },
-            "time_sharing": TIME_SHARING,
+            "time_sharing": {**TIME_SHARING, **({"window_max_s": QUICK_WINDOW_S} if size.quick else {})},
         },
         "workloads": [{"name": name, **sections} for name, sections in workloads(size).items()],
         "variants": [

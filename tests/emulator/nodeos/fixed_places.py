@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from cosched_emulator.nodeos.cluster import Cluster
 from cosched_emulator.nodeos.programs import Program
@@ -28,7 +28,7 @@ class Placed(NamedTuple):
 
 def paper_settings(policy: str, **changes: int) -> NodeSettings:
     """Return nodes as in the coscheduling paper, under a policy."""
-    usual = {
+    usual: dict[str, Any] = {
         "message_cpu_us": 2,
         "receive_cpu_us": 2,
         "latency_us": 6,
@@ -43,11 +43,14 @@ def paper_settings(policy: str, **changes: int) -> NodeSettings:
 
 
 def some_jobs(seed: int, jobs: int, seconds: float, gap_s: float = 40.0) -> list[Placed]:
-    """Return jobs of classes B and C, each about ``seconds`` long alone, on nodes that have room for all of them together."""
+    """Return jobs of classes B and C, each about ``seconds`` long alone, on nodes that have room for all of them together.
+
+    There are fewer than ``jobs`` where the room ends before.
+    """
     chance = random.Random(seed)
     room = [MOST] * NODES
     found: list[Placed] = []
-    while len(found) < jobs:
+    while len(found) < jobs and sum(map(bool, room)) >= 4:
         name = chance.choice(("CG", "IS", "SP", "MG", "BT", "LU", "EP"))
         processes = chance.choice((4, 9, 16) if name in ("SP", "BT") else (4, 8, 16))
         nodes = [node for node in range(NODES) if room[node]]

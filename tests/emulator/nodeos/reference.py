@@ -469,7 +469,7 @@ class Reference:
                 before = task.poll_left, node.delay
                 node.current = None
                 self.choose(number)
-                if node.current is task:  # its next turn
+                if self.nodes[number].current is task:  # its next turn
                     task.poll_left, node.delay = before
 
     def step(self) -> None:

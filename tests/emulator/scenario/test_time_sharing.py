@@ -152,6 +152,17 @@ def test_settings_without_effect_are_noted() -> None:
         'time_sharing.slice_ms has no effect with local = "linux-epochs"',
         "time_sharing.swap_mb_s has no effect with time_sharing.memory_mb = 0",
     }
+    windows = {"nodes": "windows", "rounded": False, "daemon_period_us": 9}
+    assert set(warnings_of(table(sharing=windows))) == {
+        'time_sharing.rounded has no effect with nodes = "windows"',
+        "time_sharing.daemon_period_us has no effect with time_sharing.daemon_us = 0",
+    }
+    fluid = {"coscheduling": "sb", "window_min_s": 9.0, "turn_overhead": 0.1}
+    assert {note.split()[0] for note in warnings_of(table(sharing=fluid))} == {
+        "time_sharing.coscheduling",
+        "time_sharing.window_min_s",
+        "time_sharing.turn_overhead",
+    }
     plain = {"cluster": {"nodes": 8}, "workload": {"lublin": 3, "programs": "qcrd", "jitter": 0.5}}
     assert set(warnings_of(plain)) == {
         "workload.programs has no effect without [time_sharing]",

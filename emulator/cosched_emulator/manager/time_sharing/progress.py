@@ -12,7 +12,7 @@ from cosched_emulator.manager.time_sharing.dispatch import FOREVER_US, Dispatche
 from cosched_emulator.manager.time_sharing.rotating import Rotating
 from cosched_emulator.manager.timeline import Timeline
 from cosched_emulator.nodeos.cluster import Cluster
-from cosched_emulator.nodeos.counters import Counters
+from cosched_emulator.nodeos.kernel.counters import Counters
 from cosched_emulator.nodeos.programs import Program
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.protocol.messages import ProgressMeasured

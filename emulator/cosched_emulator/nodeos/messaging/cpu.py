@@ -5,10 +5,10 @@ from __future__ import annotations
 from heapq import heappush
 
 from cosched_emulator.nodeos.coscheduling.protocol import FOREVER, CoschedulingPolicy
-from cosched_emulator.nodeos.cpu import Cpu
-from cosched_emulator.nodeos.events import BURST_END, Event
+from cosched_emulator.nodeos.kernel.cpu import Cpu
+from cosched_emulator.nodeos.kernel.events import BURST_END, Event
+from cosched_emulator.nodeos.kernel.memory import paging_us
 from cosched_emulator.nodeos.local.protocol import LocalScheduler
-from cosched_emulator.nodeos.memory import paging_us
 from cosched_emulator.nodeos.process import POLLING, Process
 from cosched_emulator.nodeos.settings import NodeSettings
 

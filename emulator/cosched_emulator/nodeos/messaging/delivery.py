@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from cosched_emulator.nodeos.cpu import Cpu
-from cosched_emulator.nodeos.execution import Execution
+from cosched_emulator.nodeos.kernel.cpu import Cpu
+from cosched_emulator.nodeos.kernel.execution import Execution
 from cosched_emulator.nodeos.messaging.cpu import CoscheduledCpu
 from cosched_emulator.nodeos.messaging.port import AN_ACKNOWLEDGEMENT, AN_ANSWER, NOTHING
 from cosched_emulator.nodeos.process import POLLING, RESUMABLE, WAITING, Process
@@ -48,7 +48,7 @@ class Delivery:
         process = self._processes.get(index)
         if process is None:
             return
-        process.port.requests.append(process.job.processes[rank])
+        process.port.requests.append(rank)
         if process.port.expects != NOTHING:
             self._look(process, now_us)
         self._tell(process, now_us)

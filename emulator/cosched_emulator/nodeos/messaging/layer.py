@@ -12,16 +12,16 @@ from cosched_emulator.nodeos.coscheduling.protocol import (
     MESSAGE,
     CoschedulingPolicy,
 )
-from cosched_emulator.nodeos.cpu import Cpu
-from cosched_emulator.nodeos.events import ACKNOWLEDGED, Event
-from cosched_emulator.nodeos.events import ANSWER as ANSWER_COMES
-from cosched_emulator.nodeos.events import MESSAGE as MESSAGE_COMES
-from cosched_emulator.nodeos.events import REQUEST as REQUEST_COMES
+from cosched_emulator.nodeos.kernel.cpu import Cpu
+from cosched_emulator.nodeos.kernel.events import ACKNOWLEDGED, Event
+from cosched_emulator.nodeos.kernel.events import ANSWER as ANSWER_COMES
+from cosched_emulator.nodeos.kernel.events import MESSAGE as MESSAGE_COMES
+from cosched_emulator.nodeos.kernel.events import REQUEST as REQUEST_COMES
+from cosched_emulator.nodeos.kernel.steps import Message
 from cosched_emulator.nodeos.messaging.network import Network
 from cosched_emulator.nodeos.messaging.port import AN_ACKNOWLEDGEMENT, AN_ANSWER, NOTHING
 from cosched_emulator.nodeos.process import POLLING, WAITING, Process
 from cosched_emulator.nodeos.settings import NodeSettings
-from cosched_emulator.nodeos.steps import Message
 
 # What looking into the port has brought.
 GOES_ON: Final = 0
@@ -143,7 +143,8 @@ class MessageLayer:
         if not self._cpus[process.node].runs(process, now_us):
             return
         requests = process.port.requests
-        for sender in requests:
+        for rank in requests:
+            sender = process.job.processes[rank]
             arrives_us = self.network.pass_control(now_us)
             heappush(self._events, (arrives_us, ANSWER_COMES, sender.node, sender.index, process.rank))
         requests.clear()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cosched_emulator.nodeos.devices import FifoServer
+from cosched_emulator.nodeos.kernel.devices import FifoServer
 
 
 class Network:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from cosched_emulator.nodeos.process import Process
+from typing import Final
 
 # What a process waits for, unless that is a message: then it is the rank of the sender.
 NOTHING: Final = -1
@@ -21,7 +18,7 @@ class Port:
 
     def __init__(self) -> None:
         self.inbox: defaultdict[int, deque[int]] = defaultdict(deque)  # by rank of the sender: arrivals, some to come
-        self.requests: list[Process] = []  # that wait for an answer, as they came
+        self.requests: list[int] = []  # ranks of processes that wait for an answer, as they came
         self.expects = NOTHING
         self.granted = False  # the answer to its own request is there
         self.acknowledged_us = 0  # when the last message it sent is acknowledged

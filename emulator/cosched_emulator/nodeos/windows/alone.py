@@ -51,13 +51,13 @@ class Alone:
     def _measure(self, stage: Stage, times: int, shape: tuple[int, ...]) -> Pace:
         whole = self._run(stage, times, shape)
         if times < _FIRST + _FEWEST:
-            return Pace(0, whole.us, times * stage.work_us, whole.uses)
+            return Pace(0, whole.us, tuple([times * work_us for work_us in stage.rank_us]), whole.uses)
         first = self._run(stage, _FIRST, shape)
         span_us = whole.us - first.us
         uses = [new.minus(old) for new, old in zip(whole.uses, first.uses, strict=True)]
         # Processes end at different times, so a difference can be a little more than all of the time.
         kept = tuple([use._replace(consumed_us=min(use.consumed_us, span_us)) for use in uses])
-        return Pace(0, span_us, (times - _FIRST) * stage.work_us, kept)
+        return Pace(0, span_us, tuple([(times - _FIRST) * work_us for work_us in stage.rank_us]), kept)
 
     def _run(self, stage: Stage, times: int, shape: tuple[int, ...]) -> _Run:
         cluster = ExactCluster(self._node, 1 + max(shape), _SEED)

@@ -7,12 +7,10 @@ from dataclasses import replace
 from typing import Final
 
 from cosched_emulator.errors import ConfigurationError, InvariantError
-from cosched_emulator.nodeos.accounting import TickLog
 from cosched_emulator.nodeos.cluster import Reached, Usage
-from cosched_emulator.nodeos.counters import Counters
-from cosched_emulator.nodeos.devices import FifoServer
 from cosched_emulator.nodeos.exact import ExactCluster
-from cosched_emulator.nodeos.memory import swap_us
+from cosched_emulator.nodeos.kernel.accounting import TickLog
+from cosched_emulator.nodeos.kernel.counters import Counters
 from cosched_emulator.nodeos.programs import Program
 from cosched_emulator.nodeos.settings import NodeSettings
 from cosched_emulator.nodeos.windows.alone import Alone
@@ -63,7 +61,6 @@ class WindowedCluster:
         self._turn_us = turn_us
         self._turn_end_us: int | None = None  # until then nothing runs, as turns change
         self._ticks = TickLog(seed, settings.tick_us)
-        self._swaps = [FifoServer() for _ in range(nodes)]  # for jobs that are alone
         self._live: set[int] = set()  # nodes that are not frozen
         self._chosen: _Chosen = ((),) * nodes
         self._groups: dict[Part, Group] = {}
@@ -81,7 +78,7 @@ class WindowedCluster:
         self.exact.start(job, program, places, memory_mb)
         extent = Extent(program, len(places), self.settings)
         record = self.exact.jobs[job]
-        self.jobs[job] = WindowJob(record, extent, self.exact.useful_us, places, memory_mb, self.now_us)
+        self.jobs[job] = WindowJob(record, extent, self.exact.useful_by_rank, places, memory_mb, self.now_us)
 
     def allow(self, now_us: int, runnable: Mapping[int, Sequence[int]]) -> None:
         """Let the jobs listed for each node run there and stop all others (see `Cluster.allow`)."""
@@ -261,7 +258,8 @@ class WindowedCluster:
             self._prepare_exact(shared)
         for group in fresh:
             if group.alone:
-                group.go_alone(self.alone, self._ready_us(group))
+                group.page(self._missing_ppm(group), self.settings)
+                group.go_alone(self.alone, self.now_us + group.first_us)
             else:
                 group.open_window(self._plan, self.now_us)
         self._set_due()
@@ -306,21 +304,16 @@ class WindowedCluster:
             self._parts.clear()
             self._stale = True
 
-    def _ready_us(self, group: Group) -> int:
-        """Return when the memory of a lone job has been read that was written while others ran."""
-        ready_us = self.now_us
-        if self.settings.memory_mb:
-            for node in group.part.nodes:
-                sizes_mb = {
-                    (job.number, process.rank): job.memory_mb
-                    for job in group.jobs
-                    for process in job.processes[job.nodes.index(node)]
-                }
-                moved_mb = sum(self.exact.memories[node].admit(sizes_mb).values())
-                if moved_mb:
-                    done_us = self._swaps[node].serve(self.now_us, swap_us(moved_mb, self.settings))
-                    ready_us = max(ready_us, done_us)
-        return ready_us
+    def _missing_ppm(self, group: Group) -> int:
+        """Return what does not fit of the memory of all jobs that hold a node, where that is most; they take turns there."""
+        capacity_mb = self.settings.memory_mb
+        if not capacity_mb:
+            return 0
+        most_mb = 0
+        for node in group.part.nodes:
+            there = [job for job in self.jobs.values() if node in job.nodes]
+            most_mb = max(most_mb, sum(job.memory_mb * len(job.processes[job.nodes.index(node)]) for job in there))
+        return max(0, (most_mb - capacity_mb) * WHOLE_PPM // most_mb) if most_mb else 0
 
     def _set_due(self) -> None:
         dues = [group.due_us for group in self._groups.values()]

@@ -6,10 +6,11 @@ from bisect import bisect_right
 from hashlib import sha256
 from typing import Final, NamedTuple
 
-from cosched_emulator.nodeos.programs import ByRank, Operation, Program, WriteFiles
+from cosched_emulator.nodeos.programs import Barrier, ByRank, Collective, Operation, Program, Receive, Send, WriteFiles
 from cosched_emulator.nodeos.settings import NodeSettings
 from cosched_emulator.nodeos.work import Work
 
+_TOGETHER: Final = (Send, Receive, Barrier, Collective)
 _BRIEF_US: Final = 1_000_000  # a loop that takes less alone belongs to the phase of the loop before it
 
 
@@ -23,6 +24,8 @@ class Stage(NamedTuple):
     length_us: int  # of one iteration alone, about
     phase: int
     bodies: tuple[tuple[Operation, ...], ...]  # by rank
+    rank_us: tuple[int, ...]  # work of one iteration by rank
+    apart: bool  # no process waits for another one in it
     points: int  # of one iteration of a process: 1 where the loop uses no CPU, so that its progress counts
 
     @property
@@ -51,11 +54,13 @@ class Extent:
             works = {id(body): Work(body, processes, settings) for body in bodies}
             work_us = sum(works[id(body)].cpu_us for body in bodies)
             points = 0 if work_us else 1
+            rank_us = tuple([points or works[id(body)].cpu_us for body in bodies])
+            apart = not any(isinstance(item, _TOGETHER) for body in bodies for item in body)
             length_us = max(work.length_us for work in works.values())
             if not self.phase_ends_us or loop.times * length_us >= _BRIEF_US:
                 self.phase_ends_us.append(0)
             phase = len(self.phase_ends_us) - 1
-            stage = Stage(number, loop.times, begin_us, work_us or processes, length_us, phase, bodies, points)
+            stage = Stage(number, loop.times, begin_us, sum(rank_us), length_us, phase, bodies, rank_us, apart, points)
             self.stages.append(stage)
             begin_us = stage.end_us
             self.phase_ends_us[-1] = begin_us

@@ -42,14 +42,15 @@ class Window:
     def _begin(self, now_us: int) -> None:
         self.sample_us = now_us + self._plan.warm_up_us  # when the next sample is due
         self._most_us = now_us + self._plan.most_us
-        self._phases = [job.phase() for job in self._jobs]
+        self._situations = [job.situation() for job in self._jobs]
         self._samples: list[list[int]] = []  # work done by each job
         self._uses: list[list[Use]] = []  # at the first sample
+        self._works: list[list[int]] = []  # likewise
         self._since_us = 0  # time of it
 
     def sample(self, now_us: int) -> bool:
         """Take a sample; return whether the rates are known well enough."""
-        if self._phases != [job.phase() for job in self._jobs]:
+        if self._situations != [job.situation() for job in self._jobs]:
             self._begin(now_us)
             return False
         if not self._samples:
@@ -58,6 +59,7 @@ class Window:
                 return False
             self._since_us = now_us
             self._uses = [job.uses(now_us) for job in self._jobs]
+            self._works = [job.exact_works() for job in self._jobs]
         self._samples.append([job.exact_us() for job in self._jobs])
         self.sample_us = now_us + self._batch_us
         batches, odd = divmod(len(self._samples) - 1, _BATCHES)
@@ -73,12 +75,11 @@ class Window:
 
     def paces(self, now_us: int) -> list[Pace]:
         """Return the paces of the jobs since the first sample."""
-        first, last = self._samples[0], self._samples[-1]
         return [
             Pace(
                 now_us,
                 now_us - self._since_us,
-                last[index] - first[index],
+                tuple([new - old for new, old in zip(job.exact_works(), self._works[index], strict=True)]),
                 tuple([new.minus(old) for new, old in zip(job.uses(now_us), self._uses[index], strict=True)]),
             )
             for index, job in enumerate(self._jobs)

@@ -9,12 +9,12 @@ import numpy as np
 
 from cosched_emulator.errors import InvariantError
 from cosched_emulator.nodeos.coscheduling.protocol import CoschedulingPolicy
-from cosched_emulator.nodeos.devices import FifoServer
-from cosched_emulator.nodeos.events import DEVICE_DONE, RELEASE, Event
+from cosched_emulator.nodeos.kernel.devices import FifoServer
+from cosched_emulator.nodeos.kernel.events import DEVICE_DONE, RELEASE, Event
+from cosched_emulator.nodeos.kernel.steps import BARRIER, COLLECTIVE, COMPUTE, RECEIVE, SEND, WAIT, WRITE
 from cosched_emulator.nodeos.messaging.layer import GOES_ON, POLLS, MessageLayer
 from cosched_emulator.nodeos.process import DONE, POLLING, RUNNABLE, WAITING, ParallelJob, Process
 from cosched_emulator.nodeos.settings import NodeSettings
-from cosched_emulator.nodeos.steps import BARRIER, COLLECTIVE, COMPUTE, RECEIVE, SEND, WAIT, WRITE
 from cosched_hwmodel import draws
 from cosched_hwmodel.units import WHOLE_PPM
 
@@ -43,6 +43,7 @@ class Execution:
         self._policies = policies
         self.disks = [FifoServer() for _ in policies]  # by node
 
+    # Over 50 lines: the loop that each burst goes through; a call for each operation costs too much.
     def find_work(self, process: Process, now_us: int) -> bool:  # noqa: PLR0915  (a call an operation costs too much)
         """Go through the program to the next CPU burst; return False if the process waits or ends before.
 

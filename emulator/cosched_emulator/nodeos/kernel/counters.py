@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from cosched_emulator.nodeos.cpu import Cpu
+from cosched_emulator.nodeos.kernel.cpu import Cpu
 from cosched_emulator.nodeos.messaging.cpu import CoscheduledCpu
 from cosched_emulator.nodeos.process import ParallelJob
 

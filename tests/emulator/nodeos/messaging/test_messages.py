@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from cosched_emulator.nodeos.exact import ExactCluster
@@ -12,15 +14,18 @@ LATENCY_US, SEND_US, RECEIVE_US = 6, 2, 3
 POLICIES = ("none", "nls", "sb", "cc", "dcs", "pb", "hybrid")
 
 
-def node(policy: str = "nls", **others: int) -> NodeSettings:
-    usual = {
-        "message_cpu_us": SEND_US,
-        "receive_cpu_us": RECEIVE_US,
-        "latency_us": LATENCY_US,
-        "network_mb_s": 100,
-        "rendezvous_bytes": 16_000,
-    }
-    return NodeSettings(local="linux-epochs", tick_us=0, coscheduling=policy, **{**usual, **others})
+def node(policy: str = "nls", rendezvous_bytes: int = 16_000, interrupt_us: int = 0) -> NodeSettings:
+    return NodeSettings(
+        local="linux-epochs",
+        tick_us=0,
+        coscheduling=policy,
+        message_cpu_us=SEND_US,
+        receive_cpu_us=RECEIVE_US,
+        latency_us=LATENCY_US,
+        network_mb_s=100,
+        rendezvous_bytes=rendezvous_bytes,
+        interrupt_us=interrupt_us,
+    )
 
 
 def of_ranks(times: int, *bodies: tuple[Operation, ...]) -> Program:
@@ -82,9 +87,8 @@ def test_cpu_time_is_useful_or_polled_or_for_messages(policy: str) -> None:
     ring = of_ranks(
         times, *((Send(1 - rank, size), Compute(body_us), Receive(1 - rank)) for rank, size in ((0, 100), (1, 30_000)))
     )
-    cluster, ends = run(
-        node(policy, switch_us=5, refill_us=20, interrupt_us=4, daemon_us=50, daemon_period_us=10_000), ring, ring, ring
-    )
+    settings = replace(node(policy, interrupt_us=4), switch_us=5, refill_us=20, daemon_us=50, daemon_period_us=10_000)
+    cluster, ends = run(settings, ring, ring, ring)
     last_us = max(ends.values())
     for job in range(3):
         assert cluster.useful_us(job) == 2 * times * body_us

@@ -56,7 +56,7 @@ def cluster_under(policy: str, parameters: Parameters = (), seed: int = 1, **oth
 def trace(policy: str, parameters: Parameters = (), seed: int = 1) -> list[tuple[int, ...]]:
     """Return what the jobs have done at some times."""
     cluster = cluster_under(policy, parameters, seed)
-    seen = []
+    seen: list[tuple[int, ...]] = []
     for step in range(1, 6):
         cluster.advance(step * 100_000)
         seen += [

@@ -50,7 +50,12 @@ def some_program(chance: random.Random, processes: int) -> Program:
         for rank, body in enumerate(bodies):
             after, before = (rank + 1) % processes, (rank - 1) % processes
             if kind == 0:
-                exchange = [Send(after, size_bytes), Receive(before), Send(before, size_bytes), Receive(after)]
+                exchange: list[Operation] = [
+                    Send(after, size_bytes),
+                    Receive(before),
+                    Send(before, size_bytes),
+                    Receive(after),
+                ]
                 body += [CollectiveBegins(), *exchange, CollectiveEnds()]
             elif kind == 1:
                 body += [Send(after, size_bytes), Compute(chance.randrange(1, 60) * STEP_US), Receive(before)]

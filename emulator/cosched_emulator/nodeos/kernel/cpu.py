@@ -5,9 +5,9 @@ from __future__ import annotations
 from heapq import heappush
 from typing import Final
 
-from cosched_emulator.nodeos.events import BURST_END, TURN_END, Event
+from cosched_emulator.nodeos.kernel.events import BURST_END, TURN_END, Event
+from cosched_emulator.nodeos.kernel.memory import paging_us
 from cosched_emulator.nodeos.local.protocol import LocalScheduler
-from cosched_emulator.nodeos.memory import paging_us
 from cosched_emulator.nodeos.process import Process
 from cosched_emulator.nodeos.settings import NodeSettings
 
