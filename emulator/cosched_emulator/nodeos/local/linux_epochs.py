@@ -84,6 +84,8 @@ class LinuxEpochs:
     def ran(self, process: Process, begin_us: int, end_us: int) -> None:
         """Count the ticks in (begin_us, end_us]."""
         ticks = (end_us - self._phase_us) // TICK_US - (begin_us - self._phase_us) // TICK_US
+        if not ticks and process.counter:
+            return
         if ticks < process.counter or len(self.queue) > 1:
             process.counter = max(0, process.counter - ticks)
             return
