@@ -75,7 +75,7 @@ def test_all_processes_compute_for_the_calibrated_share_of_the_time_alone() -> N
     ("name", "bursts", "least_ms", "most_ms"),
     [
         ("CG", 25 * 3 + 2, 24, 31),
-        ("IS", 2, 300, 430),
+        ("IS", 2, 200, 430),
         ("SP", 19, 62, 75),
         ("BT", 19, 220, 260),
         ("LU", 322, 6, 7.5),

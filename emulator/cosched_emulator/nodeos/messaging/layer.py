@@ -59,7 +59,7 @@ class MessageLayer:
         assert message is not None
         if message[1] > self._largest_eager:
             receiver = process.job.processes[message[0]]
-            arrives_us = self.network.send(process.node, 0, now_us)
+            arrives_us = self.network.pass_control(now_us)
             heappush(self._events, (arrives_us, REQUEST_COMES, receiver.node, receiver.index, process.rank))
             process.port.expects = AN_ANSWER
             return False
@@ -145,7 +145,7 @@ class MessageLayer:
         requests = process.port.requests
         for rank in requests:
             sender = process.job.processes[rank]
-            arrives_us = self.network.send(process.node, 0, now_us)
+            arrives_us = self.network.pass_control(now_us)
             heappush(self._events, (arrives_us, ANSWER_COMES, sender.node, sender.index, process.rank))
         requests.clear()
 

@@ -29,6 +29,14 @@ class Network:
         """What leaves a node leaves later."""
         self.ways_out[node].free_us += by_us
 
+    def pass_control(self, now_us: int) -> int:
+        """Let a request to send, or its answer, leave a node; return when it arrives.
+
+        Network interfaces send large messages in packets of a few KB, and a control message goes between two of them: it does
+        not wait for the data of its node.
+        """
+        return now_us + self.latency_us
+
     def transfer_us(self, size_bytes: int) -> int:
         """Return how long a way out is busy with a message."""
         return -(-size_bytes // self._mb_s)

@@ -5,7 +5,7 @@ method's steps and the residual, a 26th product. A step is the product of matrix
 a row, in log2(columns) exchanges of a row's part of the vector; then an exchange with the transposed process) and two
 dot products, each log2(columns) exchanges of 8 bytes. Of the work the product has 85 %: 11 to 15 non-zeros a row are
 squared by the generator to about 130 to 240, against some ten operations of vectors. The dot product behind it has 5 %,
-the updates of vectors 10 %. On 16 processes in class C a burst lasts 29 ms in the mean: three in a step of 96 ms.
+the updates of vectors 10 %. On 16 processes in class C a burst lasts 25 ms in the mean: three in a step of 96 ms.
 """
 
 from __future__ import annotations

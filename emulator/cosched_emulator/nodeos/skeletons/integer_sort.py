@@ -3,7 +3,7 @@
 NPB 2.3, is.c. An iteration counts keys by bucket, adds up 1024 + 5 counts of all processes (allreduce of 4 KB), tells
 each how many keys it gets (alltoall of 4 bytes a pair), sends them (alltoallv of keys x 4 / n^2 bytes a pair) and ranks
 what has come. There is no work between the three. Counting reads all keys twice and writes them once, ranking reads and
-adds: we take 60 and 40 %. On 16 processes in class C a burst lasts about .4 s: two in an iteration of 1.1 s, of which
+adds: we take 60 and 40 %. On 16 processes in class C a burst lasts .2 to .3 s: two in an iteration of 1.1 s, of which
 the keys take .4 s on a link of 80 MB/s.
 """
 
