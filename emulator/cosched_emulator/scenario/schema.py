@@ -213,7 +213,7 @@ class TimeSharingSection:
     rounded: bool = True  # fluid: situations that are nearly alike are measured once
     windows: str | None = None  # fluid: a folder in which measured rates are kept, for other runs and processes
     window_min_s: WindowLength = 10.0  # windows: for how long nodes are exact after a change, at least
-    window_max_s: WindowLength = 120.0  # and at most
+    window_max_s: WindowLength = 30.0  # and at most
     turn_overhead: Share = 0.03  # windows: share of a quantum for which nothing runs when turns change
     coscheduling: str | None = None  # policy of the message layer; default: nls with windows, else none
     coscheduling_parameters: Mapping[str, Any] | None = None  # of that policy

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -115,6 +116,25 @@ def test_settings_that_do_not_go_together_are_refused(change: dict[str, Any], te
     with pytest.raises(ConfigurationError) as raised:
         prepare({**table(), **change})
     assert str(raised.value).startswith(text)
+
+
+def test_a_scenario_runs_in_windows(tmp_path: Path) -> None:
+    sharing = {"nodes": "windows", "local": "linux-epochs", "coscheduling": "sb", "window_max_s": 12.0}
+    log = tmp_path / "jobs.swf"
+    rows = [f"{job} {3 * job} -1 12 4 -1 -1 4 60 -1 1 1 1 -1 -1 -1 -1 -1" for job in range(1, 7)]
+    log.write_text("; MaxProcs: 8\n" + "\n".join(rows) + "\n")
+    scenario: dict[str, Any] = {
+        "workload": {"swf": str(log), "programs": "nas:SP.C", "limits": "none"},
+        "cluster": {"nodes": 8, "preset": "1x1x3"},
+        "time_sharing": sharing,
+    }
+    done = simulate(prepare(scenario), "coscheduling", out=tmp_path / "run")
+    assert not done.unfinished
+    assert 0 < json.loads((tmp_path / "run" / "timing.json").read_text())["simulated"] < 1
+    assert simulate(prepare(scenario), "coscheduling").summary == done.summary
+    alone = {**scenario, "cluster": {"nodes": 8}}
+    simulate(prepare(alone), "batch-contiguous", out=tmp_path / "alone")
+    assert json.loads((tmp_path / "alone" / "timing.json").read_text())["simulated"] == 0
 
 
 def test_two_threads_a_core_are_two_places_on_one_cpu() -> None:

@@ -17,7 +17,7 @@ class WindowPlan(NamedTuple):
     """How long a window lasts."""
 
     least_us: int = 10_000_000
-    most_us: int = 120_000_000
+    most_us: int = 30_000_000
     warm_up_us: int = 500_000  # that does not count, after each change
     tolerance: float = 0.02  # half width of the 95 % interval of each job's rate, relative
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from statistics import mean
 
 import pytest
-from tests.emulator.nodeos.fixed_places import paper_settings, run_times, some_jobs
+from tests.emulator.nodeos.windows.fixed_places import paper_settings, run_times, some_jobs
 
 from cosched_emulator.nodeos.exact import ExactCluster
 from cosched_emulator.nodeos.windows.cluster import WindowedCluster
 from cosched_emulator.nodeos.windows.window import WindowPlan
 
-PLANS = [WindowPlan(), WindowPlan(most_us=30_000_000)]
+PLANS = [WindowPlan(most_us=120_000_000), WindowPlan()]
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from tests.emulator.nodeos.fixed_places import FOREVER_US, Placed, paper_settings, run_times
+from tests.emulator.nodeos.windows.fixed_places import FOREVER_US, Placed, paper_settings, run_times
 
 from cosched_emulator.errors import ConfigurationError, InvariantError
 from cosched_emulator.nodeos.cluster import Cluster
