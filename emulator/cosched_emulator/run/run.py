@@ -104,9 +104,7 @@ def run(
     unfinished = [_job_id(record) for record in left]
     quanta = [] if shared is None else shared.quanta
     done = (simulation.batches, manager.refused, unfinished)
-    simulated = None if manager.processes is None else manager.processes.simulated
-    counters = None if manager.processes is None else manager.processes.counters
-    return Finished(prepared, records, summary, wall_s, *done, jobs, stays, quanta, simulated, counters, energy)
+    return Finished(prepared, records, summary, wall_s, *done, jobs, stays, quanta, *_simulated(manager), energy)
 
 
 def _energy_use(prepared: Prepared, manager: Manager) -> EnergyUse | None:
@@ -116,6 +114,12 @@ def _energy_use(prepared: Prepared, manager: Manager) -> EnergyUse | None:
     from cosched_emulator.run.energy_use import EnergyUse  # noqa: PLC0415 - few machines have watts
 
     return EnergyUse(prepared.nodes, prepared.power, manager.processes)
+
+
+def _simulated(manager: Manager) -> tuple[float | None, Counters | None]:
+    """Return how much of the nodes was simulated burst by burst, and what happened there; None: no time sharing."""
+    processes = manager.processes
+    return (None, None) if processes is None else (processes.simulated, processes.counters)
 
 
 def _cut_figures(cut: CutRuns, offered_load: float | None) -> dict[str, Any]:

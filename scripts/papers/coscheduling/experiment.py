@@ -108,6 +108,12 @@ def experiment(size: Size, _logs: Path | None = None) -> dict[str, Any]:
         "policies": [*policies()],
         "seeds": f"1-{max(size.seeds, 1 if size.quick else FULL_SEEDS)}",
         "runs": [product.table for product in products(size)],
+        "baseline": {
+            "policy": cell(BATCH, STRICT),
+            "shakes": 0,
+            # Elsewhere the baseline would have to run besides.
+            "runs": [{"workloads": [HIGH], "variants": [BASE], "policies": [cell(HYBRID, SKIP), cell(GANG, SKIP)]}],
+        },
         "measures": ["scripts.papers.coscheduling.measures:figures"],
     }
 

@@ -279,12 +279,12 @@ class Reference:
 
     def fly(self, kind: str, task: Task, rank: int, size_bytes: int) -> int:
         """Let something leave for a task of the same job; return when it arrives."""
+        node = self.nodes[task.node]
+        leaves = self.now  # requests and answers pass the data
+        if kind == "message":
+            leaves = node.way_out_free = max(leaves, node.way_out_free) + size_bytes // self.settings.network_mb_s
         to = self.jobs[task.job][rank]
-        arrival = self.now + self.settings.latency_us
-        if kind == "message":  # requests and answers pass the data of their node
-            node = self.nodes[task.node]
-            node.way_out_free = max(self.now, node.way_out_free) + size_bytes // self.settings.network_mb_s
-            arrival = node.way_out_free + self.settings.latency_us
+        arrival = leaves + self.settings.latency_us
         self.flying.append((arrival, kind, to.node, to.index, task.rank))
         return arrival
 

@@ -51,7 +51,7 @@ class Group:
         if self._paging_ppm:
             pace = pace._replace(span_us=pace.span_us * (WHOLE_PPM + self._paging_ppm) // WHOLE_PPM)
         job.go(pace, extent.phase_ends_us[phase])
-        self.due_us = job.due_us()
+        self.due_us = job.due_us(alone=True)
 
     def open_window(self, plan: WindowPlan, now_us: int) -> None:
         """Simulate the jobs exactly from now on."""

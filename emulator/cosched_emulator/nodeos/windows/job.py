@@ -155,13 +155,16 @@ class WindowJob:
             self.lags = [lag_us + gain_us for lag_us, gain_us in zip(self.lags, gains, strict=True)]
         self.pace = None
 
-    def due_us(self) -> int:
-        """Return when the target of the pace is reached, or a process has no iteration more to leave out that others have."""
+    def due_us(self, *, alone: bool = False) -> int:
+        """Return when the target of the pace is reached, or a process has no iteration more to leave out that others have.
+
+        The latter matters where the exact processes go on from there: not for a job that is ``alone``.
+        """
         pace = self.pace
         assert pace is not None
         left_us = self.target_us - self.done_us(pace.since_us)
         after_us = max(0, -(-left_us * pace.span_us // sum(pace.works)))
-        stage = self._apart()
+        stage = None if alone else self._apart()
         if stage is not None:
             for process, lag_us, work_us in zip(self.record.processes, self.lags, pace.works, strict=True):
                 if process.loop == stage.loop and work_us:
