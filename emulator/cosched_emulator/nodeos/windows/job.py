@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from cosched_emulator.nodeos.process import ParallelJob, Process
 from cosched_emulator.nodeos.windows.extent import Extent, Stage
+
+
+_NEVER_US: Final = 1 << 62
 
 
 class Use(NamedTuple):
@@ -163,7 +166,10 @@ class WindowJob:
         pace = self.pace
         assert pace is not None
         left_us = self.target_us - self.done_us(pace.since_us)
-        after_us = max(0, -(-left_us * pace.span_us // sum(pace.works)))
+        gain_us = sum(pace.works)
+        if not gain_us:
+            return _NEVER_US
+        after_us = max(0, -(-left_us * pace.span_us // gain_us))
         stage = None if alone else self._apart()
         if stage is not None:
             for process, lag_us, work_us in zip(self.record.processes, self.lags, pace.works, strict=True):

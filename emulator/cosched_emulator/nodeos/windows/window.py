@@ -67,11 +67,9 @@ class Window:
             return False
         means = list(zip(*self._samples[::batches], strict=True))
         works = [[b - a for a, b in pairwise(row)] for row in means]
-        if any(not sum(row) for row in works):
-            return False
-        return now_us + _BATCHES * self._batch_us > self._most_us or all(
-            half_width(row) < self._plan.tolerance for row in works
-        )
+        if now_us + _BATCHES * self._batch_us > self._most_us:  # one job may have been starved, but not all of them
+            return any(map(sum, works))
+        return all(sum(row) and half_width(row) < self._plan.tolerance for row in works)
 
     def paces(self, now_us: int) -> list[Pace]:
         """Return the paces of the jobs since the first sample."""
