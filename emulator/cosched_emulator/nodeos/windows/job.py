@@ -8,7 +8,6 @@ from typing import Final, NamedTuple
 from cosched_emulator.nodeos.process import ParallelJob, Process
 from cosched_emulator.nodeos.windows.extent import Extent, Stage
 
-
 _NEVER_US: Final = 1 << 62
 
 
