@@ -188,6 +188,13 @@ def test_jobs_leave_come_back_and_are_suspended() -> None:
         cluster.allow(cluster.now_us, {3: [9]})
 
 
+def test_a_job_whose_processes_do_not_wait_for_each_other_ends_alone() -> None:
+    apart = Program((Loop(90, (Compute(400_000, 100_000),)), Loop(1, (Barrier(),))))
+    jobs = [Placed(apart, start_us, (0, 1, 2, 3)) for start_us in (0, SECOND_US, 15 * SECOND_US)]
+    windowed = run_times(WindowedCluster(COARSE, 16, 1, BRIEF), jobs)
+    assert windowed == pytest.approx(run_times(ExactCluster(COARSE, 16, 1), jobs), rel=0.06)
+
+
 def test_jobs_that_do_not_fit_into_memory_are_paged() -> None:
     settings = paper_settings("hybrid", memory_mb=900)
     times = []
