@@ -93,7 +93,7 @@ SPINS_MS: Final = (0.1, 5.0, 20.0)  # beside 1
 SCANS_MS: Final = (10, 200)  # beside 50
 REFILLS_US: Final = (0, 1000, 2000)  # beside 300
 BOOSTS: Final = ("none", "all")  # beside collectives
-JITTERS: Final = (0.02, 0.2)  # beside 0.1
+JITTERS: Final = (0.035, 0.35)  # beside 0.17; standard deviations of 2 and 20 %
 
 
 def spin(milliseconds: float) -> str:
@@ -118,7 +118,7 @@ def boost(what: str) -> str:
 
 def jitter(share: float) -> str:
     """Return the name of a variant with another noise of bursts."""
-    return f"noise {share:.0%}"
+    return f"noise {share:.2g}"
 
 
 NO_RENDEZVOUS: Final = "no rendezvous"
@@ -157,17 +157,17 @@ MJ: Final = 1e-6  # in J
 TURNS: Final = "turn_overhead_share"  # of gang scheduling's quanta
 
 EXPERIMENTS: Final[Mapping[str, str]] = {
-    HIGH: "100 NAS jobs, mean gap 100 s",
-    LIGHT: "100 NAS jobs, mean gap 250 s",
-    LONG: "20 jobs of BlockSolve95, sPPM and LU, mean gap 500 s",
-    **{of_class(name): f"20 NAS jobs of class {name}, mean gap 100 s" for name in CLASSES},
+    HIGH: "NAS jobs, mean gap 100 s",
+    LIGHT: "NAS jobs, mean gap 250 s",
+    LONG: "jobs of BlockSolve95, sPPM and LU, mean gap 500 s",
+    **{of_class(name): f"NAS jobs of class {name}, mean gap 100 s" for name in CLASSES},
     **{copies(name): f"three copies of {name} C on 16 nodes, started together" for name in PROGRAMS},
-    AWARE: "20 jobs of table 2, mean gap 100 s, the scheduler knows their memory",
+    AWARE: "jobs of table 2, mean gap 100 s, the scheduler knows their memory",
     UNAWARE: "the same jobs, the scheduler does not know their memory",
     AWARE_100: "100 jobs of table 2, mean gap 100 s, the scheduler knows their memory",
     FULL: "class C jobs at once on all nodes, 160 s, fixed places, every message simulated",
     WIDE: "400 NAS jobs on 64 nodes, mean gap 25 s",
-    USELESS: "100 NAS jobs, mean gap 100 s, all estimated at a day",
+    USELESS: "the jobs of X1, all estimated at a day",
     **{fewer(jobs): f"{jobs} NAS jobs, mean gap 100 s" for jobs in JOBS},
 }
 

@@ -79,7 +79,9 @@ VARIANTS: Final[Mapping[str, Variant]] = {
         for time in REFILLS_US
     },
     **{
-        jitter(share): Variant(f"bursts vary by {share:.0%} instead of 10 %", DRIVEN, {"workload": {"jitter": share}})
+        jitter(share): Variant(
+            f"bursts vary by up to {share:.0%} instead of 17 %", DRIVEN, {"workload": {"jitter": share}}
+        )
         for share in JITTERS
     },
     SPIN_WATTS: Variant(

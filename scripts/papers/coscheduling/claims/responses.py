@@ -122,7 +122,7 @@ def _loads(figures: Figures) -> Iterator[Claim]:
     for name in POLICIES:
         found = figures.ratio(RESPONSE, cell(HIGH, name), cell(LIGHT, name))
         yield above(
-            f"C6: mean response, X1 / X2, {MIXED.of(name)}, above {MUCH:g} (our bound)", "", "much longer", found, MUCH
+            f"C6: mean response, X1 / X2, {name}, above {MUCH:g} (our bound)", MIXED.name, "much longer", found, MUCH
         )
     for name in POLICIES:
         for workload in LOADS:
