@@ -124,6 +124,7 @@ def jitter(share: float) -> str:
 NO_RENDEZVOUS: Final = "no rendezvous"
 NO_DAEMONS: Final = "no daemons"
 SPIN_WATTS: Final = "24 W while spinning"
+LONG_WINDOWS: Final = "windows of 120 s"
 IGNORE_COUNTERS: Final = "PB ignores counters"
 EXACT: Final = "exact"
 

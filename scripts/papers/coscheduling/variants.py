@@ -14,6 +14,7 @@ from scripts.papers.coscheduling.names import (
     HYBRID,
     IGNORE_COUNTERS,
     JITTERS,
+    LONG_WINDOWS,
     NO_DAEMONS,
     NO_RENDEZVOUS,
     PB,
@@ -86,5 +87,8 @@ VARIANTS: Final[Mapping[str, Variant]] = {
     },
     SPIN_WATTS: Variant(
         f"a spinning CPU takes {SPIN_W:g} W more than an idle one", DRIVEN, {"cluster": {"spin_w": SPIN_W}}, HIGH
+    ),
+    LONG_WINDOWS: Variant(
+        "nodes are simulated for up to 120 s after each change instead of 30", DRIVEN, _nodes(window_max_s=120.0), HIGH
     ),
 }
