@@ -59,7 +59,8 @@ ONLY_BY = [
         "cosched_emulator.couplings", "cosched_emulator.live.server", "cosched_emulator.users.client", "cosched_emulator.users.server",
     )),
     ("matplotlib", (
-        "cosched_emulator.results.figures.plot", "cosched_emulator.results.figures.plot_turns",
+        "cosched_emulator.results.figures.plot", "cosched_emulator.results.figures.plot_gantt",
+        "cosched_emulator.results.figures.plot_turns",
         "cosched_emulator.studies.results.pictures",
     )),
     ("pandas", ("cosched_emulator.api.run", "cosched_emulator.api.tables", "cosched_emulator.studies.results.result")),
@@ -85,7 +86,8 @@ NEVER = [
             "cosched_plugin.policies",
             "cosched_hwmodel.bandwidth",
             "cosched_hwmodel.lomarc",
-            "cosched_hwmodel.parameters",
+            "cosched_hwmodel.contention",
+            "cosched_hwmodel.energy",
             "cosched_hwmodel.statistical",
         )
     ),

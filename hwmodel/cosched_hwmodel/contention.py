@@ -1,10 +1,13 @@
-"""The contract of a contention model: the penalty of each job on one node."""
+"""The contract of a contention model, the penalty of each job on one node; and the parameters of one that is a frozen dataclass."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol, runtime_checkable
+from collections.abc import Iterable, Sequence
+from dataclasses import Field, fields
+from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeVar, runtime_checkable
 
+from cosched_hwmodel.errors import HardwareModelError
+from cosched_hwmodel.names import UnknownNameError
 from cosched_hwmodel.topology import NodeShape
 from cosched_hwmodel.units import ThreadMask
 
@@ -39,3 +42,46 @@ class ContentionModel(Protocol):
         other), and below 0 where spreading a job out gains more than sharing costs, but is always above -1.
         """
         ...
+
+
+# ---------------------------------------------------------------- parameters
+
+INT64: Final = (-(1 << 63), (1 << 63) - 1)  # smallest and largest
+
+
+class _Dataclass(Protocol):
+    """Any class made by `dataclass`."""
+
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+
+Model = TypeVar("Model", bound=_Dataclass)
+
+
+class ParameterError(HardwareModelError):
+    """A parameter of a model with an invalid value."""
+
+    def __init__(self, parameter: str, expected: str, value: object) -> None:
+        self.parameter = parameter
+        self.expected = expected
+        self.value = value
+        super().__init__(f"{parameter}: expected {expected}, not {value!r}")
+
+
+def parameters_of(model: _Dataclass) -> tuple[tuple[str, Any], ...]:
+    """Return (name, value) of every field, in their order."""
+    return tuple((item.name, getattr(model, item.name)) for item in fields(model))
+
+
+def from_parameters(model: type[Model], name: str, parameters: Iterable[tuple[str, object]]) -> Model:
+    """Return the model of these parameters, with defaults for missing ones; ``name`` is the model's.
+
+    Raises UnknownNameError for an unknown parameter name, and the model's error for an invalid value.
+    """
+    known = [item.name for item in fields(model)]
+    given: dict[str, Any] = {}
+    for parameter, value in parameters:
+        if parameter not in known:
+            raise UnknownNameError(f"{name} parameter", parameter, known)
+        given[parameter] = value
+    return model(**given)

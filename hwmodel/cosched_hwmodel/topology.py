@@ -7,6 +7,7 @@ uses a core twice. A set of threads is an int, bit i for thread i.
 
 from __future__ import annotations
 
+import math
 import re
 import tomllib
 from collections.abc import Mapping
@@ -15,11 +16,14 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from cosched_hwmodel.demand import Demand
+from cosched_hwmodel.energy import NodePower
 from cosched_hwmodel.errors import TopologyError
 from cosched_hwmodel.names import suggestion
 
 _PRESETS = Path(__file__).parent / "presets"
 PLAIN: Final = "single"  # preset of a node without contention: a layout gives the rest
+WATTS: Final = ("idle_w", "busy_w", "spin_w")
+MOST_WATTS: Final = 1_000_000
 _LAYOUT: Final = re.compile(r"([0-9]{1,6})x([0-9]{1,6})x([0-9]{1,6})", re.ASCII)
 
 
@@ -33,7 +37,7 @@ class Cache(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NodeShape:
-    """One kind of node. Rates in MB/s, where 0 means unlimited; memory and swap space in MiB.
+    """One kind of node. Rates in MB/s, where 0 means unlimited; memory and swap space in MiB; watts None where they are unknown.
 
     Raises TopologyError, with the field as its place, for values that no node can have.
     """
@@ -48,6 +52,9 @@ class NodeShape:
     network_mbs: int = 0
     disk_mbs: int = 0
     swap_mb: int = 0  # disk space for the memory of jobs that are suspended to disk
+    idle_w: float | None = None  # of the node, all its cores idle
+    busy_w: float | None = None  # more for each busy core
+    spin_w: float | None = None  # more for each core whose process only polls; None: as for a busy one
 
     def __post_init__(self) -> None:
         for field in ("sockets", "cores_per_socket", "threads_per_core", "memory_mb"):
@@ -58,6 +65,7 @@ class NodeShape:
                 raise TopologyError(field, f"must be at least 0 (0: unlimited), not {getattr(self, field)}")
         if self.swap_mb < 0:
             raise TopologyError("swap_mb", f"must be at least 0, not {self.swap_mb}")
+        self._check_watts()
         nearer = Cache(level=0, size_kb=0, cores=1)
         for index, cache in enumerate(self.caches):
             place = f"caches[{index}]"
@@ -74,6 +82,25 @@ class NodeShape:
                     f"{place}.cores", f"must be a multiple of the {nearer.cores} of the level before, not {cache.cores}"
                 )
             nearer = cache
+
+    def _check_watts(self) -> None:
+        for field in WATTS:
+            watts = getattr(self, field)
+            if watts is not None and not (math.isfinite(watts) and 0 <= watts <= MOST_WATTS):
+                raise TopologyError(field, f"must be a number of watts from 0 to {MOST_WATTS}, not {watts}")
+        given = [field for field in WATTS if getattr(self, field) is not None]
+        for field in WATTS[:2] if given else ():
+            if field not in given:
+                raise TopologyError(
+                    field, f"is missing, and {given[0]} is there: energy needs {' and '.join(WATTS[:2])}"
+                )
+
+    @property
+    def power(self) -> NodePower | None:
+        """Return the watts of the node; None: they are unknown."""
+        if self.idle_w is None or self.busy_w is None:
+            return None
+        return NodePower(self.idle_w, self.busy_w, self.busy_w if self.spin_w is None else self.spin_w)
 
     @property
     def cores(self) -> int:
@@ -113,6 +140,11 @@ class Machine:
         for index, (count, _) in enumerate(self.classes):
             if count < 1:
                 raise TopologyError(f"nodes[{index}].count", f"must be at least 1, not {count}")
+        known = [shape.power is not None for _, shape in self.classes]
+        if any(known) and not all(known):
+            raise TopologyError(
+                f"nodes[{known.index(False)}].idle_w", "is missing: other nodes of this machine have watts"
+            )
 
     @property
     def nodes(self) -> int:
@@ -219,6 +251,8 @@ def _shape(
                     values[key] = _text(table[key], where, at)
                 case "caches":
                     values[key] = _caches(table[key], where, at)
+                case "idle_w" | "busy_w" | "spin_w":
+                    values[key] = _number(table[key], where, at)
                 case _:
                     values[key] = _integer(table[key], where, at)
     preset = _text(table["preset"], where, _join(path, "preset")) if "preset" in table else None
@@ -270,6 +304,12 @@ def _integer(value: object, where: str, path: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
         raise TopologyError(_place(where, path), f"must be an integer, not {_kind(value)}")
     return value
+
+
+def _number(value: object, where: str, path: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TopologyError(_place(where, path), f"must be a number, not {_kind(value)}")
+    return float(value)
 
 
 def _text(value: object, where: str, path: str) -> str:

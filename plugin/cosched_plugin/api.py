@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from cosched_hwmodel.bandwidth.matrix import Bools, Floats, Ints, Load, NodeTable, Planned, loads_of
 from cosched_hwmodel.bandwidth.model import penalty_factor
+from cosched_hwmodel.draws import Beginnings
 from cosched_hwmodel.lomarc.matrix import UsageColumns
 from cosched_hwmodel.models.importing import NamedImportError, import_named
 from cosched_hwmodel.pairs import Beside, JobColumns, JobFacts, PairModel
@@ -133,6 +134,7 @@ __all__ = [
     "WHOLE_PPM",
     "Action",
     "Backfill",
+    "Beginnings",
     "Beside",
     "Bools",
     "Budget",

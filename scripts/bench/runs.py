@@ -53,6 +53,7 @@ SLICED: Final[Table] = {
 }
 USAGE: Final[Table] = {"cluster": {"preset": "rua-4way"}, "workload": {"mix": "med", "limits": "estimate"}}
 SPACE: Final[Table] = {"cluster": {}, "workload": {}}
+CONTEXTS: Final[Table] = {"cluster": {"preset": "1x1x3"}, "workload": {}}
 TIME_SHARED: Final[Table] = {
     "cluster": {"preset": "single"},
     "workload": {"programs": "fine", "run_factor": 1 / 40, "limits": "none"},
@@ -67,7 +68,11 @@ def machine_for(policy: str) -> Table:
         return TIME_SHARED
     if "slices" in parts:
         return SLICED
-    if parts.get("placement", "").startswith("lessconsume"):
+    placement = parts.get("placement", "")
+    name = placement["name"] if isinstance(placement, Mapping) else placement
+    if name in ("contiguous", "scattered"):
+        return CONTEXTS
+    if name.startswith("lessconsume"):
         return USAGE
     if parts.get("shape") != "nodes":
         return SPACE

@@ -174,12 +174,16 @@ def ascending(
     figure: str,
     groups: Sequence[Sequence[Where]],
     published: str = "this order",
+    named: Callable[[Where], str] = lambda cell: cell.policy,
 ) -> Claim:
-    """Return the claim that a figure of all cells of a group is below that of all cells of the next group, paired by seed."""
+    """Return the claim that a figure of all cells of a group is below that of all cells of the next group, paired by seed.
+
+    ``named``: how a cell is called in the claim's text.
+    """
     pairs = [*_pairs(groups)]
     found = [figures.ratio(figure, lower, upper) for lower, upper in pairs]
     known = [interval for interval in found if interval is not None]
-    names = " / ".join(", ".join(cell.policy for cell in group) for group in groups)
+    names = " / ".join(", ".join(map(named, group)) for group in groups)
     if len(known) < len(found) or not known:
         return Claim(f"{text}: {names}", where, published, NOTHING, 0, None)
     means = " / ".join(", ".join(number(_mean(figures, figure, cell)) for cell in group) for group in groups)

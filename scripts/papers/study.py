@@ -55,6 +55,7 @@ class Paper(NamedTuple):
     workers: int = 2
     drawn: str = "everything"  # by a seed
     logs: Sequence[str] = ()  # files that the runs read
+    stages: Callable[[Size], Sequence[str]] | None = None  # name of each product of the experiment, in order
 
 
 def reproduce(paper: Paper) -> None:
@@ -70,9 +71,12 @@ def reproduce(paper: Paper) -> None:
     _require_logs(paper.logs, options.traces)
     if options.report_only and not store.is_dir():
         raise SystemExit(f"reproduce: no runs in {store}")
+    stages = _stages(paper, size, options.stage)
     try:
         plan = make_plan(read_experiment(paper.experiment(size, options.traces)))
-        result = _stored(plan, store) if options.report_only else _run(plan, store, options.workers)
+        only = tuple(cell.number for cell in plan.cells if stages and stages[cell.stage] in options.stage)
+        way = Way(jobs=options.workers, only=only)
+        result = _stored(plan, store) if options.report_only else _run(plan, store, way)
     except (EmulatorError, PluginError) as error:
         raise SystemExit(f"reproduce: {error}") from error
     if not result.rows:
@@ -113,6 +117,8 @@ def _options(paper: Paper) -> argparse.Namespace:
         "--seeds", type=positive, help=f"draws of {paper.drawn} (default {paper.seeds}, quick {paper.quick_seeds})"
     )
     parser.add_argument("--workers", type=positive, default=paper.workers, help="runs at a time (default %(default)s)")
+    stage = "only the runs of these stages; again for more than one" if paper.stages else argparse.SUPPRESS
+    parser.add_argument("--stage", action="append", metavar="NAME", help=stage)
     parser.add_argument("--store", type=Path, help=f"folder of the study (default out/reproduce/{paper.name}[-quick])")
     parser.add_argument(
         "--jobs", type=positive, help=argparse.SUPPRESS
@@ -123,14 +129,26 @@ def _options(paper: Paper) -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _run(plan: Plan, store: Path, workers: int) -> StudyResult:
+def _stages(paper: Paper, size: Size, wanted: Sequence[str] | None) -> Sequence[str]:
+    """Return the stage of each product of the experiment, if some stages are wanted; SystemExit for one that does not exist."""
+    if not wanted or paper.stages is None:
+        return ()
+    stages = paper.stages(size)
+    for name in wanted:
+        if name not in stages:
+            raise SystemExit(f"reproduce: no stage {name!r}; there are {', '.join(dict.fromkeys(stages))}")
+    return stages
+
+
+def _run(plan: Plan, store: Path, way: Way) -> StudyResult:
     """Make the runs that are not stored; what is stored stays if it is interrupted."""
     folder = StudyFolder(store)
-    done = sum(folder.has(cell.key) for cell in plan.runs)
-    print(f"{len(plan.runs)} runs, {done} of them done before, {workers} at a time", file=sys.stderr)
+    chosen = [cell for cell in plan.runs if not way.only or cell.number in way.only]
+    done = sum(folder.has(cell.key) for cell in chosen)
+    print(f"{len(chosen)} runs, {done} of them done before, {way.jobs} at a time", file=sys.stderr)
     progress = Progress()
     try:
-        return run_plan(plan, folder, Way(jobs=workers), partial(progress.bar, text=str(store))).result
+        return run_plan(plan, folder, way, partial(progress.bar, text=str(store))).result
     except KeyboardInterrupt:
         print(f"interrupted; what is done is in {store}, and the same command goes on from there", file=sys.stderr)
         raise SystemExit(130) from None

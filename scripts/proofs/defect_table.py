@@ -115,6 +115,35 @@ DEFECTS: Final = (
         "end_us > job.start_us + job.limit_us:",
         "end_us >= job.start_us + job.limit_us:",
     ),
+    # ---------------------------------------------------------------- gang scheduling and slots
+    Defect(
+        "gang-partner-unchecked",
+        "a partner that was chosen when the round began runs although it does not fit any more",
+        f"{POLICIES}/gang/rotation.py",
+        " or not pairing.fits(row.most_ppm, partner.most_ppm)):",
+        "):",
+    ),
+    Defect(
+        "gang-band-of-new",
+        "a job that has not been measured is moved out of a band",
+        f"{POLICIES}/gang/matrix.py",
+        "far = cell.measured and cell.share_ppm >=",
+        "far = cell.share_ppm >=",
+    ),
+    Defect(
+        "slots-late-rotation",
+        "a rotation that comes late begins with its first turn, whatever quanta have ended meanwhile",
+        f"{MANAGER}/time_sharing/rotating.py",
+        "            self.rotation = self._caught_up(self.rotation, action.quantum)",
+        "            pass",
+    ),
+    Defect(
+        "slots-unpaired-guest",
+        "an unpaired job may be a guest beside jobs of other slots",
+        f"{COMMON}/slots.py",
+        "if own.slot in turn.slots or job_id in turn.guests:",
+        "if own.slot in turn.slots:",
+    ),
     # ---------------------------------------------------------------- session
     Defect(
         "session-batch-skipped",

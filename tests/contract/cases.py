@@ -128,6 +128,35 @@ def time_shared(folder: Path) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def contexts(folder: Path) -> dict[str, Any]:
+    """Return a machine whose nodes may be shared by three jobs, with 900 MB each, and jobs on 4, 8, 9 or 16 of 16 nodes."""
+    random = Random(17)
+    rows = []
+    at = 0
+    for number in range(1, 81):
+        at += random.choice((0, 20, 60, 60, 120))
+        run_s = random.choice((30, 120, 600, 1200))
+        size = random.choice((4, 8, 9, 16))
+        memory_kb = random.choice((-1, 60, 176, 354, 428))
+        memory_kb *= 1024 if memory_kb > 0 else 1
+        estimate = run_s * random.choice((1, 1, 3))
+        rows.append(f"{number} {at} -1 {run_s} {size} -1 -1 {size} {estimate} {memory_kb} 1 1 1 1 1 -1 -1 -1\n")
+    file = folder / "contexts.swf"
+    file.write_text("; MaxProcs: 16\n" + "".join(rows))
+    return {
+        "requeue": True,
+        "cluster": {"nodes": 16, "preset": "1x1x3", "memory_mb": 900},
+        "workload": {"swf": str(file)},
+        "script": [
+            {"at_s": 1000.0, "do": "fail-node", "node": 6},
+            {"at_s": 2500.0, "do": "return-node", "node": 6},
+            {"at_s": 3030.0, "do": "hold", "job": 45},
+            {"at_s": 3040.0, "do": "cancel", "job": 48},
+            {"at_s": 4500.0, "do": "release", "job": 45},
+        ],
+    }
+
+
 def long_queue(folder: Path, *, seed: int, nodes: int, mixed: bool) -> dict[str, Any]:
     """Return a busy machine, made of integers alone: a queue of a hundred jobs and more, whose estimates err by far.
 
@@ -182,7 +211,11 @@ def scenario_of(name: str, folder: Path) -> dict[str, Any]:
     small = {"lublin": lublin, "lomarc": lomarc, "statistical": statistical}
     if name in small:
         return small[name]()
-    in_folder = {"swf": lambda: swf(folder / "jobs.swf"), "time-shared": lambda: time_shared(folder)}
+    in_folder = {
+        "swf": lambda: swf(folder / "jobs.swf"),
+        "time-shared": lambda: time_shared(folder),
+        "contexts": lambda: contexts(folder),
+    }
     return in_folder[name]() if name in in_folder else busy(name, folder)
 
 
@@ -195,10 +228,12 @@ def quiet(table: dict[str, Any]) -> dict[str, Any]:
 WHOLE_NODES = [name for name in PRESETS if resolve({"preset": name})["shape"]["name"] == "nodes"]
 SLICED = [name for name in WHOLE_NODES if resolve({"preset": name})["slices"]["name"] != "none"]
 IN_ROWS = [name for name in PRESETS if resolve({"preset": name})["backfill"]["name"] == "gang"]
-ELSEWHERE = {*WHOLE_NODES, *IN_ROWS, "batch"}
+PER_NODE = ("coscheduling", "coscheduling-scattered", "batch-contiguous")  # one process of a job on each node
+ELSEWHERE = {*WHOLE_NODES, *IN_ROWS, *PER_NODE, "batch"}
 CASES = [
     *[(name, scenario) for name in PRESETS if name not in ELSEWHERE for scenario in ("lublin", "swf")],
     *[(name, "time-shared") for name in (*IN_ROWS, "batch")],
+    *[(name, "contexts") for name in PER_NODE],
     *[(name, "statistical" if name in SLICED else "lomarc") for name in WHOLE_NODES],
     ("ac", "swf"),
     ("lomarc-r", "swf"),

@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import json
 import signal
-import tempfile
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Final
 
 import pytest
 import zmq
-from tests.commands import Commands, assert_one_line, commands_in
+from tests.commands import Commands, assert_one_line
 from tests.processes import Forked, ended, wait_until
 from tests.runs import runs_on
 
@@ -60,15 +57,6 @@ class Slow:
             sum(range(1_000))
         yield from self.inner.decide(view)
 """
-
-
-@pytest.fixture
-def commands() -> Iterator[Commands]:
-    with tempfile.TemporaryDirectory(prefix="frozen-", dir="/tmp") as folder, commands_in(Path(folder)) as running:
-        yield running
-        for child in running.children:
-            if child.poll() is None:
-                child.send_signal(signal.SIGCONT)
 
 
 class Scheduler:

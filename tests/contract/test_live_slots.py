@@ -5,14 +5,11 @@ from __future__ import annotations
 import json
 import signal
 import sqlite3
-import tempfile
 from collections import Counter
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-import pytest
-from tests.commands import Commands, commands_in
+from tests.commands import Commands
 from tests.processes import wait_until
 
 from cosched_emulator.users.client.connection import Connection
@@ -21,15 +18,6 @@ from cosched_emulator.users.requests import SubmitJob
 S = 1_000_000
 SPEED = 40  # emulated seconds a second
 JOBS = 3
-
-
-@pytest.fixture
-def commands() -> Iterator[Commands]:
-    with tempfile.TemporaryDirectory(prefix="slots-", dir="/tmp") as folder, commands_in(Path(folder)) as running:
-        yield running
-        for child in running.children:
-            if child.poll() is None:
-                child.send_signal(signal.SIGCONT)
 
 
 def quanta(database: Path) -> list[tuple[int, list[tuple[int, int]]]]:

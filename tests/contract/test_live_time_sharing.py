@@ -5,15 +5,13 @@ from __future__ import annotations
 import csv
 import signal
 import sqlite3
-import tempfile
-from collections.abc import Iterator
 from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from tests.commands import Commands, commands_in
+from tests.commands import Commands
 from tests.emulator.live.shared_time import JobLine, scenario_of
 from tests.emulator.studies.experiments import toml
 from tests.processes import Forked, ended, wait_until
@@ -30,15 +28,6 @@ ROWS: Final[list[JobLine]] = [
     *[(0, 16, 300, 0.05), (0, 8, 300, 0.6), (0, 8, 300, 0.55)],
     *[(0, 4, 300, 0.25), (0, 4, 300, 0.3), (0, 8, 300, 0.28)],
 ]
-
-
-@pytest.fixture
-def commands() -> Iterator[Commands]:
-    with tempfile.TemporaryDirectory(prefix="slots-", dir="/tmp") as folder, commands_in(Path(folder)) as running:
-        yield running
-        for child in running.children:
-            if child.poll() is None:
-                child.send_signal(signal.SIGCONT)
 
 
 class LiveSite:

@@ -31,11 +31,13 @@ from tests.processes import PACKAGES, ROOT, Ran, ended, fork_program, run_comman
 from cosched_emulator import Run, simulate
 from cosched_emulator.api.tables import AllocationTable, JobTable
 from cosched_emulator.cli.commands.options.scenario_options import PLACES
+from cosched_emulator.results.energy.figures import energy_of
 from cosched_emulator.results.figures import metrics
-from cosched_emulator.results.files import allocations_csv, folder, jobs_csv, run_files
+from cosched_emulator.results.files import allocations_csv, folder, jobs_csv, power_csv, run_files
 from cosched_emulator.scenario.reader import read_scenario
 from cosched_emulator.scenario.schema import CHANGES, Scenario, ScriptEntry, TimeSharingSection
 from cosched_emulator.workload.swf.reader import SwfOptions
+from cosched_hwmodel.energy import PAPER_NODE
 from cosched_plugin import api
 from cosched_plugin.config import choose, from_table, read_policy_file
 from cosched_plugin.core.views.view import View
@@ -45,7 +47,7 @@ from cosched_plugin.parts.needs import MEANING
 from cosched_plugin.policies.composition.catalogue import KINDS
 from cosched_plugin.policies.composition.presets import ALIASES, PRESETS
 from cosched_plugin.policies.composition.resolved import name_of, resolve
-from cosched_plugin.protocol.messages import Belief
+from cosched_plugin.protocol.messages import Belief, NodeClass
 from cosched_plugin.testing.check import check_policy
 
 DOCS = ROOT / "docs"
@@ -390,3 +392,7 @@ def test_run_folder_tables_are_complete() -> None:
     summary = metrics.summarise([], [])
     assert keys == [*metrics.QUANTITIES, *summary]
     assert [name for row in rows(page, "| key of") for name in names(row[0])] == list(summary["machine"])
+    shared = {"cpu_utilisation": None}
+    energy = energy_of([], [NodeClass(1, 1, 1, 1, 1, 0, 0, 0)], [PAPER_NODE], metrics.ALL_JOBS, shared).figures
+    assert [name for row in rows(page, "| figure of `energy`") for name in names(row[0])] == list(energy)
+    assert [name for row in rows(page, "| field of `power.csv`") for name in names(row[0])] == list(power_csv.COLUMNS)

@@ -112,7 +112,7 @@ PLAIN: dict[str, Any] = {"sockets": 1, "cores_per_socket": 4, "memory_mb": 1}
         ({"nodes": [3]}, "nodes[0]", "must be a table, not int 3"),
         ({"node": [PLAIN]}, "node", 'did you mean "nodes"?'),
         ({"nodes": [PLAIN, {**PLAIN, "sokets": 2}]}, "nodes[1].sokets", 'did you mean "sockets"?'),
-        ({"nodes": [{**PLAIN, "qqq": 2}]}, "nodes[0].qqq", "known: caches, cores_per_socket, count,"),
+        ({"nodes": [{**PLAIN, "qqq": 2}]}, "nodes[0].qqq", "known: busy_w, caches, cores_per_socket, count,"),
         ({"nodes": [{**PLAIN, "count": 0}]}, "nodes[0].count", "must be at least 1, not 0"),
         ({"nodes": [{**PLAIN, "count": "3"}]}, "nodes[0].count", "must be an integer, not str '3'"),
         ({"nodes": [{**PLAIN, "sockets": True}]}, "nodes[0].sockets", "must be an integer, not bool True"),

@@ -132,6 +132,17 @@ def fcfs(jobs: Sequence[Job], processors: int, extra_passes: Iterable[int] = ())
     return simulate(jobs, processors, one_pass, extra_passes)
 
 
+def skip(jobs: Sequence[Job], processors: int, extra_passes: Iterable[int] = ()) -> Starts:
+    """Return the starts where each job that fits starts, in order of submission, whatever the others need."""
+
+    def one_pass(machine: Machine) -> None:
+        for job in sorted(machine.waiting, key=by_submission):
+            if job.processors <= machine.free():
+                machine.start(job)
+
+    return simulate(jobs, processors, one_pass, extra_passes)
+
+
 def shortest_first(jobs: Sequence[Job], processors: int, extra_passes: Iterable[int] = ()) -> Starts:
     """Return the starts under shortest estimate first: the first job that does not fit blocks the rest."""
 

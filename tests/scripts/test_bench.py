@@ -77,11 +77,15 @@ def test_every_preset_has_the_machine_it_is_made_for() -> None:
         **dict.fromkeys(("pss", "ac", "am", "lomarc-fm", "lomarc-u1", "lomarc-u2", "lomarc-r"), "lomarc-ht"),
         "lomarc-n": "lomarc-standard",
         **dict.fromkeys(("ssp", "glts", "cst", "cstws", "glts-fbo", "glts-ns", "glts-nh"), "g-lomarc-2x2"),
-        **dict.fromkeys(("gang", "paired-gang", "paired-gang-bestfit", "blind"), "single"),
+        **dict.fromkeys(("gang", "paired-gang", "paired-gang-bestfit", "blind", "gang-contiguous"), "single"),
+        **dict.fromkeys(("coscheduling", "coscheduling-scattered", "batch-contiguous"), "1x1x3"),
     }
     assert machine_for("gang")["time_sharing"]
     assert machine_for("lomarc-n") is STANDARD
-    assert [name for name in PRESETS if "time_sharing" in machine_for(name)] == list(bench_turns.POLICIES)
+    assert [name for name in PRESETS if "time_sharing" in machine_for(name)] == [
+        *bench_turns.POLICIES,
+        "gang-contiguous",
+    ]
 
 
 @pytest.mark.slow

@@ -77,7 +77,7 @@ def test_the_command_tries_all(
 
 
 def test_defects_have_distinct_names_and_change_the_code() -> None:
-    assert len({defect.name for defect in DEFECTS}) == len(DEFECTS) == 20
+    assert len({defect.name for defect in DEFECTS}) == len(DEFECTS) == 24
     assert all(defect.old != defect.new for defect in DEFECTS)
 
 

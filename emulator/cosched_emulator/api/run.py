@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import pandas
 
     from cosched_emulator.api.tables import AllocationTable, JobTable
+    from cosched_emulator.results.energy.figures import RunEnergy
     from cosched_emulator.results.harm.figures import LaterRule
     from cosched_emulator.results.harm.harm import Harm
     from cosched_emulator.results.harm.outcomes import LoserClasses
@@ -116,6 +117,11 @@ class Run:
         from cosched_emulator.api.tables import allocation_table  # noqa: PLC0415 - likewise
 
         return allocation_table(self.finished.jobs, self.finished.stays)
+
+    @property
+    def energy(self) -> RunEnergy | None:
+        """Return the energy of the run, of each job and over time; None if the watts of the nodes are not known."""
+        return self.finished.energy
 
     @property
     def trace(self) -> list[TraceRecord] | None:

@@ -15,12 +15,14 @@ from cosched_emulator.cli.comparing import are_alike, compare_columns, compare_r
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.results.figures import comparison, metrics
 from cosched_emulator.results.figures import plot as pictures
+from cosched_emulator.results.figures import plot_gantt as gantt
 from cosched_emulator.results.figures import plot_turns as turns
 from cosched_emulator.results.figures.classes import ClassRules, class_figures_of_columns, class_tables
+from cosched_emulator.results.figures.plot_power import plot_power
 from cosched_emulator.results.figures.time_sharing import jobs_in_system
 from cosched_emulator.results.files.folder import read_summary
 from cosched_emulator.results.files.policy_of_run import configuration_of, policy_settings
-from cosched_emulator.results.files.reader import StoredRun, read_machine, read_quanta, read_run
+from cosched_emulator.results.files.reader import StoredRun, read_machine, read_power, read_quanta, read_run
 from cosched_emulator.results.files.seed_columns import SeedColumn, seed_columns
 from cosched_emulator.results.shared_nodes import may_share_nodes, sharing_note
 from cosched_emulator.statistics.by_seed import all_equal
@@ -149,6 +151,9 @@ def plot(
     if kind == "jobs":
         _plot_jobs(run_dirs, out, window_s, title)
         return
+    if kind == "power":
+        _plot_power(run_dirs, out, window_s, title)
+        return
     if len(run_dirs) > 1:
         raise click.UsageError(f"{kind} shows one run, not {len(run_dirs)}")
     run = read_run(run_dirs[0])
@@ -161,7 +166,7 @@ def plot(
         return
     if kind == "gantt" and quanta is not None:
         raise click.UsageError("jobs of this run take turns on the same threads: --kind quanta shows them")
-    draw = pictures.plot_gantt if kind == "gantt" else pictures.plot_load
+    draw = gantt.plot_gantt if kind == "gantt" else pictures.plot_load
     draw(out, run.machine, run.jobs, run.stays, window_s, title)
     click.echo(f"picture: {out}")
 
@@ -172,6 +177,18 @@ def _plot_jobs(run_dirs: Sequence[Path], out: Path, window_s: tuple[float | None
     windows = [pictures.window_us(run.jobs, run.stays, window_s) for run in runs]
     window = (min(begin_us for begin_us, _ in windows), max(end_us for _, end_us in windows))
     turns.plot_jobs(out, names, [jobs_in_system(run.jobs) for run in runs], window, title)
+    click.echo(f"picture: {out}")
+
+
+def _plot_power(run_dirs: Sequence[Path], out: Path, window_s: tuple[float | None, float | None], title: str) -> None:
+    traces = []
+    for folder in run_dirs:
+        read_summary(folder)  # refuses what is no run folder
+        trace = read_power(folder)
+        if trace is None:
+            raise click.UsageError(f"{folder} has no power: no watts were given for its nodes")
+        traces.append(trace)
+    plot_power(out, run_names(run_dirs), traces, window_s, title)
     click.echo(f"picture: {out}")
 
 

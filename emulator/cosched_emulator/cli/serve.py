@@ -21,6 +21,7 @@ from cosched_emulator.run.remote import remote_link
 from cosched_emulator.run.run import run
 from cosched_emulator.run.store import store
 from cosched_emulator.scenario.reader import read_faults, read_scenario
+from cosched_emulator.scenario.rules import SOURCES
 from cosched_emulator.scenario.schema import Scenario
 from cosched_plugin.common.curve import Keyring
 from cosched_plugin.common.log import Log
@@ -111,7 +112,7 @@ def _check_options(scenario: Scenario, live: Mapping[str, object], virtual: Mapp
             raise click.UsageError(
                 f"{name} needs virtual time: with a running clock, serve waits for no scheduler and prints no summary"
             )
-    if live["--users"] is None and scenario.workload.swf is None and scenario.workload.lublin is None:
+    if live["--users"] is None and all(getattr(scenario.workload, key) is None for key in SOURCES):
         raise click.UsageError("expected a workload, or --users, with which users submit jobs; got neither")
 
 

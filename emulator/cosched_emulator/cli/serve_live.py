@@ -32,6 +32,7 @@ def serve_live(prepared: Prepared, serving: Serving, db: str | None, log: Log, o
                 force=force,
                 unfinished=unfinished,
                 quantum_us=prepared.quantum_us,
+                power=prepared.power,
             )
     if code:
         sys.exit(code)

@@ -192,6 +192,8 @@ def _reason(start: Facts, queue: str) -> str:
             return (
                 f"it was the first in the queue that the nodes in service can hold, and there was a place for it{free}"
             )
+        case "skip":
+            return f"there was a place for it{free}, and none for one or more of those ahead of it in the queue"
         case "backfill":
             before = _before(start) or " before those ahead of it in the queue"
             return f"there was a place for it{free}: it was backfilled{before}"

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from cosched_emulator.nodeos.kernel.counters import Counters
 from cosched_emulator.nodeos.programs import Program
 
 
 class Reached(NamedTuple):
-    """How far time has come, in microseconds, and the jobs that ended at that instant."""
+    """The time that was reached, in microseconds, and the jobs that ended at that instant."""
 
     now_us: int
     ended: tuple[int, ...]
@@ -44,7 +45,7 @@ class Cluster(Protocol):
         ...
 
     def remove(self, job: int) -> None:
-        """Take away a job that has not ended, at the time up to which the cluster has advanced.
+        """Remove a job that has not ended, at the time up to which the cluster has advanced.
 
         Its requests to devices keep their place there, but nothing happens when they are done. The number may be used again.
         """
@@ -66,6 +67,15 @@ class Cluster(Protocol):
 
     def consumed_us(self, job: int) -> int:
         """Return the CPU time of all processes of a job since its start; also of one that left since the last `collect`."""
+        ...
+
+    @property
+    def simulated(self) -> float:
+        """Return the share of the time of nodes that was simulated burst by burst, of all time in which jobs could run there."""
+        ...
+
+    def counters(self) -> Counters | None:
+        """Return what has happened on the nodes while they were simulated burst by burst; None: they never were."""
         ...
 
     def collect(self) -> list[Usage]:

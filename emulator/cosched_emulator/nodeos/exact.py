@@ -2,24 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from heapq import heapify, heappop, heappush
+from collections.abc import Collection, Mapping, Sequence
+from heapq import heappop, heappush
 from itertools import count
+from typing import Final
 
 from cosched_emulator.errors import ConfigurationError, InvariantError
-from cosched_emulator.nodeos.accounting import TickLog
 from cosched_emulator.nodeos.cluster import Reached, Usage
-from cosched_emulator.nodeos.cpu import Cpu
-from cosched_emulator.nodeos.devices import FifoServer
-from cosched_emulator.nodeos.events import BURST_END, DEVICE_DONE, MESSAGE, PAGED, RELEASE, TURN_END, Event
-from cosched_emulator.nodeos.execution import Execution
+from cosched_emulator.nodeos.coscheduling.catalogue import make_policy
+from cosched_emulator.nodeos.coscheduling.protocol import FOREVER
+from cosched_emulator.nodeos.kernel.accounting import TickLog
+from cosched_emulator.nodeos.kernel.counters import Counters, Messages, counters_of
+from cosched_emulator.nodeos.kernel.cpu import Cpu
+from cosched_emulator.nodeos.kernel.daemons import make_daemons
+from cosched_emulator.nodeos.kernel.devices import FifoServer
+from cosched_emulator.nodeos.kernel.events import (
+    ACKNOWLEDGED,
+    ANSWER,
+    BURST_END,
+    DEVICE_DONE,
+    MESSAGE,
+    PAGED,
+    POLICY_TICK,
+    RELEASE,
+    REQUEST,
+    TURN_END,
+    Event,
+)
+from cosched_emulator.nodeos.kernel.execution import Execution
+from cosched_emulator.nodeos.kernel.memory import NodeMemory, swap_us
 from cosched_emulator.nodeos.local.catalogue import make_local
-from cosched_emulator.nodeos.memory import NodeMemory, swap_us
-from cosched_emulator.nodeos.process import DONE, RESUMABLE, RUNNABLE, ParallelJob, Process
+from cosched_emulator.nodeos.messaging.cpu import CoscheduledCpu
+from cosched_emulator.nodeos.messaging.delivery import Delivery
+from cosched_emulator.nodeos.messaging.layer import MessageLayer
+from cosched_emulator.nodeos.process import DONE, POLLING, RESUMABLE, RUNNABLE, ParallelJob, Process
 from cosched_emulator.nodeos.programs import Program
 from cosched_emulator.nodeos.settings import NodeSettings
+from cosched_emulator.nodeos.windows.freezing import Freezer
 from cosched_emulator.nodeos.work import Course, courses_of
+from cosched_hwmodel import draws
 from cosched_hwmodel.units import WHOLE_PPM
+
+_PHASES: Final = 100  # different ones of the ticks of policies
 
 
 class ExactCluster:
@@ -40,10 +64,19 @@ class ExactCluster:
         self._indices = count()
         self._ticks = TickLog(seed, settings.tick_us)
         locals_ = [make_local(settings.local, settings.slice_us, seed, node) for node in range(nodes)]
-        self.cpus = [Cpu(node, local, settings, self._events) for node, local in enumerate(locals_)]
-        self._execution = Execution(settings, nodes, seed, self._events)
-        self._swaps = [FifoServer() for _ in range(nodes)]
-        self._memories = [NodeMemory(settings.memory_mb) for _ in range(nodes)]
+        policies = [make_policy(settings.coscheduling, settings.coscheduling_parameters) for _ in range(nodes)]
+        self.cpus: list[Cpu] = [
+            CoscheduledCpu(node, local, settings, self._events, policy)
+            if settings.has_message_layer
+            else Cpu(node, local, settings, self._events)
+            for node, (local, policy) in enumerate(zip(locals_, policies, strict=True))
+        ]
+        layer = MessageLayer(settings, self._events, self.cpus, policies)
+        self._execution = Execution(settings, seed, self._events, layer, policies)
+        self._delivery = Delivery(settings, self.cpus, self._execution, self._processes)
+        swaps = self._swaps = [FifoServer() for _ in range(nodes)]
+        self._freezer = Freezer(self._events, self.cpus, swaps, self._execution, self.jobs, self._processes)
+        self.memories = [NodeMemory(settings.memory_mb) for _ in range(nodes)]
         self._allowed: list[list[Process]] = [[] for _ in range(nodes)]
         self._used: dict[int, Process] = {}  # by index: could run since the last `collect`
         self._collected: dict[
@@ -51,7 +84,10 @@ class ExactCluster:
         ] = {}  # consumed by a process up to the last `collect`, and by its I/O
         self._courses: dict[int, list[Course]] = {}  # of jobs whose progress has been asked for
         self._ended: list[int] = []
+        self._messages = Messages()  # of jobs that have ended or were removed
         self._left: dict[int, ParallelJob] = {}  # jobs that have ended or were removed since the last `collect`
+        for node, policy in enumerate(policies):
+            self._begin(node, policy.interval_us)
 
     def start(self, job: int, program: Program, places: Sequence[int], memory_mb: int = 0) -> None:
         """Put the processes of a job on nodes, stopped (see `Cluster.start`)."""
@@ -68,7 +104,7 @@ class ExactCluster:
             record.processes.append(process)
             self._processes[process.index] = process
             self._collected[process.index] = (0, 0)
-            self.cpus[node].local.enter(process)
+            self.cpus[node].enter(process)
         record.running = len(places)
         self.jobs[job] = record
 
@@ -91,16 +127,12 @@ class ExactCluster:
             self._finish()
 
     def remove(self, job: int) -> None:
-        """Take away a job that has not ended (see `Cluster.remove`)."""
+        """Remove a job that has not ended (see `Cluster.remove`)."""
         record = self._left[job] = self.jobs.pop(job)
+        self._messages = self._messages.plus([record])
         self._courses.pop(job, None)
         indices = {process.index for process in record.processes}
-        self._events[:] = [
-            event
-            for event in self._events
-            if event[1] == TURN_END or (event[3] != job if event[1] == RELEASE else event[3] not in indices)
-        ]
-        heapify(self._events)
+        self._freezer.forget(job, indices)
         for process in record.processes:
             if process.state != DONE:
                 if process.allowed:
@@ -108,43 +140,50 @@ class ExactCluster:
                     self._allowed[process.node].remove(process)
                 process.state = DONE
                 self._drop(process)
-        self._execution.network.forget(indices)
+
+    def freeze(self, nodes: Collection[int], *, server: bool = False) -> None:
+        """Let time stand still on nodes until `thaw`, with ``server`` for the server that all nodes share as well.
+
+        No job may have processes that may run both there and elsewhere. What is used there stays what it is.
+        """
+        self._freezer.freeze(nodes, self.now_us, server=server)
+
+    def thaw(self, nodes: Collection[int]) -> None:
+        """Let time go on on frozen nodes: all that was to come there comes later, by the time for which they were frozen."""
+        self._freezer.thaw(nodes, self.now_us)
 
     def advance(self, until_us: int) -> Reached:
         """Go on to ``until_us`` or to the first instant at which a job ends (see `Cluster.advance`)."""
-        events = self._events
+        events, cpus, process_of = self._events, self.cpus, self._processes.get
+        next_burst, done, ended = self._execution.next_burst, self._execution.done, self._ended
+        handled = 0
         while events and events[0][0] <= until_us:
-            if self._ended and events[0][0] > self.now_us:
+            if ended and events[0][0] > self.now_us:
                 break
             time_us, kind, node, index, generation = heappop(events)
-            self.events_done += 1
+            handled += 1
             if kind == BURST_END:
-                process = self._processes.get(index)
-                if process is not None and process.generation == generation:
-                    self.now_us = time_us
-                    self._end_burst(process, self.cpus[node])
-                    if self._execution.done:
-                        self._finish()
-                continue
-            self.now_us = time_us
-            if kind == TURN_END:
-                self.cpus[node].end_turn(time_us)
-            elif kind == RELEASE:
-                for process in self._execution.release(self.jobs[index]):
-                    self._complete(process)
-            elif kind == DEVICE_DONE:
-                self._complete(self._processes[index])
-            elif kind == MESSAGE:
-                if self._execution.network.arrive(index, generation):
-                    self._complete(self._processes[index])
-            elif index in self._processes:
-                self._end_paging(self._processes[index])
-            if self._execution.done:
+                process = process_of(index)
+                if process is None or process.generation != generation:
+                    continue
+                self.now_us = time_us
+                cpu = cpus[node]
+                cpu.charge(time_us)
+                if not next_burst(process, time_us):
+                    cpu.give_up(process, time_us)
+                elif process.rest_us < FOREVER:
+                    heappush(events, (time_us + process.rest_us, BURST_END, node, index, generation))
+            else:
+                self.now_us = time_us
+                self._handle(kind, node, index, generation)
+            if done:
                 self._finish()
-        if not self._ended:
+        self.events_done += handled
+        if not ended:
             self.now_us = max(self.now_us, until_us)
-        ended, self._ended = tuple(sorted(self._ended)), []
-        return Reached(self.now_us, ended)
+        reached = Reached(self.now_us, tuple(sorted(ended)))
+        ended.clear()
+        return reached
 
     def consumed_us(self, job: int) -> int:
         """Return the CPU time of a job's processes (see `Cluster.consumed_us`)."""
@@ -152,6 +191,24 @@ class ExactCluster:
         for process in record.processes:
             self.cpus[process.node].charge(self.now_us)
         return sum(process.consumed_us for process in record.processes)
+
+    def useful_us(self, job: int) -> int:
+        """Return the CPU time that a job's processes have spent in bursts of `Compute`, the done part of present ones included."""
+        return sum(self.useful_by_rank(job))
+
+    def useful_by_rank(self, job: int) -> list[int]:
+        """Return the same of each process."""
+        record = self.jobs.get(job) or self._left[job]
+        for process in record.processes:
+            self.cpus[process.node].charge(self.now_us)
+        return [process.useful_us - self._execution.compute_left_us(process) for process in record.processes]
+
+    def spun_us(self, job: int) -> int:
+        """Return the CPU time that a job's processes have spent polling for messages."""
+        record = self.jobs.get(job) or self._left[job]
+        for process in record.processes:
+            self.cpus[process.node].charge(self.now_us)
+        return sum(process.polled_us() for process in record.processes)
 
     def progress(self, job: int) -> float:
         """Return the share of its program that a job has done (see `Cluster.progress`)."""
@@ -161,9 +218,17 @@ class ExactCluster:
         if job not in self._courses:
             self._courses[job] = courses_of(record.program, len(record.processes), self.settings)
         return min(
-            course.share(max(0, process.passed))
-            for course, process in zip(self._courses[job], record.processes, strict=True)
+            course.share(process.passed()) for course, process in zip(self._courses[job], record.processes, strict=True)
         )
+
+    def counters(self) -> Counters:
+        """Return what has happened on the nodes (see `Cluster.counters`)."""
+        return counters_of(self.cpus, self._messages.plus(self.jobs.values()), self.now_us)
+
+    @property
+    def simulated(self) -> float:
+        """Return 1: all is simulated (see `Cluster.simulated`)."""
+        return 1.0
 
     def collect(self) -> list[Usage]:
         """Return what was used since the last call (see `Cluster.collect`)."""
@@ -211,10 +276,54 @@ class ExactCluster:
             chosen += [process for process in here if process.state != DONE]
         return chosen
 
+    def _begin(self, node: int, interval_us: int) -> None:
+        """Let the policy and the daemons of a node begin."""
+        settings, seed = self.settings, self._seed
+        if interval_us:
+            first_us = int(draws.uniform(seed, "policy-tick", node) * _PHASES) * interval_us // _PHASES
+            heappush(self._events, (first_us, POLICY_TICK, node, 0, 0))
+        if settings.daemon_us:
+            process = Process(next(self._indices), make_daemons(settings, seed, node), node, node, 0)
+            self._processes[process.index] = process
+            self.cpus[node].local.enter(process)
+            process.allowed = True
+            self._make_runnable(process)
+
+    def _tick(self, node: int) -> None:
+        """Call the policy of a node, and again after its interval."""
+        cpu = self.cpus[node]
+        assert isinstance(cpu, CoscheduledCpu)
+        heappush(self._events, (self.now_us + cpu.policy.interval_us, POLICY_TICK, node, 0, 0))
+        cpu.tick(self.now_us)
+
+    def _handle(self, kind: int, node: int, index: int, other: int) -> None:
+        """Carry out an event that is not the end of a burst; its fields are those of `Event`."""
+        now_us = self.now_us
+        if kind == MESSAGE:
+            self._delivery.message(index, other, now_us)
+        elif kind == RELEASE:
+            for process in self._execution.release(self.jobs[index]):
+                self._complete(process)
+        elif kind == TURN_END:
+            self.cpus[node].end_turn(now_us)
+        elif kind == DEVICE_DONE:
+            self._complete(self._processes[index])
+        elif kind == REQUEST:
+            self._delivery.request(index, other, now_us)
+        elif kind == ANSWER:
+            self._delivery.answer(index, now_us)
+        elif kind == ACKNOWLEDGED:
+            self._delivery.acknowledged(index, now_us)
+        elif kind == POLICY_TICK:
+            self._tick(node)
+        elif index in self._processes:
+            assert kind == PAGED
+            self._end_paging(self._processes[index])
+
     def _stop(self, process: Process) -> None:
         process.allowed = False
         process.allowed_us += self.now_us - process.allowed_since_us
-        if process.state == RUNNABLE and not process.paging:
+        if process.state in (RUNNABLE, POLLING) and not process.paging:
             cpu = self.cpus[process.node]
             was_current = cpu.current is process
             cpu.take_away(process, self.now_us)
@@ -222,13 +331,13 @@ class ExactCluster:
                 cpu.dispatch(self.now_us)
 
     def _admit(self, node: int, processes: Sequence[Process]) -> None:
-        memory = self._memories[node]
+        memory = self.memories[node]
         moved = memory.admit({(process.job.number, process.rank): process.memory_mb for process in processes})
         self.cpus[node].missing_ppm = memory.missing_ppm
         for process in processes:
             moved_mb = moved.get((process.job.number, process.rank), 0)
             if moved_mb:
-                if process.allowed and process.state == RUNNABLE and not process.paging:
+                if process.allowed and process.state in (RUNNABLE, POLLING) and not process.paging:
                     self.cpus[node].take_away(process, self.now_us)
                 process.paging += 1
                 done_us = self._swaps[node].serve(self.now_us, swap_us(moved_mb, self.settings))
@@ -253,27 +362,19 @@ class ExactCluster:
             return
         if process.state == RESUMABLE and not self._execution.find_work(process, self.now_us):
             return
-        if process.state == RUNNABLE:
+        if process.state == RUNNABLE or self._delivery.look_again(process):
             self.cpus[process.node].resume(process, self.now_us)
 
     def _complete(self, process: Process) -> None:
-        """What a process waited for is there."""
+        """Let a process go on, as what it waited for is there."""
         process.state = RESUMABLE
         if process.allowed and not process.paging and self._execution.find_work(process, self.now_us):
             self.cpus[process.node].wake(process, self.now_us)
 
-    def _end_burst(self, process: Process, cpu: Cpu) -> None:
-        now_us = self.now_us
-        execution = self._execution
-        cpu.charge(now_us)
-        if execution.after_burst(process, now_us) and execution.find_work(process, now_us):
-            cpu.go_on(process, now_us)
-        else:
-            cpu.give_up(process, now_us)
-
     def _finish(self) -> None:
-        """Take away the processes that have ended, and their jobs."""
-        done, self._execution.done = self._execution.done, []
+        """Remove the processes that have ended, and their jobs."""
+        done = self._execution.done[:]
+        self._execution.done.clear()
         for process in done:
             process.allowed = False
             process.allowed_us += self.now_us - process.allowed_since_us
@@ -282,13 +383,14 @@ class ExactCluster:
             process.job.running -= 1
             if not process.job.running:
                 self._left[process.job.number] = self.jobs.pop(process.job.number)
+                self._messages = self._messages.plus([process.job])
                 self._courses.pop(process.job.number, None)
                 self._ended.append(process.job.number)
 
     def _drop(self, process: Process) -> None:
         """Forget a process that is done, and give its memory to others."""
         node = process.node
-        self.cpus[node].local.leave(process)
+        self.cpus[node].leave(process)
         del self._processes[process.index]
-        self._memories[node].leave((process.job.number, process.rank))
+        self.memories[node].leave((process.job.number, process.rank))
         self._admit(node, self._allowed[node])

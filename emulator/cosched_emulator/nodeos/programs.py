@@ -60,7 +60,15 @@ class Receive(NamedTuple):
     rank: int
 
 
-Operation = Compute | WriteFiles | Wait | Barrier | Collective | Send | Receive
+class CollectiveBegins(NamedTuple):
+    """The process begins a collective operation that is made of messages. It takes no time; a policy is told."""
+
+
+class CollectiveEnds(NamedTuple):
+    """The process ends a collective operation that is made of messages. It takes no time; a policy is told."""
+
+
+Operation = Compute | WriteFiles | Wait | Barrier | Collective | Send | Receive | CollectiveBegins | CollectiveEnds
 
 
 class ByRank(NamedTuple):
@@ -111,6 +119,8 @@ def _takes_time(operation: Operation) -> bool:
             return us > 0
         case WriteFiles(files=files):
             return files > 0
+        case CollectiveBegins() | CollectiveEnds():
+            return False
     return True
 
 

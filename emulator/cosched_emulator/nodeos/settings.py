@@ -6,9 +6,19 @@ from dataclasses import dataclass, fields
 from typing import Final
 
 from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.nodeos.coscheduling.catalogue import make_policy
 from cosched_emulator.nodeos.local.catalogue import LOCAL_SCHEDULERS
 
-_POSITIVE: Final = ("slice_us", "barrier_us", "io_service_us", "message_cpu_us", "network_mb_s", "swap_mb_s")
+_POSITIVE: Final = (
+    "slice_us",
+    "barrier_us",
+    "io_service_us",
+    "message_cpu_us",
+    "network_mb_s",
+    "swap_mb_s",
+    "daemon_period_us",
+)
+_NO_NUMBERS: Final = ("local", "coscheduling", "coscheduling_parameters")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +47,34 @@ class NodeSettings:
     swap_mb_s: int = 25  # of a node's swap device
     paged_first_mb: int = 1  # touched at once by a process that gets the CPU, where memory is short
     paged_mb_s: int = 40  # touched by it as it runs
+    coscheduling: str = "none"  # the policy of the message layer; none: who waits for a message blocks at once
+    coscheduling_parameters: tuple[tuple[str, object], ...] = ()  # its parameters, by name
+    receive_cpu_us: int = 0  # CPU to receive a message
+    rendezvous_bytes: int = 0  # larger messages wait until their receiver has answered; 0: none does
+    interrupt_us: int = 0  # CPU time of an interrupt by the network, used by no process
+    daemon_us: int = 0  # CPU time of the system's own processes in each period, on each node; 0: none
+    daemon_period_us: int = 1_000_000
 
     def __post_init__(self) -> None:
         if self.local not in LOCAL_SCHEDULERS:
             raise ConfigurationError.unknown_name("local", self.local, LOCAL_SCHEDULERS)
+        make_policy(self.coscheduling, self.coscheduling_parameters)
         for field in fields(self):
             value = getattr(self, field.name)
             least = 1 if field.name in _POSITIVE else 0
-            if field.name != "local" and (type(value) is not int or value < least):
+            if field.name not in _NO_NUMBERS and (type(value) is not int or value < least):
                 raise ConfigurationError(field.name, f"a whole number of at least {least}", repr(value))
         if self.io_logged_ppm > 1_000_000:
             raise ConfigurationError("io_logged_ppm", "at most 1000000", str(self.io_logged_ppm))
+        if self.daemon_us >= self.daemon_period_us:
+            raise ConfigurationError(
+                "daemon_us", f"less than daemon_period_us, {self.daemon_period_us}", str(self.daemon_us)
+            )
+
+    @property
+    def has_message_layer(self) -> bool:
+        """Tell whether messages do more than to arrive: cost CPU time at the receiver, poll, interrupt, or ask first."""
+        return self.coscheduling != "none" or bool(self.receive_cpu_us or self.rendezvous_bytes or self.interrupt_us)
 
     def barrier_time_us(self, processes: int) -> int:
         """Return the time from the last arrival to the release of a barrier (paper section 4.1.1)."""

@@ -10,6 +10,8 @@ from cosched_emulator.nodeos.programs import (
     Barrier,
     ByRank,
     Collective,
+    CollectiveBegins,
+    CollectiveEnds,
     Compute,
     Operation,
     Program,
@@ -39,7 +41,9 @@ def length_us(operation: Operation, processes: int, settings: NodeSettings) -> i
         case Send():
             return settings.message_cpu_us
         case Receive():
-            return settings.latency_us
+            return settings.latency_us + settings.receive_cpu_us
+        case CollectiveBegins() | CollectiveEnds():
+            return 0
 
 
 class Work:

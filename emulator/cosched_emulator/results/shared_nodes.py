@@ -12,14 +12,15 @@ from typing import Any, Final
 from cosched_emulator.results.files.policy_of_run import part_name
 from cosched_plugin.protocol.messages import NodeClass
 
-WEIGH_NEIGHBOURS: Final = ("lessconsume", "lessconsume-threshold")  # placements that share nodes on purpose
+# Placements that share nodes on purpose, or as far as they are told to.
+ON_PURPOSE: Final = ("lessconsume", "lessconsume-threshold", "contiguous", "scattered")
 
 
 def may_share_nodes(settings: Mapping[str, Any], machine: Sequence[NodeClass], *, exclusive: bool) -> bool:
     """Tell whether a policy with these settings may put several jobs on a node unasked; ``exclusive``: jobs ask for whole nodes."""
     return (
         part_name(settings, "shape") == "threads"
-        and part_name(settings, "placement") not in WEIGH_NEIGHBOURS
+        and part_name(settings, "placement") not in ON_PURPOSE
         and not exclusive
         and any(item.threads > 1 for item in machine)
     )

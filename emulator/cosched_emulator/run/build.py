@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from cosched_emulator.nodeos.cluster import Cluster
     from cosched_emulator.nodeos.fluid.windows import Windows
     from cosched_emulator.nodeos.settings import NodeSettings
+    from cosched_emulator.nodeos.windows.alone import Alone
     from cosched_emulator.scenario.schema import TimeSharingSection
 
 Value = TypeVar("Value")
@@ -101,19 +102,25 @@ def _process_nodes(prepared: Prepared, section: TimeSharingSection) -> ProcessNo
     """Return the nodes of a scenario with time sharing, on which no process is yet."""
     from cosched_emulator.nodeos.exact import ExactCluster  # noqa: PLC0415 - few scenarios share time
     from cosched_emulator.nodeos.fluid.cluster import FluidCluster  # noqa: PLC0415 - likewise
-    from cosched_emulator.scenario.time_sharing import node_settings, program_maker  # noqa: PLC0415 - likewise
+    from cosched_emulator.nodeos.windows.cluster import WindowedCluster  # noqa: PLC0415 - likewise
+    from cosched_emulator.scenario.time_sharing import node_settings, program_maker, window_plan  # noqa: PLC0415 - likewise
 
     settings = node_settings(section)
     seed, nodes = prepared.scenario.seed, sum(item.nodes for item in prepared.nodes)
     quantum_us, programs = prepared.quantum_us, prepared.workload.programs
     assert quantum_us is not None
     assert programs is not None
-    cluster: Cluster = (
-        ExactCluster(settings, nodes, seed)
-        if section.nodes == "exact"
-        else FluidCluster(settings, nodes, seed, _windows(settings, quantum_us, section.windows), section.rounded)
-    )
-    return ProcessNodes(cluster, program_maker(programs, settings, seed), quantum_us)
+    cluster: Cluster
+    match section.nodes:
+        case "exact":
+            cluster = ExactCluster(settings, nodes, seed)
+        case "windows":
+            turn_us = round(section.turn_overhead * quantum_us)
+            cluster = WindowedCluster(settings, nodes, seed, window_plan(section), turn_us, _alone(settings))
+        case _:
+            windows = _windows(settings, quantum_us, section.windows)
+            cluster = FluidCluster(settings, nodes, seed, windows, section.rounded)
+    return ProcessNodes(cluster, program_maker(programs, settings, seed), quantum_us, programs.memory_mb)
 
 
 @lru_cache(maxsize=8)
@@ -122,6 +129,14 @@ def _windows(settings: NodeSettings, quantum_us: int, folder: str | None) -> Win
     from cosched_emulator.nodeos.fluid.windows import Windows  # noqa: PLC0415 - few scenarios share time
 
     return Windows(settings, quantum_us, None if folder is None else Path(folder))
+
+
+@lru_cache(maxsize=8)
+def _alone(settings: NodeSettings) -> Alone:
+    """Return the paces of lone jobs that runs of this process have measured: they do not depend on the run."""
+    from cosched_emulator.nodeos.windows.alone import Alone  # noqa: PLC0415 - few scenarios share time
+
+    return Alone(settings)
 
 
 def _contention_model(

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from cosched_emulator.couplings.link import Link
-from cosched_emulator.errors import InvariantError, LinkError
+from cosched_emulator.errors import EmulatorError, InvariantError, LinkError
 from cosched_emulator.manager.agenda import Agenda
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.record import JobRecord
@@ -20,6 +20,8 @@ from cosched_plugin.protocol.messages import Event, JobEnded, Woken
 MOST_ROUNDS: Final = 1000
 # With more wakes in a row and no other events, the scheduler wakes itself without end.
 MOST_IDLE_WAKES: Final = 5_000_000
+# With more quanta in a row in which no CPU time is used, the running jobs make no progress any more.
+MOST_IDLE_QUANTA: Final = 100_000
 
 
 class Simulation:
@@ -56,6 +58,7 @@ class Simulation:
         """
         manager = self.manager
         agenda = self._agenda
+        rotating = None if manager.processes is None else manager.processes.rotating
         self._link.open(manager.inventory)
         try:
             idle = 0
@@ -68,6 +71,8 @@ class Simulation:
                 if events:
                     self._exchange(now_us, events)
                 manager.settle(now_us)
+                if rotating is not None and rotating.idle_quanta > MOST_IDLE_QUANTA:
+                    raise EmulatorError(_no_progress(manager, rotating.idle_quanta))
             if self._committed is not None:
                 self._committed()
         finally:
@@ -92,6 +97,14 @@ class Simulation:
             events = manager.commit(seq, now_us, events, actions)
             if self._committed is not None:
                 self._committed()
+
+
+def _no_progress(manager: Manager, quanta: int) -> str:
+    jobs = ", ".join([str(job_id) for job_id in sorted(manager.running)[:10]])
+    return (
+        f"no job has used any CPU time in {quanta} quanta, and these still run: {jobs}; their processes wait longer than "
+        "a quantum (time_sharing.quantum_s), for example for memory (time_sharing.memory_mb, swap_mb_s)"
+    )
 
 
 def _job_id(record: JobRecord) -> int:

@@ -10,13 +10,14 @@ from cosched_emulator.scenario.bounds import check_bounds
 from cosched_emulator.scenario.fault_plan import build_faults
 from cosched_emulator.scenario.faults import Faults
 from cosched_emulator.scenario.hardware import Hardware, build_belief, build_hardware, contends
-from cosched_emulator.scenario.machine import build_machine, cores_of
+from cosched_emulator.scenario.machine import BuiltMachine, build_nodes, cores_of
 from cosched_emulator.scenario.rules import check_rules, settings_without_effect
 from cosched_emulator.scenario.schema import ResultsSection, Scenario
 from cosched_emulator.scenario.script import Scripted, build_script
 from cosched_emulator.scenario.workload import build_workload
 from cosched_emulator.workload.columns import Same, columns_of
 from cosched_emulator.workload.job import WARNING, Workload
+from cosched_hwmodel.energy import NodePower
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.messages import Belief, NodeClass
 
@@ -34,6 +35,7 @@ class Prepared:
     faults: Faults
     script: tuple[Scripted, ...]
     selection: Selection  # the jobs that count
+    power: tuple[NodePower, ...] | None = None  # watts of each class of nodes; None: unknown, so no energy is computed
 
     @property
     def quantum_us(self) -> int | None:
@@ -52,7 +54,7 @@ def prepare(scenario: Scenario) -> Prepared:
     check_rules(scenario)
     hardware = build_hardware(scenario)
     belief = build_belief(scenario, hardware)
-    nodes, workload = _nodes_and_workload(scenario)
+    (nodes, power), workload = _nodes_and_workload(scenario)
     _check_selection(scenario, len(workload.jobs))
     if scenario.time_sharing is not None:
         from cosched_emulator.scenario.time_sharing import check_nodes  # noqa: PLC0415 - few scenarios share time
@@ -70,21 +72,23 @@ def prepare(scenario: Scenario) -> Prepared:
         build_faults(scenario, count),
         build_script(scenario, count, len(workload.jobs)),
         selection,
+        power,
     )
 
 
-def _nodes_and_workload(scenario: Scenario) -> tuple[tuple[NodeClass, ...], Workload]:
+def _nodes_and_workload(scenario: Scenario) -> tuple[BuiltMachine, Workload]:
     """Build the machine and the jobs: a model's jobs depend on the machine's size, and a log may give the machine's size."""
     cluster = scenario.cluster
     if scenario.workload.swf is None or cluster.nodes or cluster.processors or cluster.file:
-        nodes = build_machine(cluster)
-        return nodes, build_workload(scenario, cores_of(nodes), sum(item.nodes for item in nodes))
+        machine = build_nodes(cluster)
+        nodes = machine.nodes
+        return machine, build_workload(scenario, cores_of(nodes), sum(item.nodes for item in nodes))
     workload = build_workload(scenario, 0)
     if workload.processors is None:
         given = "a number of nodes (--nodes) or of processors (--processors), or a file of node classes (--machine)"
         expected = f"{given}: the log names no MaxProcs or MaxNodes"
         raise ConfigurationError("cluster.nodes", expected, "none")
-    return build_machine(cluster, workload.processors), workload
+    return build_nodes(cluster, workload.processors), workload
 
 
 def _check_selection(scenario: Scenario, jobs: int) -> None:

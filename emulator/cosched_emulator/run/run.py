@@ -14,6 +14,7 @@ from cosched_emulator.manager.diary import Diary
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.manager.time_sharing.record import QuantumRecord
+from cosched_emulator.nodeos.kernel.counters import Counters
 from cosched_emulator.results.columns import ColumnBuilder, JobColumns, StayColumns
 from cosched_emulator.results.figures.metrics import summarise_columns
 from cosched_emulator.results.figures.time_sharing import TIME_SHARING
@@ -27,7 +28,9 @@ from cosched_plugin.common.garbage import freeze_heap
 
 if TYPE_CHECKING:
     from cosched_emulator.accounting.accounts import Accounting
+    from cosched_emulator.results.energy.figures import RunEnergy
     from cosched_emulator.results.files.run_files import RunFiles
+    from cosched_emulator.run.energy_use import EnergyUse
 
 Progress = Callable[[int], None]
 
@@ -45,6 +48,11 @@ class Finished(NamedTuple):
     jobs: JobColumns
     stays: StayColumns
     quanta: list[QuantumRecord]  # of time sharing, in order of time; likewise
+    simulated: float | None = (
+        None  # share of the time of nodes that was simulated burst by burst; None: no time sharing
+    )
+    counters: Counters | None = None  # of what happened on these nodes meanwhile; None: nothing was simulated so
+    energy: RunEnergy | None = None  # None: the watts of the nodes are not known
 
 
 def run(
@@ -71,6 +79,7 @@ def run(
     shared = None if manager.processes is None else SharedTime(manager.processes.rotating, files)
     if shared is not None:
         buffer = RecordBuffer(builder.add, shared.totals.add_job, records.append if files is None else files.add)
+    use = _energy_use(prepared, manager)
     simulation = Simulation(manager, agenda, link, progress=progress, committed=committed, ended=buffer.add)
     started = time.perf_counter()
     with freeze_heap():
@@ -86,12 +95,31 @@ def run(
     summary = summarise_columns(jobs, stays, prepared.nodes, prepared.selection)
     if shared is not None:
         summary[TIME_SHARING] = shared.figures(jobs, stays, prepared.nodes, prepared.selection)
+    energy = None
+    if use is not None:
+        energy = use.energy(jobs, stays, prepared.selection, summary)
+        summary["energy"] = energy.figures
     if prepared.workload.cut is not None:
         summary["cut_runs"] = _cut_figures(prepared.workload.cut, summary["machine"]["offered_load"])
     unfinished = [_job_id(record) for record in left]
     quanta = [] if shared is None else shared.quanta
     done = (simulation.batches, manager.refused, unfinished)
-    return Finished(prepared, records, summary, wall_s, *done, jobs, stays, quanta)
+    return Finished(prepared, records, summary, wall_s, *done, jobs, stays, quanta, *_simulated(manager), energy)
+
+
+def _energy_use(prepared: Prepared, manager: Manager) -> EnergyUse | None:
+    """Return what is kept for the energy of a run; None: the watts of the nodes are not known."""
+    if prepared.power is None:
+        return None
+    from cosched_emulator.run.energy_use import EnergyUse  # noqa: PLC0415 - few machines have watts
+
+    return EnergyUse(prepared.nodes, prepared.power, manager.processes)
+
+
+def _simulated(manager: Manager) -> tuple[float | None, Counters | None]:
+    """Return how much of the nodes was simulated burst by burst, and what happened there; None: no time sharing."""
+    processes = manager.processes
+    return (None, None) if processes is None else (processes.simulated, processes.counters)
 
 
 def _cut_figures(cut: CutRuns, offered_load: float | None) -> dict[str, Any]:

@@ -30,6 +30,9 @@ def store(
     """
     prepared = finished.prepared
     scenario = prepared.scenario
+    timing = {"wall_s": round(finished.wall_s, 6), "batches": finished.batches, "link": link}
+    if finished.simulated is not None:
+        timing["simulated"] = round(finished.simulated, 6)
     with ExitStack() as closing:
         folder = closing.enter_context(new_run_folder(out, force=force))
         if files is None:
@@ -41,9 +44,11 @@ def store(
             summary=finished.summary,
             resolved_config={**scenario.as_dict(), "policy": policy},
             workload=prepared.workload,
-            timing={"wall_s": round(finished.wall_s, 6), "batches": finished.batches, "link": link},
+            timing=timing,
             seed=scenario.seed,
             began=began,
+            energy=finished.energy,
+            power=prepared.power,
         )
         if trace is not None:
             Path(trace).rename(folder / TRACE)

@@ -4,32 +4,47 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple, TypeAlias
 
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.scenario.schema import ClusterSection
+from cosched_hwmodel.energy import NodePower
 from cosched_hwmodel.errors import HardwareModelError
-from cosched_hwmodel.topology import NodeShape, load_machine, load_shape, parse_layout, preset_names
+from cosched_hwmodel.topology import WATTS, NodeShape, load_machine, load_shape, parse_layout, preset_names
 from cosched_plugin.protocol.limits import MAX_NODES, MAX_THREADS
 from cosched_plugin.protocol.messages import NodeClass
 
 DEFAULT_NODES: Final = 128
-_CAPACITIES: Final = ("memory_bandwidth_mbs", "network_mbs", "disk_mbs", "memory_mb", "swap_mb")
+_OF_SHAPE: Final = ("memory_bandwidth_mbs", "network_mbs", "disk_mbs", "memory_mb", "swap_mb", *WATTS)
+_Classes: TypeAlias = tuple[tuple[int, NodeShape], ...]  # number of nodes, and what they are like
+
+
+class BuiltMachine(NamedTuple):
+    """The nodes of a run."""
+
+    nodes: tuple[NodeClass, ...]
+    power: tuple[NodePower, ...] | None  # of each class; None: watts are not known, and no energy is computed
 
 
 def build_machine(cluster: ClusterSection, log_processors: int | None = None) -> tuple[NodeClass, ...]:
-    """Return the node classes; if ``cluster`` has no size, those of a log's machine with ``log_processors`` cores."""
+    """Return the node classes of `build_nodes`."""
+    return build_nodes(cluster, log_processors).nodes
+
+
+def build_nodes(cluster: ClusterSection, log_processors: int | None = None) -> BuiltMachine:
+    """Return the nodes with their watts; if ``cluster`` has no size, those of a log's machine with ``log_processors`` cores."""
     try:
         classes = _classes(cluster, log_processors)
     except HardwareModelError as error:
         raise ConfigurationError("cluster", "a possible machine", str(error)) from error
-    nodes = sum(item.nodes for item in classes)
+    nodes = sum(count for count, _ in classes)
     if nodes > MAX_NODES:
         raise ConfigurationError("cluster", f"at most {MAX_NODES} nodes", str(nodes))
-    threads = max(item.threads for item in classes)
+    threads = max(shape.threads for _, shape in classes)
     if threads > MAX_THREADS:
         raise ConfigurationError("cluster", f"at most {MAX_THREADS} hardware threads a node", str(threads))
-    return classes
+    power = tuple([shape.power for _, shape in classes if shape.power is not None])
+    return BuiltMachine(tuple([_node_class(*item) for item in classes]), power or None)
 
 
 def cores_of(classes: Iterable[NodeClass]) -> int:
@@ -37,21 +52,21 @@ def cores_of(classes: Iterable[NodeClass]) -> int:
     return sum(item.nodes * item.sockets * item.cores_per_socket for item in classes)
 
 
-def _classes(cluster: ClusterSection, log_processors: int | None) -> tuple[NodeClass, ...]:
+def _classes(cluster: ClusterSection, log_processors: int | None) -> _Classes:
     if cluster.file is not None:
-        return tuple(_node_class(count, shape) for count, shape in load_machine(cluster.file).classes)
+        return load_machine(cluster.file).classes
     shape = _shape(cluster)
     if cluster.processors is not None:
         return _classes_of(cluster.processors, shape)
     if cluster.nodes is None and log_processors is not None:
         return _classes_of(log_processors, shape)
-    return (_node_class(DEFAULT_NODES if cluster.nodes is None else cluster.nodes, shape),)
+    return ((DEFAULT_NODES if cluster.nodes is None else cluster.nodes, shape),)
 
 
 def _shape(cluster: ClusterSection) -> NodeShape:
     """Return the preset, or the node of a layout, with the scenario's changes."""
     _check_shape(cluster.preset)
-    changes = {key: value for key in _CAPACITIES if (value := getattr(cluster, key)) is not None}
+    changes = {key: value for key in _OF_SHAPE if (value := getattr(cluster, key)) is not None}
     if cluster.cores is not None:
         changes |= {"sockets": 1, "cores_per_socket": cluster.cores, "threads_per_core": 1, "caches": ()}
     return replace(load_shape(cluster.preset), **changes)
@@ -68,15 +83,15 @@ def _check_shape(name: str) -> None:
         raise ConfigurationError("cluster.preset", expected, repr(name), close[0] if close else None)
 
 
-def _classes_of(processors: int, shape: NodeShape) -> tuple[NodeClass, ...]:
+def _classes_of(processors: int, shape: NodeShape) -> _Classes:
     """Return full nodes and, for the remainder, one node of the same capacities with fewer cores.
 
     CTC: 84 nodes of 4 processors and one of 2. A second hardware thread is not a second processor.
     """
     full, left = divmod(processors, shape.cores)
-    classes = [_node_class(full, shape)] if full else []
+    classes = [(full, shape)] if full else []
     if left:
-        classes.append(_node_class(1, replace(shape, sockets=1, cores_per_socket=left, caches=())))
+        classes.append((1, replace(shape, sockets=1, cores_per_socket=left, caches=())))
     return tuple(classes)
 
 

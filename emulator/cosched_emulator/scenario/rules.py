@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from typing import Final
 
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.scenario.schema import (
+    OF_NAS,
     OF_PROCESSES,
     ClockSection,
     ClusterSection,
@@ -13,14 +15,18 @@ from cosched_emulator.scenario.schema import (
     FaultsSection,
     Scenario,
     ScriptEntry,
+    TimeSharingSection,
     WorkloadSection,
 )
-from cosched_emulator.workload.side_files.programs import PARAMETERS
+from cosched_emulator.workload.nas.tables import PREFIX
+from cosched_emulator.workload.side_files.programs import OF_NAS_PROGRAMS, PARAMETERS
 from cosched_hwmodel.topology import parse_layout
 
 _DEFAULTS = WorkloadSection()
 _OF_MODEL = ("aarr", "gap_factor", "run_factor", "lublin_size")
 _SELECTS = ("first", "jobs")
+_NOT_NAS = ("memory_mb", "programs", "grow")  # these jobs have sizes, programs and memory of their own
+SOURCES: Final = {"swf": "a log", "lublin": "the Lublin model", "nas": "the NAS programs"}
 _OF_LOG = (*_SELECTS, "cap_runs", "skip_bad_rows", "log_memory")
 
 
@@ -65,12 +71,16 @@ def check_cluster(cluster: ClusterSection) -> None:
 
 def _check_workload(workload: WorkloadSection, *, users: bool) -> None:
     """Check the workload. ``users``: users may submit all jobs."""
-    if workload.swf is None and workload.lublin is None and users:
+    given = [key for key in SOURCES if getattr(workload, key) is not None]
+    if not given and users:
         return
-    if (workload.swf is None) == (workload.lublin is None):
-        raise ConfigurationError("workload", "either swf or lublin", "both" if workload.swf else "neither")
-    source = "a log" if workload.lublin is None else "the Lublin model"
-    for key in _OF_MODEL if workload.lublin is None else _OF_LOG:
+    if len(given) != 1:
+        raise ConfigurationError("workload", "one of swf, lublin and nas", " and ".join(given) or "none")
+    (kind,) = given
+    source = SOURCES[kind]
+    for key in {"swf": (*_OF_MODEL, *OF_NAS), "lublin": (*_OF_LOG, *OF_NAS), "nas": (*_OF_LOG, *_OF_MODEL, *_NOT_NAS)}[
+        kind
+    ]:
         if (value := getattr(workload, key)) != getattr(_DEFAULTS, key):
             expected = "it selects jobs of a log" if key in _SELECTS else f"it has no effect on {source}"
             raise ConfigurationError(f"workload.{key}", f"nothing: {expected}", _toml(value))
@@ -78,8 +88,10 @@ def _check_workload(workload: WorkloadSection, *, users: bool) -> None:
         raise ConfigurationError(
             "workload.gap_factor", "nothing: workload.load scales the gaps", _toml(workload.gap_factor)
         )
+    if workload.load is not None and workload.nas is not None and workload.gap_s != _DEFAULTS.gap_s:
+        raise ConfigurationError("workload.gap_s", "nothing: workload.load scales the gaps", _toml(workload.gap_s))
     if workload.load_method == "users" and workload.swf is None:
-        raise ConfigurationError("workload.load_method", '"gaps": jobs of the Lublin model have no users', '"users"')
+        raise ConfigurationError("workload.load_method", f'"gaps": jobs of {source} have no users', '"users"')
     if workload.estimate_factor != _DEFAULTS.estimate_factor and workload.estimates != "f-model":
         expected = 'nothing: it has an effect with estimates = "f-model" (--estimates f-model) only'
         raise ConfigurationError("workload.estimate_factor", expected, _toml(workload.estimate_factor))
@@ -119,6 +131,7 @@ def settings_without_effect(scenario: Scenario) -> list[str]:
         ),
         (scenario.monitoring, "monitoring", ("above",), scenario.monitoring.after_s is not None, "monitoring.after_s"),
         (workload, "workload", OF_PROCESSES, scenario.time_sharing is not None, "[time_sharing]"),
+        (scenario.cluster, "cluster", ("spin_w",), scenario.time_sharing is not None, "[time_sharing]"),
     )
     return [
         f"{name}.{key} has no effect without {needed}"
@@ -134,7 +147,10 @@ def _without_effect_on_processes(scenario: Scenario) -> list[str]:
     if sharing is None:
         return []
     usual = scenario.workload.programs or "fine"
+    if scenario.workload.nas is not None:
+        usual = PREFIX
     by_file = usual.endswith(".csv")
+    used = OF_NAS_PROGRAMS if usual.startswith(PREFIX) else PARAMETERS.get(usual)
     sections: tuple[tuple[object, str, tuple[str, ...], str], ...] = (
         (scenario.truth, "truth", tuple(item.name for item in fields(scenario.truth)), "[time_sharing]"),
         (scenario.workload, "workload", ("mix", "characteristics", "self_slowdowns"), "[time_sharing]"),
@@ -142,17 +158,10 @@ def _without_effect_on_processes(scenario: Scenario) -> list[str]:
         (
             scenario.workload,
             "workload",
-            () if by_file else tuple([key for key in OF_PROCESSES[1:] if key not in PARAMETERS.get(usual, (key,))]),
-            f'programs = "{usual}"',
+            () if by_file else tuple([key for key in OF_PROCESSES[1:] if key not in (used or (key,))]),
+            "nas" if usual == PREFIX else f'programs = "{usual}"',
         ),
-        (sharing, "time_sharing", ("rounded", "windows") if sharing.nodes == "exact" else (), 'nodes = "exact"'),
-        (sharing, "time_sharing", ("slice_ms",) if sharing.local == "linux-epochs" else (), 'local = "linux-epochs"'),
-        (
-            sharing,
-            "time_sharing",
-            () if sharing.memory_mb else ("swap_mb_s", "paged_first_mb", "paged_mb_s"),
-            "time_sharing.memory_mb = 0",
-        ),
+        *[(sharing, "time_sharing", keys, cause) for keys, cause in _unused_of_nodes(sharing)],
     )
     return [
         f"{name}.{key} has no effect with {cause}"
@@ -160,6 +169,20 @@ def _without_effect_on_processes(scenario: Scenario) -> list[str]:
         for key in keys
         if getattr(section, key) != getattr(type(section)(), key)
     ]
+
+
+def _unused_of_nodes(sharing: TimeSharingSection) -> list[tuple[tuple[str, ...], str]]:
+    """Return keys of [time_sharing] without effect, and the setting that makes them so."""
+    kind = f'nodes = "{sharing.nodes}"'
+    rules = (
+        (("rounded", "windows"), sharing.nodes != "fluid", kind),
+        (("coscheduling", "coscheduling_parameters"), sharing.nodes == "fluid", kind),
+        (("window_min_s", "window_max_s", "turn_overhead"), sharing.nodes != "windows", kind),
+        (("daemon_period_us",), not sharing.daemon_us, "time_sharing.daemon_us = 0"),
+        (("slice_ms",), sharing.local == "linux-epochs", 'local = "linux-epochs"'),
+        (("swap_mb_s", "paged_first_mb", "paged_mb_s"), not sharing.memory_mb, "time_sharing.memory_mb = 0"),
+    )
+    return [(keys, cause) for keys, unused, cause in rules if unused]
 
 
 def _toml(value: object) -> str:

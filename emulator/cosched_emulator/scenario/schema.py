@@ -21,12 +21,15 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, get_args
 from cosched_emulator.nodeos.local.catalogue import LOCAL_SCHEDULERS
 from cosched_emulator.scenario.bounds import Choice, Range, at_least, between
 from cosched_emulator.scenario.faults import KINDS
+from cosched_emulator.workload.nas.tables import CLASSES, NAS, SIZES
 from cosched_hwmodel.composition import COMPOSITIONS
 from cosched_hwmodel.demand import RESOURCES
 from cosched_hwmodel.lomarc.model import C_SCOPES, CPUS
+from cosched_hwmodel.topology import MOST_WATTS, WATTS
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.limits import INT64_MAX
 
+OF_NAS: Final = ("gap_s", "nas_programs", "nas_classes", "nas_sizes", "nas_memory_mb", "memory")  # keys of [workload]
 OF_PROCESSES: Final = ("programs", "cpu_share", "null_statements", "files", "jitter")  # keys of [workload]
 Change: TypeAlias = Literal["cancel", "hold", "release", "fail-node", "return-node"]
 CHANGES: Final[tuple[Change, ...]] = get_args(Change)
@@ -63,10 +66,13 @@ Knowledge: TypeAlias = Annotated[str, Choice(("exact", "unknown"))]
 SelfSlowdowns: TypeAlias = Annotated[str, Choice(("table4",))]
 LoadMethod: TypeAlias = Annotated[str, Choice(("gaps", "users"))]
 LublinSize: TypeAlias = Annotated[str, Choice(("cores", "nodes"))]
-NodeKind: TypeAlias = Annotated[str, Choice(("exact", "fluid"))]
+NodeKind: TypeAlias = Annotated[str, Choice(("exact", "fluid", "windows"))]
+MemoryTold: TypeAlias = Annotated[str, Choice(("aware", "unaware"))]
 Local: TypeAlias = Annotated[str, Choice(LOCAL_SCHEDULERS)]
+Watts: TypeAlias = Annotated[float, between(0, MOST_WATTS, "a number of watts")]
 Milliseconds: TypeAlias = Annotated[float, between(0, 1_000_000, "a number of milliseconds")]
 Microseconds: TypeAlias = Annotated[int, between(0, 1_000_000_000, "a whole number of microseconds")]
+WindowLength: TypeAlias = Annotated[float, between(1, 1_000_000, SECONDS)]
 Above0: TypeAlias = Annotated[int, between(1, 1_000_000_000, "a whole number")]
 Amount: TypeAlias = Annotated[int, between(0, 1_000_000_000, "a whole number")]
 
@@ -84,6 +90,11 @@ class ClusterSection:
     disk_mbs: int | None = None
     memory_mb: int | None = None
     swap_mb: int | None = None
+    idle_w: Watts | None = (
+        None  # instead of the preset's: watts of a node, all its cores idle; None: no energy is computed
+    )
+    busy_w: Watts | None = None  # likewise: more for each busy core
+    spin_w: Watts | None = None  # likewise: more for each core whose process only polls; None: busy_w
     file: str | None = None
 
 
@@ -129,10 +140,17 @@ class BeliefSection:
 
 @dataclass(frozen=True, slots=True)
 class WorkloadSection:
-    """The jobs: a log (``swf``) or a model (``lublin``)."""
+    """The jobs: a log (``swf``), a model (``lublin``), or random NAS programs (``nas``)."""
 
     swf: str | None = None
     lublin: int | None = None  # number of jobs
+    nas: AtLeastOne | None = None  # number of jobs
+    gap_s: Annotated[float, between(0, 1e9, SECONDS)] = 100.0  # of nas, as the next five: mean gap between arrivals
+    nas_programs: tuple[str, ...] = NAS  # CG, CG.C or CG.C.16: what is left out of a name is drawn
+    nas_classes: tuple[str, ...] = CLASSES
+    nas_sizes: tuple[int, ...] = SIZES  # numbers of processes
+    nas_memory_mb: AtLeastOne = 900  # programs with larger processes are left out
+    memory: MemoryTold = "aware"  # the scheduler is told the memory of processes; or unaware
     first: int = 0  # of a log: number of usable jobs to skip
     jobs: int | None = None  # of a log: number of jobs to take
     aarr: float = 10.2303  # of the model: arrival parameter, smaller is busier
@@ -143,7 +161,7 @@ class WorkloadSection:
     shake: Noise = 0.0  # run times are multiplied by 1 + U, U uniform in [-shake, shake)
     shake_seed: int = 0  # of these draws, beside the scenario's
     limits: str | None = None  # estimate: killed when the estimate ends; none. Logs: estimate; models: none
-    estimates: str | None = None  # exact or f-model, instead of the source's estimates
+    estimates: str | None = None  # exact, f-model or day, instead of the source's estimates
     estimate_factor: float = 1.0  # of the f-model: run x (1 + U x factor)
     cap_runs: bool = True  # of a log: cut run times to the estimate
     skip_bad_rows: bool = False
@@ -173,7 +191,8 @@ class WorkloadSection:
 class TimeSharingSection:
     """Nodes that run processes: jobs share the CPU of a node, in slots that take turns."""
 
-    nodes: NodeKind = "fluid"  # exact: every burst is simulated; fluid: jobs progress at rates measured in exact nodes
+    # exact: every burst is simulated; fluid: jobs progress at rates measured in exact nodes; windows: exact after each change
+    nodes: NodeKind = "fluid"
     quantum_s: Annotated[float, between(1e-3, 1_000_000, SECONDS)] = 1.0
     local: Local = "wake-first"  # which process of a node gets its CPU
     slice_ms: Annotated[float, between(0.1, 1_000_000, "a number of milliseconds")] = (
@@ -193,6 +212,19 @@ class TimeSharingSection:
     paged_mb_s: Amount = 40  # touched by it as it runs, MB/s
     rounded: bool = True  # fluid: situations that are nearly alike are measured once
     windows: str | None = None  # fluid: a folder in which measured rates are kept, for other runs and processes
+    window_min_s: WindowLength = 10.0  # windows: for how long nodes are exact after a change, at least
+    window_max_s: WindowLength = 30.0  # and at most
+    turn_overhead: Share = 0.03  # windows: share of a quantum for which nothing runs when turns change
+    coscheduling: str | None = None  # policy of the message layer; default: nls with windows, else none
+    coscheduling_parameters: Mapping[str, Any] | None = None  # of that policy
+    message_cpu_us: Annotated[Microseconds, at_least(1)] = 2  # CPU time to send a message
+    receive_cpu_us: Microseconds = 2  # and to receive one
+    latency_us: Microseconds = 6  # of the network
+    network_mb_s: Above0 = 80  # of a node's way out, MB/s
+    rendezvous_bytes: Amount = 16_384  # larger messages wait until their receiver has answered; 0: none does
+    interrupt_us: Microseconds = 10  # CPU time of an interrupt by the network
+    daemon_us: Microseconds = 0  # CPU time of the system's own processes in each period, on each node
+    daemon_period_us: Above0 = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,17 +374,26 @@ class Scenario:
     def as_dict(self) -> dict[str, Any]:
         """Return the scenario as plain values, for the record of a run.
 
-        ``faults`` is left out if none are planned, ``parameters`` if there are none, and what belongs to time sharing without it.
+        ``faults`` is left out if none are planned, ``parameters`` and watts if there are none, and what belongs to time sharing or
+        to the NAS programs without it.
         """
         values = asdict(self)
+        for key in WATTS:
+            if values["cluster"][key] is None:
+                del values["cluster"][key]
         if self.faults is None:
             del values["faults"]
+        if self.workload.nas is None:
+            for key in ("nas", *OF_NAS):
+                del values["workload"][key]
         if self.time_sharing is None:
             del values["time_sharing"]
             for key in OF_PROCESSES:
                 del values["workload"][key]
         else:
             del values["time_sharing"]["windows"]  # where rates are kept changes no result
+            if self.time_sharing.coscheduling_parameters is None:
+                del values["time_sharing"]["coscheduling_parameters"]
         for section in (values["truth"], values["belief"]):
             if section["parameters"] is None:
                 del section["parameters"]

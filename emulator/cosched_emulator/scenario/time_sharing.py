@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import fields
 
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.nodeos.paper_programs import (
+from cosched_emulator.nodeos.programs import Program
+from cosched_emulator.nodeos.settings import NodeSettings
+from cosched_emulator.nodeos.skeletons.paired_gang import (
     JITTER_PPM,
     QCRD,
     STATIC_JITTER_PPM,
@@ -16,13 +18,13 @@ from cosched_emulator.nodeos.paper_programs import (
     qcrd_program,
     uniform_share_ppm,
 )
-from cosched_emulator.nodeos.programs import Program
-from cosched_emulator.nodeos.settings import NodeSettings
+from cosched_emulator.nodeos.windows.window import WindowPlan
 from cosched_emulator.nodeos.work import Work
 from cosched_emulator.scenario.schema import TimeSharingSection, WorkloadSection
 from cosched_emulator.workload.columns import columns_of
 from cosched_emulator.workload.job import JobProgram, Programs, Workload, WorkloadJob
-from cosched_emulator.workload.side_files.programs import PROGRAMS, with_programs
+from cosched_emulator.workload.nas.tables import LABELS, PREFIX, kind_of
+from cosched_emulator.workload.side_files.programs import PROGRAMS, parameters_of, with_memory, with_programs
 from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
 from cosched_plugin.protocol.messages import NodeClass
 
@@ -31,18 +33,36 @@ _QCRD = {"qcrd": "published", "qcrd-even": "even"}
 
 
 def node_settings(section: TimeSharingSection) -> NodeSettings:
-    """Return what the nodes are like inside."""
+    """Return what the nodes are like inside. Raises ConfigurationError for a policy that does not exist, or wrong parameters."""
     same = {item.name for item in fields(NodeSettings)} & {item.name for item in fields(section)}
-    return NodeSettings(
-        **{name: getattr(section, name) for name in same},
-        slice_us=round(section.slice_ms * _MS_US),
-        tick_us=round(section.tick_ms * _MS_US),
-        io_logged_ppm=round(section.io_logged * WHOLE_PPM),
-    )
+    values = {name: getattr(section, name) for name in same}
+    if section.coscheduling is None:
+        values["coscheduling"] = "nls" if section.nodes == "windows" else "none"
+    values["coscheduling_parameters"] = tuple(sorted((section.coscheduling_parameters or {}).items()))
+    try:
+        return NodeSettings(
+            **values,
+            slice_us=round(section.slice_ms * _MS_US),
+            tick_us=round(section.tick_ms * _MS_US),
+            io_logged_ppm=round(section.io_logged * WHOLE_PPM),
+        )
+    except ConfigurationError as error:
+        path = f"time_sharing.{error.path}"
+        raise ConfigurationError(path, error.expected, error.got, error.suggestion) from None
+
+
+def window_plan(section: TimeSharingSection) -> WindowPlan:
+    """Return for how long nodes are simulated exactly after a change. Raises ConfigurationError for a range without values."""
+    if section.window_max_s < section.window_min_s:
+        expected = f"at least window_min_s, {section.window_min_s:g}"
+        raise ConfigurationError("time_sharing.window_max_s", expected, f"{section.window_max_s:g}")
+    return WindowPlan(round(section.window_min_s * SECOND_US), round(section.window_max_s * SECOND_US))
 
 
 def check_nodes(section: TimeSharingSection, nodes: Sequence[NodeClass], workload: Workload) -> None:
-    """Raise ConfigurationError for nodes of more than one core, and for jobs that are larger than a node's memory."""
+    """Raise ConfigurationError for nodes that cannot be, and for jobs that are larger than a node's memory."""
+    node_settings(section)
+    window_plan(section)
     for item in nodes:
         cores = item.sockets * item.cores_per_socket
         if cores > 1:
@@ -51,8 +71,9 @@ def check_nodes(section: TimeSharingSection, nodes: Sequence[NodeClass], workloa
             )
             raise ConfigurationError("cluster", expected, f"{cores} cores")
     if section.memory_mb:
-        jobs = columns_of(workload.jobs)
-        most_mb = max(jobs.each(jobs.memory_mb), default=0)
+        programs = workload.programs
+        assert programs is not None
+        most_mb = max(map(programs.memory_mb, workload.jobs), default=0)
         if most_mb > section.memory_mb:
             expected = f"at least the memory of the largest process, {most_mb}"
             raise ConfigurationError("time_sharing.memory_mb", expected, str(section.memory_mb))
@@ -63,11 +84,17 @@ def add_programs(workload: Workload, section: WorkloadSection) -> Workload:
     jitter_ppm = None if section.jitter is None else round(section.jitter * WHOLE_PPM)
     share_ppm = round(section.cpu_share * WHOLE_PPM)
     usual = JobProgram("fine", share_ppm, section.null_statements, section.files, None, jitter_ppm)
+    jobs = columns_of(workload.jobs)
+    if section.nas is not None:
+        names = [name.rpartition(".")[0] for name in jobs.each(jobs.name)]  # without the number of processes
+        own = {job: usual._replace(name=PREFIX + name) for job, name in zip(jobs.each(jobs.id), names, strict=True)}
+        return workload._replace(programs=with_memory(Programs(usual, own), jobs))
     name = "fine" if section.programs is None else section.programs
-    if name in PROGRAMS:
-        return workload._replace(programs=Programs(usual._replace(name=name), {}))
+    if parameters_of(name) is not None:
+        return workload._replace(programs=with_memory(Programs(usual._replace(name=name), {}), jobs))
     if not name.endswith(".csv"):
-        raise ConfigurationError.unknown_name("workload.programs", name, (*PROGRAMS, "FILE.csv"))
+        known = (*PROGRAMS, *[PREFIX + label for label in LABELS], "FILE.csv")
+        raise ConfigurationError.unknown_name("workload.programs", name, known)
     return with_programs(workload, name, usual)
 
 
@@ -81,21 +108,39 @@ def program_maker(programs: Programs, settings: NodeSettings, seed: int) -> Call
 
 
 def _program(wanted: JobProgram, job: WorkloadJob, settings: NodeSettings, seed: int) -> Program:
+    if wanted.name.startswith(PREFIX):
+        return _skeleton(wanted, job)
     seconds = job.run_us / SECOND_US
     jitter_ppm = JITTER_PPM if wanted.jitter_ppm is None else wanted.jitter_ppm
+    barrier_us = settings.barrier_time_us(job.spec.processes)
     match wanted.name:
         case "fine":
-            return fine_program(seconds, wanted.cpu_share_ppm, jitter_ppm)
+            return fine_program(seconds, wanted.cpu_share_ppm, jitter_ppm, barrier_us)
         case "uniform":
-            return fine_program(seconds, uniform_share_ppm(seed, job.spec.id), jitter_ppm)
+            return fine_program(seconds, uniform_share_ppm(seed, job.spec.id), jitter_ppm, barrier_us)
         case "qcrd" | "qcrd-even":
-            return qcrd_program(seconds, QCRD[_QCRD[wanted.name]], jitter_ppm=jitter_ppm)
+            return qcrd_program(seconds, QCRD[_QCRD[wanted.name]], jitter_ppm=jitter_ppm, barrier_us=barrier_us)
         case "compute":
             jitter_ppm = STATIC_JITTER_PPM if wanted.jitter_ppm is None else wanted.jitter_ppm
             return _of_length(compute_program(1, wanted.null_statements, jitter_ppm), wanted, job, settings)
         case "io":
             return _of_length(io_program(1, wanted.files), wanted, job, settings)
     raise ValueError(f"no program {wanted.name!r}")
+
+
+def _skeleton(wanted: JobProgram, job: WorkloadJob) -> Program:
+    """Return a skeleton with as many iterations as wanted, or as fit the job's run time alone."""
+    from cosched_emulator.nodeos.skeletons.catalogue import (  # noqa: PLC0415 - few scenarios need it
+        JITTER_PPM as USUAL_PPM,
+    )
+    from cosched_emulator.nodeos.skeletons.catalogue import iterations_of, skeleton_program  # noqa: PLC0415 - likewise
+
+    kind = kind_of(wanted.name.removeprefix(PREFIX), job.spec.processes, "workload.programs")
+    iterations = wanted.iterations
+    if iterations is None:
+        iterations = max(1, round(iterations_of(*kind) * job.run_us / (kind.seconds * SECOND_US)))
+    jitter_ppm = USUAL_PPM if wanted.jitter_ppm is None else wanted.jitter_ppm
+    return skeleton_program(*kind, kind.seconds, iterations, jitter_ppm)
 
 
 def _of_length(program: Program, wanted: JobProgram, job: WorkloadJob, settings: NodeSettings) -> Program:

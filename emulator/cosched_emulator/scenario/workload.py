@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Literal, cast
 
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.scenario.schema import Scenario
+from cosched_emulator.scenario.schema import Scenario, WorkloadSection
+from cosched_emulator.workload.beliefs.estimates import with_estimates
 from cosched_emulator.workload.beliefs.self_slowdown import SelfBelief, with_self_belief
 from cosched_emulator.workload.beliefs.usage import UsageBelief, with_usage_belief
 from cosched_emulator.workload.characteristics import parse_characteristics, with_characteristics
 from cosched_emulator.workload.columns import Same, columns_of
-from cosched_emulator.workload.estimates import with_estimates
 from cosched_emulator.workload.job import Workload
 from cosched_emulator.workload.mixes import DemandLevels, parse_mix, with_demand
 from cosched_emulator.workload.multicore import with_grown_sizes, with_self_slowdowns
@@ -81,6 +81,8 @@ def _source(scenario: Scenario, cores: int, nodes: int) -> Workload:
             memory=section.log_memory and not section.memory_mb,
         )
         return read_swf(section.swf, options, section.first, section.jobs)
+    if section.nas is not None:
+        return _nas(section, section.nas, scenario.seed)
     if section.lublin is None:
         return Workload((), None, "users")  # users will submit all jobs
     from cosched_emulator.workload.lublin import LublinParameters, generate  # noqa: PLC0415 - only the model needs it
@@ -89,6 +91,17 @@ def _source(scenario: Scenario, cores: int, nodes: int) -> Workload:
     size = section.lublin_size or ("nodes" if section.grow else "cores")
     processors = nodes if size == "nodes" else cores
     return generate(section.lublin, processors, parameters, scenario.seed, limits or "none")
+
+
+def _nas(section: WorkloadSection, jobs: int, seed: int) -> Workload:
+    """Return random jobs of the NAS programs."""
+    from cosched_emulator.workload.nas.generate import NasParameters, generate  # noqa: PLC0415 - few scenarios need it
+
+    parameters = NasParameters(
+        section.nas_programs, section.nas_classes, section.nas_sizes, section.gap_s, section.nas_memory_mb
+    )
+    limits = cast('Literal["estimate", "none"] | None', section.limits)
+    return generate(jobs, parameters, seed, limits or "none", told_memory=section.memory == "aware")
 
 
 def _with_demand(workload: Workload, scenario: Scenario) -> Workload:

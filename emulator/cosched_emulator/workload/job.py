@@ -74,6 +74,7 @@ class JobProgram(NamedTuple):
     files: int = 20  # of io, likewise
     iterations: int | None = None  # of compute and io; None: as many as fit the run time
     jitter_ppm: int | None = None  # of bursts; None: the program's own
+    memory_mb: int | None = None  # of a process, also where the scheduler is not told; None: what the job asks for
 
 
 class Programs(NamedTuple):
@@ -85,6 +86,11 @@ class Programs(NamedTuple):
     def of(self, job_id: int) -> JobProgram:
         """Return the program of a job."""
         return self.by_job.get(job_id, self.usual)
+
+    def memory_mb(self, job: WorkloadJob) -> int:
+        """Return what each process of a job takes of its node's memory, in MB; 0: nothing."""
+        own_mb = self.of(job.spec.id).memory_mb
+        return job.spec.memory_mb if own_mb is None else own_mb
 
 
 class Workload(NamedTuple):

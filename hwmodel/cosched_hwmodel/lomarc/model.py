@@ -9,10 +9,9 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 
-from cosched_hwmodel.contention import Load
+from cosched_hwmodel.contention import INT64, Load, ParameterError, from_parameters, parameters_of
 from cosched_hwmodel.draws import uniform
 from cosched_hwmodel.names import UnknownNameError
-from cosched_hwmodel.parameters import INT64, ParameterError, from_parameters, parameters_of
 from cosched_hwmodel.topology import NodeShape
 from cosched_hwmodel.units import WHOLE_PPM
 from cosched_hwmodel.usage import UsageTuple

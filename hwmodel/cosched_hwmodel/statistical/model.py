@@ -11,9 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from cosched_hwmodel.contention import Load
+from cosched_hwmodel.contention import INT64, Load, ParameterError, from_parameters, parameters_of
 from cosched_hwmodel.draws import uniform, uniforms
-from cosched_hwmodel.parameters import INT64, ParameterError, from_parameters, parameters_of
 from cosched_hwmodel.statistical.ranges import PERCENT, draw_ppm, draw_ppms
 from cosched_hwmodel.statistical.self_slowdown import SelfSlowdown, self_factor, spread
 from cosched_hwmodel.topology import NodeShape

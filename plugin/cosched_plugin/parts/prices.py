@@ -11,7 +11,10 @@ from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.core.work import Price, Rate
 
 # Backfilling.
-CANDIDATE: Final = Price("a place for a candidate of EASY or SJBF, and whether it leaves the reservation alone", 20)
+CANDIDATE: Final = Price(
+    "a place for a candidate of EASY or SJBF, and whether it leaves the reservation alone; a place for a job under `skip`",
+    20,
+)
 TURN: Final = Price("a turn of a job with a promise that might start sooner", 80)
 PROMISE: Final = Price("the earliest start of a job without a promise", 60)
 

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Final
 
 from scripts.papers.figures import VERDICTS, Figures, Where, claims_table, interval_text
+from scripts.papers.means import means_table
 from scripts.papers.paired_gang.claims.dynamic import dynamic_claims
 from scripts.papers.paired_gang.claims.phases import phase_claims
 from scripts.papers.paired_gang.claims.static import gain, kinds_of, static_claims
@@ -45,7 +46,6 @@ from scripts.papers.paired_gang.tables import (
     STATE,
     experiment_rows,
     later_table,
-    means_table,
     ratio_table,
 )
 from scripts.papers.paired_gang.variants import EXACT, FINE_PAIRS, LOCALS, OF_LOADS, OF_MIXES, OF_PHASES, RR, VARIANTS

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from scripts.papers.figures import Figures, Where, interval_text, percent_text
+from scripts.papers.means import place
 from scripts.papers.paired_gang.curves import row_of
 from scripts.papers.paired_gang.names import (
     ABOVE,
     BARE,
-    BASE,
     BOUNDED,
     CPU_USED,
     LOADS,
@@ -62,26 +62,6 @@ CLASSES: Final[Mapping[str, tuple[float, float]]] = {
     "1 to 60 s": (1.0, 60.0),
     "over 60 s": (60.0, math.inf),
 }
-
-
-def means_table(
-    figures: Figures, columns: Mapping[str, tuple[str, float]], cells: Sequence[Where], labels: Sequence[str] = ("", "")
-) -> list[str]:
-    """Return a table of means with their intervals, a row for each cell that has run; empty where none has."""
-    rows = [
-        table_row(
-            (where.workload, place(where), str(figures.seeds(where))),
-            [interval_text(figures.mean(key, where), factor=factor) for key, (_, factor) in columns.items()],
-        )
-        for where in cells
-        if figures.seeds(where)
-    ]
-    return [*table_head((*labels, "seeds"), [title for title, _ in columns.values()]), *rows, ""] if rows else []
-
-
-def place(where: Where) -> str:
-    """Return policy and variant for people."""
-    return where.policy if where.variant in (None, BASE) else f"{where.policy}, {where.variant}"
 
 
 def ratio_table(

@@ -297,7 +297,7 @@ def test_a_scenario_with_its_policy(commands: Commands) -> None:
         (("--machine", "none.toml"), "cluster: expected either a file or other keys, got file and nodes"),
         (("--machine", ""), "Invalid value for '--machine': expected the name of a file, got ''"),
         (("--processors", "8"), "cluster: expected either nodes or processors, got both"),
-        (("--swf", "x.swf"), "workload: expected either swf or lublin, got both"),
+        (("--swf", "x.swf"), "workload: expected one of swf, lublin and nas, got swf and lublin"),
         (("--first", "2"), "workload.first: expected nothing: it selects jobs of a log, got 2"),
         (("--aarr", "nan"), "aarr: expected a finite number, got nan"),
         (("--deadline", "nan"), "clock.deadline_s: expected a number of seconds"),
@@ -341,7 +341,9 @@ def test_missing_settings_give_warnings(commands: Commands) -> None:
 
 def test_wrong_keys_in_a_scenario_are_named(commands: Commands) -> None:
     (commands.folder / "s.toml").write_text("[cluster]\nnods = 4\n")
-    assert "s.toml: cluster.nods: expected one of cores" in assert_one_line(commands.emulator("simulate", "s.toml"), 2)
+    assert "s.toml: cluster.nods: expected one of busy_w, cores" in assert_one_line(
+        commands.emulator("simulate", "s.toml"), 2
+    )
     (commands.folder / "s.toml").write_text("[policy]\npreset = 'easy'\n[workload]\nlublin = 3\n")
     said = assert_one_line(commands.emulator("serve", "s.toml", "--bind", "ipc://x"), 2)
     assert said == "s.toml: policy: expected no policy: the scheduler that connects brings its own, got one"

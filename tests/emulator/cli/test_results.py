@@ -250,7 +250,7 @@ def test_plot_passes_the_window_in_hours(runs: Path, monkeypatch: pytest.MonkeyP
     [
         (["easy", "rua", "--kind", "gantt"], "gantt shows one run, not 2"),
         (["easy", "--kind", "ecdf", "--to-h", "3"], "belong to pictures over time"),
-        (["easy", "--kind", "pie"], "is not one of 'gantt', 'load', 'quanta', 'jobs', 'ecdf'"),
+        (["easy", "--kind", "pie"], "is not one of 'gantt', 'load', 'quanta', 'jobs', 'power', 'ecdf'"),
         (["--kind", "load"], "Missing argument 'RUN_DIR...'"),
     ],
 )

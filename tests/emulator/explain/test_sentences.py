@@ -210,6 +210,13 @@ def test_the_first_job_that_the_nodes_in_service_can_hold() -> None:
     )
 
 
+def test_a_job_that_overtook_others_without_a_reservation() -> None:
+    assert lines_of([START | {"reason": "skip", "waiting": 4, "free_threads": 2}], 7)[1] == (
+        "It started because there was a place for it (2 hardware threads open to it), "
+        "and none for one or more of those ahead of it in the queue."
+    )
+
+
 def test_possible_partners() -> None:
     (told,) = [line for line in lines_of([START | {"partners": SEARCH}], 7) if "For a partner" in line]
     assert f"looked at 1 other pending job: 1 {MATCHABLE};" in told

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from cosched_emulator.nodeos.cluster import Cluster, Usage
 from cosched_emulator.nodeos.exact import ExactCluster
-from cosched_emulator.nodeos.paper_programs import compute_program, fine_program, io_program
 from cosched_emulator.nodeos.programs import Program
+from cosched_emulator.nodeos.skeletons.paired_gang import compute_program, fine_program, io_program
 
 QUANTUM_US = 1_000_000
 ENDLESS = 10**6

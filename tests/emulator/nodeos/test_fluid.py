@@ -16,9 +16,9 @@ from cosched_emulator.nodeos.fluid.cluster import FluidCluster
 from cosched_emulator.nodeos.fluid.patterns import Placed, pattern_of
 from cosched_emulator.nodeos.fluid.windows import Windows
 from cosched_emulator.nodeos.local.catalogue import LOCAL_SCHEDULERS
-from cosched_emulator.nodeos.paper_programs import compute_program, fine_program, qcrd_program
 from cosched_emulator.nodeos.programs import Barrier, ByRank, Compute, Loop, Program, Send, Wait, WriteFiles
 from cosched_emulator.nodeos.settings import NodeSettings
+from cosched_emulator.nodeos.skeletons.paired_gang import compute_program, fine_program, qcrd_program
 
 RR = NodeSettings(local="rr", slice_us=2_000)
 FINE = body_of(fine_program(1).loops[0], 1, RR)

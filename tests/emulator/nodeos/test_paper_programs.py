@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from cosched_emulator.nodeos.exact import ExactCluster
-from cosched_emulator.nodeos.paper_programs import (
+from cosched_emulator.nodeos.programs import Barrier, Compute, Program, WriteFiles
+from cosched_emulator.nodeos.settings import NodeSettings
+from cosched_emulator.nodeos.skeletons.paired_gang import (
     QCRD,
     compute_program,
     fine_program,
@@ -14,8 +16,6 @@ from cosched_emulator.nodeos.paper_programs import (
     qcrd_program,
     uniform_share_ppm,
 )
-from cosched_emulator.nodeos.programs import Barrier, Compute, Program, WriteFiles
-from cosched_emulator.nodeos.settings import NodeSettings
 
 
 def run_alone(program: Program, nodes: int) -> tuple[int, float]:

@@ -14,7 +14,6 @@ from cosched_emulator.nodeos.fluid import window
 from cosched_emulator.nodeos.fluid.cluster import FluidCluster
 from cosched_emulator.nodeos.fluid.windows import Windows
 from cosched_emulator.nodeos.local.catalogue import LOCAL_SCHEDULERS
-from cosched_emulator.nodeos.paper_programs import QCRD, fine_program, loop_program, qcrd_program
 from cosched_emulator.nodeos.programs import (
     Barrier,
     ByRank,
@@ -28,6 +27,7 @@ from cosched_emulator.nodeos.programs import (
     WriteFiles,
 )
 from cosched_emulator.nodeos.settings import NodeSettings
+from cosched_emulator.nodeos.skeletons.paired_gang import QCRD, fine_program, loop_program, qcrd_program
 
 NODES = 4
 QUANTUM_US = 100_000

@@ -8,9 +8,9 @@ import pytest
 from tests.emulator.nodeos.drivers import Rates, best_fit, measure, predesigned, static_jobs, strict
 
 from cosched_emulator.nodeos.exact import ExactCluster
-from cosched_emulator.nodeos.paper_programs import QCRD, qcrd_program
 from cosched_emulator.nodeos.programs import Loop, Program
 from cosched_emulator.nodeos.settings import NodeSettings
+from cosched_emulator.nodeos.skeletons.paired_gang import QCRD, qcrd_program
 
 QUANTA = 24
 LOCALS = ("wake-first", "linux-epochs")

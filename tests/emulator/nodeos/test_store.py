@@ -1,4 +1,4 @@
-"""Rates kept in a folder: the same numbers cold and warm, whoever writes at once, and whatever has been damaged."""
+"""Rates kept in a folder: the same numbers cold and warm, with several writers at once, and with damaged lines."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from cosched_emulator.nodeos.fluid.cluster import FluidCluster
 from cosched_emulator.nodeos.fluid.patterns import BRIEF, Placed, pattern_of
 from cosched_emulator.nodeos.fluid.store import RateStore
 from cosched_emulator.nodeos.fluid.windows import NUMBERS, Windows
-from cosched_emulator.nodeos.paper_programs import fine_program
 from cosched_emulator.nodeos.programs import Barrier, Compute, Wait, WriteFiles
 from cosched_emulator.nodeos.settings import NodeSettings
+from cosched_emulator.nodeos.skeletons.paired_gang import fine_program
 
 QUANTUM_US = 100_000
 

@@ -21,10 +21,10 @@ from cosched_emulator.results.figures.plot import (
     Series,
     plot_comparison,
     plot_distribution,
-    plot_gantt,
     plot_load,
     plot_seed_comparison,
 )
+from cosched_emulator.results.figures.plot_gantt import plot_gantt
 from cosched_emulator.results.figures.seed_comparison import Policy, compare_seeds
 
 SUMMARY = summarise(six_jobs(), TWO_NODES)

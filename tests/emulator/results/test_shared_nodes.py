@@ -23,6 +23,8 @@ from cosched_plugin.config import choose
         ("pss", (), "lomarc-ht", False, False),
         ("rua", (), "rua-4way", False, False),
         ("lct", (), "rua-4way", False, False),
+        ("coscheduling", (), "1x1x3", False, False),
+        ("batch-contiguous", (), "1x1x3", False, False),
     ],
 )
 def test_policies(policy: str, changes: tuple[str, ...], node: str, exclusive: bool, expected: bool) -> None:

@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+import json
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cosched_emulator import prepare, simulate
-from cosched_emulator.errors import ConfigurationError, InputError
+from cosched_emulator.errors import ConfigurationError, EmulatorError, InputError
 from cosched_emulator.nodeos.programs import Compute, Program, WriteFiles
 from cosched_emulator.nodeos.settings import NodeSettings
 from cosched_emulator.nodeos.work import Work
+from cosched_emulator.run import loop
 from cosched_emulator.run.build import build_manager
 from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.scenario.reader import read_scenario
 from cosched_emulator.scenario.schema import TimeSharingSection
 from cosched_emulator.scenario.time_sharing import node_settings, program_maker
-from cosched_emulator.workload.side_files.programs import COLUMNS
+from cosched_emulator.workload.side_files.programs import COLUMNS, PROGRAMS
 
 SECOND = 1_000_000
+MESSAGES: dict[str, Any] = {
+    "message_cpu_us": 2,
+    "receive_cpu_us": 2,
+    "latency_us": 6,  # one way from program to program takes 10 us (Choi et al. 2004, section 4.1: 9.7)
+    "network_mb_s": 80,
+    "rendezvous_bytes": 16_384,
+    "interrupt_us": 10,
+}
 
 
 def table(workload: dict[str, Any] | None = None, sharing: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
@@ -41,23 +51,50 @@ def programs_of(prepared: Prepared) -> list[Program]:
 
 
 def test_the_defaults_are_those_of_the_nodes() -> None:
-    assert node_settings(TimeSharingSection()) == NodeSettings()
+    usual = NodeSettings(**MESSAGES)
+    assert node_settings(TimeSharingSection()) == usual
     given = TimeSharingSection(slice_ms=2.0, tick_ms=0.0, io_logged=1.0, local="rr", memory_mb=512)
-    assert node_settings(given) == NodeSettings("rr", slice_us=2_000, tick_us=0, io_logged_ppm=1_000_000, memory_mb=512)
+    changed: dict[str, Any] = {
+        "slice_us": 2_000,
+        "tick_us": 0,
+        "io_logged_ppm": 1_000_000,
+        "memory_mb": 512,
+        "local": "rr",
+    }
+    assert node_settings(given) == replace(usual, **changed)
     named = {item.name for item in fields(NodeSettings)} - {item.name for item in fields(TimeSharingSection)}
-    assert named == {"slice_us", "tick_us", "io_logged_ppm", "message_cpu_us", "latency_us", "network_mb_s"}
+    assert named == {"slice_us", "tick_us", "io_logged_ppm"}
+
+
+def test_jobs_poll_for_messages_in_windows_unless_a_policy_is_given() -> None:
+    assert node_settings(TimeSharingSection()).coscheduling == "none"
+    assert node_settings(TimeSharingSection(nodes="windows")).coscheduling == "nls"
+    given = TimeSharingSection(nodes="windows", coscheduling="pb", coscheduling_parameters={"interval_us": 9_000})
+    assert node_settings(given).coscheduling_parameters == (("interval_us", 9_000),)
+    assert prepare(table(sharing={"coscheduling": "sb"})).scenario.as_dict()["time_sharing"]["coscheduling"] == "sb"
 
 
 @pytest.mark.parametrize(
     ("sharing", "text"),
     [
-        ({"nodes": "fluids"}, "time_sharing.nodes: expected one of exact, fluid, got 'fluids'; did you mean 'fluid'?"),
+        (
+            {"nodes": "fluids"},
+            "time_sharing.nodes: expected one of exact, fluid, windows, got 'fluids'; did you mean 'fluid'?",
+        ),
         ({"quantum_s": 0.0}, "time_sharing.quantum_s: expected a number of seconds from 0.001 to 1000000, got 0.0"),
         ({"local": "cfs"}, "time_sharing.local: expected one of linux-epochs, rr, wake-first, got 'cfs'"),
         ({"slice_ms": 0.0}, "time_sharing.slice_ms: expected a number of milliseconds from 0.1 to 1000000, got 0.0"),
         ({"io_logged": 2.0}, "time_sharing.io_logged: expected a number from 0 to 1, got 2.0"),
         ({"io_service_us": 0}, "time_sharing.io_service_us: expected 1 or more, got 0"),
         ({"quanta": 1}, "time_sharing.quanta: expected one of"),
+        ({"window_min_s": 0.2}, "time_sharing.window_min_s: expected a number of seconds from 1 to 1000000, got 0.2"),
+        ({"window_max_s": 9.0}, "time_sharing.window_max_s: expected at least window_min_s, 10, got 9"),
+        ({"coscheduling": "hybird"}, "time_sharing.coscheduling: expected one of cc, dcs, hybrid, nls"),
+        (
+            {"coscheduling": "sb", "coscheduling_parameters": {"spin": 3}},
+            "time_sharing.coscheduling_parameters.spin: expected one of spin_us, got 'spin'; did you mean 'spin_us'?",
+        ),
+        ({"daemon_us": 2_000_000}, "time_sharing.daemon_us: expected less than daemon_period_us, 1000000, got 2000000"),
     ],
 )
 def test_wrong_settings_of_nodes_are_refused(sharing: dict[str, Any], text: str) -> None:
@@ -82,12 +119,40 @@ def test_settings_that_do_not_go_together_are_refused(change: dict[str, Any], te
     assert str(raised.value).startswith(text)
 
 
+def test_a_scenario_runs_in_windows(tmp_path: Path) -> None:
+    sharing = {"nodes": "windows", "local": "linux-epochs", "coscheduling": "sb", "window_max_s": 12.0}
+    log = tmp_path / "jobs.swf"
+    rows = [f"{job} {3 * job} -1 12 4 -1 -1 4 60 -1 1 1 1 -1 -1 -1 -1 -1" for job in range(1, 7)]
+    log.write_text("; MaxProcs: 8\n" + "\n".join(rows) + "\n")
+    scenario: dict[str, Any] = {
+        "workload": {"swf": str(log), "programs": "nas:SP.C", "limits": "none"},
+        "cluster": {"nodes": 8, "preset": "1x1x3"},
+        "time_sharing": sharing,
+    }
+    done = simulate(prepare(scenario), "coscheduling", out=tmp_path / "run")
+    assert not done.unfinished
+    assert 0 < json.loads((tmp_path / "run" / "timing.json").read_text())["simulated"] < 1
+    assert simulate(prepare(scenario), "coscheduling").summary == done.summary
+    alone = {**scenario, "cluster": {"nodes": 8}}
+    simulate(prepare(alone), "batch-contiguous", out=tmp_path / "alone")
+    assert json.loads((tmp_path / "alone" / "timing.json").read_text())["simulated"] == 0
+
+
 def test_two_threads_a_core_are_two_places_on_one_cpu() -> None:
     prepared = prepare({**table({"programs": "compute"}), "cluster": {"nodes": 4, "preset": "1x1x2"}})
     done = simulate(prepared, "easy")
     assert not done.unfinished
     assert build_manager(prepared).machine.depth == 2
     assert 0 < done.summary["machine"]["utilisation"] <= 1
+
+
+def test_jobs_that_only_page_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    # To read 60 MB takes 2.4 s, and in each quantum of a second another job displaces what was read.
+    monkeypatch.setattr(loop, "MOST_IDLE_QUANTA", 300)
+    with pytest.raises(
+        EmulatorError, match=r"no job has used any CPU time in 301 quanta, and these still run: \d+, \d+"
+    ):
+        simulate(table({"run_factor": 0.025, "memory_mb": 60}, {"memory_mb": 100}), "gang")
 
 
 def test_settings_without_effect_are_noted() -> None:
@@ -107,6 +172,17 @@ def test_settings_without_effect_are_noted() -> None:
         'time_sharing.slice_ms has no effect with local = "linux-epochs"',
         "time_sharing.swap_mb_s has no effect with time_sharing.memory_mb = 0",
     }
+    windows = {"nodes": "windows", "rounded": False, "daemon_period_us": 9}
+    assert set(warnings_of(table(sharing=windows))) == {
+        'time_sharing.rounded has no effect with nodes = "windows"',
+        "time_sharing.daemon_period_us has no effect with time_sharing.daemon_us = 0",
+    }
+    fluid = {"coscheduling": "sb", "window_min_s": 9.0, "turn_overhead": 0.1}
+    assert {note.split()[0] for note in warnings_of(table(sharing=fluid))} == {
+        "time_sharing.coscheduling",
+        "time_sharing.window_min_s",
+        "time_sharing.turn_overhead",
+    }
     plain = {"cluster": {"nodes": 8}, "workload": {"lublin": 3, "programs": "qcrd", "jitter": 0.5}}
     assert set(warnings_of(plain)) == {
         "workload.programs has no effect without [time_sharing]",
@@ -122,8 +198,9 @@ def test_a_scenario_without_the_section_says_nothing_of_it() -> None:
 
 
 @pytest.mark.parametrize("name", ["fine", "uniform", "qcrd", "qcrd-even", "compute", "io"])
-def test_programs_take_the_run_time_alone(name: str) -> None:
-    prepared = prepare(table({"programs": name, "run_factor": 1.0}))
+@pytest.mark.parametrize("sharing", [{}, {"barrier_us": 40_000, "barrier_process_us": 3_000}])
+def test_programs_take_the_run_time_alone(name: str, sharing: dict[str, Any]) -> None:
+    prepared = prepare(table({"programs": name, "run_factor": 1.0}, sharing))
     section = prepared.scenario.time_sharing
     assert section is not None
     settings = node_settings(section)
@@ -133,7 +210,7 @@ def test_programs_take_the_run_time_alone(name: str) -> None:
         )
         step_us = max(Work(loop.body_of(0), job.spec.processes, settings).length_us for loop in program.loops)
         assert abs(alone_us - job.run_us) <= max(0.03 * job.run_us, 25 * step_us)
-    again = programs_of(prepare(table({"programs": name, "run_factor": 1.0})))
+    again = programs_of(prepare(table({"programs": name, "run_factor": 1.0}, sharing)))
     assert again == programs_of(prepared)
 
 
@@ -143,6 +220,8 @@ def test_parameters_of_programs() -> None:
 
     share = body({"cpu_share": 0.25, "jitter": 0.0})
     assert share[0] == Compute(round(920 / 3), 0)
+    slower = programs_of(prepare(table({"cpu_share": 0.25, "jitter": 0.0}, {"barrier_us": 9_000})))[0]
+    assert slower.loops[0].body_of(0)[0] == Compute(3_000, 0)  # the share is that of the time alone
     assert body({"programs": "compute", "null_statements": 1_000_000})[0] == Compute(30_000, 15_000)
     assert body({"programs": "io", "files": 7})[0] == WriteFiles(7, True)
 
@@ -178,7 +257,7 @@ def test_a_side_file_gives_programs_by_job(tmp_path: Path) -> None:
             "job,programm\n1,io\n",
             f":1: expected the names {', '.join(COLUMNS)}, got 'programm'; did you mean 'program'?",
         ),
-        ("job,program\n1,oi\n", ":2: field 'program': expected one of fine, uniform, qcrd, qcrd-even, compute, io, got 'oi'"),
+        ("job,program\n1,oi\n", f":2: field 'program': expected one of {', '.join(PROGRAMS)}, nas:PROGRAM.CLASS, got 'oi'"),
         ("job,program\nx,io\n", ":2: field 'job': expected a job's number in the source, got 'x'"),
         ("job,program\n,io\n", ":2: field 'job': expected a job's number in the source, got none"),
         ("job,program\n1,io\n1,io\n", ":3: field 'job': expected each job once, got 1 again"),
@@ -219,3 +298,33 @@ def test_runs_are_the_same_again_and_after_others() -> None:
     first = simulate(scenario, "easy")
     simulate({**scenario, "seed": 2}, "easy")
     assert simulate(scenario, "easy").records == first.records
+
+
+def test_jobs_of_a_log_run_nas_programs_as_long_as_their_run_times(tmp_path: Path) -> None:
+    log = tmp_path / "log.swf"
+    log.write_text(
+        "".join(
+            f"{n} {n} -1 {run} {size} -1 -1 {size} 9999 -1 1 1 1 1 -1 -1 -1 -1\n"
+            for n, run, size in ((1, 62, 9), (2, 10, 4))
+        )
+    )
+    side = tmp_path / "programs.csv"
+    side.write_text("job,program,iterations,jitter\n1,nas:SP.A,,0.2\n2,nas:EP.B,3,\n")
+    scenario = {
+        "cluster": {"nodes": 9},
+        "workload": {"swf": str(log), "programs": str(side)},
+        "time_sharing": {"nodes": "exact"},
+    }
+    prepared = prepare(scenario)
+    sp, ep = programs_of(prepared)
+    assert sp.loops[0].times == round(400 * 62 / (34.5 * 16 / 9))
+    assert {item.jitter_ppm for item in sp.loops[0].body_of(4) if isinstance(item, Compute)} == {200_000}
+    assert ep.loops[0].times == 3
+    programs = prepared.workload.programs
+    assert programs is not None
+    assert [programs.memory_mb(job) for job in prepared.workload.jobs] == [13, 8]
+    side.write_text("job,program\n1,nas:CG.A\n")
+    with pytest.raises(ConfigurationError, match=r"job 1: expected jobs of 4, 8 or 16 processes for CG\.A"):
+        prepare(scenario)
+    with pytest.raises(ConfigurationError, match=r"did you mean .nas:CG\.C"):
+        prepare({**scenario, "workload": {"swf": str(log), "programs": "nas:CG-C"}})

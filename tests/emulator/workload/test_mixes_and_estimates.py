@@ -14,7 +14,7 @@ from cosched_emulator.errors import (
     InvariantError,
     LinkError,
 )
-from cosched_emulator.workload.estimates import with_estimates
+from cosched_emulator.workload.beliefs.estimates import DAY_US, with_estimates
 from cosched_emulator.workload.lublin import generate
 from cosched_emulator.workload.mixes import MIXES, DemandLevels, DemandMix, parse_mix, with_demand
 
@@ -98,6 +98,12 @@ def test_f_model_is_uniform_and_keyed() -> None:
     assert with_estimates(estimated, "exact").jobs == WORKLOAD.jobs
 
 
+def test_estimates_of_a_day_say_nothing_of_the_job() -> None:
+    jobs = with_estimates(WORKLOAD, "day").jobs
+    assert {job.spec.estimate_us for job in jobs if job.run_us <= DAY_US} == {DAY_US}
+    assert all(job.spec.limit_us == job.spec.estimate_us >= job.run_us for job in jobs)
+
+
 def test_jobs_without_a_limit_stay_without_one() -> None:
     unlimited = generate(20, 64, seed=1)
     assert {job.spec.limit_us for job in with_estimates(unlimited, "f-model", 2.0).jobs} == {None}
@@ -106,7 +112,7 @@ def test_jobs_without_a_limit_stay_without_one() -> None:
 def test_wrong_estimate_models_are_refused() -> None:
     with pytest.raises(ConfigurationError) as caught:
         with_estimates(WORKLOAD, "fmodel")
-    assert str(caught.value) == "estimates: expected one of exact, f-model, got 'fmodel'; did you mean 'f-model'?"
+    assert str(caught.value) == "estimates: expected one of day, exact, f-model, got 'fmodel'; did you mean 'f-model'?"
     for factor in (-1.0, float("nan"), float("inf")):
         with pytest.raises(ConfigurationError, match=r"estimates\.factor"):
             with_estimates(WORKLOAD, "f-model", factor)

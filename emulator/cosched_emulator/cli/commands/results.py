@@ -103,7 +103,7 @@ def classes() -> None:
 @RUN_DIRS
 @click.option(
     "--kind",
-    type=click.Choice(["gantt", "load", "quanta", "jobs", "ecdf"]),
+    type=click.Choice(["gantt", "load", "quanta", "jobs", "power", "ecdf"]),
     required=True,
     help="What to draw; see above.",
 )
@@ -133,6 +133,8 @@ def plot() -> None:
     quanta which jobs ran in each quantum, and which shared a CPU; for runs with
            time sharing
     jobs   the number of jobs in the system over time, for one run or several
+    power  the watts of the machine over time, for one run or several whose
+           nodes have watts (--idle-w, --busy-w)
     ecdf   the distribution of a per-job quantity, for one run or several;
            runs that differ in the seed alone are one line with a band
 

@@ -7,6 +7,7 @@ from typing import Final
 
 from cosched_emulator.errors import InvariantError
 from cosched_emulator.manager.managed_job import RUNNING, ManagedJob
+from cosched_emulator.manager.time_sharing.cpu_meter import CpuMeter, CpuUse
 from cosched_emulator.manager.timeline import END, Timeline
 from cosched_emulator.nodeos.cluster import Cluster, Usage
 from cosched_emulator.nodeos.programs import Program
@@ -24,15 +25,23 @@ class Dispatcher:
     far as the job may run.
     """
 
-    def __init__(self, timeline: Timeline, cluster: Cluster, program_of: Callable[[WorkloadJob], Program]) -> None:
+    def __init__(
+        self,
+        timeline: Timeline,
+        cluster: Cluster,
+        program_of: Callable[[WorkloadJob], Program],
+        memory_of: Callable[[WorkloadJob], int],
+    ) -> None:
         self.allowed: dict[int, ManagedJob] = {}  # jobs that may run now
         self._timeline = timeline
         self._cluster = cluster
         self._program_of = program_of
+        self._memory_of = memory_of
         self._jobs: dict[int, ManagedJob] = {}  # with processes in the cluster
         self._nodes_of: dict[int, tuple[int, ...]] = {}
         self._since_us: dict[int, int] = {}  # from when on the allowed jobs may run
         self._until_us = FOREVER_US  # how long they may, at least
+        self._meter: CpuMeter | None = None  # of what jobs use on each node
 
     # ------------------------------------------------------------ jobs
 
@@ -42,13 +51,15 @@ class Dispatcher:
         places = [node for node, processes in each_node(job.runs) for _ in range(processes)]
         self._jobs[spec.id] = job
         self._nodes_of[spec.id] = tuple([node for node, _ in each_node(job.runs)])
-        self._cluster.start(spec.id, self._program_of(job.job), places, spec.memory_mb)
+        self._cluster.start(spec.id, self._program_of(job.job), places, self._memory_of(job.job))
         job.dispatched_us = job.cpu_us = 0
 
     def leave(self, job: ManagedJob, now_us: int) -> None:
         """Take a job off its nodes, and note what it has done and used."""
         job_id = job.job.spec.id
         self.stop(job, now_us)
+        if self._meter is not None:
+            self._meter.leave(job_id, now_us)
         del self._nodes_of[job_id]
         if self._jobs.pop(job_id, None) is not None:  # it has not ended by itself
             job.work_us = self.work_us(job)
@@ -97,6 +108,9 @@ class Dispatcher:
         if not self.allowed:
             return
         reached = self._cluster.advance(until_us)
+        if self._meter is not None:
+            for job_id in reached.ended:
+                self._meter.leave(job_id, reached.now_us)
         for job_id in reached.ended:
             job = self._jobs[job_id]
             job.work_us = job.job.run_us
@@ -123,6 +137,8 @@ class Dispatcher:
             for node in self._nodes_of[job_id]:
                 runnable.setdefault(node, []).append(job_id)
         self._cluster.allow(now_us, runnable)
+        if self._meter is not None:
+            self._meter.allow(now_us, wanted)
         for job_id in wanted:
             self._since_us.setdefault(job_id, now_us)
         self.allowed = wanted
@@ -145,7 +161,17 @@ class Dispatcher:
 
     def collect(self) -> list[Usage]:
         """Return what the jobs have used since the last call."""
-        return self._cluster.collect()
+        return self._cluster.collect() if self._meter is None else self._meter.collect()
+
+    def measure_use(self, receive: Callable[[Sequence[CpuUse]], None]) -> CpuMeter:
+        """Have what `collect` returns passed on, with its times; return the meter."""
+        self._meter = CpuMeter(self._cluster, receive)
+        return self._meter
+
+    @property
+    def simulated(self) -> float:
+        """Return the share of the time of nodes that was simulated burst by burst."""
+        return self._cluster.simulated
 
     def nodes_of(self, job_id: int) -> Iterable[int]:
         """Return the nodes of a job."""

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from cosched_emulator.manager.diary import Diary
 from cosched_emulator.manager.managed_job import ManagedJob
+from cosched_emulator.manager.time_sharing.cpu_meter import CpuMeter, CpuUse
 from cosched_emulator.manager.time_sharing.dispatch import FOREVER_US, Dispatcher
 from cosched_emulator.manager.time_sharing.rotating import Rotating
 from cosched_emulator.manager.timeline import Timeline
 from cosched_emulator.nodeos.cluster import Cluster
+from cosched_emulator.nodeos.kernel.counters import Counters
 from cosched_emulator.nodeos.programs import Program
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.protocol.messages import ProgressMeasured
+
+
+def _asked_mb(job: WorkloadJob) -> int:
+    """Return the memory that a job asks for, for each process."""
+    return job.spec.memory_mb
 
 
 class ProcessNodes(NamedTuple):
@@ -22,6 +29,7 @@ class ProcessNodes(NamedTuple):
     cluster: Cluster
     program_of: Callable[[WorkloadJob], Program]
     quantum_us: int
+    memory_of: Callable[[WorkloadJob], int] = _asked_mb  # what a process of a job takes, in MB
 
 
 class ProcessProgress:
@@ -32,7 +40,8 @@ class ProcessProgress:
 
     def __init__(self, timeline: Timeline, nodes: ProcessNodes, diary: Diary) -> None:
         self.running: Mapping[int, ManagedJob] = {}  # the manager's
-        self._dispatcher = Dispatcher(timeline, nodes.cluster, nodes.program_of)
+        self._cluster = nodes.cluster
+        self._dispatcher = Dispatcher(timeline, nodes.cluster, nodes.program_of, nodes.memory_of)
         self.rotating = Rotating(timeline, self._dispatcher, nodes.quantum_us, diary)
 
     def start(self, job: ManagedJob, now_us: int) -> None:  # noqa: ARG002 - of `Progress`
@@ -81,6 +90,16 @@ class ProcessProgress:
         self._dispatcher.run(FOREVER_US if until_us is None else until_us)
 
     @property
+    def simulated(self) -> float:
+        """Return the share of the time of nodes that was simulated burst by burst."""
+        return self._dispatcher.simulated
+
+    @property
+    def counters(self) -> Counters | None:
+        """Return what has happened on the nodes while they were simulated burst by burst; None: they never were."""
+        return self._cluster.counters()
+
+    @property
     def runs(self) -> bool:
         """Return whether a job may run now."""
         return bool(self._dispatcher.allowed)
@@ -93,6 +112,10 @@ class ProcessProgress:
         """Bring the times that running jobs have used up to date."""
         for job in jobs:
             self._dispatcher.count(job, now_us)
+
+    def measure_use(self, receive: Callable[[Sequence[CpuUse]], None]) -> CpuMeter:
+        """Have all that jobs use on nodes passed on; return the meter, to collect what is left at the end."""
+        return self._dispatcher.measure_use(receive)
 
     def check(self, running: Mapping[int, ManagedJob]) -> None:
         """Raise `InvariantError` if the processes are not those of the running jobs."""

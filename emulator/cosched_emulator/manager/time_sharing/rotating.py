@@ -53,6 +53,7 @@ class Rotating:
         self._slots: frozenset[int] = frozenset()  # of all its turns
         self._guests: frozenset[int] = frozenset()
         self.ended_quanta: Callable[[QuantumRecord], None] | None = None  # called with the record of each quantum
+        self.idle_quanta = 0  # the last ones in which no job used any CPU time
         self._timeline = timeline
         self._diary = diary
         self._dispatcher = dispatcher
@@ -178,8 +179,11 @@ class Rotating:
         """Collect what was used in the quantum, and return the shares of those ``running`` jobs that could run long enough."""
         used = _by_job(self._dispatcher.collect())
         self._collected = True
+        self.idle_quanta += 1
         shares = {}
-        for job_id, (_, logged_us, allowed_us) in used.items():
+        for job_id, (consumed_us, logged_us, allowed_us) in used.items():
+            if consumed_us:
+                self.idle_quanta = 0
             if job_id not in running or job_id in self._restarted:
                 continue
             if 2 * allowed_us >= self.quantum_us * self._seen[job_id].processes:

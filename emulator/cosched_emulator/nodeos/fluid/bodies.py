@@ -32,7 +32,7 @@ WAIT_STEP: Final = 1.1  # ratio of the steps to which waits are rounded
 
 
 def body_of(loop: Loop, processes: int, settings: NodeSettings) -> Body:
-    """Return the body of a loop in a job of so many processes, with barriers that last ``barrier_us`` whatever its size.
+    """Return the body of a loop in a job of ``processes``, with barriers that last ``barrier_us`` for any size of the job.
 
     What a barrier or a collective takes longer is a wait behind it, so a pattern can have fewer processes than the job.
     Raises `ConfigurationError` if the processes are not alike.

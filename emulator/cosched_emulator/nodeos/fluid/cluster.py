@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from cosched_emulator.errors import ConfigurationError, InvariantError
-from cosched_emulator.nodeos.accounting import TickLog
 from cosched_emulator.nodeos.cluster import Reached, Usage
-from cosched_emulator.nodeos.devices import FifoServer
 from cosched_emulator.nodeos.fluid.bodies import body_of
 from cosched_emulator.nodeos.fluid.job import FluidJob, Stage
 from cosched_emulator.nodeos.fluid.rates import Rates
 from cosched_emulator.nodeos.fluid.windows import Windows
-from cosched_emulator.nodeos.memory import NodeMemory, swap_us
+from cosched_emulator.nodeos.kernel.accounting import TickLog
+from cosched_emulator.nodeos.kernel.devices import FifoServer
+from cosched_emulator.nodeos.kernel.memory import NodeMemory, swap_us
 from cosched_emulator.nodeos.programs import Program
 from cosched_emulator.nodeos.settings import NodeSettings
 from cosched_hwmodel.units import WHOLE_PPM
@@ -150,6 +150,14 @@ class FluidCluster:
         if job not in self.jobs:
             raise InvariantError(f"job {job} is not on its nodes")
         return self.jobs[job].share(self.now_us)
+
+    @property
+    def simulated(self) -> float:
+        """Return 0: what is simulated is kept for later (see `Cluster.simulated`)."""
+        return 0.0
+
+    def counters(self) -> None:
+        """Return None (see `Cluster.counters`)."""
 
     def collect(self) -> list[Usage]:
         """Return what was used since the last call (see `Cluster.collect`)."""

@@ -1,4 +1,4 @@
-"""What slows a job down, in few words: the jobs that it meets on its nodes, and what these meet elsewhere.
+"""What slows a job down, in short form: the jobs that it meets on its nodes, and what these meet elsewhere.
 
 A job waits at its barriers for its slowest process. So of the jobs that it meets (*near* ones) only those with the
 greatest CPU shares count, and one or two nodes with each; of those that a near job meets elsewhere (*far* ones) only
@@ -24,7 +24,7 @@ _MOST_NODES: Final = 2  # where a near job meets the centre
 class Kind(NamedTuple):
     """What a job is while it is in a loop; jobs of the same kind cannot be told apart."""
 
-    number: int  # in the order of their coming
+    number: int  # in order of first appearance
     body: Body  # rounded
     far_body: Body  # rounded more
     far: int  # number of the first kind with the same far body and number of processes

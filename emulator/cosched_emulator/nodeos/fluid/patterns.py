@@ -1,4 +1,4 @@
-"""Situations of jobs that run together, without what does not matter: names of jobs and numbers of nodes.
+"""Situations of jobs that run together, reduced to what matters: without names of jobs and numbers of nodes.
 
 What a group of jobs does depends on the loop that each of them is in, and for each set of jobs on how many nodes exactly
 these meet. Two groups that agree in that have the same `Pattern`, and so are measured once.
@@ -53,7 +53,7 @@ def types_of(body: Body) -> tuple[str, ...]:
 
 
 def alone(body: Body, nodes: int, processes: int = 1) -> Pattern:
-    """Return the pattern of a job alone on nodes, with so many processes on each."""
+    """Return the pattern of a job alone on nodes, with ``processes`` on each."""
     return Pattern((body,), (types_of(body),), (0,), (Meeting((0,) * processes, nodes, 0),))
 
 

@@ -1,4 +1,4 @@
-"""The rates of jobs that run together: who influences whom, and which windows tell how much."""
+"""The rates of jobs that run together: which jobs influence each other, and which windows tell how much."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Rates:
         self._alone: dict[tuple[int, int], float] = {}  # by kind and nodes: iterations in the time of one, nominally
 
     def work_of(self, body: Body, processes: int) -> Work:
-        """Return what an iteration of a body needs in a job of so many processes."""
+        """Return what an iteration of a body needs in a job with this number of processes."""
         return Work(body, processes, self._settings)
 
     def kind_of(self, body: Body, places: Sequence[int]) -> Kind:

@@ -41,7 +41,7 @@ class RateStore:
         self._read()
 
     def find(self, key: str, rates: int) -> _Rates | None:
-        """Return the rates of a key, of which there must be so many; None if they are not known."""
+        """Return the rates of a key, None if they are not known; another number of rates than expected is damage."""
         wanted = key.encode()
         if wanted not in self._texts:
             self._read()

@@ -108,10 +108,10 @@ class Window:
         return self.cluster.events_done > self._effort.most_events
 
     def _are_certain(self, batches: Sequence[Sequence[int]]) -> bool:
-        return all(_half_width([batch[job] for batch in batches]) <= self._effort.tolerance for job in self._asked)
+        return all(half_width([batch[job] for batch in batches]) <= self._effort.tolerance for job in self._asked)
 
 
-def _half_width(values: Sequence[int]) -> float:
+def half_width(values: Sequence[int]) -> float:
     """Return half the width of the 95 % interval of a mean, relative to it."""
     mean = sum(values) / len(values)
     variance = sum((value - mean) ** 2 for value in values) / (len(values) - 1)

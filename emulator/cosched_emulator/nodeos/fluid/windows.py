@@ -24,8 +24,8 @@ class Windows:
     """Measured rates by pattern, for one kind of node. Clusters of the same settings may share one.
 
     Jobs that are resumed are measured as they run under gang scheduling: for ``quantum_us``, and then not for a quantum.
-    With a ``folder`` the rates are kept there, and other runs and processes with the same settings find them: a rate is
-    the same whoever measures it. Raises `InputError` if the folder cannot be used.
+    With a ``folder`` the rates are kept there, and other runs and processes with the same settings find them: a rate
+    does not depend on the run that measures it. Raises `InputError` if the folder cannot be used.
     """
 
     def __init__(self, settings: NodeSettings, quantum_us: int = SECOND_US, folder: Path | None = None) -> None:

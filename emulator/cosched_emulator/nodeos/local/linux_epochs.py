@@ -69,6 +69,10 @@ class LinuxEpochs:
         self._last = current
         return self._goodness(woken) - self._goodness(current) > _MARGIN
 
+    def takes_advice(self, process: Process) -> bool:
+        """Return whether it has ticks left in this epoch (Choi et al. 2004, section 4.2)."""
+        return process.counter > 0
+
     def turn_end_us(self, current: Process, since_us: int, now_us: int) -> int:  # noqa: ARG002  (part of the protocol)
         """Return the tick at which the counter is 0."""
         ticks = (now_us - self._phase_us) // TICK_US + max(1, current.counter)
@@ -80,6 +84,8 @@ class LinuxEpochs:
     def ran(self, process: Process, begin_us: int, end_us: int) -> None:
         """Count the ticks in (begin_us, end_us]."""
         ticks = (end_us - self._phase_us) // TICK_US - (begin_us - self._phase_us) // TICK_US
+        if not ticks and process.counter:
+            return
         if ticks < process.counter or len(self.queue) > 1:
             process.counter = max(0, process.counter - ticks)
             return
@@ -88,6 +94,10 @@ class LinuxEpochs:
             process.counter = 0
             self._renew()
         process.counter -= ticks
+
+    def shift(self, by_us: int) -> None:
+        """Ticks come later."""
+        self._phase_us += by_us
 
     def _goodness(self, process: Process) -> int:
         return 0 if process.counter == 0 else _BASE + process.counter + (process is self._last)

@@ -43,6 +43,10 @@ class LocalScheduler(Protocol):
         """Return whether a process that has just been woken takes the CPU from the present one."""
         ...
 
+    def takes_advice(self, process: Process) -> bool:
+        """Return whether a runnable process that a coscheduling policy advises may have the CPU now."""
+        ...
+
     def turn_end_us(self, current: Process, since_us: int, now_us: int) -> int:
         """Return when the turn of the process ends that has had the CPU since ``since_us``, if others are runnable."""
         ...
@@ -53,4 +57,8 @@ class LocalScheduler(Protocol):
 
     def ran(self, process: Process, begin_us: int, end_us: int) -> None:
         """A process has had the CPU from ``begin_us`` to ``end_us``."""
+        ...
+
+    def shift(self, by_us: int) -> None:
+        """Time has stood still for so long: all instants that are kept are later."""
         ...

@@ -43,6 +43,10 @@ class RoundRobin:
         """Return False."""
         return False
 
+    def takes_advice(self, process: Process) -> bool:  # noqa: ARG002  (part of the protocol)
+        """Return True."""
+        return True
+
     def turn_end_us(self, current: Process, since_us: int, now_us: int) -> int:  # noqa: ARG002  (part of the protocol)
         """Return the end of the slice in which ``now_us`` lies."""
         slices = max(1, -((since_us - now_us) // self._slice_us))
@@ -55,3 +59,6 @@ class RoundRobin:
 
     def ran(self, process: Process, begin_us: int, end_us: int) -> None:
         """Nothing is counted."""
+
+    def shift(self, by_us: int) -> None:
+        """No instant is kept."""

@@ -39,7 +39,7 @@ from cosched_emulator.results.columns import (
     stay_columns,
 )
 from cosched_emulator.results.figures.comparison import Figure
-from cosched_emulator.results.figures.occupancy import jobs_waiting, time_average
+from cosched_emulator.results.figures.occupancy import jobs_waiting, span_us, time_average
 from cosched_emulator.results.figures.sweep import Block, Steps, sweep
 from cosched_emulator.results.thread_intervals import mask_intervals
 from cosched_emulator.statistics.classes import LENGTHS, MEDIUM_S, SHORT_S, length_numbers
@@ -119,9 +119,7 @@ def class_figures_of_columns(
     of_class = {name: number == index for index, name in enumerate(CLASSES)}
     cores = sum(item.nodes * item.sockets * item.cores_per_socket for item in machine)
     used = cores_used(stays, machine)
-    first_us = int(jobs.submit_us.min()) if len(jobs) else 0
-    ends_us = [jobs.end_us[jobs.ended], stays.end_us, jobs.disk.end_us[jobs.disk.ended]]
-    last_us = max([int(ends.max()) for ends in ends_us if ends.size], default=first_us)
+    first_us, last_us = span_us(jobs, stays)
     phases = {
         name: phases_of(jobs_waiting(*_only(jobs, stays, chosen)), rules.high_load, last_us)
         for name, chosen in of_class.items()

@@ -13,10 +13,11 @@ from typing import Any, Literal, TypeVar
 
 from cosched_plugin.common.text_table import align
 
-Kind = Literal["count", "figure", "seconds", "share"]
+Kind = Literal["count", "figure", "seconds", "share", "joules"]
 Better = Literal["low", "high", ""]
 Value = TypeVar("Value")
 NOTHING = "–"  # noqa: RUF001  # for a figure that does not exist
+_ENERGY_UNITS = ((1e9, "GJ"), (1e6, "MJ"), (1e3, "kJ"), (1.0, "J"))
 _UNITS = ((120.0, 1.0, "s"), (7200.0, 60.0, "min"), (float("inf"), 3600.0, "h"))
 
 
@@ -63,6 +64,11 @@ FIGURES = (
     EFFICIENCY,
     Figure("node time shared", ("machine", "node_sharing"), "share", ""),
     Figure("offered load", ("machine", "offered_load"), "share", ""),
+    Figure("energy", ("energy", "total_j"), "joules", optional=True, change=True),
+    Figure("energy of busy cores", ("energy", "busy_j"), "joules", optional=True),
+    Figure("energy by the formula", ("energy", "formula_j"), "joules", "", optional=True),
+    Figure("energy of a job, mean", ("energy", "*", "energy_j", "mean"), "joules", optional=True),
+    Figure("power, mean", ("energy", "mean_w"), better="", unit="W", optional=True),
     Figure("preemptions", ("machine", "preemptions"), "count", "", optional=True),
     Figure("preemptions a preempted job", ("machine", "preemptions_per_job"), better="", optional=True),
     Figure("swap space taken, most", ("machine", "peak_swap_mb"), "count", "", "MB", optional=True),
@@ -174,6 +180,11 @@ def time_unit(largest_s: float) -> tuple[float, str]:
     return _UNITS[-1][1:]
 
 
+def energy_unit(largest_j: float) -> tuple[float, str]:
+    """Return (joules, name) of the most readable unit for energies up to ``largest_j``."""
+    return next(((joules, name) for joules, name in _ENERGY_UNITS if largest_j >= joules), _ENERGY_UNITS[-1])
+
+
 def number_texts(values: Sequence[float | None]) -> list[str]:
     """Return numbers with a precision that suits the largest of them, and with separated thousands."""
     largest = max((abs(value) for value in values if value is not None), default=0.0)
@@ -190,6 +201,9 @@ def figure_texts(figure: Figure, values: Sequence[float | None]) -> tuple[str, l
             texts = [NOTHING if value is None else f"{value:,.0f}" for value in values]
         case "seconds":
             size, unit = time_unit(max((value for value in values if value is not None), default=0.0))
+            texts = number_texts([None if value is None else value / size for value in values])
+        case "joules":
+            size, unit = energy_unit(max((value for value in values if value is not None), default=0.0))
             texts = number_texts([None if value is None else value / size for value in values])
         case "share":
             unit = "%"

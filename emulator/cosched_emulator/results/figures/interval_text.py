@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cosched_emulator.results.figures.comparison import NOTHING, Figure, number_texts, time_unit
+from cosched_emulator.results.figures.comparison import NOTHING, Figure, energy_unit, number_texts, time_unit
 from cosched_emulator.statistics.intervals import Interval
 
 
@@ -13,6 +13,8 @@ def unit_of(figure: Figure, means: Sequence[float | None]) -> tuple[float, str]:
     match figure.kind:
         case "seconds":
             return time_unit(max((mean for mean in means if mean is not None), default=0.0))
+        case "joules":
+            return energy_unit(max((mean for mean in means if mean is not None), default=0.0))
         case "share":
             return 0.01, "%"
         case _:

@@ -37,6 +37,7 @@ from cosched_emulator.results.figures.occupancy import (
     integral,
     occupancy,
     product_sum,
+    span_us,
     swap_taken,
     threads_in_use,
 )
@@ -218,10 +219,8 @@ def _machine_figures(
     thread_us = held.thread_us
     if jobs.cpu_us is not None:  # several jobs may hold a thread, and take turns
         thread_us = integral(threads_in_use(stays, nodes, max(node_class.threads for node_class in machine)))
-    first_us = int(jobs.submit_us.min()) if len(jobs) else 0
     disk = jobs.disk
-    ends_us = [jobs.end_us[jobs.ended], stays.end_us, disk.end_us[disk.ended]]
-    last_us = max([int(ends.max()) for ends in ends_us if ends.size], default=first_us)
+    first_us, last_us = span_us(jobs, stays)
     makespan_us = last_us - first_us
     submit_span_us = int(jobs.submit_us.max()) - first_us if len(jobs) else 0
     queued_us = np.where(jobs.ended, jobs.end_us, last_us) - jobs.submit_us - jobs.held_us

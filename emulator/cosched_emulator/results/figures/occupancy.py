@@ -33,7 +33,7 @@ def occupancy(stays: StayColumns, nodes: int) -> MachineUse:
         held = nodes_held(stays, nodes)
         return MachineUse(thread_us, integral(held.used), integral(held.shared))
     used_us = shared_us = 0
-    for first, last in _node_groups(stays, nodes):
+    for first, last in node_groups(stays, nodes):
         times_us, jobs = _depths(stays, first, last)
         spans_us = np.diff(times_us)
         used_us += exact_sum(spans_us[jobs[:-1] >= 1])
@@ -44,6 +44,13 @@ def occupancy(stays: StayColumns, nodes: int) -> MachineUse:
 def _has_long_runs(stays: StayColumns) -> bool:
     rows = stays.end_us > stays.start_us
     return int(stays.node_count[rows].sum()) > LONG_RUN * int(np.count_nonzero(rows))
+
+
+def span_us(jobs: JobColumns, stays: StayColumns) -> tuple[int, int]:
+    """Return when the first job was submitted, and when the last one ended or left its nodes or the disk."""
+    first_us = int(jobs.submit_us.min()) if len(jobs) else 0
+    ends_us = [jobs.end_us[jobs.ended], stays.end_us, jobs.disk.end_us[jobs.disk.ended]]
+    return first_us, max([int(ends.max()) for ends in ends_us if ends.size], default=first_us)
 
 
 def integral(steps: Steps) -> int:
@@ -67,7 +74,7 @@ def nodes_held(stays: StayColumns, nodes: int) -> Held:
         return sweep(Block(*columns, np.zeros(rows.size, dtype=np.int64), (((0, 1),),)), nodes, 1)
     times_us = distinct(np.concatenate([stays.start_us[rows], stays.end_us[rows]]))
     changes = [np.zeros(times_us.size, dtype=np.int64) for _ in range(2)]
-    for first, last in _node_groups(stays, nodes):
+    for first, last in node_groups(stays, nodes):
         at_us, depth = _depths(stays, first, last)
         place = np.searchsorted(times_us, at_us)
         for jobs, total in enumerate(changes, 1):
@@ -121,8 +128,8 @@ def time_average(steps: Steps, edges_us: IntArray) -> npt.NDArray[np.float64]:
     return averages
 
 
-def _node_groups(stays: StayColumns, nodes: int) -> list[tuple[int, int]]:
-    """Cut the nodes into ranges [first, last) with a bounded number of stays each (but at least one node)."""
+def node_groups(stays: StayColumns, nodes: int, most: int = PAIRS_AT_ONCE) -> list[tuple[int, int]]:
+    """Cut the nodes into ranges [first, last) with at most this number of stays each (but at least one node)."""
     change = np.zeros(nodes + 1, dtype=np.int64)
     np.add.at(change, stays.first_node, 1)
     np.add.at(change, stays.first_node + stays.node_count, -1)
@@ -131,7 +138,7 @@ def _node_groups(stays: StayColumns, nodes: int) -> list[tuple[int, int]]:
     first = 0
     while first < nodes:
         before = int(stays_until[first - 1]) if first else 0
-        last = max(first + 1, int(np.searchsorted(stays_until, before + PAIRS_AT_ONCE, side="right")))
+        last = max(first + 1, int(np.searchsorted(stays_until, before + most, side="right")))
         groups.append((first, last))
         first = last
     return groups
@@ -142,12 +149,7 @@ def _depths(stays: StayColumns, first: int, last: int) -> tuple[IntArray, IntArr
 
     Every node ends empty, so the step from one node to the next contributes nothing.
     """
-    ends = stays.first_node + stays.node_count
-    rows = np.flatnonzero((stays.first_node < last) & (ends > first) & (stays.end_us > stays.start_us))
-    low = np.maximum(stays.first_node[rows], first)
-    counts = np.minimum(ends[rows], last) - low
-    stay = np.repeat(rows, counts)
-    node = np.repeat(low, counts) + _counters(counts)
+    stay, node = pairs_on(stays, first, last)
     nodes = np.concatenate([node, node])
     times = np.concatenate([stays.start_us[stay], stays.end_us[stay]])
     steps = np.repeat(np.array([1, -1], dtype=np.int64), stay.size)
@@ -155,7 +157,16 @@ def _depths(stays: StayColumns, first: int, last: int) -> tuple[IntArray, IntArr
     return times[order], np.cumsum(steps[order])
 
 
-def _counters(counts: IntArray) -> IntArray:
+def pairs_on(stays: StayColumns, first: int, last: int) -> tuple[IntArray, IntArray]:
+    """Return the pairs (row of a stay, node) of the nodes of [first, last), without stays of no length."""
+    ends = stays.first_node + stays.node_count
+    rows = np.flatnonzero((stays.first_node < last) & (ends > first) & (stays.end_us > stays.start_us))
+    low = np.maximum(stays.first_node[rows], first)
+    counts = np.minimum(ends[rows], last) - low
+    return np.repeat(rows, counts), np.repeat(low, counts) + counters(counts)
+
+
+def counters(counts: IntArray) -> IntArray:
     """Return the concatenation of 0..c-1 for every c of ``counts``."""
     ends = np.cumsum(counts)
     return np.arange(counts.sum(), dtype=np.int64) - np.repeat(ends - counts, counts)

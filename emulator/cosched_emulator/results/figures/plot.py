@@ -1,4 +1,4 @@
-"""Pictures of runs, as PNG, SVG or PDF by the file's ending; the only file of the package that needs matplotlib.
+"""Pictures of runs, as PNG, SVG or PDF by the file's ending: comparisons, distributions and load; what all pictures share.
 
 The colours are Okabe and Ito's, which are distinct for people with any kind of colour vision. The same data and the same
 matplotlib give the same bytes.
@@ -7,7 +7,7 @@ matplotlib give the same bytes.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -28,7 +28,7 @@ from cosched_emulator.results.figures.occupancy import (
     time_average,
 )
 from cosched_emulator.results.figures.seed_comparison import SeedRow
-from cosched_emulator.results.figures.sharing import Box, job_outlines, shared_boxes
+from cosched_emulator.results.figures.sharing import Box
 from cosched_emulator.results.figures.sweep import Steps
 from cosched_emulator.results.figures.turns import TurnBox
 from cosched_hwmodel.units import SECOND_US
@@ -132,43 +132,6 @@ def _draw_comparison(
         )
         less = f"Less is better. Slowdown (bound 10 s), wait and penalised time of {which}."
         caption(picture, title, f"{less} {note}".rstrip())
-
-
-def plot_gantt(
-    file: str | os.PathLike[str],
-    machine: Sequence[NodeClass],
-    jobs: JobColumns,
-    stays: StayColumns,
-    window_s: tuple[float | None, float | None] = (None, None),
-    title: str = "",
-) -> None:
-    """Draw the jobs on each hardware thread over time: a row per node, coloured by the number of jobs on the node.
-
-    ``window_s`` cuts the time axis (seconds, None: no cut). Raises `EmulatorError` for more boxes than a picture can show.
-    """
-    begin_us, end_us = window_us(jobs, stays, window_s)
-    boxes = shared_boxes(machine, stays, begin_us, end_us)
-    if len(boxes) > MOST_BOXES:
-        raise EmulatorError(
-            f"{len(boxes)} boxes are too many for one picture (at most {MOST_BOXES}): choose a shorter time"
-        )
-    nodes = sum(node_class.nodes for node_class in machine)
-    size, unit = time_unit((end_us - begin_us) / SECOND_US)
-    scale = size * SECOND_US
-    with drawing(file, 9.6, min(7.0, 1.6 + max(1.6, 0.2 * nodes))) as picture:
-        axes = picture.subplots()
-        axes.set_xlim(begin_us / scale, end_us / scale)
-        axes.set_ylim(0, nodes)
-        _draw_boxes(axes, jobs, boxes, scale)
-        outlines = job_outlines(machine, stays, begin_us, end_us)
-        if len(outlines) <= 5000:  # with more of them, only lines would be visible
-            _draw_outlines(picture, axes, jobs, outlines, scale)
-        mark_nodes(axes, nodes)
-        axes.set_xlabel(f"time [{unit}]")
-        axes.set_ylabel("node")
-        deepest = max((box.jobs_on_node for box in boxes), default=1)
-        patch_legend(axes, [colours[0] for colours in SHARING_COLOURS[:deepest]], SHARING_NAMES[:deepest])
-        caption(picture, title, "")
 
 
 def plot_load(
@@ -294,35 +257,19 @@ def _draw_bars(axes: Axes, names: Sequence[str], bars: Bars) -> None:
     axes.spines["bottom"].set_visible(False)
 
 
-def _draw_boxes(axes: Axes, jobs: JobColumns, boxes: Sequence[Box], scale: float) -> None:
-    from matplotlib.collections import PolyCollection  # noqa: PLC0415 - optional, and slow to load
-
-    colours = [
-        SHARING_COLOURS[min(box.jobs_on_node, len(SHARING_COLOURS)) - 1][int(jobs.id[box.job]) % 3] for box in boxes
-    ]
-    axes.add_collection(PolyCollection(corners(boxes, scale), facecolors=colours, edgecolors="none"), autolim=False)
-
-
-def _draw_outlines(picture: Picture, axes: Axes, jobs: JobColumns, boxes: Sequence[Box], scale: float) -> None:
-    from matplotlib.collections import PolyCollection  # noqa: PLC0415 - optional, and slow to load
-
-    edges = PolyCollection(
-        corners(boxes, scale), facecolors="none", edgecolors="white", linewidths=0.7 if len(boxes) <= 1000 else 0.25
-    )
-    axes.add_collection(edges, autolim=False)
-    box_of_job: dict[int, Box] = {}
-    for box in boxes:
-        if box.job not in box_of_job or box.area > box_of_job[box.job].area:
-            box_of_job[box.job] = box
+def label_boxes(
+    picture: Picture, axes: Axes, labels: Iterable[tuple[int, Box | TurnBox]], scale: float, font_pt: float
+) -> None:
+    """Write the number of its job into each box that has room for it; ``scale`` as in `corners`."""
     picture.draw_without_rendering()  # computes the layout, and so the sizes in pixels
     to_pixels = axes.transData.transform
-    for job, box in box_of_job.items():
-        text = str(jobs.id[job])
+    points = 72 / picture.dpi
+    for number, box in labels:
+        text = str(number)
         (left, bottom), (right, top) = to_pixels(((box.begin_us / scale, box.low), (box.end_us / scale, box.high)))
-        points = 72 / picture.dpi
-        if (right - left) * points > 5.2 * len(text) + 4 and (top - bottom) * points > 8:
+        if (right - left) * points > 5.2 * len(text) + 2 * (font_pt - 5.5) and (top - bottom) * points > font_pt:
             middle = ((box.begin_us + box.end_us) / 2 / scale, (box.low + box.high) / 2)
-            axes.annotate(text, middle, ha="center", va="center_baseline", fontsize=7.5, color=INK)
+            axes.annotate(text, middle, ha="center", va="center_baseline", fontsize=font_pt, color=INK)
 
 
 def corners(boxes: Sequence[Box | TurnBox], scale: float) -> list[npt.NDArray[np.float64]]:
@@ -334,7 +281,32 @@ def corners(boxes: Sequence[Box | TurnBox], scale: float) -> list[npt.NDArray[np
     return list(np.stack([left, low, left, high, right, high, right, low], axis=1).reshape(-1, 4, 2))
 
 
-def mark_nodes(axes: Axes, nodes: int) -> None:
+@contextmanager
+def node_rows(
+    file: str | os.PathLike[str], machine: Sequence[NodeClass], window: tuple[int, int], boxes: int, row_in: float
+) -> Iterator[tuple[Picture, Axes, float]]:
+    """Yield a picture with a row per node, its axes, and the unit of its time axis in microseconds; save it at the end.
+
+    ``window`` is its begin and end in microseconds, ``row_in`` the height of a row in inches. Raises `EmulatorError` for more
+    ``boxes`` than a picture can show.
+    """
+    if boxes > MOST_BOXES:
+        raise EmulatorError(f"{boxes} boxes are too many for one picture (at most {MOST_BOXES}): choose a shorter time")
+    begin_us, end_us = window
+    nodes = sum(node_class.nodes for node_class in machine)
+    size, unit = time_unit((end_us - begin_us) / SECOND_US)
+    scale = size * SECOND_US
+    with drawing(file, 9.6, min(7.0, 1.6 + max(1.6, row_in * nodes))) as picture:
+        axes = picture.subplots()
+        axes.set_xlim(begin_us / scale, end_us / scale)
+        axes.set_ylim(0, nodes)
+        axes.set_xlabel(f"time [{unit}]")
+        axes.set_ylabel("node")
+        _mark_nodes(axes, nodes)
+        yield picture, axes, scale
+
+
+def _mark_nodes(axes: Axes, nodes: int) -> None:
     """Draw lines between nodes, and number them."""
     if nodes <= 48:
         for node in range(1, nodes):

@@ -7,20 +7,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cosched_emulator.errors import EmulatorError
 from cosched_emulator.results.columns import JobColumns, StayColumns
 from cosched_emulator.results.figures.comparison import time_unit
 from cosched_emulator.results.figures.occupancy import time_average
 from cosched_emulator.results.figures.plot import (
     GRID,
-    INK,
-    MOST_BOXES,
     RUN_COLOURS,
     RUN_DASHES,
     caption,
     corners,
     drawing,
-    mark_nodes,
+    label_boxes,
+    node_rows,
     patch_legend,
     window_us,
 )
@@ -51,35 +49,15 @@ def plot_turns(
 
     begin_us, end_us = window_us(jobs, stays, window_s)
     boxes = turn_boxes(quanta, jobs, stays, begin_us, end_us)
-    if len(boxes) > MOST_BOXES:
-        raise EmulatorError(
-            f"{len(boxes)} boxes are too many for one picture (at most {MOST_BOXES}): choose a shorter time"
-        )
-    nodes = sum(node_class.nodes for node_class in machine)
-    size, unit = time_unit((end_us - begin_us) / SECOND_US)
-    scale = size * SECOND_US
-    with drawing(file, 9.6, min(7.0, 1.6 + max(1.6, 0.28 * nodes))) as picture:
-        axes = picture.subplots()
-        axes.set_xlim(begin_us / scale, end_us / scale)
-        axes.set_ylim(0, nodes)
+    with node_rows(file, machine, (begin_us, end_us), len(boxes), 0.28) as (picture, axes, scale):
         colours = [RUN_COLOURS[box.slot % len(RUN_COLOURS)] for box in boxes]
         edge = 0.6 if len(boxes) <= 3000 else 0.0
         patches = PolyCollection(
             corners(boxes, scale), facecolors=colours, edgecolors="white", linewidths=edge, alpha=0.8
         )
         axes.add_collection(patches, autolim=False)
-        mark_nodes(axes, nodes)
-        axes.set_xlabel(f"time [{unit}]")
-        axes.set_ylabel("node")
-        picture.draw_without_rendering()  # computes the layout, and so the sizes in pixels
-        to_pixels = axes.transData.transform
-        points = 72 / picture.dpi
-        for box in boxes if len(boxes) <= MOST_LABELS else ():
-            (left, bottom), (right, top) = to_pixels(((box.begin_us / scale, box.low), (box.end_us / scale, box.high)))
-            text = str(box.job_id)
-            if (right - left) * points > 5.2 * len(text) + 2 and (top - bottom) * points > 6:
-                middle = ((box.begin_us + box.end_us) / 2 / scale, (box.low + box.high) / 2)
-                axes.annotate(text, middle, ha="center", va="center_baseline", fontsize=6.5, color=INK)
+        if len(boxes) <= MOST_LABELS:
+            label_boxes(picture, axes, [(box.job_id, box) for box in boxes], scale, 6.5)
         slots = sorted({box.slot for box in boxes})[: len(RUN_COLOURS)]
         patch_legend(axes, [RUN_COLOURS[slot % len(RUN_COLOURS)] for slot in slots], [f"slot {slot}" for slot in slots])
         more = "Colours repeat every 8 slots. " if any(box.slot >= len(RUN_COLOURS) for box in boxes) else ""

@@ -5,6 +5,7 @@
 ``allocations.csv``       every stay of every job on its nodes (`allocations_csv`)
 ``preemptions.csv``       every time of a job on disk (`preemptions_csv`), if there are any
 ``quanta.csv``            who ran in each quantum, and what for (`quanta_csv`), if jobs take turns
+``power.csv``             the watts of the machine over time (`power_csv`), if those of its nodes are known
 ``schedule.swf``          the resulting schedule, for tools that read SWF (`schedule_swf`)
 ``workload.swf``          the workload as it was run
 ``workload-usage.csv``    true characteristics of its jobs (`annotations`), if some are known
@@ -29,7 +30,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -48,11 +49,16 @@ from cosched_emulator.results.files.run_files import (
 from cosched_emulator.workload.columns import columns_of
 from cosched_emulator.workload.job import Workload
 from cosched_emulator.workload.swf.writer import write_swf
+from cosched_hwmodel.energy import NodePower
 from cosched_plugin.protocol.messages import NodeClass
+
+if TYPE_CHECKING:
+    from cosched_emulator.results.energy.figures import RunEnergy
 
 RUN_FORMAT = 1
 WORKLOAD, USAGE = "workload.swf", "workload-usage.csv"
 SUMMARY, RUN, TIMING = "summary.json", "run.json", "timing.json"
+POWER = "power.csv"
 TRACE = "trace.jsonl"  # on request; the caller of `new_run_folder` writes it
 
 
@@ -68,6 +74,8 @@ def write_run(
     seed: int | None = None,
     force: bool = False,
     quanta: Iterable[QuantumRecord] = (),
+    energy: RunEnergy | None = None,
+    power: Sequence[NodePower] | None = None,
 ) -> Path:
     """Write a whole run folder and return its path; ``quanta`` are those of a run with time sharing, in order of time.
 
@@ -84,6 +92,8 @@ def write_run(
             workload=workload,
             timing=timing,
             seed=seed,
+            energy=energy,
+            power=power,
         )
     return Path(out)
 
@@ -134,12 +144,19 @@ def write_files(
     timing: Mapping[str, Any],
     seed: int | None = None,
     began: float | None = None,
+    energy: RunEnergy | None = None,
+    power: Sequence[NodePower] | None = None,
 ) -> None:
     """Write all files of a run into an existing ``folder``; ``files`` has the rows of its jobs.
 
-    With ``began``, a time of `time.perf_counter`, the timing includes the whole time since then.
+    With ``began``, a time of `time.perf_counter`, the timing includes the whole time since then. ``energy`` and ``power``, the watts
+    of each class of nodes, are there if the watts are known.
     """
-    files.complete(folder, workload.origin)
+    files.complete(folder, workload.origin, None if energy is None else energy.by_job)
+    if energy is not None:
+        from cosched_emulator.results.files.power_csv import power_lines  # noqa: PLC0415 - few machines have watts
+
+        _write_lines(folder / POWER, power_lines(energy.trace))
     with open(folder / WORKLOAD, "x", encoding="utf-8", newline="\n") as stream:
         write_swf(stream, workload)
     jobs = columns_of(workload.jobs)
@@ -148,7 +165,7 @@ def write_files(
 
         _write_lines(folder / USAGE, annotation_lines(workload))
     _write_json(folder / SUMMARY, summary)
-    _write_json(folder / RUN, _description(machine, resolved_config, workload, seed))
+    _write_json(folder / RUN, _description(machine, resolved_config, workload, seed, power))
     total = {} if began is None else {"total_s": round(time.perf_counter() - began, 6)}
     _write_json(folder / TIMING, _timing({**timing, **total}, len(files)))
 
@@ -229,7 +246,7 @@ def _is_run_folder(path: Path) -> bool:
 
 def _is_left_over(path: Path) -> bool:
     """Return whether ``path`` is a folder that contains only files of a run, not necessarily all of them."""
-    names = {JOBS, ALLOCATIONS, PREEMPTIONS, QUANTA, SCHEDULE, WORKLOAD, USAGE, SUMMARY, RUN, TIMING, TRACE}
+    names = {JOBS, ALLOCATIONS, PREEMPTIONS, QUANTA, POWER, SCHEDULE, WORKLOAD, USAGE, SUMMARY, RUN, TIMING, TRACE}
     return path.is_dir() and all(inside.name in names for inside in path.iterdir())
 
 
@@ -248,7 +265,11 @@ def _move_into_place(partial: Path, target: Path, *, force: bool) -> None:
 
 
 def _description(
-    machine: Sequence[NodeClass], config: Mapping[str, Any], workload: Workload, seed: int | None
+    machine: Sequence[NodeClass],
+    config: Mapping[str, Any],
+    workload: Workload,
+    seed: int | None,
+    power: Sequence[NodePower] | None,
 ) -> dict[str, Any]:
     from importlib import metadata  # noqa: PLC0415 - takes as long to load as the rest of this file
 
@@ -261,6 +282,7 @@ def _description(
         "seed": seed,
         "config": config,
         "machine": [node_class._asdict() for node_class in machine],
+        **({} if power is None else {"power": [watts._asdict() for watts in power]}),
         "workload": {"origin": workload.origin, "jobs": len(workload.jobs), "notes": list(workload.notes)},
         "versions": {"cosched": version, "python": platform.python_version(), "numpy": np.__version__},
     }

@@ -14,10 +14,12 @@ from cosched_emulator.accounting.accounts import Accounting
 from cosched_emulator.accounting.rows import job_from_json
 from cosched_emulator.manager.record import Interval, JobRecord, OnDisk
 from cosched_emulator.manager.time_sharing.record import Part, QuantumRecord
+from cosched_emulator.results.energy.figures import energy_of
 from cosched_emulator.results.figures.metrics import ALL_JOBS, Selection, summarise
 from cosched_emulator.results.figures.time_sharing import TIME_SHARING, figures_of
 from cosched_emulator.results.files.folder import write_run
 from cosched_emulator.workload.job import Workload
+from cosched_hwmodel.energy import NodePower
 from cosched_hwmodel.units import ThreadMask
 from cosched_plugin.protocol.messages import NodeClass, Run
 
@@ -111,15 +113,20 @@ def export_run(
     force: bool = False,
     unfinished: Iterable[JobRecord] = (),
     quantum_us: int | None = None,
+    power: Sequence[NodePower] | None = None,
 ) -> Path:
     """Write the run folder from the accounts, and return its path; see `write_run`, and `records_of` for ``unfinished``.
 
-    ``quantum_us`` is the length of a quantum; None: jobs do not share time.
+    ``quantum_us`` is the length of a quantum; None: jobs do not share time. ``power`` is the watts of each class of nodes; None: they
+    are not known.
     """
     records = records_of(accounting, unfinished)
     summary = summarise(records, machine, selection)
     if quantum_us is not None:
         summary[TIME_SHARING] = figures_of(records, quanta_of(accounting), machine, quantum_us, selection)
+    energy = None if power is None else energy_of(records, machine, power, selection, summary.get(TIME_SHARING))
+    if energy is not None:
+        summary["energy"] = energy.figures
     return write_run(
         out,
         records,
@@ -131,6 +138,8 @@ def export_run(
         seed=seed,
         force=force,
         quanta=quanta_of(accounting),
+        energy=energy,
+        power=power,
     )
 
 

@@ -3,7 +3,7 @@
 Resources are hardware threads, numbered through the machine. ``requested_time`` is the user's estimate. Times are exact
 decimals of seconds; the start is the last one, and the execution time lasts from there to the end, time on disk included. A job
 that never started has empty times. A job that never ended has an empty finish, and comes last. ``stretch`` is turnaround /
-execution time, to six places. Energy is not measured: -1, as Batsim writes.
+execution time, to six places. Energy is in joules; where it is not measured -1, as Batsim writes.
 
 ``metadata`` holds values without a column in Batsim: ``key=value`` joined by ``;``, the characters ``%;,"`` and line ends
 percent-encoded. Keys: ``state`` (Slurm's name), ``run_s`` (time alone), ``asked`` (threads), and where they apply ``work_s``,
@@ -15,6 +15,8 @@ times empty), and ``until_s`` (of a job that still ran when the run was stopped:
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
 
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.results.thread_intervals import ThreadNumbering
@@ -78,6 +80,18 @@ def job_row(record: JobRecord, numbering: ThreadNumbering) -> str:
         f"{seconds_text(spec.estimate_us)},{success},{state},{start},{execution},{finish},"
         f"{waiting},{turnaround},{stretch},{resources},-1,{_metadata(record)}\n"
     )
+
+
+def with_energy(lines: Iterable[str], energy_j: Mapping[int, float]) -> Iterator[str]:
+    """Yield the rows with the energy of each job, by id, instead of -1; ``lines`` are those of the file."""
+    row = ""
+    for line in lines:
+        row += line
+        if row.count('"') % 2:
+            continue  # the line ends in a quoted name
+        before, _, metadata = row.rsplit(",", 2)
+        yield f"{before},{round(energy_j[int(row.partition(',')[0])], 3):.10g},{metadata}"
+        row = ""
 
 
 def _metadata(record: JobRecord) -> str:

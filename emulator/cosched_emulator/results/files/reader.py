@@ -22,9 +22,10 @@ from cosched_emulator.results.columns import (
     disk_of_rows,
     distinct_stays,
 )
+from cosched_emulator.results.energy.bins import PowerTrace
 from cosched_emulator.results.figures.metrics import Selection
-from cosched_emulator.results.files import allocations_csv, jobs_csv, preemptions_csv, quanta_csv
-from cosched_emulator.results.files.folder import RUN, read_json, read_summary
+from cosched_emulator.results.files import allocations_csv, jobs_csv, power_csv, preemptions_csv, quanta_csv
+from cosched_emulator.results.files.folder import POWER, RUN, read_json, read_summary
 from cosched_emulator.results.files.run_files import ALLOCATIONS, JOBS, PREEMPTIONS, QUANTA
 from cosched_emulator.results.quanta import NOT_MEASURED, ROLES, QuantaBuilder, QuantaColumns
 from cosched_emulator.results.row_buffer import Ints, RowBuffer
@@ -250,6 +251,20 @@ def read_quanta(folder: str | os.PathLike[str]) -> QuantaColumns | None:
             row.count("share_ppm") if row.text("share_ppm") else NOT_MEASURED,
         )
     return builder.columns()
+
+
+def read_power(folder: str | os.PathLike[str]) -> PowerTrace | None:
+    """Return the watts of a run's machine over time; None if they are not known. Raises `InputError` for a damaged file."""
+    file = Path(folder) / POWER
+    if not file.exists():
+        return None
+    rows = [
+        (row.time_us("start_s"), row.time_us("end_s"), row.get("watts", float, "a number of watts"))
+        for row in csv_rows(file, power_csv.COLUMNS)
+    ]
+    columns = list(zip(*rows, strict=True)) or [(), (), ()]
+    start_us, end_us = (np.array(column, dtype=np.int64) for column in columns[:2])
+    return PowerTrace(start_us, end_us, np.array(columns[2], dtype=np.float64))
 
 
 def _job_of(row: CsvRow, index_of: dict[int, int]) -> int:

@@ -104,10 +104,19 @@ class RunFiles:
         except OSError as error:
             raise self._trouble(error) from error
 
-    def complete(self, folder: Path, origin: str) -> None:
-        """Write the files of all jobs into ``folder``; ``origin`` is the source of the workload. Raises OSError."""
+    def complete(self, folder: Path, origin: str, energy_j: Mapping[int, float] | None = None) -> None:
+        """Write the files of all jobs into ``folder``; ``origin`` is the source of the workload. Raises OSError.
+
+        ``energy_j`` is the energy of each job; None: not measured.
+        """
         self._write_jobs()
-        _copy(self._jobs, folder / JOBS, jobs_csv.COLUMNS)
+        if energy_j is None:
+            _copy(self._jobs, folder / JOBS, jobs_csv.COLUMNS)
+        else:
+            self._jobs.seek(0)
+            with open(folder / JOBS, "x", encoding="utf-8", newline="") as file:
+                file.write(",".join(jobs_csv.COLUMNS) + "\n")
+                file.writelines(jobs_csv.with_energy(map(bytes.decode, self._jobs), energy_j))
         if self._quanta.tell():
             _copy(self._quanta, folder / QUANTA, quanta_csv.COLUMNS)
         rows = self._rows

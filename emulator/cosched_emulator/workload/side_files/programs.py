@@ -5,9 +5,11 @@ CSV with a header. A row has the columns ``job`` (number in the source) and ``pr
 - ``cpu_share``: of the time alone, in which a process of ``fine`` computes; 0 to 1.
 - ``null_statements``: of a process of ``compute`` between two barriers (the paper's G_comp).
 - ``files``: that a process of ``io`` writes between two barriers (G_I/O).
-- ``iterations``: of ``compute`` and ``io``; empty: as many as fit the job's run time.
+- ``iterations``: of ``compute``, ``io`` and the NAS programs; empty: as many as fit the job's run time.
 - ``jitter``: of bursts, 0 to 1: each is uniform within that part of its length.
 - ``unpaired``: yes or no: no job of another slot may run on the job's nodes at the same time.
+
+A program ``nas:CG.C`` is one of `nas.tables`, with the number of processes and the memory of such a job.
 
 An empty value is that of the scenario. A column without effect on the row's program must be empty.
 """
@@ -20,8 +22,9 @@ from decimal import Decimal
 from typing import Final
 
 from cosched_emulator.errors import InputError
-from cosched_emulator.workload.columns import columns_of, intern_values
+from cosched_emulator.workload.columns import Jobs, columns_of, intern_values
 from cosched_emulator.workload.job import WARNING, JobProgram, Programs, Workload
+from cosched_emulator.workload.nas.tables import LABELS, PREFIX, kind_of
 from cosched_emulator.workload.side_files.rows import Row, csv_rows
 from cosched_hwmodel.units import WHOLE_PPM
 
@@ -35,6 +38,7 @@ PARAMETERS: Final[Mapping[str, tuple[str, ...]]] = {
     "io": ("files", "iterations"),
 }
 PROGRAMS: Final = tuple(PARAMETERS)
+OF_NAS_PROGRAMS: Final = ("iterations", "jitter")  # columns that a program ``nas:...`` uses
 COLUMNS: Final = ("job", "program", "cpu_share", "null_statements", "files", "iterations", "jitter", "unpaired")
 MOST: Final = 1_000_000_000  # of each whole number
 _FLAGS: Final = {"yes": True, "no": False}
@@ -60,8 +64,29 @@ def with_programs(workload: Workload, file: str, usual: JobProgram) -> Workload:
     )
     if not found:
         notes += (f"{WARNING}{file} names none of the {len(jobs)} jobs",)
-    by_job = {job_id: program for job_id, (program, _) in found.items()}
-    return workload._replace(jobs=jobs, notes=notes, programs=Programs(usual, by_job))
+    programs = Programs(usual, {job_id: program for job_id, (program, _) in found.items()})
+    return workload._replace(jobs=jobs, notes=notes, programs=with_memory(programs, jobs))
+
+
+def parameters_of(name: str) -> tuple[str, ...] | None:
+    """Return the columns that a program uses; None if there is no such program."""
+    if name.startswith(PREFIX) and name.removeprefix(PREFIX) in LABELS:
+        return OF_NAS_PROGRAMS
+    return PARAMETERS.get(name)
+
+
+def with_memory(programs: Programs, jobs: Jobs) -> Programs:
+    """Return the programs with the memory of those of the NAS benchmarks.
+
+    Raises `ConfigurationError` for a number of processes that such a program does not run on.
+    """
+    by_job = dict(programs.by_job)
+    for job_id, processes in zip(jobs.each(jobs.id), jobs.each(jobs.processes), strict=True):
+        program = programs.of(job_id)
+        if program.name.startswith(PREFIX):
+            kind = kind_of(program.name.removeprefix(PREFIX), processes, f"workload.programs: job {job_id}")
+            by_job[job_id] = program._replace(memory_mb=kind.memory_mb)
+    return Programs(programs.usual, by_job)
 
 
 def _read(file: str, usual: JobProgram) -> dict[int, tuple[JobProgram, bool]]:
@@ -81,10 +106,10 @@ def _read(file: str, usual: JobProgram) -> dict[int, tuple[JobProgram, bool]]:
 
 def _program(row: Row, usual: JobProgram) -> JobProgram:
     name = row.values.get("program", "") or usual.name
-    if name not in PARAMETERS:
-        raise row.error("program", f"one of {', '.join(PROGRAMS)}", repr(name))
+    if parameters_of(name) is None:
+        raise row.error("program", f"one of {', '.join(PROGRAMS)}, {PREFIX}PROGRAM.CLASS", repr(name))
     for column in COLUMNS[2:-1]:
-        if column not in PARAMETERS[name] and row.values.get(column, ""):
+        if column not in (parameters_of(name) or ()) and row.values.get(column, ""):
             raise row.error(column, f"nothing: it has no effect on {name}", repr(row.values[column]))
     share_ppm, jitter_ppm = _part_ppm(row, "cpu_share"), _part_ppm(row, "jitter")
     statements, files = _whole(row, "null_statements", 1), _whole(row, "files", 1)

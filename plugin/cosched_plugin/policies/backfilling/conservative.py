@@ -30,7 +30,6 @@ from cosched_plugin.api import (
     JobSpec,
     NoteValue,
     PendingJobs,
-    RejectJob,
     Seat,
     SetNote,
     View,
@@ -49,7 +48,7 @@ from cosched_plugin.policies.planning.profile import (
     Promise,
     start_of,
 )
-from cosched_plugin.policies.planning.starting import NEVER
+from cosched_plugin.policies.planning.starting import rejection
 
 
 class Conservative(Backfill):
@@ -183,7 +182,7 @@ def _start_due(context: Context, table: ReservationTable, *, join: bool) -> Gene
             seat = matching.seat(offer, context.over(PendingJobs(queue)), gate)
         elif first and join:
             if promise is None and table.profile.never(job):
-                yield RejectJob(job.id, NEVER.format(job.processes))
+                yield rejection(job, view)
                 return False
             if matching.alone:
                 continue

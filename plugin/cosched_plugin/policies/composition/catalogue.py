@@ -10,6 +10,7 @@ from cosched_plugin.api import PAIR_NOTE as PACE
 from cosched_plugin.policies.backfilling.conservative import Conservative
 from cosched_plugin.policies.backfilling.easy import Easy, NoBackfill, Sjbf
 from cosched_plugin.policies.backfilling.reservation_table import NOTE as PROMISE
+from cosched_plugin.policies.backfilling.skip import Skip
 from cosched_plugin.policies.composition.parameters import (
     Parameter,
     extend_limit,
@@ -37,6 +38,7 @@ from cosched_plugin.policies.orders.history import RemembersStarts
 from cosched_plugin.policies.orders.queue_orders import ClassPriority, Fcfs, Shortest
 from cosched_plugin.policies.placement.columns import Buddy, LeastLoaded
 from cosched_plugin.policies.placement.first_fit import FirstFit, Packed
+from cosched_plugin.policies.placement.one_per_node import Contiguous, Scattered
 from cosched_plugin.policies.placement.shapes import Nodes, Threads
 from cosched_plugin.policies.placement.spread import Spread
 from cosched_plugin.policies.planning.budget import Counted
@@ -70,6 +72,7 @@ ORDERS: Mapping[str, Entry] = {
 }
 BACKFILLS: Mapping[str, Entry] = {
     "none": Entry(NoBackfill, "start in queue order until one does not fit"),
+    "skip": Entry(Skip, "start every job that has a place, in queue order, without reservations"),
     "easy": Entry(Easy, "one reservation, for the head; others in queue order"),
     "sjbf": Entry(Sjbf, "one reservation, for the head; others shortest first"),
     "conservative": Entry(Conservative, "a promised start for every job, compressed when jobs end early"),
@@ -117,14 +120,38 @@ BACKFILLS: Mapping[str, Entry] = {
             "alternates_when_unmatched": Parameter(
                 is_bool, "true or false", False, "alternates run beside a row that has no partner, too"
             ),
+            "skip": Parameter(
+                is_bool, "true or false", False, "jobs behind one that has no place in any row may start before it"
+            ),
         },
     ),
+}
+_CONTEXTS: Mapping[str, Parameter] = {
+    "contexts": Parameter(
+        is_whole(0, 4096),
+        "a whole number from 0 to 4096",
+        0,
+        "hardware threads of a node that jobs may hold, in each slot; 0: all",
+    )
 }
 PLACEMENTS: Mapping[str, Entry] = {
     "first-fit": Entry(FirstFit, "lowest free threads", {"extend_limit": extend_limit(False)}),
     "packed": Entry(Packed, "nodes with the fewest free threads first", {"extend_limit": extend_limit(False)}),
     "least-loaded": Entry(LeastLoaded, "nodes with the fewest jobs first, whatever their slots"),
     "buddy": Entry(Buddy, "an aligned block of 1, 2, 4, ... nodes, of those with the fewest jobs"),
+    "contiguous": Entry(
+        Contiguous, "one process on each node, of the block of consecutive nodes with the fewest jobs", _CONTEXTS
+    ),
+    "scattered": Entry(
+        Scattered,
+        "one process on each node, of random ones with room",
+        {
+            **_CONTEXTS,
+            "seed": Parameter(
+                is_whole(0, 2**63 - 1), "a whole number from 0 to 9223372036854775807", 0, "of the draws of nodes"
+            ),
+        },
+    ),
     "lessconsume": Entry(LessConsume, "least penalty factor at the same start", {"extend_limit": extend_limit(True)}),
     "lessconsume-threshold": Entry(
         LessConsume,

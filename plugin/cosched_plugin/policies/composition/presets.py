@@ -22,6 +22,7 @@ _PAIRED_GANG: Table = {
     "placement": "least-loaded",
     "pairing": "predesigned",
 }
+_ONE_CONTEXT: Table = {"name": "contiguous", "contexts": 1}
 
 
 def _groups(**search: object) -> Table:
@@ -68,6 +69,21 @@ PRESETS: Mapping[str, Preset] = {
         },
     ),
     "batch": Preset("space sharing: every job has its nodes to itself", {"backfill": "none"}),
+    "coscheduling": Preset(
+        "jobs share nodes, which coschedule their processes; contiguous nodes",
+        {"backfill": "none", "placement": "contiguous"},
+    ),
+    "coscheduling-scattered": Preset(
+        "jobs share nodes, which coschedule their processes; random nodes",
+        {"backfill": "none", "placement": "scattered"},
+    ),
+    "batch-contiguous": Preset(
+        "space sharing: one job on a node, contiguous nodes", {"backfill": "none", "placement": _ONE_CONTEXT}
+    ),
+    "gang-contiguous": Preset(
+        "strict gang scheduling in three rows, contiguous nodes",
+        {"backfill": {"name": "gang", "rows": 3}, "placement": _ONE_CONTEXT},
+    ),
 }
 ALIASES: Mapping[str, str] = {"g-lomarc-ts": "glts"}  # of presets
 DEFAULTS: Table = {

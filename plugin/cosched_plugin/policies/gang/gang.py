@@ -41,6 +41,7 @@ from cosched_plugin.policies.gang.prediction import OFF, is_sharp
 from cosched_plugin.policies.gang.reading import NOTE, Reader, shares_of
 from cosched_plugin.policies.gang.rotation import Settings, Turns, last_turn, ran_in, without_company
 from cosched_plugin.policies.gang.telling import move_facts, place_facts
+from cosched_plugin.policies.planning.starting import rejection
 from cosched_plugin.policies.turns.switching import let_run
 
 MOST_ROWS: Final = 65_536  # slots of the protocol
@@ -58,7 +59,8 @@ class Gang(Backfill):
 
     ``rows``: how many at most, 0: no limit. ``band``: the range, in points, within which the shares of a row's jobs stay; 0: any.
     ``compaction``: rows dissolve where other rows have room for their jobs. ``alternates_when_unmatched``: alternates may make up
-    a second layer where a row has no partner. For the other settings see the modules of this package.
+    a second layer where a row has no partner. ``skip``: a job without a place holds up none of those behind it. For the other
+    settings see the modules of this package.
     """
 
     provides: Needs = frozenset({ROWS})
@@ -74,6 +76,7 @@ class Gang(Backfill):
         compaction: bool = False,
         alternates: str = MOST,
         alternates_when_unmatched: bool = False,
+        skip: bool = False,
     ) -> None:
         for key, value in (("alternates", alternates), ("place_fresh", place_fresh)):
             if value == BAND and not band:
@@ -84,6 +87,7 @@ class Gang(Backfill):
         self._sharp_change = sharp_change
         self._compaction = compaction
         self._when_unmatched = alternates_when_unmatched
+        self._skip = skip
         self._turns = Turns(Settings(alternates, self._width_ppm, alternates_when_unmatched))
         self._reader = Reader(pad=pad)
 
@@ -147,17 +151,24 @@ class Gang(Backfill):
         return matrix.unused(chain.from_iterable([turn.slots for turn in before.turns]), self._rows)
 
     def _place(self, before: Rotation, context: Context, matrix: Matrix) -> Iterator[Action]:
-        """Yield the starts of pending jobs in queue order, until one has no place: none behind it may overtake it."""
+        """Yield the starts of pending jobs in queue order; where one has no place, those behind it wait, or may overtake it."""
         view = context.view
+        reason = "order"
         for job in context.order.arrange(view.queue, view):
             offer = self._offer(job, self._unused(before, matrix), context, matrix)
             if offer is None:
-                return
+                if context.placement.never(job, view):
+                    yield rejection(job, view)
+                    continue
+                if not self._skip:
+                    return
+                reason = "skip"
+                continue
             yield from _make_way(job.id, offer.slot, job.unpaired, matrix, view)
             if view.trace is not None:
                 facts = place_facts(offer.slot, self._rows_for_fresh(matrix), matrix)
                 free = size(view.free_in(offer.slot))
-                view.explain(job.id, reason="order", waiting=view.queued, free_threads=free, **facts)
+                view.explain(job.id, reason=reason, waiting=view.queued, free_threads=free, **facts)
             yield offer.start()
             self._reader.enter(view.running[job.id], view)
 

@@ -24,8 +24,7 @@ class Settings(NamedTuple):
 def last_turn(rotation: Rotation) -> Turn | None:
     """Return the turn to which the last quantum belonged; None if there is no rotation.
 
-    Before its first quantum has ended, a rotation seems to have ended with its last turn: its first one begins a round, or goes on
-    with one, just so.
+    Before its first quantum has ended, a rotation looks as if its last turn had just ended, so that its first turn is the next one.
     """
     if not rotation.turns:
         return None

@@ -20,9 +20,9 @@ from cosched_plugin.api import (
     View,
     any_layer,
     bits_of,
-    each_node,
     fill_nodes,
 )
+from cosched_plugin.policies.placement.residents import Residents
 
 
 class _ByLoad(Placement):
@@ -31,8 +31,7 @@ class _ByLoad(Placement):
     provides: ClassVar[Needs] = frozenset({FIXED_RUN_TIMES})
 
     def __init__(self) -> None:
-        self._loads: Sequence[int] = ()  # a cache
-        self._loads_of: tuple[View | None, int] = (None, 0)
+        self._residents = Residents()
 
     def offer(self, job: JobSpec, snapshot: Snapshot) -> Offer | None:
         """Return the job's place in ``snapshot``, or None."""
@@ -49,22 +48,12 @@ class _ByLoad(Placement):
         """Return the sets of nodes that the job may take, the best first; it fills the nodes of the first one with room, in order."""
         ...
 
-    def _jobs_on(self, view: View) -> Sequence[int]:
-        """Return the number of running jobs on each node, in all slots."""
-        if self._loads_of != (view, view.version):
-            loads = [0] * view.machine.nodes
-            for running in view.running.values():
-                for node, _ in each_node(running.runs):
-                    loads[node] += 1
-            self._loads, self._loads_of = loads, (view, view.version)
-        return self._loads
-
 
 class LeastLoaded(_ByLoad):
     """The nodes with the fewest jobs first, the lowest of equal ones."""
 
     def _choices(self, job: JobSpec, free: Layers, view: View) -> Iterable[Sequence[int]]:
-        loads = self._jobs_on(view)
+        loads = self._residents.now(view)
         return [sorted(bits_of(any_layer(free)), key=lambda node: (loads[node], node))]
 
 
@@ -75,7 +64,7 @@ class Buddy(_ByLoad):
     """
 
     def _choices(self, job: JobSpec, free: Layers, view: View) -> Iterable[Sequence[int]]:
-        loads = self._jobs_on(view)
+        loads = self._residents.now(view)
         blocks = _blocks_for(job, view)
         blocks.sort(key=lambda block: sum([loads[node] for node in block]))  # stable: the lowest of equal ones
         return blocks

@@ -13,11 +13,23 @@ from cosched_plugin.api import (
     RejectJob,
     Seat,
     View,
+    nodes_view,
     snapshot_now,
 )
 from cosched_plugin.policies.planning.reservation import Reservation
 
-NEVER = "{} processes wanted, more than fit when each node is one job's alone"
+
+def rejection(job: JobSpec, view: View) -> RejectJob:
+    """Return the rejection of a job that has no place on the empty machine."""
+    where = "have a place" if nodes_view(view) is None else "fit when each node is one job's alone"
+    return RejectJob(job.id, f"{job.processes} processes wanted, more than {where}")
+
+
+def seat_now(job: JobSpec, context: Context) -> Seat | None:
+    """Return a seat for ``job`` now, where no other job has a reservation."""
+    view, matching = context.view, context.matching
+    offer = context.offer(job, snapshot_now(view)) if job.processes <= view.free_threads else None
+    return matching.join(job, context, UNRESERVED) if offer is None else matching.seat(offer, context, UNRESERVED)
 
 
 def start_in_order(context: Context, reason: str = "order") -> Generator[Action, None, PendingJobs]:
@@ -27,12 +39,11 @@ def start_in_order(context: Context, reason: str = "order") -> Generator[Action,
     gone = 0  # started ones of `jobs`, where the matching examines only the job in question: copies of a long queue are slow
     while gone < len(jobs):
         job = jobs[gone]
-        offer = context.offer(job, snapshot_now(view)) if job.processes <= view.free_threads else None
-        seat = matching.join(job, context, UNRESERVED) if offer is None else matching.seat(offer, context, UNRESERVED)
+        seat = seat_now(job, context)
         if seat is not None:
             yield from take_seat(seat, reason, view)
         elif context.placement.never(job, view):
-            yield RejectJob(job.id, NEVER.format(job.processes))
+            yield rejection(job, view)
         else:
             break
         if matching.settled:

@@ -21,7 +21,6 @@ from cosched_plugin.api import (
     Needs,
     Offer,
     PenaltyPlacement,
-    RejectJob,
     Snapshot,
     View,
     is_plain,
@@ -32,7 +31,7 @@ from cosched_plugin.api import (
 )
 from cosched_plugin.policies.orders.queue_orders import Shortest
 from cosched_plugin.policies.planning.reservation import PlacedReservation
-from cosched_plugin.policies.planning.starting import NEVER, take_seat
+from cosched_plugin.policies.planning.starting import rejection, take_seat
 from cosched_plugin.policies.rua.lessconsume import SAME, is_rigid, pay_for_look
 
 PAPER_THRESHOLDS = (1.15, 1.20, 1.25, 1.5)
@@ -90,7 +89,7 @@ class Rua(Backfill):
                 # More than the nodes in service hold: there is nothing to reserve, and the jobs behind it do not pay for the check.
                 view.work.refund(left)
                 if placement.never(job, view):
-                    yield RejectJob(job.id, NEVER.format(job.processes))
+                    yield rejection(job, view)
                 continue
             if best.snapshot.at_us > view.now_us:
                 head = best

@@ -15,9 +15,9 @@ class Order(NamedTuple):
 
 
 def following(turns: Sequence[int], last: int | None) -> Order:
-    """Return ``turns``, which are ascending and of which there is one at least, in the order in which they follow turn ``last``.
+    """Return ``turns``, which are ascending and not empty, in the order in which they follow turn ``last``.
 
-    Turn ``last`` itself need not be among them: turns appear and vanish in the middle of a round. None: there was none.
+    Turn ``last`` itself may be missing: turns appear and vanish in the middle of a round. None: no turn has been yet.
     """
     if last is None:
         return Order(turns, True)

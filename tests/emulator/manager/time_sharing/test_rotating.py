@@ -20,8 +20,8 @@ from tests.emulator.parts import Answer, job, play, start
 from tests.runs import runs_on
 
 from cosched_emulator.manager.manager import Manager
-from cosched_emulator.nodeos.paper_programs import fine_program
 from cosched_emulator.nodeos.programs import Barrier, Compute, Loop, Program, Wait
+from cosched_emulator.nodeos.skeletons.paired_gang import fine_program
 from cosched_emulator.scenario.script import Scripted
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.protocol import messages as m
@@ -210,18 +210,13 @@ def test_a_rotation_that_missed_several_quanta_goes_on_where_the_scheduler_will_
     ])  # fmt: skip
     managed.settle(0)
     events = [pass_quantum(managed, number) for number in (1, 2, 3)]
-    late = m.SetRotation(
-        2,
-        (
-            m.Turn((1,)),
-            m.Turn((0,)),
-        ),
-    )
+    late = m.SetRotation(2, turns((0,), (1,)))
     assert managed.commit(2, 3_100_000, (), [late]) == []
     there = rotating_of(managed).rotation.__class__(late.turns)
     for event in events[1:]:
         there = there.ended(event.slot, event.left)
     assert rotating_of(managed).rotation == there
+    assert there.turns == turns((1,), (0,))  # not the turns as they were sent
 
 
 def test_a_late_rotation_that_lets_nothing_run_yet_stops_no_job() -> None:

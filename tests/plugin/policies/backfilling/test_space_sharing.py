@@ -28,6 +28,8 @@ def conservative(jobs: Sequence[Job], processors: int) -> Starts:
 POLICIES: dict[str, tuple[dict[str, Any], Textbook]] = {
     "fcfs": ({"preset": "fcfs"}, reference.fcfs),
     "shortest": ({"order": "shortest", "backfill": "none"}, reference.shortest_first),
+    "skip": ({"backfill": "skip"}, reference.skip),
+    "skip-packed": ({"backfill": "skip", "placement": "packed"}, reference.skip),
     "easy": ({"preset": "easy"}, reference.easy),
     "easy-packed": ({"preset": "easy", "placement": "packed"}, reference.easy),
     "easy-lessconsume": ({"preset": "easy", "placement": "lessconsume"}, reference.easy),

@@ -40,6 +40,7 @@ GANG = {
     "compaction": False,
     "alternates": "max",
     "alternates_when_unmatched": False,
+    "skip": False,
 }
 GROUP = {
     "max_slowdown": 1.25,
@@ -144,6 +145,10 @@ def test_presets_resolve_to_their_parts() -> None:
         "paired-gang-bestfit": gang("best-fit", band=20.0, alternates="band"),
         "blind": gang("blind", alternates_when_unmatched=True),
         "batch": parts("fcfs", "none", FIRST_FIT),
+        "coscheduling": parts("fcfs", "none", {"name": "contiguous", "contexts": 0}),
+        "coscheduling-scattered": parts("fcfs", "none", {"name": "scattered", "contexts": 0, "seed": 0}),
+        "batch-contiguous": parts("fcfs", "none", {"name": "contiguous", "contexts": 1}),
+        "gang-contiguous": gang("none", rows=3) | {"placement": {"name": "contiguous", "contexts": 1}},
     }
     assert resolve({}) == resolve({"preset": "easy"})
     assert resolve({"preset": "g-lomarc-ts"}) == resolve({"preset": "glts"})
@@ -255,7 +260,10 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"preset": "easyy"}, "policy.preset: no policy 'easyy'; did you mean 'easy'?"),
     ({"preset": 7}, "policy.preset: no policy 7; known: fcfs, easy, sjbf, conservative, lc, lct, rua"),
     ({"order": "shortst"}, "policy.order: no order 'shortst'; did you mean 'shortest'?"),
-    ({"backfill": "hard"}, "policy.backfill: no backfill 'hard'; known: none, easy, sjbf, conservative, rua, gang"),
+    (
+        {"backfill": "hard"},
+        "policy.backfill: no backfill 'hard'; known: none, skip, easy, sjbf, conservative, rua, gang",
+    ),
     ({"placement": {"name": "firstfit"}}, "policy.placement: no placement 'firstfit'; did you mean 'first-fit'?"),
     ({"placement": {"name": ["packed"]}}, "policy.placement: no placement ['packed']"),
     ({"placement": 3}, "policy.placement: expected a name or a table, got 3"),
@@ -306,7 +314,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
         {"preset": "conservative", "placement": "lessconsume"},
         "policy: backfill conservative needs fixed run times (the expected run time of a job that is alone follows from the "
         "job, not from its neighbours), which no part here provides; placement first-fit or placement packed or "
-        "placement least-loaded or placement buddy or placement spread would",
+        "placement least-loaded or placement buddy or placement contiguous or placement scattered or placement spread would",
     ),
     (
         {"preset": "conservative", "placement": "lessconsume-threshold"},
@@ -315,6 +323,15 @@ BAD: list[tuple[dict[str, Any], str]] = [
     (
         {"preset": "conservative", "placement": {"extend_limit": True}},
         "policy: backfill conservative needs fixed run times",
+    ),
+    ({"preset": "coscheduling", "shape": "nodes"}, "policy: placement contiguous needs threads ("),
+    (
+        {"preset": "coscheduling", "placement": {"contexts": -1}},
+        "policy.placement.contexts: expected a whole number from 0 to 4096, got -1",
+    ),
+    (
+        {"preset": "coscheduling", "placement": {"seed": 1}},
+        "policy.placement.seed: placement contiguous has no such parameter",
     ),
     ({"preset": "gang", "shape": "nodes"}, "policy: backfill gang needs threads (a job takes free hardware threads"),
     ({"preset": "gang", "placement": "lessconsume"}, "policy: backfill gang needs fixed run times ("),

@@ -125,7 +125,7 @@ def test_an_exclusive_job_has_all_threads_of_its_nodes() -> None:
         assert run[2:] == (0b1111, 2), placement
 
 
-@pytest.mark.parametrize("backfill", ["none", "easy", "sjbf", "rua"])
+@pytest.mark.parametrize("backfill", ["none", "skip", "easy", "sjbf", "rua"])
 def test_a_job_that_never_fits_on_whole_nodes_is_rejected(backfill: str) -> None:
     """The manager accepts it, as it counts the second threads, which are for partners."""
     told = welcome_of(cluster(FAST, FAST, threads=2), (), [asking(1, 5), asking(2, 1)])

@@ -19,7 +19,7 @@ ROWS: Mapping[str, Any] = {"backfill": "gang", "placement": "first-fit"}
 
 
 def site_with(table: Mapping[str, Any], sizes: Mapping[int, int], nodes: int = 4, **changes: Any) -> Site:
-    """Return a site on which these jobs, of so many nodes each, have just been submitted."""
+    """Return a site on which jobs of these numbers of nodes have just been submitted."""
     backfill = {"name": "gang", **changes}
     site = Site({**table, "backfill": backfill} if changes else table, nodes)
     site.end({}, arrived=[spec_of(job_id, size) for job_id, size in sizes.items()])

@@ -5,9 +5,9 @@ from __future__ import annotations
 from heapq import heappush
 from typing import Final
 
-from cosched_emulator.nodeos.events import BURST_END, TURN_END, Event
+from cosched_emulator.nodeos.kernel.events import BURST_END, TURN_END, Event
+from cosched_emulator.nodeos.kernel.memory import paging_us
 from cosched_emulator.nodeos.local.protocol import LocalScheduler
-from cosched_emulator.nodeos.memory import paging_us
 from cosched_emulator.nodeos.process import Process
 from cosched_emulator.nodeos.settings import NodeSettings
 
@@ -22,6 +22,7 @@ class Cpu:
         "_began_us",
         "_counts",
         "_events",
+        "_held_us",
         "_owed_us",
         "_queue",
         "_since_us",
@@ -37,6 +38,7 @@ class Cpu:
         "overhead_us",
         "previous",
         "settings",
+        "switches",
     )
 
     def __init__(self, node: int, local: LocalScheduler, settings: NodeSettings, events: list[Event]) -> None:
@@ -51,6 +53,7 @@ class Cpu:
         self.previous: Process | None = None  # the process that had the CPU last
         self._began_us = 0  # when the present process began to run
         self._since_us = 0  # from when on its work has not been counted
+        self._held_us = 0  # `_since_us` of a CPU for which time stands still
         self._owed_us = 0  # of the present switch, not yet counted
         self._stint_us = 0  # for how long the previous process had it
         self._armed = -1  # generation whose turn ends at `_turn_end_us`
@@ -58,7 +61,26 @@ class Cpu:
         self._timer_us = _NEVER_US  # the next event `TURN_END`; turns that are over before it need none of their own
         self.missing_ppm = 0  # memory of processes that may run, but do not fit
         self.busy_us = 0  # used by processes
-        self.overhead_us = 0  # used by switches
+        self.overhead_us = 0  # used by switches and interrupts
+        self.switches = 0
+
+    def enter(self, process: Process) -> None:
+        """A process of a job has come to the node."""
+        self.local.enter(process)
+
+    def leave(self, process: Process) -> None:
+        """A process of a job has ended."""
+        self.local.leave(process)
+
+    def interrupt(self) -> None:
+        """The network interrupts: this takes no time here."""
+
+    def end_interrupts(self, now_us: int) -> None:
+        """Nothing to do, as interrupts take no time here."""
+
+    def runs(self, process: Process, now_us: int) -> bool:
+        """Return whether a process has the CPU, and the switch to it is over."""
+        return process is self.current and now_us >= self._since_us
 
     def charge(self, now_us: int) -> None:
         """Count what the present process has done up to now."""
@@ -78,6 +100,21 @@ class Cpu:
             self.local.ran(process, self._since_us, now_us)
         self._since_us = now_us
 
+    def hold(self, now_us: int) -> None:
+        """Count what the present process has done, and let time stand still: `charge` counts nothing from now on."""
+        self.charge(now_us)
+        self._held_us = self._since_us
+        self._since_us = _NEVER_US
+
+    def go_on_later(self, by_us: int) -> None:
+        """Let time go on after `hold`, with all that is to come later by so much."""
+        self._since_us = self._held_us + by_us
+        self._began_us += by_us
+        self._turn_end_us += by_us
+        if self._timer_us != _NEVER_US:
+            self._timer_us += by_us
+        self.local.shift(by_us)
+
     def dispatch(self, now_us: int) -> None:
         """Give the free CPU to the process that the local scheduler picks."""
         process = self.local.pick(self.previous)
@@ -92,6 +129,7 @@ class Cpu:
                 cost_us += paging_us(self.missing_ppm, self._stint_us, self.settings)
             self._since_us += cost_us
             self._owed_us = cost_us
+            self.switches += 1
         self._began_us = self._since_us
         self.current = self.previous = process
         process.generation += 1
@@ -105,6 +143,14 @@ class Cpu:
     def go_on(self, process: Process, now_us: int) -> None:
         """Let the present process begin its next burst."""
         heappush(self._events, (now_us + process.rest_us, BURST_END, self.node, process.index, process.generation))
+
+    def restart(self, process: Process, now_us: int) -> None:
+        """Let the present process go on with what it has to do now, and not with what it would have done."""
+        armed = self._armed == process.generation
+        process.generation += 1
+        if armed:
+            self._armed = process.generation
+        self.go_on(process, max(now_us, self._since_us))
 
     def wake(self, process: Process, now_us: int) -> None:
         """A process of the node is runnable, as what it waited for is there."""
@@ -158,11 +204,18 @@ class Cpu:
             return
         self.charge(now_us)
         self.local.end_turn(process)
-        if self.local.pick(process) is process:
-            self._arm(process, now_us)
+        if self._pick(process) is process:
+            self._begin_turn(process, now_us)
         else:
             self._release(now_us)
             self.dispatch(now_us)
+
+    def _begin_turn(self, process: Process, now_us: int) -> None:
+        """Let the present process have the next turn, too."""
+        self._arm(process, now_us + 1)
+
+    def _pick(self, previous: Process | None) -> Process | None:
+        return self.local.pick(previous)
 
     def _release(self, now_us: int) -> None:
         process = self.current

@@ -42,15 +42,18 @@ def io_program(iterations: int = 250, files: int = 20) -> Program:
     return loop_program(iterations, 0, files)
 
 
-def fine_program(seconds: float, share_ppm: int = 450_000, jitter_ppm: int = JITTER_PPM) -> Program:
+def fine_program(
+    seconds: float, share_ppm: int = 450_000, jitter_ppm: int = JITTER_PPM, barrier_us: int = FINE_BARRIER_US
+) -> Program:
     """Return a job that alternates a burst and a barrier as finely as its CPU share allows (sections 4.2.1, 4.2.2).
 
-    With the default share it is the homogeneous program of 600 iterations a second. Alone, it runs about ``seconds``:
-    the slowest of jittered bursts makes it a few per cent longer. The share is cut at 99.5 %.
+    With the default share and barrier it is the homogeneous program of 600 iterations a second. Alone, it runs about
+    ``seconds`` on nodes where its barrier takes ``barrier_us``: the slowest of jittered bursts makes it a few per cent
+    longer. The share is cut at 99.5 %.
     """
     share = min(share_ppm, _GREATEST_SHARE_PPM) / WHOLE_PPM
-    burst_us = round(FINE_BARRIER_US * share / (1 - share))
-    iterations = max(1, round(seconds * SECOND_US / (burst_us + FINE_BARRIER_US)))
+    burst_us = round(barrier_us * share / (1 - share))
+    iterations = max(1, round(seconds * SECOND_US / (burst_us + barrier_us)))
     body: tuple[Operation, ...] = (Compute(burst_us, jitter_ppm), Barrier()) if burst_us else (Barrier(),)
     return Program((Loop(iterations, body),))
 
@@ -82,18 +85,23 @@ QCRD: Final = {
 
 
 def qcrd_program(
-    seconds: float, shape: QcrdShape = QCRD["published"], iteration_us: int = 20_000, jitter_ppm: int = JITTER_PPM
+    seconds: float,
+    shape: QcrdShape = QCRD["published"],
+    iteration_us: int = 20_000,
+    jitter_ppm: int = JITTER_PPM,
+    barrier_us: int = FINE_BARRIER_US,
 ) -> Program:
     """Return a job with the phases of QCRD, alone about ``seconds`` long (section 4.2.3).
 
-    A phase repeats a burst, a wait for the node's own device and a barrier; ``iteration_us`` is the three together.
+    A phase repeats a burst, a wait for the node's own device and a barrier of ``barrier_us``. ``iteration_us`` is the
+    three together; where barriers take longer than the rest of it leaves, iterations are longer, and fewer.
     """
     phases: list[Loop] = []
 
     def add(length_ppm: int, share_ppm: int) -> None:
         burst_us = round(iteration_us * share_ppm / WHOLE_PPM)
-        wait_us = max(0, iteration_us - burst_us - FINE_BARRIER_US)
-        count = max(1, round(seconds * length_ppm / iteration_us))
+        wait_us = max(0, iteration_us - burst_us - barrier_us)
+        count = max(1, round(seconds * length_ppm / (burst_us + wait_us + barrier_us)))
         phases.append(Loop(count, (Compute(burst_us, jitter_ppm), Wait(wait_us), Barrier())))
 
     for _ in range(shape.repeats):

@@ -1,0 +1,1 @@
+"""Jobs of the NAS parallel benchmarks and two other programs, as the paper on communication-driven coscheduling has them."""

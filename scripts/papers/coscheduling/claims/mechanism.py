@@ -1,0 +1,104 @@
+"""The claims on how the policies work, and the experiments behind them: C20, C48 to C50, C54, C55."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from scripts.papers.coscheduling.claims.common import above, ascending, below, cell
+from scripts.papers.coscheduling.names import (
+    BASE,
+    CC,
+    DCS,
+    DELAY,
+    DRIVEN,
+    FULL,
+    HIGH,
+    HYBRID,
+    IGNORE_COUNTERS,
+    INTERRUPTS,
+    MIXED,
+    PB,
+    RUN,
+    SB,
+    SKIP,
+    SPUN,
+    THROUGHPUT,
+    boost,
+    copies,
+)
+from scripts.papers.figures import LEAST, Claim, Figures, Where, within
+
+from cosched_emulator.statistics.intervals import Interval
+
+FINE: Final = ("CG", "LU")  # programs whose messages are close together
+COARSE: Final = ("IS", "EP")
+LITTLE: Final = 0.02  # share of CPU time: what spinning that "does not waste" may take, our bound
+
+
+def mechanism_claims(figures: Figures) -> list[Claim]:
+    """Return the claims, each with what was measured."""
+    parts = (_counters, _interrupts, _spinning, _boost, _delay, _order)
+    return [claim for part in parts for claim in part(figures)]
+
+
+def full(policy: str, variant: str | None = None) -> Where:
+    """Return the runs of a policy on full nodes with fixed places."""
+    return Where(FULL, MIXED.of(policy), variant)
+
+
+def throughput(figures: Figures, where: Where, base: Where) -> Interval | None:
+    """Return the change of the work done on full nodes, in percent, paired by configuration."""
+    return figures.change(THROUGHPUT, where, base)
+
+
+def _counters(figures: Figures) -> Iterator[Claim]:
+    text = "C20: work done, PB, a boost that ignores counters / one that ends with them, above 1"
+    found = figures.ratio(THROUGHPUT, full(PB, IGNORE_COUNTERS), full(PB, BASE))
+    yield above(text, FULL, "a boost lasts on Solaris", found)
+    text = "C20: work done, PB ignoring counters / SB, above 1"
+    found = figures.ratio(THROUGHPUT, full(PB, IGNORE_COUNTERS), full(SB, BASE))
+    yield above(text, FULL, "PB wins on Solaris", found)
+
+
+def _interrupts(figures: Figures) -> Iterator[Claim]:
+    groups = [[cell(copies(program), DCS) for program in names] for names in (COARSE, FINE)]
+    text = f"C48: interrupts a second and node, {', '.join(COARSE)} below {', '.join(FINE)}"
+    claim = ascending(figures, text, f"X5; {DCS}", INTERRUPTS, groups, "many where fine-grained")
+    yield claim._replace(text=text)
+
+
+def _spinning(figures: Figures) -> Iterator[Claim]:
+    groups = [[cell(HIGH, HYBRID)], [cell(HIGH, SB), cell(HIGH, CC)]]
+    text = "C49: share of CPU time spent spinning"
+    yield ascending(figures, text, f"{HIGH}; {SKIP}", SPUN, groups, "less")
+    found = figures.mean(SPUN, cell(HIGH, HYBRID))
+    text = f"C49: share of CPU time spent spinning, HYBRID, below {LITTLE:g} (our bound)"
+    yield below(text, f"{HIGH}; {SKIP}", "does not waste", found, LITTLE)
+
+
+def _boost(figures: Figures) -> Iterator[Claim]:
+    none, every = (full(HYBRID, boost(what)) for what in ("none", "all"))
+    found = figures.ratio(THROUGHPUT, full(HYBRID, BASE), none)
+    yield above("C50: work done, HYBRID, boost in collectives / without a boost, above 1", FULL, "needed", found)
+    found = throughput(figures, every, full(HYBRID, BASE))
+    text = f"C50: work done, HYBRID, boost in all communication against collectives, %, within {LEAST:g} points"
+    yield within(text, FULL, "gain minimal", found, (-LEAST, LEAST))
+
+
+def _delay(figures: Figures) -> Iterator[Claim]:
+    for workload, groups in (
+        (HIGH, [[cell(HIGH, HYBRID)], [cell(HIGH, DCS), cell(HIGH, PB)]]),
+        (FULL, [[full(HYBRID)], [full(DCS), full(PB)]]),
+    ):
+        text = "C54: time from a message's arrival until its process runs, us"
+        yield ascending(figures, text, f"{workload}; {SKIP}", DELAY, groups, "no delay")
+
+
+def _order(figures: Figures) -> Iterator[Claim]:
+    found = figures.ratio(RUN, cell(HIGH, PB), cell(HIGH, DCS))
+    text = "C55: running time, PB / DCS, above 1 as in table 3; an earlier study has PB before DCS: no target"
+    yield above(text, f"{HIGH}; {SKIP}", "1.06", found)
+    groups = [[full(name) for name in (HYBRID, SB, CC)], [full(name) for name in DRIVEN if name in (PB, DCS)]]
+    text = "C55: work done, spinning below blocking"
+    yield ascending(figures, text, FULL, THROUGHPUT, groups[::-1], "CC and SB better than PB and DCS")

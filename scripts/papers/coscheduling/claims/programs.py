@@ -1,0 +1,155 @@
+"""The claims on long jobs (X3), classes (X4) and copies of one program (X5): C22, C24 to C35."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from scripts.papers.coscheduling.claims.common import (
+    ABOUT_ONE,
+    above,
+    ascending,
+    below,
+    cell,
+    cells,
+    in_order,
+    place,
+    ratio_of,
+    saving_text,
+)
+from scripts.papers.coscheduling.names import (
+    BATCH,
+    BLOCKING,
+    CC,
+    DRIVEN,
+    EXECUTION,
+    GANG,
+    HYBRID,
+    LONG,
+    MIXED,
+    PROGRAMS,
+    READINGS,
+    RESIDENTS,
+    RESPONSE,
+    SB,
+    SPINNING,
+    STRETCH,
+    copies,
+    of_class,
+)
+from scripts.papers.coscheduling.published import CLASS_C, CLASS_C_BATCH
+from scripts.papers.figures import QUARTER, Claim, Figures, interval_text, near, within
+
+from cosched_emulator.statistics.intervals import Interval
+
+OF_CLASSES: Final = (CC, SB, HYBRID, GANG, BATCH)
+ALONE: Final = 1.5  # processes on a node: MPL "mostly 1", our bound
+SIGNIFICANT: Final = 1.1  # times, our bound
+MINIMAL: Final = 1 + QUARTER  # times
+UNSEEN: Final = 0.1  # of CG's difference in seconds: what a figure would not show, our bound
+
+
+def program_claims(figures: Figures) -> list[Claim]:
+    """Return the claims, each with what was measured."""
+    parts = (_long, _class_a, _class_b, _class_c, _copies, _groups)
+    return [claim for part in parts for claim in part(figures)]
+
+
+def _long(figures: Figures) -> Iterator[Claim]:
+    for reading in READINGS[:1]:
+        groups = [cells(LONG, reading, names) for names in ([HYBRID], [CC, SB], [GANG], [BATCH])]
+        yield ascending(figures, "C22: mean response", place(LONG, reading), RESPONSE, groups)
+
+
+def _class_a(figures: Figures) -> Iterator[Claim]:
+    workload = of_class("A")
+    for name in (CC, SB, GANG, BATCH):
+        found = figures.ratio(RESPONSE, cell(workload, name), cell(workload, HYBRID))
+        text = f"C24: mean response, {name} / HYBRID, within a quarter of 1"
+        yield within(text, place(workload, MIXED), "very close", found, ABOUT_ONE, interval_text)
+    for name in (CC, SB, HYBRID, GANG):
+        found = figures.mean(RESIDENTS, cell(workload, name))
+        text = f"C24: processes on a node in use, {name}, below {ALONE:g} (our bound)"
+        yield below(text, place(workload, MIXED), "mostly 1", found, ALONE)
+
+
+def _class_b(figures: Figures) -> Iterator[Claim]:
+    workload = of_class("B")
+    groups = [cells(workload, MIXED, [CC, SB, HYBRID, GANG]), cells(workload, MIXED, [BATCH])]
+    text = "C25: mean response, batch the longest"
+    yield ascending(figures, text, place(workload, MIXED), RESPONSE, groups, "worst")
+    text = "C25: mean execution, batch the shortest"
+    yield ascending(figures, text, place(workload, MIXED), EXECUTION, groups[::-1], "shortest")
+
+
+def _class_c(figures: Figures) -> Iterator[Claim]:
+    workload = of_class("C")
+    for name, published in CLASS_C.items():
+        found = figures.change(RESPONSE, cell(workload, HYBRID), cell(workload, name))
+        row = "C26" if name == GANG else "C27"
+        yield near(f"{row}: mean response, HYBRID against {name}, %", place(workload, MIXED), published, found)
+    found = figures.ratio(RESPONSE, cell(workload, BATCH), cell(workload, HYBRID))
+    band = CLASS_C_BATCH * (1 - QUARTER), CLASS_C_BATCH * (1 + QUARTER)
+    text = "C28: mean response, batch / HYBRID, within a quarter"
+    yield within(text, place(workload, MIXED), '"65 %": 1.65 x', found, band, saving_text)
+
+
+# ---------------------------------------------------------------- three copies of a program
+
+
+def _copies(figures: Figures) -> Iterator[Claim]:
+    for program in PROGRAMS:
+        workload = copies(program)
+        rest = [name for name in (*DRIVEN, GANG) if name != HYBRID]
+        groups = [cells(workload, MIXED, [HYBRID]), cells(workload, MIXED, rest)]
+        text = "C29: execution over three times that alone, HYBRID the shortest"
+        yield ascending(figures, text, workload, STRETCH, groups, "shortest")
+    for name in (*DRIVEN, GANG):
+        if name != HYBRID:
+            found = figures.change(STRETCH, cell(copies("EP"), name), cell(copies("EP"), HYBRID))
+            yield near(f"C30: mean execution of EP, {name} against HYBRID, %", copies("EP"), 0.0, found)
+    for program in PROGRAMS:
+        if program != "EP":
+            groups = [cells(copies(program), MIXED, names) for names in (BLOCKING, SPINNING)]
+            text = "C31: execution over three times that alone, blocking below spinning"
+            yield ascending(figures, text, copies(program), STRETCH, groups)
+
+
+def group_ratio(figures: Figures, program: str) -> Mapping[int, float]:
+    """Return by seed the mean execution under spinning policies over that under blocking ones."""
+    spinning, blocking = (_group_mean(figures, program, names) for names in (SPINNING, BLOCKING))
+    return {seed: value / blocking[seed] for seed, value in spinning.items() if seed in blocking}
+
+
+def _group_mean(figures: Figures, program: str, names: Sequence[str]) -> dict[int, float]:
+    """Return by seed the mean execution time over some policies, of the seeds that all have."""
+    found = [figures.values(EXECUTION, where) for where in cells(copies(program), MIXED, names)]
+    seeds = set.intersection(*(set(values) for values in found))
+    return {seed: statistics.fmean([values[seed] for values in found]) for seed in sorted(seeds)}
+
+
+def _groups(figures: Figures) -> Iterator[Claim]:
+    ratios = {program: group_ratio(figures, program) for program in PROGRAMS}
+    rest = {name: ratios[name] for name in PROGRAMS if name != "CG"}
+    text = "C32: execution, spinning / blocking, CG the largest"
+    yield in_order(text, "X5", "largest", [rest, {"CG": ratios["CG"]}])
+    differences = {}
+    for program in ("CG", "IS"):
+        spinning, blocking = (_group_mean(figures, program, names) for names in (SPINNING, BLOCKING))
+        differences[program] = {seed: value - blocking[seed] for seed, value in spinning.items() if seed in blocking}
+    found = ratio_of(differences["IS"], differences["CG"])
+    text = f"C33: spinning - blocking in seconds, IS / CG, below {UNSEEN:g} (our bound)"
+    yield below(text, "X5", "does not show", found, UNSEEN)
+    for program in ("MG", "SP"):
+        text = f"C34: execution, spinning / blocking, {program}, above {SIGNIFICANT:g} (our bound)"
+        yield above(text, "X5", "significant", _against_one(ratios[program]), SIGNIFICANT)
+    for program in ("BT", "LU"):
+        text = f"C35: execution, spinning / blocking, {program}, below {MINIMAL:g} (our bound)"
+        yield below(text, "X5", "minimal", _against_one(ratios[program]), MINIMAL)
+        text = f"C35: spinning / blocking, {program} below SP and MG"
+        yield in_order(text, "X5", "less", [{program: ratios[program]}, {name: ratios[name] for name in ("SP", "MG")}])
+
+
+def _against_one(values: Mapping[int, float]) -> Interval | None:
+    return ratio_of(values, dict.fromkeys(values, 1.0))

@@ -1,0 +1,244 @@
+"""The pictures of the coscheduling reproduction: figures 3 to 8 of the paper, and what full nodes do under other settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from scripts.papers.coscheduling.claims.common import cell
+from scripts.papers.coscheduling.claims.memory import SIX, batch, speed_up
+from scripts.papers.coscheduling.claims.programs import OF_CLASSES
+from scripts.papers.coscheduling.names import (
+    AWARE,
+    BATCH,
+    CC,
+    CLASSES,
+    DCS,
+    DRIVEN,
+    ENERGY,
+    EXECUTION,
+    FULL,
+    GANG,
+    HIGH,
+    HYBRID,
+    LIGHT,
+    LONG,
+    MIXED,
+    MJ,
+    NLS,
+    PACKED,
+    PB,
+    PLACEMENTS,
+    POLICIES,
+    PROGRAMS,
+    RESPONSE,
+    SB,
+    SKIP,
+    STRETCH,
+    THROUGHPUT,
+    UNAWARE,
+    WAIT,
+    copies,
+    of_class,
+)
+from scripts.papers.coscheduling.names import (
+    cell as name_of,
+)
+from scripts.papers.coscheduling.published import row_3
+from scripts.papers.coscheduling.variants import VARIANTS
+from scripts.papers.figures import Figures, Where
+from scripts.papers.pictures import Axes, Point, bars, grid, legend, point_of, pyplot, whisker
+
+COLOURS: Final = {
+    NLS: "#c44536",
+    PB: "#e0a458",
+    DCS: "#f2cc8f",
+    CC: "#81b29a",
+    SB: "#5fa8d3",
+    HYBRID: "#0b3954",
+    GANG: "#8d99ae",
+    BATCH: "#4a4e69",
+}
+WAIT_COLOUR: Final = "#d9dde3"
+PUBLISHED_TITLE: Final = "total energy [MJ], 100 jobs"
+
+
+def draw(figures: Figures, folder: Path) -> list[Path]:
+    """Write all pictures of which there are runs; return their files. Needs matplotlib."""
+    files = []
+    for name, picture in PICTURES.items():
+        figure = picture(figures)
+        if figure is not None:
+            files.append(folder / f"coscheduling{name}.png")
+            figure.savefig(files[-1], dpi=110)
+            pyplot().close(figure)
+    return files
+
+
+def point(
+    figures: Figures, key: str, where: Where, published: float | None = None, factor: float = 1.0
+) -> Point | None:
+    """Return the mean of a figure over seeds with its interval; None where it does not exist."""
+    found = [factor * value for value in figures.values(key, where).values()]
+    return point_of(found, published) if found else None
+
+
+def _stacked(axis: Axes, figures: Figures, cells: Mapping[str, Where], title: str) -> None:
+    """Draw mean responses as bars: execution below, waiting above, and the interval of the response."""
+    for place, (name, where) in enumerate(cells.items()):
+        response, execution = (point(figures, key, where) for key in (RESPONSE, EXECUTION))
+        if response is not None and execution is not None:
+            axis.bar(place, execution.mean, 0.8, color=COLOURS[name.split()[0]])
+            axis.bar(
+                place,
+                response.mean - execution.mean,
+                0.8,
+                bottom=execution.mean,
+                color=WAIT_COLOUR,
+                yerr=whisker(response) or None,
+                error_kw={"linewidth": 0.8, "ecolor": "#444444"},
+            )
+    axis.set_xticks(range(len(cells)), [*cells], fontsize=7, rotation=60)
+    axis.set_title(title, fontsize=9)
+
+
+def _any(figures: Figures, cells: Sequence[Where]) -> bool:
+    return any(figures.seeds(where) for where in cells)
+
+
+def _responses(figures: Figures) -> Any:
+    """Draw figure 3: mean response at both loads."""
+    cells = {
+        workload: {
+            **{f"{name} {at}": cell(workload, name, MIXED, at) for name in DRIVEN for at in PLACEMENTS[::-1]},
+            f"{GANG} skip": cell(workload, GANG),
+            f"{GANG} strict": Where(workload, name_of(GANG, "strict")),
+            f"{BATCH} skip": Where(workload, name_of(BATCH, SKIP)),
+            f"{BATCH} strict": Where(workload, name_of(BATCH, "strict")),
+        }
+        for workload in (HIGH, LIGHT)
+    }
+    if not any(_any(figures, [*row.values()]) for row in cells.values()):
+        return None
+    figure, axes = grid(1, 2)
+    for axis, (workload, gap) in zip(axes, ((HIGH, 100), (LIGHT, 250)), strict=True):
+        _stacked(axis, figures, cells[workload], f"mean response [s], gap {gap} s: execution (dark) and wait")
+    return figure
+
+
+def _few_jobs(figures: Figures) -> Any:
+    """Draw figures 4 and 5: mean response of long jobs and by class."""
+    workloads = {LONG: "BlockSolve95, sPPM, LU", **{of_class(name): f"class {name}" for name in CLASSES}}
+    names = (BATCH, GANG, CC, SB, HYBRID)
+    if not _any(figures, [cell(workload, name) for workload in workloads for name in names]):
+        return None
+    figure, axes = grid(2, 2)
+    for axis, (workload, text) in zip(axes, workloads.items(), strict=True):
+        _stacked(axis, figures, {name: cell(workload, name) for name in names}, f"mean response [s], {text}")
+    return figure
+
+
+def _copies(figures: Figures) -> Any:
+    """Draw figure 6: three copies of a program over three times the time alone."""
+    rows = {
+        name: [point(figures, STRETCH, cell(copies(program), name)) for program in PROGRAMS] for name in (*DRIVEN, GANG)
+    }
+    if not any(each for row in rows.values() for each in row):
+        return None
+    figure, axes = grid(1, 1)
+    bars(axes[0], rows, COLOURS, published=False)
+    axes[0].axhline(1, color="#444444", linewidth=0.6)
+    _groups(axes[0], PROGRAMS, "execution of three copies, class C, over three times that alone")
+    legend(figure, axes[0])
+    return figure
+
+
+def _memory(figures: Figures) -> Any:
+    """Draw figure 7: responses with and without knowledge of memory; speed-ups of execution and wait."""
+    names = [*SIX, BATCH]
+    responses = {
+        "not aware": [point(figures, RESPONSE, cell(UNAWARE, name)) if name != BATCH else None for name in names],
+        "aware": [point(figures, RESPONSE, batch() if name == BATCH else cell(AWARE, name)) for name in names],
+    }
+    if not any(each for row in responses.values() for each in row):
+        return None
+    speeds = {
+        text: [_speed(figures, key, name) for name in SIX] for key, text in ((EXECUTION, "execution"), (WAIT, "wait"))
+    }
+    figure, axes = grid(1, 2)
+    shades = {"not aware": WAIT_COLOUR, "aware": "#5fa8d3", "execution": "#0b3954", "wait": WAIT_COLOUR}
+    for axis, rows, groups, title in (
+        (axes[0], responses, names, "mean response [s], jobs of table 2"),
+        (axes[1], speeds, SIX, "not aware / aware"),
+    ):
+        bars(axis, rows, shades, published=False)
+        _groups(axis, groups, title)
+        axis.legend(fontsize=7, frameon=False)
+    return figure
+
+
+def _speed(figures: Figures, key: str, name: str) -> Point | None:
+    found = [*speed_up(figures, key, name).values()]
+    return point_of(found) if found else None
+
+
+def _energy(figures: Figures) -> Any:
+    """Draw figure 8, total energy by class, and table 3's totals."""
+    classes = {
+        name: [point(figures, ENERGY, cell(of_class(kind), name), factor=MJ) for kind in CLASSES]
+        for name in OF_CLASSES[::-1]
+    }
+    totals = {
+        at: [
+            point(figures, ENERGY, cell(HIGH, name, MIXED, at), row_3(name, at).total_mj, MJ)
+            if at == PACKED or name in DRIVEN
+            else None
+            for name in POLICIES
+        ]
+        for at in PLACEMENTS
+    }
+    if not any(each for rows in (classes, totals) for row in rows.values() for each in row):
+        return None
+    figure, axes = grid(1, 2)
+    bars(axes[0], classes, COLOURS, published=False)
+    _groups(axes[0], [f"class {name}" for name in CLASSES], "total energy [MJ], 20 jobs")
+    bars(axes[1], totals, {"P": "#0b3954", "NP": "#bfd7ea"})
+    _groups(axes[1], POLICIES, PUBLISHED_TITLE)
+    for axis in axes:
+        axis.legend(fontsize=7, frameon=False)
+    return figure
+
+
+def _sensitivity(figures: Figures) -> Any:
+    """Draw the work done on full nodes, with one setting changed at a time."""
+    names = [None, *(name for name, variant in VARIANTS.items() if variant.workload == FULL)]
+    rows = {
+        policy: [point(figures, THROUGHPUT, Where(FULL, name_of(policy, SKIP), name)) for name in names]
+        for policy in DRIVEN
+    }
+    there = [index for index in range(len(names)) if any(row[index] for row in rows.values())]
+    if not there:
+        return None
+    figure, axes = grid(1, 1)
+    bars(axes[0], {policy: [row[index] for index in there] for policy, row in rows.items()}, COLOURS, published=False)
+    _groups(axes[0], [names[index] or "as it is" for index in there], "work done on full nodes, alone = 1")
+    legend(figure, axes[0])
+    return figure
+
+
+def _groups(axis: Axes, names: Sequence[str], title: str) -> None:
+    axis.set_xlim(-0.6, len(names) - 0.4)
+    axis.set_xticks(range(len(names)), names, fontsize=7, rotation=60 if len(names) > len(PROGRAMS) else 0)
+    axis.set_title(title, fontsize=9)
+
+
+# By the end of their file's name; each returns None where nothing has run.
+PICTURES: Final[Mapping[str, Callable[[Figures], Any]]] = {
+    "": _responses,
+    "-few": _few_jobs,
+    "-copies": _copies,
+    "-memory": _memory,
+    "-energy": _energy,
+    "-sensitivity": _sensitivity,
+}

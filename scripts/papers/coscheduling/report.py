@@ -1,0 +1,120 @@
+"""The page of the coscheduling reproduction: every claim with its verdict, and the tables behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Final
+
+from scripts.papers.coscheduling.claims.common import cell
+from scripts.papers.coscheduling.claims.energy import energy_claims
+from scripts.papers.coscheduling.claims.mechanism import mechanism_claims
+from scripts.papers.coscheduling.claims.memory import memory_claims
+from scripts.papers.coscheduling.claims.programs import program_claims
+from scripts.papers.coscheduling.claims.responses import response_claims
+from scripts.papers.coscheduling.claims.times import time_claims
+from scripts.papers.coscheduling.conditions import conditions_table, gaps_table
+from scripts.papers.coscheduling.names import (
+    AWARE,
+    AWARE_100,
+    CLASSES,
+    FULL,
+    HIGH,
+    HYBRID,
+    JOBS,
+    LIGHT,
+    LONG,
+    READINGS,
+    UNAWARE,
+    USELESS,
+    WIDE,
+    fewer,
+    of_class,
+)
+from scripts.papers.coscheduling.tables import (
+    copies_table,
+    energy_table,
+    formula_table,
+    full_table,
+    interrupts_table,
+    main_table,
+    mechanism_table,
+    memory_table,
+    own_table,
+    ratios,
+    sensitivity,
+    table_3,
+    table_4,
+)
+from scripts.papers.figures import VERDICTS, Claim, Figures, claims_table
+from scripts.papers.study import Size
+
+OWN: Final = (*map(fewer, JOBS), HIGH, AWARE_100, USELESS, WIDE)
+SMALL: Final = (LONG, *map(of_class, CLASSES), AWARE, UNAWARE)
+
+
+def report(figures: Figures, size: Size) -> list[str]:
+    """Return the lines of the page between its markers; a part without runs is left out."""
+    readings = ", ".join(f"*{reading.name}*" for reading in READINGS)
+    lines = [
+        f"{size.jobs:,} jobs on 16 nodes in X1 and X2, 20 in X3, X4 and X6. A seed draws jobs, bursts, and when the daemons and ticks"
+        f" of nodes begin. Seeds that have run: X1 {figures.seeds(cell(HIGH, HYBRID))}, X2 {figures.seeds(cell(LIGHT, HYBRID))}, full"
+        f" nodes {figures.seeds(cell(FULL, HYBRID))}; each table says how many its rows have.",
+        "",
+        VERDICTS,
+        "",
+        "P: packing, NP: no packing. *strict*: no job starts before an earlier one; *skip*: each job that fits starts. The paper does"
+        f" not say which (G4, G5), so claims have up to three readings: {readings}. CC/SB, one curve of the paper, is two rows here.",
+        "",
+    ]
+    for title, part in _PARTS.items():
+        found = part(figures)
+        if found:
+            lines += [f"## {title}", "", *found]
+    return lines
+
+
+def all_claims(figures: Figures) -> list[Claim]:
+    """Return the claims of all parts."""
+    return [claim for part in CLAIMS.values() for claim in part(figures)]
+
+
+def _each(part: Callable[[Figures, str], list[str]], workloads: tuple[str, ...]) -> Callable[[Figures], list[str]]:
+    return lambda figures: [line for workload in workloads for line in part(figures, workload)]
+
+
+def _static(lines: Callable[[], list[str]]) -> Callable[[Figures], list[str]]:
+    return lambda _: lines()
+
+
+CLAIMS: Final[Mapping[str, Callable[[Figures], list[Claim]]]] = {
+    "The claims: responses and waits": response_claims,
+    "The claims: execution, running time, queues": time_claims,
+    "The claims: long jobs, classes, copies of one program": program_claims,
+    "The claims: memory": memory_claims,
+    "The claims: how the policies work": mechanism_claims,
+    "The claims: energy": energy_claims,
+}
+_PARTS: Final[Mapping[str, Callable[[Figures], list[str]]]] = {
+    **{
+        title: lambda figures, claims=claims: claims_table(claims(figures))  # type: ignore[misc]  # bound here
+        for title, claims in CLAIMS.items()
+    },
+    "Conditions": _static(conditions_table),
+    "What the paper leaves open": _static(gaps_table),
+    "Figure 3: 100 jobs at two loads": _each(main_table, (HIGH, LIGHT)),
+    "HYBRID against all others, 100 jobs": _each(ratios, (HIGH, LIGHT)),
+    "Table 3: energy of 100 jobs": table_3,
+    "Figures 4 and 5: long jobs, and jobs of one class": _each(main_table, (LONG, *map(of_class, CLASSES))),
+    "Figure 6: three copies of one program": copies_table,
+    "Figure 7: knowledge of memory": memory_table,
+    "Table 4: energy of jobs that need much memory": table_4,
+    "Jobs that need much memory: responses": _each(main_table, (AWARE, UNAWARE)),
+    "Figure 8: energy by class": energy_table,
+    "Full nodes: the same configurations under all policies": full_table,
+    "What the work done hangs on": sensitivity,
+    "What CPUs do": partial(mechanism_table, workload=HIGH),
+    "Interrupts by program": interrupts_table,
+    "More jobs, fewer jobs, more nodes, useless estimates": partial(own_table, workloads=OWN),
+    "The formula on the printed tables": _static(formula_table),
+}

@@ -1,0 +1,93 @@
+"""The trace of what jobs use on nodes, with and without a cluster that counts polling."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from cosched_emulator.manager.time_sharing.cpu_meter import CpuMeter, CpuUse
+from cosched_emulator.nodeos.cluster import Reached, Usage
+from cosched_emulator.nodeos.programs import Program
+
+S = 1_000_000
+
+
+class PlainCluster:
+    """A cluster whose usage a test sets."""
+
+    def __init__(self) -> None:
+        self.usages: list[Usage] = []
+
+    def start(self, job: int, program: Program, places: Sequence[int], memory_mb: int = 0) -> None:
+        raise NotImplementedError
+
+    def allow(self, now_us: int, runnable: Mapping[int, Sequence[int]]) -> None:
+        raise NotImplementedError
+
+    def remove(self, job: int) -> None:
+        raise NotImplementedError
+
+    def advance(self, until_us: int) -> Reached:
+        raise NotImplementedError
+
+    def progress(self, job: int) -> float:
+        raise NotImplementedError
+
+    def consumed_us(self, job: int) -> int:
+        raise NotImplementedError
+
+    def counters(self) -> None:
+        raise NotImplementedError
+
+    @property
+    def simulated(self) -> float:
+        raise NotImplementedError
+
+    def collect(self) -> list[Usage]:
+        return self.usages
+
+
+class PollingCluster(PlainCluster):
+    """The same, with polling."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.spun: dict[int, int] = {}
+
+    def spun_us(self, job: int) -> int:
+        return self.spun[job]
+
+
+def test_usage_is_passed_on_with_its_time() -> None:
+    cluster, seen = PlainCluster(), list[CpuUse]()
+    meter = CpuMeter(cluster, seen.extend)
+    meter.allow(0, [1])
+    meter.allow(2 * S, [1, 2])
+    cluster.usages = [Usage(1, 0, 3 * S, 0, 4 * S), Usage(1, 1, 0, 0, 4 * S), Usage(2, 0, S, 0, 2 * S)]
+    meter.leave(1, 4 * S)
+    assert meter.collect() == cluster.usages
+    assert seen == [CpuUse(1, 0, 0, 4 * S, 3 * S, 0), CpuUse(2, 0, 2 * S, 4 * S, S, 0)]
+    seen.clear()
+    cluster.usages = [Usage(2, 0, S, 0, S)]
+    meter.allow(5 * S, [2])
+    meter.collect()
+    assert seen == [CpuUse(2, 0, 4 * S, 5 * S, S, 0)]
+
+
+def test_polling_is_counted_once_and_split_over_the_nodes_of_a_job() -> None:
+    cluster, seen = PollingCluster(), list[CpuUse]()
+    meter = CpuMeter(cluster, seen.extend)
+    meter.allow(0, [1, 2])
+    cluster.spun = {1: 400, 2: 10}
+    cluster.usages = [Usage(1, 0, 600, 0, S), Usage(1, 1, 200, 0, S), Usage(2, 1, 20, 0, S)]
+    meter.collect()
+    assert [use.spun_us for use in seen] == [300, 100, 10]
+    seen.clear()
+    cluster.spun = {1: 500, 2: 10}
+    meter.leave(1, S)
+    del cluster.spun[1]
+    cluster.spun[1] = 0  # the number is used again
+    meter.allow(S, [1, 2])
+    cluster.spun[1] = 50
+    cluster.usages = [Usage(1, 0, 300, 0, S), Usage(2, 1, 20, 0, S)]
+    meter.collect()
+    assert [use.spun_us for use in seen] == [150, 0]

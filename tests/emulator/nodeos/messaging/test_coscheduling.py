@@ -1,0 +1,226 @@
+"""Coscheduling policies: what they have in common at the ends of their parameters, advice, classes of others, refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.metadata import EntryPoint, EntryPoints
+
+import pytest
+
+from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.nodeos.coscheduling.catalogue import POLICIES, make_policy
+from cosched_emulator.nodeos.coscheduling.protocol import FOREVER, CoschedulingPolicy
+from cosched_emulator.nodeos.exact import ExactCluster
+from cosched_emulator.nodeos.process import Process
+from cosched_emulator.nodeos.programs import (
+    ByRank,
+    CollectiveBegins,
+    CollectiveEnds,
+    Compute,
+    Loop,
+    Operation,
+    Program,
+    Receive,
+    Send,
+)
+from cosched_emulator.nodeos.settings import NodeSettings
+
+NODES = 4
+Parameters = tuple[tuple[str, object], ...]
+
+
+def exchange(rank: int) -> tuple[Operation, ...]:
+    after, before = (rank + 1) % NODES, (rank - 1) % NODES
+    near = (Compute(2_000, 300_000), Send(after, 3_000), Receive(before))
+    return (*near, CollectiveBegins(), Send(before, 40_000), Receive(after), CollectiveEnds())
+
+
+def cluster_under(policy: str, parameters: Parameters = (), seed: int = 1, **others: int) -> ExactCluster:
+    settings = NodeSettings(
+        local="linux-epochs",
+        coscheduling=policy,
+        coscheduling_parameters=parameters,
+        receive_cpu_us=2,
+        rendezvous_bytes=16_000,
+        interrupt_us=5,
+        daemon_us=2_000,
+        **others,
+    )
+    cluster = ExactCluster(settings, NODES, seed)
+    for job in range(3):
+        cluster.start(job, Program((Loop(10_000, ByRank(exchange)),)), range(NODES))
+    cluster.allow(0, {node: [0, 1, 2] for node in range(NODES)})
+    return cluster
+
+
+def trace(policy: str, parameters: Parameters = (), seed: int = 1) -> list[tuple[int, ...]]:
+    """Return what the jobs have done at some times."""
+    cluster = cluster_under(policy, parameters, seed)
+    seen: list[tuple[int, ...]] = []
+    for step in range(1, 6):
+        cluster.advance(step * 100_000)
+        seen += [
+            (cluster.consumed_us(job), cluster.useful_us(job), cluster.spun_us(job), cluster.jobs[job].messages)
+            for job in range(3)
+        ]
+    return seen
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (("sb", (("spin_us", 0),)), ("hybrid", (("boost", "none"),))),
+        (("sb", (("spin_us", FOREVER),)), ("nls", ())),
+        (("pb", (("interval_us", FOREVER),)), ("nls", ())),
+        (("none", ()), ("hybrid", (("boost", "none"),))),
+    ],
+)
+def test_policies_meet_at_the_ends_of_their_parameters(
+    one: tuple[str, Parameters], other: tuple[str, Parameters]
+) -> None:
+    assert trace(*one) == trace(*other)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_the_same_seed_gives_the_same_run(policy: str) -> None:
+    assert trace(policy) == trace(policy)
+    assert trace(policy) != trace(policy, seed=2)
+
+
+def test_blocking_beats_polling() -> None:
+    useful_us = {}
+    for policy in POLICIES:
+        cluster = cluster_under(policy, seed=3)
+        cluster.advance(1_000_000)
+        useful_us[policy] = sum(cluster.useful_us(job) for job in range(3))
+    most_us = max(useful_us[name] for name in ("nls", "pb", "dcs"))
+    assert all(useful_us[name] > 2 * most_us for name in ("sb", "cc", "hybrid"))
+
+
+def one_waits(policy: str, parameters: Parameters = (), counter: int = 5) -> tuple[ExactCluster, Process, Process]:
+    """Return a node on which a process computes while another one polls, whose message has come at 1 ms."""
+    settings = NodeSettings(local="linux-epochs", coscheduling=policy, coscheduling_parameters=parameters)
+    cluster = ExactCluster(settings, 2, seed=1)
+    waits = ByRank(lambda rank: (Receive(1), Compute(10_000)) if rank == 0 else (Compute(900), Send(0, 0)))
+    cluster.start(0, Program((Loop(1, waits),)), (0, 1))
+    cluster.start(1, Program((Loop(1, (Compute(10**6),)),)), (0,))
+    waiting, computing = cluster.jobs[0].processes[0], cluster.jobs[1].processes[0]
+    waiting.counter, computing.counter = counter, 6
+    cluster.allow(0, {0: [1, 0], 1: [0]})
+    assert cluster.cpus[0].current is computing
+    cluster.advance(1_000)
+    return cluster, waiting, computing
+
+
+def test_dcs_runs_the_process_whose_message_comes() -> None:
+    cluster, waiting, _ = one_waits("dcs")
+    assert cluster.cpus[0].current is waiting
+    cluster, _, computing = one_waits("nls")
+    assert cluster.cpus[0].current is computing
+
+
+def test_pb_and_cc_run_it_at_the_end_of_the_interval() -> None:
+    for policy in ("pb", "cc"):
+        cluster, waiting, computing = one_waits(policy, (("interval_us", 20_000),))
+        if cluster.cpus[0].current is computing:
+            cluster.advance(22_000)
+            assert waiting.consumed_us >= 10_000
+
+
+@pytest.mark.parametrize("policy", ["dcs", "pb"])
+def test_advice_does_not_count_without_ticks(policy: str) -> None:
+    cluster, _, computing = one_waits(policy, counter=0)
+    cluster.advance(30_000)
+    assert cluster.cpus[0].current is computing
+
+
+def test_pb_can_ignore_ticks() -> None:
+    cluster, waiting, _ = one_waits("pb", (("interval_us", 20_000), ("ignore_counters", True)), counter=0)
+    cluster.advance(45_000)
+    assert waiting.consumed_us >= 10_000
+
+
+def test_a_boosted_process_preempts_when_it_wakes() -> None:
+    def body(rank: int) -> tuple[Operation, ...]:
+        if rank == 0:
+            return CollectiveBegins(), Receive(1), CollectiveEnds(), Compute(10_000)
+        return Compute(900), Send(0, 0)
+
+    for boost, first in (("collectives", 0), ("none", 1), ("all", 0)):
+        settings = NodeSettings(
+            local="linux-epochs",
+            coscheduling="hybrid",
+            coscheduling_parameters=(("boost", boost),),
+            receive_cpu_us=2,
+        )
+        cluster = ExactCluster(settings, 2, seed=1)
+        cluster.start(0, Program((Loop(1, ByRank(body)),)), (0, 1))
+        cluster.start(1, Program((Loop(1, (Compute(10**6),)),)), (0,))
+        for job in (0, 1):
+            cluster.jobs[job].processes[0].counter = 6
+        cluster.allow(0, {0: [0, 1], 1: [0]})
+        cluster.advance(1_000)
+        current = cluster.cpus[0].current
+        assert current is not None
+        assert current.job.number == first
+
+
+class Newest(CoschedulingPolicy):
+    """A policy from outside: blocks, and the job that started last goes first."""
+
+    advises = True
+
+    def __init__(self, spin_us: int = 0) -> None:
+        self._spin_us = spin_us
+
+    def waits(self, process: Process, waiting: int) -> int:
+        """Return the parameter."""
+        return self._spin_us
+
+    def advise(self, runnable: Sequence[Process], current: Process | None) -> Process | None:
+        """Return the process of the job with the largest number."""
+        return max(runnable, key=lambda process: process.job.number, default=None)
+
+
+def test_a_policy_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    path = f"{__name__}:Newest"
+    cluster = cluster_under(path, (("spin_us", 10),))
+    cluster.advance(1_000_000)
+    assert cluster.useful_us(2) > 1.2 * cluster.useful_us(0)
+
+    def installed(group: str) -> EntryPoints:
+        return (
+            EntryPoints([EntryPoint("newest", path, "cosched.coscheduling")])
+            if group == "cosched.coscheduling"
+            else EntryPoints()
+        )
+
+    monkeypatch.setattr("importlib.metadata.entry_points", installed)
+    assert isinstance(make_policy("newest"), Newest)
+    with pytest.raises(ConfigurationError, match="did you mean 'newest'"):
+        make_policy("newst")
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "text"),
+    [
+        ("hybird", (), "coscheduling: expected one of .*did you mean 'hybrid'"),
+        ("sb", (("spin", 3),), r"coscheduling_parameters\.spin: .*did you mean 'spin_us'"),
+        ("sb", (("spin_us", -1),), r"coscheduling_parameters\.spin_us: expected a whole number of at least 0, got -1"),
+        ("pb", (("interval_us", 0),), r"coscheduling_parameters\.interval_us: expected a whole number of at least 1"),
+        ("pb", (("ignore_counters", 1),), r"coscheduling_parameters\.ignore_counters: expected true or false, got 1"),
+        ("hybrid", (("boost", "some"),), r"coscheduling_parameters\.boost: expected one of all, collectives, none"),
+        ("nls", (("spin_us", 1),), r"coscheduling_parameters\.spin_us: expected no parameters, as nls has none"),
+        ("no_such_module:Class", (), "coscheduling: expected a class that can be imported"),
+        ("cosched_emulator.errors:InputError", (), "coscheduling: expected .*InputError with these parameters"),
+        ("builtins:int", (), "coscheduling: expected a class derived from .*CoschedulingPolicy"),
+    ],
+)
+def test_wrong_policies_are_refused(name: str, parameters: Parameters, text: str) -> None:
+    with pytest.raises(ConfigurationError, match=text):
+        NodeSettings(coscheduling=name, coscheduling_parameters=parameters)
+
+
+def test_daemons_must_leave_time() -> None:
+    with pytest.raises(ConfigurationError, match="daemon_us: expected less than daemon_period_us, 100"):
+        NodeSettings(daemon_us=100, daemon_period_us=100)

@@ -1,0 +1,135 @@
+"""Messages and coscheduling policies: the exact cluster against the literal simulator, to the microsecond."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from tests.emulator.nodeos.reference import STEP_US, Reference
+from tests.emulator.nodeos.test_reference import places_left
+
+from cosched_emulator.nodeos.exact import ExactCluster
+from cosched_emulator.nodeos.local.catalogue import LOCAL_SCHEDULERS
+from cosched_emulator.nodeos.programs import (
+    Barrier,
+    ByRank,
+    CollectiveBegins,
+    CollectiveEnds,
+    Compute,
+    Loop,
+    Operation,
+    Program,
+    Receive,
+    Send,
+)
+from cosched_emulator.nodeos.settings import NodeSettings
+from cosched_hwmodel import draws
+
+QUANTUM_US = 50_000
+TICK_US = 10_000  # of policies
+POLICIES = (
+    ("none", ()),
+    ("nls", ()),
+    ("sb", (("spin_us", 0),)),
+    ("sb", (("spin_us", 700),)),
+    ("cc", (("spin_us", 600), ("send_spin_us", 300), ("interval_us", TICK_US))),
+    ("cc", (("spin_us", 600), ("send_spin_us", 1_000), ("interval_us", TICK_US))),
+    ("dcs", ()),
+    ("pb", (("interval_us", TICK_US),)),
+    ("hybrid", ()),
+    ("hybrid", (("boost", "all"),)),
+)
+
+
+def some_program(chance: random.Random, processes: int) -> Program:
+    """Return rounds of computing and messages in which each message that is sent is received, and nothing waits for ever."""
+    bodies: list[list[Operation]] = [[Compute(chance.randrange(1, 30) * STEP_US)] for _ in range(processes)]
+    for _ in range(chance.randrange(1, 4)):
+        kind = chance.randrange(4)
+        size_bytes = chance.choice((0, 20_000, 100_000))
+        for rank, body in enumerate(bodies):
+            after, before = (rank + 1) % processes, (rank - 1) % processes
+            if kind == 0:
+                exchange: list[Operation] = [
+                    Send(after, size_bytes),
+                    Receive(before),
+                    Send(before, size_bytes),
+                    Receive(after),
+                ]
+                body += [CollectiveBegins(), *exchange, CollectiveEnds()]
+            elif kind == 1:
+                body += [Send(after, size_bytes), Compute(chance.randrange(1, 60) * STEP_US), Receive(before)]
+            elif kind == 2:  # the first one sends to all others
+                body.extend([Send(other, size_bytes) for other in range(1, processes)] if rank == 0 else [Receive(0)])
+                body += [Compute(chance.randrange(40) * STEP_US)]
+            else:
+                body.extend([Receive(other) for other in range(1, processes)] if rank == 0 else [Send(0, size_bytes)])
+                body.extend([Barrier()] if size_bytes == 0 else [])
+    return Program((Loop(chance.randrange(5, 30), ByRank(lambda rank: tuple(bodies[rank]))),))
+
+
+def some_settings(
+    chance: random.Random, local: str, policy: str, parameters: tuple[tuple[str, object], ...]
+) -> NodeSettings:
+    return NodeSettings(
+        local=local,
+        slice_us=chance.choice((2_000, 10_000)),
+        tick_us=0,
+        barrier_us=300,
+        switch_us=chance.choice((0, 200)),
+        message_cpu_us=chance.choice((100, 200)),
+        receive_cpu_us=chance.choice((100, 200)),
+        latency_us=chance.choice((100, 300)),
+        rendezvous_bytes=chance.choice((0, 50_000)),
+        interrupt_us=chance.choice((0, 0, 100)),
+        coscheduling=policy,
+        coscheduling_parameters=parameters,
+    )
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 12))])
+@pytest.mark.parametrize(("policy", "parameters"), POLICIES)
+@pytest.mark.parametrize(
+    "local", [pytest.param(name, marks=[] if name == "linux-epochs" else pytest.mark.slow) for name in LOCAL_SCHEDULERS]
+)
+def test_messages_go_as_in_the_literal_simulator(
+    local: str, policy: str, parameters: tuple[tuple[str, object], ...], seed: int
+) -> None:
+    chance = random.Random(f"{local} {policy} {seed}")
+    settings = some_settings(chance, local, policy, parameters)
+    nodes = chance.randrange(2, 4)
+    exact = ExactCluster(settings, nodes, seed)
+    phases = [int(draws.uniform(seed, "tick-phase", node) * 100) * 100 for node in range(nodes)]
+    policy_phases = [int(draws.uniform(seed, "policy-tick", node) * 100) * TICK_US // 100 for node in range(nodes)]
+    literal = Reference(settings, nodes, phases, policy_phases)
+    placed: dict[int, list[int]] = {}
+    for job in range(chance.randrange(2, 5)):
+        placed[job] = places = [chance.randrange(nodes) for _ in range(chance.randrange(2, 4))]
+        program = some_program(chance, len(places))
+        exact.start(job, program, places)
+        literal.start(job, program, places)
+        for task, process in zip(literal.jobs[job], exact.jobs[job].processes, strict=True):
+            task.counter = process.counter
+    ends: dict[int, int] = {}
+    for quantum in range(60):
+        now_us = quantum * QUANTUM_US
+        running = [job for job in placed if job not in ends and chance.random() < 0.9]
+        on_nodes = {
+            node: [job for job in running if any(p == node for p in places_left(exact, job))] for node in range(nodes)
+        }
+        exact.allow(now_us, on_nodes)
+        literal.allow(on_nodes)
+        while (reached := exact.advance(now_us + QUANTUM_US)).ended:
+            ends.update(dict.fromkeys(reached.ended, reached.now_us))
+            if reached.now_us == now_us + QUANTUM_US:
+                break
+        literal.advance(now_us + QUANTUM_US)
+        for job in placed:
+            if job in exact.jobs:
+                tasks = literal.jobs[job]
+                expected = sum(t.consumed for t in tasks), sum(t.useful for t in tasks), sum(t.spun for t in tasks)
+                assert (exact.consumed_us(job), exact.useful_us(job), exact.spun_us(job)) == expected, (job, now_us)
+        assert ends == literal.ends
+        if len(ends) == len(placed):
+            break
+    assert ends or policy in ("nls", "dcs", "pb")

@@ -1,0 +1,48 @@
+"""Windows against whole exact runs: NAS programs on fixed nodes, three on a node, each coming at its time."""
+
+from __future__ import annotations
+
+from statistics import mean
+
+import pytest
+from tests.emulator.nodeos.windows.fixed_places import paper_settings, run_times, some_jobs
+
+from cosched_emulator.nodeos.exact import ExactCluster
+from cosched_emulator.nodeos.windows.cluster import WindowedCluster
+from cosched_emulator.nodeos.windows.window import WindowPlan
+
+PLANS = [WindowPlan(most_us=120_000_000), WindowPlan()]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("policy", ["hybrid", "sb", "cc"])
+def test_run_times_of_blocking_policies_are_within_three_per_cent(policy: str, plan: WindowPlan) -> None:
+    settings = paper_settings(policy)
+    errors: list[float] = []
+    shares: list[float] = []
+    for seed in range(5):
+        jobs = some_jobs(seed, jobs=6, seconds=200, gap_s=50)
+        exact = run_times(ExactCluster(settings, 16, 1), jobs)
+        windowed = WindowedCluster(settings, 16, 1, plan)
+        errors += [abs(a / b - 1) for a, b in zip(run_times(windowed, jobs), exact, strict=True)]
+        shares.append(windowed.simulated)
+    errors.sort()
+    print(
+        f"{policy}: half {errors[len(errors) // 2]:.2%}, 90 % {errors[len(errors) * 9 // 10]:.2%}, {mean(shares):.2f} simulated"
+    )
+    assert errors[len(errors) * 9 // 10] < 0.03
+    assert mean(shares) < (0.9 if plan == PLANS[0] else 0.4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", ["pb", "dcs", "nls"])
+def test_policies_that_poll_lie_within_the_spread_of_exact_runs(policy: str) -> None:
+    settings = paper_settings(policy)
+    jobs = some_jobs(1, jobs=6, seconds=150, gap_s=50)
+    exact = [run_times(ExactCluster(settings, 16, seed), jobs) for seed in range(10)]
+    windowed = [run_times(WindowedCluster(settings, 16, seed, PLANS[0]), jobs) for seed in range(10)]
+    for of_exact, of_windows in zip(zip(*exact, strict=True), zip(*windowed, strict=True), strict=True):
+        least, most = min(of_exact), max(of_exact)
+        print(f"{policy}: exact {least:.1f} to {most:.1f}, windows {mean(of_windows):.1f}")
+        assert 0.99 * least <= mean(of_windows) <= 1.01 * most

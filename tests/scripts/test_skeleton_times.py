@@ -1,0 +1,55 @@
+"""Jobs alone take the times of the paper's Table 1, on nodes whose processes poll."""
+
+from __future__ import annotations
+
+import csv
+import operator
+
+import pytest
+from scripts.papers.coscheduling import calibrate
+
+from cosched_emulator.nodeos.skeletons.catalogue import compute_share
+from cosched_emulator.workload.nas.tables import Kind, kinds
+
+WITHIN = 0.02
+NAME = operator.attrgetter("name")
+CHEAP = [Kind("EP", "C", 16), Kind("MG", "A", 16), Kind("IS", "C", 8), Kind("BT", "A", 9), Kind("sPPM", "", 4)]
+WHOLE = [Kind("CG", "A", 16), Kind("LU", "A", 16), Kind("SP", "A", 9), Kind("CG", "B", 8)]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [Kind("EP", "C", 16), Kind("MG", "A", 16), Kind("IS", "C", 8), Kind("BT", "A", 9), Kind("sPPM", "", 4)],
+    ids=lambda kind: kind.name,
+)
+def test_some_jobs_take_their_time(kind: Kind) -> None:
+    took_s = calibrate.alone_s(kind, compute_share(*kind), least_s=1.0)
+    assert took_s == pytest.approx(kind.seconds, rel=WITHIN)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", kinds(), ids=NAME)
+def test_all_jobs_take_their_time(kind: Kind) -> None:
+    assert calibrate.alone_s(kind, compute_share(*kind), seed=2) == pytest.approx(kind.seconds, rel=WITHIN)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "kind",
+    [Kind("CG", "A", 16), Kind("LU", "A", 16), Kind("SP", "A", 9), Kind("CG", "B", 8)],
+    ids=lambda kind: kind.name,
+)
+def test_whole_runs_take_as_long_as_their_first_iterations_say(kind: Kind) -> None:
+    took_s = calibrate.alone_s(kind, compute_share(*kind), least_s=kind.seconds)
+    assert took_s == pytest.approx(kind.seconds, rel=WITHIN)
+
+
+def test_the_file_has_every_kind_with_a_time_near_the_table() -> None:
+    with calibrate.FILE.open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert tuple(rows[0]) == calibrate.COLUMNS
+    assert [f"{row['program']}.{row['class']}.{row['processes']}".replace("..", ".") for row in rows] == [
+        kind.name for kind in kinds()
+    ]
+    for row, kind in zip(rows, kinds(), strict=True):
+        assert float(row["alone_s"]) == pytest.approx(kind.seconds, rel=WITHIN)
