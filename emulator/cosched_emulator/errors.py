@@ -85,7 +85,7 @@ class ConfigurationError(InputError):
         from difflib import get_close_matches  # noqa: PLC0415 - slow to load, for errors only
 
         names = sorted(known)
-        close = get_close_matches(got, names, n=1)
+        close = [name for name in names if name.lower() == got.lower()] or get_close_matches(got, names, n=1)
         return cls(path, f"one of {', '.join(names)}", repr(got), close[0] if close else None, file)
 
 

@@ -79,7 +79,7 @@ def _processes_on_a_node(request: SubmitJob) -> int:
 
 
 def refusal_of(submission: Submission, manager: Manager) -> Refused | None:
-    """Return why a submission is refused: a number beyond the limits, or a job too large for the empty machine; None: accepted."""
+    """Return why a submission is refused: a number beyond the limits, or a job that cannot run on the empty machine; None: accepted."""
     wish = submission.request
     for path, value, most in (
         ("estimate_us", wish.estimate_us, LONGEST_US),
@@ -108,7 +108,10 @@ def refusal_of(submission: Submission, manager: Manager) -> Refused | None:
         return Refused("value", "all memory of a node: expected a fixed number of processes on a node", "all_memory")
     if len(set(wish.tasks)) != len(wish.tasks):
         return Refused("value", "expected different tasks; one occurs twice", "tasks")
-    reason = manager.refusal_of(submission.job(0).spec)
+    job = submission.job(0)
+    reason = manager.refusal_of(job.spec)
+    if reason is None and manager.processes is not None:
+        reason = manager.processes.refusal(job)
     return None if reason is None else Refused("value", reason, "processes")
 
 

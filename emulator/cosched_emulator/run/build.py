@@ -120,7 +120,8 @@ def _process_nodes(prepared: Prepared, section: TimeSharingSection) -> ProcessNo
         case _:
             windows = _windows(settings, quantum_us, section.windows)
             cluster = FluidCluster(settings, nodes, seed, windows, section.rounded)
-    return ProcessNodes(cluster, program_maker(programs, settings, seed), quantum_us, programs.memory_mb)
+    make = program_maker(programs, settings, seed)
+    return ProcessNodes(cluster, make, quantum_us, programs.memory_mb, settings.memory_mb)
 
 
 @lru_cache(maxsize=8)

@@ -144,7 +144,7 @@ class WorkloadSection:
 
     swf: str | None = None
     lublin: int | None = None  # number of jobs
-    nas: AtLeastOne | None = None  # number of jobs
+    nas: Annotated[int, between(1, 10_000_000)] | None = None  # number of jobs
     gap_s: Annotated[float, between(0, 1e9, SECONDS)] = 100.0  # of nas, as the next five: mean gap between arrivals
     nas_programs: tuple[str, ...] = NAS  # CG, CG.C or CG.C.16: what is left out of a name is drawn
     nas_classes: tuple[str, ...] = CLASSES

@@ -60,7 +60,7 @@ def window_plan(section: TimeSharingSection) -> WindowPlan:
 
 
 def check_nodes(section: TimeSharingSection, nodes: Sequence[NodeClass], workload: Workload) -> None:
-    """Raise ConfigurationError for nodes that cannot be, and for jobs that are larger than a node's memory."""
+    """Raise ConfigurationError for nodes that cannot be or cannot run the jobs' programs, and for jobs larger than a node's memory."""
     node_settings(section)
     window_plan(section)
     for item in nodes:
@@ -70,9 +70,14 @@ def check_nodes(section: TimeSharingSection, nodes: Sequence[NodeClass], workloa
                 'nodes of one core (preset = "single", or a layout such as "1x1x2"): [time_sharing] has one CPU a node'
             )
             raise ConfigurationError("cluster", expected, f"{cores} cores")
+    programs = workload.programs
+    assert programs is not None
+    if section.nodes == "fluid":
+        for program in (programs.usual, *programs.by_job.values()):
+            if program.name.startswith(PREFIX):
+                expected = f'"windows" or "exact": processes of {program.name} exchange messages'
+                raise ConfigurationError("time_sharing.nodes", expected, '"fluid"')
     if section.memory_mb:
-        programs = workload.programs
-        assert programs is not None
         most_mb = max(map(programs.memory_mb, workload.jobs), default=0)
         if most_mb > section.memory_mb:
             expected = f"at least the memory of the largest process, {most_mb}"

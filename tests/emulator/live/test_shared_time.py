@@ -5,9 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.emulator.live.shared_time import SECOND, JobLine, Site, scenario_of
+from tests.emulator.live.shared_time import OPERATOR, SECOND, JobLine, Site, scenario_of
 
-from cosched_emulator.users.requests import CancelJobs, ListJobs, ListNodes, ShowJobs, ShowOverview, SubmitJob, Target
+from cosched_emulator.users.requests import (
+    CancelJobs,
+    ListJobs,
+    ListNodes,
+    Refused,
+    ShowJobs,
+    ShowOverview,
+    SubmitJob,
+    Target,
+)
 from cosched_plugin.protocol import messages as m
 
 FINE = 0.45
@@ -175,3 +184,26 @@ def test_the_queue_and_a_job_have_slot_and_share(tmp_path: Path) -> None:
     site.do(CancelJobs((Target(late),)))
     site.run_until(30)
     site.assert_agreement()
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        (SubmitJob(5, 20 * SECOND), "expected jobs of 4, 8 or 16 processes for IS.A, got 5 processes"),
+        (SubmitJob(4, 20 * SECOND, memory_mb=200), "a process wants 200 MB of memory, nodes have 100 MB for processes"),
+    ],
+)
+def test_a_job_that_nodes_cannot_run_is_refused_when_it_is_submitted(asked: SubmitJob, reason: str) -> None:
+    site = Site(
+        {
+            "cluster": {"nodes": 16, "memory_mb": 900},
+            "workload": {"programs": "nas:IS.A"},
+            "time_sharing": {"nodes": "windows", "memory_mb": 100},
+            "clock": {"mode": "scaled", "speed": 10.0},
+        },
+        "easy",
+    )
+    refused = site.live.refusal(OPERATOR, asked)
+    assert isinstance(refused, Refused)
+    assert refused.text.endswith(reason)
+    assert site.live.refusal(OPERATOR, SubmitJob(4, 20 * SECOND, memory_mb=100)) is None

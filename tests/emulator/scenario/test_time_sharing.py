@@ -91,6 +91,10 @@ def test_jobs_poll_for_messages_in_windows_unless_a_policy_is_given() -> None:
         ({"window_max_s": 9.0}, "time_sharing.window_max_s: expected at least window_min_s, 10, got 9"),
         ({"coscheduling": "hybird"}, "time_sharing.coscheduling: expected one of cc, dcs, hybrid, nls"),
         (
+            {"coscheduling": "SB"},
+            "time_sharing.coscheduling: expected one of cc, dcs, hybrid, nls, none, pb, sb, got 'SB'; did you mean 'sb'?",
+        ),
+        (
             {"coscheduling": "sb", "coscheduling_parameters": {"spin": 3}},
             "time_sharing.coscheduling_parameters.spin: expected one of spin_us, got 'spin'; did you mean 'spin_us'?",
         ),
@@ -110,6 +114,9 @@ def test_wrong_settings_of_nodes_are_refused(sharing: dict[str, Any], text: str)
         ({"faults": {"slow": {"mean_normal_s": 9.0, "mean_slow_s": 9.0, "slowdown": 2.0}}}, "faults.slow: expected nothing"),
         ({"faults": {"at": [{"at_s": 1.0, "do": "slow", "node": 1, "slowdown": 2.0}]}}, "faults.at[0].do: expected fail or return"),
         ({"workload": {"lublin": 3, "programs": "unifrom"}}, "workload.programs: expected one of FILE.csv, compute, fine"),
+        ({"workload": {"nas": 3, "nas_programs": ["EP"]}}, 'time_sharing.nodes: expected "windows" or "exact": processes of nas:EP'),
+        ({"workload": {"nas": 3, "nas_programs": ["bt"]}}, "workload.nas_programs[0]: expected one of BT, BlockSolve95, CG, EP"),
+        ({"workload": {"nas": 10**11}}, "workload.nas: expected a number from 1 to 10000000, got 100000000000"),
         ({"workload": {"lublin": 3, "memory_mb": 99}, "time_sharing": {"memory_mb": 64}}, "time_sharing.memory_mb: expected at least"),
     ],
 )  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.manager.diary import Diary
 from cosched_emulator.manager.managed_job import ManagedJob
 from cosched_emulator.manager.time_sharing.cpu_meter import CpuMeter, CpuUse
@@ -30,6 +31,7 @@ class ProcessNodes(NamedTuple):
     program_of: Callable[[WorkloadJob], Program]
     quantum_us: int
     memory_of: Callable[[WorkloadJob], int] = _asked_mb  # what a process of a job takes, in MB
+    memory_mb: int = 0  # of a node, for the processes there; 0: everything fits
 
 
 class ProcessProgress:
@@ -40,9 +42,21 @@ class ProcessProgress:
 
     def __init__(self, timeline: Timeline, nodes: ProcessNodes, diary: Diary) -> None:
         self.running: Mapping[int, ManagedJob] = {}  # the manager's
+        self._nodes = nodes
         self._cluster = nodes.cluster
         self._dispatcher = Dispatcher(timeline, nodes.cluster, nodes.program_of, nodes.memory_of)
         self.rotating = Rotating(timeline, self._dispatcher, nodes.quantum_us, diary)
+
+    def refusal(self, job: WorkloadJob) -> str | None:
+        """Return why the processes of a job cannot run, such as a number on which its program does not run; None: they can."""
+        try:
+            self._nodes.program_of(job)
+        except ConfigurationError as error:
+            return str(error)
+        need_mb, room_mb = self._nodes.memory_of(job), self._nodes.memory_mb
+        if room_mb and need_mb > room_mb:
+            return f"a process wants {need_mb} MB of memory, nodes have {room_mb} MB for processes"
+        return None
 
     def start(self, job: ManagedJob, now_us: int) -> None:  # noqa: ARG002 - of `Progress`
         """Put the processes of a job on its nodes."""
