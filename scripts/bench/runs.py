@@ -67,7 +67,7 @@ def machine_for(policy: str) -> Table:
         return TIME_SHARED
     if "slices" in parts:
         return SLICED
-    if parts.get("placement", "").startswith("lessconsume"):
+    if str(parts.get("placement")).startswith("lessconsume"):
         return USAGE
     if parts.get("shape") != "nodes":
         return SPACE

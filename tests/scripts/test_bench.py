@@ -73,15 +73,17 @@ def test_a_run_has_the_requested_load(policy: str, load: float) -> None:
 def test_every_preset_has_the_machine_it_is_made_for() -> None:
     assert {name: machine_for(name)["cluster"].get("preset") for name in PRESETS} == {
         **dict.fromkeys(("fcfs", "easy", "sjbf", "conservative", "batch")),
+        **dict.fromkeys(("coscheduling", "coscheduling-scattered", "batch-contiguous")),
         **dict.fromkeys(("lc", "lct", "rua"), "rua-4way"),
         **dict.fromkeys(("pss", "ac", "am", "lomarc-fm", "lomarc-u1", "lomarc-u2", "lomarc-r"), "lomarc-ht"),
         "lomarc-n": "lomarc-standard",
         **dict.fromkeys(("ssp", "glts", "cst", "cstws", "glts-fbo", "glts-ns", "glts-nh"), "g-lomarc-2x2"),
-        **dict.fromkeys(("gang", "paired-gang", "paired-gang-bestfit", "blind"), "single"),
+        **dict.fromkeys(("gang", "paired-gang", "paired-gang-bestfit", "blind", "gang-contiguous"), "single"),
     }
     assert machine_for("gang")["time_sharing"]
     assert machine_for("lomarc-n") is STANDARD
-    assert [name for name in PRESETS if "time_sharing" in machine_for(name)] == list(bench_turns.POLICIES)
+    shared = [name for name in PRESETS if "time_sharing" in machine_for(name)]
+    assert shared == [*bench_turns.POLICIES, "gang-contiguous"]
 
 
 @pytest.mark.slow

@@ -52,4 +52,4 @@ def test_the_file_has_every_kind_with_a_time_near_the_table() -> None:
         kind.name for kind in kinds()
     ]
     for row, kind in zip(rows, kinds(), strict=True):
-        assert float(row["alone_s"]) == pytest.approx(kind.seconds, rel=0.005)
+        assert float(row["alone_s"]) == pytest.approx(kind.seconds, rel=0.01)
