@@ -41,7 +41,7 @@ def test_policies_that_poll_lie_within_the_spread_of_exact_runs(policy: str) -> 
     settings = paper_settings(policy)
     jobs = some_jobs(1, jobs=6, seconds=150, gap_s=50)
     exact = [run_times(ExactCluster(settings, 16, seed), jobs) for seed in range(10)]
-    windowed = [run_times(WindowedCluster(settings, 16, seed), jobs) for seed in range(10)]
+    windowed = [run_times(WindowedCluster(settings, 16, seed, PLANS[0]), jobs) for seed in range(10)]
     for of_exact, of_windows in zip(zip(*exact, strict=True), zip(*windowed, strict=True), strict=True):
         least, most = min(of_exact), max(of_exact)
         print(f"{policy}: exact {least:.1f} to {most:.1f}, windows {mean(of_windows):.1f}")
