@@ -39,9 +39,13 @@ def cluster(tmp_path: Path) -> Iterator[tuple[str, list[int]]]:
         yield json.loads(file.read_text())["address"], [process.pid for process in processes[1:]]
 
 
+@pytest.mark.parametrize("holds_results", [False, True])
 def test_a_cluster_gives_the_same_table_though_a_worker_is_killed(
-    cluster: tuple[str, list[int]], tmp_path: Path
+    cluster: tuple[str, list[int]], holds_results: bool, tmp_path: Path
 ) -> None:
+    """Also where the worker has ended runs whose results have not been fetched."""
+    distributed = pytest.importorskip("distributed")
+
     address, workers = cluster
     study(TWO_POLICIES, tmp_path / "here", jobs=1)
     killed: list[int] = []
@@ -50,7 +54,11 @@ def test_a_cluster_gives_the_same_table_though_a_worker_is_killed(
         assert total == 24
         if done == 5 and not killed:
             killed.append(workers[0])
-            os.kill(workers[0], signal.SIGKILL)
+            with distributed.Client(address, timeout=10, set_as_default=False) as client:
+                if holds_results:
+                    wait_until(lambda: not any(client.processing().values()))
+                os.kill(workers[0], signal.SIGKILL)
+                wait_until(lambda: len(client.scheduler_info()["workers"]) == 1)
 
     result = study(TWO_POLICIES, tmp_path / "there", dask=address, progress=kill_one)
     assert killed

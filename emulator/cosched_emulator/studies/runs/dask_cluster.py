@@ -69,8 +69,14 @@ class DaskCluster:
             except queue.Empty:
                 self._check(time.monotonic() - last)
                 continue
+            outcome = self._outcome(futures[future.key], future)
+            if outcome is None:
+                future.add_done_callback(ended.put)
+                self._check(time.monotonic() - last)
+                continue
             last = time.monotonic()
-            yield self._outcome(futures.pop(future.key), future)
+            del futures[future.key]
+            yield outcome
 
     def _check(self, silent_s: float) -> None:
         if self.client.status != "running" and silent_s > _CONNECT_S:
@@ -78,7 +84,8 @@ class DaskCluster:
         if silent_s > self.timeout_s:
             raise LinkError(f"no run ended for {self.timeout_s:g} s (--timeout)", self.address)
 
-    def _outcome(self, order: Order, future: Any) -> Result | Failure:
+    def _outcome(self, order: Order, future: Any) -> Result | Failure | None:
+        """Return what came of the order, None if its result died with a worker: the cluster then repeats the run."""
         try:
             if future.status == "finished":
                 outcome: Result | Failure = future.result(timeout=_CONNECT_S)
@@ -86,7 +93,11 @@ class DaskCluster:
                 return outcome
             if future.status == "error":
                 return Failure(order.key, " ".join(str(future.exception(timeout=_CONNECT_S)).split()))
+        except TimeoutError:  # the worker died while its result was being fetched
+            return None
         except Exception as error:  # what a run raises is caught where it is made
             text = f"the dask scheduler went away: {type(error).__name__}: {error}"
             raise LinkError(text, self.address) from error
+        if future.status in {"lost", "pending"}:
+            return None
         raise LinkError(f"the dask scheduler gave up a run ({future.status})", self.address)
