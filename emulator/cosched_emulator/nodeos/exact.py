@@ -30,6 +30,7 @@ from cosched_emulator.nodeos.kernel.events import (
     Event,
 )
 from cosched_emulator.nodeos.kernel.execution import Execution
+from cosched_emulator.nodeos.kernel.freezing import Freezer
 from cosched_emulator.nodeos.kernel.memory import NodeMemory, swap_us
 from cosched_emulator.nodeos.local.catalogue import make_local
 from cosched_emulator.nodeos.messaging.cpu import CoscheduledCpu
@@ -38,7 +39,6 @@ from cosched_emulator.nodeos.messaging.layer import MessageLayer
 from cosched_emulator.nodeos.process import DONE, POLLING, RESUMABLE, RUNNABLE, ParallelJob, Process
 from cosched_emulator.nodeos.programs import Program
 from cosched_emulator.nodeos.settings import NodeSettings
-from cosched_emulator.nodeos.windows.freezing import Freezer
 from cosched_emulator.nodeos.work import Course, courses_of
 from cosched_hwmodel import draws
 from cosched_hwmodel.units import WHOLE_PPM
@@ -187,10 +187,7 @@ class ExactCluster:
 
     def consumed_us(self, job: int) -> int:
         """Return the CPU time of a job's processes (see `Cluster.consumed_us`)."""
-        record = self.jobs.get(job) or self._left[job]
-        for process in record.processes:
-            self.cpus[process.node].charge(self.now_us)
-        return sum(process.consumed_us for process in record.processes)
+        return sum(process.consumed_us for process in self._charged(job))
 
     def useful_us(self, job: int) -> int:
         """Return the CPU time that a job's processes have spent in bursts of `Compute`, the done part of present ones included."""
@@ -198,17 +195,11 @@ class ExactCluster:
 
     def useful_by_rank(self, job: int) -> list[int]:
         """Return the same of each process."""
-        record = self.jobs.get(job) or self._left[job]
-        for process in record.processes:
-            self.cpus[process.node].charge(self.now_us)
-        return [process.useful_us - self._execution.compute_left_us(process) for process in record.processes]
+        return [process.useful_us - self._execution.compute_left_us(process) for process in self._charged(job)]
 
     def spun_us(self, job: int) -> int:
         """Return the CPU time that a job's processes have spent polling for messages."""
-        record = self.jobs.get(job) or self._left[job]
-        for process in record.processes:
-            self.cpus[process.node].charge(self.now_us)
-        return sum(process.polled_us() for process in record.processes)
+        return sum(process.polled_us() for process in self._charged(job))
 
     def progress(self, job: int) -> float:
         """Return the share of its program that a job has done (see `Cluster.progress`)."""
@@ -256,6 +247,13 @@ class ExactCluster:
         self._used = {process.index: process for processes in self._allowed for process in processes}
         self._left.clear()
         return [Usage(job, node, *row) for (job, node), row in sorted(sums.items())]
+
+    def _charged(self, job: int) -> list[Process]:
+        """Return the processes of a job, with the CPU time that they have used up to now."""
+        processes = (self.jobs.get(job) or self._left[job]).processes
+        for process in processes:
+            self.cpus[process.node].charge(self.now_us)
+        return processes
 
     def _allowed_us(self, process: Process) -> int:
         """Return for how long a process could run since the last `collect`."""

@@ -147,6 +147,11 @@ class ParallelJob:
         self.delays_us = 0  # in all, from their arrival to that
         self._bodies: dict[int, tuple[Step, ...]] = {}  # of loops whose processes are alike
 
+    def count_delay(self, delay_us: int) -> None:
+        """Count a message whose receiver had to get the CPU first, for so long."""
+        self.delayed += 1
+        self.delays_us += delay_us
+
     def leave_out(self, loop: int, most: int) -> int:
         """Let all processes leave out the same number of iterations of a loop, at most so many, and return that number.
 

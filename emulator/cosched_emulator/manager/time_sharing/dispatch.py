@@ -168,11 +168,6 @@ class Dispatcher:
         self._meter = CpuMeter(self._cluster, receive)
         return self._meter
 
-    @property
-    def simulated(self) -> float:
-        """Return the share of the time of nodes that was simulated burst by burst."""
-        return self._cluster.simulated
-
     def nodes_of(self, job_id: int) -> Iterable[int]:
         """Return the nodes of a job."""
         return self._nodes_of[job_id]

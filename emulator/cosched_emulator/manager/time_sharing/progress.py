@@ -43,7 +43,6 @@ class ProcessProgress:
     def __init__(self, timeline: Timeline, nodes: ProcessNodes, diary: Diary) -> None:
         self.running: Mapping[int, ManagedJob] = {}  # the manager's
         self._nodes = nodes
-        self._cluster = nodes.cluster
         self._dispatcher = Dispatcher(timeline, nodes.cluster, nodes.program_of, nodes.memory_of)
         self.rotating = Rotating(timeline, self._dispatcher, nodes.quantum_us, diary)
 
@@ -106,12 +105,12 @@ class ProcessProgress:
     @property
     def simulated(self) -> float:
         """Return the share of the time of nodes that was simulated burst by burst."""
-        return self._dispatcher.simulated
+        return self._nodes.cluster.simulated
 
     @property
     def counters(self) -> Counters | None:
         """Return what has happened on the nodes while they were simulated burst by burst; None: they never were."""
-        return self._cluster.counters()
+        return self._nodes.cluster.counters()
 
     @property
     def runs(self) -> bool:

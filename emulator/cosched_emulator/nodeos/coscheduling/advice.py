@@ -15,8 +15,8 @@ class AdvisesOne(CoschedulingPolicy):
     _advised: Process | None = None
 
     def advise(self, runnable: Sequence[Process], current: Process | None) -> Process | None:  # noqa: ARG002
-        """Return the advised process."""
-        return self._advised if self._advised in runnable else None
+        """Return the advised process; it has no effect while that waits."""
+        return self._advised
 
     def chosen(self, process: Process) -> None:
         """Forget the advice that was not taken."""

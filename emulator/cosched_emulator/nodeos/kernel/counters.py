@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from cosched_emulator.nodeos.kernel.cpu import Cpu
-from cosched_emulator.nodeos.messaging.cpu import CoscheduledCpu
 from cosched_emulator.nodeos.process import ParallelJob
 
 
@@ -43,6 +42,6 @@ def counters_of(cpus: Sequence[Cpu], messages: Messages, now_us: int) -> Counter
         sum(cpu.busy_us for cpu in cpus),
         sum(cpu.overhead_us for cpu in cpus),
         sum(cpu.switches for cpu in cpus),
-        sum(cpu.interrupts for cpu in cpus if isinstance(cpu, CoscheduledCpu)),
+        sum(cpu.interrupts for cpu in cpus),
         messages,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from heapq import heappush
 from typing import Final
 
+from cosched_emulator.nodeos.coscheduling.protocol import FOREVER
 from cosched_emulator.nodeos.kernel.events import BURST_END, TURN_END, Event
 from cosched_emulator.nodeos.kernel.memory import paging_us
 from cosched_emulator.nodeos.local.protocol import LocalScheduler
@@ -32,6 +33,7 @@ class Cpu:
         "_turn_end_us",
         "busy_us",
         "current",
+        "interrupts",
         "local",
         "missing_ppm",
         "node",
@@ -63,6 +65,7 @@ class Cpu:
         self.busy_us = 0  # used by processes
         self.overhead_us = 0  # used by switches and interrupts
         self.switches = 0
+        self.interrupts = 0
 
     def enter(self, process: Process) -> None:
         """A process of a job has come to the node."""
@@ -141,8 +144,9 @@ class Cpu:
             self._arm(process, now_us)
 
     def go_on(self, process: Process, now_us: int) -> None:
-        """Let the present process begin its next burst."""
-        heappush(self._events, (now_us + process.rest_us, BURST_END, self.node, process.index, process.generation))
+        """Let the present process begin its next burst, or poll: for ever if nothing is on its way to it."""
+        if process.rest_us < FOREVER:
+            heappush(self._events, (now_us + process.rest_us, BURST_END, self.node, process.index, process.generation))
 
     def restart(self, process: Process, now_us: int) -> None:
         """Let the present process go on with what it has to do now, and not with what it would have done."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from heapq import heappush
-
-from cosched_emulator.nodeos.coscheduling.protocol import FOREVER, CoschedulingPolicy
+from cosched_emulator.nodeos.coscheduling.protocol import CoschedulingPolicy
 from cosched_emulator.nodeos.kernel.cpu import Cpu
-from cosched_emulator.nodeos.kernel.events import BURST_END, Event
+from cosched_emulator.nodeos.kernel.events import Event
 from cosched_emulator.nodeos.kernel.memory import paging_us
 from cosched_emulator.nodeos.local.protocol import LocalScheduler
 from cosched_emulator.nodeos.process import POLLING, Process
@@ -19,7 +17,7 @@ class CoscheduledCpu(Cpu):
     An interrupt delays the process that has the CPU, or gets it then.
     """
 
-    __slots__ = ("_advises", "_interrupt_us", "_now_us", "_pending_us", "interrupts", "policy", "ports")
+    __slots__ = ("_advises", "_interrupt_us", "_now_us", "_pending_us", "policy", "ports")
 
     def __init__(
         self, node: int, local: LocalScheduler, settings: NodeSettings, events: list[Event], policy: CoschedulingPolicy
@@ -27,7 +25,6 @@ class CoscheduledCpu(Cpu):
         super().__init__(node, local, settings, events)
         self.policy = policy
         self.ports: list[Process] = []
-        self.interrupts = 0
         self._advises = policy.advises
         self._interrupt_us = settings.interrupt_us
         self._pending_us = 0  # of interrupts at this instant
@@ -123,22 +120,13 @@ class CoscheduledCpu(Cpu):
         if process.state == POLLING:
             process.rest_us = port.poll_us(begins_us)
         elif port.arrived_us >= 0:
-            process.job.delayed += 1
-            process.job.delays_us += begins_us - port.arrived_us
+            process.job.count_delay(begins_us - port.arrived_us)
             port.arrived_us = -1
-        if process.rest_us < FOREVER:
-            heappush(
-                self._events, (begins_us + process.rest_us, BURST_END, self.node, process.index, process.generation)
-            )
+        self.go_on(process, begins_us)
         if len(self._queue) > 1:
             self._arm(process, now_us)
         if self._advises:
             self.policy.chosen(process)
-
-    def go_on(self, process: Process, now_us: int) -> None:
-        """Let the present process begin its next burst, or poll."""
-        if process.rest_us < FOREVER:
-            heappush(self._events, (now_us + process.rest_us, BURST_END, self.node, process.index, process.generation))
 
     def wake(self, process: Process, now_us: int) -> None:
         """A process of the node is runnable, as what it waited for is there; an advised one goes before it."""

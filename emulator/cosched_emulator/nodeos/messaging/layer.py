@@ -107,7 +107,7 @@ class MessageLayer:
         if expects >= 0:
             inbox = port.inbox[expects]
             if inbox and inbox[0] <= now_us:
-                self._count_delay(process, now_us - inbox.popleft())
+                process.job.count_delay(now_us - inbox.popleft())
                 port.expects = NOTHING
                 process.rest_us = self._receive_cpu_us
                 return GOES_ON
@@ -181,7 +181,3 @@ class MessageLayer:
         process.port.acknowledged_us = now_us + us
         process.port.expects = AN_ACKNOWLEDGEMENT
         return False
-
-    def _count_delay(self, process: Process, delay_us: int) -> None:
-        process.job.delayed += 1
-        process.job.delays_us += delay_us

@@ -16,7 +16,7 @@ from cosched_emulator.nodeos.settings import NodeSettings
 from cosched_emulator.nodeos.windows.alone import Alone
 from cosched_emulator.nodeos.windows.extent import Extent
 from cosched_emulator.nodeos.windows.group import Group
-from cosched_emulator.nodeos.windows.job import WindowJob
+from cosched_emulator.nodeos.windows.job import Use, WindowJob
 from cosched_emulator.nodeos.windows.parts import Part, parts_of
 from cosched_emulator.nodeos.windows.window import WindowPlan
 from cosched_hwmodel.units import WHOLE_PPM
@@ -128,15 +128,11 @@ class WindowedCluster:
 
     def consumed_us(self, job: int) -> int:
         """Return the CPU time of a job's processes (see `Cluster.consumed_us`)."""
-        record = self.jobs.get(job) or self._left[job]
-        self._charge(record.nodes)
-        return sum(use.consumed_us for use in record.uses(self.now_us))
+        return sum(use.consumed_us for use in self._uses(job))
 
     def spun_us(self, job: int) -> int:
         """Return the CPU time that a job's processes have spent polling for messages."""
-        record = self.jobs.get(job) or self._left[job]
-        self._charge(record.nodes)
-        return sum(use.spun_us for use in record.uses(self.now_us))
+        return sum(use.spun_us for use in self._uses(job))
 
     def counters(self) -> Counters:
         """Return what has happened on the nodes while they were simulated exactly (see `Cluster.counters`)."""
@@ -178,6 +174,12 @@ class WindowedCluster:
     def simulated(self) -> float:
         """Return the share of the time of nodes with jobs for which they were simulated exactly."""
         return self.exact_node_us / self.node_us if self.node_us else 0.0
+
+    def _uses(self, job: int) -> list[Use]:
+        """Return what a job has used up to now on each of its nodes."""
+        record = self.jobs.get(job) or self._left[job]
+        self._charge(record.nodes)
+        return record.uses(self.now_us)
 
     def _charge(self, nodes: Iterable[int]) -> None:
         for node in nodes:

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from hashlib import sha256
 from typing import Final, NamedTuple
 
-from cosched_emulator.nodeos.programs import Barrier, ByRank, Collective, Operation, Program, Receive, Send, WriteFiles
+from cosched_emulator.nodeos.programs import Barrier, Collective, Operation, Program, Receive, Send, WriteFiles
 from cosched_emulator.nodeos.settings import NodeSettings
 from cosched_emulator.nodeos.work import Work
 
@@ -47,10 +47,7 @@ class Extent:
         self.phase_ends_us: list[int] = []
         begin_us = 0
         for number, loop in enumerate(program.loops):
-            if isinstance(loop.body, ByRank):
-                bodies = tuple([loop.body.of(rank) for rank in range(processes)])
-            else:
-                bodies = (loop.body,) * processes
+            bodies = tuple([loop.body_of(rank) for rank in range(processes)])
             works = {id(body): Work(body, processes, settings) for body in bodies}
             work_us = sum(works[id(body)].cpu_us for body in bodies)
             points = 0 if work_us else 1
