@@ -21,6 +21,7 @@ THREADS: Final = "threads"
 ROWS: Final = "rows"
 PAIRS: Final = "pairs"
 SLOTS: Final = "slots"
+HALVES: Final = "halves"
 
 # What each word means, for people.
 MEANING: Final[Mapping[str, str]] = MappingProxyType(
@@ -37,6 +38,7 @@ MEANING: Final[Mapping[str, str]] = MappingProxyType(
         ROWS: "jobs are put into rows, which take turns",
         PAIRS: "two rows may run together",
         SLOTS: "the machine shares its time among slots",
+        HALVES: "a job has all cores of its nodes, or half of them",
     }
 )
 # What the site provides, or does not: known only once a manager has said so, and never a reason to refuse a composition.

@@ -11,6 +11,10 @@ from cosched_plugin.policies.backfilling.conservative import Conservative
 from cosched_plugin.policies.backfilling.easy import Easy, NoBackfill, Sjbf
 from cosched_plugin.policies.backfilling.reservation_table import NOTE as PROMISE
 from cosched_plugin.policies.backfilling.skip import Skip
+from cosched_plugin.policies.coexecution.by_gain import ByGain
+from cosched_plugin.policies.coexecution.halves import Halves
+from cosched_plugin.policies.coexecution.neighbours import Neighbours
+from cosched_plugin.policies.coexecution.open_nodes import NOTE as SPREAD
 from cosched_plugin.policies.composition.parameters import (
     Parameter,
     extend_limit,
@@ -35,7 +39,7 @@ from cosched_plugin.policies.lomarc.lookahead import Lookahead
 from cosched_plugin.policies.lomarc.neighbours import Adjacent, Always
 from cosched_plugin.policies.orders.history import NOTE as HISTORY
 from cosched_plugin.policies.orders.history import RemembersStarts
-from cosched_plugin.policies.orders.queue_orders import ClassPriority, Fcfs, Shortest
+from cosched_plugin.policies.orders.queue_orders import ClassPriority, Fcfs, Shortest, Widest
 from cosched_plugin.policies.placement.columns import Buddy, LeastLoaded
 from cosched_plugin.policies.placement.first_fit import FirstFit, Packed
 from cosched_plugin.policies.placement.one_per_node import Contiguous, Scattered
@@ -60,6 +64,7 @@ class Entry(NamedTuple):
 ORDERS: Mapping[str, Entry] = {
     "fcfs": Entry(Fcfs, "first come, first served"),
     "shortest": Entry(Shortest, "shortest estimate first"),
+    "widest": Entry(Widest, "most processes first"),
     "class-priority": Entry(
         ClassPriority,
         "short, medium, long jobs; a pending job rises with time",
@@ -82,6 +87,18 @@ BACKFILLS: Mapping[str, Entry] = {
         {
             "thresholds": Parameter(
                 is_factors, "a list of numbers >= 1", list(PAPER_THRESHOLDS), "penalty factors to try for every job"
+            )
+        },
+    ),
+    "by-gain": Entry(
+        ByGain,
+        "one reservation, for the head; of jobs of equal size the one that adds most work first",
+        {
+            "lookahead": Parameter(
+                is_whole(1, 1_000_000),
+                "a whole number from 1 to 1000000",
+                100,
+                "kinds of pending jobs that are compared, at most",
             )
         },
     ),
@@ -176,6 +193,17 @@ PLACEMENTS: Mapping[str, Entry] = {
             ),
         },
     ),
+    "halves": Entry(
+        Halves,
+        "all cores of n nodes, or half of the cores of 2n beside other jobs: where most work is added",
+        {
+            "compact": Parameter(is_bool, "true or false", True, "jobs may have all cores of their nodes"),
+            "share": Parameter(is_bool, "true or false", True, "jobs may have other jobs beside them"),
+            "max_slowdown": Parameter(
+                is_factor, "a number >= 1", 1.05, "run time of a job beside another one over that on all cores, at most"
+            ),
+        },
+    ),
 }
 SHAPES: Mapping[str, Entry] = {
     "threads": Entry(Threads, "a job takes free hardware threads, wherever they are"),
@@ -228,6 +256,7 @@ _LOMARC_MATCHINGS: Mapping[str, Entry] = {
 }
 MATCHINGS: Mapping[str, Entry] = {
     **_LOMARC_MATCHINGS,
+    "neighbours": Entry(Neighbours, "jobs on halves of nodes; expected ends follow who is beside whom"),
     "group": Entry(
         Grouping,
         "groups of jobs by utilisation gain",
@@ -373,6 +402,7 @@ OWN_NOTES: Mapping[str, Callable[..., object] | None] = {
     GROUP: None,
     FRESH: None,
     PACE: None,
+    SPREAD: None,
 }
 KINDS: Mapping[str, Mapping[str, Entry]] = {
     "order": ORDERS,

@@ -22,6 +22,7 @@ _PAIRED_GANG: Table = {
     "placement": "least-loaded",
     "pairing": "predesigned",
 }
+_HALVES: Table = {"placement": "halves", "matching": "neighbours"}
 _ONE_CONTEXT: Table = {"name": "contiguous", "contexts": 1}
 
 
@@ -56,6 +57,18 @@ PRESETS: Mapping[str, Preset] = {
     "glts-ns": Preset("G-LOMARC-TS without sorting in blocks", _groups(sort=False)),
     "glts-nh": Preset(
         "G-LOMARC-TS with the first suitable group", _groups(blocks="none", choice="first", fairness_tries="all")
+    ),
+    "co-execution": Preset(
+        "jobs on all cores of their nodes or on half of those of twice as many, by gain",
+        {"order": "widest", "backfill": "by-gain", **_HALVES},
+    ),
+    "co-execution-easy": Preset(
+        "EASY; every job on half of the cores of twice as many nodes, beside its best neighbours",
+        {"backfill": "easy", **_HALVES, "placement": {"name": "halves", "compact": False, "max_slowdown": 1000.0}},
+    ),
+    "spread": Preset(
+        "EASY; every job on half of the cores of twice as many nodes, with no job beside it",
+        {"backfill": "easy", **_HALVES, "placement": {"name": "halves", "compact": False, "share": False}},
     ),
     "gang": Preset("strict gang scheduling", {"backfill": "gang", "placement": "least-loaded"}),
     "paired-gang": Preset("paired gang scheduling, partners for a round", _PAIRED_GANG),

@@ -27,6 +27,14 @@ class Shortest(Order):
         return sorted(jobs, key=_estimate)
 
 
+class Widest(Order):
+    """Most processes first."""
+
+    def arrange(self, jobs: list[JobSpec], view: View) -> list[JobSpec]:
+        """Return the jobs by descending size; `sorted` keeps (submission, id) among equals."""
+        return sorted(jobs, key=_processes, reverse=True)
+
+
 class ClassPriority(RemembersStarts, Order):
     """Short before medium before long jobs, first come, first served among equals; a pending job rises (LOMARC, section 6.2).
 
@@ -76,6 +84,10 @@ def _by_class(jobs: list[JobSpec]) -> tuple[list[JobSpec], list[JobSpec], list[J
 
 def _submission(job: JobSpec) -> int:
     return job.submit_us
+
+
+def _processes(job: JobSpec) -> int:
+    return job.processes
 
 
 def _estimate(job: JobSpec) -> int:

@@ -1,0 +1,256 @@
+"""The placement of co-execution: all cores of n nodes (*compact*), or half of the cores of 2n (*spread*), beside other jobs.
+
+The place with the best *gain* is taken: the work that the machine does more each second for the job, less what its neighbours do
+less, for each half of a node that it takes. Work is counted in nodes: a compact job does as much as it has nodes. A job waits
+for its slowest process, so its worst neighbour decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import ClassVar, Final, NamedTuple
+
+from cosched_plugin.api import (
+    HALVES,
+    THREADS,
+    JobSpec,
+    Needs,
+    NodeSet,
+    Offer,
+    PairModel,
+    Placement,
+    Run,
+    Snapshot,
+    ThreadMask,
+    View,
+    bits_of,
+    lowest_threads,
+    runs_from,
+    snapshot_at,
+)
+from cosched_plugin.policies.coexecution.belief import ratio_alone, ratio_beside
+from cosched_plugin.policies.coexecution.open_nodes import OpenNodes, Sides, Tenant
+from cosched_plugin.policies.placement.spread import NodeHalves, limit_beside
+from cosched_plugin.policies.planning.penalties import stretch
+
+# A half on an empty node counts as so many halves: what the other half will do is not known yet.
+_ON_EMPTY: Final = 1.5
+
+
+class Place(NamedTuple):
+    """A place for a job, before it is written out."""
+
+    job: JobSpec
+    gain: float  # nodes' worth of work for each half of a node
+    ratio: float  # expected run time there over the compact one
+    taken: tuple[tuple[Tenant, int], ...]  # tenants, and the number of halves beside each
+    empty: int  # further nodes
+    compact: bool
+
+
+class _Neighbour(NamedTuple):
+    """A tenant beside which a job may run."""
+
+    tenant: Tenant
+    ratio: float  # of the job beside it
+    loss: float  # of the tenant, in nodes' worth of work
+    value: float  # by which neighbours are ranked
+
+
+class Halves(Placement):
+    """Nodes by whole or by half.
+
+    ``compact``: a job may have all cores of its nodes; otherwise only if the machine does not hold it spread. ``share``: a
+    half may be beside another job. ``max_slowdown``: what a job may take beside another one, over its compact run time.
+    """
+
+    needs: ClassVar[Needs] = frozenset({THREADS})
+    provides: ClassVar[Needs] = frozenset({HALVES})
+    shortens: ClassVar[bool] = True  # a spread job often takes less than its estimate
+
+    def __init__(self, *, compact: bool = True, share: bool = True, max_slowdown: float = 1.05) -> None:
+        self._compact = compact
+        self._share = share
+        self._most = max_slowdown
+        self._sides: Sides | None = None
+
+    def sides(self, view: View) -> Sides:
+        """Return how nodes are divided; MachineError for a machine whose nodes differ."""
+        if self._sides is None or self._sides.halves.node is not view.machine.classes[0]:
+            self._sides = Sides(NodeHalves(view))
+        return self._sides
+
+    def check(self, view: View) -> None:
+        """Raise MachineError for a machine whose nodes differ."""
+        self.sides(view)
+
+    def never(self, job: JobSpec, view: View) -> bool:
+        """Tell whether the empty machine does not hold ``job``, neither compact nor spread."""
+        return self._nodes(job, view) is None
+
+    def offer(self, job: JobSpec, snapshot: Snapshot) -> Offer | None:
+        """Return the job's place with the best gain, or None if it has none at that instant."""
+        return self.offer_among(job, snapshot, ())
+
+    def offer_among(self, job: JobSpec, snapshot: Snapshot, planned: Iterable[Offer]) -> Offer | None:
+        """Return the same with ``planned`` jobs among the running ones."""
+        there = self.sides(snapshot.view).open_nodes(snapshot, planned)
+        place = self.best(job, there, snapshot.view)
+        return None if place is None else self.write_out(place, there, snapshot)
+
+    def earliest(self, job: JobSpec, view: View) -> Offer | None:
+        """Return the job's first place as running jobs end; a node that is open to it stays so, hence the search by halving."""
+        steps = view.availability()
+        low, high = 0, len(steps)
+        found: Offer | None = None
+        while low < high:
+            middle = (low + high) // 2
+            offer = self.offer(job, snapshot_at(view, *steps[middle]))
+            if offer is None:
+                low = middle + 1
+            else:
+                found, high = offer, middle
+        return found
+
+    def best(self, job: JobSpec, there: OpenNodes, view: View, partner: JobSpec | None = None) -> Place | None:
+        """Return the place with the best gain among open nodes; None if there is none.
+
+        ``partner``: a pending job that will be beside this one where it gets empty nodes.
+        """
+        nodes = self._nodes(job, view)
+        if nodes is None:
+            return None
+        whole, spread = nodes
+        work = job.processes / self.sides(view).halves.whole
+        empty = there.empty.bit_count()
+        places = []
+        if whole and empty >= whole:
+            places.append(Place(job, work / (2 * whole), 1.0, (), whole, compact=True))
+        if spread:
+            neighbours = self._neighbours(job, there, view, work, spread) if self._share else []
+            if sum([each.tenant.open for each in neighbours]) + empty >= spread:
+                places.append(_beside(job, neighbours, spread, work, view.pairs))
+            if partner is not None and empty >= spread:
+                places.append(self._with_partner(job, partner, spread, view))
+        return max(places, key=_gain, default=None)  # the first of equals
+
+    def may_spread_on(self, job: JobSpec, empty: int, view: View) -> bool:
+        """Tell whether so many empty nodes hold the job spread, and another one may be beside it there."""
+        nodes = self._nodes(job, view)
+        return self._share and nodes is not None and 0 < nodes[1] <= empty
+
+    def partner(self, job: JobSpec, pending: Iterable[JobSpec], view: View) -> JobSpec | None:
+        """Return the pending job that does most work together with this one; None where none may be beside it."""
+        best: JobSpec | None = None
+        most = 0.0
+        for other in pending:
+            if other.id != job.id and self._may_share(job, other, view):
+                value = self._work_of_two(job, other, view)
+                if value > most:
+                    best, most = other, value
+        return best
+
+    def write_out(self, place: Place, there: OpenNodes, snapshot: Snapshot) -> Offer:
+        """Return a place among the open nodes of ``snapshot`` as an offer."""
+        job, halves = place.job, self.sides(snapshot.view).halves
+        if place.compact:
+            runs = halves.runs(job, halves.most(job), lowest_threads(there.empty, place.empty))
+        else:
+            runs = _spread_runs(place, halves, there.empty)
+        run_us = stretch(job.estimate_us, place.ratio)
+        return Offer(job, snapshot.at_us, runs, place.ratio, run_us, limit_beside(job, run_us))
+
+    def _nodes(self, job: JobSpec, view: View) -> tuple[int, int] | None:
+        """Return how many nodes the job takes compact and spread (0: not at all); None if the empty machine does not hold it."""
+        halves, nodes = self.sides(view).halves, view.machine.nodes
+        most, shared = halves.most(job), halves.most_shared(job)
+        spread = -(-job.processes // shared) if shared else 0
+        if spread > nodes:
+            spread = 0
+        whole = -(-job.processes // most) if most and (self._compact or not spread) else 0
+        if whole > nodes or whole == spread:  # a small job leaves half of its node open in either case
+            whole = 0
+        return (whole, spread) if whole or spread else None
+
+    def _neighbours(
+        self, job: JobSpec, there: OpenNodes, view: View, work: float, spread: int
+    ) -> list[_Neighbour]:
+        """Return the tenants beside which the job may run, those first with which most work is done."""
+        halves, model = self.sides(view).halves, view.pairs
+        found = []
+        for tenant in there.tenants:
+            if not halves.both(job, halves.most_shared(job), tenant.job, tenant.per_node):
+                continue
+            mine, its = ratio_beside(job, tenant.job, model), ratio_beside(tenant.job, job, model)
+            if max(mine, its) > self._most:
+                continue
+            loss = tenant.job.processes / halves.whole * (1.0 / tenant.ratio - 1.0 / max(tenant.ratio, its))
+            value = work / spread / mine - loss / min(tenant.open, spread)
+            found.append(_Neighbour(tenant, mine, loss, value))
+        found.sort(key=_value, reverse=True)  # stable: by job among equals
+        return found
+
+    def _with_partner(self, job: JobSpec, partner: JobSpec, spread: int, view: View) -> Place:
+        """Return the job on empty nodes, where a partner will be; the two are worth what they do together."""
+        gain = self._work_of_two(job, partner, view)
+        return Place(job, gain / 2, ratio_alone(job, view.pairs), (), spread, compact=False)
+
+    def _work_of_two(self, job: JobSpec, other: JobSpec, view: View) -> float:
+        """Return the work that two jobs do on a node together, in nodes."""
+        halves, model = self.sides(view).halves, view.pairs
+        total = 0.0
+        for one, beside in ((job, other), (other, job)):
+            per_half = -(-one.processes // max(1, halves.most_shared(one)))
+            total += one.processes / halves.whole / per_half / ratio_beside(one, beside, model)
+        return total
+
+    def _may_share(self, job: JobSpec, other: JobSpec, view: View) -> bool:
+        halves, model = self.sides(view).halves, view.pairs
+        mine, its = halves.most_shared(job), halves.most_shared(other)
+        if not (mine and its and halves.both(job, mine, other, its)):
+            return False
+        return max(ratio_beside(job, other, model), ratio_beside(other, job, model)) <= self._most
+
+
+def _beside(job: JobSpec, neighbours: list[_Neighbour], spread: int, work: float, model: PairModel | None) -> Place:
+    """Return the place beside the best neighbours, and on empty nodes for the rest."""
+    ratio, loss, missing = ratio_alone(job, model), 0.0, spread
+    taken = []
+    for each in neighbours:
+        if not missing:
+            break
+        count = min(missing, each.tenant.open)
+        taken.append((each.tenant, count))
+        missing -= count
+        ratio = max(ratio, each.ratio)
+        loss += each.loss
+    gain = (work / ratio - loss) / (spread - missing + missing * _ON_EMPTY)
+    return Place(job, gain, ratio, tuple(taken), missing, compact=False)
+
+
+def _spread_runs(place: Place, halves: NodeHalves, empty: NodeSet) -> tuple[Run, ...]:
+    """Return the job on the halves of its place."""
+    job = place.job
+    per_node = halves.most_shared(job)
+    left = job.processes
+    placed: list[tuple[int, ThreadMask, int]] = []
+    groups: list[tuple[NodeSet, bool]] = []  # nodes, and whether their upper half is taken
+    for tenant, count in place.taken:
+        lower = lowest_threads(tenant.lower, min(count, tenant.lower.bit_count()))
+        groups.append((lower, False))
+        groups.append((lowest_threads(tenant.upper, count - lower.bit_count()), True))
+    groups.append((lowest_threads(empty, place.empty), False))
+    for nodes, upper in groups:
+        for node in bits_of(nodes):
+            count = min(left, per_node)
+            placed.append((node, halves.mask(count, upper=upper), count))
+            left -= count
+    return runs_from(placed)
+
+
+def _gain(place: Place) -> float:
+    return place.gain
+
+
+def _value(neighbour: _Neighbour) -> float:
+    return neighbour.value

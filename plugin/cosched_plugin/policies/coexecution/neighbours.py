@@ -1,0 +1,186 @@
+"""The matching of co-execution: what a start on open halves does to the jobs beside it, and expected ends that follow neighbours.
+
+A spread job runs as its worst neighbour lets it. Its present ratio (run time over the compact one) is a note; when neighbours
+come or go, the work that is left takes as long as the new ratio says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar, NamedTuple, cast
+
+from cosched_plugin.api import (
+    COMPANY,
+    HALVES,
+    PAIR_BELIEF,
+    Action,
+    Context,
+    Gate,
+    JobSpec,
+    Layers,
+    Matching,
+    Needs,
+    Occupancy,
+    Offer,
+    PairModel,
+    Running,
+    Seat,
+    SetNote,
+    View,
+    delete_stale_notes,
+    expect_end,
+    nodes_of,
+    round_up_us,
+    size,
+    union,
+)
+from cosched_plugin.policies.coexecution.belief import ratio_alone, ratio_beside
+from cosched_plugin.policies.coexecution.halves import Halves
+from cosched_plugin.policies.coexecution.open_nodes import NOTE, ratio_of, running_tenants
+
+
+class Slowed(NamedTuple):
+    """A running job whose new neighbour slows it down."""
+
+    running: Running
+    ratio: float
+    end_us: int
+
+
+class SpreadSeat(NamedTuple):
+    """A spread job that starts, and what this does to the jobs beside it."""
+
+    offer: Offer
+    beside: tuple[Running, ...]
+    slowed: tuple[Slowed, ...]
+    view: View
+
+    @property
+    def sole(self) -> Offer | None:
+        """Return the offer where no job is beside it; otherwise None."""
+        return None if self.beside else self.offer
+
+    @property
+    def job_ids(self) -> tuple[int, ...]:
+        """Return the one job that starts."""
+        return self.offer.job_ids
+
+    @property
+    def end_us(self) -> int:
+        """Return the latest expected end of the job and of those that it slows down."""
+        return max([self.offer.end_us, *[each.end_us for each in self.slowed]])
+
+    @property
+    def decisions(self) -> tuple[Action, ...]:
+        """Return the start, the ratios, and the new expected ends of the jobs beside it."""
+        job_id = self.offer.job.id
+        actions: list[Action] = [self.offer.start(), SetNote(job_id, NOTE, self.offer.factor)]
+        for each in self.slowed:
+            actions += revised(each, self.view)
+        return tuple(actions)
+
+    @property
+    def occupancies(self) -> tuple[Occupancy, ...]:
+        """Return the job and those that it slows down on their nodes."""
+        slowed = [Occupancy(each.end_us, each.running.job.id, nodes_of(each.running.runs)) for each in self.slowed]
+        return (*slowed, *self.offer.occupancies)
+
+    def threads_held(self, at_us: int, view: View) -> Layers:
+        """Return the threads that are held at ``at_us`` because of this start."""
+        held = self.offer.threads_held(at_us, view)
+        for each in self.slowed:
+            if view.expected_end(each.running) <= at_us < each.end_us:
+                held = union(held, each.running.layers) if held else each.running.layers
+        return held
+
+    def count_held(self, at_us: int, view: View) -> int:
+        """Return how many threads these are."""
+        return size(self.threads_held(at_us, view))
+
+
+class Neighbours(Matching):
+    """Jobs on the halves that a placement has chosen, with expected ends that follow who is beside whom."""
+
+    needs: ClassVar[Needs] = frozenset({HALVES, COMPANY, PAIR_BELIEF})
+
+    def __init__(self) -> None:
+        self._settled_at = -1  # a cache: the version of the view at which all expected ends were right
+
+    def prepare(self, context: Context) -> Iterator[Action]:
+        """Yield the new expected ends of jobs whose neighbours have changed."""
+        view = context.view
+        yield from delete_stale_notes(view, NOTE)
+        if self._settled_at == view.version:
+            return
+        tenants = [(running, nodes_of(running.runs)) for running in running_tenants(view)]
+        settled = True
+        for running, nodes in tenants:
+            others = [other for other, theirs in tenants if theirs & nodes and other is not running]
+            change = _change(running, ratio_among(running.job, others, view.pairs), view)
+            if change is not None:
+                settled = False
+                yield from revised(change, view)
+        self._settled_at = view.version if settled else -1
+
+    def seat(self, offer: Offer, context: Context, gate: Gate) -> Seat | None:
+        """Return the offer with its effect on the jobs beside it, if the gate admits that."""
+        view = context.view
+        if not _is_spread(offer, context):
+            return offer if gate.admit(offer) else None
+        nodes = nodes_of(offer.runs)
+        beside = tuple([running for running in running_tenants(view) if nodes_of(running.runs) & nodes])
+        slowed = []
+        for running in beside:
+            ratio = max(ratio_of(running, view), ratio_beside(running.job, offer.job, view.pairs))
+            change = _change(running, ratio, view)
+            if change is not None:
+                slowed.append(change)
+        seat = SpreadSeat(offer, beside, tuple(slowed), view)
+        if not gate.admit(seat):
+            return None
+        view.explain(offer.job.id, lambda: _facts(offer, beside, view))
+        return seat
+
+
+def ratio_among(job: JobSpec, others: list[Running], model: PairModel | None) -> float:
+    """Return a spread job's run time among its neighbours over the compact one: the worst of them decides."""
+    return max([ratio_alone(job, model), *[ratio_beside(job, other.job, model) for other in others]])
+
+
+def revised(change: Slowed, view: View) -> list[Action]:
+    """Return the decisions that give a running job its new expected end and its new ratio."""
+    job_id = change.running.job.id
+    return [*expect_end(job_id, change.end_us, view), SetNote(job_id, NOTE, change.ratio)]
+
+
+def _change(running: Running, ratio: float, view: View) -> Slowed | None:
+    """Return what a new ratio means for a running job; None if the ratio is the present one."""
+    before = ratio_of(running, view)
+    if ratio == before:
+        return None
+    now_us = view.now_us
+    left_us = view.expected_end(running) - now_us
+    return Slowed(running, ratio, now_us + max(1, round_up_us(left_us / before * ratio)))
+
+
+def _is_spread(offer: Offer, context: Context) -> bool:
+    """Tell whether the job leaves a half of each of its nodes to others."""
+    placement = cast(Halves, context.placement)  # it provides HALVES: the composition requires that
+    return placement.sides(context.view).is_spread(offer.runs)
+
+
+def _facts(offer: Offer, beside: tuple[Running, ...], view: View) -> dict[str, object]:
+    """Return the facts for a decision trace: who is beside the job, and how long both take over their compact run times."""
+    model = view.pairs
+    return {
+        "ratio": offer.factor,
+        "beside": [
+            {
+                "job": running.job.id,
+                "name": running.job.name,
+                "ratio": ratio_beside(offer.job, running.job, model),
+                "its_ratio": ratio_beside(running.job, offer.job, model),
+            }
+            for running in beside
+        ],
+    }
