@@ -115,9 +115,7 @@ class ByGain(Backfill):
                 return True
         return False
 
-    def _candidates(
-        self, queue: list[JobSpec], there: OpenNodes, placement: Halves, view: View
-    ) -> list[_Candidate]:
+    def _candidates(self, queue: list[JobSpec], there: OpenNodes, placement: Halves, view: View) -> list[_Candidate]:
         """Return the first job of each kind that has a place now."""
         kinds: dict[object, tuple[int, JobSpec]] = {}
         others: dict[object, JobSpec] = {}  # a second one of the kind: its partner may be of its own kind

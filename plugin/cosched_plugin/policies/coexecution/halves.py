@@ -172,9 +172,7 @@ class Halves(Placement):
             whole = 0
         return (whole, spread) if whole or spread else None
 
-    def _neighbours(
-        self, job: JobSpec, there: OpenNodes, view: View, work: float, spread: int
-    ) -> list[_Neighbour]:
+    def _neighbours(self, job: JobSpec, there: OpenNodes, view: View, work: float, spread: int) -> list[_Neighbour]:
         """Return the tenants beside which the job may run, those first with which most work is done."""
         halves, model = self.sides(view).halves, view.pairs
         found = []

@@ -9,7 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from cosched_plugin.api import JobSpec, Layers, NodeSet, Offer, Run, Running, Snapshot, View, nodes_of, running_with_note
+from cosched_plugin.api import (
+    JobSpec,
+    Layers,
+    NodeSet,
+    Offer,
+    Run,
+    Running,
+    Snapshot,
+    View,
+    nodes_of,
+    running_with_note,
+)
 from cosched_plugin.policies.placement.spread import NodeHalves
 
 NOTE: Final = "spread"  # of a tenant: its expected run time among its neighbours over the compact one
@@ -68,9 +79,11 @@ class Sides:
                 if snapshot.at_us == snapshot.view.now_us or snapshot.view.expected_end(running) > snapshot.at_us:
                     ratio = ratio_of(running, snapshot.view)
                     tenants.append(self._tenant(running.job, running.runs, ratio, lower, upper))
-            for offer in planned:
-                if offer.end_us > snapshot.at_us and self.is_spread(offer.runs):
-                    tenants.append(self._tenant(offer.job, offer.runs, offer.factor, lower, upper))
+            tenants += [
+                self._tenant(offer.job, offer.runs, offer.factor, lower, upper)
+                for offer in planned
+                if offer.end_us > snapshot.at_us and self.is_spread(offer.runs)
+            ]
         return OpenNodes(empty, [tenant for tenant in tenants if tenant.lower or tenant.upper])
 
     def is_spread(self, runs: Sequence[Run]) -> bool:

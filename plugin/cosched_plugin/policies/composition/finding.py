@@ -22,7 +22,8 @@ from cosched_plugin.api import (
     UsageError,
     import_named,
 )
-from cosched_plugin.policies.composition.catalogue import KINDS, OWN_NOTES, Entry
+from cosched_plugin.policies.composition.catalogue import KINDS, OWN_NOTES
+from cosched_plugin.policies.composition.parameters import Entry
 from cosched_plugin.policies.composition.parameters import Parameter
 from cosched_plugin.policies.composition.presets import ALIASES, PRESETS, Preset
 

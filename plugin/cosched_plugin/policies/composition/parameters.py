@@ -1,9 +1,9 @@
-"""The settings of parts: accepted values, defaults, meanings."""
+"""A part by name, and the settings of parts: accepted values, defaults, meanings."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 
 class Parameter(NamedTuple):
@@ -13,6 +13,14 @@ class Parameter(NamedTuple):
     expected: str
     default: object
     text: str
+
+
+class Entry(NamedTuple):
+    """A part by name."""
+
+    build: Callable[..., Any]  # None: nothing of this kind
+    text: str
+    parameters: Mapping[str, Parameter] = {}
 
 
 def is_factor(value: object) -> bool:

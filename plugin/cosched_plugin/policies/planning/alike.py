@@ -10,7 +10,7 @@ def class_of_all(view: View) -> NodeClass:
     classes = view.machine.classes
     if len(classes) > 1:
         raise MachineError(
-            "planning with whole nodes (placement spread, fairness slack) needs nodes that are all alike; "
+            "planning with whole nodes (placement spread or halves, fairness slack) needs nodes that are all alike; "
             f"this machine has {len(classes)} classes of them"
         )
     return classes[0]

@@ -73,7 +73,7 @@ def chunks_of(combinations: Sequence[Combination], chunk: int, chunks: int) -> l
 def play(combination: Combination, number: int, sites: int) -> Report:
     """Run the conformance check on this number of sites; ``number`` of the combination chooses the first one."""
     table = table_of(combination)
-    seed = NODES_ALIKE if table["placement"] == "spread" or table["fairness"] == "slack" else ANY_NODES
+    seed = NODES_ALIKE if table["placement"] in ("spread", "halves") or table["fairness"] == "slack" else ANY_NODES
     first = 1 + number * sites % (SITES - sites + 1)
     return check_policy(lambda: compose(table), seed=seed, runs=sites, first=first)
 

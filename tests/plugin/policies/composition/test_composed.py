@@ -197,6 +197,8 @@ def test_every_part_can_be_built() -> None:
             table = {kind: name}
             if name == "rua":
                 table["placement"] = "lessconsume"
+            elif name in ("by-gain", "neighbours"):
+                table["placement"] = "halves"
             elif kind in ("matching", "fairness", "slices") or name == "spread":
                 table["shape"] = "nodes"
             if name == "group":
