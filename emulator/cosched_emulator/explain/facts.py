@@ -17,7 +17,8 @@ Facts = dict[str, Any]  # JSON-ready
 
 # Fields of a start that are handed on as they are.
 _TOLD: Final = (
-    "reason", "waiting", "free_threads", "factor", "promised_us", "together", "host", "chosen_by", "slowdown",
+    "reason", "waiting", "free_threads", "factor", "promised_us", "together", "host", "chosen_by", "slowdown", "halves",
+    "gain", "compared",
 )  # fmt: skip
 
 

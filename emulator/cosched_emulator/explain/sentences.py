@@ -136,6 +136,7 @@ def _cause(job: int, start: Facts) -> Iterator[str]:
             yield f"It looked at {_search(start['host_search'], 'host')}."
     else:
         yield f"It started because {_reason(start, queue)}."
+        yield from _halves_cause(start)
         if start["partner_search"] is not None:
             yield f"For a partner it looked at {_search(start['partner_search'], 'partner')}."
         elif start["no_search"] is not None:
@@ -145,6 +146,25 @@ def _cause(job: int, start: Facts) -> Iterator[str]:
             if (start["refused_groups"] or 0) > 1:
                 group = f"{start['refused_groups']} groups for it were"
             yield f"{group} given up, as {_unfair_job(job, start)} would have ended too late."
+
+
+def _halves_cause(start: Facts) -> Iterator[str]:
+    """Yield why the job has all cores of its nodes or half of them, and why beside which jobs."""
+    halves = start["halves"]
+    if start["gain"] is not None:
+        what = "all cores of its nodes" if halves is None else "half of the cores of its nodes"
+        compared = count_text(
+            start["compared"], "pending job that had a place", "kinds of pending jobs that had a place"
+        )
+        yield f"With {what} it adds work worth {start['gain']:.3f} nodes for each half that it takes; compared: {compared}."
+    if halves is not None:
+        alone = "" if halves["beside"] else ", with no job beside it yet"
+        yield f"There it was expected to take {halves['ratio']:.3f} of its run time on all cores{alone}."
+        for each in halves["beside"]:
+            yield (
+                f"Beside job {each['job']} it takes {each['ratio']:.3f} of its run time on all cores,"
+                f" and job {each['job']} beside it {each['its_ratio']:.3f}."
+            )
 
 
 def _group_cause(job: int, start: Facts) -> Iterator[str]:

@@ -17,4 +17,6 @@ def ratio_beside(job: JobSpec, other: JobSpec, model: PairModel | None) -> float
     """Return the run time of a spread job beside another one over its compact one; inf if nothing is known of the two."""
     if model is None or not (model.knows(job) and model.knows(other)):
         return inf
-    return ratio_alone(job, model) * model.slowdown(job, other)
+    spread = model.spread(job)
+    slowdown = model.slowdown(job, other)
+    return slowdown if spread is None else spread * slowdown

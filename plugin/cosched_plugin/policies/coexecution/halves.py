@@ -7,7 +7,7 @@ for its slowest process, so its worst neighbour decides.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import ClassVar, Final, NamedTuple
 
 from cosched_plugin.api import (
@@ -92,7 +92,7 @@ class Halves(Placement):
         """Return the job's place with the best gain, or None if it has none at that instant."""
         return self.offer_among(job, snapshot, ())
 
-    def offer_among(self, job: JobSpec, snapshot: Snapshot, planned: Iterable[Offer]) -> Offer | None:
+    def offer_among(self, job: JobSpec, snapshot: Snapshot, planned: Sequence[Offer]) -> Offer | None:
         """Return the same with ``planned`` jobs among the running ones."""
         there = self.sides(snapshot.view).open_nodes(snapshot, planned)
         place = self.best(job, there, snapshot.view)
@@ -144,19 +144,20 @@ class Halves(Placement):
         best: JobSpec | None = None
         most = 0.0
         for other in pending:
-            if other.id != job.id and self._may_share(job, other, view):
-                value = self._work_of_two(job, other, view)
-                if value > most:
-                    best, most = other, value
+            if other.id != job.id:
+                work = self._work_of_two(job, other, view)
+                if work > most:
+                    best, most = other, work
         return best
 
     def write_out(self, place: Place, there: OpenNodes, snapshot: Snapshot) -> Offer:
         """Return a place among the open nodes of ``snapshot`` as an offer."""
-        job, halves = place.job, self.sides(snapshot.view).halves
+        job, sides = place.job, self.sides(snapshot.view)
         if place.compact:
-            runs = halves.runs(job, halves.most(job), lowest_threads(there.empty, place.empty))
+            nodes = lowest_threads(there.empty, place.empty)
+            runs = sides.halves.runs(job, sides.halves.most(job), nodes)
         else:
-            runs = _spread_runs(place, halves, there.empty)
+            runs = _spread_runs(place, sides, there.empty)
         run_us = stretch(job.estimate_us, place.ratio)
         return Offer(job, snapshot.at_us, runs, place.ratio, run_us, limit_beside(job, run_us))
 
@@ -194,20 +195,17 @@ class Halves(Placement):
         return Place(job, gain / 2, ratio_alone(job, view.pairs), (), spread, compact=False)
 
     def _work_of_two(self, job: JobSpec, other: JobSpec, view: View) -> float:
-        """Return the work that two jobs do on a node together, in nodes."""
+        """Return the work that two jobs do on a node together, in nodes; 0 if they may not be beside each other."""
         halves, model = self.sides(view).halves, view.pairs
-        total = 0.0
-        for one, beside in ((job, other), (other, job)):
-            per_half = -(-one.processes // max(1, halves.most_shared(one)))
-            total += one.processes / halves.whole / per_half / ratio_beside(one, beside, model)
-        return total
-
-    def _may_share(self, job: JobSpec, other: JobSpec, view: View) -> bool:
-        halves, model = self.sides(view).halves, view.pairs
-        mine, its = halves.most_shared(job), halves.most_shared(other)
-        if not (mine and its and halves.both(job, mine, other, its)):
-            return False
-        return max(ratio_beside(job, other, model), ratio_beside(other, job, model)) <= self._most
+        mine, its = ratio_beside(job, other, model), ratio_beside(other, job, model)
+        if mine > self._most or its > self._most:
+            return 0.0
+        one, two = halves.most_shared(job), halves.most_shared(other)
+        if not (one and two and halves.both(job, one, other, two)):
+            return 0.0
+        of_job = job.processes / -(-job.processes // one) / mine
+        of_other = other.processes / -(-other.processes // two) / its
+        return (of_job + of_other) / halves.whole
 
 
 def _beside(job: JobSpec, neighbours: list[_Neighbour], spread: int, work: float, model: PairModel | None) -> Place:
@@ -226,10 +224,10 @@ def _beside(job: JobSpec, neighbours: list[_Neighbour], spread: int, work: float
     return Place(job, gain, ratio, tuple(taken), missing, compact=False)
 
 
-def _spread_runs(place: Place, halves: NodeHalves, empty: NodeSet) -> tuple[Run, ...]:
+def _spread_runs(place: Place, sides: Sides, empty: NodeSet) -> tuple[Run, ...]:
     """Return the job on the halves of its place."""
     job = place.job
-    per_node = halves.most_shared(job)
+    per_node = sides.halves.most_shared(job)
     left = job.processes
     placed: list[tuple[int, ThreadMask, int]] = []
     groups: list[tuple[NodeSet, bool]] = []  # nodes, and whether their upper half is taken
@@ -241,7 +239,7 @@ def _spread_runs(place: Place, halves: NodeHalves, empty: NodeSet) -> tuple[Run,
     for nodes, upper in groups:
         for node in bits_of(nodes):
             count = min(left, per_node)
-            placed.append((node, halves.mask(count, upper=upper), count))
+            placed.append((node, sides.mask(count, upper=upper), count))
             left -= count
     return runs_from(placed)
 

@@ -36,7 +36,7 @@ from cosched_plugin.api import (
 )
 from cosched_plugin.policies.coexecution.belief import ratio_alone, ratio_beside
 from cosched_plugin.policies.coexecution.halves import Halves
-from cosched_plugin.policies.coexecution.open_nodes import NOTE, ratio_of, running_tenants
+from cosched_plugin.policies.coexecution.open_nodes import NOTE, Sides, ratio_of, running_tenants
 
 
 class Slowed(NamedTuple):
@@ -112,7 +112,8 @@ class Neighbours(Matching):
         yield from delete_stale_notes(view, NOTE)
         if self._settled_at == view.version:
             return
-        tenants = [(running, nodes_of(running.runs)) for running in running_tenants(view)]
+        sides = _sides(context)
+        tenants = [(running, sides.nodes_of(running)) for running in running_tenants(view)]
         settled = True
         for running, nodes in tenants:
             others = [other for other, theirs in tenants if theirs & nodes and other is not running]
@@ -125,10 +126,11 @@ class Neighbours(Matching):
     def seat(self, offer: Offer, context: Context, gate: Gate) -> Seat | None:
         """Return the offer with its effect on the jobs beside it, if the gate admits that."""
         view = context.view
-        if not _is_spread(offer, context):
+        sides = _sides(context)
+        if not sides.is_spread(offer.runs):
             return offer if gate.admit(offer) else None
         nodes = nodes_of(offer.runs)
-        beside = tuple([running for running in running_tenants(view) if nodes_of(running.runs) & nodes])
+        beside = tuple([running for running in running_tenants(view) if sides.nodes_of(running) & nodes])
         slowed = []
         for running in beside:
             ratio = max(ratio_of(running, view), ratio_beside(running.job, offer.job, view.pairs))
@@ -163,24 +165,20 @@ def _change(running: Running, ratio: float, view: View) -> Slowed | None:
     return Slowed(running, ratio, now_us + max(1, round_up_us(left_us / before * ratio)))
 
 
-def _is_spread(offer: Offer, context: Context) -> bool:
-    """Tell whether the job leaves a half of each of its nodes to others."""
+def _sides(context: Context) -> Sides:
     placement = cast(Halves, context.placement)  # it provides HALVES: the composition requires that
-    return placement.sides(context.view).is_spread(offer.runs)
+    return placement.sides(context.view)
 
 
 def _facts(offer: Offer, beside: tuple[Running, ...], view: View) -> dict[str, object]:
     """Return the facts for a decision trace: who is beside the job, and how long both take over their compact run times."""
     model = view.pairs
-    return {
-        "ratio": offer.factor,
-        "beside": [
-            {
-                "job": running.job.id,
-                "name": running.job.name,
-                "ratio": ratio_beside(offer.job, running.job, model),
-                "its_ratio": ratio_beside(running.job, offer.job, model),
-            }
-            for running in beside
-        ],
-    }
+    neighbours = [
+        {
+            "job": running.job.id,
+            "ratio": ratio_beside(offer.job, running.job, model),
+            "its_ratio": ratio_beside(running.job, offer.job, model),
+        }
+        for running in beside
+    ]
+    return {"halves": {"ratio": offer.factor, "beside": neighbours}}

@@ -17,6 +17,7 @@ from cosched_plugin.api import (
     Run,
     Running,
     Snapshot,
+    ThreadMask,
     View,
     nodes_of,
     running_with_note,
@@ -51,10 +52,14 @@ class OpenNodes(NamedTuple):
 class Sides:
     """The hardware threads of the two halves of a node."""
 
-    __slots__ = ("_lower", "_upper", "halves")
+    __slots__ = ("_known", "_lower", "_masks", "_nodes", "_upper", "halves")
 
     def __init__(self, halves: NodeHalves) -> None:
         self.halves = halves
+        # Caches: the nodes that were open last, the nodes of running jobs, and the threads of processes on a half.
+        self._known: tuple[View, int, int, Layers, OpenNodes] | None = None
+        self._nodes: dict[int, tuple[Sequence[Run], NodeSet]] = {}
+        self._masks: dict[tuple[int, bool], ThreadMask] = {}
         cores, whole = halves.cores, halves.whole
         threads = range(halves.node.threads)
         if cores > 1:
@@ -65,35 +70,60 @@ class Sides:
             self._lower = [thread for thread in threads if thread < whole]
             self._upper = [thread for thread in threads if whole <= thread < 2 * whole]
 
-    def open_nodes(self, snapshot: Snapshot, planned: Iterable[Offer] = ()) -> OpenNodes:
+    def mask(self, processes: int, *, upper: bool) -> ThreadMask:
+        """Return the hardware threads of a number of processes on the lower or the upper half of a node."""
+        mask = self._masks.get((processes, upper))
+        if mask is None:
+            mask = self._masks[processes, upper] = self.halves.mask(processes, upper=upper)
+        return mask
+
+    def open_nodes(self, snapshot: Snapshot, planned: Sequence[Offer] = ()) -> OpenNodes:
         """Return the empty nodes, and the open halves beside running and ``planned`` jobs, as expected at the snapshot's instant."""
-        free = snapshot.free
+        view, at_us, free = snapshot.view, snapshot.at_us, snapshot.free
+        known = self._known
+        if known is None or planned or known[:3] != (view, view.version, at_us) or known[3] != free:
+            known = (view, view.version, at_us, free, self._find(snapshot, planned))
+            self._known = None if planned else known
+        return known[4]
+
+    def _find(self, snapshot: Snapshot, planned: Sequence[Offer]) -> OpenNodes:
+        view, at_us, free = snapshot.view, snapshot.at_us, snapshot.free
         empty = _all_of(free, range(len(free)))
         if not self.halves.half:
             return OpenNodes(empty, ())
         lower = NodeSet(_all_of(free, self._lower) & ~empty)
         upper = NodeSet(_all_of(free, self._upper) & ~empty)
+        if not (lower or upper):
+            return OpenNodes(empty, ())
         tenants = []
-        if lower or upper:
-            for running in running_tenants(snapshot.view):
-                if snapshot.at_us == snapshot.view.now_us or snapshot.view.expected_end(running) > snapshot.at_us:
-                    ratio = ratio_of(running, snapshot.view)
-                    tenants.append(self._tenant(running.job, running.runs, ratio, lower, upper))
-            tenants += [
-                self._tenant(offer.job, offer.runs, offer.factor, lower, upper)
-                for offer in planned
-                if offer.end_us > snapshot.at_us and self.is_spread(offer.runs)
-            ]
-        return OpenNodes(empty, [tenant for tenant in tenants if tenant.lower or tenant.upper])
+        for running in running_tenants(view):
+            nodes = self.nodes_of(running)
+            if (lower | upper) & nodes and (at_us == view.now_us or view.expected_end(running) > at_us):
+                tenants.append(_tenant(running.job, running.runs, ratio_of(running, view), (lower, upper), nodes))
+        for offer in planned:
+            nodes = nodes_of(offer.runs)
+            if (lower | upper) & nodes and offer.end_us > at_us and self.is_spread(offer.runs):
+                tenants.append(_tenant(offer.job, offer.runs, offer.factor, (lower, upper), nodes))
+        return OpenNodes(empty, tenants)
+
+    def nodes_of(self, running: Running) -> NodeSet:
+        """Return the nodes of a running job."""
+        known = self._nodes.get(running.job.id)
+        if known is None or known[0] is not running.runs:
+            if len(self._nodes) > 10_000:
+                self._nodes.clear()
+            known = self._nodes[running.job.id] = (running.runs, nodes_of(running.runs))
+        return known[1]
 
     def is_spread(self, runs: Sequence[Run]) -> bool:
         """Tell whether a job leaves a half of each of its nodes to others."""
         return all(self.halves.on_one_side(run.mask) for run in runs)
 
-    def _tenant(self, job: JobSpec, runs: Sequence[Run], ratio: float, lower: NodeSet, upper: NodeSet) -> Tenant:
-        nodes = nodes_of(runs)
-        most = max([run.processes for run in runs])
-        return Tenant(job, most, ratio, NodeSet(lower & nodes), NodeSet(upper & nodes))
+
+def _tenant(job: JobSpec, runs: Sequence[Run], ratio: float, halves: tuple[NodeSet, NodeSet], nodes: NodeSet) -> Tenant:
+    """Return a spread job with those of the open lower and upper ``halves`` that are on its nodes."""
+    most = max([run.processes for run in runs])
+    return Tenant(job, most, ratio, NodeSet(halves[0] & nodes), NodeSet(halves[1] & nodes))
 
 
 def running_tenants(view: View) -> list[Running]:

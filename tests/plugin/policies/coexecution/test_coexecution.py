@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from cosched_emulator import Run, simulate
+from cosched_emulator.explain.facts import explain
+from cosched_emulator.explain.sentences import sentences
 from cosched_plugin.common.allocation import bits_of
 from cosched_plugin.policies.composition.composed import compose
 from cosched_plugin.testing.check import check_policy
@@ -65,11 +67,15 @@ def test_the_partner_with_most_work_is_taken_and_the_harmful_one_is_not(tmp_path
     """Four nodes hold two spread jobs of 8: heavy takes light beside it, and greedy, which would slow light by 20 %, waits."""
     run = ran(tmp_path, [("heavy", 8, 100), ("greedy", 8, 100), ("light", 8, 100)], 4, "co-execution")
     found = times(run)
-    assert found[1] == (0, pytest.approx(70))
+    assert found[1] == pytest.approx((0, 70))
     assert found[3][0] == 0
     assert found[2][0] >= 70
-    (beside,) = started(run, 3)["beside"] or started(run, 1)["beside"]
+    (beside,) = started(run, 3)["halves"]["beside"] or started(run, 1)["halves"]["beside"]
     assert sorted([beside["ratio"], beside["its_ratio"]]) == pytest.approx([0.7, 1.04])
+    later = 3 if started(run, 3)["halves"]["beside"] else 1
+    told = " ".join(sentences(explain(run.trace or (), later, "trace")))
+    assert "half of the cores of its nodes it adds work" in told
+    assert f"Beside job {beside['job']} it takes {beside['ratio']:.3f} of its run time on all cores" in told
 
 
 def test_no_job_is_slower_than_the_limit(tmp_path: Any) -> None:
@@ -112,7 +118,7 @@ def test_expected_ends_are_the_true_ones_whoever_comes_and_goes(tmp_path: Any) -
 
 def test_spread_takes_half_of_the_cores_of_twice_the_nodes_alone(tmp_path: Any) -> None:
     run = ran(tmp_path, [("heavy", 8, 100), ("light", 8, 100)], 4, "spread")
-    assert times(run) == {1: (0, pytest.approx(60)), 2: (pytest.approx(60), pytest.approx(158))}
+    assert times(run) == {1: pytest.approx((0, 60)), 2: pytest.approx((60, 158))}
     (runs,) = {record.last_stays[0].runs for record in run.records}
     assert [(each.first, each.count, each.processes) for each in runs] == [(0, 4, 2)]
     assert [*bits_of(runs[0].mask)] == [0, 2]  # the lower core of each CPU
@@ -120,7 +126,7 @@ def test_spread_takes_half_of_the_cores_of_twice_the_nodes_alone(tmp_path: Any) 
 
 def test_a_job_too_large_to_be_spread_is_compact(tmp_path: Any) -> None:
     run = ran(tmp_path, [("heavy", 16, 100)], 4, "co-execution-easy")
-    assert times(run) == {1: (0, pytest.approx(100))}
+    assert times(run) == {1: pytest.approx((0, 100))}
 
 
 def test_the_head_of_the_queue_keeps_its_reservation(tmp_path: Any) -> None:

@@ -113,6 +113,10 @@ def gang(pairing: str, **rows: Any) -> dict[str, Any]:
     return found if pairing == "none" else found | {"pairing": {"name": pairing, **margin}}
 
 
+def halves(order: str, backfill: Mapping[str, Any], **placement: Any) -> dict[str, Any]:
+    return parts(order, backfill, {"name": "halves", **placement}) | {"matching": {"name": "neighbours"}}
+
+
 # ---------------------------------------------------------------- resolve
 
 
@@ -140,6 +144,11 @@ def test_presets_resolve_to_their_parts() -> None:
         "glts-fbo": scojo(blocks="first"),
         "glts-ns": scojo(sort=False),
         "glts-nh": scojo(blocks="none", choice="first", fairness_tries="all"),
+        "co-execution": halves(
+            "widest", {"name": "by-gain", "lookahead": 100}, compact=True, share=True, max_slowdown=1.05
+        ),
+        "co-execution-easy": halves("fcfs", {"name": "easy"}, compact=False, share=True, max_slowdown=1000.0),
+        "spread": halves("fcfs", {"name": "easy"}, compact=False, share=False, max_slowdown=1.05),
         "gang": gang("none"),
         "paired-gang": gang("predesigned", band=20.0, alternates="band"),
         "paired-gang-bestfit": gang("best-fit", band=20.0, alternates="band"),
@@ -264,7 +273,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"order": "shortst"}, "policy.order: no order 'shortst'; did you mean 'shortest'?"),
     (
         {"backfill": "hard"},
-        "policy.backfill: no backfill 'hard'; known: none, skip, easy, sjbf, conservative, rua, gang",
+        "policy.backfill: no backfill 'hard'; known: none, skip, easy, sjbf, conservative, rua, by-gain, gang",
     ),
     ({"placement": {"name": "firstfit"}}, "policy.placement: no placement 'firstfit'; did you mean 'first-fit'?"),
     ({"placement": {"name": ["packed"]}}, "policy.placement: no placement ['packed']"),

@@ -1,0 +1,94 @@
+"""The published tables of co-runs, which are no part of the project: where they lie, and the one that is made of both."""
+
+from __future__ import annotations
+
+import csv
+import statistics
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Final
+
+from scripts.processes import PROJECT
+
+from cosched_hwmodel.measured.errors import TableError
+from cosched_hwmodel.measured.table import CoRunTable, read_table
+
+ARIS: Final = "aris-nas-pairs.csv"
+MARCONI: Final = "marconi-nas-speedups.csv"
+PROCESSES: Final = 256  # of every job of the Marconi table
+FEWEST: Final = 3  # applications of a sub-map
+NEAR: Final = 0.0025  # of a sub-map's mean speedup to the published one, at most
+MADE: Final = PROJECT / "out" / "reproduce" / "hardware-tables"
+
+
+def folder_of(logs: Path | None) -> Path:
+    """Return the folder of the tables: that of the logs, or ``contention`` beside it."""
+    logs = PROJECT.parent / "shared" / "workloads" if logs is None else logs
+    return logs if (logs / ARIS).is_file() else logs.parent / "contention"
+
+
+def aris_file(logs: Path | None) -> Path:
+    """Return the file of the ARIS table; SystemExit where it is missing."""
+    return _there(folder_of(logs) / ARIS)
+
+
+def marconi_file(logs: Path | None) -> Path:
+    """Return the Marconi table with run times of the ARIS table, written anew; SystemExit where one is missing.
+
+    Run times are those of the same program and class with 256 processes; where ARIS has none, the mean of these.
+    """
+    speedups, aris = _read(_there(folder_of(logs) / MARCONI)), _read(aris_file(logs))
+    known = {name: aris.compact_s.get(f"{name}.{PROCESSES}") for name in speedups.applications}
+    usual = statistics.fmean([run_s for run_s in known.values() if run_s is not None])
+    MADE.mkdir(parents=True, exist_ok=True)
+    file = MADE / "marconi-256.csv"
+    with open(file, "w", encoding="utf-8", newline="") as stream:
+        writer = csv.writer(stream)
+        writer.writerow(("row", "column", "ratio", "procs", "compact_s"))
+        for (name, other), ratio in speedups.ratios.items():
+            run_s = known[name]
+            writer.writerow((name, other, repr(ratio), PROCESSES, f"{usual if run_s is None else run_s:.2f}"))
+    return file
+
+
+def sub_map(table: CoRunTable, speedup: float) -> tuple[str, ...]:
+    """Return the largest set of applications whose pairs have this mean speedup; of equally large ones the nearest.
+
+    Raises ValueError where there is none of `FEWEST` applications or more, within `NEAR`.
+    """
+    names = table.applications
+    for size in range(len(names), FEWEST - 1, -1):
+        found = {chosen: abs(mean_speedup(table, chosen) - speedup) for chosen in combinations(names, size)}
+        best = min(found, key=lambda chosen: (found[chosen], chosen))
+        if found[best] <= NEAR:
+            return best
+    raise ValueError(speedup)
+
+
+def mean_speedup(table: CoRunTable, names: Sequence[str]) -> float:
+    """Return the mean speedup over all pairs of these applications, both ways, as the published heat map's."""
+    return statistics.fmean([1.0 / table.ratios[one, other] for one in names for other in names])
+
+
+def speedups(logs: Path | None) -> CoRunTable:
+    """Return the Marconi table."""
+    return _read(_there(folder_of(logs) / MARCONI))
+
+
+def run_times(table: CoRunTable) -> Mapping[str, float]:
+    """Return the compact run times, in seconds."""
+    return table.compact_s
+
+
+def _read(file: Path) -> CoRunTable:
+    try:
+        return read_table(file)
+    except TableError as error:
+        raise SystemExit(f"reproduce: {error}") from error
+
+
+def _there(file: Path) -> Path:
+    if not file.is_file():
+        raise SystemExit(f"reproduce: no table {file}; give --traces DIR, the folder with {ARIS} and {MARCONI}")
+    return file
