@@ -81,8 +81,8 @@ def test_rua_has_a_help_text() -> None:
 
 def test_a_stage_is_refused_where_a_paper_has_none() -> None:
     refused = reproduce("rua", "--stage", "X1")
-    assert refused.returncode == 2
-    assert "unrecognized arguments: --stage X1" in refused.stderr
+    assert refused.code == 2
+    assert "unrecognized arguments: --stage X1" in refused.err
 
 
 def test_a_log_that_is_missing_is_named(tmp_path: Path) -> None:
