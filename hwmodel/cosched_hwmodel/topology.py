@@ -207,6 +207,20 @@ def load_machine(path: Path | str) -> Machine:
     return from_table(_read(Path(path)), where=str(path))
 
 
+def load_nodes(text: str) -> Machine:
+    """Return the nodes that ``text`` names: a TOML file if there is one, else one node of a preset or layout (`load_shape`).
+
+    The file has ``[[nodes]]`` tables, or the keys of a single node. Raises TopologyError.
+    """
+    path = Path(text)
+    if not path.exists() and path.suffix != ".toml":
+        return Machine(((1, load_shape(text)),))
+    table = _read(path)
+    if "nodes" in table:
+        return from_table(table, where=text)
+    return Machine(((1, shape_from_table(table, where=text, default_name=path.stem)),))
+
+
 def from_table(table: Mapping[str, Any], where: str = "") -> Machine:
     """Build a machine from ``{"nodes": [{...}, ...]}``, the form of a TOML file with ``[[nodes]]`` tables.
 

@@ -199,7 +199,7 @@ def test_unreadable_files_are_named(tmp_path: Path) -> None:
 
 
 def test_machine_descriptions_are_loaded_without_numpy() -> None:
-    modules = ("topology", "bandwidth", "composition", "demand", "draws", "contention", "rounding")
+    modules = ("topology", "bandwidth", "composition", "demand", "draws", "contention", "units")
     program = (
         f"import sys; from cosched_hwmodel import {', '.join(modules)}; draws.uniform(1, 'x'); "
         "topology.load_preset('single'); print('numpy' in sys.modules)"

@@ -20,9 +20,8 @@ from cosched_hwmodel.composition import composition_named
 from cosched_hwmodel.contention import ContentionModel
 from cosched_hwmodel.lomarc.model import LomarcContention
 from cosched_hwmodel.pairs import JobFacts
-from cosched_hwmodel.rounding import round_up_us
 from cosched_hwmodel.statistical.model import StatisticalContention
-from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
+from cosched_hwmodel.units import SECOND_US, WHOLE_PPM, round_up_us
 from cosched_plugin.common.allocation import Machine
 from cosched_plugin.protocol.messages import SelfSlowdown, UsageTuple
 
