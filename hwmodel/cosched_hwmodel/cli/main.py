@@ -6,6 +6,7 @@ Each command imports its modules when it runs: ``--help`` must load no more than
 from __future__ import annotations
 
 import json
+import os
 from typing import NoReturn
 
 import click
@@ -44,6 +45,57 @@ def show(node: str, as_json: bool) -> None:
         click.echo(json.dumps([{"count": count, **node_values(shape)} for count, shape in classes], indent=2))
         return
     click.echo("\n\n".join("\n".join(node_lines(shape, count)) for count, shape in classes))
+
+
+@cli.command()
+@click.option("--out", metavar="FILE", help="Write the node there as TOML, and the ratios of pairs beside it as CSV.")
+@click.option("--force", is_flag=True, help="Replace files that are there.")
+@click.option(
+    "--seconds",
+    default=60.0,
+    show_default=True,
+    type=click.FloatRange(min=1, max=3600),
+    help="Time to spend, about; more gives longer and more repeats.",
+)
+@click.option(
+    "--disk", metavar="FOLDER", help="Folder on the disk to measure; default: that of FILE, or the current one."
+)
+@click.option("--no-disk", is_flag=True, help="Write nothing to a disk.")
+@click.option("--name", default="measured", show_default=True, help="Name of the node.")
+@click.option("--numpy", "use_numpy", is_flag=True, help="Run the kernels with numpy, even if there is a C compiler.")
+@click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+def measure(
+    out: str | None,
+    force: bool,
+    seconds: float,
+    disk: str | None,
+    no_disk: bool,
+    name: str,
+    use_numpy: bool,
+    as_json: bool,
+) -> None:
+    """Measure this machine: its parts, small kernels alone and in pairs on CPUs that share a core, a cache, a socket.
+
+    Kernels are C where there is a compiler, else numpy. Says what could not be measured, and why.
+
+    \b
+    Example:
+      cosched-hwmodel measure --out node.toml
+      cosched-hwmodel show node.toml
+    """
+    from cosched_hwmodel.cli.measuring.command import run_measure  # noqa: PLC0415 - --help should not pay for it
+
+    if disk is not None and no_disk:
+        raise click.UsageError("--disk and --no-disk: expected at most one of them")
+    run_measure(
+        out=out,
+        force=force,
+        seconds=seconds,
+        disk=None if no_disk else disk or os.path.dirname(out or "") or ".",
+        name=name,
+        use_numpy=use_numpy,
+        as_json=as_json,
+    )
 
 
 def main() -> NoReturn:

@@ -1,0 +1,153 @@
+"""The files of a measurement: the node in TOML, the ratios of each seat in CSV, all of it as a value for JSON."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from tempfile import mkstemp
+from typing import Any, Final
+
+from cosched_hwmodel.cli.drawing import node_values
+from cosched_hwmodel.cli.measuring.measurement import Figure, Measurement
+from cosched_hwmodel.cli.measuring.node_of_host import seat_rank
+from cosched_hwmodel.errors import HardwareModelError
+from cosched_hwmodel.topology import Cache, NodeShape
+
+_ORDER: Final = ("name", "sockets", "cores_per_socket", "threads_per_core", "memory_mb")  # first, in this order
+
+
+class OutputError(HardwareModelError):
+    """A file that is there already, or cannot be written; ``file`` names it."""
+
+    def __init__(self, file: str, text: str) -> None:
+        super().__init__(f"{file}: {text}")
+        self.file = file
+        self.text = text
+
+    def __reduce__(self) -> tuple[type[OutputError], tuple[str, str]]:
+        """Support pickling: there are two arguments, but one text."""
+        return (OutputError, (self.file, self.text))
+
+
+def seats_measured(found: Measurement) -> list[str]:
+    """Return the names of the seats with ratios, the closest first."""
+    return sorted({pair.seat for pair in found.pairs}, key=seat_rank)
+
+
+def pairs_file(out: str, seat: str) -> str:
+    """Return the name of the CSV file of a seat, beside the node file ``out``."""
+    return str(Path(out).with_suffix("")) + f"-pairs-{seat}.csv"
+
+
+def check_new(out: str, force: bool) -> None:
+    """Raise OutputError if a file can already be seen not to be writable: better before the measurement than after it."""
+    path = Path(out)
+    if path.exists() and not (force and path.is_file()):
+        raise OutputError(
+            out, "expected a new file, and it is there already" + ("" if force else " (--force replaces it)")
+        )
+    if not os.access(path.parent, os.W_OK):
+        raise OutputError(out, f"expected a folder that can be written to, and {path.parent} is none")
+
+
+def write_files(found: Measurement, out: str) -> list[str]:
+    """Write the node and the ratios of each seat; return the names of the files. Raises OutputError."""
+    texts = {out: node_text(found)}
+    texts |= {pairs_file(out, seat): pairs_text(found, seat) for seat in seats_measured(found)}
+    for file, text in texts.items():
+        write_whole(file, text)
+    return list(texts)
+
+
+def write_whole(file: str, text: str) -> None:
+    """Write a file so that it is there whole, or not at all. Raises OutputError."""
+    path = Path(file)
+    new = ""
+    try:
+        number, new = mkstemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent)
+        with open(number, "w", encoding="utf-8") as stream:
+            stream.write(text)
+            os.fchmod(stream.fileno(), 0o666 & ~_mask())
+        os.replace(new, file)
+    except BaseException as error:
+        if new:
+            with suppress(OSError):
+                os.unlink(new)
+        if isinstance(error, OSError):
+            raise OutputError(file, f"cannot be written: {error.strerror or error}") from error
+        raise
+
+
+def _mask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+# ---------------------------------------------------------------- texts
+
+
+def node_text(found: Measurement) -> str:
+    """Return the node as TOML with one ``[[nodes]]`` table: a machine of this node (`topology.load_nodes`)."""
+    lines = [
+        "# Measured by cosched-hwmodel measure; kernels by " + found.made_by + ".",
+        "# CPUs of Linux, by hardware thread: " + " ".join(map(str, found.layout.cpus)),
+        *[f"# {note}" for note in found.notes],
+        "[[nodes]]",
+    ]
+    defaults = NodeShape("", 1, 1, 1)
+    values = {name: getattr(found.node, name) for name in NodeShape.__dataclass_fields__}
+    for key in (*_ORDER, *[key for key in values if key not in (*_ORDER, "caches")]):
+        value = values[key]
+        if key in _ORDER or value != getattr(defaults, key):
+            source = found.sources.get(key)
+            lines.append(f"{key} = {_toml(value)}" + (f"  # {source}" if source else ""))
+    if found.node.caches:
+        lines += ["caches = [", *[f"    {_cache_text(cache)}," for cache in found.node.caches], "]"]
+    return "\n".join(lines) + "\n"
+
+
+def _cache_text(cache: Cache) -> str:
+    given = {key: value for key, value in cache._asdict().items() if value != Cache._field_defaults.get(key)}
+    return "{ " + ", ".join(f"{key} = {value}" for key, value in given.items()) + " }"
+
+
+def _toml(value: object) -> str:
+    if not isinstance(value, str):
+        return str(value)
+    escaped = "".join(f"\\u{ord(char):04X}" if char in '"\\' or not char.isprintable() else char for char in value)
+    return f'"{escaped}"'
+
+
+def pairs_text(found: Measurement, seat: str) -> str:
+    """Return the ratios of a seat as CSV in the long form of tables of co-runs."""
+    lines = [
+        f"# {found.node.name}: run time of the kernel `row` beside `column`, over its run time alone, on seat {seat}",
+        "row,column,ratio",
+        *[f"{pair.row},{pair.column},{pair.ratio.value:.4f}" for pair in found.pairs if pair.seat == seat],
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def measurement_values(found: Measurement) -> dict[str, Any]:
+    """Return all that was measured, for JSON."""
+    return {
+        "node": node_values(found.node),
+        "cpus": list(found.layout.cpus),
+        "made_by": found.made_by,
+        "kernels": [kernel._asdict() for kernel in found.kernels],
+        "alone": [{"seat": each.seat, "kernel": each.kernel, **_figure(each.rate)} for each in found.alone],
+        "pairs": [
+            {"seat": each.seat, "row": each.row, "column": each.column, **_figure(each.ratio)} for each in found.pairs
+        ],
+        "capacities_mbs": {name: _figure(figure) for name, figure in found.capacities.items()},
+        "sources": found.sources,
+        "seconds": found.seconds,
+        "notes": list(found.notes),
+    }
+
+
+def _figure(figure: Figure) -> Mapping[str, Any]:
+    return figure._asdict()
