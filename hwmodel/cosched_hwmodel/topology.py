@@ -17,8 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from cosched_hwmodel.demand import Demand
 from cosched_hwmodel.energy import NodePower
-from cosched_hwmodel.errors import TopologyError
-from cosched_hwmodel.names import suggestion
+from cosched_hwmodel.errors import TopologyError, suggestion
 
 _PRESETS = Path(__file__).parent / "presets"
 PLAIN: Final = "single"  # preset of a node without contention: a layout gives the rest

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from cosched_hwmodel.contention import Load
 from cosched_hwmodel.demand import RESOURCES, Demand, total_demand
-from cosched_hwmodel.names import UnknownNameError
+from cosched_hwmodel.errors import UnknownNameError
 from cosched_hwmodel.topology import NodeShape
 
 
