@@ -23,10 +23,10 @@ from cosched_emulator.scenario.bounds import Choice, Range, at_least, between
 from cosched_emulator.scenario.faults import KINDS
 from cosched_emulator.workload.nas.tables import CLASSES, NAS, SIZES
 from cosched_hwmodel.composition import COMPOSITIONS
-from cosched_hwmodel.demand import RESOURCES
 from cosched_hwmodel.lomarc.model import C_SCOPES, CPUS
 from cosched_hwmodel.topology import MOST_WATTS, WATTS
 from cosched_hwmodel.units import SECOND_US
+from cosched_hwmodel.usage import RESOURCES
 from cosched_plugin.protocol.limits import INT64_MAX
 
 OF_NAS: Final = ("gap_s", "nas_programs", "nas_classes", "nas_sizes", "nas_memory_mb", "memory")  # keys of [workload]
