@@ -11,7 +11,9 @@ from typing import Any, Final
 
 from cosched_hwmodel.cli.drawing import node_values
 from cosched_hwmodel.cli.measuring.measurement import Figure, Measurement
-from cosched_hwmodel.cli.measuring.node_of_host import seat_rank
+from cosched_hwmodel.cli.measuring.profiles import profiles_of
+from cosched_hwmodel.cli.seats import seat_rank
+from cosched_hwmodel.composite.profile import to_mapping
 from cosched_hwmodel.errors import HardwareModelError
 from cosched_hwmodel.topology import Cache, NodeShape
 
@@ -41,6 +43,11 @@ def pairs_file(out: str, seat: str) -> str:
     return str(Path(out).with_suffix("")) + f"-pairs-{seat}.csv"
 
 
+def profiles_file(out: str) -> str:
+    """Return the name of the file of profiles beside the node file ``out``."""
+    return str(Path(out).with_suffix("")) + "-profiles.toml"
+
+
 def check_new(out: str, force: bool) -> None:
     """Raise OutputError if a file can already be seen not to be writable: better before the measurement than after it."""
     path = Path(out)
@@ -55,6 +62,7 @@ def check_new(out: str, force: bool) -> None:
 def write_files(found: Measurement, out: str) -> list[str]:
     """Write the node and the ratios of each seat; return the names of the files. Raises OutputError."""
     texts = {out: node_text(found)}
+    texts[profiles_file(out)] = profiles_text(found)
     texts |= {pairs_file(out, seat): pairs_text(found, seat) for seat in seats_measured(found)}
     for file, text in texts.items():
         write_whole(file, text)
@@ -128,6 +136,14 @@ def pairs_text(found: Measurement, seat: str) -> str:
         "row,column,ratio",
         *[f"{pair.row},{pair.column},{pair.ratio.value:.4f}" for pair in found.pairs if pair.seat == seat],
     ]
+    return "\n".join(lines) + "\n"
+
+
+def profiles_text(found: Measurement) -> str:
+    """Return the demand of each kernel as TOML: a table for each application (`composite.profile.from_mapping`)."""
+    lines = [f"# {found.node.name}: what a process of each kernel asks for, alone on the node"]
+    for name, profile in profiles_of(found).items():
+        lines += ["", f"[{name}]", *[f"{field} = {value}" for field, value in to_mapping(profile).items()]]
     return "\n".join(lines) + "\n"
 
 

@@ -58,7 +58,10 @@ def kernels_of(host: Host, disk_folder: str | None, notes: list[str]) -> list[Ke
     wanted_kb = max(LEAST_STREAM_KB, STREAM_CACHES * max(largest.values(), default=0))
     stream_kb = min(wanted_kb, most_kb)
     if stream_kb < wanted_kb:
-        notes.append(f"stream: arrays of {stream_kb // 1024} MiB, as memory is short; caches may hold a part of them")
+        notes.append(
+            f"memory, stream: arrays of {stream_kb // 1024} MiB, as memory is short; caches may hold a part of them"
+        )
+    found.append(Kernel("memory", "chase", str(stream_kb), "loads", stream_kb))
     found.append(Kernel("stream", "stream", str(stream_kb), "bytes", stream_kb))
     obstacle = "not asked for" if disk_folder is None else disk_obstacle(disk_folder)
     if obstacle is None and disk_folder is not None:

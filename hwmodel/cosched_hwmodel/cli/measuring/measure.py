@@ -5,17 +5,20 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from statistics import median
 from typing import Final, NamedTuple
 
+from cosched_hwmodel.cli.measuring.cache_sizes import find_sizes
 from cosched_hwmodel.cli.measuring.host import Host, read_host
 from cosched_hwmodel.cli.measuring.kernels import COMPILERS, Kernel, kernels_of, toolchain
-from cosched_hwmodel.cli.measuring.measurement import MB, Alone, Figure, Measurement
-from cosched_hwmodel.cli.measuring.node_of_host import CORE, NODE, Layout, Seat, layout_of, seats_of
+from cosched_hwmodel.cli.measuring.measurement import Figure, Measurement
+from cosched_hwmodel.cli.measuring.node_of_host import Layout, Seat, layout_of, seats_of
+from cosched_hwmodel.cli.measuring.profiles import with_costs
 from cosched_hwmodel.cli.measuring.session import Session
+from cosched_hwmodel.cli.seats import CORE, NODE
 from cosched_hwmodel.topology import NodeShape
 
 MOST_TOGETHER: Final = 256  # processes that measure a capacity
+MOST_WRITERS: Final = 4  # processes that write to the disk at once
 LEAST_ARRAY_KB: Final = 8 * 1024  # of one of them
 LOADED: Final = 0.25  # load average for each CPU above which other programs count as a disturbance
 STOLEN: Final = 0.02  # part of the CPU time that a hypervisor may keep without a note
@@ -48,18 +51,20 @@ def measure(options: Options, told: Callable[[int, int], None] | None = None) ->
     before = _cpu_times()
     with toolchain(notes, options.compilers) as tools:
         session = Session(tools, options.seconds - (time.monotonic() - began), max(1, len(seats)), notes, told)
+        kernels, caches = find_sizes(kernels, layout.caches, session, min(host.allowed), notes)
+        layout = layout._replace(caches=caches)
         for seat in seats or [Seat("alone", min(host.allowed), min(host.allowed))]:
             session.measure_seat(seat, kernels)
         capacities = _capacities(host, kernels, session)
     stolen = _stolen(before, _cpu_times())
     if stolen > STOLEN:
         notes.append(f"time: the hypervisor kept {stolen:.0%} of the CPU time; rates are too low by about as much")
-    node, sources = _node(options.name, host, layout, capacities, session.alone())
+    node, sources = _node(options.name, host, layout, capacities)
     if len(host.allowed) < len(host.cpus):
         notes.append(
             f"memory bandwidth: with {host.usable} of {len(host.cpus)} hardware threads, which may not be able to use all of it"
         )
-    return Measurement(
+    found = Measurement(
         node=node,
         layout=layout,
         made_by=tools.made_by,
@@ -71,6 +76,7 @@ def measure(options: Options, told: Callable[[int, int], None] | None = None) ->
         seconds=time.monotonic() - began,
         notes=tuple(notes),
     )
+    return found._replace(node=with_costs(found))
 
 
 def _seats(host: Host, notes: list[str]) -> list[Seat]:
@@ -92,7 +98,7 @@ def _seats(host: Host, notes: list[str]) -> list[Seat]:
 
 
 def _capacities(host: Host, kernels: list[Kernel], session: Session) -> dict[str, Figure]:
-    """Return the MB/s of memory, and of the loopback, that all cores reach together."""
+    """Return the MB/s of memory and loopback that all cores reach together, and of the disk that a few of them reach."""
     cores = {cpu.core: cpu.number for cpu in reversed(host.cpus) if cpu.number in host.allowed}
     cpus = sorted(cores.values())[: min(host.usable, MOST_TOGETHER)]
     found = {}
@@ -103,8 +109,8 @@ def _capacities(host: Host, kernels: list[Kernel], session: Session) -> dict[str
             array_kb = max(LEAST_ARRAY_KB, 4 * caches_kb // len(cpus))
             array_kb = min(array_kb, host.available_mb * 1024 // 2 // len(cpus))
             figure = session.measure_capacity(kernel._replace(argument=str(array_kb)), cpus)
-        elif kernel.name == "network":
-            figure = session.measure_capacity(kernel, cpus)
+        elif kernel.name in ("network", "disk"):
+            figure = session.measure_capacity(kernel, cpus[: MOST_WRITERS if kernel.name == "disk" else None])
         else:
             continue
         if figure is not None:
@@ -112,9 +118,7 @@ def _capacities(host: Host, kernels: list[Kernel], session: Session) -> dict[str
     return found
 
 
-def _node(
-    name: str, host: Host, layout: Layout, capacities: dict[str, Figure], alone: tuple[Alone, ...]
-) -> tuple[NodeShape, dict[str, str]]:
+def _node(name: str, host: Host, layout: Layout, capacities: dict[str, Figure]) -> tuple[NodeShape, dict[str, str]]:
     """Return the node, and where each of its rates comes from."""
     rates, sources = dict.fromkeys(("memory_bandwidth_mbs", "network_mbs", "disk_mbs"), 0), {}
     if "stream" in capacities:
@@ -126,10 +130,9 @@ def _node(
     elif "network" in capacities:
         rates["network_mbs"] = max(1, round(capacities["network"].value))
         sources["network_mbs"] = "loopback on all cores that could be used: no network card names its rate"
-    disk = [each.rate.value / MB for each in alone if each.kernel == "disk"]
-    if disk:
-        rates["disk_mbs"] = max(1, round(median(disk)))
-        sources["disk_mbs"] = "blocks of 1 MiB written past the page cache"
+    if "disk" in capacities:
+        rates["disk_mbs"] = max(1, round(capacities["disk"].value))
+        sources["disk_mbs"] = f"blocks of 1 MiB written past the page cache, by up to {MOST_WRITERS} processes at once"
     node = NodeShape(
         name=name,
         sockets=layout.sockets,

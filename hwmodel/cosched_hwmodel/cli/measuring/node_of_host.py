@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from itertools import combinations
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from cosched_hwmodel.cli.measuring.host import CacheInstance, Cpu, Host
+from cosched_hwmodel.cli.seats import CORE, NODE, SOCKET, cache_seat, seat_rank
 from cosched_hwmodel.topology import Cache
-
-CORE: Final = "core"  # two threads of one core
-SOCKET: Final = "socket"  # of one socket, without a cache in common
-NODE: Final = "node"  # of different sockets
 
 
 class Layout(NamedTuple):
@@ -28,7 +24,7 @@ class Layout(NamedTuple):
 
 
 class Seat(NamedTuple):
-    """Two CPUs for a pair of kernels, and the nearest that they share: `CORE`, a cache such as ``L3``, `SOCKET`, `NODE`."""
+    """Two CPUs for a pair of kernels, and the name of what they share (`cli.seats`)."""
 
     name: str
     row: int
@@ -74,18 +70,12 @@ def seats_of(host: Host, among: frozenset[int]) -> list[Seat]:
     return sorted(found.values(), key=lambda seat: seat_rank(seat.name))
 
 
-def seat_rank(name: str) -> int:
-    """Return a number that orders seats: the more two CPUs share, the smaller."""
-    level = re.fullmatch(r"L(\d+)", name)
-    return int(level[1]) if level else {CORE: 0, SOCKET: 98, NODE: 99}[name]
-
-
 def _shared(one: Cpu, other: Cpu, caches: dict[int, list[tuple[int, int]]]) -> str:
     if one.core == other.core:
         return CORE
     common = [level for level, index in caches[one.number] if (level, index) in caches[other.number]]
     if common:
-        return f"L{min(common)}"
+        return cache_seat(min(common))
     return SOCKET if one.socket == other.socket else NODE
 
 

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 from cosched_hwmodel.cli.drawing import node_lines
 from cosched_hwmodel.cli.measuring.files import seats_measured
 from cosched_hwmodel.cli.measuring.measurement import MB, Figure, Measurement
+from cosched_hwmodel.cli.seats import seat_text
 from cosched_hwmodel.cli.terminal.text_table import align
-
-_SEATS: Final = {
-    "core": "two threads of one core",
-    "socket": "two cores of one socket, without a cache in common",
-    "node": "two sockets",
-}
 
 
 def report_lines(found: Measurement) -> Iterator[str]:
@@ -37,11 +31,6 @@ def report_lines(found: Measurement) -> Iterator[str]:
         yield from (f"  {note}" for note in found.notes)
     yield ""
     yield f"Measured in {found.seconds:.0f} s."
-
-
-def seat_text(seat: str) -> str:
-    """Return what two CPUs of a seat share, in words."""
-    return _SEATS.get(seat, f"two cores below one {seat} cache")
 
 
 def _rate(figure: Figure, unit: str) -> tuple[str, str, str]:

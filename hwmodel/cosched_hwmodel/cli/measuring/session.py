@@ -69,6 +69,17 @@ class Session:
                         self._told(self._windows_done, planned)
         self._seats_left -= 1
 
+    def rate(self, kernel: Kernel, cpu: int) -> float | None:
+        """Return the rate of a kernel alone on a CPU, from a few short windows; None where it fails."""
+        span_us = round(GOOD_WINDOW_S * 1e6)
+        try:
+            with workers() as started:
+                started.append(Worker(command_of(self._tools, kernel, DEADLINE_S), cpu))
+                prepare(started[0])
+                return median(run_together(started, span_us, span_us)[0].rate for _ in range(3))
+        except KernelError:
+            return None  # the measurement itself tells why
+
     def measure_capacity(self, kernel: Kernel, cpus: Sequence[int]) -> Figure | None:
         """Return the MB/s of a kernel that runs on all of some CPUs at once; None, and a note, where it fails."""
         span_us = round(self._seconds / CAPACITY_PART / 2 / REPEATS * 1e6)
