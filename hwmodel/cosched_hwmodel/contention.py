@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import Field, fields
 from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeVar, runtime_checkable
 
-from cosched_hwmodel.errors import HardwareModelError
-from cosched_hwmodel.names import UnknownNameError
+from cosched_hwmodel.errors import HardwareModelError, UnknownNameError
 from cosched_hwmodel.topology import NodeShape
 from cosched_hwmodel.units import ThreadMask
 

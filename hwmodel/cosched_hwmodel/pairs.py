@@ -13,6 +13,7 @@ from cosched_hwmodel.contention import Load
 from cosched_hwmodel.errors import ContentionError
 from cosched_hwmodel.statistical.self_slowdown import SelfSlowdown, spread
 from cosched_hwmodel.topology import NodeShape
+from cosched_hwmodel.units import ThreadMask
 from cosched_hwmodel.usage import UsageTuple
 
 if TYPE_CHECKING:
@@ -133,6 +134,13 @@ class PairModel(Protocol):
         """
         return None
 
+    def spread(self, job: JobFacts) -> float | None:  # noqa: ARG002 - for models that know it
+        """Return how many times as long ``job`` takes alone on half of each of twice the nodes, than on all of its nodes.
+
+        None: where it sits has no effect. Usually below 1, as a spread job has more bandwidth and cache.
+        """
+        return None
+
     def compete(self, job: JobFacts, other: JobFacts) -> bool:  # noqa: ARG002 - for models that know it
         """Tell whether the two compete for the same parts of a CPU; False if the model does not cover it."""
         return False
@@ -166,6 +174,9 @@ class PairContention:
     def penalties(self, node: NodeShape, loads: Sequence[Load]) -> list[float]:
         """Return for each load the sum of slowdown - 1 over the others, times its own slowdown where the model gives one.
 
+        Where the model gives the job's spread, a job on at most half of the node's hardware threads has it as a further
+        factor, and another job counts by its threads: in full from half of the node's on.
+
         A job that the model does not know neither slows nor is slowed. Raises ContentionError for two known jobs
         without a finite slowdown, and IndexError for threads that the node does not have.
         """
@@ -174,10 +185,19 @@ class PairContention:
         known = [job if job is not None and model.knows(job) else None for job in jobs]
         result = []
         for load, job, subject in zip(loads, jobs, known, strict=True):
-            # The exact sum, rounded once: no order of the loads can change it.
-            others = [other for other in known if other is not None and other is not subject]
-            cost = 0.0 if subject is None else math.fsum([self._cost(subject, other) for other in others])
             own = None if job is None else model.own(job, *spread(node, load.thread_mask))
+            spread_factor = None if subject is None else model.spread(subject)
+            # The exact sum, rounded once: no order of the loads can change it.
+            cost = math.fsum(
+                [
+                    self._cost(subject, other)
+                    * (1.0 if spread_factor is None else half_share(node, beside.thread_mask))
+                    for beside, other in zip(loads, known, strict=True)
+                    if subject is not None and other is not None and other is not subject
+                ]
+            )
+            if spread_factor is not None and 2 * load.thread_mask.bit_count() <= node.threads:
+                own = spread_factor * (1.0 if own is None else own)
             result.append(cost if own is None else own * (1.0 + cost) - 1.0)
         return result
 
@@ -188,3 +208,8 @@ class PairContention:
             text = f"slowdown of job {job.id} beside job {other.id}: expected a finite number, as the hardware has one, got inf"
             raise ContentionError(self.name, text)
         return slowdown - 1.0
+
+
+def half_share(node: NodeShape, thread_mask: ThreadMask) -> float:
+    """Return these hardware threads as a share of half of the node's, at most 1."""
+    return min(1.0, 2 * thread_mask.bit_count() / node.threads)

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from cosched_hwmodel.energy import NodePower
-from cosched_hwmodel.errors import TopologyError
-from cosched_hwmodel.names import suggestion
+from cosched_hwmodel.errors import TopologyError, suggestion
 from cosched_hwmodel.usage import Demand
 
 _PRESETS = Path(__file__).parent / "presets"

@@ -32,7 +32,7 @@ def idle_matching(choice: PolicyChoice, prepared: Prepared) -> str | None:
     jobs = columns_of(prepared.workload.jobs)
     model = make_pairs(prepared.belief.contention, prepared.belief.parameters)
     if model is None:
-        told = f'truth.contention = "{truth}"; give --contention {" or ".join(OF_PAIRS)}'
+        told = f'truth.contention = "{truth}"; give --contention {", ".join(OF_PAIRS[:-1])} or {OF_PAIRS[-1]}'
         missing = f"of pairs ({told})" if belief is None else f'of pairs (belief.contention = "{belief}")'
     elif any(model.knows(job.spec) for job in jobs):
         return None

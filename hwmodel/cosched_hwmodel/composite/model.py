@@ -21,7 +21,7 @@ from cosched_hwmodel.composite.crowding import OVERLAPS
 from cosched_hwmodel.composite.on_node import OnNode
 from cosched_hwmodel.composite.positions import Placed, sites_of
 from cosched_hwmodel.contention import ParameterError, from_parameters, parameters_of
-from cosched_hwmodel.names import UnknownNameError
+from cosched_hwmodel.errors import UnknownNameError
 from cosched_hwmodel.topology import NodeShape
 from cosched_hwmodel.units import WHOLE_PPM
 

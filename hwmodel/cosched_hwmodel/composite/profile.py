@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from cosched_hwmodel.errors import HardwareModelError
-from cosched_hwmodel.names import suggestion
+from cosched_hwmodel.errors import HardwareModelError, suggestion
 from cosched_hwmodel.units import WHOLE_PPM
 
 # The shape of a `Profile` as a plain tuple.

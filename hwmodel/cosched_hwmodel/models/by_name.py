@@ -8,6 +8,7 @@ from typing import Final, TypeAlias
 
 from cosched_hwmodel.models.custom import installed_models, load_model
 from cosched_hwmodel.models.lomarc_pairs import LomarcPairs
+from cosched_hwmodel.models.measured_pairs import MeasuredPairs
 from cosched_hwmodel.models.statistical_pairs import StatisticalPairs
 from cosched_hwmodel.pairs import PairModel
 
@@ -20,6 +21,7 @@ BUILT_IN: Final[Mapping[str, PairFactory]] = MappingProxyType(
         "bandwidth": None,
         "lomarc": LomarcPairs.from_parameters,
         "statistical": StatisticalPairs.from_parameters,
+        "pairs": MeasuredPairs.from_parameters,
     }
 )
 OF_PAIRS: Final = tuple(name for name, factory in BUILT_IN.items() if factory is not None)

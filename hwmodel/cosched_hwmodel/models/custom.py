@@ -11,9 +11,8 @@ from numbers import Real
 from typing import Any, Final, NamedTuple, cast
 
 from cosched_hwmodel.contention import ContentionModel, Load
-from cosched_hwmodel.errors import ContentionError
+from cosched_hwmodel.errors import ContentionError, UnknownNameError
 from cosched_hwmodel.models.importing import NamedImportError, import_named, installed
-from cosched_hwmodel.names import UnknownNameError
 from cosched_hwmodel.pairs import (
     LEAST_OWN,
     LEAST_SLOWDOWN,
@@ -104,7 +103,7 @@ def load_model(name: str, known: Iterable[str] = ()) -> CustomModel:
 class CustomPairs(PairModel):
     """A model of pairs of others: missing methods are completed, its answers are checked."""
 
-    __slots__ = ("_beside", "_both", "_by_usage", "_compete", "_knows", "_name", "_own", "_slowdown")
+    __slots__ = ("_beside", "_both", "_by_usage", "_compete", "_knows", "_name", "_own", "_slowdown", "_spread")
 
     def __init__(self, name: str, model: object) -> None:
         """``model`` has at least a method ``slowdown(job, other)``."""
@@ -115,6 +114,7 @@ class CustomPairs(PairModel):
         self._knows = getattr(model, "knows", super().knows)
         self._both = getattr(model, "both", None)
         self._own = getattr(model, "own", super().own)
+        self._spread = getattr(model, "spread", super().spread)
         self._compete = getattr(model, "compete", super().compete)
         self._beside = getattr(model, "beside", None)
 
@@ -142,11 +142,11 @@ class CustomPairs(PairModel):
 
     def own(self, job: JobFacts, cpus: int, cores: int) -> float | None:
         """Return the job's own slowdown, None if the model has none; ContentionError for an invalid one."""
-        value = self._ask("own", self._own, job, cpus, cores)
-        if value is None or (_is_number(value) and LEAST_OWN <= value <= MOST_SLOWDOWN):
-            return None if value is None else float(value)
-        text = f"own slowdown of job {job.id}: expected a number from {LEAST_OWN:g} to {MOST_SLOWDOWN:g}, got {value!r}"
-        raise ContentionError(self.name, text)
+        return self._factor("own slowdown", job, self._ask("own", self._own, job, cpus, cores))
+
+    def spread(self, job: JobFacts) -> float | None:
+        """Return the factor of a job that sits spread, None if the model has none; ContentionError for an invalid one."""
+        return self._factor("spread", job, self._ask("spread", self._spread, job))
 
     def compete(self, job: JobFacts, other: JobFacts) -> bool:
         """Tell whether the two compete for the same parts of a CPU."""
@@ -172,6 +172,12 @@ class CustomPairs(PairModel):
             place = int(fine.argmin())
             raise self._no_slowdown("beside", job, jobs[place], float(slowdowns[place]))
         return Beside(slowdowns, compete)
+
+    def _factor(self, what: str, job: JobFacts, value: Any) -> float | None:
+        if value is None or (_is_number(value) and LEAST_OWN <= value <= MOST_SLOWDOWN):
+            return None if value is None else float(value)
+        text = f"{what} of job {job.id}: expected a number from {LEAST_OWN:g} to {MOST_SLOWDOWN:g}, got {value!r}"
+        raise ContentionError(self.name, text)
 
     def _number(self, what: str, method: Callable[..., object], job: JobFacts, other: JobFacts) -> float:
         value = self._ask(what, method, job, other)

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-from cosched_hwmodel.errors import HardwareModelError
-from cosched_hwmodel.names import suggestion
+from cosched_hwmodel.errors import HardwareModelError, suggestion
 
 FORM = "MODULE:CLASS, such as least_work:LeastWork for the class LeastWork in least_work.py"
 
