@@ -89,7 +89,7 @@ def _cpus(system: Path, notes: list[str]) -> tuple[Cpu, ...]:
             return ()
         # Cores are numbered within a package, and on some machines within a die of it.
         places.append((number, (package, _number(topology / "die_id") or 0, core), package))
-    if not numa:
+    if places and not numa:
         notes.append("NUMA nodes: Linux names none; all memory counts as equally near")
     cores = {core: index for index, core in enumerate(dict.fromkeys(core for _, core, _ in places))}
     sockets = {socket: index for index, socket in enumerate(sorted({socket for _, _, socket in places}))}

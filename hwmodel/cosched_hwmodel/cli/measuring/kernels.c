@@ -69,26 +69,30 @@ static uint64_t work_float(void) {
 struct line { struct line *next; char rest[LINE - sizeof(struct line *)]; };
 static struct line *chain[CHAINS];
 
+/* All lines in one ring, in the order of a linear congruential generator of full period, mixed. */
 static const char *prepare_chase(size_t bytes) {
-    size_t count = bytes / LINE < CHAINS ? CHAINS : bytes / LINE;
-    struct line *lines = aligned_alloc(HUGE, (count * LINE + HUGE - 1) / HUGE * HUGE);
-    size_t *order = malloc(count * sizeof *order);
-    if (lines == NULL || order == NULL)
+    size_t count = bytes / LINE < CHAINS ? CHAINS : bytes / LINE, bits = 0, seen = 0, state = 0;
+    while (((size_t)1 << bits) < count)
+        bits++;
+    struct line *lines = aligned_alloc(HUGE, (count * LINE + HUGE - 1) / HUGE * HUGE), *first = NULL, *last = NULL;
+    if (lines == NULL)
         return "not enough memory";
     madvise(lines, count * LINE, MADV_HUGEPAGE);  /* else large sizes measure the table of pages */
-    uint64_t random = 88172645463325252u;
-    for (size_t i = 0; i < count; i++)
-        order[i] = i;
-    for (size_t i = count - 1; i > 0; i--) {
-        random ^= random << 13; random ^= random >> 7; random ^= random << 17;
-        size_t j = random % (i + 1), swapped = order[i];
-        order[i] = order[j]; order[j] = swapped;
+    for (size_t step = 0; step < (size_t)1 << bits; step++) {
+        state = (state * 6364136223846793005u + 1442695040888963407u) & (((size_t)1 << bits) - 1);
+        size_t number = state ^ (state >> (bits + 1) / 2);
+        if (number >= count)
+            continue;
+        if (seen % (count / CHAINS) == 0 && seen / (count / CHAINS) < CHAINS)
+            chain[seen / (count / CHAINS)] = &lines[number];
+        if (last == NULL)
+            first = &lines[number];
+        else
+            last->next = &lines[number];
+        last = &lines[number];
+        seen++;
     }
-    for (size_t i = 0; i < count; i++)
-        lines[order[i]].next = &lines[order[(i + 1) % count]];
-    for (size_t i = 0; i < CHAINS; i++)
-        chain[i] = &lines[order[i * (count / CHAINS)]];
-    free(order);
+    last->next = first;
     return NULL;
 }
 

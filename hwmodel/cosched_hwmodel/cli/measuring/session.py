@@ -20,7 +20,7 @@ MOST_WINDOW_S: Final = 0.5
 GOOD_WINDOW_S: Final = 0.05  # rather fewer repeats than shorter windows
 WARM_PART: Final = 5  # one part in so many of a window warms up and does not count
 CAPACITY_PART: Final = 10  # one part in so many of the budget is for what all CPUs do together
-LATE: Final = 1.5  # times the budget after which no further repeat begins
+LATE: Final = 1.25  # times the budget after which no further repeat begins
 DEADLINE_S: Final = 600.0  # of a kernel's process, in case this one is killed
 
 
@@ -71,7 +71,7 @@ class Session:
 
     def rate(self, kernel: Kernel, cpu: int) -> float | None:
         """Return the rate of a kernel alone on a CPU, from a few short windows; None where it fails."""
-        span_us = round(GOOD_WINDOW_S * 1e6)
+        span_us = round(min(GOOD_WINDOW_S, self._seconds / 100) * 1e6)
         try:
             with workers() as started:
                 started.append(Worker(command_of(self._tools, kernel, DEADLINE_S), cpu))
