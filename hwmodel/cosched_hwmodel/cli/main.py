@@ -98,6 +98,44 @@ def measure(
     )
 
 
+@cli.command()
+@click.argument("node")
+@click.argument("jobs", nargs=-1, required=True, metavar="JOB...")
+@click.option(
+    "--profiles",
+    metavar="FILE",
+    help="TOML file with a table of demands for each application; default: the one that measure has written beside NODE.",
+)
+@click.option(
+    "--seat", metavar="SEAT", help="Place two jobs on threads that share a core, a cache (L3), a socket, the node."
+)
+@click.option(
+    "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Change a parameter of the composite model."
+)
+@click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+def predict(
+    node: str,
+    jobs: tuple[str, ...],
+    profiles: str | None,
+    seat: str | None,
+    assignments: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Predict which of the JOBs slow each other down on NODE, and through which resource, by the composite model.
+
+    A JOB is NAME[:FIELD=VALUE,...][@THREADS]: an application of the profiles, or its demand, and its hardware threads
+    (0-3,8), with one process on each. Without threads it has one process on the lowest free thread.
+
+    \b
+    Example:
+      cosched-hwmodel predict node.toml stream cache3 --seat L3
+      cosched-hwmodel predict rua-4way a:memory_mbs=4000@0,1 b:memory_mbs=2000@2 --set memory_scope=node
+    """
+    from cosched_hwmodel.cli.predicting.command import predict_on_node  # noqa: PLC0415 - --help should not pay for it
+
+    predict_on_node(node, jobs, profiles=profiles, seat=seat, assignments=assignments, as_json=as_json)
+
+
 def main() -> NoReturn:
     """Run the command line and exit."""
     run_command_line(cli, "cosched-hwmodel", lambda error: 2 if isinstance(error, HardwareModelError) else None)
