@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.results.figures.metrics import Selection
 from cosched_emulator.scenario.bounds import check_bounds
+from cosched_emulator.scenario.co_runs import jobs_without_ratios
 from cosched_emulator.scenario.fault_plan import build_faults
 from cosched_emulator.scenario.faults import Faults
 from cosched_emulator.scenario.hardware import Hardware, build_belief, build_hardware, contends
@@ -61,6 +62,9 @@ def prepare(scenario: Scenario) -> Prepared:
 
         check_nodes(scenario.time_sharing, nodes, workload)
     workload = _with_warnings(scenario, nodes, workload)
+    without = jobs_without_ratios(hardware.pairs, workload)
+    if without is not None:
+        workload = workload._replace(notes=(*workload.notes, without))
     count = sum(item.nodes for item in nodes)
     return Prepared(
         scenario,

@@ -6,9 +6,12 @@ from dataclasses import replace
 
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.scenario.schema import Scenario
+from cosched_emulator.workload.columns import columns_of
+from cosched_emulator.workload.job import WARNING, Workload
 from cosched_emulator.workload.side_files.applications import co_run_table
 from cosched_hwmodel.draws import uniform
 from cosched_hwmodel.errors import HardwareModelError
+from cosched_hwmodel.measured.calibration import completed
 from cosched_hwmodel.measured.table import LEAST_RATIO, MOST_RATIO, CoRunTable
 from cosched_hwmodel.models.measured_pairs import MeasuredPairs, MeasuredRatios
 
@@ -38,6 +41,18 @@ def believed_pairs(scenario: Scenario, truth: MeasuredRatios | None) -> Measured
     return _ratios(_with_gaps(noisy, belief.pair_missing, scenario.seed), "belief.pair_missing")
 
 
+def jobs_without_ratios(truth: MeasuredRatios | None, workload: Workload) -> str | None:
+    """Return a note of the jobs that are no application of the truth's table; None if there are none."""
+    if truth is None or not len(workload.jobs):
+        return None
+    jobs, known = columns_of(workload.jobs), frozenset(truth.applications)
+    without = sum(name not in known for name in jobs.each(jobs.name))
+    if not without:
+        return None
+    text = f"{without} of {len(jobs)} jobs are no application of the table in truth.pairs: nothing slows them down"
+    return f"{WARNING}{text}" if without == len(jobs) else text
+
+
 def _true_table(scenario: Scenario) -> CoRunTable:
     if scenario.truth.pairs is None:
         raise ConfigurationError("truth.pairs", "a CSV file with a table of measured co-runs (--pairs FILE)", "none")
@@ -45,8 +60,10 @@ def _true_table(scenario: Scenario) -> CoRunTable:
 
 
 def _ratios(table: CoRunTable, path: str) -> MeasuredRatios:
+    if not table.ratios:
+        return MeasuredRatios()
     try:
-        return MeasuredRatios.of_table(table)
+        return MeasuredRatios.of_table(completed(table))
     except HardwareModelError as error:
         raise ConfigurationError(path, "a possible table of co-runs", str(error)) from error
 

@@ -8,9 +8,10 @@ CSV with a header, or TOML with ``[[job]]`` tables (a name that ends in ``.toml`
 - ``bound``: cpu, network or disk; default: the largest fraction, the first of equal ones.
 - ``self_node``, ``self_core``: the job's self slowdown: the factor of its run time with a process on each CPU of its nodes, and
   the further factor with processes on all cores of a CPU. Both or none; with them, all other values may be left out.
+- ``name``: the job's name from now on, as its application in a table of co-runs; all other values may be left out.
 
-If several rows give a job's use of nodes, or its self slowdown, the most specific one wins: the one that names the job, then
-the application, then the user.
+If several rows give a job's use of nodes, its self slowdown or its name, the most specific one wins: the one that names the
+job, then the application, then the user.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ Value = TypeVar("Value")
 KEYS = ("job", "application", "user")  # the most specific first
 USAGE = ("bound", *BOUNDS, "memory")
 SELF = ("self_node", "self_core")
-COLUMNS = (*KEYS, *USAGE, *SELF)
+NAME = "name"
+COLUMNS = (*KEYS, *USAGE, *SELF, NAME)
 _SUM_ERROR = Decimal("1e-6")  # largest rounding error of the sum of the fractions
 _TABLES = "job"  # of a TOML file
 _LARGEST_FACTOR = 1_000
@@ -44,6 +46,7 @@ _TYPES: Mapping[str, tuple[tuple[type, ...], str]] = {  # of values in TOML, exc
     "job": ((int,), "a job's number in the source"),
     "application": ((str, int), "a text or a whole number"),
     "user": ((str, int), "a text or a whole number"),
+    NAME: ((str,), "a text"),
     "bound": ((str,), f"one of {', '.join(BOUNDS)}"),
     **dict.fromkeys(SELF, ((int, Decimal), f"a factor from 0.000001 to {_LARGEST_FACTOR}")),
 }
@@ -63,10 +66,11 @@ class Annotations(NamedTuple):
     file: str
     usages: Mapping[JobKey, UsageTuple]
     selves: Mapping[JobKey, SelfSlowdown]
+    names: Mapping[JobKey, str]
 
     def patterns(self) -> list[tuple[bool, ...]]:
         """Return the combinations of keys that occur, the most specific first."""
-        keys = (*self.usages, *self.selves)
+        keys = (*self.usages, *self.selves, *self.names)
         return sorted({tuple(value is not None for value in key) for key in keys}, reverse=True)
 
 
@@ -76,23 +80,27 @@ def read_annotations(file: str) -> Annotations:
         raise ConfigurationError("annotations", "a CSV or TOML file", "''")
     usages: dict[JobKey, UsageTuple] = {}
     selves: dict[JobKey, SelfSlowdown] = {}
+    names: dict[JobKey, str] = {}
     for row in _toml_rows(file) if file.endswith(".toml") else csv_rows(file, COLUMNS):
         key = _key(row)
-        if key in usages or key in selves:
+        if key in usages or key in selves or key in names:
             text = ", ".join(f"{name} {value}" for name, value in zip(KEYS, key, strict=True) if value is not None)
             raise row.error(None, "each key once", f"{text} again")
         own = any(row.values.get(name, "") for name in SELF)
         if own:
             selves[key] = (_factor_ppm(row, "self_node"), _factor_ppm(row, "self_core"))
-        if not own or any(row.values.get(name, "") for name in USAGE):
+        named = row.values.get(NAME, "")
+        if named:
+            names[key] = named
+        if not (own or named) or any(row.values.get(name, "") for name in USAGE):
             usages[key] = _usage(row)
-    if not (usages or selves):
+    if not (usages or selves or names):
         raise InputError(file, "at least one row of values", "none")
-    return Annotations(file, usages, selves)
+    return Annotations(file, usages, selves, names)
 
 
 def with_annotations(workload: Workload, annotations: Annotations) -> Workload:
-    """Return the workload with the annotated jobs' true usage and self slowdown replaced.
+    """Return the workload with the annotated jobs' true usage, self slowdown and name replaced.
 
     A note gives the number of jobs for each combination of keys; a job counts for its most specific row. A warning is added if no
     row applies to any job.
@@ -102,7 +110,7 @@ def with_annotations(workload: Workload, annotations: Annotations) -> Workload:
     jobs = columns_of(workload.jobs)
     for whole in jobs.each(_keys(jobs)):
         keys = ((pattern, _only(whole, pattern)) for pattern in patterns)
-        found = next((pattern for pattern, key in keys if key in annotations.usages or key in annotations.selves), None)
+        found = next((pattern for pattern, key in keys if any(key in values for values in annotations[1:])), None)
         if found is not None:
             counts[found] += 1
     if annotations.usages:
@@ -111,6 +119,10 @@ def with_annotations(workload: Workload, annotations: Annotations) -> Workload:
     if annotations.selves:
         own = Computed(partial(_annotated_value, annotations.selves, patterns), _keys(jobs), jobs.self_slowdown)
         jobs = replace(jobs, self_slowdown=own)
+    if annotations.names:
+        jobs = replace(
+            jobs, name=Computed(partial(_annotated_name, annotations.names, patterns), _keys(jobs), jobs.name)
+        )
     parts = [
         f"{number} jobs by {' and '.join(name for name, named in zip(KEYS, pattern, strict=True) if named)}"
         for pattern, number in counts.items()
@@ -168,6 +180,12 @@ def _annotated_value(
         if value is not None:
             return value
     return before
+
+
+def _annotated_name(
+    names: Mapping[JobKey, str], patterns: Iterable[tuple[bool, ...]], whole: JobKey, before: str
+) -> str:
+    return _annotated_value(names, patterns, whole, None) or before
 
 
 def _keys(jobs: Jobs) -> Column[JobKey]:
