@@ -7,12 +7,23 @@ from __future__ import annotations
 
 import json
 import os
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
 from cosched_hwmodel.cli.terminal.command_line import run_command_line
 from cosched_hwmodel.errors import HardwareModelError
+
+if TYPE_CHECKING:
+    from cosched_hwmodel.measured.calibration import Method
+
+method_option = click.option(
+    "--method",
+    default="components",
+    show_default=True,
+    type=click.Choice(["components", "bilinear"]),
+    help="How unmeasured pairs are predicted.",
+)
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -99,8 +110,7 @@ def measure(
 
 
 @cli.command()
-@click.argument("node")
-@click.argument("jobs", nargs=-1, required=True, metavar="JOB...")
+@click.argument("words", nargs=-1, required=True, metavar="NODE JOB...")
 @click.option(
     "--profiles",
     metavar="FILE",
@@ -112,13 +122,20 @@ def measure(
 @click.option(
     "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Change a parameter of the composite model."
 )
+@click.option(
+    "--pairs",
+    metavar="TABLE",
+    help="Predict from a table of co-runs; there is no NODE, and JOBs are applications of it.",
+)
+@method_option
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 def predict(
-    node: str,
-    jobs: tuple[str, ...],
+    words: tuple[str, ...],
     profiles: str | None,
     seat: str | None,
     assignments: tuple[str, ...],
+    pairs: str | None,
+    method: Method,
     as_json: bool,
 ) -> None:
     """Predict which of the JOBs slow each other down on NODE, and through which resource, by the composite model.
@@ -130,10 +147,45 @@ def predict(
     Example:
       cosched-hwmodel predict node.toml stream cache3 --seat L3
       cosched-hwmodel predict rua-4way a:memory_mbs=4000@0,1 b:memory_mbs=2000@2 --set memory_scope=node
+      cosched-hwmodel predict --pairs node-pairs-L3.csv stream cache3
     """
+    if pairs is not None:
+        from cosched_hwmodel.cli.predicting.tables import predict_from_table  # noqa: PLC0415
+
+        if profiles is not None or seat is not None or assignments:
+            raise click.UsageError("--pairs: expected no --profiles, --seat and --set beside it")
+        predict_from_table(pairs, words, method=method, as_json=as_json)
+        return
     from cosched_hwmodel.cli.predicting.command import predict_on_node  # noqa: PLC0415 - --help should not pay for it
 
+    node, *jobs = words
+    if not jobs:
+        raise click.UsageError("Missing argument 'JOB...'.")
     predict_on_node(node, jobs, profiles=profiles, seat=seat, assignments=assignments, as_json=as_json)
+
+
+@cli.command()
+@click.argument("table")
+@method_option
+@click.option("--out", metavar="FILE", help="Write the table there, with predicted ratios where none was measured.")
+@click.option("--force", is_flag=True, help="Replace FILE if it is there.")
+@click.option("--all", "every", is_flag=True, help="Print all pairs that were not measured, not the first ones.")
+@click.option("--json", "as_json", is_flag=True, help="Machine-readable output, with all pairs.")
+def calibrate(table: str, method: Method, out: str | None, force: bool, every: bool, as_json: bool) -> None:
+    """Fit TABLE, measured co-runs in CSV, and predict the pairs that were not measured, with 90 % intervals.
+
+    The error of the fit is that of cross-validation: each tenth of the pairs is predicted from the others.
+
+    \b
+    Example:
+      cosched-hwmodel calibrate node-pairs-L3.csv --method bilinear --out complete.csv
+    """
+    from cosched_hwmodel.cli.output import check_new  # noqa: PLC0415 - --help should not pay for it
+    from cosched_hwmodel.cli.predicting.tables import run_calibrate  # noqa: PLC0415
+
+    if out is not None:
+        check_new(out, force)
+    run_calibrate(table, method, out=out, every=every, as_json=as_json)
 
 
 def main() -> NoReturn:

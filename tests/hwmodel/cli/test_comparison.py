@@ -79,7 +79,8 @@ def test_predictions_stand_beside_what_was_measured() -> None:
     assert rows["L3", "cache3"].resource == "cache 3"
     errors = [0.0, 0.0, 0.1, 0.2]
     told = summary(compared)
-    assert (told.pairs, told.mean_absolute, told.largest) == (4, pytest.approx(sum(errors) / 4), pytest.approx(0.2))
+    assert told.pairs == 4
+    assert [told.mean_absolute, told.largest] == pytest.approx([sum(errors) / 4, 0.2])
     assert comparison_rows(compared)[2] == ("L3", "stream", "stream", "1.40", "1.50", "+0.10", "memory bandwidth")
 
 

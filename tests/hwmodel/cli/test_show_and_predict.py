@@ -114,9 +114,9 @@ def test_each_job_is_told_who_slows_it_and_through_what() -> None:
 
 def test_a_job_can_slow_itself_down() -> None:
     (told,) = tell(CompositeModel(), NODE, jobs_of(["wide:memory_mbs=8000@0,1"], {}, NODE))
-    assert [(blame.by, dict(blame.parts)) for blame in told.blames] == [
-        ("wide", {"memory bandwidth": pytest.approx(0.6)})
-    ]
+    (blame,) = told.blames
+    assert blame.by == "wide"
+    assert dict(blame.parts) == pytest.approx({"memory bandwidth": 0.6})
 
 
 def test_predict_reads_the_profiles_beside_the_node(files: Commands) -> None:

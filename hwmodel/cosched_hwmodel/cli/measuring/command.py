@@ -6,10 +6,11 @@ import json
 
 import click
 
-from cosched_hwmodel.cli.measuring.files import check_new, measurement_values, write_files
+from cosched_hwmodel.cli.measuring.files import measurement_values, write_files
 from cosched_hwmodel.cli.measuring.kernels import COMPILERS
 from cosched_hwmodel.cli.measuring.measure import Options, measure
 from cosched_hwmodel.cli.measuring.report import report_lines
+from cosched_hwmodel.cli.output import check_new
 from cosched_hwmodel.cli.terminal.progress import progress_bar
 
 
