@@ -9,6 +9,7 @@ from cosched_hwmodel.cli.measuring.kernels import Kernel
 from cosched_hwmodel.cli.measuring.measurement import Alone, Figure, Measurement, PairRatio, figure_of
 from cosched_hwmodel.cli.measuring.node_of_host import Layout
 from cosched_hwmodel.cli.measuring.profiles import profiles_of, with_costs
+from cosched_hwmodel.cli.measuring.report import report_lines
 from cosched_hwmodel.composite.profile import Profile
 from cosched_hwmodel.topology import Cache, NodeShape
 from cosched_hwmodel.units import WHOLE_PPM
@@ -82,6 +83,22 @@ def test_predictions_stand_beside_what_was_measured() -> None:
     assert told.pairs == 4
     assert [told.mean_absolute, told.largest] == pytest.approx([sum(errors) / 4, 0.2])
     assert comparison_rows(compared)[2] == ("L3", "stream", "stream", "1.40", "1.50", "+0.10", "memory bandwidth")
+
+
+def test_seats_that_the_node_does_not_have_are_left_out() -> None:
+    found = measurement()._replace(pairs=(PairRatio("L2", "integer", "integer", Figure(1.0, 0.0, 5)),))
+    assert compare_measured(found) == []
+
+
+def test_the_report_tells_how_well_the_model_predicts() -> None:
+    found = measurement()
+    lines = list(report_lines(found._replace(node=with_costs(found))))
+    assert (
+        "  composite model: mean absolute error 0.10; largest for cache3 beside cache3, predicted 1.50, measured 1.30"
+        in lines
+    )
+    assert ["cache3", "-", "1.30", "-"] in [line.split() for line in lines]
+    assert any(line.split() == ["stream", "15,000", "MB/s", "1%", "L3"] for line in lines)
 
 
 def test_figures_are_medians_with_the_middle_half() -> None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from cosched_hwmodel.cli.measuring.measurement import Measurement
 from cosched_hwmodel.cli.measuring.profiles import profiles_of
-from cosched_hwmodel.cli.seats import threads_of_seat
+from cosched_hwmodel.cli.seats import seats_of_node, threads_of_seat
 from cosched_hwmodel.composite.model import CompositeModel
 from cosched_hwmodel.composite.positions import Placed
 from cosched_hwmodel.composite.profile import Profile
@@ -67,11 +67,16 @@ def compare(
 
 
 def compare_measured(found: Measurement, model: CompositeModel | None = None) -> list[Compared]:
-    """Return all pairs of a measurement beside their predictions, seat by seat; `Measurement.node` has the costs already."""
+    """Return the pairs of a measurement beside their predictions, seat by seat; `Measurement.node` has the costs already.
+
+    Seats that the node does not have, as it is simpler than the machine, are left out.
+    """
     profiles = profiles_of(found)
+    known = seats_of_node(found.node)
     seats: dict[str, dict[tuple[str, str], float]] = {}
     for pair in found.pairs:
-        seats.setdefault(pair.seat, {})[pair.row, pair.column] = pair.ratio.value
+        if pair.seat in known:
+            seats.setdefault(pair.seat, {})[pair.row, pair.column] = pair.ratio.value
     return [each for seat, ratios in seats.items() for each in compare(found.node, profiles, ratios, seat, model)]
 
 

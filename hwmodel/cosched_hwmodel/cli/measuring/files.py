@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from cosched_hwmodel.cli.drawing import node_values
+from cosched_hwmodel.cli.measuring.comparison import compare_measured
 from cosched_hwmodel.cli.measuring.measurement import Figure, Measurement
 from cosched_hwmodel.cli.measuring.profiles import profiles_of
 from cosched_hwmodel.cli.output import write_whole
@@ -106,6 +107,7 @@ def measurement_values(found: Measurement) -> dict[str, Any]:
         "pairs": [
             {"seat": each.seat, "row": each.row, "column": each.column, **_figure(each.ratio)} for each in found.pairs
         ],
+        "predicted": [each._asdict() for each in compare_measured(found)],
         "capacities_mbs": {name: _figure(figure) for name, figure in found.capacities.items()},
         "sources": found.sources,
         "seconds": found.seconds,

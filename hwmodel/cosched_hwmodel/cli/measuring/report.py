@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cosched_hwmodel.cli.drawing import node_lines
+from cosched_hwmodel.cli.measuring.comparison import Compared, compare_measured, summary
 from cosched_hwmodel.cli.measuring.files import seats_measured
 from cosched_hwmodel.cli.measuring.measurement import MB, Figure, Measurement
 from cosched_hwmodel.cli.seats import seat_text
@@ -21,10 +22,12 @@ def report_lines(found: Measurement) -> Iterator[str]:
     units = {kernel.name: kernel.unit for kernel in found.kernels}
     rows = [[each.kernel, *_rate(each.rate, units[each.kernel]), each.seat] for each in found.alone]
     yield from _table([["kernel", "rate", "unit", "+-", "seat"], *rows], right=(1, 3))
+    compared = compare_measured(found)
     for seat in seats_measured(found):
         yield ""
         yield f"Run time of the kernel in the row beside that in the column, alone = 1; {seat_text(seat)}:"
         yield from _matrix(found, seat)
+        yield from _prediction([each for each in compared if each.seat == seat])
     if found.notes:
         yield ""
         yield "Notes:"
@@ -53,6 +56,17 @@ def _matrix(found: Measurement, seat: str) -> Iterator[str]:
     spreads = sorted(ratio.spread for ratio in ratios.values() if ratio.spread is not None)
     if spreads:
         yield f"  spread of the repeats: {spreads[len(spreads) // 2]:.0%} in the median pair, {spreads[-1]:.0%} at most"
+
+
+def _prediction(compared: list[Compared]) -> Iterator[str]:
+    """Yield a line on how well the composite model predicts the pairs of a seat; none without such pairs."""
+    if compared:
+        told = summary(compared)
+        worst = max(compared, key=lambda each: abs(each.error))
+        yield (
+            f"  composite model: mean absolute error {told.mean_absolute:.2f}; largest for {worst.row} beside {worst.column}, "
+            f"predicted {worst.predicted:.2f}, measured {worst.measured:.2f}"
+        )
 
 
 def _table(rows: list[list[str]], right: tuple[int, ...] | range) -> list[str]:
