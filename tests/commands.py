@@ -1,4 +1,4 @@
-"""The two commands as a user types them, and their errors."""
+"""The three commands as a user types them, and their errors."""
 
 from __future__ import annotations
 
@@ -44,6 +44,10 @@ class Commands:
     def plugin(self, *arguments: str) -> Ran:
         """Run ``cosched-plugin`` to its end."""
         return ended(self.start("cosched_plugin", *arguments))
+
+    def hwmodel(self, *arguments: str) -> Ran:
+        """Run ``cosched-hwmodel`` to its end."""
+        return ended(self.start("cosched_hwmodel", *arguments))
 
     def left_over(self) -> list[str]:
         """Return what is in the directory for temporary files."""

@@ -17,11 +17,12 @@ OURS = tuple(FOLDERS)
 
 # (these modules, may import only these, besides the standard library). A name covers the modules below it.
 COMMON = "cosched_plugin.common"  # modules that both programs share besides messages and the hardware model
+TERMINAL = "cosched_hwmodel.cli.terminal"  # what the command lines of all programs share
 ALLOWED = [
-    ("cosched_hwmodel", ("cosched_hwmodel", "numpy")),
+    ("cosched_hwmodel", ("cosched_hwmodel", "numpy", "click")),
     ("cosched_plugin", ("cosched_plugin", "cosched_hwmodel", "numpy", "msgpack", "zmq", "click")),
     ("cosched_plugin.protocol", ("cosched_plugin.protocol", "cosched_hwmodel.units", "msgpack")),
-    (COMMON, (COMMON, "cosched_plugin.protocol", "cosched_hwmodel.units", "zmq", "click")),
+    (COMMON, (COMMON, "cosched_plugin.protocol", "cosched_hwmodel.units", TERMINAL, "zmq")),
     (f"{COMMON}.allocation", ("cosched_plugin.protocol", "cosched_hwmodel.units")),
     ("cosched_plugin.core", (
         "cosched_plugin.core", "cosched_plugin.protocol", f"{COMMON}.errors", f"{COMMON}.allocation", f"{COMMON}.slots",
@@ -45,9 +46,9 @@ ALLOWED = [
             "cosched_emulator", "cosched_plugin.protocol", f"{COMMON}.allocation", "cosched_hwmodel", "numpy", *more,
         ))
         for part, more in (
-            ("manager", (f"{COMMON}.slots",)), ("scenario", ()), ("workload", (f"{COMMON}.text_table",)),
+            ("manager", (f"{COMMON}.slots",)), ("scenario", ()), ("workload", ()),
             ("live.live_manager", ()),
-            ("results", ("matplotlib", f"{COMMON}.trace_file", f"{COMMON}.text_table")),
+            ("results", ("matplotlib", f"{COMMON}.trace_file")),
         )
     ),
 ]  # fmt: skip
@@ -64,7 +65,7 @@ ONLY_BY = [
         "cosched_emulator.studies.results.pictures",
     )),
     ("pandas", ("cosched_emulator.api.run", "cosched_emulator.api.tables", "cosched_emulator.studies.results.result")),
-    ("click", ("cosched_plugin.cli", f"{COMMON}.terminal", "cosched_emulator.cli")),
+    ("click", ("cosched_hwmodel.cli", "cosched_plugin.cli", "cosched_emulator.cli")),
     ("cosched_plugin.core", (
         "cosched_plugin.core", "cosched_plugin.parts", "cosched_plugin.api", "cosched_plugin.config", "cosched_plugin.testing",
     )),

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Protocol
 
 from cosched_hwmodel.errors import UnknownNameError
-from cosched_hwmodel.rounding import round_up_us
+from cosched_hwmodel.units import round_up_us
 
 
 class Composition(Protocol):

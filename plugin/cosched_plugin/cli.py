@@ -13,9 +13,9 @@ from typing import NoReturn
 
 import click
 
+from cosched_hwmodel.cli.terminal.command_line import run_command_line
+from cosched_hwmodel.cli.terminal.log import Log
 from cosched_plugin.common.errors import PluginError, UsageError
-from cosched_plugin.common.log import Log
-from cosched_plugin.common.terminal import run_command_line
 
 POLICY_HELP = "A preset, a FILE.toml with a [policy] table, an installed policy, or MODULE:CLASS."
 SET_HELP = "Change one setting of the policy, such as placement.threshold=1.25; may be repeated."

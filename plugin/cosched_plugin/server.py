@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import Final
 
+from cosched_hwmodel.cli.terminal.log import WARNING, Log
 from cosched_plugin.common.errors import PolicyError, ProtocolError, RemoteProtocolError, UsageError
 from cosched_plugin.common.garbage import freeze_heap
-from cosched_plugin.common.log import WARNING, Log
 from cosched_plugin.common.signals import stop_on_signals
 from cosched_plugin.common.status.counters import Gauge, Status, Value
 from cosched_plugin.common.status.metrics import MetricsServer

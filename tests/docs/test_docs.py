@@ -53,7 +53,11 @@ from cosched_plugin.testing.check import check_policy
 DOCS = ROOT / "docs"
 PAGES = sorted(path.name for path in DOCS.glob("*.md"))
 DEADLINE_S = 60
-COMMANDS = {"cosched-emulator": "cosched_emulator", "cosched-plugin": "cosched_plugin"}
+COMMANDS = {
+    "cosched-emulator": "cosched_emulator",
+    "cosched-plugin": "cosched_plugin",
+    "cosched-hwmodel": "cosched_hwmodel",
+}
 SETTING = re.compile(r"[A-Z_]+=")
 WITH_EXAMPLES = [page for page in PAGES if any("example" in fence.words for fence in fences(page))]
 # Reference pages whose parts other tests check in this process; their examples of the command for it are slow.
@@ -95,7 +99,7 @@ def names(cell: str) -> list[str]:
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    """Return an environment in which the two commands are those of this source tree."""
+    """Return an environment in which the commands are those of this source tree."""
     tools = tmp_path / "bin"
     tools.mkdir()
     roots = os.pathsep.join(PACKAGES)

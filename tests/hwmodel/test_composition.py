@@ -18,7 +18,7 @@ from cosched_hwmodel.composition import (
     work_done_us,
 )
 from cosched_hwmodel.errors import UnknownNameError
-from cosched_hwmodel.rounding import round_up_us
+from cosched_hwmodel.units import round_up_us
 
 SECOND = 1_000_000
 BULK, PAPER = composition_named("bulk-synchronous"), composition_named("paper")

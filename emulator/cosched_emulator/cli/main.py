@@ -8,9 +8,9 @@ import click
 
 from cosched_emulator.cli.commands.lazy import LazyGroup
 from cosched_emulator.errors import EmulatorError
+from cosched_hwmodel.cli.terminal.command_line import run_command_line
 from cosched_hwmodel.errors import HardwareModelError
 from cosched_plugin.common.errors import PluginError
-from cosched_plugin.common.terminal import run_command_line
 
 # Group of the help -> module -> the commands that it declares, with their help in one line.
 COMMANDS: Final = {

@@ -11,7 +11,7 @@ from typing import Any, Final
 import click
 
 from cosched_emulator.cli.commands.options.scenario_options import overrides
-from cosched_emulator.cli.reporting import progress_bar, report, warn
+from cosched_emulator.cli.reporting import report, warn
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.results.files.folder import check_run_folder
 from cosched_emulator.results.files.run_files import RunFiles
@@ -23,8 +23,9 @@ from cosched_emulator.run.store import store
 from cosched_emulator.scenario.reader import read_faults, read_scenario
 from cosched_emulator.scenario.rules import SOURCES
 from cosched_emulator.scenario.schema import Scenario
+from cosched_hwmodel.cli.terminal.log import Log
+from cosched_hwmodel.cli.terminal.progress import progress_bar
 from cosched_plugin.common.curve import Keyring
-from cosched_plugin.common.log import Log
 
 LONGEST_S: Final = 1e10  # three hundred years
 UNUSUAL: Final = ("takeover",)  # events that get a log line in a short run

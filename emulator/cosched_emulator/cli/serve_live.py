@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 
-from cosched_emulator.cli.reporting import progress_bar
 from cosched_emulator.live import serving as live
 from cosched_emulator.live.serving import LIVE, Serving
 from cosched_emulator.results.files.from_accounts import export_run
 from cosched_emulator.run.accounts import open_accounts
 from cosched_emulator.run.prepare import Prepared
-from cosched_plugin.common.log import Log
+from cosched_hwmodel.cli.terminal.log import Log
+from cosched_hwmodel.cli.terminal.progress import progress_bar
 
 
 def serve_live(prepared: Prepared, serving: Serving, db: str | None, log: Log, out: str | None, *, force: bool) -> None:

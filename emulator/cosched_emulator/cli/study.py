@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from cosched_emulator.cli.reporting import progress_bar, warn
+from cosched_emulator.cli.reporting import warn
 from cosched_emulator.studies.folder import StudyFolder
 from cosched_emulator.studies.plan.cells import Cell, Plan, make_plan
 from cosched_emulator.studies.plan.reader import read_experiment
@@ -22,6 +22,7 @@ from cosched_emulator.studies.results.table import RESULTS
 from cosched_emulator.studies.results.text import losers_text, study_text
 from cosched_emulator.studies.runs.runner import Made, Way, check_measures, run_plan, workers_of
 from cosched_emulator.studies.runs.work import Failure
+from cosched_hwmodel.cli.terminal.progress import progress_bar
 
 
 def run(

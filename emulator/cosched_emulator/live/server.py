@@ -34,8 +34,8 @@ from cosched_emulator.users.requests import (
     SubmitJob,
 )
 from cosched_emulator.users.server.door import Asked, UserDoor
+from cosched_hwmodel.cli.terminal.log import WARNING, Log
 from cosched_plugin.common.errors import ProtocolError
-from cosched_plugin.common.log import WARNING, Log
 from cosched_plugin.common.status.counters import Gauge, Status
 from cosched_plugin.protocol.messages import Actions, Hello, Ready, Welcome
 from cosched_plugin.protocol.session.transitions import State

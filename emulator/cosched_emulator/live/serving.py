@@ -16,10 +16,10 @@ from cosched_emulator.run.build import build_agenda, build_manager
 from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.run.remote import open_port
 from cosched_emulator.users.server.door import UserDoor
+from cosched_hwmodel.cli.terminal.log import Log
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.common.curve import Keyring
 from cosched_plugin.common.garbage import freeze_heap
-from cosched_plugin.common.log import Log
 from cosched_plugin.common.signals import stop_on_signals
 from cosched_plugin.common.status.metrics import MetricsServer
 

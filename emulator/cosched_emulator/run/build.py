@@ -21,9 +21,8 @@ from cosched_hwmodel.contention import ContentionModel
 from cosched_hwmodel.lomarc.model import LomarcContention
 from cosched_hwmodel.models.measured_pairs import MeasuredPairs
 from cosched_hwmodel.pairs import JobFacts, PairContention
-from cosched_hwmodel.rounding import round_up_us
 from cosched_hwmodel.statistical.model import StatisticalContention
-from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
+from cosched_hwmodel.units import SECOND_US, WHOLE_PPM, round_up_us
 from cosched_plugin.common.allocation import Machine
 from cosched_plugin.protocol.messages import SelfSlowdown, UsageTuple
 

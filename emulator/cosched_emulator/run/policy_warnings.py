@@ -8,8 +8,8 @@ from typing import Final
 from cosched_emulator.results.files.policy_of_run import part_name
 from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.workload.columns import columns_of
-from cosched_hwmodel.demand import RESOURCES
 from cosched_hwmodel.models.by_name import OF_PAIRS, make_pairs
+from cosched_hwmodel.usage import RESOURCES
 from cosched_plugin.config import PolicyChoice
 from cosched_plugin.protocol.messages import NodeClass
 

@@ -7,10 +7,10 @@ from typing import Annotated, Final, TypeAlias
 from cosched_emulator.nodeos.local.catalogue import LOCAL_SCHEDULERS
 from cosched_emulator.scenario.bounds import Choice, Range, at_least, between
 from cosched_hwmodel.composition import COMPOSITIONS
-from cosched_hwmodel.demand import RESOURCES
 from cosched_hwmodel.lomarc.model import C_SCOPES, CPUS
 from cosched_hwmodel.topology import MOST_WATTS
 from cosched_hwmodel.units import SECOND_US
+from cosched_hwmodel.usage import RESOURCES
 from cosched_plugin.protocol.limits import INT64_MAX
 
 LONGEST_S: Final = INT64_MAX // SECOND_US

@@ -18,8 +18,8 @@ from cosched_emulator.workload.mixes import DemandLevels, parse_mix, with_demand
 from cosched_emulator.workload.multicore import with_grown_sizes, with_self_slowdowns
 from cosched_emulator.workload.scaling.load import with_load
 from cosched_emulator.workload.scaling.shake import with_shaken_runs
-from cosched_hwmodel.demand import RESOURCES
 from cosched_hwmodel.units import WHOLE_PPM
+from cosched_hwmodel.usage import RESOURCES
 from cosched_plugin.protocol.messages import DemandTuple
 
 

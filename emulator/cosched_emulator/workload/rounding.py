@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosched_emulator.errors import ConfigurationError
-from cosched_hwmodel.rounding import NOISE_US
+from cosched_hwmodel.units import NOISE_US
 from cosched_plugin.protocol.limits import INT64_MAX
 
 

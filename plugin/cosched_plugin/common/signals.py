@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import NoReturn
 
-from cosched_plugin.common.log import ERROR, PATIENCE_MS, Log
+from cosched_hwmodel.cli.terminal.log import ERROR, PATIENCE_MS, Log
 
 
 @contextmanager

@@ -30,9 +30,8 @@ from cosched_emulator.workload.lublin import generate
 from cosched_emulator.workload.rounding import round_up_all_us
 from cosched_emulator.workload.shares import choices
 from cosched_hwmodel.draws import choice, uniform
-from cosched_hwmodel.rounding import round_up_us
 from cosched_hwmodel.statistical.self_slowdown import draw_self_slowdown, draw_self_slowdowns
-from cosched_hwmodel.units import WHOLE_PPM
+from cosched_hwmodel.units import WHOLE_PPM, round_up_us
 from cosched_plugin.protocol.messages import JobSpec
 
 times = st.integers(0, 2**62)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
-from cosched_plugin.common.text_table import align
+from cosched_hwmodel.cli.terminal.text_table import align
 
 Kind = Literal["count", "figure", "seconds", "share", "joules"]
 Better = Literal["low", "high", ""]

@@ -10,7 +10,7 @@ from cosched_emulator.results.figures.comparison import NOTHING, number_texts, t
 from cosched_emulator.results.harm.figures import HarmFigures
 from cosched_emulator.results.harm.harm import Harm
 from cosched_emulator.results.harm.losers import KILLED, Loser
-from cosched_plugin.common.text_table import align
+from cosched_hwmodel.cli.terminal.text_table import align
 
 UNPAIRED_TEXTS: Final[Mapping[str, str]] = {  # by field of `Unpaired`
     "killed": "killed at the limit in the run, completed in the baseline",

@@ -11,7 +11,7 @@ from cosched_emulator.statistics.intervals import LEVEL, Interval
 from cosched_emulator.studies.results.result import StudyResult
 from cosched_emulator.studies.results.series import Series
 from cosched_emulator.studies.results.table import Row
-from cosched_plugin.common.text_table import align
+from cosched_hwmodel.cli.terminal.text_table import align
 
 SHOWN: Final = (
     "states_COMPLETED",

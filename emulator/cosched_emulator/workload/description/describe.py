@@ -13,9 +13,9 @@ from cosched_emulator.workload.columns import Jobs, columns_of
 from cosched_emulator.workload.description.rhythm import Rhythm, rhythm_lines, rhythm_of
 from cosched_emulator.workload.description.users import UserShares, user_shares, users_text
 from cosched_emulator.workload.job import CutRuns, Workload
+from cosched_hwmodel.cli.terminal.text_table import align
 from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
 from cosched_hwmodel.usage import BOUNDS, UsageTuple
-from cosched_plugin.common.text_table import align
 
 _PERCENTILES = (0, 5, 25, 50, 75, 95, 99, 100)
 CLASSES = ("short", "medium", "long")

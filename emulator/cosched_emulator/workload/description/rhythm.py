@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from cosched_emulator.workload.columns import Jobs
 from cosched_emulator.workload.job import Calendar
+from cosched_hwmodel.cli.terminal.text_table import align
 from cosched_hwmodel.units import SECOND_US
-from cosched_plugin.common.text_table import align
 
 DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _DAY_S, _HOUR_S = 86_400, 3_600

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from cosched_hwmodel.rounding import round_up_us
-from cosched_hwmodel.units import NodeSet
+from cosched_hwmodel.units import NodeSet, round_up_us
 from cosched_plugin.common.allocation import Layers, layers_of, minus, size
 from cosched_plugin.core.first_fit import any_layer, first_fit
 from cosched_plugin.core.running import Running

@@ -1,4 +1,4 @@
-"""The end of a command line: one line on standard error for every error, and an exit code. Both commands use it."""
+"""The end of a command line: one line on standard error for every error, and an exit code. All commands use it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import NoReturn
 
 import click
 
-from cosched_plugin.common.log import ERROR, Log
+from cosched_hwmodel.cli.terminal.log import ERROR, Log
 
 
 class Terminated(BaseException):

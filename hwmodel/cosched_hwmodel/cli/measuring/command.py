@@ -1,0 +1,33 @@
+"""The command ``measure``."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from cosched_hwmodel.cli.measuring.files import measurement_values, write_files
+from cosched_hwmodel.cli.measuring.kernels import COMPILERS
+from cosched_hwmodel.cli.measuring.measure import Options, measure
+from cosched_hwmodel.cli.measuring.report import report_lines
+from cosched_hwmodel.cli.output import check_new
+from cosched_hwmodel.cli.terminal.progress import progress_bar
+
+
+def run_measure(
+    *, out: str | None, force: bool, seconds: float, disk: str | None, name: str, use_numpy: bool, as_json: bool
+) -> None:
+    """Measure this machine, write the files and print the report."""
+    if out is not None:
+        check_new(out, force)
+    options = Options(seconds=seconds, disk=disk, name=name, compilers=() if use_numpy else COMPILERS)
+    with progress_bar(1, "measurements") as bar:
+        found = measure(options, bar)
+    files = [] if out is None else write_files(found, out)
+    if as_json:
+        click.echo(json.dumps({**measurement_values(found), "files": files}, indent=2))
+        return
+    for line in report_lines(found):
+        click.echo(line)
+    for file in files:
+        click.echo(f"written: {file}", err=True)

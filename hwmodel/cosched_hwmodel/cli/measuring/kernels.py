@@ -1,0 +1,123 @@
+"""Which kernels there are for a machine, and the program that runs them: C where there is a compiler, else numpy."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final, NamedTuple
+
+from cosched_hwmodel.cli.measuring.host import Host, disk_obstacle
+from cosched_hwmodel.cli.measuring.workers import KernelError, Worker, prepare, workers
+
+COMPILERS: Final = ("cc", "gcc", "clang")
+COMPILE_S: Final = 30.0
+OPTIONS: Final = ("-O3", "-std=gnu11")
+NUMPY: Final = "numpy"
+CACHE_SHARE: Final = (3, 4)  # of a cache that its kernel uses: one fits, two do not
+STREAM_CACHES: Final = 4  # a stream is as many times as large as the largest cache
+LEAST_STREAM_KB: Final = 64 * 1024
+MEMORY_SHARE: Final = 16  # no kernel takes more than one part in so many of the available memory
+
+
+class Kernel(NamedTuple):
+    """A kernel by its name here, its arguments (see ``kernels.c``), and the unit of its rate."""
+
+    name: str
+    kind: str
+    argument: str
+    unit: str
+    working_set_kb: int = 0  # for caches and streams
+
+
+class Toolchain(NamedTuple):
+    """How kernels are started; ``made_by`` is the compiler, or numpy."""
+
+    command: tuple[str, ...]
+    made_by: str
+
+
+def kernels_of(host: Host, disk_folder: str | None, notes: list[str]) -> list[Kernel]:
+    """Return the kernels for a machine: one for each level of cache; ``notes`` gets what is left out, and why."""
+    most_kb = max(1024, host.available_mb * 1024 // MEMORY_SHARE)
+    largest: dict[int, int] = {}
+    for cache in host.caches:
+        largest[cache.level] = max(cache.size_kb, largest.get(cache.level, 0))
+    found = [Kernel("integer", "integer", "0", "operations"), Kernel("float", "float", "0", "operations")]
+    for level, size_kb in sorted(largest.items()):
+        used_kb = size_kb * CACHE_SHARE[0] // CACHE_SHARE[1]
+        if used_kb > most_kb:
+            notes.append(f"L{level}: its kernel needs {used_kb // 1024} MiB of memory, and too little is available")
+            continue
+        found.append(Kernel(f"cache{level}", "chase", str(used_kb), "loads", used_kb))
+    wanted_kb = max(LEAST_STREAM_KB, STREAM_CACHES * max(largest.values(), default=0))
+    stream_kb = min(wanted_kb, most_kb)
+    if stream_kb < wanted_kb:
+        notes.append(
+            f"memory, stream: arrays of {stream_kb // 1024} MiB, as memory is short; caches may hold a part of them"
+        )
+    found.append(Kernel("memory", "chase", str(stream_kb), "loads", stream_kb))
+    found.append(Kernel("stream", "stream", str(stream_kb), "bytes", stream_kb))
+    obstacle = "not asked for" if disk_folder is None else disk_obstacle(disk_folder)
+    if obstacle is None and disk_folder is not None:
+        found.append(Kernel("disk", "disk", disk_folder, "bytes"))
+    else:
+        notes.append(f"disk: {obstacle}; --disk FOLDER names a folder on a disk")
+    found.append(Kernel("network", "network", "0", "bytes"))
+    return found
+
+
+def command_of(tools: Toolchain, kernel: Kernel, deadline_s: float) -> list[str]:
+    """Return the command line of a kernel, whose process ends by itself after ``deadline_s`` seconds."""
+    return [*tools.command, kernel.kind, kernel.argument, str(max(1, round(deadline_s)))]
+
+
+@contextmanager
+def toolchain(notes: list[str], compilers: Sequence[str] = COMPILERS) -> Iterator[Toolchain]:
+    """Compile the kernels in a temporary folder that lasts as long as the context; yield numpy's where that fails."""
+    source = Path(__file__).with_name("kernels.c")
+    # Not in the folder that is measured: a disk may be slow, or full.
+    with TemporaryDirectory(prefix="cosched-measure-", ignore_cleanup_errors=True) as folder:
+        program = Path(folder) / "kernels"
+        problem = "no C compiler (cc, gcc, clang) is on the path"
+        for name in compilers:
+            compiler = shutil.which(name)
+            if compiler is None:
+                continue
+            problem = _compile(compiler, source, program)
+            if not problem:
+                yield Toolchain((str(program),), name)
+                return
+        notes.append(f"kernels: {problem}; numpy runs them instead, at lower rates")
+        yield Toolchain((sys.executable, str(Path(__file__).with_name("numpy_kernels.py"))), NUMPY)
+
+
+def _compile(compiler: str, source: Path, program: Path) -> str:
+    """Return why the kernels cannot be compiled, or started; empty if they can."""
+    try:
+        done = subprocess.run(
+            [compiler, *OPTIONS, "-o", str(program), str(source)],
+            cwd=program.parent,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=COMPILE_S,
+            check=False,
+        )
+        if done.returncode:
+            lines = [line for line in done.stderr.splitlines() if "error" in line] or done.stderr.splitlines()
+            return f"{compiler} failed: {lines[0] if lines else f'exit code {done.returncode}'}"
+        with workers() as started:  # a folder for temporary files may forbid programs
+            started.append(Worker((str(program), "integer", "0", "10"), min(os.sched_getaffinity(0))))
+            prepare(started[0])
+    except subprocess.TimeoutExpired:
+        return f"{compiler} took more than {COMPILE_S:.0f} s"
+    except (OSError, KernelError) as error:
+        return f"{compiler}: {error}"
+    return ""

@@ -1,0 +1,59 @@
+"""Files that a command writes: there whole, or not at all."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+from tempfile import mkstemp
+
+from cosched_hwmodel.errors import HardwareModelError
+
+
+class OutputError(HardwareModelError):
+    """A file that is there already, or cannot be written; ``file`` names it."""
+
+    def __init__(self, file: str, text: str) -> None:
+        super().__init__(f"{file}: {text}")
+        self.file = file
+        self.text = text
+
+    def __reduce__(self) -> tuple[type[OutputError], tuple[str, str]]:
+        """Support pickling: there are two arguments, but one text."""
+        return (OutputError, (self.file, self.text))
+
+
+def check_new(out: str, force: bool) -> None:
+    """Raise OutputError if a file can already be seen not to be writable: better before the measurement than after it."""
+    path = Path(out)
+    if path.exists() and not (force and path.is_file()):
+        raise OutputError(
+            out, "expected a new file, and it is there already" + ("" if force else " (--force replaces it)")
+        )
+    if not os.access(path.parent, os.W_OK):
+        raise OutputError(out, f"expected a folder that can be written to, and {path.parent} is none")
+
+
+def write_whole(file: str, text: str) -> None:
+    """Write a file so that it is there whole, or not at all. Raises OutputError."""
+    path = Path(file)
+    new = ""
+    try:
+        number, new = mkstemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent)
+        with open(number, "w", encoding="utf-8") as stream:
+            stream.write(text)
+            os.fchmod(stream.fileno(), 0o666 & ~_mask())
+        os.replace(new, file)
+    except BaseException as error:
+        if new:
+            with suppress(OSError):
+                os.unlink(new)
+        if isinstance(error, OSError):
+            raise OutputError(file, f"cannot be written: {error.strerror or error}") from error
+        raise
+
+
+def _mask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,1 @@
+"""Which jobs slow each other down on a node, and through which of its resources."""

@@ -1,0 +1,115 @@
+"""The command ``calibrate``, and ``predict`` from a table: measured co-runs, and predictions of those that were not measured."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterable, Sequence
+from itertools import product
+from typing import Any, Final
+
+import click
+
+from cosched_hwmodel.cli.output import write_whole
+from cosched_hwmodel.cli.predicting.jobs import JobError
+from cosched_hwmodel.cli.terminal.text_table import align
+from cosched_hwmodel.errors import suggestion
+from cosched_hwmodel.measured.calibration import Calibration, Method, PairPrediction, calibrate, write_table
+from cosched_hwmodel.measured.table import read_table
+
+MOST_LINES: Final = 20  # of unmeasured pairs, unless all are asked for
+_HEADER: Final = ("application", "beside", "ratio", "90 % interval", "")
+
+
+def run_calibrate(file: str, method: Method, *, out: str | None, every: bool, as_json: bool) -> None:
+    """Fit a table of co-runs, print the fit and the pairs that were not measured, and write the table without gaps."""
+    found = calibrate(read_table(file), method)
+    if out is not None:
+        text = io.StringIO()
+        write_table(text, found.completed())
+        write_whole(out, text.getvalue())
+    if as_json:
+        click.echo(json.dumps(_values(found), indent=2))
+        return
+    for line in _lines(file, found, every):
+        click.echo(line)
+    if out is not None:
+        click.echo(f"written: {out}", err=True)
+
+
+def predict_from_table(file: str, names: Sequence[str], *, method: Method, as_json: bool) -> None:
+    """Print how long each of some applications takes beside each of the others, measured or predicted."""
+    found = calibrate(read_table(file), method)
+    for name in names:
+        if name not in found.table.applications:
+            raise JobError(file, f'no application "{name}"; {suggestion(name, found.table.applications)}')
+    if len(names) < 2:
+        raise JobError(" ".join(names), "expected two applications or more")
+    different = list(dict.fromkeys(names))
+    pairs = [pair for pair in product(different, repeat=2) if pair[0] != pair[1] or names.count(pair[0]) > 1]
+    predicted = [found.predict(row, column) for row, column in pairs]
+    if as_json:
+        click.echo(json.dumps([each._asdict() for each in predicted], indent=2))
+        return
+    click.echo("Run time beside the other, alone = 1 in the sense of the table:")
+    for line in _table(predicted):
+        click.echo(line)
+
+
+def _lines(file: str, found: Calibration, every: bool) -> Iterable[str]:
+    table = found.table
+    count = len(table.applications)
+    yield f"{file}: {count} applications, {len(table.ratios)} of {count * count} pairs measured"
+    if found.errors is None:
+        yield f"Method {found.method}; too few pairs to tell its error"
+    else:
+        yield (
+            f"Method {found.method}; error by cross-validation, of {found.errors.pairs} pairs predicted without them: "
+            f"{found.errors.mean:.4f} in the mean, {found.errors.largest:.3f} at most"
+        )
+    form = found.bilinear
+    rows = [
+        [name, *(f"{value:.3f}" for value in values)]
+        for name, *values in zip(table.applications, form.level, form.sensitivity, form.intensity, strict=True)
+    ]
+    yield ""
+    yield "Bilinear form: ratio = level + sensitivity x the partner's intensity:"
+    header = ["application", "level", "sensitivity", "intensity"]
+    yield from (f"  {line}" for line in align([header, *rows], right=(1, 2, 3)))
+    missing = [each for each in found.predictions() if not each.measured]
+    if missing:
+        shown = missing if every else missing[:MOST_LINES]
+        yield ""
+        yield "Pairs that were not measured:"
+        yield from _table(shown)
+        if len(shown) < len(missing):
+            yield f"  and {len(missing) - len(shown)} more (--all)"
+
+
+def _table(pairs: Iterable[PairPrediction]) -> Iterable[str]:
+    rows = [
+        [
+            each.row,
+            each.column,
+            f"{each.ratio:.3f}",
+            f"{each.low:.3f} to {each.high:.3f}",
+            "measured" if each.measured else "predicted",
+        ]
+        for each in pairs
+    ]
+    return (f"  {line}" for line in align([_HEADER, *rows], right=(2,)))
+
+
+def _values(found: Calibration) -> dict[str, Any]:
+    form = found.bilinear
+    return {
+        "method": found.method,
+        "error": None if found.errors is None else found.errors._asdict(),
+        "applications": [
+            {"name": name, "level": float(level), "sensitivity": float(sensitivity), "intensity": float(intensity)}
+            for name, level, sensitivity, intensity in zip(
+                found.table.applications, form.level, form.sensitivity, form.intensity, strict=True
+            )
+        ],
+        "pairs": [each._asdict() for each in found.predictions()],
+    }

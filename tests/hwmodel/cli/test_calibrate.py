@@ -1,0 +1,90 @@
+"""The command ``calibrate``, and ``predict`` from a table of co-runs."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from tests.commands import Commands, assert_one_line
+
+from cosched_hwmodel.measured.table import read_table
+
+NAMES = [f"app{number}" for number in range(7)]
+GAPS = {("app1", "app2"), ("app5", "app0")}
+
+
+def true_ratio(row: str, column: str) -> float:
+    """Return level + sensitivity x intensity."""
+    a, b = NAMES.index(row), NAMES.index(column)
+    return 0.9 + 0.02 * a + (0.03 + 0.01 * a) * (b - 3)
+
+
+@pytest.fixture
+def table(commands: Commands) -> Commands:
+    pairs = [(row, column) for row in NAMES for column in NAMES if (row, column) not in GAPS]
+    lines = ["row,column,ratio", *[f"{row},{column},{true_ratio(row, column):.6f}" for row, column in pairs]]
+    (commands.folder / "table.csv").write_text("\n".join(lines) + "\n")
+    (commands.folder / "bad.csv").write_text("row,column,ratio\napp0,app1,slow\n")
+    (commands.folder / "few.csv").write_text("row,column,ratio\na,a,1.1\na,b,1.3\nb,a,1.0\n")
+    return commands
+
+
+def test_unmeasured_pairs_are_predicted_with_intervals(table: Commands) -> None:
+    ran = table.hwmodel("calibrate", "table.csv", "--method", "bilinear", "--json", "--out", "full.csv")
+    assert ran.code == 0, ran.err
+    found = json.loads(ran.out)
+    assert found["error"]["pairs"] == 47
+    assert found["error"]["mean"] < 0.005
+    assert [each["name"] for each in found["applications"]] == NAMES
+    intensities = [each["intensity"] for each in found["applications"]]
+    assert intensities == sorted(intensities)
+    missing = {(pair["row"], pair["column"]): pair for pair in found["pairs"] if not pair["measured"]}
+    assert set(missing) == GAPS
+    for pair, predicted in missing.items():
+        assert predicted["ratio"] == pytest.approx(true_ratio(*pair), abs=0.01)
+        assert predicted["low"] < true_ratio(*pair) < predicted["high"]
+    full = read_table(table.folder / "full.csv")
+    assert len(full.ratios) == 49
+    assert full.ratios["app1", "app2"] == pytest.approx(missing["app1", "app2"]["ratio"])
+    assert full.ratios["app0", "app0"] == pytest.approx(true_ratio("app0", "app0"), abs=1e-6)
+
+
+def test_the_report_names_the_error_and_the_gaps(table: Commands) -> None:
+    ran = table.hwmodel("calibrate", "table.csv", "--method", "bilinear")
+    lines = ran.out.splitlines()
+    assert lines[0] == "table.csv: 7 applications, 47 of 49 pairs measured"
+    assert lines[1].startswith("Method bilinear; error by cross-validation, of 47 pairs predicted without them: 0.00")
+    assert [line.split()[:2] for line in lines if line.endswith("predicted")] == [["app1", "app2"], ["app5", "app0"]]
+    few = table.hwmodel("calibrate", "few.csv")
+    assert "too few pairs to tell its error" in few.out
+    assert few.code == 0
+
+
+def test_predict_from_a_table_tells_measured_from_predicted(table: Commands) -> None:
+    ran = table.hwmodel("predict", "--pairs", "table.csv", "app1", "app2", "--method", "bilinear")
+    assert (ran.code, ran.err) == (0, "")
+    rows = [line.split() for line in ran.out.splitlines()[2:]]
+    assert [(row[0], row[1], row[-1]) for row in rows] == [("app1", "app2", "predicted"), ("app2", "app1", "measured")]
+    assert float(rows[1][2]) == pytest.approx(true_ratio("app2", "app1"), abs=5e-4)
+    twice = table.hwmodel("predict", "--pairs", "table.csv", "app3", "app3", "--json")
+    assert [(pair["row"], pair["column"]) for pair in json.loads(twice.out)] == [("app3", "app3")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("calibrate", "bad.csv"), "bad.csv:2: field 'ratio': expected a number from 0.01 to 1000, got 'slow'"),
+        (("calibrate", "none.csv"), "none.csv: expected a readable table of co-runs, got No such file or directory"),
+        (("calibrate", "table.csv", "--out", "bad.csv"), "bad.csv: expected a new file, and it is there already"),
+        (("calibrate", "table.csv", "--method", "linear"), "Invalid value for '--method'"),
+        (("predict", "--pairs", "table.csv", "app1", "ap2"), 'table.csv: no application "ap2"; did you mean "app2"?'),
+        (("predict", "--pairs", "table.csv", "app1"), "app1: expected two applications or more"),
+        (
+            ("predict", "--pairs", "table.csv", "app1", "app2", "--seat", "L3"),
+            "--pairs: expected no --profiles, --seat",
+        ),
+        (("predict", "rua-4way"), "Missing argument 'JOB...'"),
+    ],
+)
+def test_bad_input_is_one_line(table: Commands, arguments: tuple[str, ...], text: str) -> None:
+    assert text in assert_one_line(table.hwmodel(*arguments), 2, "cosched-hwmodel")
