@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import hashlib
+import io
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import Final
@@ -34,36 +36,34 @@ def aris_file(logs: Path | None) -> Path:
 
 
 def marconi_file(logs: Path | None) -> Path:
-    """Return the Marconi table with run times of the ARIS table, written anew; SystemExit where one is missing.
+    """Return a file with the Marconi table and run times of the ARIS table; SystemExit where one is missing.
 
     Run times are those of the same program and class with 256 processes; where ARIS has none, the mean of these.
     """
-    speedups, aris = _read(_there(folder_of(logs) / MARCONI)), _read(aris_file(logs))
-    known = {name: aris.compact_s.get(f"{name}.{PROCESSES}") for name in speedups.applications}
+    measured, aris = speedups(logs), _read(aris_file(logs))
+    known = {name: aris.compact_s.get(f"{name}.{PROCESSES}") for name in measured.applications}
     usual = statistics.fmean([run_s for run_s in known.values() if run_s is not None])
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(("row", "column", "ratio", "procs", "compact_s"))
+    for (name, other), ratio in measured.ratios.items():
+        run_s = known[name]
+        writer.writerow((name, other, repr(ratio), PROCESSES, f"{usual if run_s is None else run_s:.2f}"))
     MADE.mkdir(parents=True, exist_ok=True)
-    file = MADE / "marconi-256.csv"
-    with open(file, "w", encoding="utf-8", newline="") as stream:
-        writer = csv.writer(stream)
-        writer.writerow(("row", "column", "ratio", "procs", "compact_s"))
-        for (name, other), ratio in speedups.ratios.items():
-            run_s = known[name]
-            writer.writerow((name, other, repr(ratio), PROCESSES, f"{usual if run_s is None else run_s:.2f}"))
+    file = MADE / f"marconi-{hashlib.sha256(text.getvalue().encode()).hexdigest()[:8]}.csv"
+    file.write_text(text.getvalue(), encoding="utf-8", newline="")
     return file
 
 
 def sub_map(table: CoRunTable, speedup: float) -> tuple[str, ...]:
-    """Return the largest set of applications whose pairs have this mean speedup; of equally large ones the nearest.
+    """Return the largest set of applications whose pairs have this mean speedup within `NEAR`, of equal ones the nearest.
 
-    Raises ValueError where there is none of `FEWEST` applications or more, within `NEAR`.
+    Where there is none of `FEWEST` applications or more, the nearest of all.
     """
     names = table.applications
-    for size in range(len(names), FEWEST - 1, -1):
-        found = {chosen: abs(mean_speedup(table, chosen) - speedup) for chosen in combinations(names, size)}
-        best = min(found, key=lambda chosen: (found[chosen], chosen))
-        if found[best] <= NEAR:
-            return best
-    raise ValueError(speedup)
+    sets = [chosen for size in range(len(names), FEWEST - 1, -1) for chosen in combinations(names, size)]
+    off = {chosen: abs(mean_speedup(table, chosen) - speedup) for chosen in sets}
+    return min(sets, key=lambda chosen: (off[chosen] > NEAR, -len(chosen) * (off[chosen] <= NEAR), off[chosen], chosen))
 
 
 def mean_speedup(table: CoRunTable, names: Sequence[str]) -> float:
@@ -74,11 +74,6 @@ def mean_speedup(table: CoRunTable, names: Sequence[str]) -> float:
 def speedups(logs: Path | None) -> CoRunTable:
     """Return the Marconi table."""
     return _read(_there(folder_of(logs) / MARCONI))
-
-
-def run_times(table: CoRunTable) -> Mapping[str, float]:
-    """Return the compact run times, in seconds."""
-    return table.compact_s
 
 
 def _read(file: Path) -> CoRunTable:
