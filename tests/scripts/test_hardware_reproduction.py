@@ -56,7 +56,9 @@ def test_a_page_of_a_small_table(tmp_path: Path) -> None:
     pairs = [f"{one},{other},{speedup}" for one, speedup in speedups.items() for other in NAMES]
     (tmp_path / MARCONI).write_text("row,column,speedup\n" + "\n".join(pairs) + "\n")
     store = tmp_path / "store"
-    done = reproduce("hardware", "--quick", "--jobs", "5", "--seeds", "1", "--traces", tmp_path, "--store", store)
+    done = reproduce(
+        "hardware", "--quick", "--jobs", "5", "--seeds", "1", "--traces", str(tmp_path), "--store", str(store)
+    )
     assert done.code == 0, done.err
     page = (store / "hardware.md").read_text(encoding="utf-8")
     assert "| Table 2, mean speedup 1.12: makespan of the EASY co-scheduler against EASY, %" in page
@@ -66,6 +68,6 @@ def test_a_page_of_a_small_table(tmp_path: Path) -> None:
 
 
 def test_missing_tables_are_named(tmp_path: Path) -> None:
-    done = reproduce("hardware", "--quick", "--traces", tmp_path, "--store", tmp_path / "store")
+    done = reproduce("hardware", "--quick", "--traces", str(tmp_path), "--store", str(tmp_path / "store"))
     assert done.code != 0
     assert f"no table {tmp_path.parent / 'contention' / ARIS}" in done.err

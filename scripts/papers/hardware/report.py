@@ -7,6 +7,7 @@ from typing import Final
 
 from scripts.papers.figures import VERDICTS, Figures, claims_table
 from scripts.papers.hardware.claims import claims
+from scripts.papers.hardware.lomarc_tables import lomarc_table
 from scripts.papers.hardware.predictions import nas_table, node_table
 from scripts.papers.hardware.tables import bounds, elise, file_of, knowledge, mixes, schedulers, slower
 from scripts.papers.study import Size
@@ -51,6 +52,9 @@ def _lines(figures: Figures, size: Size) -> Iterator[str]:
         return
     yield "## Predicted beside measured"
     yield ""
+    yield "### LOMARC's tables"
+    yield ""
+    yield from lomarc_table()
     file = file_of(figures, "ARIS 256")
     if file is not None:
         yield "### NAS pairs that were not measured"
