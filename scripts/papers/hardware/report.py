@@ -9,7 +9,7 @@ from scripts.papers.figures import VERDICTS, Figures, claims_table
 from scripts.papers.hardware.claims import claims
 from scripts.papers.hardware.lomarc_tables import lomarc_table
 from scripts.papers.hardware.predictions import nas_table, node_table
-from scripts.papers.hardware.tables import bounds, elise, file_of, knowledge, mixes, schedulers, slower
+from scripts.papers.hardware.tables import bounds, elise, file_of, knowledge, mixes, not_reached, schedulers, slower
 from scripts.papers.study import Size
 
 INTRODUCTION: Final = (
@@ -25,6 +25,7 @@ _PARTS: Final = {
     "All schedulers": schedulers,
     "Who runs slower than compact": slower,
     "How short a makespan can be": bounds,
+    "What is not reached, and why": not_reached,
     "What the scheduler knows, varied": knowledge,
 }
 
