@@ -229,11 +229,13 @@ WHOLE_NODES = [name for name in PRESETS if resolve({"preset": name})["shape"]["n
 SLICED = [name for name in WHOLE_NODES if resolve({"preset": name})["slices"]["name"] != "none"]
 IN_ROWS = [name for name in PRESETS if resolve({"preset": name})["backfill"]["name"] == "gang"]
 PER_NODE = ("coscheduling", "coscheduling-scattered", "batch-contiguous")  # one process of a job on each node
-ELSEWHERE = {*WHOLE_NODES, *IN_ROWS, *PER_NODE, "batch"}
+BY_HALVES = [name for name in PRESETS if resolve({"preset": name})["placement"]["name"] == "halves"]  # nodes alike
+ELSEWHERE = {*WHOLE_NODES, *IN_ROWS, *PER_NODE, *BY_HALVES, "batch"}
 CASES = [
     *[(name, scenario) for name in PRESETS if name not in ELSEWHERE for scenario in ("lublin", "swf")],
     *[(name, "time-shared") for name in (*IN_ROWS, "batch")],
     *[(name, "contexts") for name in PER_NODE],
+    *[(name, "statistical") for name in BY_HALVES],
     *[(name, "statistical" if name in SLICED else "lomarc") for name in WHOLE_NODES],
     ("ac", "swf"),
     ("lomarc-r", "swf"),

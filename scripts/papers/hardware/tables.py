@@ -200,8 +200,8 @@ def not_reached(figures: Figures) -> list[str]:
         f"- *Table 2.* EASY runs {at_once} jobs of {compact} nodes at a time, {at_once * compact} of {NODES} nodes; two spread jobs"
         f" take {spread} nodes. Of all mixes of the table's applications the one that gains most is {names}, with a mean speedup of"
         f" {speedup:.2f}: with it alone on all nodes, and nothing idle at the end, the makespan is {percent(100 * best)} % against that"
-        " of EASY with nothing idle at the end. So no choice of applications, order or pairs gives 30 or 35 % on this table, but by"
-        " what EASY loses at the end."
+        " of EASY with nothing idle at the end. So no choice of applications, order or pairs gives 30 or 35 % on this table, except"
+        " through what EASY loses at the end."
         f"{_beyond(figures)}",
         "- *ARIS, all sizes.* Jobs of 2025 and 2048 processes need 203 and 205 nodes to be spread, and the machine has 200. Compact"
         " they take more than half of the nodes, so that they run one after the other, with the rest of the nodes for all others.",
