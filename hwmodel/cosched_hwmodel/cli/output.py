@@ -1,4 +1,4 @@
-"""Files that a command writes: there whole, or not at all."""
+"""Files that a command writes: there whole, or not at all; texts of TOML."""
 
 from __future__ import annotations
 
@@ -21,6 +21,12 @@ class OutputError(HardwareModelError):
     def __reduce__(self) -> tuple[type[OutputError], tuple[str, str]]:
         """Support pickling: there are two arguments, but one text."""
         return (OutputError, (self.file, self.text))
+
+
+def quoted(text: str) -> str:
+    """Return a text as a basic string of TOML."""
+    escaped = "".join(f"\\U{ord(char):08X}" if char in '"\\' or not char.isprintable() else char for char in text)
+    return f'"{escaped}"'
 
 
 def check_new(out: str, force: bool) -> None:

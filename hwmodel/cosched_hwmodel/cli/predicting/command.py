@@ -28,7 +28,7 @@ def predict_on_node(
     as_json: bool,
 ) -> None:
     """Print who slows whom on a node."""
-    node = _one_node(node_text)
+    node = one_node(node_text)
     jobs = jobs_of(words, _profiles(profiles, node_text), node, seat)
     told = tell(CompositeModel.from_parameters(_parameters(assignments)), node, jobs)
     if as_json:
@@ -38,7 +38,7 @@ def predict_on_node(
         click.echo(line)
 
 
-def _one_node(text: str) -> NodeShape:
+def one_node(text: str) -> NodeShape:
     """Return the node of a file with one class of nodes, a preset or a layout."""
     classes = load_nodes(text).classes
     if len(classes) > 1:

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from cosched_hwmodel.cli.output import quoted
 from cosched_hwmodel.cli.seats import threads_of_seat
 from cosched_hwmodel.composite.positions import Placed
-from cosched_hwmodel.composite.profile import Profile, ProfileError, from_mapping
+from cosched_hwmodel.composite.profile import Profile, ProfileError, from_mapping, to_mapping
 from cosched_hwmodel.errors import HardwareModelError, suggestion
 from cosched_hwmodel.topology import NodeShape
 from cosched_hwmodel.units import ThreadMask
@@ -56,6 +57,15 @@ def read_profiles(file: str) -> dict[str, Profile]:
     except ValueError as error:  # not UTF-8, or not TOML
         raise JobError(file, f"expected TOML: {error}") from error
     return {name: _profile(table, f"{file}: {name}") for name, table in tables.items()}
+
+
+def profiles_text(title: str, profiles: Mapping[str, Profile]) -> str:
+    """Return profiles as TOML that `read_profiles` reads, below a comment."""
+    lines = [f"# {title}"]
+    for name, profile in profiles.items():
+        key = name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else quoted(name)
+        lines += ["", f"[{key}]", *[f"{field} = {value}" for field, value in to_mapping(profile).items()]]
+    return "\n".join(lines) + "\n"
 
 
 def jobs_of(
