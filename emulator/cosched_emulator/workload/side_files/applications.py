@@ -11,6 +11,7 @@ import numpy as np
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.workload.columns import Jobs, Numbers, Same, intern_values
 from cosched_emulator.workload.job import Workload
+from cosched_emulator.workload.nas.generate import submissions_us
 from cosched_emulator.workload.rounding import round_up_all_us
 from cosched_hwmodel.draws import uniforms
 from cosched_hwmodel.measured.errors import TableError
@@ -63,8 +64,6 @@ def generate(
     if jobs is not None and jobs < 1:
         raise ConfigurationError("workload.jobs", "1 or more", str(jobs))
     number = Numbers(range(1, (len(choices) if jobs is None else jobs) + 1))
-    gaps = -np.log1p(-uniforms(seed, "application-gap", number.array)) * parameters.gap_s
-    gaps[0] = 0.0  # the first job comes at time 0
     drawn = np.arange(len(choices))
     if jobs is not None:
         drawn = np.floor(uniforms(seed, "application", number.array) * len(choices)).astype(np.int64)
@@ -75,7 +74,7 @@ def generate(
     run_us = Numbers(round_up_all_us(np.array([each.run_s for each in chosen]) * SECOND_US))
     found = Jobs(
         id=number,
-        submit_us=Numbers(round_up_all_us(np.cumsum(gaps) * SECOND_US)),
+        submit_us=submissions_us(number, parameters.gap_s, seed, "application-gap"),
         processes=Numbers(np.array([each.processes for each in chosen], dtype=np.int64)),
         estimate_us=run_us,
         run_us=run_us,
