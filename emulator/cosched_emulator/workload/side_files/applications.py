@@ -8,14 +8,13 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from cosched_emulator.errors import ConfigurationError, InputError
+from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.workload.columns import Jobs, Numbers, Same, intern_values
 from cosched_emulator.workload.job import Workload
 from cosched_emulator.workload.nas.generate import submissions_us
 from cosched_emulator.workload.rounding import round_up_all_us
 from cosched_hwmodel.draws import uniforms
-from cosched_hwmodel.measured.errors import TableError
-from cosched_hwmodel.measured.table import CoRunTable, read_table
+from cosched_hwmodel.measured.table import CoRunTable
 from cosched_hwmodel.units import SECOND_US
 
 
@@ -36,16 +35,6 @@ class Application(NamedTuple):
     name: str
     processes: int
     run_s: float  # compact: alone on all cores of its nodes
-
-
-def co_run_table(file: str, path: str) -> CoRunTable:
-    """Read a table of co-runs; InputError. ``path`` is the setting that names the file."""
-    if not file:
-        raise ConfigurationError(path, "a CSV file", "''")
-    try:
-        return read_table(file)
-    except TableError as error:
-        raise InputError(error.file, error.expected, error.got, error.line, error.field) from error
 
 
 def generate(
