@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.scenario.fault_sections import FaultsSection
@@ -18,6 +18,16 @@ from cosched_emulator.scenario.schema import Scenario
 from cosched_emulator.workload.swf.table import STDIN
 
 Section = TypeVar("Section")
+
+# Keys that name files: what such a file holds is part of the scenario.
+FILES: Final = (
+    ("workload", "swf"),
+    ("workload", "annotations"),
+    ("workload", "applications"),
+    ("cluster", "file"),
+    ("truth", "pairs"),
+    ("belief", "pair_table"),
+)
 
 
 def read_scenario(file: str | None, overrides: Mapping[str, Any]) -> Scenario:
@@ -73,15 +83,7 @@ def _parse(file: str) -> dict[str, Any]:
 
 def anchor(table: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Return a scenario's table with the paths in its sections relative to ``folder``."""
-    for section, key in (
-        ("workload", "swf"),
-        ("workload", "annotations"),
-        ("workload", "applications"),
-        ("cluster", "file"),
-        ("truth", "pairs"),
-        ("belief", "pair_table"),
-        ("time_sharing", "windows"),
-    ):
+    for section, key in (*FILES, ("time_sharing", "windows")):
         entries = table.get(section)
         if isinstance(entries, dict) and isinstance(entries.get(key), str) and entries[key] not in ("", STDIN):
             table[section] = {**entries, key: str(folder / entries[key])}

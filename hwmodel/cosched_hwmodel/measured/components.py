@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from cosched_hwmodel.draws import uniforms
 from cosched_hwmodel.measured.bilinear import Bilinear, fit_bilinear
 from cosched_hwmodel.measured.ratios import Prediction, Ratios
 
@@ -34,6 +35,9 @@ NAMES: Final = (
     "measurement",
 )
 _ROUNDS: Final = 20
+_MOST: Final = (
+    450  # pairs from which variances are estimated: the time is cubic in them, and a few numbers need no more
+)
 _COMMON_VARIANCE: Final = 0.09  # of the level and the sensitivity of all: anything that occurs
 _LEAST_VARIANCE: Final = 1e-12
 
@@ -74,6 +78,9 @@ def fit_components(ratios: Ratios, variances: tuple[float, ...] | None = None) -
 def _variances(ratios: Ratios, bilinear: Bilinear) -> tuple[float, ...]:
     """Return the variances of greatest likelihood, by a fixed number of rounds of the usual iteration (MM algorithm)."""
     rows, columns = np.nonzero(ratios.measured)
+    if len(rows) > _MOST:
+        chosen = np.sort(np.argsort(uniforms(0, "variances", rows, columns), kind="stable")[:_MOST])
+        rows, columns = rows[chosen], columns[chosen]
     values = ratios.values[rows, columns]
     values = values - values.mean()
     pairs = _Pairs(rows, columns, ratios.programs, bilinear.intensity)
@@ -84,7 +91,7 @@ def _variances(ratios: Ratios, bilinear: Bilinear) -> tuple[float, ...]:
         inverse = np.linalg.inv(_covariance(common, variances, len(rows)))
         scaled = inverse @ values
         for index, part in enumerate(common[: len(NAMES) - 1]):
-            up, down = float(scaled @ (part @ scaled)), float((inverse * part).sum())
+            up, down = float(scaled @ (part @ scaled)), float(np.einsum("ij,ij->", inverse, part))
             if down > 0:
                 variances[index] = max(variances[index] * float(np.sqrt(max(up, 0.0) / down)), _LEAST_VARIANCE)
         noise = variances[-1] * float(np.sqrt((scaled @ scaled) / np.trace(inverse)))

@@ -1,0 +1,295 @@
+"""Tables of measured co-runs in a scenario: as truth and belief with noise and gaps, and jobs that are their applications."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.commands import commands_in
+
+from cosched_emulator import prepare, simulate
+from cosched_emulator.cli.commands.options.scenario_options import overrides
+from cosched_emulator.errors import ConfigurationError, InputError
+from cosched_emulator.run.policy_warnings import idle_matching, warnings_of
+from cosched_emulator.run.prepare import Prepared
+from cosched_emulator.scenario.reader import read_scenario, scenario_of_table
+from cosched_emulator.studies.plan.identity import forget_files, scenario_identity
+from cosched_hwmodel.models.measured_pairs import MeasuredPairs, MeasuredRatios
+from cosched_plugin.config import choose
+
+SECOND = 1_000_000
+TEXT = """row,column,ratio,procs,compact_s
+a,a,1.0,8,100
+a,b,0.8,8,100
+b,a,1.5,8,200
+b,b,1.2,8,200
+"""
+LARGE = "who," + ",".join(f"p{j}" for j in range(6)) + "\n" + "".join(
+    f"p{i}," + ",".join(f"{0.7 + 0.1 * i + (0.02 + 0.01 * i) * j:.4f}" for j in range(6)) + "\n" for i in range(6)
+)  # fmt: skip
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    file = tmp_path / "co-runs.csv"
+    file.write_text(TEXT)
+    return file
+
+
+def prepared_of(table: Path, belief: dict[str, Any] | None = None, **workload: Any) -> Prepared:
+    return prepare(
+        {
+            "cluster": {"nodes": 4, "preset": "2x4x1"},
+            "truth": {"contention": "pairs", "pairs": str(table)},
+            "belief": belief or {},
+            "workload": {"applications": str(table), "gap_s": 0.0, **workload},
+        }
+    )
+
+
+def believed(prepared: Prepared) -> MeasuredRatios:
+    return MeasuredPairs.from_parameters(prepared.belief.parameters).table
+
+
+# ---------------------------------------------------------------- truth and belief
+
+
+def test_jobs_take_what_the_table_says(tmp_path: Path) -> None:
+    """Two jobs on the two halves of one node: a beside b takes 0.8 of 100 s; b has 200 s - 80 s / 1.5 left, then spread at 1.2."""
+    file = tmp_path / "halves.csv"
+    file.write_text(TEXT.replace(",8,", ",4,"))
+    prepared = prepare(
+        {
+            "cluster": {"nodes": 1, "preset": "2x4x1"},
+            "truth": {"contention": "pairs", "pairs": str(file)},
+            "workload": {"applications": str(file), "gap_s": 0.0},
+        }
+    )
+    ends = {record.job.spec.name: record.end_us for record in simulate(prepared, "easy").records}
+    assert ends["a"] == 80 * SECOND
+    assert ends["b"] == pytest.approx((80 + (200 - 80 / 1.5) * 1.2) * SECOND, abs=1)
+
+
+def test_a_job_on_all_cores_is_compact(table: Path) -> None:
+    records = simulate(prepared_of(table), "easy").records
+    assert {record.job.spec.name: record.end_us for record in records} == {"a": 100 * SECOND, "b": 200 * SECOND}
+
+
+@pytest.mark.parametrize("link", ["loopback", pytest.param("zmq", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("policy", ["lomarc-r", "glts"])
+def test_the_belief_arrives_over_every_coupling(policy: str, link: str, tmp_path: Path) -> None:
+    file = tmp_path / "friends.csv"
+    file.write_text(TEXT.replace("1.5", "0.9").replace("1.2", "0.85"))
+    prepared = prepared_of(file, jobs=12)
+    assert idle_matching(choose(policy), prepared) is None
+    ended = []
+    for kind in ("direct", link):
+        records = simulate(prepared, policy, link=kind).records  # type: ignore[call-overload,arg-type,unused-ignore] # a parameter
+        ended.append([(record.intervals[0].start_us, record.end_us) for record in records])
+    assert ended[0] == ended[1]
+
+
+def test_noise_and_gaps_are_the_scheduler_s_alone(tmp_path: Path) -> None:
+    file = tmp_path / "large.csv"
+    file.write_text(LARGE)
+    given: dict[str, Any] = {"application_processes": [8], "application_run_s": 100.0}
+    exact, noisy, gaps = (
+        prepared_of(file, belief, **given) for belief in ({}, {"pair_noise": 0.1}, {"pair_missing": 0.5})
+    )
+    assert exact.hardware.pairs == noisy.hardware.pairs == gaps.hardware.pairs == believed(exact)
+    truth = believed(exact).ratios
+    shaken = [told / true for told, true in zip(believed(noisy).ratios, truth, strict=True)]
+    assert all(0.9 <= each <= 1.1 for each in shaken)
+    assert len(set(shaken)) > 30
+    told = believed(gaps).ratios
+    pairs = [
+        (told[6 * i + j] == truth[6 * i + j], told[6 * j + i] == truth[6 * j + i]) for i in range(6) for j in range(6)
+    ]
+    assert all(one == other for one, other in pairs)  # both directions are missing, or none
+    assert 8 <= sum(not one for one, _ in pairs) <= 28
+    errors = [abs(one - other) for one, other in zip(told, truth, strict=True)]
+    assert 0 < sum(errors) / 36 < 0.05  # predicted, as the table is bilinear
+    assert believed(prepared_of(file, {"pair_missing": 1.0}, **given)) == MeasuredRatios()
+
+
+def test_the_truth_has_no_gaps(tmp_path: Path) -> None:
+    file = tmp_path / "gap.csv"
+    file.write_text(TEXT.replace("b,b,1.2,8,200\n", ""))
+    prepared = prepared_of(file)
+    assert prepared.hardware.pairs is not None
+    assert min(prepared.hardware.pairs.ratios) > 0
+    assert len(simulate(prepared, "lomarc-r").records) == 2
+
+
+def test_a_scheduler_may_believe_in_another_table_or_in_none(table: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.csv"
+    other.write_text("row,column,speedup\nb,b,0.5\n")
+    assert believed(prepared_of(table, {"pair_table": str(other)})) == MeasuredRatios(("b",), (2.0,), (0.0,))
+    unknown = prepared_of(table, {"pairs": "unknown"})
+    assert believed(unknown) == MeasuredRatios()
+    assert "the scheduler is told nothing of any of these jobs (pairs knows none)" in str(
+        idle_matching(choose("lomarc-r"), unknown)
+    )
+    assert prepared_of(table, {"contention": "none"}).belief.parameters == ()
+    bandwidth = {"truth": {"pairs": str(table)}, "belief": {"contention": "pairs"}, "workload": {"lublin": 3}}
+    assert believed(prepare(bandwidth)).applications == ("a", "b")
+
+
+@pytest.mark.parametrize(
+    ("sections", "text"),
+    [
+        ({"truth": {"contention": "pairs"}}, "truth.pairs: expected a CSV file with a table of measured co-runs (--pairs FILE)"),
+        ({"truth": {"contention": "pairs", "pairs": ""}}, "truth.pairs: expected a CSV file, got ''"),
+        ({"belief": {"contention": "pairs"}}, "truth.pairs: expected a CSV file with a table"),
+        ({"belief": {"pair_noise": 1.0}}, "belief.pair_noise: expected a number from 0 to below 1"),
+        ({"belief": {"pair_missing": 2.0}}, "belief.pair_missing: expected a number from 0 to 1"),
+        ({"workload": {"application_names": ["a"]}}, "workload.application_names: expected nothing: it has no effect"),
+    ],
+)  # fmt: skip
+def test_invalid_settings_are_refused(sections: dict[str, Any], text: str) -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        prepare({**sections, "workload": {"lublin": 2, **sections.get("workload", {})}})
+    assert str(raised.value).startswith(text)
+
+
+def test_invalid_tables_are_refused_with_their_line(table: Path) -> None:
+    table.write_text(TEXT + "b,c,0\n")
+    with pytest.raises(InputError, match=r"co-runs\.csv:6: expected 5 cells, as in the header, got 3$"):
+        prepared_of(table)
+
+
+def test_settings_without_effect_and_strangers_give_warnings(table: Path) -> None:
+    prepared = prepare({"truth": {"pairs": str(table)}, "belief": {"pair_noise": 0.5}, "workload": {"lublin": 2}})
+    assert {
+        'truth.pairs has no effect without contention = "pairs"',
+        'belief.pair_noise has no effect without contention = "pairs"',
+    } <= set(warnings_of(choose("easy"), prepared))
+    truth = {"contention": "pairs", "pairs": str(table)}
+    strangers = prepare({"truth": truth, "workload": {"lublin": 2}})
+    expected = "2 of 2 jobs are no application of the table in truth.pairs: nothing slows them down"
+    assert expected in strangers.workload.warnings
+
+
+def test_keys_of_tables_are_recorded_only_with_one(table: Path, tmp_path: Path) -> None:
+    plain = read_scenario(None, {"workload": {"lublin": 3}})
+    with_table = read_scenario(None, {"truth": {"pairs": str(table)}, "workload": {"applications": str(table)}})
+    assert not {"pairs", "pair_table", "applications", "gap_s"} & {
+        key for section in ("truth", "workload") for key in plain.as_dict()[section]
+    }
+    assert {"applications", "application_names", "shuffle_seed", "gap_s"} <= with_table.as_dict()["workload"].keys()
+    assert "pair_noise" in with_table.as_dict()["belief"]
+    copy = tmp_path / "copy.csv"
+    copy.write_text(TEXT)
+    again = read_scenario(None, {"truth": {"pairs": str(copy)}, "workload": {"applications": str(copy)}})
+    assert scenario_identity(with_table.as_dict()) == scenario_identity(again.as_dict())
+    copy.write_text(LARGE)
+    forget_files()
+    assert scenario_identity(with_table.as_dict()) != scenario_identity(again.as_dict())
+
+
+def test_paths_are_relative_to_the_scenario(table: Path, tmp_path: Path) -> None:
+    file = tmp_path / "scenario.toml"
+    file.write_text(
+        "[truth]\ncontention = 'pairs'\npairs = 'co-runs.csv'\n[belief]\npair_table = 'co-runs.csv'\n"
+        "[workload]\napplications = 'co-runs.csv'\n[cluster]\nnodes = 2\npreset = '2x4x1'\n"
+    )
+    assert len(prepare(read_scenario(str(file), {})).workload.jobs) == 2
+
+
+def test_the_command_takes_tables(table: Path, tmp_path: Path) -> None:
+    options = ("--applications", table.name, "--jobs", "4", "--contention", "pairs", "--pairs", table.name)
+    with commands_in(tmp_path) as commands:
+        ran = commands.emulator(
+            "simulate", *options, "--nodes", "4", "--node", "2x4x1", "--policy", "lomarc-r", "--json"
+        )
+    assert ran.code == 0, ran.err
+    assert overrides({"pairs": "x.csv", "applications": "y.csv"}) == {
+        "truth": {"pairs": "x.csv"},
+        "workload": {"applications": "y.csv"},
+    }
+
+
+# ---------------------------------------------------------------- jobs of applications
+
+
+def test_each_application_once(table: Path) -> None:
+    jobs = prepared_of(table).workload.jobs
+    assert [(job.name, job.processes, job.run_us, job.spec.estimate_us, job.spec.limit_us) for job in jobs] == [
+        ("a", 8, 100 * SECOND, 100 * SECOND, None),
+        ("b", 8, 200 * SECOND, 200 * SECOND, None),
+    ]
+    assert {job.spec.submit_us for job in jobs} == {0}
+
+
+def test_jobs_are_drawn_by_seed_and_shuffled(table: Path) -> None:
+    def names(seed: int = 1, **workload: Any) -> list[str]:
+        base = {"seed": seed, "cluster": {"nodes": 4, "preset": "2x4x1"}}
+        scenario = scenario_of_table({**base, "workload": {"applications": str(table), "jobs": 200, **workload}}, {})
+        return [job.name for job in prepare(scenario).workload.jobs]
+
+    drawn = names()
+    assert 70 < Counter(drawn)["a"] < 130
+    assert names() == drawn != names(2)
+    assert names(gap_s=0.0) == drawn
+    shuffled = names(shuffle_seed=1)
+    assert shuffled != drawn != names(shuffle_seed=2) != shuffled
+    assert Counter(shuffled) == Counter(drawn)
+
+
+def test_gaps_are_exponential(table: Path) -> None:
+    jobs = prepared_of(table, jobs=2000, gap_s=50.0).workload.jobs
+    assert jobs[0].spec.submit_us == 0
+    assert jobs[-1].spec.submit_us / 1999 / SECOND == pytest.approx(50, rel=0.1)
+
+
+def test_applications_are_chosen_by_name_and_processes(tmp_path: Path) -> None:
+    file = tmp_path / "sizes.csv"
+    file.write_text("who,procs,compact_s,x\nx,4,10,1\ny,8,20,1\nz,,,1\n")
+    chosen = prepared_of(file, application_processes=[4], application_run_s=30.0).workload.jobs
+    assert [(job.name, job.processes, job.run_us) for job in chosen] == [("x", 4, 10 * SECOND), ("z", 4, 30 * SECOND)]
+    named = prepared_of(file, application_names=["y", "x"]).workload.jobs
+    assert [job.name for job in named] == ["x", "y"]
+
+
+@pytest.mark.parametrize(
+    ("workload", "text"),
+    [
+        ({}, "workload.application_processes: expected one number of processes: the table has none of z, got []"),
+        ({"application_processes": [4, 8]}, "workload.application_processes: expected one number of processes"),
+        ({"application_processes": [5]}, "workload.application_run_s: expected a number of seconds: the table has no run time"),
+        ({"application_names": ["x"], "application_processes": [5]}, "workload.application_processes: expected numbers of "),
+        ({"application_names": ["w"]}, "workload.application_names[0]: expected one of x, y, z, got 'w'"),
+        ({"application_names": ["x"], "jobs": 0}, "workload.jobs: expected 1 or more, got 0"),
+        ({"application_names": ["x"], "first": 2}, "workload.first: expected nothing: it selects jobs of a log, got 2"),
+        ({"application_processes": [0]}, "workload.application_processes: expected 1 or more, got 0"),
+    ],
+)  # fmt: skip
+def test_applications_that_cannot_be_drawn_are_refused(workload: dict[str, Any], text: str, tmp_path: Path) -> None:
+    file = tmp_path / "sizes.csv"
+    file.write_text("who,procs,compact_s,x\nx,4,10,1\ny,8,20,1\nz,,,1\n")
+    with pytest.raises(ConfigurationError) as raised:
+        prepared_of(file, **workload)
+    assert str(raised.value).startswith(text)
+
+
+# ---------------------------------------------------------------- jobs of a log
+
+
+def test_a_side_file_names_the_applications_of_a_log(table: Path, tmp_path: Path) -> None:
+    log, names = tmp_path / "log.swf", tmp_path / "names.csv"
+    row = "{} 0 -1 100 4 -1 -1 4 100 -1 1 7 1 {} 1 -1 -1 -1\n"
+    log.write_text("; MaxProcs: 8\n" + row.format(1, 3) + row.format(2, 4) + row.format(3, 3))
+    names.write_text("job,application,name\n,3,a\n2,,b\n3,,b\n")
+    prepared = prepare(
+        {
+            "cluster": {"nodes": 2, "preset": "2x4x1"},
+            "truth": {"contention": "pairs", "pairs": str(table)},
+            "workload": {"swf": str(log), "annotations": str(names), "limits": "none"},
+        }
+    )
+    assert [job.spec.name for job in prepared.workload.jobs] == ["a", "b", "b"]
+    assert prepared.workload.warnings == ()
+    ends = {record.job.spec.id: record.end_us for record in simulate(prepared, "easy").records}
+    assert ends[1] == 80 * SECOND
