@@ -59,7 +59,7 @@ def show(node: str, as_json: bool) -> None:
     "--seconds",
     default=60.0,
     show_default=True,
-    type=click.FloatRange(min=1, max=3600),
+    type=click.FloatRange(min=0.2, max=3600),
     help="Time to spend, about; more gives longer and more repeats.",
 )
 @click.option(

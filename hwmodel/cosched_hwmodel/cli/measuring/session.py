@@ -15,7 +15,7 @@ from cosched_hwmodel.cli.measuring.node_of_host import Seat
 from cosched_hwmodel.cli.measuring.workers import Did, KernelError, Worker, prepare, run_together, workers
 
 REPEATS: Final = 5
-LEAST_WINDOW_S: Final = 0.02
+LEAST_WINDOW_S: Final = 0.01
 MOST_WINDOW_S: Final = 0.5
 GOOD_WINDOW_S: Final = 0.05  # rather fewer repeats than shorter windows
 WARM_PART: Final = 5  # one part in so many of a window warms up and does not count
