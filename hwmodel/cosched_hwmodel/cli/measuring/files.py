@@ -34,7 +34,7 @@ def profiles_file(out: str) -> str:
 
 
 def write_files(found: Measurement, out: str) -> list[str]:
-    """Write the node and the ratios of each seat; return the names of the files. Raises OutputError."""
+    """Write the node and the ratios of each seat; return the names of the files. Raises CommandError."""
     texts = {out: node_text(found)}
     title = f"{found.node.name}: what a process of each kernel asks for, alone on the node"
     texts[profiles_file(out)] = profiles_text(title, profiles_of(found))

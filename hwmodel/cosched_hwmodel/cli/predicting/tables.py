@@ -11,10 +11,11 @@ from typing import Any, Final
 
 import click
 
+from cosched_hwmodel.cli.errors import CommandError
 from cosched_hwmodel.cli.output import write_whole
 from cosched_hwmodel.cli.predicting.command import one_node
 from cosched_hwmodel.cli.predicting.fitting import FITTED, CompositeFit, fit_composite, places_on
-from cosched_hwmodel.cli.predicting.jobs import JobError, profiles_text
+from cosched_hwmodel.cli.predicting.jobs import profiles_text
 from cosched_hwmodel.cli.terminal.progress import progress_bar
 from cosched_hwmodel.cli.terminal.text_table import align
 from cosched_hwmodel.errors import suggestion
@@ -28,17 +29,11 @@ _HEADER: Final = ("application", "beside", "ratio", "90 % interval", "")
 def run_calibrate(file: str, method: Method, *, out: str | None, every: bool, as_json: bool) -> None:
     """Fit a table of co-runs, print the fit and the pairs that were not measured, and write the table without gaps."""
     found = calibrate(read_table(file), method)
-    if out is not None:
-        text = io.StringIO()
-        write_table(text, found.completed())
-        write_whole(out, text.getvalue())
-    if as_json:
-        click.echo(json.dumps(_values(found), indent=2))
-        return
-    for line in _lines(file, found, every):
-        click.echo(line)
-    if out is not None:
-        click.echo(f"written: {out}", err=True)
+    text = io.StringIO()
+    write_table(text, found.completed())
+    _print(
+        json.dumps(_values(found), indent=2) if as_json else "\n".join(_lines(file, found, every)), out, text.getvalue()
+    )
 
 
 def run_composite(file: str, node_text: str, seat: str | None, *, out: str | None, every: bool, as_json: bool) -> None:
@@ -46,13 +41,16 @@ def run_composite(file: str, node_text: str, seat: str | None, *, out: str | Non
     node = one_node(node_text)
     with progress_bar(1, "rounds") as bar:
         found = fit_composite(read_table(file), places_on(node, seat), bar)
+    text = profiles_text(f"demands fitted to {file} on {node.name}", found.profiles)
+    lines = _composite_lines(file, found, every)
+    _print(json.dumps(_composite_values(found), indent=2) if as_json else "\n".join(lines), out, text)
+
+
+def _print(report: str, out: str | None, content: str) -> None:
+    """Write the file that was asked for, and print the report."""
     if out is not None:
-        write_whole(out, profiles_text(f"demands fitted to {file} on {node.name}", found.profiles))
-    if as_json:
-        click.echo(json.dumps(_composite_values(found), indent=2))
-        return
-    for line in _composite_lines(file, found, every):
-        click.echo(line)
+        write_whole(out, content)
+    click.echo(report)
     if out is not None:
         click.echo(f"written: {out}", err=True)
 
@@ -62,9 +60,9 @@ def predict_from_table(file: str, names: Sequence[str], *, method: Method, as_js
     found = calibrate(read_table(file), method)
     for name in names:
         if name not in found.table.applications:
-            raise JobError(file, f'no application "{name}"; {suggestion(name, found.table.applications)}')
+            raise CommandError(file, f'no application "{name}"; {suggestion(name, found.table.applications)}')
     if len(names) < 2:
-        raise JobError(" ".join(names), "expected two applications or more")
+        raise CommandError(" ".join(names), "expected two applications or more")
     different = list(dict.fromkeys(names))
     pairs = [pair for pair in product(different, repeat=2) if pair[0] != pair[1] or names.count(pair[0]) > 1]
     predicted = [found.predict(row, column) for row, column in pairs]
