@@ -191,7 +191,7 @@ class PairContention:
             cost = math.fsum(
                 [
                     self._cost(subject, other)
-                    * (1.0 if spread_factor is None else half_share(node, beside.thread_mask))
+                    * (1.0 if spread_factor is None else _half_share(node, beside.thread_mask))
                     for beside, other in zip(loads, known, strict=True)
                     if subject is not None and other is not None and other is not subject
                 ]
@@ -210,6 +210,6 @@ class PairContention:
         return slowdown - 1.0
 
 
-def half_share(node: NodeShape, thread_mask: ThreadMask) -> float:
+def _half_share(node: NodeShape, thread_mask: ThreadMask) -> float:
     """Return these hardware threads as a share of half of the node's, at most 1."""
     return min(1.0, 2 * thread_mask.bit_count() / node.threads)
