@@ -21,7 +21,7 @@ TERMINAL = "cosched_hwmodel.cli.terminal"  # what the command lines of all progr
 ALLOWED = [
     ("cosched_hwmodel", ("cosched_hwmodel", "numpy", "click")),
     ("cosched_plugin", ("cosched_plugin", "cosched_hwmodel", "numpy", "msgpack", "zmq", "click")),
-    ("cosched_plugin.protocol", ("cosched_plugin.protocol", "cosched_hwmodel.units", "msgpack")),
+    ("cosched_plugin.protocol", ("cosched_plugin.protocol", "cosched_hwmodel.units", "cosched_hwmodel.composite.profile", "msgpack")),
     (COMMON, (COMMON, "cosched_plugin.protocol", "cosched_hwmodel.units", TERMINAL, "zmq")),
     (f"{COMMON}.allocation", ("cosched_plugin.protocol", "cosched_hwmodel.units")),
     ("cosched_plugin.core", (
@@ -86,6 +86,7 @@ NEVER = [
             "cosched_plugin.parts",
             "cosched_plugin.policies",
             "cosched_hwmodel.bandwidth",
+            "cosched_hwmodel.composite",
             "cosched_hwmodel.lomarc",
             "cosched_hwmodel.contention",
             "cosched_hwmodel.energy",

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from cosched_hwmodel.bandwidth.matrix import NodeTable
 from cosched_hwmodel.bandwidth.model import BandwidthModel
+from cosched_hwmodel.composite.node_classes import shape_of
 from cosched_hwmodel.errors import HardwareModelError
 from cosched_hwmodel.models.by_name import BUILT_IN, PairFactory
 from cosched_hwmodel.pairs import PairModel
 from cosched_plugin.common.allocation import Machine
 from cosched_plugin.protocol.errors import RemoteProtocolError
-from cosched_plugin.protocol.messages import Belief
+from cosched_plugin.protocol.messages import Belief, NodeClass
 
 
 def believed_model(belief: Belief) -> BandwidthModel:
@@ -19,11 +20,13 @@ def believed_model(belief: Belief) -> BandwidthModel:
     return BandwidthModel(belief.resources if belief.contention == "bandwidth" else ())
 
 
-def believed_pairs(belief: Belief, models: Mapping[str, PairFactory] = BUILT_IN) -> PairModel | None:
-    """Return the site's believed model of pairs of jobs; None if its model does not cover pairs.
+def believed_pairs(
+    belief: Belief, models: Mapping[str, PairFactory] = BUILT_IN, nodes: Sequence[NodeClass] = ()
+) -> PairModel | None:
+    """Return the site's believed model of pairs of jobs on these nodes; None if its model does not cover pairs.
 
-    ``models`` are all models of this scheduler. Raises RemoteProtocolError for another one, and for invalid
-    parameters.
+    ``models`` are all models of this scheduler. Raises RemoteProtocolError for another one, for invalid
+    parameters, and for nodes that cannot be.
     """
     name = belief.contention
     if name not in models:
@@ -33,7 +36,11 @@ def believed_pairs(belief: Belief, models: Mapping[str, PairFactory] = BUILT_IN)
     try:
         make = models[name]
         path = "welcome.belief.parameters"
-        return None if make is None else make(belief.parameters)
+        if make is None:
+            return None
+        pairs = make(belief.parameters)
+        path = "welcome.nodes"
+        return pairs.on_nodes([shape_of(item) for item in nodes])
     except HardwareModelError as error:
         raise RemoteProtocolError("unsupported", path, str(error)) from error
 
