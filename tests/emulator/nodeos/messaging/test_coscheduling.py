@@ -140,29 +140,47 @@ def test_pb_can_ignore_ticks() -> None:
     assert waiting.consumed_us >= 10_000
 
 
-def test_a_boosted_process_preempts_when_it_wakes() -> None:
+def in_a_collective(boost: str, counter: int) -> ExactCluster:
+    """Return a node at 1 ms, when the message of a process in a collective operation has come, beside one that computes."""
+
     def body(rank: int) -> tuple[Operation, ...]:
         if rank == 0:
             return CollectiveBegins(), Receive(1), CollectiveEnds(), Compute(10_000)
         return Compute(900), Send(0, 0)
 
-    for boost, first in (("collectives", 0), ("none", 1), ("all", 0)):
-        settings = NodeSettings(
-            local="linux-epochs",
-            coscheduling="hybrid",
-            coscheduling_parameters=(("boost", boost),),
-            receive_cpu_us=2,
-        )
-        cluster = ExactCluster(settings, 2, seed=1)
-        cluster.start(0, Program((Loop(1, ByRank(body)),)), (0, 1))
-        cluster.start(1, Program((Loop(1, (Compute(10**6),)),)), (0,))
-        for job in (0, 1):
-            cluster.jobs[job].processes[0].counter = 6
-        cluster.allow(0, {0: [0, 1], 1: [0]})
-        cluster.advance(1_000)
-        current = cluster.cpus[0].current
-        assert current is not None
-        assert current.job.number == first
+    settings = NodeSettings(
+        local="linux-epochs", coscheduling="hybrid", coscheduling_parameters=(("boost", boost),), receive_cpu_us=2
+    )
+    cluster = ExactCluster(settings, 2, seed=1)
+    cluster.start(0, Program((Loop(1, ByRank(body)),)), (0, 1))
+    cluster.start(1, Program((Loop(1, (Compute(10**6),)),)), (0,))
+    cluster.jobs[0].processes[0].counter = counter
+    cluster.jobs[1].processes[0].counter = 6
+    cluster.allow(0, {0: [0, 1], 1: [0]})
+    cluster.advance(1_000)
+    return cluster
+
+
+@pytest.mark.parametrize(("boost", "first"), [("collectives", 0), ("none", 1), ("all", 0)])
+def test_a_boosted_process_preempts_when_it_wakes(boost: str, first: int) -> None:
+    current = in_a_collective(boost, counter=6).cpus[0].current
+    assert current is not None
+    assert current.job.number == first
+
+
+def test_a_boosted_process_without_ticks_waits_for_the_epoch() -> None:
+    cluster = in_a_collective("collectives", counter=0)
+    boosted, computing = (cluster.jobs[job].processes[0] for job in (0, 1))
+    while not boosted.counter:
+        assert boosted.consumed_us == 0
+        assert cluster.cpus[0].current is computing
+        cluster.advance(cluster.now_us + 1_000)
+        computing_us = cluster.consumed_us(1)  # this counts its ticks
+    assert 50_000 <= computing_us <= 61_000  # it has used its 6 ticks
+    # The epoch began after advice was asked for: the process that has just run comes first once more.
+    assert cluster.cpus[0].current is computing
+    cluster.advance(cluster.now_us + 61_000)
+    assert cluster.cpus[0].current is boosted
 
 
 class Newest(CoschedulingPolicy):
