@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Sequence
 from importlib.metadata import EntryPoint, EntryPoints
 
 import pytest
 
-from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.errors import ConfigurationError, CoschedulingError
 from cosched_emulator.nodeos.coscheduling.catalogue import POLICIES, make_policy
+from cosched_emulator.nodeos.coscheduling.foreign import ForeignPolicy
 from cosched_emulator.nodeos.coscheduling.protocol import FOREVER, CoschedulingPolicy
 from cosched_emulator.nodeos.exact import ExactCluster
 from cosched_emulator.nodeos.process import Process
@@ -214,9 +216,50 @@ def test_a_policy_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
         )
 
     monkeypatch.setattr("importlib.metadata.entry_points", installed)
-    assert isinstance(make_policy("newest"), Newest)
+    made = make_policy("newest")
+    assert isinstance(made, ForeignPolicy)
+    assert isinstance(made.policy, Newest)
     with pytest.raises(ConfigurationError, match="did you mean 'newest'"):
         make_policy("newst")
+
+
+class Faulty(CoschedulingPolicy):
+    """A policy from outside, one of whose hooks raises an error or answers nonsense."""
+
+    advises = wants_arrivals = True
+    interval_us = 10_000
+
+    def __init__(self, hook: str, answer: str = "") -> None:
+        def wrong(*_: object) -> object:
+            return {"text": "soon", "below": -1, "true": True, "number": 3}[answer]
+
+        setattr(self, hook, 1.5 if answer == "fraction" else wrong)
+
+
+@pytest.mark.parametrize("hook", ["waits", "arrived", "tick", "collective", "advise", "chosen"])
+def test_an_error_in_a_hook_of_others_names_policy_and_hook(hook: str) -> None:
+    with pytest.raises(CoschedulingError) as raised:
+        cluster_under(f"{__name__}:Faulty", (("hook", hook),)).advance(1_000_000)
+    assert str(raised.value) == f"coscheduling {__name__}:Faulty, {hook}: KeyError: ''"
+    assert raised.value.exit_code == 4
+    assert str(pickle.loads(pickle.dumps(raised.value))) == str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("hook", "answer", "text"),
+    [
+        ("waits", "text", "waits: expected 0, a whole number of microseconds, or FOREVER, got 'soon'"),
+        ("waits", "below", "waits: expected 0, a whole number of microseconds, or FOREVER, got -1"),
+        ("waits", "true", "waits: expected 0, a whole number of microseconds, or FOREVER, got True"),
+        ("advise", "number", "advise: expected a process or None, got 3"),
+        ("interval_us", "fraction", "interval_us: expected a whole number of microseconds, or 0, got 1.5"),
+        ("advises", "fraction", "advises: expected True or False, got 1.5"),
+    ],
+)
+def test_an_answer_of_others_that_none_can_give_is_an_error(hook: str, answer: str, text: str) -> None:
+    with pytest.raises(CoschedulingError) as raised:
+        cluster_under(f"{__name__}:Faulty", (("answer", answer), ("hook", hook))).advance(1_000_000)
+    assert str(raised.value) == f"coscheduling {__name__}:Faulty, {text}"
 
 
 @pytest.mark.parametrize(
