@@ -8,11 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from cosched_hwmodel.contention import ContentionModel, Load
 from cosched_hwmodel.errors import ContentionError
-from cosched_hwmodel.models.importing import NamedImportError, import_named
+from cosched_hwmodel.models.importing import NamedImportError, import_named, installed
 from cosched_hwmodel.names import UnknownNameError
 from cosched_hwmodel.pairs import (
     LEAST_OWN,
@@ -26,18 +26,13 @@ from cosched_hwmodel.pairs import (
 )
 from cosched_hwmodel.topology import NodeShape
 
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
-
 ENTRY_POINTS: Final = "cosched.contention"
 _RANGE: Final = f"a number from {LEAST_SLOWDOWN:g} to {MOST_SLOWDOWN:g}"
 
 
-def installed() -> dict[str, EntryPoint]:
-    """Return the contention models that packages have installed, by name."""
-    from importlib.metadata import entry_points  # noqa: PLC0415 - slow to load, and rarely needed
-
-    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+def installed_models() -> dict[str, str]:
+    """Return the contention models that packages have installed: name -> ``module:Class``."""
+    return {name: path for path, name in installed(ENTRY_POINTS).items()}
 
 
 class CustomModel(NamedTuple):
@@ -95,10 +90,10 @@ def load_model(name: str, known: Iterable[str] = ()) -> CustomModel:
         if ":" in name:
             loaded = import_named(name)
         else:
-            points = installed()
-            if name not in points:
-                raise UnknownNameError("contention model", name, [*known, *points])
-            loaded = import_named(f"{points[name].module}:{points[name].attr}")
+            models = installed_models()
+            if name not in models:
+                raise UnknownNameError("contention model", name, [*known, *models])
+            loaded = import_named(models[name])
     except NamedImportError as error:
         raise ContentionError(name, str(error)) from error
     if not callable(loaded):

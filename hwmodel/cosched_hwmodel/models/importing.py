@@ -18,6 +18,13 @@ class NamedImportError(HardwareModelError):
     """What ``MODULE:CLASS`` names cannot be imported; the text is one line, without the name."""
 
 
+def installed(group: str) -> dict[str, str]:
+    """Return what packages have installed in a group of entry points: ``MODULE:CLASS`` -> name."""
+    from importlib.metadata import entry_points  # noqa: PLC0415 - slow to load, and rarely needed
+
+    return {f"{point.module}:{point.attr}": point.name for point in entry_points(group=group)}
+
+
 def import_named(path: str) -> object:
     """Return what ``MODULE:CLASS`` names. Raises NamedImportError, which says what is missing or what failed, and where."""
     module, _, attribute = path.partition(":")
