@@ -28,7 +28,7 @@ def in_accounts(path: Path) -> dict[int, float | None]:
         return dict(connection.execute("SELECT id, energy_j FROM jobs"))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(records_on_unequal_nodes())
 def test_energy_that_is_added_up_as_jobs_come_and_go_is_that_of_their_records(records: list[JobRecord]) -> None:
     meter = JobEnergy(UNEQUAL_NODES, POWER, time_shared=False)
