@@ -119,7 +119,7 @@ class PairModel(Protocol):
         return False
 
     def on_nodes(self, nodes: Sequence[NodeShape]) -> PairModel:  # noqa: ARG002 - for models that depend on nodes
-        """Return the model for a machine with nodes of these shapes; most models do not depend on nodes."""
+        """Return the model for a machine with nodes of these shapes; only models that ship with the package are asked."""
         return self
 
     def knows(self, job: JobFacts) -> bool:  # noqa: ARG002 - for models that know some jobs only
@@ -201,7 +201,7 @@ class PairContention:
             cost = math.fsum(
                 [
                     self._cost(subject, other)
-                    * (1.0 if spread_factor is None else half_share(node, beside.thread_mask))
+                    * (1.0 if spread_factor is None else _half_share(node, beside.thread_mask))
                     for beside, other in zip(loads, known, strict=True)
                     if subject is not None and other is not None and other is not subject
                 ]
@@ -220,6 +220,6 @@ class PairContention:
         return slowdown - 1.0
 
 
-def half_share(node: NodeShape, thread_mask: ThreadMask) -> float:
+def _half_share(node: NodeShape, thread_mask: ThreadMask) -> float:
     """Return these hardware threads as a share of half of the node's, at most 1."""
     return min(1.0, 2 * thread_mask.bit_count() / node.threads)

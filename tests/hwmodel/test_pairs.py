@@ -5,11 +5,12 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable, Sequence
 from math import inf, nan
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import strategies as st
+from tests.hwmodel.co_runs import Job
 from tests.properties import drawn
 
 from cosched_hwmodel.contention import ContentionModel, Load
@@ -28,17 +29,6 @@ from cosched_hwmodel.usage import UNKNOWN_USAGE, UsageTuple
 NODE = load_preset("g-lomarc-2x2")
 CPU: UsageTuple = ("cpu", 600_000, 200_000, 200_000, 300_000)
 DISK: UsageTuple = ("disk", 300_000, 100_000, 600_000, 800_000)
-
-
-class Job(NamedTuple):
-    id: int
-    name: str = ""
-    usage: UsageTuple | None = None
-    self_slowdown: tuple[int, int] | None = None
-    user: str = ""
-    processes: int = 1
-    demand: tuple[int, int, int] | None = None
-    profile: tuple[int, ...] | None = None
 
 
 class Columns:

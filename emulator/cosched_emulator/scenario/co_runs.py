@@ -4,19 +4,28 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.scenario.schema import Scenario
 from cosched_emulator.workload.columns import columns_of
 from cosched_emulator.workload.job import WARNING, Workload
-from cosched_emulator.workload.side_files.applications import co_run_table
 from cosched_hwmodel.draws import uniform
 from cosched_hwmodel.errors import HardwareModelError
-from cosched_hwmodel.measured.calibration import completed
-from cosched_hwmodel.measured.table import LEAST_RATIO, MOST_RATIO, CoRunTable
+from cosched_hwmodel.measured.errors import TableError
+from cosched_hwmodel.measured.table import LEAST_RATIO, MOST_RATIO, CoRunTable, read_table
 from cosched_hwmodel.models.measured_pairs import MeasuredPairs, MeasuredRatios
 
 PAIRS = MeasuredPairs.name
 _NOISE, _MISSING = "co-run-noise", "co-run-missing"  # purposes of draws
+
+
+def co_run_table(file: str, path: str) -> CoRunTable:
+    """Read a table of co-runs; InputError. ``path`` is the setting that names the file."""
+    if not file:
+        raise ConfigurationError(path, "a CSV file", "''")
+    try:
+        return read_table(file)
+    except TableError as error:
+        raise InputError(error.file, error.expected, error.got, error.line, error.field) from error
 
 
 def true_pairs(scenario: Scenario) -> MeasuredRatios | None:
@@ -62,6 +71,8 @@ def _true_table(scenario: Scenario) -> CoRunTable:
 def _ratios(table: CoRunTable, path: str) -> MeasuredRatios:
     if not table.ratios:
         return MeasuredRatios()
+    from cosched_hwmodel.measured.calibration import completed  # noqa: PLC0415 - few scenarios have a table
+
     try:
         return MeasuredRatios.of_table(completed(table))
     except HardwareModelError as error:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, fields
 from functools import cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.scenario.fault_sections import FaultsSection
@@ -18,6 +18,17 @@ from cosched_emulator.scenario.schema import Scenario
 from cosched_emulator.workload.swf.table import STDIN
 
 Section = TypeVar("Section")
+
+# Keys that name files: what such a file holds is part of the scenario.
+FILES: Final = (
+    ("workload", "swf"),
+    ("workload", "annotations"),
+    ("workload", "applications"),
+    ("workload", "profiles"),
+    ("cluster", "file"),
+    ("truth", "pairs"),
+    ("belief", "pair_table"),
+)
 
 
 def read_scenario(file: str | None, overrides: Mapping[str, Any]) -> Scenario:
@@ -40,6 +51,7 @@ def scenario_of_table(base: Mapping[str, Any], overrides: Mapping[str, Any], fil
 
     In a Python table, None means that the key is not given, if the key has no other default.
     """
+    check_owner_of_parameters(base, overrides, file)
     table = dict(base)
     for key, value in overrides.items():
         below = table.get(key, {})
@@ -48,6 +60,18 @@ def scenario_of_table(base: Mapping[str, Any], overrides: Mapping[str, Any], fil
         elif isinstance(below, Mapping):  # anything else is refused below, with or without an override
             table[key] = {**below, **value}
     return _section(Scenario, table, "", file)
+
+
+def check_owner_of_parameters(base: Mapping[str, Any], changes: Mapping[str, Any], file: str = "") -> None:
+    """Raise ConfigurationError if ``changes`` name another coscheduling policy than a scenario's table, and keep its parameters."""
+    below, above = base.get("time_sharing"), changes.get("time_sharing")
+    if not isinstance(below, Mapping) or not isinstance(above, Mapping):
+        return
+    before, after = below.get("coscheduling"), above.get("coscheduling")
+    given = below.get("coscheduling_parameters")
+    if given and None not in (before, after) and before != after and "coscheduling_parameters" not in above:
+        expected = f"none beside another policy, {after}, as these belong to {before}"
+        raise ConfigurationError("time_sharing.coscheduling_parameters", expected, repr(given), file=file)
 
 
 def read_faults(file: str) -> FaultsSection:
@@ -73,15 +97,7 @@ def _parse(file: str) -> dict[str, Any]:
 
 def anchor(table: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Return a scenario's table with the paths in its sections relative to ``folder``."""
-    for section, key in (
-        ("workload", "swf"),
-        ("workload", "annotations"),
-        ("workload", "applications"),
-        ("cluster", "file"),
-        ("truth", "pairs"),
-        ("belief", "pair_table"),
-        ("time_sharing", "windows"),
-    ):
+    for section, key in (*FILES, ("time_sharing", "windows")):
         entries = table.get(section)
         if isinstance(entries, dict) and isinstance(entries.get(key), str) and entries[key] not in ("", STDIN):
             table[section] = {**entries, key: str(folder / entries[key])}

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Literal, cast
 
 from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.scenario.co_runs import co_run_table
 from cosched_emulator.scenario.schema import Scenario, WorkloadSection
 from cosched_emulator.workload.beliefs.estimates import with_estimates
 from cosched_emulator.workload.beliefs.self_slowdown import SelfBelief, with_self_belief
@@ -114,7 +115,6 @@ def _applications(section: WorkloadSection, file: str, seed: int) -> Workload:
     """Return random jobs of the applications in a table of co-runs."""
     from cosched_emulator.workload.side_files.applications import (  # noqa: PLC0415 - few scenarios need it
         ApplicationParameters,
-        co_run_table,
         generate,
     )
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Final, Literal, NoReturn
 
 import click
 
@@ -17,13 +17,7 @@ from cosched_hwmodel.errors import HardwareModelError
 if TYPE_CHECKING:
     from cosched_hwmodel.measured.calibration import Method
 
-method_option = click.option(
-    "--method",
-    default="components",
-    show_default=True,
-    type=click.Choice(["components", "bilinear"]),
-    help="How unmeasured pairs are predicted.",
-)
+TABLE_METHODS: Final = ("components", "bilinear")  # `measured.calibration.METHODS`, which --help should not load
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -65,7 +59,7 @@ def show(node: str, as_json: bool) -> None:
     "--seconds",
     default=60.0,
     show_default=True,
-    type=click.FloatRange(min=1, max=3600),
+    type=click.FloatRange(min=0.2, max=3600),
     help="Time to spend, about; more gives longer and more repeats.",
 )
 @click.option(
@@ -127,7 +121,13 @@ def measure(
     metavar="TABLE",
     help="Predict from a table of co-runs; there is no NODE, and JOBs are applications of it.",
 )
-@method_option
+@click.option(
+    "--method",
+    default="components",
+    show_default=True,
+    type=click.Choice(TABLE_METHODS),
+    help="With --pairs: how pairs that were not measured are predicted.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 def predict(
     words: tuple[str, ...],
@@ -166,25 +166,58 @@ def predict(
 
 @cli.command()
 @click.argument("table")
-@method_option
-@click.option("--out", metavar="FILE", help="Write the table there, with predicted ratios where none was measured.")
+@click.option(
+    "--method",
+    default="components",
+    show_default=True,
+    type=click.Choice([*TABLE_METHODS, "composite"]),
+    help="Two forms of the ratios themselves, or the composite model with fitted demands of the applications.",
+)
+@click.option("--node", metavar="NODE", help="With composite: the node on which TABLE was measured.")
+@click.option(
+    "--seat",
+    metavar="SEAT",
+    help="With composite: a process each on this seat; default: half of the cores of each socket.",
+)
+@click.option(
+    "--out",
+    metavar="FILE",
+    help="Write the table there, with predicted ratios where none was measured; with composite, the demands (--profiles).",
+)
 @click.option("--force", is_flag=True, help="Replace FILE if it is there.")
 @click.option("--all", "every", is_flag=True, help="Print all pairs that were not measured, not the first ones.")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output, with all pairs.")
-def calibrate(table: str, method: Method, out: str | None, force: bool, every: bool, as_json: bool) -> None:
+def calibrate(
+    table: str,
+    method: Literal["components", "bilinear", "composite"],
+    node: str | None,
+    seat: str | None,
+    out: str | None,
+    force: bool,
+    every: bool,
+    as_json: bool,
+) -> None:
     """Fit TABLE, measured co-runs in CSV, and predict the pairs that were not measured, with 90 % intervals.
 
-    The error of the fit is that of cross-validation: each tenth of the pairs is predicted from the others.
+    The error of the fit is that of cross-validation: parts of the pairs are predicted from the others.
 
     \b
     Example:
       cosched-hwmodel calibrate node-pairs-L3.csv --method bilinear --out complete.csv
+      cosched-hwmodel calibrate nas.csv --method composite --node node.toml --out nas-profiles.toml
     """
     from cosched_hwmodel.cli.output import check_new  # noqa: PLC0415 - --help should not pay for it
-    from cosched_hwmodel.cli.predicting.tables import run_calibrate  # noqa: PLC0415
+    from cosched_hwmodel.cli.predicting.tables import run_calibrate, run_composite  # noqa: PLC0415
 
     if out is not None:
         check_new(out, force)
+    if method == "composite":
+        if node is None:
+            raise click.UsageError("--method composite: expected --node NODE beside it")
+        run_composite(table, node, seat, out=out, every=every, as_json=as_json)
+        return
+    if node is not None or seat is not None:
+        raise click.UsageError("--node and --seat: expected --method composite beside them")
     run_calibrate(table, method, out=out, every=every, as_json=as_json)
 
 

@@ -1,4 +1,4 @@
-"""Files that a command writes: there whole, or not at all."""
+"""Files that a command writes: there whole, or not at all; texts of TOML."""
 
 from __future__ import annotations
 
@@ -7,35 +7,28 @@ from contextlib import suppress
 from pathlib import Path
 from tempfile import mkstemp
 
-from cosched_hwmodel.errors import HardwareModelError
+from cosched_hwmodel.cli.errors import CommandError
 
 
-class OutputError(HardwareModelError):
-    """A file that is there already, or cannot be written; ``file`` names it."""
-
-    def __init__(self, file: str, text: str) -> None:
-        super().__init__(f"{file}: {text}")
-        self.file = file
-        self.text = text
-
-    def __reduce__(self) -> tuple[type[OutputError], tuple[str, str]]:
-        """Support pickling: there are two arguments, but one text."""
-        return (OutputError, (self.file, self.text))
+def quoted(text: str) -> str:
+    """Return a text as a basic string of TOML."""
+    escaped = "".join(f"\\U{ord(char):08X}" if char in '"\\' or not char.isprintable() else char for char in text)
+    return f'"{escaped}"'
 
 
 def check_new(out: str, force: bool) -> None:
-    """Raise OutputError if a file can already be seen not to be writable: better before the measurement than after it."""
+    """Raise CommandError if a file can already be seen not to be writable: better before the measurement than after it."""
     path = Path(out)
     if path.exists() and not (force and path.is_file()):
-        raise OutputError(
+        raise CommandError(
             out, "expected a new file, and it is there already" + ("" if force else " (--force replaces it)")
         )
     if not os.access(path.parent, os.W_OK):
-        raise OutputError(out, f"expected a folder that can be written to, and {path.parent} is none")
+        raise CommandError(out, f"expected a folder that can be written to, and {path.parent} is none")
 
 
 def write_whole(file: str, text: str) -> None:
-    """Write a file so that it is there whole, or not at all. Raises OutputError."""
+    """Write a file so that it is there whole, or not at all. Raises CommandError."""
     path = Path(file)
     new = ""
     try:
@@ -49,7 +42,7 @@ def write_whole(file: str, text: str) -> None:
             with suppress(OSError):
                 os.unlink(new)
         if isinstance(error, OSError):
-            raise OutputError(file, f"cannot be written: {error.strerror or error}") from error
+            raise CommandError(file, f"cannot be written: {error.strerror or error}") from error
         raise
 
 

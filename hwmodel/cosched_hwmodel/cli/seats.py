@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from cosched_hwmodel.errors import HardwareModelError
+from cosched_hwmodel.cli.errors import CommandError
 from cosched_hwmodel.topology import NodeShape
 
 CORE: Final = "core"  # two threads of one core
@@ -16,19 +16,6 @@ _WORDS: Final = {
     SOCKET: "two cores of one socket without a common cache",
     NODE: "cores of two sockets",
 }
-
-
-class SeatError(HardwareModelError):
-    """A seat that a node does not have; ``seat`` is its name."""
-
-    def __init__(self, seat: str, text: str) -> None:
-        super().__init__(f"seat {seat}: {text}")
-        self.seat = seat
-        self.text = text
-
-    def __reduce__(self) -> tuple[type[SeatError], tuple[str, str]]:
-        """Support pickling: there are two arguments, but one text."""
-        return (SeatError, (self.seat, self.text))
 
 
 def cache_seat(level: int) -> str:
@@ -56,11 +43,11 @@ def seats_of_node(node: NodeShape) -> dict[str, tuple[int, int]]:
 
 
 def threads_of_seat(node: NodeShape, name: str) -> tuple[int, int]:
-    """Return the first two hardware threads that sit so; raises SeatError, which names the seats of the node."""
+    """Return the first two hardware threads that sit so; raises CommandError, which names the seats of the node."""
     seats = seats_of_node(node)
     if name not in seats:
         known = ", ".join(seats) or "no two hardware threads"
-        raise SeatError(name, f"{node.name} has {known}")
+        raise CommandError(f"seat {name}", f"{node.name} has {known}")
     return seats[name]
 
 

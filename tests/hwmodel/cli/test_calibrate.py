@@ -7,7 +7,13 @@ import json
 import pytest
 from tests.commands import Commands, assert_one_line
 
-from cosched_hwmodel.measured.table import read_table
+from cosched_hwmodel.cli.predicting.fitting import fit_composite, places_on
+from cosched_hwmodel.cli.predicting.jobs import read_profiles
+from cosched_hwmodel.composite.model import CompositeModel
+from cosched_hwmodel.composite.positions import Placed
+from cosched_hwmodel.composite.profile import Profile
+from cosched_hwmodel.measured.table import CoRunTable, read_table
+from cosched_hwmodel.topology import Cache, NodeShape
 
 NAMES = [f"app{number}" for number in range(7)]
 GAPS = {("app1", "app2"), ("app5", "app0")}
@@ -60,6 +66,50 @@ def test_the_report_names_the_error_and_the_gaps(table: Commands) -> None:
     assert few.code == 0
 
 
+def test_the_composite_model_is_fitted_to_ratios_that_it_gave(table: Commands) -> None:
+    node = NodeShape("n", 1, 4, 65536, caches=(Cache(3, 16384, 4, miss_ns=80),), memory_bandwidth_mbs=40000)
+    profiles = {
+        f"app{number}": Profile(
+            memory_mbs=3500 * number,
+            exposed_ppm=1_000_000 - 100_000 * number,
+            working_set_kb=1800 * number,
+            accesses_ms=1500,
+        )
+        for number in range(1, 9)
+    }
+    model, places = CompositeModel(), places_on(node, None)
+    ratios = {
+        (row, column): 0.9
+        + 0.9
+        * model.penalties(node, [Placed(profiles[row], 2, places.row), Placed(profiles[column], 2, places.column)])[0]
+        for row in profiles
+        for column in profiles
+    }
+    assert max(ratios.values()) > 1.3
+    measured = {pair: ratio for pair, ratio in ratios.items() if pair != ("app4", "app3")}
+    fit = fit_composite(CoRunTable(tuple(profiles), measured), places)
+    found = {(each.row, each.column): each for each in fit.predictions()}
+    gap = found["app4", "app3"]
+    assert not gap.measured
+    assert gap.ratio == pytest.approx(ratios["app4", "app3"], abs=0.1)
+    assert gap.low < ratios["app4", "app3"] < gap.high
+    assert fit.errors is not None
+    assert fit.errors.pairs == 63
+    spread = sum(abs(ratio - sum(measured.values()) / 63) for ratio in measured.values()) / 63
+    assert fit.errors.mean < spread / 2  # half the error of predicting the mean for all
+
+
+def test_fitted_demands_are_profiles(table: Commands) -> None:
+    arguments = ("calibrate", "few.csv", "--method", "composite", "--node", "two-socket-2x32")
+    ran = table.hwmodel(*arguments, "--out", "fitted.toml", "--seat", "L3", "--json")
+    assert ran.code == 0, ran.err
+    found = json.loads(ran.out)
+    assert found["error"] is None
+    assert [(pair["low"], pair["measured"]) for pair in found["pairs"]] == [(None, True)] * 3 + [(None, False)]
+    assert list(read_profiles(str(table.folder / "fitted.toml"))) == ["a", "b"]
+    assert "unknown" in table.hwmodel(*arguments).out
+
+
 def test_predict_from_a_table_tells_measured_from_predicted(table: Commands) -> None:
     ran = table.hwmodel("predict", "--pairs", "table.csv", "app1", "app2", "--method", "bilinear")
     assert (ran.code, ran.err) == (0, "")
@@ -74,6 +124,12 @@ def test_predict_from_a_table_tells_measured_from_predicted(table: Commands) -> 
     ("arguments", "text"),
     [
         (("calibrate", "bad.csv"), "bad.csv:2: field 'ratio': expected a number from 0.01 to 1000, got 'slow'"),
+        (("calibrate", "few.csv", "--method", "composite"), "--method composite: expected --node NODE beside it"),
+        (("calibrate", "few.csv", "--node", "rua-4way"), "--node and --seat: expected --method composite beside them"),
+        (
+            ("calibrate", "few.csv", "--method", "composite", "--node", "rua-4way"),
+            "expected an even number of cores in a socket, got 1",
+        ),
         (("calibrate", "none.csv"), "none.csv: expected a readable table of co-runs, got No such file or directory"),
         (("calibrate", "table.csv", "--out", "bad.csv"), "bad.csv: expected a new file, and it is there already"),
         (("calibrate", "table.csv", "--method", "linear"), "Invalid value for '--method'"),

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 from tests.hwmodel.cli.machines import make_machine, write
 
+from cosched_hwmodel.cli.errors import CommandError
 from cosched_hwmodel.cli.measuring.host import disk_obstacle, read_host
 from cosched_hwmodel.cli.measuring.kernels import kernels_of
 from cosched_hwmodel.cli.measuring.node_of_host import layout_of, seats_of
-from cosched_hwmodel.cli.seats import SeatError, seats_of_node, threads_of_seat
+from cosched_hwmodel.cli.seats import seats_of_node, threads_of_seat
 from cosched_hwmodel.topology import Cache, load_preset, load_shape
 
 CACHES = {1: ("32K", 1), 2: ("1M", 1), 3: ("16M", 2)}
@@ -115,5 +116,5 @@ def test_the_seats_of_a_node() -> None:
     node = load_preset("two-socket-2x32")
     assert seats_of_node(node) == {"core": (0, 64), "L3": (0, 1), "socket": (0, 8), "node": (0, 32)}
     assert threads_of_seat(node, "socket") == (0, 8)
-    with pytest.raises(SeatError, match="seat core: 2x2x1 has socket, node"):
+    with pytest.raises(CommandError, match="seat core: 2x2x1 has socket, node"):
         threads_of_seat(load_shape("2x2x1"), "core")

@@ -13,19 +13,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from cosched_emulator.errors import InputError
-
-FILES: Final = (
-    ("workload", "swf"),
-    ("workload", "annotations"),
-    ("workload", "applications"),
-    ("workload", "profiles"),
-    ("cluster", "file"),
-    ("truth", "pairs"),
-    ("belief", "pair_table"),
-)
+from cosched_emulator.scenario.reader import FILES
 
 
 @cache

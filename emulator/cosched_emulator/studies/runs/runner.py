@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.scenario.reader import FILES
 from cosched_emulator.scenario.schema import Scenario
 from cosched_emulator.studies.folder import RUNS, StudyFolder
 from cosched_emulator.studies.plan.cells import Cell, Plan
-from cosched_emulator.studies.plan.identity import FILES, is_program_file, version
+from cosched_emulator.studies.plan.identity import is_program_file, version
 from cosched_emulator.studies.results.result import StudyResult, write_tables
 from cosched_emulator.studies.runs.measures import load_measure
 from cosched_emulator.studies.runs.work import Failure, Order, Result

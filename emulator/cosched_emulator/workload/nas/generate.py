@@ -60,13 +60,11 @@ def generate(
     if not 0 <= parameters.gap_s <= LONGEST_GAP_S:
         raise ConfigurationError("workload.gap_s", "a number of seconds from 0 to 1e9", f"{parameters.gap_s:g}")
     number = Numbers(range(1, jobs + 1))
-    gaps = -np.log1p(-uniforms(seed, "nas-gap", number.array)) * parameters.gap_s
-    gaps[0] = 0.0  # the first job comes at time 0
     drawn = [_draw(choices, seed, job) for job in range(1, jobs + 1)]
     run_us = Numbers(round_up_all_us(np.array([kind.seconds for kind in drawn]) * SECOND_US))
     found = Jobs(
         id=number,
-        submit_us=Numbers(round_up_all_us(np.cumsum(gaps) * SECOND_US)),
+        submit_us=submissions_us(number, parameters.gap_s, seed, "nas-gap"),
         processes=Numbers(np.array([kind.processes for kind in drawn], dtype=np.int64)),
         estimate_us=run_us,
         run_us=run_us,
@@ -76,6 +74,13 @@ def generate(
         memory_mb=intern_values(kind.memory_mb if told_memory else 0 for kind in drawn),
     )
     return Workload(found, None, f"NAS programs, {jobs} jobs, mean gap {parameters.gap_s:g} s, seed {seed}")
+
+
+def submissions_us(number: Numbers, gap_s: float, seed: int, purpose: str) -> Numbers:
+    """Return when jobs come: gaps are exponential, drawn by the jobs' numbers, and the first job comes at time 0."""
+    gaps = -np.log1p(-uniforms(seed, purpose, number.array)) * gap_s
+    gaps[0] = 0.0
+    return Numbers(round_up_all_us(np.cumsum(gaps) * SECOND_US))
 
 
 def choices_of(parameters: NasParameters) -> list[list[list[Kind]]]:

@@ -8,13 +8,13 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from cosched_emulator.errors import ConfigurationError, InputError
+from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.workload.columns import Jobs, Numbers, Same, intern_values
 from cosched_emulator.workload.job import Workload
+from cosched_emulator.workload.nas.generate import submissions_us
 from cosched_emulator.workload.rounding import round_up_all_us
 from cosched_hwmodel.draws import uniforms
-from cosched_hwmodel.measured.errors import TableError
-from cosched_hwmodel.measured.table import CoRunTable, read_table
+from cosched_hwmodel.measured.table import CoRunTable
 from cosched_hwmodel.units import SECOND_US
 
 
@@ -37,16 +37,6 @@ class Application(NamedTuple):
     run_s: float  # compact: alone on all cores of its nodes
 
 
-def co_run_table(file: str, path: str) -> CoRunTable:
-    """Read a table of co-runs; InputError. ``path`` is the setting that names the file."""
-    if not file:
-        raise ConfigurationError(path, "a CSV file", "''")
-    try:
-        return read_table(file)
-    except TableError as error:
-        raise InputError(error.file, error.expected, error.got, error.line, error.field) from error
-
-
 def generate(
     table: CoRunTable,
     jobs: int | None,
@@ -63,8 +53,6 @@ def generate(
     if jobs is not None and jobs < 1:
         raise ConfigurationError("workload.jobs", "1 or more", str(jobs))
     number = Numbers(range(1, (len(choices) if jobs is None else jobs) + 1))
-    gaps = -np.log1p(-uniforms(seed, "application-gap", number.array)) * parameters.gap_s
-    gaps[0] = 0.0  # the first job comes at time 0
     drawn = np.arange(len(choices))
     if jobs is not None:
         drawn = np.floor(uniforms(seed, "application", number.array) * len(choices)).astype(np.int64)
@@ -75,7 +63,7 @@ def generate(
     run_us = Numbers(round_up_all_us(np.array([each.run_s for each in chosen]) * SECOND_US))
     found = Jobs(
         id=number,
-        submit_us=Numbers(round_up_all_us(np.cumsum(gaps) * SECOND_US)),
+        submit_us=submissions_us(number, parameters.gap_s, seed, "application-gap"),
         processes=Numbers(np.array([each.processes for each in chosen], dtype=np.int64)),
         estimate_us=run_us,
         run_us=run_us,

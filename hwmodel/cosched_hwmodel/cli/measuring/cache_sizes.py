@@ -34,14 +34,14 @@ def find_sizes(
         return unchanged
     last = caches[-1]
     kernel = by_name.get(f"cache{last.level}")
-    from_memory = session.rate(by_name["memory"], cpu)
+    from_memory = session.best_rate(by_name["memory"], cpu)
     if kernel is None or from_memory is None:
         return unchanged
     nearer_kb = caches[-2].size_kb if len(caches) > 1 else 0
     sizes = [kernel.working_set_kb >> halvings for halvings in range(HALVINGS + 1)]
     for size_kb in [size_kb for size_kb in sizes if size_kb > nearer_kb]:
         tried = kernel._replace(argument=str(size_kb), working_set_kb=size_kb)
-        rate = session.rate(tried, cpu)
+        rate = session.best_rate(tried, cpu)
         if rate is None:
             return unchanged
         if rate >= FASTER * from_memory:

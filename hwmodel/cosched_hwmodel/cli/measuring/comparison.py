@@ -53,7 +53,7 @@ def compare(
     """Return the measured ratios (of a pair, as in a `CoRunTable`) beside predicted ones, in their order.
 
     Each kernel is one process of ``profiles`` on a hardware thread of the seat; pairs without profiles are left out.
-    Raises SeatError for a seat that the node does not have.
+    Raises CommandError for a seat that the node does not have.
     """
     model = CompositeModel() if model is None else model
     first, second = threads_of_seat(node, seat)

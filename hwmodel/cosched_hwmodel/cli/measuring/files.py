@@ -10,9 +10,9 @@ from cosched_hwmodel.cli.drawing import node_values
 from cosched_hwmodel.cli.measuring.comparison import compare_measured
 from cosched_hwmodel.cli.measuring.measurement import Figure, Measurement
 from cosched_hwmodel.cli.measuring.profiles import profiles_of
-from cosched_hwmodel.cli.output import write_whole
+from cosched_hwmodel.cli.output import quoted, write_whole
+from cosched_hwmodel.cli.predicting.jobs import profiles_text
 from cosched_hwmodel.cli.seats import seat_rank
-from cosched_hwmodel.composite.profile import to_mapping
 from cosched_hwmodel.topology import Cache, NodeShape
 
 _ORDER: Final = ("name", "sockets", "cores_per_socket", "threads_per_core", "memory_mb")  # first, in this order
@@ -34,9 +34,10 @@ def profiles_file(out: str) -> str:
 
 
 def write_files(found: Measurement, out: str) -> list[str]:
-    """Write the node and the ratios of each seat; return the names of the files. Raises OutputError."""
+    """Write the node and the ratios of each seat; return the names of the files. Raises CommandError."""
     texts = {out: node_text(found)}
-    texts[profiles_file(out)] = profiles_text(found)
+    title = f"{found.node.name}: what a process of each kernel asks for, alone on the node"
+    texts[profiles_file(out)] = profiles_text(title, profiles_of(found))
     texts |= {pairs_file(out, seat): pairs_text(found, seat) for seat in seats_measured(found)}
     for file, text in texts.items():
         write_whole(file, text)
@@ -72,10 +73,7 @@ def _cache_text(cache: Cache) -> str:
 
 
 def _toml(value: object) -> str:
-    if not isinstance(value, str):
-        return str(value)
-    escaped = "".join(f"\\u{ord(char):04X}" if char in '"\\' or not char.isprintable() else char for char in value)
-    return f'"{escaped}"'
+    return quoted(value) if isinstance(value, str) else str(value)
 
 
 def pairs_text(found: Measurement, seat: str) -> str:
@@ -85,14 +83,6 @@ def pairs_text(found: Measurement, seat: str) -> str:
         "row,column,ratio",
         *[f"{pair.row},{pair.column},{pair.ratio.value:.4f}" for pair in found.pairs if pair.seat == seat],
     ]
-    return "\n".join(lines) + "\n"
-
-
-def profiles_text(found: Measurement) -> str:
-    """Return the demand of each kernel as TOML: a table for each application (`composite.profile.from_mapping`)."""
-    lines = [f"# {found.node.name}: what a process of each kernel asks for, alone on the node"]
-    for name, profile in profiles_of(found).items():
-        lines += ["", f"[{name}]", *[f"{field} = {value}" for field, value in to_mapping(profile).items()]]
     return "\n".join(lines) + "\n"
 
 

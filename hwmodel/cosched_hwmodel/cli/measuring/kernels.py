@@ -84,7 +84,7 @@ def toolchain(notes: list[str], compilers: Sequence[str] = COMPILERS) -> Iterato
     # Not in the folder that is measured: a disk may be slow, or full.
     with TemporaryDirectory(prefix="cosched-measure-", ignore_cleanup_errors=True) as folder:
         program = Path(folder) / "kernels"
-        problem = "no C compiler (cc, gcc, clang) is on the path"
+        problem = f"no C compiler ({', '.join(compilers)}) is on the path" if compilers else "no compiler was asked for"
         for name in compilers:
             compiler = shutil.which(name)
             if compiler is None:

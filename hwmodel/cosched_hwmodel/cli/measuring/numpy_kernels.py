@@ -22,7 +22,8 @@ Clock: TypeAlias = Callable[[], int]  # in nanoseconds
 
 ELEMENTS = 2048  # of arrays that stay in the nearest cache
 LINE_WORDS = 8  # words of a cache line
-STRETCH = 16384  # loads or elements between two looks at the clock
+STRETCH = 16384  # elements of an array between two looks at the clock
+LOADS = 4096  # the same for loads, at least
 BLOCK = 1 << 20  # bytes written to disk at once
 FILE_BLOCKS = 64
 MESSAGE = 64 * 1024  # bytes sent at once
@@ -56,9 +57,10 @@ def chase(kib: int) -> Work:
     """Loads in random order, one from each cache line of ``kib`` KiB. They do not depend on each other, as in C."""
     lines = max(1, kib * 1024 // (8 * LINE_WORDS))
     table = np.zeros(lines * LINE_WORDS, dtype=np.int64)
-    count = min(STRETCH, lines)
-    order = np.random.default_rng(1).permutation(lines)[: lines // count * count] * LINE_WORDS
-    places = order.reshape(-1, count).astype(np.intp)
+    order = np.random.default_rng(1).permutation(lines) * LINE_WORDS
+    order = np.tile(order, -(-LOADS // lines))  # a call of numpy costs as much as hundreds of loads
+    count = len(order) if len(order) < 2 * LOADS else LOADS
+    places = order[: len(order) // count * count].reshape(-1, count).astype(np.intp)
     found = np.empty(count, dtype=np.int64)
     row = 0
 

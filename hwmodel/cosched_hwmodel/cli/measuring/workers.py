@@ -55,6 +55,7 @@ class Worker:
             os.sched_setaffinity(self._process.pid, {cpu})
         except OSError as error:
             self.kill()
+            self.reap(time.monotonic() + END_S)
             raise KernelError(f"cannot be pinned to CPU {cpu}: {error.strerror or error}") from error
 
     def tell(self, line: str) -> None:

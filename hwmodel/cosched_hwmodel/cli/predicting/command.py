@@ -9,9 +9,10 @@ from typing import Any
 
 import click
 
+from cosched_hwmodel.cli.errors import CommandError
 from cosched_hwmodel.cli.measuring.files import profiles_file
 from cosched_hwmodel.cli.predicting.blame import Told, tell
-from cosched_hwmodel.cli.predicting.jobs import JobError, jobs_of, read_profiles
+from cosched_hwmodel.cli.predicting.jobs import jobs_of, read_profiles
 from cosched_hwmodel.cli.terminal.text_table import align
 from cosched_hwmodel.composite.model import CompositeModel
 from cosched_hwmodel.composite.profile import Profile
@@ -28,7 +29,7 @@ def predict_on_node(
     as_json: bool,
 ) -> None:
     """Print who slows whom on a node."""
-    node = _one_node(node_text)
+    node = one_node(node_text)
     jobs = jobs_of(words, _profiles(profiles, node_text), node, seat)
     told = tell(CompositeModel.from_parameters(_parameters(assignments)), node, jobs)
     if as_json:
@@ -38,11 +39,11 @@ def predict_on_node(
         click.echo(line)
 
 
-def _one_node(text: str) -> NodeShape:
+def one_node(text: str) -> NodeShape:
     """Return the node of a file with one class of nodes, a preset or a layout."""
     classes = load_nodes(text).classes
     if len(classes) > 1:
-        raise JobError(text, f"expected one class of nodes, got {', '.join(shape.name for _, shape in classes)}")
+        raise CommandError(text, f"expected one class of nodes, got {', '.join(shape.name for _, shape in classes)}")
     return classes[0][1]
 
 
@@ -60,7 +61,7 @@ def _parameters(assignments: Iterable[str]) -> list[tuple[str, object]]:
     for assignment in assignments:
         key, equals, value = assignment.partition("=")
         if not equals:
-            raise JobError("--set", f"expected KEY=VALUE, got {assignment!r}")
+            raise CommandError("--set", f"expected KEY=VALUE, got {assignment!r}")
         found.append((key, int(value) if value.isascii() and value.isdecimal() else value))
     return found
 

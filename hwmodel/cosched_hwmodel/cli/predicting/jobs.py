@@ -8,27 +8,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from cosched_hwmodel.cli.errors import CommandError
+from cosched_hwmodel.cli.output import quoted
 from cosched_hwmodel.cli.seats import threads_of_seat
 from cosched_hwmodel.composite.positions import Placed
-from cosched_hwmodel.composite.profile import Profile, ProfileError, from_mapping
-from cosched_hwmodel.errors import HardwareModelError, suggestion
+from cosched_hwmodel.composite.profile import Profile, ProfileError, from_mapping, to_mapping
+from cosched_hwmodel.errors import suggestion
 from cosched_hwmodel.topology import NodeShape
 from cosched_hwmodel.units import ThreadMask
 
 _RANGE: Final = re.compile(r"([0-9]{1,6})(?:-([0-9]{1,6}))?", re.ASCII)
-
-
-class JobError(HardwareModelError):
-    """A job, or a file of profiles, without the expected content; ``where`` names it."""
-
-    def __init__(self, where: str, text: str) -> None:
-        super().__init__(f"{where}: {text}")
-        self.where = where
-        self.text = text
-
-    def __reduce__(self) -> tuple[type[JobError], tuple[str, str]]:
-        """Support pickling: there are two arguments, but one text."""
-        return (JobError, (self.where, self.text))
 
 
 class Job(NamedTuple):
@@ -45,17 +34,26 @@ class Job(NamedTuple):
 
 
 def read_profiles(file: str) -> dict[str, Profile]:
-    """Read a TOML file with a table of profile fields for each application. Raises JobError with file, table and field."""
+    """Read a TOML file with a table of profile fields for each application. Raises CommandError with file, table and field."""
     path = Path(file)
     try:
         if path.exists() and not path.is_file():  # a pipe could make us wait for ever
-            raise JobError(file, "expected a regular file")
+            raise CommandError(file, "expected a regular file")
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise JobError(file, f"cannot be read: {error.strerror or error}") from error
+        raise CommandError(file, f"cannot be read: {error.strerror or error}") from error
     except ValueError as error:  # not UTF-8, or not TOML
-        raise JobError(file, f"expected TOML: {error}") from error
+        raise CommandError(file, f"expected TOML: {error}") from error
     return {name: _profile(table, f"{file}: {name}") for name, table in tables.items()}
+
+
+def profiles_text(title: str, profiles: Mapping[str, Profile]) -> str:
+    """Return profiles as TOML that `read_profiles` reads, below a comment."""
+    lines = [f"# {title}"]
+    for name, profile in profiles.items():
+        key = name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else quoted(name)
+        lines += ["", f"[{key}]", *[f"{field} = {value}" for field, value in to_mapping(profile).items()]]
+    return "\n".join(lines) + "\n"
 
 
 def jobs_of(
@@ -64,12 +62,12 @@ def jobs_of(
     """Return the jobs of some words ``NAME[:FIELD=VALUE,...][@THREADS]``, placed on the node.
 
     NAME is an application of ``profiles`` unless fields follow it. A job without threads gets the lowest free one, or
-    with a ``seat`` two jobs get the first two threads that sit so. Raises JobError and SeatError.
+    with a ``seat`` two jobs get the first two threads that sit so. Raises CommandError.
     """
     parsed = [_parse(word, profiles) for word in words]
     if seat is not None:
         if len(parsed) != 2 or any(threads for _, _, threads in parsed):
-            raise JobError("--seat", "expected two jobs without threads of their own")
+            raise CommandError("--seat", "expected two jobs without threads of their own")
         first, second = threads_of_seat(node, seat)
         parsed = [
             (name, profile, (thread,)) for (name, profile, _), thread in zip(parsed, (first, second), strict=True)
@@ -83,7 +81,9 @@ def jobs_of(
         if not threads:
             free = next((thread for thread in range(node.threads) if thread not in held), None)
             if free is None:
-                raise JobError(name, f"expected a free hardware thread, and all {node.threads} of {node.name} are held")
+                raise CommandError(
+                    name, f"expected a free hardware thread, and all {node.threads} of {node.name} are held"
+                )
             held[free] = name
             threads = (free,)  # noqa: PLW2901 - the threads that were not given
         jobs.append(Job(name, profile, threads))
@@ -94,15 +94,15 @@ def _parse(word: str, profiles: Mapping[str, Profile]) -> tuple[str, Profile, tu
     text, at, places = word.partition("@")
     name, colon, fields = text.partition(":")
     if not name:
-        raise JobError(word, "expected NAME[:FIELD=VALUE,...][@THREADS]")
+        raise CommandError(word, "expected NAME[:FIELD=VALUE,...][@THREADS]")
     if colon:
         profile = _profile(_fields(fields, word), word)
     elif name in profiles:
         profile = profiles[name]
     elif profiles:
-        raise JobError(word, f'no application "{name}"; {suggestion(name, profiles)}')
+        raise CommandError(word, f'no application "{name}"; {suggestion(name, profiles)}')
     else:
-        raise JobError(word, f"expected its demand, such as {name}:memory_mbs=2000, or --profiles FILE")
+        raise CommandError(word, f"expected its demand, such as {name}:memory_mbs=2000, or --profiles FILE")
     return name, profile, _threads(places, word) if at else ()
 
 
@@ -111,18 +111,18 @@ def _fields(text: str, word: str) -> dict[str, int]:
     for part in text.split(","):
         field, _, value = part.partition("=")
         if not re.fullmatch(r"[0-9]{1,18}", value, re.ASCII):
-            raise JobError(word, f"expected FIELD=WHOLE NUMBER, got {part!r}")
+            raise CommandError(word, f"expected FIELD=WHOLE NUMBER, got {part!r}")
         values[field.strip()] = int(value)
     return values
 
 
 def _profile(table: Any, where: str) -> Profile:
     if not isinstance(table, Mapping):
-        raise JobError(where, "expected a table of the fields of a profile")
+        raise CommandError(where, "expected a table of the fields of a profile")
     try:
         return from_mapping(table)
     except ProfileError as error:
-        raise JobError(f"{where}: {error.field}", error.text) from error
+        raise CommandError(f"{where}: {error.field}", error.text) from error
 
 
 def _threads(text: str, word: str) -> tuple[int, ...]:
@@ -131,16 +131,18 @@ def _threads(text: str, word: str) -> tuple[int, ...]:
     for part in text.split(","):
         matched = _RANGE.fullmatch(part)
         if matched is None or int(matched[2] or matched[1]) < int(matched[1]):
-            raise JobError(word, f"expected hardware threads such as 0-3,8 after @, got {text!r}")
+            raise CommandError(word, f"expected hardware threads such as 0-3,8 after @, got {text!r}")
         threads += range(int(matched[1]), int(matched[2] or matched[1]) + 1)
     return tuple(threads)
 
 
 def _hold(held: dict[int, str], name: str, thread: int, node: NodeShape) -> None:
     if thread >= node.threads:
-        raise JobError(f"{name}@{thread}", f"expected a hardware thread from 0 to {node.threads - 1} of {node.name}")
+        raise CommandError(
+            f"{name}@{thread}", f"expected a hardware thread from 0 to {node.threads - 1} of {node.name}"
+        )
     if thread in held:
-        raise JobError(f"{name}@{thread}", f"expected a free hardware thread, and {held[thread]} holds it")
+        raise CommandError(f"{name}@{thread}", f"expected a free hardware thread, and {held[thread]} holds it")
     held[thread] = name
 
 

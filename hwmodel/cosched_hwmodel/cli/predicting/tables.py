@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import io
 import json
+import math
 from collections.abc import Iterable, Sequence
 from itertools import product
 from typing import Any, Final
 
 import click
 
+from cosched_hwmodel.cli.errors import CommandError
 from cosched_hwmodel.cli.output import write_whole
-from cosched_hwmodel.cli.predicting.jobs import JobError
+from cosched_hwmodel.cli.predicting.command import one_node
+from cosched_hwmodel.cli.predicting.fitting import FITTED, CompositeFit, fit_composite, places_on
+from cosched_hwmodel.cli.predicting.jobs import profiles_text
+from cosched_hwmodel.cli.terminal.progress import progress_bar
 from cosched_hwmodel.cli.terminal.text_table import align
 from cosched_hwmodel.errors import suggestion
-from cosched_hwmodel.measured.calibration import Calibration, Method, PairPrediction, calibrate, write_table
-from cosched_hwmodel.measured.table import read_table
+from cosched_hwmodel.measured.calibration import Calibration, Errors, Method, PairPrediction, calibrate, write_table
+from cosched_hwmodel.measured.table import CoRunTable, read_table
 
 MOST_LINES: Final = 20  # of unmeasured pairs, unless all are asked for
 _HEADER: Final = ("application", "beside", "ratio", "90 % interval", "")
@@ -24,15 +29,28 @@ _HEADER: Final = ("application", "beside", "ratio", "90 % interval", "")
 def run_calibrate(file: str, method: Method, *, out: str | None, every: bool, as_json: bool) -> None:
     """Fit a table of co-runs, print the fit and the pairs that were not measured, and write the table without gaps."""
     found = calibrate(read_table(file), method)
+    text = io.StringIO()
+    write_table(text, found.completed())
+    _print(
+        json.dumps(_values(found), indent=2) if as_json else "\n".join(_lines(file, found, every)), out, text.getvalue()
+    )
+
+
+def run_composite(file: str, node_text: str, seat: str | None, *, out: str | None, every: bool, as_json: bool) -> None:
+    """Fit the composite model to a table of co-runs, print the demands that it found, and write them as profiles."""
+    node = one_node(node_text)
+    with progress_bar(1, "rounds") as bar:
+        found = fit_composite(read_table(file), places_on(node, seat), bar)
+    text = profiles_text(f"demands fitted to {file} on {node.name}", found.profiles)
+    lines = _composite_lines(file, found, every)
+    _print(json.dumps(_composite_values(found), indent=2) if as_json else "\n".join(lines), out, text)
+
+
+def _print(report: str, out: str | None, content: str) -> None:
+    """Write the file that was asked for, and print the report."""
     if out is not None:
-        text = io.StringIO()
-        write_table(text, found.completed())
-        write_whole(out, text.getvalue())
-    if as_json:
-        click.echo(json.dumps(_values(found), indent=2))
-        return
-    for line in _lines(file, found, every):
-        click.echo(line)
+        write_whole(out, content)
+    click.echo(report)
     if out is not None:
         click.echo(f"written: {out}", err=True)
 
@@ -42,9 +60,9 @@ def predict_from_table(file: str, names: Sequence[str], *, method: Method, as_js
     found = calibrate(read_table(file), method)
     for name in names:
         if name not in found.table.applications:
-            raise JobError(file, f'no application "{name}"; {suggestion(name, found.table.applications)}')
+            raise CommandError(file, f'no application "{name}"; {suggestion(name, found.table.applications)}')
     if len(names) < 2:
-        raise JobError(" ".join(names), "expected two applications or more")
+        raise CommandError(" ".join(names), "expected two applications or more")
     different = list(dict.fromkeys(names))
     pairs = [pair for pair in product(different, repeat=2) if pair[0] != pair[1] or names.count(pair[0]) > 1]
     predicted = [found.predict(row, column) for row, column in pairs]
@@ -57,26 +75,47 @@ def predict_from_table(file: str, names: Sequence[str], *, method: Method, as_js
 
 
 def _lines(file: str, found: Calibration, every: bool) -> Iterable[str]:
-    table = found.table
-    count = len(table.applications)
-    yield f"{file}: {count} applications, {len(table.ratios)} of {count * count} pairs measured"
-    if found.errors is None:
-        yield f"Method {found.method}; too few pairs to tell its error"
-    else:
-        yield (
-            f"Method {found.method}; error by cross-validation, of {found.errors.pairs} pairs predicted without them: "
-            f"{found.errors.mean:.4f} in the mean, {found.errors.largest:.3f} at most"
-        )
+    yield from _head(file, found.table, found.method, found.errors)
     form = found.bilinear
     rows = [
         [name, *(f"{value:.3f}" for value in values)]
-        for name, *values in zip(table.applications, form.level, form.sensitivity, form.intensity, strict=True)
+        for name, *values in zip(found.table.applications, form.level, form.sensitivity, form.intensity, strict=True)
     ]
     yield ""
     yield "Bilinear form: ratio = level + sensitivity x the partner's intensity:"
     header = ["application", "level", "sensitivity", "intensity"]
     yield from (f"  {line}" for line in align([header, *rows], right=(1, 2, 3)))
-    missing = [each for each in found.predictions() if not each.measured]
+    yield from _missing(found.predictions(), every)
+
+
+def _composite_lines(file: str, found: CompositeFit, every: bool) -> Iterable[str]:
+    yield from _head(file, found.table, "composite", found.errors)
+    rows = [
+        [name, f"{found.levels[name]:.3f}", *[str(getattr(profile, field)) for field in FITTED]]
+        for name, profile in found.profiles.items()
+    ]
+    yield ""
+    yield f"Demand of a process, of {found.places.processes} on {found.places.node.name}; ratio = level x (1 + penalty):"
+    yield from (
+        f"  {line}" for line in align([["application", "level", *FITTED], *rows], right=range(1, 2 + len(FITTED)))
+    )
+    yield from _missing(found.predictions(), every)
+
+
+def _head(file: str, table: CoRunTable, method: str, errors: Errors | None) -> Iterable[str]:
+    count = len(table.applications)
+    yield f"{file}: {count} applications, {len(table.ratios)} of {count * count} pairs measured"
+    if errors is None:
+        yield f"Method {method}; too few pairs to tell its error"
+    else:
+        yield (
+            f"Method {method}; error by cross-validation, of {errors.pairs} pairs predicted without them: "
+            f"{errors.mean:.4f} in the mean, {errors.largest:.3f} at most"
+        )
+
+
+def _missing(pairs: Sequence[PairPrediction], every: bool) -> Iterable[str]:
+    missing = [each for each in pairs if not each.measured]
     if missing:
         shown = missing if every else missing[:MOST_LINES]
         yield ""
@@ -92,7 +131,7 @@ def _table(pairs: Iterable[PairPrediction]) -> Iterable[str]:
             each.row,
             each.column,
             f"{each.ratio:.3f}",
-            f"{each.low:.3f} to {each.high:.3f}",
+            "unknown" if math.isnan(each.low) else f"{each.low:.3f} to {each.high:.3f}",
             "measured" if each.measured else "predicted",
         ]
         for each in pairs
@@ -112,4 +151,23 @@ def _values(found: Calibration) -> dict[str, Any]:
             )
         ],
         "pairs": [each._asdict() for each in found.predictions()],
+    }
+
+
+def _composite_values(found: CompositeFit) -> dict[str, Any]:
+    return {
+        "method": "composite",
+        "error": None if found.errors is None else found.errors._asdict(),
+        "applications": [
+            {"name": name, "level": found.levels[name], **{field: getattr(profile, field) for field in FITTED}}
+            for name, profile in found.profiles.items()
+        ],
+        "pairs": [_pair_values(each) for each in found.predictions()],
+    }
+
+
+def _pair_values(pair: PairPrediction) -> dict[str, Any]:
+    """Return a prediction for JSON, which has no nan."""
+    return {
+        key: None if isinstance(value, float) and math.isnan(value) else value for key, value in pair._asdict().items()
     }
