@@ -61,7 +61,14 @@ def test_the_catalogue_of_policies_is_listed(commands: Commands) -> None:
     }
     for preset in catalogue["presets"]:
         assert set(preset["policy"]) == set(KINDS)
-    assert [model["name"] for model in catalogue["contention"]] == ["none", "bandwidth", "lomarc", "statistical"]
+    assert [model["name"] for model in catalogue["contention"]] == [
+        "none",
+        "bandwidth",
+        "lomarc",
+        "statistical",
+        "pairs",
+        "composite",
+    ]
     code, out, _ = commands.plugin("policies")
     assert code == 0
     assert "\n  statistical             built in\n" in out
