@@ -28,6 +28,7 @@ METHODS: Final[tuple[Method, ...]] = ("components", "bilinear")  # the best firs
 LEVEL: Final = 0.9  # of intervals
 # Least half width of an interval, in standard deviations. Of components Student's t with 15 degrees of freedom: variances
 # of programs come from few of them, and where they come out too small, so do the errors of cross-validation.
+# Chosen on halves of one table (MODEL.md).
 LEAST_FACTORS: Final[Mapping[Method, float]] = {"components": 1.753, "bilinear": 1.0}
 NORMAL_FACTOR: Final = 1.645  # where nothing can be cross-validated
 _FOLDS: Final = 10
