@@ -14,10 +14,11 @@ import click
 from cosched_hwmodel.cli.errors import CommandError
 from cosched_hwmodel.cli.output import write_whole
 from cosched_hwmodel.cli.predicting.command import one_node
-from cosched_hwmodel.cli.predicting.fitting import FITTED, CompositeFit, fit_composite, places_on
 from cosched_hwmodel.cli.predicting.jobs import profiles_text
+from cosched_hwmodel.cli.predicting.places import places_on
 from cosched_hwmodel.cli.terminal.progress import progress_bar
 from cosched_hwmodel.cli.terminal.text_table import align
+from cosched_hwmodel.composite.calibration.pair_fit import FITTED, CompositeFit, fit_composite
 from cosched_hwmodel.errors import suggestion
 from cosched_hwmodel.measured.calibration import Calibration, Errors, Method, PairPrediction, calibrate, write_table
 from cosched_hwmodel.measured.table import CoRunTable, read_table

@@ -15,8 +15,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
-from cosched_hwmodel.cli.errors import CommandError
-from cosched_hwmodel.cli.seats import threads_of_seat
 from cosched_hwmodel.composite.model import CompositeModel
 from cosched_hwmodel.composite.positions import Placed
 from cosched_hwmodel.composite.profile import MOST, Profile
@@ -44,24 +42,6 @@ class Places(NamedTuple):
     processes: int
     row: int
     column: int
-
-
-def places_on(node: NodeShape, seat: str | None) -> Places:
-    """Return two threads of a seat; without a seat, half of the cores of each socket for either, a process on each core.
-
-    Raises CommandError for a seat that the node does not have, and sockets that cannot be halved.
-    """
-    if seat is not None:
-        first, second = threads_of_seat(node, seat)
-        return Places(node, 1, 1 << first, 1 << second)
-    half, odd = divmod(node.cores_per_socket, 2)
-    if odd:
-        raise CommandError(
-            node.name, f"expected an even number of cores in a socket, got {node.cores_per_socket} (or --seat)"
-        )
-    cores = [socket * node.cores_per_socket + core for socket in range(node.sockets) for core in range(half)]
-    row = sum(1 << core for core in cores)
-    return Places(node, len(cores), row, row << half)
 
 
 @dataclass(frozen=True)
