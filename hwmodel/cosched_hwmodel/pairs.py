@@ -13,6 +13,7 @@ from cosched_hwmodel.contention import Load
 from cosched_hwmodel.errors import ContentionError
 from cosched_hwmodel.statistical.self_slowdown import SelfSlowdown, spread
 from cosched_hwmodel.topology import NodeShape
+from cosched_hwmodel.units import ThreadMask
 from cosched_hwmodel.usage import UsageTuple
 
 if TYPE_CHECKING:
@@ -122,6 +123,21 @@ class PairModel(Protocol):
         """
         ...
 
+    @property
+    def by_seat(self) -> bool:
+        """Tell whether the slowdown depends on the hardware threads that the two hold on a node: then `slowdown_on` counts."""
+        return False
+
+    def slowdown_on(
+        self,
+        job: JobFacts,
+        mask: ThreadMask,  # noqa: ARG002 - for models that tell seats apart
+        other: JobFacts,
+        other_mask: ThreadMask,  # noqa: ARG002 - for models that tell seats apart
+    ) -> float:
+        """Return `slowdown` where ``job`` holds the hardware threads ``mask`` of a node, and ``other`` holds ``other_mask``."""
+        return self.slowdown(job, other)
+
     def both(self, job: JobFacts, other: JobFacts) -> float:
         """Return one number for the two, as LOMARC needs it: the larger of the two slowdowns."""
         return max(self.slowdown(job, other), self.slowdown(other, job))
@@ -151,12 +167,17 @@ class PairModel(Protocol):
 class PairContention:
     """A model of pairs as the contention of a node's jobs: the penalties by each of the others are summed."""
 
-    __slots__ = ("_jobs", "_model")
+    __slots__ = ("_by_seat", "_jobs", "_model", "_unknown")
 
-    def __init__(self, model: PairModel, jobs: Mapping[int, JobFacts]) -> None:
-        """``jobs`` is by job id and may grow; a job that it lacks neither slows nor is slowed."""
+    def __init__(self, model: PairModel, jobs: Mapping[int, JobFacts], unknown: float | None = None) -> None:
+        """``jobs`` is by job id and may grow; a job that it lacks neither slows nor is slowed.
+
+        ``unknown``: the slowdown of two known jobs for which the model has no finite one; None: there must be one.
+        """
         self._model = model
+        self._by_seat = model.by_seat
         self._jobs = jobs
+        self._unknown = unknown
 
     @property
     def name(self) -> str:
@@ -175,8 +196,21 @@ class PairContention:
         result = []
         for load, job, subject in zip(loads, jobs, known, strict=True):
             # The exact sum, rounded once: no order of the loads can change it.
-            others = [other for other in known if other is not None and other is not subject]
-            cost = 0.0 if subject is None else math.fsum([self._cost(subject, other) for other in others])
+            if subject is None:
+                cost = 0.0
+            elif self._by_seat:
+                others = zip(known, loads, strict=True)
+                cost = math.fsum(
+                    [
+                        self._cost_on(subject, load, other, its)
+                        for other, its in others
+                        if other is not None and other is not subject
+                    ]
+                )
+            else:
+                cost = math.fsum(
+                    [self._cost(subject, other) for other in known if other is not None and other is not subject]
+                )
             own = None if job is None else model.own(job, *spread(node, load.thread_mask))
             result.append(cost if own is None else own * (1.0 + cost) - 1.0)
         return result
@@ -184,7 +218,15 @@ class PairContention:
     def _cost(self, job: JobFacts, other: JobFacts) -> float:
         """Return the penalty of ``job`` by ``other``: slowdown - 1."""
         slowdown = self._model.slowdown(job, other)
-        if math.isinf(slowdown):
+        return slowdown - 1.0 if slowdown < math.inf else self._unknown_cost(job, other)
+
+    def _cost_on(self, job: JobFacts, load: Load, other: JobFacts, its: Load) -> float:
+        """Return the same on the hardware threads of their loads."""
+        slowdown = self._model.slowdown_on(job, load.thread_mask, other, its.thread_mask)
+        return slowdown - 1.0 if slowdown < math.inf else self._unknown_cost(job, other)
+
+    def _unknown_cost(self, job: JobFacts, other: JobFacts) -> float:
+        if self._unknown is None:
             text = f"slowdown of job {job.id} beside job {other.id}: expected a finite number, as the hardware has one, got inf"
             raise ContentionError(self.name, text)
-        return slowdown - 1.0
+        return self._unknown - 1.0

@@ -7,8 +7,10 @@ A policy is an object with `decide(view)`, a generator of decisions. It sees a r
 
 from __future__ import annotations
 
-from cosched_hwmodel.bandwidth.matrix import Bools, Floats, Ints, Load, NodeTable, Planned, loads_of
+from cosched_hwmodel.bandwidth.matrix import Bools, Floats, Ground, Ints, Load, NodeTable, Planned, loads_of
 from cosched_hwmodel.bandwidth.model import penalty_factor
+from cosched_hwmodel.contention import Load as NodeLoad
+from cosched_hwmodel.contention import Neighbour, penalised_us
 from cosched_hwmodel.draws import Beginnings
 from cosched_hwmodel.lomarc.matrix import UsageColumns
 from cosched_hwmodel.models.importing import NamedImportError, import_named
@@ -48,6 +50,7 @@ from cosched_plugin.core.first_fit import (
 )
 from cosched_plugin.core.note_table import read_table, table_note
 from cosched_plugin.core.queue import Queue, short_or_narrow
+from cosched_plugin.core.residents import Neighbours, load_of
 from cosched_plugin.core.running import Ended, Running
 from cosched_plugin.core.trace import Trace
 from cosched_plugin.core.views.view import View
@@ -150,6 +153,7 @@ __all__ = [
     "FoundPlace",
     "Gate",
     "Gatekeeper",
+    "Ground",
     "Guest",
     "Ints",
     "JobColumns",
@@ -163,7 +167,10 @@ __all__ = [
     "Member",
     "NamedImportError",
     "Needs",
+    "Neighbour",
+    "Neighbours",
     "NodeClass",
+    "NodeLoad",
     "NodePlacement",
     "NodeSet",
     "NodeTable",
@@ -225,6 +232,7 @@ __all__ = [
     "is_plain",
     "join_host",
     "layers_of",
+    "load_of",
     "loads_of",
     "lowest_nodes",
     "lowest_threads",
@@ -234,6 +242,7 @@ __all__ = [
     "packed",
     "pair_up",
     "partner_of",
+    "penalised_us",
     "penalty_factor",
     "predict",
     "prices",

@@ -25,6 +25,7 @@ from cosched_hwmodel.pairs import (
     PairModel,
 )
 from cosched_hwmodel.topology import NodeShape
+from cosched_hwmodel.units import ThreadMask
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -109,14 +110,27 @@ def load_model(name: str, known: Iterable[str] = ()) -> CustomModel:
 class CustomPairs(PairModel):
     """A model of pairs of others: missing methods are completed, its answers are checked."""
 
-    __slots__ = ("_beside", "_both", "_by_usage", "_compete", "_knows", "_name", "_own", "_slowdown")
+    __slots__ = (
+        "_beside",
+        "_both",
+        "_by_seat",
+        "_by_usage",
+        "_compete",
+        "_knows",
+        "_name",
+        "_own",
+        "_slowdown",
+        "_slowdown_on",
+    )
 
     def __init__(self, name: str, model: object) -> None:
         """``model`` has at least a method ``slowdown(job, other)``."""
         given: Any = model
         self._name = name
         self._by_usage = bool(getattr(model, "by_usage", False))
+        self._by_seat = bool(getattr(model, "by_seat", False))
         self._slowdown: Callable[..., object] = given.slowdown
+        self._slowdown_on: Callable[..., object] = getattr(model, "slowdown_on", super().slowdown_on)
         self._knows = getattr(model, "knows", super().knows)
         self._both = getattr(model, "both", None)
         self._own = getattr(model, "own", super().own)
@@ -140,6 +154,19 @@ class CustomPairs(PairModel):
     def slowdown(self, job: JobFacts, other: JobFacts) -> float:
         """Return the slowdown of ``job`` beside ``other``; ContentionError for an invalid one."""
         return self._number("slowdown", self._slowdown, job, other)
+
+    @property
+    def by_seat(self) -> bool:
+        """Tell whether the slowdown depends on the hardware threads of the two."""
+        return self._by_seat
+
+    def slowdown_on(self, job: JobFacts, mask: ThreadMask, other: JobFacts, other_mask: ThreadMask) -> float:
+        """Return the slowdown on these hardware threads; ContentionError for an invalid one."""
+
+        def on_threads(job: JobFacts, other: JobFacts) -> object:
+            return self._slowdown_on(job, mask, other, other_mask)
+
+        return self._number("slowdown_on", on_threads, job, other)
 
     def both(self, job: JobFacts, other: JobFacts) -> float:
         """Return one number for the two; ContentionError for an invalid one."""
