@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from types import MappingProxyType
 from typing import Protocol
 
-from cosched_hwmodel.names import UnknownNameError
+from cosched_hwmodel.errors import UnknownNameError
 from cosched_hwmodel.rounding import round_up_us
 
 

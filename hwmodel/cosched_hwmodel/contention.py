@@ -8,8 +8,7 @@ from dataclasses import Field, fields
 from itertools import pairwise
 from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeVar, runtime_checkable
 
-from cosched_hwmodel.errors import HardwareModelError
-from cosched_hwmodel.names import UnknownNameError
+from cosched_hwmodel.errors import HardwareModelError, UnknownNameError
 from cosched_hwmodel.topology import NodeShape
 from cosched_hwmodel.units import ThreadMask
 

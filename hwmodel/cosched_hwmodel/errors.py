@@ -2,7 +2,8 @@
 
 HardwareModelError
 ├── TopologyError               a node description that is invalid, or cannot be read
-├── UnknownNameError            an unknown name (in ``names``)
+├── UnknownNameError            an unknown name
+├── TableError                  a table of measured co-runs that is invalid, or cannot be read (in ``measured``)
 ├── ContentionError             a contention model of others that cannot be used, or returns invalid values
 ├── LomarcParameterError        an invalid parameter of the LOMARC model (in ``lomarc``)
 └── StatisticalParameterError   an invalid parameter of the statistical model (in ``statistical``)
@@ -10,9 +11,21 @@ HardwareModelError
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class HardwareModelError(Exception):
     """Root of all errors that this package raises on purpose."""
+
+
+class UnknownNameError(HardwareModelError):
+    """A name of a ``kind`` of thing (resource, composition) that does not exist."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        self.kind = kind
+        self.name = name
+        self.known = tuple(sorted(known))
+        super().__init__(f'unknown {kind} "{name}"; {suggestion(name, self.known)}')
 
 
 class TopologyError(HardwareModelError):
@@ -35,3 +48,12 @@ class ContentionError(HardwareModelError):
     def __reduce__(self) -> tuple[type[ContentionError], tuple[str, str]]:
         """Support pickling: there are two arguments, but one text."""
         return (ContentionError, (self.model, self.text))
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """Return ``did you mean "x"?`` for the closest known name, or the list of known names when none is close."""
+    from difflib import get_close_matches  # noqa: PLC0415 - slow to load, for errors only
+
+    choices = sorted(known)
+    close = get_close_matches(name, choices, n=1)
+    return f'did you mean "{close[0]}"?' if close else f"known: {', '.join(choices)}"

@@ -149,6 +149,13 @@ class PairModel(Protocol):
         """
         return None
 
+    def spread(self, job: JobFacts) -> float | None:  # noqa: ARG002 - for models that know it
+        """Return how many times as long ``job`` takes alone on half of each of twice the nodes, than on all of its nodes.
+
+        None: where it sits has no effect. Usually below 1, as a spread job has more bandwidth and cache.
+        """
+        return None
+
     def compete(self, job: JobFacts, other: JobFacts) -> bool:  # noqa: ARG002 - for models that know it
         """Tell whether the two compete for the same parts of a CPU; False if the model does not cover it."""
         return False
@@ -187,6 +194,9 @@ class PairContention:
     def penalties(self, node: NodeShape, loads: Sequence[Load]) -> list[float]:
         """Return for each load the sum of slowdown - 1 over the others, times its own slowdown where the model gives one.
 
+        Where the model gives the job's spread, a job on at most half of the node's hardware threads has it as a further
+        factor, and another job counts by its threads: in full from half of the node's on.
+
         A job that the model does not know neither slows nor is slowed. Raises ContentionError for two known jobs
         without a finite slowdown, and IndexError for threads that the node does not have.
         """
@@ -195,34 +205,28 @@ class PairContention:
         known = [job if job is not None and model.knows(job) else None for job in jobs]
         result = []
         for load, job, subject in zip(loads, jobs, known, strict=True):
-            # The exact sum, rounded once: no order of the loads can change it.
-            if subject is None:
-                cost = 0.0
-            elif self._by_seat:
-                others = zip(known, loads, strict=True)
-                cost = math.fsum(
-                    [
-                        self._cost_on(subject, load, other, its)
-                        for other, its in others
-                        if other is not None and other is not subject
-                    ]
-                )
-            else:
-                cost = math.fsum(
-                    [self._cost(subject, other) for other in known if other is not None and other is not subject]
-                )
             own = None if job is None else model.own(job, *spread(node, load.thread_mask))
+            spread_factor = None if subject is None else model.spread(subject)
+            # The exact sum, rounded once: no order of the loads can change it.
+            cost = math.fsum(
+                [
+                    self._cost(subject, load, other, beside)
+                    * (1.0 if spread_factor is None else half_share(node, beside.thread_mask))
+                    for beside, other in zip(loads, known, strict=True)
+                    if subject is not None and other is not None and other is not subject
+                ]
+            )
+            if spread_factor is not None and 2 * load.thread_mask.bit_count() <= node.threads:
+                own = spread_factor * (1.0 if own is None else own)
             result.append(cost if own is None else own * (1.0 + cost) - 1.0)
         return result
 
-    def _cost(self, job: JobFacts, other: JobFacts) -> float:
+    def _cost(self, job: JobFacts, load: Load, other: JobFacts, its: Load) -> float:
         """Return the penalty of ``job`` by ``other``: slowdown - 1."""
-        slowdown = self._model.slowdown(job, other)
-        return slowdown - 1.0 if slowdown < math.inf else self._unknown_cost(job, other)
-
-    def _cost_on(self, job: JobFacts, load: Load, other: JobFacts, its: Load) -> float:
-        """Return the same on the hardware threads of their loads."""
-        slowdown = self._model.slowdown_on(job, load.thread_mask, other, its.thread_mask)
+        if self._by_seat:
+            slowdown = self._model.slowdown_on(job, load.thread_mask, other, its.thread_mask)
+        else:
+            slowdown = self._model.slowdown(job, other)
         return slowdown - 1.0 if slowdown < math.inf else self._unknown_cost(job, other)
 
     def _unknown_cost(self, job: JobFacts, other: JobFacts) -> float:
@@ -230,3 +234,8 @@ class PairContention:
             text = f"slowdown of job {job.id} beside job {other.id}: expected a finite number, as the hardware has one, got inf"
             raise ContentionError(self.name, text)
         return self._unknown - 1.0
+
+
+def half_share(node: NodeShape, thread_mask: ThreadMask) -> float:
+    """Return these hardware threads as a share of half of the node's, at most 1."""
+    return min(1.0, 2 * thread_mask.bit_count() / node.threads)

@@ -15,24 +15,37 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from cosched_hwmodel.demand import Demand
 from cosched_hwmodel.energy import NodePower
-from cosched_hwmodel.errors import TopologyError
-from cosched_hwmodel.names import suggestion
+from cosched_hwmodel.errors import TopologyError, suggestion
+from cosched_hwmodel.usage import Demand
 
 _PRESETS = Path(__file__).parent / "presets"
 PLAIN: Final = "single"  # preset of a node without contention: a layout gives the rest
 WATTS: Final = ("idle_w", "busy_w", "spin_w")
 MOST_WATTS: Final = 1_000_000
+_UNLIMITED_AT_0: Final = (
+    "memory_bandwidth_mbs",
+    "network_mbs",
+    "disk_mbs",
+    "integer_slots_ppm",
+    "floating_slots_ppm",
+)
+_MOST_MISS_NS: Final = 100_000
+_MOST_ACCESSES_MS: Final = 1_000_000_000
 _LAYOUT: Final = re.compile(r"([0-9]{1,6})x([0-9]{1,6})x([0-9]{1,6})", re.ASCII)
 
 
 class Cache(NamedTuple):
-    """One level of cache: ``size_kb`` KiB, each instance shared by ``cores`` neighbouring cores of one socket."""
+    """One level of cache: ``size_kb`` KiB, each instance shared by ``cores`` neighbouring cores of one socket.
+
+    The last two fields have an effect in the composite model alone.
+    """
 
     level: int
     size_kb: int
     cores: int
+    miss_ns: int = 0  # more time of an access that does not find its data here; 0: misses cost nothing
+    accesses_ms: int = 0  # accesses that an instance serves in a millisecond; 0: unlimited
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +65,8 @@ class NodeShape:
     network_mbs: int = 0
     disk_mbs: int = 0
     swap_mb: int = 0  # disk space for the memory of jobs that are suspended to disk
+    integer_slots_ppm: int = 0  # issue slots of a core, in millionths of those of the profiles' core; 0: unlimited
+    floating_slots_ppm: int = 0
     idle_w: float | None = None  # of the node, all its cores idle
     busy_w: float | None = None  # more for each busy core
     spin_w: float | None = None  # more for each core whose process only polls; None: as for a busy one
@@ -60,7 +75,7 @@ class NodeShape:
         for field in ("sockets", "cores_per_socket", "threads_per_core", "memory_mb"):
             if getattr(self, field) < 1:
                 raise TopologyError(field, f"must be at least 1, not {getattr(self, field)}")
-        for field in ("memory_bandwidth_mbs", "network_mbs", "disk_mbs"):
+        for field in _UNLIMITED_AT_0:
             if getattr(self, field) < 0:
                 raise TopologyError(field, f"must be at least 0 (0: unlimited), not {getattr(self, field)}")
         if self.swap_mb < 0:
@@ -73,6 +88,9 @@ class NodeShape:
                 raise TopologyError(f"{place}.level", f"must be above {nearer.level}, not {cache.level}")
             if cache.size_kb < 1:
                 raise TopologyError(f"{place}.size_kb", f"must be at least 1, not {cache.size_kb}")
+            for field, most in (("miss_ns", _MOST_MISS_NS), ("accesses_ms", _MOST_ACCESSES_MS)):
+                if not 0 <= getattr(cache, field) <= most:
+                    raise TopologyError(f"{place}.{field}", f"must be from 0 to {most}, not {getattr(cache, field)}")
             if cache.cores < 1 or self.cores_per_socket % cache.cores:
                 raise TopologyError(
                     f"{place}.cores", f"must divide the {self.cores_per_socket} cores of a socket, not {cache.cores}"
@@ -276,9 +294,11 @@ def _caches(value: object, where: str, path: str) -> tuple[Cache, ...]:
         table = _table(entry, where, at)
         _refuse_unknown(table, Cache._fields, where, at)
         for key in Cache._fields:
-            if key not in table:
+            if key not in table and key not in Cache._field_defaults:
                 raise TopologyError(_place(where, f"{at}.{key}"), "is missing")
-        caches.append(Cache(*(_integer(table[key], where, f"{at}.{key}") for key in Cache._fields)))
+        caches.append(
+            Cache(**{key: _integer(table[key], where, f"{at}.{key}") for key in Cache._fields if key in table})
+        )
     return tuple(caches)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cosched_hwmodel.models.by_name import BUILT_IN
-from cosched_hwmodel.models.custom import installed as installed_models
+from cosched_hwmodel.models.custom import installed_models
 from cosched_plugin.config import ENTRY_POINTS
 from cosched_plugin.policies.composition.catalogue import KINDS
 from cosched_plugin.policies.composition.finding import PRESET_GROUP, installed
@@ -42,7 +42,7 @@ def catalogue() -> dict[str, Any]:
         "installed_parts": {kind: _installed(f"cosched.{kind}") for kind in KINDS},
         "contention": [
             *({"name": name, "class": None} for name in BUILT_IN),
-            *({"name": name, "class": point.value} for name, point in installed_models().items()),
+            *({"name": name, "class": path} for name, path in installed_models().items()),
         ],
     }
 

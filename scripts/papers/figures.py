@@ -23,6 +23,11 @@ VERDICTS: Final = (
 )
 
 
+def sections(figures: Figures, parts: Mapping[str, Callable[[Figures], list[str]]]) -> list[str]:
+    """Return the lines of a page's sections, ``parts`` by their titles; one without runs is left out."""
+    return [line for title, part in parts.items() if (found := part(figures)) for line in (f"## {title}", "", *found)]
+
+
 class Where(NamedTuple):
     """The cells of a study that differ in the seed alone; None: the usual value."""
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
+
+from scripts.papers.figures import Figures, Where
 
 from cosched_emulator.statistics.intervals import Interval, mean_interval
 
@@ -25,6 +28,31 @@ def point_of(values: Sequence[float], published: float | None = None) -> Point:
     """Return the point of one value a seed."""
     found = mean_interval(values)
     return Point(found.mean, found.half, published)
+
+
+def point_at(
+    figures: Figures, key: str, where: Where, published: float | None = None, factor: float = 1.0
+) -> Point | None:
+    """Return the mean of a figure over seeds, times ``factor``, with its interval; None where it does not exist."""
+    found = [factor * value for value in figures.values(key, where).values()]
+    return point_of(found, published) if found else None
+
+
+def draw_all(
+    figures: Figures, folder: Path, paper: str, pictures: Mapping[str, Callable[[Figures], Any]]
+) -> list[Path]:
+    """Write all pictures of which there are runs; return their files. Needs matplotlib.
+
+    ``pictures`` is by the end of the file's name; one that has no runs gives None.
+    """
+    files = []
+    for name, picture in pictures.items():
+        figure = picture(figures)
+        if figure is not None:
+            files.append(folder / f"{paper}{name}.png")
+            figure.savefig(files[-1], dpi=110)
+            pyplot().close(figure)
+    return files
 
 
 def whisker(point: Point) -> float:

@@ -117,8 +117,11 @@ def _options(paper: Paper) -> argparse.Namespace:
         "--seeds", type=positive, help=f"draws of {paper.drawn} (default {paper.seeds}, quick {paper.quick_seeds})"
     )
     parser.add_argument("--workers", type=positive, default=paper.workers, help="runs at a time (default %(default)s)")
-    stage = "only the runs of these stages; again for more than one" if paper.stages else argparse.SUPPRESS
-    parser.add_argument("--stage", action="append", metavar="NAME", help=stage)
+    if paper.stages is None:
+        parser.set_defaults(stage=None)
+    else:
+        stage = "only the runs of these stages; again for more than one"
+        parser.add_argument("--stage", action="append", metavar="NAME", help=stage)
     parser.add_argument("--store", type=Path, help=f"folder of the study (default out/reproduce/{paper.name}[-quick])")
     parser.add_argument(
         "--jobs", type=positive, help=argparse.SUPPRESS

@@ -19,10 +19,10 @@ from cosched_hwmodel.bandwidth.model import (
     shared_windows,
 )
 from cosched_hwmodel.contention import ContentionModel, Load
-from cosched_hwmodel.demand import RESOURCES, Demand, demand_of, total_demand
-from cosched_hwmodel.names import UnknownNameError
+from cosched_hwmodel.errors import UnknownNameError
 from cosched_hwmodel.topology import load_preset
 from cosched_hwmodel.units import ThreadMask
+from cosched_hwmodel.usage import RESOURCES, Demand, demand_of, total_demand
 
 MODEL = BandwidthModel()
 ALL = BandwidthModel(RESOURCES)

@@ -17,7 +17,7 @@ from cosched_hwmodel.composition import (
     time_left_us,
     work_done_us,
 )
-from cosched_hwmodel.names import UnknownNameError
+from cosched_hwmodel.errors import UnknownNameError
 from cosched_hwmodel.rounding import round_up_us
 
 SECOND = 1_000_000

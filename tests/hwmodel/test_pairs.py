@@ -13,13 +13,12 @@ from hypothesis import strategies as st
 from tests.properties import drawn
 
 from cosched_hwmodel.contention import ContentionModel, Load
-from cosched_hwmodel.errors import ContentionError, HardwareModelError
+from cosched_hwmodel.errors import ContentionError, HardwareModelError, UnknownNameError
 from cosched_hwmodel.lomarc.matrix import UsageColumns
 from cosched_hwmodel.lomarc.model import LomarcContention, LomarcModel
 from cosched_hwmodel.models.custom import CustomModel, load_model
 from cosched_hwmodel.models.lomarc_pairs import LomarcPairs
 from cosched_hwmodel.models.statistical_pairs import StatisticalPairs
-from cosched_hwmodel.names import UnknownNameError
 from cosched_hwmodel.pairs import JobFacts, PairContention, PairModel
 from cosched_hwmodel.statistical.model import StatisticalContention, StatisticalModel
 from cosched_hwmodel.topology import load_preset

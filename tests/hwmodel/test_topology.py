@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from tests.processes import run_python
 
-from cosched_hwmodel.demand import Demand
 from cosched_hwmodel.errors import HardwareModelError, TopologyError
 from cosched_hwmodel.topology import (
     Cache,
@@ -21,6 +20,7 @@ from cosched_hwmodel.topology import (
     preset_names,
     shape_from_table,
 )
+from cosched_hwmodel.usage import Demand
 
 TWO_SOCKETS = NodeShape(
     "test",
@@ -199,9 +199,24 @@ def test_unreadable_files_are_named(tmp_path: Path) -> None:
 
 
 def test_machine_descriptions_are_loaded_without_numpy() -> None:
-    modules = ("topology", "bandwidth", "composition", "demand", "draws", "contention", "rounding")
+    modules = ("topology", "bandwidth", "composition", "usage", "draws", "contention", "rounding")
     program = (
         f"import sys; from cosched_hwmodel import {', '.join(modules)}; draws.uniform(1, 'x'); "
         "topology.load_preset('single'); print('numpy' in sys.modules)"
     )
     assert run_python("-c", program) == (0, "False\n", "")
+
+
+def test_issue_slots_and_the_cost_of_misses_are_optional() -> None:
+    table = {
+        "preset": "lomarc-ht",
+        "integer_slots_ppm": 1_000_000,
+        "caches": [{"level": 2, "size_kb": 512, "cores": 1, "miss_ns": 120}],
+    }
+    shape = shape_from_table(table)
+    assert (shape.integer_slots_ppm, shape.floating_slots_ppm) == (1_000_000, 0)
+    assert shape.caches == (Cache(2, 512, 1, 120, 0),)
+    with pytest.raises(TopologyError, match=r"integer_slots_ppm: must be at least 0 \(0: unlimited\), not -1"):
+        shape_from_table({**table, "integer_slots_ppm": -1})
+    with pytest.raises(TopologyError, match=r"caches\[0\]\.miss_ns: must be from 0 to 100000, not -2"):
+        shape_from_table({**table, "caches": [{"level": 2, "size_kb": 512, "cores": 1, "miss_ns": -2}]})

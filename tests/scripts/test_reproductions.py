@@ -79,6 +79,12 @@ def test_rua_has_a_help_text() -> None:
     assert "--report-only" in done.out
 
 
+def test_a_stage_is_refused_where_a_paper_has_none() -> None:
+    refused = reproduce("rua", "--stage", "X1")
+    assert refused.code == 2
+    assert "unrecognized arguments: --stage X1" in refused.err
+
+
 def test_a_log_that_is_missing_is_named(tmp_path: Path) -> None:
     done = reproduce("rua", "--jobs", "20", "--store", str(tmp_path / "store"), "--traces", str(tmp_path))
     assert done.code == 1

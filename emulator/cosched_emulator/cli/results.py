@@ -18,7 +18,7 @@ from cosched_emulator.results.figures import plot as pictures
 from cosched_emulator.results.figures import plot_gantt as gantt
 from cosched_emulator.results.figures import plot_turns as turns
 from cosched_emulator.results.figures.classes import ClassRules, class_figures_of_columns, class_tables
-from cosched_emulator.results.figures.plot_power import plot_power
+from cosched_emulator.results.figures.plot_lines import plot_jobs, plot_power
 from cosched_emulator.results.figures.time_sharing import jobs_in_system
 from cosched_emulator.results.files.folder import read_summary
 from cosched_emulator.results.files.policy_of_run import configuration_of, policy_settings
@@ -176,7 +176,7 @@ def _plot_jobs(run_dirs: Sequence[Path], out: Path, window_s: tuple[float | None
     runs = [read_run(folder) for folder in run_dirs]
     windows = [pictures.window_us(run.jobs, run.stays, window_s) for run in runs]
     window = (min(begin_us for begin_us, _ in windows), max(end_us for _, end_us in windows))
-    turns.plot_jobs(out, names, [jobs_in_system(run.jobs) for run in runs], window, title)
+    plot_jobs(out, names, [jobs_in_system(run.jobs) for run in runs], window, title)
     click.echo(f"picture: {out}")
 
 

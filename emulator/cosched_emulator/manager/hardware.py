@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from cosched_hwmodel.composition import Composition, end_us, progress, work_done_us
 from cosched_hwmodel.contention import ContentionModel, Load
-from cosched_hwmodel.demand import demand_of
 from cosched_hwmodel.topology import NodeShape
+from cosched_hwmodel.usage import demand_of
 from cosched_plugin.common.allocation import Machine
 from cosched_plugin.protocol.messages import DemandTuple, Run
 

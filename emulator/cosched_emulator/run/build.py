@@ -19,7 +19,8 @@ from cosched_hwmodel.bandwidth.model import BandwidthModel
 from cosched_hwmodel.composition import composition_named
 from cosched_hwmodel.contention import ContentionModel
 from cosched_hwmodel.lomarc.model import LomarcContention
-from cosched_hwmodel.pairs import JobFacts
+from cosched_hwmodel.models.measured_pairs import MeasuredPairs
+from cosched_hwmodel.pairs import JobFacts, PairContention
 from cosched_hwmodel.rounding import round_up_us
 from cosched_hwmodel.statistical.model import StatisticalContention
 from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
@@ -153,6 +154,8 @@ def _contention_model(
     if live or prepared.contends:
         if hardware.custom is not None:
             return hardware.custom.make_truth(hardware.parameters, jobs)
+        if hardware.pairs is not None:
+            return PairContention(MeasuredPairs(hardware.pairs), jobs)
         match hardware.contention:
             case "bandwidth":
                 return BandwidthModel(hardware.resources)

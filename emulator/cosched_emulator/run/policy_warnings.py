@@ -8,8 +8,8 @@ from typing import Final
 from cosched_emulator.results.files.policy_of_run import part_name
 from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.workload.columns import columns_of
-from cosched_hwmodel.demand import RESOURCES
 from cosched_hwmodel.models.by_name import OF_PAIRS, make_pairs
+from cosched_hwmodel.usage import RESOURCES
 from cosched_plugin.config import PolicyChoice
 from cosched_plugin.protocol.messages import NodeClass
 
@@ -32,7 +32,7 @@ def idle_matching(choice: PolicyChoice, prepared: Prepared) -> str | None:
     jobs = columns_of(prepared.workload.jobs)
     model = make_pairs(prepared.belief.contention, prepared.belief.parameters)
     if model is None:
-        told = f'truth.contention = "{truth}"; give --contention {" or ".join(OF_PAIRS)}'
+        told = f'truth.contention = "{truth}"; give --contention {", ".join(OF_PAIRS[:-1])} or {OF_PAIRS[-1]}'
         missing = f"of pairs ({told})" if belief is None else f'of pairs (belief.contention = "{belief}")'
     elif any(model.knows(job.spec) for job in jobs):
         return None

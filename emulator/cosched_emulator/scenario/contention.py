@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from cosched_emulator.errors import ConfigurationError
-from cosched_hwmodel.errors import ContentionError
+from cosched_hwmodel.errors import ContentionError, UnknownNameError
 from cosched_hwmodel.models.by_name import BUILT_IN
 from cosched_hwmodel.models.custom import CustomModel, load_model
-from cosched_hwmodel.names import UnknownNameError
 from cosched_plugin.protocol.limits import INT64_MAX
 from cosched_plugin.protocol.messages import NoteValue
 

@@ -5,6 +5,14 @@ from __future__ import annotations
 from typing import cast
 
 from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.scenario.fault_sections import (
+    FaultEntry,
+    FaultsSection,
+    MessageFaultsSection,
+    NodeFaultsSection,
+    PluginFaultsSection,
+    SlowFaultsSection,
+)
 from cosched_emulator.scenario.faults import (
     Alternation,
     ClockJump,
@@ -15,15 +23,7 @@ from cosched_emulator.scenario.faults import (
     NodeFault,
     PluginFaults,
 )
-from cosched_emulator.scenario.schema import (
-    FaultEntry,
-    FaultsSection,
-    MessageFaultsSection,
-    NodeFaultsSection,
-    PluginFaultsSection,
-    Scenario,
-    SlowFaultsSection,
-)
+from cosched_emulator.scenario.schema import Scenario
 from cosched_hwmodel.units import SECOND_US
 
 

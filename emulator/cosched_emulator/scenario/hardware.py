@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.scenario.co_runs import PAIRS, believed_pairs, true_pairs
 from cosched_emulator.scenario.contention import (
     check_belief,
     check_truth,
@@ -20,6 +21,7 @@ from cosched_hwmodel.draws import key as draw_key
 from cosched_hwmodel.errors import HardwareModelError
 from cosched_hwmodel.lomarc.model import LomarcModel
 from cosched_hwmodel.models.custom import CustomModel
+from cosched_hwmodel.models.measured_pairs import MeasuredRatios
 from cosched_hwmodel.statistical.model import StatisticalModel
 from cosched_hwmodel.units import WHOLE_PPM
 from cosched_plugin.protocol.messages import Belief, NoteValue
@@ -35,6 +37,7 @@ class Hardware(NamedTuple):
     statistical: StatisticalModel
     custom: CustomModel | None  # the third-party model, if it is one
     parameters: tuple[tuple[str, NoteValue], ...]  # parameters of that model
+    pairs: MeasuredRatios | None = None  # the table of measured co-runs, if it is one
 
 
 def build_hardware(scenario: Scenario) -> Hardware:
@@ -60,7 +63,14 @@ def build_hardware(scenario: Scenario) -> Hardware:
     else:
         check_truth(custom, parameters)
     return Hardware(
-        truth.contention, truth.composition, truth.resources, lomarc, statistical, custom, tuple(parameters.items())
+        truth.contention,
+        truth.composition,
+        truth.resources,
+        lomarc,
+        statistical,
+        custom,
+        tuple(parameters.items()),
+        true_pairs(scenario),
     )
 
 
@@ -73,11 +83,13 @@ def build_belief(scenario: Scenario, hardware: Hardware) -> Belief:
     contention = hardware.contention if belief.contention is None else belief.contention
     if belief.contention is None and hardware.custom is not None and hardware.custom.is_truth_only:
         contention = "none"
-    parameters = {
+    parameters: dict[str, tuple[tuple[str, NoteValue], ...]] = {
         contention: _believed_custom(contention, scenario, hardware),
         hardware.lomarc.name: _believed_lomarc(hardware.lomarc, scenario).parameters(),
         hardware.statistical.name: _believed_statistical(hardware.statistical, scenario).parameters(),
     }
+    if contention == PAIRS:
+        parameters[PAIRS] = believed_pairs(scenario, hardware.pairs).parameters()
     return Belief(
         contention,
         hardware.composition if belief.composition is None else belief.composition,
@@ -93,7 +105,7 @@ def contends(hardware: Hardware, workload: Workload) -> bool:
         return any(jobs.each(jobs.demand))
     if hardware.contention == hardware.lomarc.name:
         return jobs.knows(jobs.usage)
-    return hardware.contention == hardware.statistical.name or hardware.custom is not None
+    return hardware.contention in (hardware.statistical.name, PAIRS) or hardware.custom is not None
 
 
 def _believed_custom(contention: str, scenario: Scenario, hardware: Hardware) -> tuple[tuple[str, NoteValue], ...]:

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from cosched_emulator.errors import ConfigurationError, InputError
-from cosched_emulator.scenario.schema import FaultsSection, Scenario
+from cosched_emulator.scenario.fault_sections import FaultsSection
+from cosched_emulator.scenario.schema import Scenario
 from cosched_emulator.workload.swf.table import STDIN
 
 Section = TypeVar("Section")
@@ -75,7 +76,10 @@ def anchor(table: dict[str, Any], folder: Path) -> dict[str, Any]:
     for section, key in (
         ("workload", "swf"),
         ("workload", "annotations"),
+        ("workload", "applications"),
         ("cluster", "file"),
+        ("truth", "pairs"),
+        ("belief", "pair_table"),
         ("time_sharing", "windows"),
     ):
         entries = table.get(section)

@@ -6,13 +6,15 @@ from dataclasses import fields
 from typing import Final
 
 from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.scenario.co_runs import PAIRS
+from cosched_emulator.scenario.fault_sections import FaultEntry, FaultsSection
 from cosched_emulator.scenario.schema import (
+    OF_APPLICATIONS,
+    OF_BELIEVED_PAIRS,
     OF_NAS,
     OF_PROCESSES,
     ClockSection,
     ClusterSection,
-    FaultEntry,
-    FaultsSection,
     Scenario,
     ScriptEntry,
     TimeSharingSection,
@@ -26,8 +28,22 @@ _DEFAULTS = WorkloadSection()
 _OF_MODEL = ("aarr", "gap_factor", "run_factor", "lublin_size")
 _SELECTS = ("first", "jobs")
 _NOT_NAS = ("memory_mb", "programs", "grow")  # these jobs have sizes, programs and memory of their own
-SOURCES: Final = {"swf": "a log", "lublin": "the Lublin model", "nas": "the NAS programs"}
+SOURCES: Final = {
+    "swf": "a log",
+    "lublin": "the Lublin model",
+    "nas": "the NAS programs",
+    "applications": "the applications of a table",
+}
 _OF_LOG = (*_SELECTS, "cap_runs", "skip_bad_rows", "log_memory")
+_ONLY_NAS = tuple(key for key in OF_NAS if key != "gap_s")
+_ONLY_APPLICATIONS = OF_APPLICATIONS[1:]
+# Settings without effect on the jobs of each source.
+_UNUSED: Final = {
+    "swf": (*_OF_MODEL, *OF_NAS, *_ONLY_APPLICATIONS),
+    "lublin": (*_OF_LOG, *OF_NAS, *_ONLY_APPLICATIONS),
+    "nas": (*_OF_LOG, *_OF_MODEL, *_NOT_NAS, *_ONLY_APPLICATIONS),
+    "applications": (*[key for key in _OF_LOG if key != "jobs"], *_OF_MODEL, *_ONLY_NAS),
+}
 
 
 def check_rules(scenario: Scenario) -> None:
@@ -75,12 +91,10 @@ def _check_workload(workload: WorkloadSection, *, users: bool) -> None:
     if not given and users:
         return
     if len(given) != 1:
-        raise ConfigurationError("workload", "one of swf, lublin and nas", " and ".join(given) or "none")
+        raise ConfigurationError("workload", "one of swf, lublin, nas and applications", " and ".join(given) or "none")
     (kind,) = given
     source = SOURCES[kind]
-    for key in {"swf": (*_OF_MODEL, *OF_NAS), "lublin": (*_OF_LOG, *OF_NAS), "nas": (*_OF_LOG, *_OF_MODEL, *_NOT_NAS)}[
-        kind
-    ]:
+    for key in _UNUSED[kind]:
         if (value := getattr(workload, key)) != getattr(_DEFAULTS, key):
             expected = "it selects jobs of a log" if key in _SELECTS else f"it has no effect on {source}"
             raise ConfigurationError(f"workload.{key}", f"nothing: {expected}", _toml(value))
@@ -88,7 +102,7 @@ def _check_workload(workload: WorkloadSection, *, users: bool) -> None:
         raise ConfigurationError(
             "workload.gap_factor", "nothing: workload.load scales the gaps", _toml(workload.gap_factor)
         )
-    if workload.load is not None and workload.nas is not None and workload.gap_s != _DEFAULTS.gap_s:
+    if workload.load is not None and workload.gap_s != _DEFAULTS.gap_s:
         raise ConfigurationError("workload.gap_s", "nothing: workload.load scales the gaps", _toml(workload.gap_s))
     if workload.load_method == "users" and workload.swf is None:
         raise ConfigurationError("workload.load_method", f'"gaps": jobs of {source} have no users', '"users"')
@@ -102,6 +116,8 @@ def settings_without_effect(scenario: Scenario) -> list[str]:
     workload, belief = scenario.workload, scenario.belief
     of_usage = workload.characteristics is not None or workload.annotations is not None
     of_self = workload.self_slowdowns is not None or workload.annotations is not None
+    believed = belief.contention or scenario.truth.contention
+    contention = (scenario.truth.contention, believed)
     users = scenario.clock.mode != "virtual"  # users give their jobs what the scenario does not
     rules: tuple[tuple[object, str, tuple[str, ...], bool, str], ...] = (
         (
@@ -129,6 +145,8 @@ def settings_without_effect(scenario: Scenario) -> list[str]:
             of_self or users,
             "workload.self_slowdowns or workload.annotations",
         ),
+        (scenario.truth, "truth", ("pairs",), PAIRS in contention, f'contention = "{PAIRS}"'),
+        (belief, "belief", OF_BELIEVED_PAIRS, believed == PAIRS, f'contention = "{PAIRS}"'),
         (scenario.monitoring, "monitoring", ("above",), scenario.monitoring.after_s is not None, "monitoring.after_s"),
         (workload, "workload", OF_PROCESSES, scenario.time_sharing is not None, "[time_sharing]"),
         (scenario.cluster, "cluster", ("spin_w",), scenario.time_sharing is not None, "[time_sharing]"),

@@ -18,63 +18,53 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any, Final, Literal, TypeAlias, get_args
 
-from cosched_emulator.nodeos.local.catalogue import LOCAL_SCHEDULERS
-from cosched_emulator.scenario.bounds import Choice, Range, at_least, between
-from cosched_emulator.scenario.faults import KINDS
+from cosched_emulator.scenario.bounds import Choice, at_least, between
+from cosched_emulator.scenario.fault_sections import FaultsSection
+from cosched_emulator.scenario.values import (
+    SECONDS,
+    Above0,
+    Amount,
+    AtLeastOne,
+    Bias,
+    ClockMode,
+    Composition,
+    Cpu,
+    CScope,
+    Duration,
+    DurationAboveZero,
+    Instant,
+    Knowledge,
+    LoadMethod,
+    Local,
+    LublinSize,
+    MemoryTold,
+    Microseconds,
+    Milliseconds,
+    NodeKind,
+    Noise,
+    OfferedLoad,
+    Resource,
+    SelfSlowdowns,
+    Share,
+    Slowdown,
+    SlowdownLimit,
+    Speed,
+    Takeover,
+    Wait,
+    Watts,
+    WindowLength,
+)
 from cosched_emulator.workload.nas.tables import CLASSES, NAS, SIZES
-from cosched_hwmodel.composition import COMPOSITIONS
-from cosched_hwmodel.demand import RESOURCES
-from cosched_hwmodel.lomarc.model import C_SCOPES, CPUS
-from cosched_hwmodel.topology import MOST_WATTS, WATTS
-from cosched_hwmodel.units import SECOND_US
-from cosched_plugin.protocol.limits import INT64_MAX
+from cosched_hwmodel.topology import WATTS
 
 OF_NAS: Final = ("gap_s", "nas_programs", "nas_classes", "nas_sizes", "nas_memory_mb", "memory")  # keys of [workload]
+OF_APPLICATIONS: Final = (  # keys of [workload]
+    "applications", "application_names", "application_processes", "application_run_s", "shuffle_seed",
+)  # fmt: skip
+OF_BELIEVED_PAIRS: Final = ("pair_table", "pair_noise", "pair_missing")  # keys of [belief]
 OF_PROCESSES: Final = ("programs", "cpu_share", "null_statements", "files", "jitter")  # keys of [workload]
 Change: TypeAlias = Literal["cancel", "hold", "release", "fail-node", "return-node"]
 CHANGES: Final[tuple[Change, ...]] = get_args(Change)
-
-LONGEST_S: Final = INT64_MAX // SECOND_US
-SECONDS: Final = "a number of seconds"
-Instant: TypeAlias = Annotated[float, at_least(0, SECONDS, LONGEST_S)]
-Duration: TypeAlias = Annotated[float, at_least(0, SECONDS, LONGEST_S)]
-DurationAboveZero: TypeAlias = Annotated[float, Range(f"{SECONDS} above 0", 0, LONGEST_S, least_open=True)]
-Jump: TypeAlias = Annotated[float, Range(f"{SECONDS} other than 0", -LONGEST_S, LONGEST_S, excluded=0)]
-FaultSpan: TypeAlias = Annotated[
-    float, at_least(1, SECONDS, LONGEST_S)
-]  # much shorter times would leave no time for anything else
-Wait: TypeAlias = Annotated[float, between(0, 1_000_000_000, SECONDS)]  # every wait ends
-# A scheduler may compute for half a second without being replaced.
-Takeover: TypeAlias = Annotated[Wait, Range(f"{SECONDS} from 0.5 on", 0.5)]
-
-AtLeastOne: TypeAlias = Annotated[int, at_least(1)]
-PluginFaultCount: TypeAlias = Annotated[int, between(0, 100_000, "a whole number")]
-Speed: TypeAlias = Annotated[float, between(1e-3, 1e6)]
-Share: TypeAlias = Annotated[float, between(0, 1)]
-Slowdown: TypeAlias = Annotated[float, between(1, 1_000)]
-SlowdownLimit: TypeAlias = Annotated[float, between(0, 1_000)]
-Noise: TypeAlias = Annotated[float, Range("a number from 0 to below 1", 0, 1, most_open=True)]
-OfferedLoad: TypeAlias = Annotated[float, Range("a number above 0, at most 1000", 0, 1_000, least_open=True)]
-Bias: TypeAlias = Annotated[float, Range("a number above -1, at most 1000", -1, 1_000, least_open=True)]
-
-ClockMode: TypeAlias = Annotated[str, Choice(("virtual", "scaled", "real"))]
-Composition: TypeAlias = Annotated[str, Choice(tuple(COMPOSITIONS))]
-Resource: TypeAlias = Annotated[str, Choice(RESOURCES)]
-CScope: TypeAlias = Annotated[str, Choice(C_SCOPES)]
-Cpu: TypeAlias = Annotated[str, Choice(CPUS)]
-Knowledge: TypeAlias = Annotated[str, Choice(("exact", "unknown"))]
-SelfSlowdowns: TypeAlias = Annotated[str, Choice(("table4",))]
-LoadMethod: TypeAlias = Annotated[str, Choice(("gaps", "users"))]
-LublinSize: TypeAlias = Annotated[str, Choice(("cores", "nodes"))]
-NodeKind: TypeAlias = Annotated[str, Choice(("exact", "fluid", "windows"))]
-MemoryTold: TypeAlias = Annotated[str, Choice(("aware", "unaware"))]
-Local: TypeAlias = Annotated[str, Choice(LOCAL_SCHEDULERS)]
-Watts: TypeAlias = Annotated[float, between(0, MOST_WATTS, "a number of watts")]
-Milliseconds: TypeAlias = Annotated[float, between(0, 1_000_000, "a number of milliseconds")]
-Microseconds: TypeAlias = Annotated[int, between(0, 1_000_000_000, "a whole number of microseconds")]
-WindowLength: TypeAlias = Annotated[float, between(1, 1_000_000, SECONDS)]
-Above0: TypeAlias = Annotated[int, between(1, 1_000_000_000, "a whole number")]
-Amount: TypeAlias = Annotated[int, between(0, 1_000_000_000, "a whole number")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +92,9 @@ class ClusterSection:
 class TruthSection:
     """How the hardware behaves."""
 
-    contention: str = "bandwidth"  # or lomarc, statistical, none; or a third-party model: its entry point, module:Class
+    contention: str = (
+        "bandwidth"  # or lomarc, statistical, pairs, none; or a third-party model: its entry point, module:Class
+    )
     composition: Composition = "bulk-synchronous"  # or paper
     resources: tuple[Resource, ...] = ("memory_bandwidth",)
     remainder: bool = (
@@ -115,6 +107,7 @@ class TruthSection:
     paging: Slowdown = 2.5  # lomarc: slowdown where memory does not fit
     # statistical: percent of the pairs whose slowdown lies in [1.0, 1.1), [1.1, 1.2), ...
     cos_shares: tuple[int, ...] = (68, 17, 7, 3, 2, 1, 1, 1)
+    pairs: str | None = None  # pairs: a file with a table of measured co-runs
     parameters: Mapping[str, Any] | None = None  # of a third-party model: the keyword arguments of its class
 
 
@@ -132,27 +125,36 @@ class BeliefSection:
     usage_missing: Annotated[float, between(0, 1, "a share")] = 0.0  # share of jobs with unknown usage
     remainder: bool | None = None
     c_scope: CScope | None = None
-    pairs: Knowledge = "exact"  # or unknown: all are believed to compete (lomarc), or drawn anew (statistical)
+    pairs: Knowledge = "exact"  # or unknown: all are believed to compete (lomarc), drawn anew (statistical), or no job is known (pairs)
     self_slowdowns: Knowledge = "exact"  # or unknown
     self_noise: Noise = 0.0  # relative error of each, at most
+    pair_table: str | None = None  # pairs: a file with another table of measured co-runs
+    pair_noise: Noise = 0.0  # pairs: relative error of each ratio, at most
+    pair_missing: Share = 0.0  # pairs: share of the pairs without a measurement, which are predicted from the others
     parameters: Mapping[str, Any] | None = None  # of a third-party model; override the truth's if it is the same model
 
 
 @dataclass(frozen=True, slots=True)
 class WorkloadSection:
-    """The jobs: a log (``swf``), a model (``lublin``), or random NAS programs (``nas``)."""
+    """The jobs: a log (``swf``), a model (``lublin``), random NAS programs (``nas``), or ``applications`` of a table of co-runs."""
 
     swf: str | None = None
     lublin: int | None = None  # number of jobs
     nas: Annotated[int, between(1, 10_000_000)] | None = None  # number of jobs
-    gap_s: Annotated[float, between(0, 1e9, SECONDS)] = 100.0  # of nas, as the next five: mean gap between arrivals
+    applications: str | None = None  # a file with a table of co-runs; jobs are its applications
+    application_names: tuple[str, ...] = ()  # of applications, as the next three: those drawn from; empty: all
+    application_processes: tuple[AtLeastOne, ...] = ()  # those with one of these numbers of processes; empty: all
+    application_run_s: DurationAboveZero | None = None  # run time where the table has none
+    shuffle_seed: int = 0  # the same jobs in another order; 0: as drawn
+    gap_s: Annotated[float, between(0, 1e9, SECONDS)] = 100.0  # mean gap between arrivals, also of applications
+    # Of nas, as the next four:
     nas_programs: tuple[str, ...] = NAS  # CG, CG.C or CG.C.16: what is left out of a name is drawn
     nas_classes: tuple[str, ...] = CLASSES
     nas_sizes: tuple[int, ...] = SIZES  # numbers of processes
     nas_memory_mb: AtLeastOne = 900  # programs with larger processes are left out
     memory: MemoryTold = "aware"  # the scheduler is told the memory of processes; or unaware
     first: int = 0  # of a log: number of usable jobs to skip
-    jobs: int | None = None  # of a log: number of jobs to take
+    jobs: int | None = None  # of a log: number of jobs to take; of applications: number of jobs, default each once
     aarr: float = 10.2303  # of the model: arrival parameter, smaller is busier
     gap_factor: float = 1.0  # of the model: multiply gaps between arrivals
     run_factor: float = 1.0  # of the model: multiply run times
@@ -273,86 +275,6 @@ class ScriptEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeFaultsSection:
-    """Nodes that fail and return repeatedly and independently, after exponentially distributed times."""
-
-    mean_up_s: FaultSpan
-    mean_down_s: FaultSpan
-    share: Share = 1.0  # share of the nodes that ever fail
-
-
-@dataclass(frozen=True, slots=True)
-class SlowFaultsSection:
-    """Nodes that are slow for a time, repeatedly, after exponentially distributed times."""
-
-    mean_normal_s: FaultSpan
-    mean_slow_s: FaultSpan
-    slowdown: Slowdown  # by how many times everything takes longer
-    share: Share = 1.0  # share of the nodes that are ever slow
-
-
-@dataclass(frozen=True, slots=True)
-class FaultEntry:
-    """One fault of one node at a given time: it fails, returns, becomes slow or is normal again."""
-
-    at_s: Instant
-    do: Annotated[str, Choice(KINDS)]
-    node: int
-    slowdown: Slowdown | None = None  # of a node that becomes slow
-
-
-@dataclass(frozen=True, slots=True)
-class MessageFaultsSection:
-    """The faults of messages between manager and scheduler: probabilities, for each message in each direction."""
-
-    drop: Share = 0.0
-    duplicate: Share = 0.0
-    delay: Share = 0.0
-    delay_s: Annotated[float, between(0, 60, SECONDS)] = 0.1  # longest delay
-    reorder: Share = 0.0  # it arrives after the next one
-
-
-@dataclass(frozen=True, slots=True)
-class PluginFaultsSection:
-    """The faults of the scheduler's process."""
-
-    kills: PluginFaultCount = 0  # number of times it is killed and restarted
-    stalls: PluginFaultCount = 0  # number of times it is stopped for a time
-    stall_s: Annotated[float, between(0, 3_600, SECONDS)] = 1.0
-    batches: AtLeastOne | None = None  # faults fall among this number of first batches; default: the number of jobs
-
-
-@dataclass(frozen=True, slots=True)
-class ClockFault:
-    """One jump of the clock of a live manager, forwards or (below 0) backwards."""
-
-    at_s: Instant
-    jump_s: Jump
-
-
-@dataclass(frozen=True, slots=True)
-class DiskFault:
-    """A time in which the disk of the database is full."""
-
-    at_s: Instant
-    for_s: FaultSpan
-
-
-@dataclass(frozen=True, slots=True)
-class FaultsSection:
-    """A fault plan: the planned faults and their times."""
-
-    seed: int | None = None  # seed of its draws; default: the scenario's
-    nodes: NodeFaultsSection | None = None
-    slow: SlowFaultsSection | None = None
-    at: tuple[FaultEntry, ...] = ()
-    messages: MessageFaultsSection | None = None
-    plugin: PluginFaultsSection | None = None
-    clock: tuple[ClockFault, ...] = ()
-    disk: tuple[DiskFault, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class Scenario:
     """A whole scenario. Its values are checked when a run of it is prepared."""
 
@@ -374,8 +296,8 @@ class Scenario:
     def as_dict(self) -> dict[str, Any]:
         """Return the scenario as plain values, for the record of a run.
 
-        ``faults`` is left out if none are planned, ``parameters`` and watts if there are none, and what belongs to time sharing or
-        to the NAS programs without it.
+        ``faults`` is left out if none are planned, ``parameters`` and watts if there are none, and what belongs to time sharing, to
+        the NAS programs or to tables of co-runs without it.
         """
         values = asdict(self)
         for key in WATTS:
@@ -385,6 +307,10 @@ class Scenario:
             del values["faults"]
         if self.workload.nas is None:
             for key in ("nas", *OF_NAS):
+                if key != "gap_s" or self.workload.applications is None:
+                    del values["workload"][key]
+        if self.workload.applications is None:
+            for key in OF_APPLICATIONS:
                 del values["workload"][key]
         if self.time_sharing is None:
             del values["time_sharing"]
@@ -397,4 +323,9 @@ class Scenario:
         for section in (values["truth"], values["belief"]):
             if section["parameters"] is None:
                 del section["parameters"]
+        if self.truth.pairs is None:
+            del values["truth"]["pairs"]
+        if self.truth.pairs is None and self.belief.pair_table is None:
+            for key in OF_BELIEVED_PAIRS:
+                del values["belief"][key]
         return values

@@ -18,8 +18,8 @@ from cosched_emulator.workload.mixes import DemandLevels, parse_mix, with_demand
 from cosched_emulator.workload.multicore import with_grown_sizes, with_self_slowdowns
 from cosched_emulator.workload.scaling.load import with_load
 from cosched_emulator.workload.scaling.shake import with_shaken_runs
-from cosched_hwmodel.demand import RESOURCES
 from cosched_hwmodel.units import WHOLE_PPM
+from cosched_hwmodel.usage import RESOURCES
 from cosched_plugin.protocol.messages import DemandTuple
 
 
@@ -83,6 +83,8 @@ def _source(scenario: Scenario, cores: int, nodes: int) -> Workload:
         return read_swf(section.swf, options, section.first, section.jobs)
     if section.nas is not None:
         return _nas(section, section.nas, scenario.seed)
+    if section.applications is not None:
+        return _applications(section, section.applications, scenario.seed)
     if section.lublin is None:
         return Workload((), None, "users")  # users will submit all jobs
     from cosched_emulator.workload.lublin import LublinParameters, generate  # noqa: PLC0415 - only the model needs it
@@ -102,6 +104,26 @@ def _nas(section: WorkloadSection, jobs: int, seed: int) -> Workload:
     )
     limits = cast('Literal["estimate", "none"] | None', section.limits)
     return generate(jobs, parameters, seed, limits or "none", told_memory=section.memory == "aware")
+
+
+def _applications(section: WorkloadSection, file: str, seed: int) -> Workload:
+    """Return random jobs of the applications in a table of co-runs."""
+    from cosched_emulator.workload.side_files.applications import (  # noqa: PLC0415 - few scenarios need it
+        ApplicationParameters,
+        co_run_table,
+        generate,
+    )
+
+    parameters = ApplicationParameters(
+        section.application_names,
+        section.application_processes,
+        section.application_run_s,
+        section.gap_s,
+        section.shuffle_seed,
+    )
+    limits = cast('Literal["estimate", "none"] | None', section.limits)
+    table = co_run_table(file, "workload.applications")
+    return generate(table, section.jobs, parameters, seed, limits or "none")
 
 
 def _with_demand(workload: Workload, scenario: Scenario) -> Workload:

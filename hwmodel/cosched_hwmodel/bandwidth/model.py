@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from cosched_hwmodel.contention import Load
-from cosched_hwmodel.demand import RESOURCES, Demand, total_demand
-from cosched_hwmodel.names import UnknownNameError
+from cosched_hwmodel.errors import UnknownNameError
 from cosched_hwmodel.topology import NodeShape
+from cosched_hwmodel.usage import RESOURCES, Demand, total_demand
 
 
 class Resident(NamedTuple):

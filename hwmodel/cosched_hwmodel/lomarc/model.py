@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 
 from cosched_hwmodel.contention import INT64, Load, ParameterError, from_parameters, parameters_of
 from cosched_hwmodel.draws import uniform
-from cosched_hwmodel.names import UnknownNameError
+from cosched_hwmodel.errors import UnknownNameError
 from cosched_hwmodel.topology import NodeShape
 from cosched_hwmodel.units import WHOLE_PPM
 from cosched_hwmodel.usage import UsageTuple

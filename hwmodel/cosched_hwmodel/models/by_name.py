@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from cosched_hwmodel.models.custom import installed, load_model
+from cosched_hwmodel.models.custom import installed_models, load_model
 from cosched_hwmodel.models.lomarc_pairs import LomarcPairs
+from cosched_hwmodel.models.measured_pairs import MeasuredPairs
 from cosched_hwmodel.models.statistical_pairs import StatisticalPairs
 from cosched_hwmodel.pairs import PairModel
 
@@ -20,6 +21,7 @@ BUILT_IN: Final[Mapping[str, PairFactory]] = MappingProxyType(
         "bandwidth": None,
         "lomarc": LomarcPairs.from_parameters,
         "statistical": StatisticalPairs.from_parameters,
+        "pairs": MeasuredPairs.from_parameters,
     }
 )
 OF_PAIRS: Final = tuple(name for name, factory in BUILT_IN.items() if factory is not None)
@@ -46,16 +48,16 @@ class AllowedModels(Mapping[str, PairFactory]):
     def __getitem__(self, name: str) -> PairFactory:
         """Return the maker of the model; KeyError for one that is not allowed, ContentionError if it has no model of pairs."""
         if name not in self._known:
-            if name not in installed():
+            if name not in installed_models():
                 raise KeyError(name)
             self._known[name] = load_model(name).pair_factory
         return self._known[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._known or name in installed()
+        return name in self._known or name in installed_models()
 
     def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys([*self._known, *installed()]))
+        return iter(dict.fromkeys([*self._known, *installed_models()]))
 
     def __len__(self) -> int:
         return len(list(iter(self)))

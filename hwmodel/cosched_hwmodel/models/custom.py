@@ -8,12 +8,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 from cosched_hwmodel.contention import ContentionModel, Load
-from cosched_hwmodel.errors import ContentionError
-from cosched_hwmodel.models.importing import NamedImportError, import_named
-from cosched_hwmodel.names import UnknownNameError
+from cosched_hwmodel.errors import ContentionError, UnknownNameError
+from cosched_hwmodel.models.importing import NamedImportError, import_named, installed
 from cosched_hwmodel.pairs import (
     LEAST_OWN,
     LEAST_SLOWDOWN,
@@ -27,18 +26,13 @@ from cosched_hwmodel.pairs import (
 from cosched_hwmodel.topology import NodeShape
 from cosched_hwmodel.units import ThreadMask
 
-if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint
-
 ENTRY_POINTS: Final = "cosched.contention"
 _RANGE: Final = f"a number from {LEAST_SLOWDOWN:g} to {MOST_SLOWDOWN:g}"
 
 
-def installed() -> dict[str, EntryPoint]:
-    """Return the contention models that packages have installed, by name."""
-    from importlib.metadata import entry_points  # noqa: PLC0415 - slow to load, and rarely needed
-
-    return {point.name: point for point in entry_points(group=ENTRY_POINTS)}
+def installed_models() -> dict[str, str]:
+    """Return the contention models that packages have installed: name -> ``module:Class``."""
+    return {name: path for path, name in installed(ENTRY_POINTS).items()}
 
 
 class CustomModel(NamedTuple):
@@ -96,10 +90,10 @@ def load_model(name: str, known: Iterable[str] = ()) -> CustomModel:
         if ":" in name:
             loaded = import_named(name)
         else:
-            points = installed()
-            if name not in points:
-                raise UnknownNameError("contention model", name, [*known, *points])
-            loaded = import_named(f"{points[name].module}:{points[name].attr}")
+            models = installed_models()
+            if name not in models:
+                raise UnknownNameError("contention model", name, [*known, *models])
+            loaded = import_named(models[name])
     except NamedImportError as error:
         raise ContentionError(name, str(error)) from error
     if not callable(loaded):
@@ -121,6 +115,7 @@ class CustomPairs(PairModel):
         "_own",
         "_slowdown",
         "_slowdown_on",
+        "_spread",
     )
 
     def __init__(self, name: str, model: object) -> None:
@@ -134,6 +129,7 @@ class CustomPairs(PairModel):
         self._knows = getattr(model, "knows", super().knows)
         self._both = getattr(model, "both", None)
         self._own = getattr(model, "own", super().own)
+        self._spread = getattr(model, "spread", super().spread)
         self._compete = getattr(model, "compete", super().compete)
         self._beside = getattr(model, "beside", None)
 
@@ -174,11 +170,11 @@ class CustomPairs(PairModel):
 
     def own(self, job: JobFacts, cpus: int, cores: int) -> float | None:
         """Return the job's own slowdown, None if the model has none; ContentionError for an invalid one."""
-        value = self._ask("own", self._own, job, cpus, cores)
-        if value is None or (_is_number(value) and LEAST_OWN <= value <= MOST_SLOWDOWN):
-            return None if value is None else float(value)
-        text = f"own slowdown of job {job.id}: expected a number from {LEAST_OWN:g} to {MOST_SLOWDOWN:g}, got {value!r}"
-        raise ContentionError(self.name, text)
+        return self._factor("own slowdown", job, self._ask("own", self._own, job, cpus, cores))
+
+    def spread(self, job: JobFacts) -> float | None:
+        """Return the factor of a job that sits spread, None if the model has none; ContentionError for an invalid one."""
+        return self._factor("spread", job, self._ask("spread", self._spread, job))
 
     def compete(self, job: JobFacts, other: JobFacts) -> bool:
         """Tell whether the two compete for the same parts of a CPU."""
@@ -204,6 +200,12 @@ class CustomPairs(PairModel):
             place = int(fine.argmin())
             raise self._no_slowdown("beside", job, jobs[place], float(slowdowns[place]))
         return Beside(slowdowns, compete)
+
+    def _factor(self, what: str, job: JobFacts, value: Any) -> float | None:
+        if value is None or (_is_number(value) and LEAST_OWN <= value <= MOST_SLOWDOWN):
+            return None if value is None else float(value)
+        text = f"{what} of job {job.id}: expected a number from {LEAST_OWN:g} to {MOST_SLOWDOWN:g}, got {value!r}"
+        raise ContentionError(self.name, text)
 
     def _number(self, what: str, method: Callable[..., object], job: JobFacts, other: JobFacts) -> float:
         value = self._ask(what, method, job, other)

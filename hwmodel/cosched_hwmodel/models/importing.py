@@ -8,14 +8,20 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-from cosched_hwmodel.errors import HardwareModelError
-from cosched_hwmodel.names import suggestion
+from cosched_hwmodel.errors import HardwareModelError, suggestion
 
 FORM = "MODULE:CLASS, such as least_work:LeastWork for the class LeastWork in least_work.py"
 
 
 class NamedImportError(HardwareModelError):
     """What ``MODULE:CLASS`` names cannot be imported; the text is one line, without the name."""
+
+
+def installed(group: str) -> dict[str, str]:
+    """Return what packages have installed in a group of entry points: ``MODULE:CLASS`` -> name."""
+    from importlib.metadata import entry_points  # noqa: PLC0415 - slow to load, and rarely needed
+
+    return {f"{point.module}:{point.attr}": point.name for point in entry_points(group=group)}
 
 
 def import_named(path: str) -> object:

@@ -48,7 +48,7 @@ from scripts.papers.coscheduling.names import (
 from scripts.papers.coscheduling.published import row_3
 from scripts.papers.coscheduling.variants import VARIANTS
 from scripts.papers.figures import Figures, Where
-from scripts.papers.pictures import Axes, Point, bars, grid, legend, point_of, pyplot, whisker
+from scripts.papers.pictures import Axes, Point, bars, draw_all, grid, legend, point_at, point_of, whisker
 
 COLOURS: Final = {
     NLS: "#c44536",
@@ -66,28 +66,13 @@ PUBLISHED_TITLE: Final = "total energy [MJ], 100 jobs"
 
 def draw(figures: Figures, folder: Path) -> list[Path]:
     """Write all pictures of which there are runs; return their files. Needs matplotlib."""
-    files = []
-    for name, picture in PICTURES.items():
-        figure = picture(figures)
-        if figure is not None:
-            files.append(folder / f"coscheduling{name}.png")
-            figure.savefig(files[-1], dpi=110)
-            pyplot().close(figure)
-    return files
-
-
-def point(
-    figures: Figures, key: str, where: Where, published: float | None = None, factor: float = 1.0
-) -> Point | None:
-    """Return the mean of a figure over seeds with its interval; None where it does not exist."""
-    found = [factor * value for value in figures.values(key, where).values()]
-    return point_of(found, published) if found else None
+    return draw_all(figures, folder, "coscheduling", PICTURES)
 
 
 def _stacked(axis: Axes, figures: Figures, cells: Mapping[str, Where], title: str) -> None:
     """Draw mean responses as bars: execution below, waiting above, and the interval of the response."""
     for place, (name, where) in enumerate(cells.items()):
-        response, execution = (point(figures, key, where) for key in (RESPONSE, EXECUTION))
+        response, execution = (point_at(figures, key, where) for key in (RESPONSE, EXECUTION))
         if response is not None and execution is not None:
             axis.bar(place, execution.mean, 0.8, color=COLOURS[name.split()[0]])
             axis.bar(
@@ -142,7 +127,8 @@ def _few_jobs(figures: Figures) -> Any:
 def _copies(figures: Figures) -> Any:
     """Draw figure 6: three copies of a program over three times the time alone."""
     rows = {
-        name: [point(figures, STRETCH, cell(copies(program), name)) for program in PROGRAMS] for name in (*DRIVEN, GANG)
+        name: [point_at(figures, STRETCH, cell(copies(program), name)) for program in PROGRAMS]
+        for name in (*DRIVEN, GANG)
     }
     if not any(each for row in rows.values() for each in row):
         return None
@@ -158,8 +144,8 @@ def _memory(figures: Figures) -> Any:
     """Draw figure 7: responses with and without knowledge of memory; speed-ups of execution and wait."""
     names = [*SIX, BATCH]
     responses = {
-        "not aware": [point(figures, RESPONSE, cell(UNAWARE, name)) if name != BATCH else None for name in names],
-        "aware": [point(figures, RESPONSE, batch() if name == BATCH else cell(AWARE, name)) for name in names],
+        "not aware": [point_at(figures, RESPONSE, cell(UNAWARE, name)) if name != BATCH else None for name in names],
+        "aware": [point_at(figures, RESPONSE, batch() if name == BATCH else cell(AWARE, name)) for name in names],
     }
     if not any(each for row in responses.values() for each in row):
         return None
@@ -186,12 +172,12 @@ def _speed(figures: Figures, key: str, name: str) -> Point | None:
 def _energy(figures: Figures) -> Any:
     """Draw figure 8, total energy by class, and table 3's totals."""
     classes = {
-        name: [point(figures, ENERGY, cell(of_class(kind), name), factor=MJ) for kind in CLASSES]
+        name: [point_at(figures, ENERGY, cell(of_class(kind), name), factor=MJ) for kind in CLASSES]
         for name in OF_CLASSES[::-1]
     }
     totals = {
         at: [
-            point(figures, ENERGY, cell(HIGH, name, MIXED, at), row_3(name, at).total_mj, MJ)
+            point_at(figures, ENERGY, cell(HIGH, name, MIXED, at), row_3(name, at).total_mj, MJ)
             if at == PACKED or name in DRIVEN
             else None
             for name in POLICIES
@@ -214,7 +200,7 @@ def _sensitivity(figures: Figures) -> Any:
     """Draw the work done on full nodes, with one setting changed at a time."""
     names = [None, *(name for name, variant in VARIANTS.items() if variant.workload == FULL)]
     rows = {
-        policy: [point(figures, THROUGHPUT, Where(FULL, name_of(policy, SKIP), name)) for name in names]
+        policy: [point_at(figures, THROUGHPUT, Where(FULL, name_of(policy, SKIP), name)) for name in names]
         for policy in DRIVEN
     }
     there = [index for index in range(len(names)) if any(row[index] for row in rows.values())]

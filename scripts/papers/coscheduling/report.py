@@ -46,7 +46,7 @@ from scripts.papers.coscheduling.tables import (
     table_3,
     table_4,
 )
-from scripts.papers.figures import VERDICTS, Claim, Figures, claims_table
+from scripts.papers.figures import VERDICTS, Claim, Figures, claims_table, sections
 from scripts.papers.study import Size
 
 OWN: Final = (*map(fewer, JOBS), HIGH, AWARE_100, USELESS, WIDE)
@@ -67,11 +67,7 @@ def report(figures: Figures, size: Size) -> list[str]:
         f" not say which (G4, G5), so claims have up to three readings: {readings}. CC/SB, one curve of the paper, is two rows here.",
         "",
     ]
-    for title, part in _PARTS.items():
-        found = part(figures)
-        if found:
-            lines += [f"## {title}", "", *found]
-    return lines
+    return [*lines, *sections(figures, _PARTS)]
 
 
 def all_claims(figures: Figures) -> list[Claim]:

@@ -12,7 +12,7 @@ from scripts.papers.glts.claims import RESPONSES, where_of_block, where_of_slack
 from scripts.papers.glts.experiment import BASE, BLOCK, BLOCKS, GAP, GAPS, SCHEDULERS, SLACK, SLACKS, SSP, TRIES, policy
 from scripts.papers.glts.measures import TENTHS
 from scripts.papers.glts.published import DELAY, RELATIVE_RESPONSE, SSP_W2
-from scripts.papers.pictures import MARK, Point, bars, error_line, grid, legend, point_of, pyplot
+from scripts.papers.pictures import MARK, Point, bars, draw_all, error_line, grid, legend, point_of
 
 COLOURS: Final = ("#8d99ae", "#bfd7ea", "#5fa8d3", "#0b3954", "#e0a458", "#7fb069", "#a288a6")
 LINES: Final = ("#0b3954", "#5fa8d3", "#e0a458", "#7fb069")
@@ -21,20 +21,8 @@ TITLES: Final = {"one": "one try", "all": "all tried"}
 
 def draw(figures: Figures, folder: Path) -> list[Path]:
     """Write all pictures of which there are runs; return their files. Needs matplotlib."""
-    files = []
-    for name, picture in {
-        "": _responses,
-        "-blocks": _blocks,
-        "-slack": _slack,
-        "-delay": _delay,
-        "-load": _load,
-    }.items():
-        figure = picture(figures)
-        if figure is not None:
-            files.append(folder / f"g-lomarc-ts{name}.png")
-            figure.savefig(files[-1], dpi=110)
-            pyplot().close(figure)
-    return files
+    pictures = {"": _responses, "-blocks": _blocks, "-slack": _slack, "-delay": _delay, "-load": _load}
+    return draw_all(figures, folder, "g-lomarc-ts", pictures)
 
 
 def point(figures: Figures, name: str, workload: str, scheduler: str, tries: str) -> Point | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from scripts.papers.figures import VERDICTS, Figures, Where, interval_text, percent_text
+from scripts.papers.figures import VERDICTS, Figures, Where, interval_text, percent_text, sections
 from scripts.papers.glts.claims import HIGH_LOAD, claims_table, where_of_block, where_of_slack
 from scripts.papers.glts.experiment import (
     AARR,
@@ -83,11 +83,7 @@ def report(figures: Figures, size: Size) -> list[str]:
         "",
         *claims_table(figures),
     ]
-    for title, part in _PARTS.items():
-        found = part(figures)
-        if found:
-            lines += [f"## {title}", "", *found]
-    return lines
+    return [*lines, *sections(figures, _PARTS)]
 
 
 # ---------------------------------------------------------------- tables

@@ -23,7 +23,7 @@ from scripts.papers.paired_gang.names import (
     rate,
 )
 from scripts.papers.paired_gang.published import BEST_FIT_COUNTS
-from scripts.papers.pictures import Axes, Point, bars, grid, point_of, pyplot
+from scripts.papers.pictures import Axes, bars, draw_all, grid, point_at
 
 COLOURS: Final = {STRICT: "#8d99ae", BEST: "#5fa8d3", PAIRED: "#0b3954"}
 SHADES: Final = ("#bfd7ea", "#5fa8d3", "#0b3954", "#e0a458")  # of sizes, grains and slots
@@ -33,22 +33,7 @@ MATCHINGS: Final = {BEST: "best fit", PAIRED: "pre-designed"}
 
 def draw(figures: Figures, folder: Path) -> list[Path]:
     """Write all pictures of which there are runs; return their files. Needs matplotlib."""
-    files = []
-    for name, picture in PICTURES.items():
-        figure = picture(figures)
-        if figure is not None:
-            files.append(folder / f"paired-gang{name}.png")
-            figure.savefig(files[-1], dpi=110)
-            pyplot().close(figure)
-    return files
-
-
-def point(
-    figures: Figures, key: str, where: Where, published: float | None = None, factor: float = 1.0
-) -> Point | None:
-    """Return the mean of a figure over seeds with its interval; None where it does not exist."""
-    found = [value * factor for value in figures.values(key, where).values()]
-    return point_of(found, published) if found else None
+    return draw_all(figures, folder, "paired-gang", PICTURES)
 
 
 def _static(figures: Figures) -> Any:
@@ -59,7 +44,9 @@ def _static(figures: Figures) -> Any:
     for column, (policy, title) in enumerate(MATCHINGS.items()):
         for row, kind in enumerate(KINDS):
             axis = axes[2 * row + column]
-            rows = {name: [point(figures, rate(kind), Where(mix(n), name)) for n in MIXES] for name in (STRICT, policy)}
+            rows = {
+                name: [point_at(figures, rate(kind), Where(mix(n), name)) for n in MIXES] for name in (STRICT, policy)
+            }
             bars(axis, rows, COLOURS, published=False)
             axis.legend(fontsize=7, frameon=False)
             _mixes(axis, f"{title}: barriers/s of {TITLES[kind]}")
@@ -67,7 +54,7 @@ def _static(figures: Figures) -> Any:
         theirs = BEST_FIT_COUNTS if policy == BEST else {}
         counts = {
             f"slot {slot}": [
-                point(figures, f"chosen_{slot}", Where(mix(n), policy), theirs[n][slot] if theirs else None, 100.0)
+                point_at(figures, f"chosen_{slot}", Where(mix(n), policy), theirs[n][slot] if theirs else None, 100.0)
                 for n in MIXES
             ]
             for slot in SLOTS
@@ -92,7 +79,7 @@ def _sensitivity(figures: Figures) -> Any:
         for column, kind in enumerate(KINDS):
             axis = axes[2 * row + column]
             lines = {
-                f"{label} {what}": [point(figures, rate(kind), Where(name, PAIRED)) for name in line]
+                f"{label} {what}": [point_at(figures, rate(kind), Where(name, PAIRED)) for name in line]
                 for label, line in names.items()
             }
             bars(axis, lines, dict(zip(lines, SHADES, strict=True)), published=False)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
-from scripts.papers.figures import VERDICTS, Figures, Where, claims_table, interval_text
+from scripts.papers.figures import VERDICTS, Figures, Where, claims_table, interval_text, sections
 from scripts.papers.means import means_table
 from scripts.papers.paired_gang.claims.dynamic import dynamic_claims
 from scripts.papers.paired_gang.claims.phases import phase_claims
@@ -84,11 +84,7 @@ def report(figures: Figures, size: Size) -> list[str]:
         " all runs. Without compute jobs nothing is drawn, so that all seeds of mix 4 are one run, and its intervals are points.",
         "",
     ]
-    for title, part in _PARTS.items():
-        found = part(figures)
-        if found:
-            lines += [f"## {title}", "", *found]
-    return lines
+    return [*lines, *sections(figures, _PARTS)]
 
 
 # ---------------------------------------------------------------- static mixes

@@ -232,7 +232,7 @@ class Broken:
     [
         (InputError, "none.toml: expected a readable scenario file", {"scenario": "none.toml"}),
         (ConfigurationError, r"cluster.nods: .* did you mean 'nodes'", {"scenario": {"cluster": {"nods": 1}}}),
-        (ConfigurationError, "workload: expected one of swf, lublin and nas, got none", {"scenario": {}}),
+        (ConfigurationError, "workload: expected one of swf, lublin, nas and applications, got none", {"scenario": {}}),
         (ConfigurationError, "scenario: expected a file's name, a table or a Scenario, got int", {"scenario": 3}),
         (ConfigurationError, "seed: expected a whole number, got 'x'", {"seed": "x"}),
         (ConfigurationError, "seed: expected nothing: the scenario is prepared", {"scenario": "prepared", "seed": 2}),

@@ -18,7 +18,7 @@ STATISTICAL = {"contention": "statistical"}
 @pytest.mark.parametrize(
     ("policy", "sections", "told"),
     [
-        ("lomarc-r", {"workload": USAGE}, 'of pairs (truth.contention = "bandwidth"; give --contention lomarc or statistical)'),
+        ("lomarc-r", {"workload": USAGE}, 'of pairs (truth.contention = "bandwidth"; give --contention lomarc, statistical or pairs)'),
         ("lomarc-r", {"workload": USAGE, "truth": LOMARC, "belief": {"contention": "none"}}, 'of pairs (belief.contention = "none")'),
         ("lomarc-r", {"truth": LOMARC}, "of how jobs use their nodes (give --characteristics or --annotations)"),
         ("lomarc-r", {"workload": USAGE, "truth": LOMARC, "belief": {"usage": "unknown"}},
@@ -26,7 +26,7 @@ STATISTICAL = {"contention": "statistical"}
         ("lomarc-r", {"workload": USAGE, "truth": LOMARC}, None),
         ("lomarc-r", {"workload": USAGE, "belief": LOMARC}, None),
         ("lomarc-r", {"truth": STATISTICAL}, None),
-        ("glts", {"workload": USAGE}, 'of pairs (truth.contention = "bandwidth"; give --contention lomarc or statistical)'),
+        ("glts", {"workload": USAGE}, 'of pairs (truth.contention = "bandwidth"; give --contention lomarc, statistical or pairs)'),
         ("glts", {"truth": STATISTICAL, "belief": {"contention": "none"}}, 'of pairs (belief.contention = "none")'),
         ("glts", {"truth": STATISTICAL}, None),
         ("glts", {"truth": LOMARC}, "of how jobs use their nodes (give --characteristics or --annotations)"),

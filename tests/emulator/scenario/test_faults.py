@@ -16,6 +16,7 @@ from cosched_emulator.couplings.faulty_plugin import MOMENTS, plugin_faults
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.scenario.bounds import check_bounds
 from cosched_emulator.scenario.fault_plan import build_faults
+from cosched_emulator.scenario.fault_sections import FaultsSection
 from cosched_emulator.scenario.faults import (
     ClockJump,
     DiskFull,
@@ -27,7 +28,7 @@ from cosched_emulator.scenario.faults import (
 )
 from cosched_emulator.scenario.reader import read_faults, read_scenario
 from cosched_emulator.scenario.rules import check_rules
-from cosched_emulator.scenario.schema import FaultsSection, Scenario
+from cosched_emulator.scenario.schema import Scenario
 from cosched_plugin.protocol.limits import INT64_MAX
 
 PLAN = """

@@ -86,7 +86,7 @@ def test_what_is_left_out_of_a_name_is_drawn() -> None:
         ({"memory_mb": 9}, "workload.memory_mb: expected nothing: it has no effect on the NAS programs, got 9"),
         ({"aarr": 9.0}, "workload.aarr: expected nothing: it has no effect on the NAS programs, got 9.0"),
         ({"load": 0.5, "gap_s": 9.0}, "workload.gap_s: expected nothing: workload.load scales the gaps"),
-        ({"lublin": 3}, "workload: expected one of swf, lublin and nas, got lublin and nas"),
+        ({"lublin": 3}, "workload: expected one of swf, lublin, nas and applications, got lublin and nas"),
     ],
 )
 def test_wrong_settings_are_refused(keys: dict[str, Any], text: str) -> None:

@@ -16,7 +16,7 @@ from cosched_emulator.nodeos.coscheduling.nls import LocalOnly
 from cosched_emulator.nodeos.coscheduling.pb import PeriodicBoost
 from cosched_emulator.nodeos.coscheduling.protocol import CoschedulingPolicy
 from cosched_emulator.nodeos.coscheduling.sb import SpinBlock
-from cosched_hwmodel.models.importing import NamedImportError, import_named
+from cosched_hwmodel.models.importing import NamedImportError, import_named, installed
 
 NAME_KEY: Final = "coscheduling"
 PARAMETERS_KEY: Final = "coscheduling_parameters"
@@ -83,12 +83,10 @@ def _load(name: str) -> Callable[..., object]:
     """Return the class of a policy of others. Raises `ConfigurationError`."""
     path = name
     if ":" not in name:
-        from importlib.metadata import entry_points  # noqa: PLC0415 - slow to load, and the names here do not need it
-
-        installed = {f"{point.module}:{point.attr}": point.name for point in entry_points(group=ENTRY_POINTS)}
-        paths = [path for path, known in installed.items() if known == name]
+        policies = installed(ENTRY_POINTS)
+        paths = [path for path, known in policies.items() if known == name]
         if not paths:
-            raise ConfigurationError.unknown_name(NAME_KEY, name, {*POLICIES, *installed.values()})
+            raise ConfigurationError.unknown_name(NAME_KEY, name, {*POLICIES, *policies.values()})
         if len(paths) > 1:
             raise ConfigurationError(NAME_KEY, f"one package that has {name} installed", " and ".join(paths))
         path = paths[0]

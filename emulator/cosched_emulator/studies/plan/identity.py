@@ -17,7 +17,14 @@ from typing import Any, Final
 
 from cosched_emulator.errors import InputError
 
-FILES: Final = (("workload", "swf"), ("workload", "annotations"), ("cluster", "file"))
+FILES: Final = (
+    ("workload", "swf"),
+    ("workload", "annotations"),
+    ("workload", "applications"),
+    ("cluster", "file"),
+    ("truth", "pairs"),
+    ("belief", "pair_table"),
+)
 
 
 @cache
@@ -48,7 +55,7 @@ def scenario_identity(scenario: Mapping[str, Any]) -> str:
     values = {name: dict(item) if isinstance(item, Mapping) else item for name, item in scenario.items()}
     values.pop("policy", None)
     for section, key in FILES:
-        if values[section][key] is not None:
+        if values[section].get(key) is not None:
             values[section][key] = _file_digest(values[section][key])
     programs = values["workload"].get("programs")
     if is_program_file(programs):

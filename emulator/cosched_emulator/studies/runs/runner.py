@@ -13,7 +13,7 @@ from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.scenario.schema import Scenario
 from cosched_emulator.studies.folder import RUNS, StudyFolder
 from cosched_emulator.studies.plan.cells import Cell, Plan
-from cosched_emulator.studies.plan.identity import is_program_file, version
+from cosched_emulator.studies.plan.identity import FILES, is_program_file, version
 from cosched_emulator.studies.results.result import StudyResult, write_tables
 from cosched_emulator.studies.runs.measures import load_measure
 from cosched_emulator.studies.runs.work import Failure, Order, Result
@@ -136,15 +136,15 @@ def _order(folder: StudyFolder, cell: Cell, *, keep: bool) -> Order:
 
 def _absolute(scenario: Scenario) -> Scenario:
     """Return a scenario whose files are found from any folder."""
-    workload, cluster = scenario.workload, scenario.cluster
-    swf, annotations, file = (
-        os.path.abspath(path) if path else path for path in (workload.swf, workload.annotations, cluster.file)
-    )
-    programs = workload.programs
+    for section, key in FILES:
+        part = getattr(scenario, section)
+        path = getattr(part, key)
+        if path:
+            scenario = replace(scenario, **{section: replace(part, **{key: os.path.abspath(path)})})
+    programs = scenario.workload.programs
     if programs is not None and is_program_file(programs):
-        programs = os.path.abspath(programs)
-    jobs = replace(workload, swf=swf, annotations=annotations, programs=programs)
-    return replace(scenario, workload=jobs, cluster=replace(cluster, file=file))
+        scenario = replace(scenario, workload=replace(scenario.workload, programs=os.path.abspath(programs)))
+    return scenario
 
 
 @contextmanager

@@ -1,0 +1,82 @@
+"""Tables of measured co-runs of a scenario: as the truth, and as the scheduler's belief with its errors and gaps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.scenario.schema import Scenario
+from cosched_emulator.workload.side_files.applications import co_run_table
+from cosched_hwmodel.draws import uniform
+from cosched_hwmodel.errors import HardwareModelError
+from cosched_hwmodel.measured.table import LEAST_RATIO, MOST_RATIO, CoRunTable
+from cosched_hwmodel.models.measured_pairs import MeasuredPairs, MeasuredRatios
+
+PAIRS = MeasuredPairs.name
+_NOISE, _MISSING = "co-run-noise", "co-run-missing"  # purposes of draws
+
+
+def true_pairs(scenario: Scenario) -> MeasuredRatios | None:
+    """Return the table of the truth, completed by predictions; None: its contention is another. Raises InputError."""
+    if scenario.truth.contention != PAIRS:
+        return None
+    return _ratios(_true_table(scenario), "truth.pairs")
+
+
+def believed_pairs(scenario: Scenario, truth: MeasuredRatios | None) -> MeasuredRatios:
+    """Return the table of a scheduler that believes in one: the truth's, or its own, with noise and gaps, completed."""
+    belief = scenario.belief
+    if belief.pairs == "unknown":
+        return MeasuredRatios()
+    if belief.pair_table is not None:
+        table = co_run_table(belief.pair_table, "belief.pair_table")
+    elif truth is not None and not belief.pair_noise and not belief.pair_missing:
+        return truth
+    else:
+        table = _true_table(scenario)
+    noisy = _with_noise(table, belief.pair_noise, scenario.seed)
+    return _ratios(_with_gaps(noisy, belief.pair_missing, scenario.seed), "belief.pair_missing")
+
+
+def _true_table(scenario: Scenario) -> CoRunTable:
+    if scenario.truth.pairs is None:
+        raise ConfigurationError("truth.pairs", "a CSV file with a table of measured co-runs (--pairs FILE)", "none")
+    return co_run_table(scenario.truth.pairs, "truth.pairs")
+
+
+def _ratios(table: CoRunTable, path: str) -> MeasuredRatios:
+    try:
+        return MeasuredRatios.of_table(table)
+    except HardwareModelError as error:
+        raise ConfigurationError(path, "a possible table of co-runs", str(error)) from error
+
+
+def _with_noise(table: CoRunTable, noise: float, seed: int) -> CoRunTable:
+    """Return the table with each ratio multiplied by 1 + noise x u, u uniform in [-1, 1) and drawn for each ordered pair."""
+    if not noise:
+        return table
+    place = {name: index for index, name in enumerate(table.applications)}
+
+    def shaken(ratio: float, first: str, second: str) -> float:
+        # A spread is drawn as the pair of an application with a last one, which no pair has.
+        draw = uniform(seed, _NOISE, place[first], place.get(second, len(place)))
+        return min(max(ratio * (1 + noise * (2 * draw - 1)), LEAST_RATIO), MOST_RATIO)
+
+    return replace(
+        table,
+        ratios={pair: shaken(ratio, *pair) for pair, ratio in table.ratios.items()},
+        spreads={name: shaken(ratio, name, "") for name, ratio in table.spreads.items()},
+    )
+
+
+def _with_gaps(table: CoRunTable, share: float, seed: int) -> CoRunTable:
+    """Return the table without the pairs that are drawn as missing, in both directions."""
+    if not share:
+        return table
+    place = {name: index for index, name in enumerate(table.applications)}
+    kept = {
+        (one, other): ratio
+        for (one, other), ratio in table.ratios.items()
+        if uniform(seed, _MISSING, *sorted((place[one], place[other]))) >= share
+    }
+    return replace(table, ratios=kept)

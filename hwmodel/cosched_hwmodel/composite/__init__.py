@@ -1,0 +1,1 @@
+"""Slowdown from what processes ask of cores, caches, memory, network and disk, and from where on the node they are."""

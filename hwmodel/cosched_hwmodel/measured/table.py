@@ -1,0 +1,218 @@
+"""A table of measured co-runs, and its two forms in CSV.
+
+*Compact* is an application alone, on all cores of its nodes; all ratios are run times over that one. *Shared*: on half
+of the cores of twice the nodes, with the partner on the other half. *Spread*: the same without a partner.
+
+- Long form: columns ``row``, ``column`` and ``ratio`` (or ``speedup``, its inverse), a line for each measured pair.
+- Matrix form: the first column names the application, the header the partners; an empty cell was not measured.
+
+Both may have the columns ``procs`` (processes), ``compact_s`` (run time, seconds) and ``spread`` (ratio) of the
+application in the row. Lines that begin with ``#`` are comments.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, NamedTuple, TextIO
+
+from cosched_hwmodel.errors import suggestion
+from cosched_hwmodel.measured.errors import TableError
+
+LEAST_RATIO: Final = 0.01
+MOST_RATIO: Final = 1_000.0
+PAIR: Final = ("row", "column")
+VALUES: Final = ("ratio", "speedup")  # of a pair: one of them
+FACTS: Final = ("procs", "compact_s", "spread")  # of the application in the row, each of them optional
+_MOST_PROCESSES: Final = 1 << 31
+_MOST_SECONDS: Final = 1e9
+_RATIO: Final = f"a number from {LEAST_RATIO:g} to {MOST_RATIO:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class CoRunTable:
+    """Measured co-runs by application, and facts of the applications, each where it is known."""
+
+    applications: tuple[str, ...]  # in the order of the file: those of the rows, then partners without a row
+    ratios: Mapping[tuple[str, str], float]  # of the first application beside the second
+    spreads: Mapping[str, float] = field(default_factory=dict)  # alone, over twice the nodes
+    processes: Mapping[str, int] = field(default_factory=dict)
+    compact_s: Mapping[str, float] = field(default_factory=dict)  # seconds
+
+
+def read_table(file: str | Path) -> CoRunTable:
+    """Read a table in CSV, in either form. Raises TableError with file, line and field."""
+    name = str(file)
+    try:
+        with open(name, encoding="utf-8", newline="") as stream:
+            lines = list(_lines(name, stream))
+    except OSError as error:
+        raise TableError(name, "a readable table of co-runs", error.strerror or str(error)) from error
+    except UnicodeDecodeError as error:
+        raise TableError(name, "text in UTF-8", str(error)) from error
+    if not lines:
+        raise TableError(name, "a header and a line for each measurement", "nothing")
+    (line, header), *rows = lines
+    _check_header(name, line, header)
+    cells = [_Row(name, line, dict(zip(header, values, strict=True))) for line, values in _complete(name, header, rows)]
+    long = all(column in header for column in PAIR)
+    reading = _Reading(name)
+    for row in cells:
+        (_read_pair if long else _read_matrix_row)(reading, row, header)
+    if not reading.ratios:
+        raise TableError(name, "at least one measured pair", "none")
+    return reading.table()
+
+
+class _Row(NamedTuple):
+    """One line of the file: its cells by column."""
+
+    file: str
+    line: int
+    cells: Mapping[str, str]
+
+    def error(self, column: str, expected: str) -> TableError:
+        """Return the error of a cell."""
+        text = self.cells[column]
+        return TableError(self.file, expected, repr(text) if text else "nothing", self.line, column)
+
+    def number(self, column: str, expected: str, least: float, most: float) -> float:
+        """Return the number in a cell; TableError unless it lies between ``least`` and ``most``."""
+        try:
+            value = float(self.cells[column])
+        except ValueError:
+            value = math.nan
+        if not least <= value <= most:
+            raise self.error(column, expected)
+        return value
+
+
+class _Reading:
+    """What was read so far."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.ratios: dict[tuple[str, str], float] = {}
+        self.facts: dict[str, dict[str, float]] = {name: {} for name in FACTS}
+        self._applications: dict[str, None] = {}  # of rows
+        self._partners: dict[str, None] = {}
+        self._lines: dict[tuple[str, str], int] = {}  # of pairs
+
+    def add_pair(self, row: _Row, application: str, partner: str, column: str, ratio: float) -> None:
+        """Add a measured pair; TableError if it is there already."""
+        pair = (application, partner)
+        if pair in self.ratios:
+            text = f"each pair once: {application} beside {partner} stands in line {self._lines[pair]}"
+            raise row.error(column, text)
+        self.ratios[pair] = ratio
+        self._lines[pair] = row.line
+        self._partners.setdefault(partner)
+
+    def add_facts(self, row: _Row, application: str) -> None:
+        """Add what the row tells of its application; TableError if an earlier row tells something else."""
+        self._applications.setdefault(application)
+        for name in FACTS:
+            if not row.cells.get(name):
+                continue
+            value = _fact(row, name)
+            known = self.facts[name].setdefault(application, value)
+            if known != value:
+                raise row.error(name, f"{known:g} for {application}, as before")
+
+    def has_row(self, application: str) -> bool:
+        """Tell whether an earlier row is that of the application."""
+        return application in self._applications
+
+    def table(self) -> CoRunTable:
+        """Return the whole table."""
+        processes = {name: int(value) for name, value in self.facts["procs"].items()}
+        applications = tuple(dict.fromkeys([*self._applications, *self._partners]))
+        return CoRunTable(applications, self.ratios, self.facts["spread"], processes, self.facts["compact_s"])
+
+
+def _lines(file: str, stream: TextIO) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number and the cells of each line, without comments and empty lines."""
+    reader = csv.reader(stream, strict=True)
+    try:
+        for cells in reader:
+            if cells and not cells[0].lstrip().startswith("#") and any(cell.strip() for cell in cells):
+                yield reader.line_num, [cell.strip() for cell in cells]
+    except csv.Error as error:
+        raise TableError(file, "CSV", str(error), reader.line_num) from error
+
+
+def _complete(
+    file: str, header: Sequence[str], rows: Iterable[tuple[int, list[str]]]
+) -> Iterator[tuple[int, list[str]]]:
+    """Yield the rows; TableError for one with more or fewer cells than the header."""
+    for line, cells in rows:
+        if len(cells) != len(header):
+            raise TableError(file, f"{len(header)} cells, as in the header", str(len(cells)), line)
+        yield line, cells
+
+
+def _check_header(file: str, line: int, header: Sequence[str]) -> None:
+    for place, name in enumerate(header):
+        if not name and place:
+            raise TableError(file, "a name for every column", f"none for column {place + 1}", line)
+        if name in header[:place]:
+            raise TableError(file, "each column once", f"{name!r} again", line)
+    there = [name for name in (*PAIR, *VALUES) if name in header]
+    if not there:
+        return  # the matrix form
+    for name in PAIR:
+        if name not in header:
+            raise TableError(file, f"a column {name!r} beside {there[0]!r}", ", ".join(header), line)
+    if sum(name in header for name in VALUES) != 1:
+        raise TableError(file, "one of the columns 'ratio' and 'speedup'", ", ".join(header), line)
+    known = (*PAIR, *VALUES, *FACTS)
+    for name in header:
+        if name not in known:
+            raise TableError(file, f"a known column ({suggestion(name, known)})", repr(name), line)
+
+
+def _read_pair(reading: _Reading, row: _Row, header: Sequence[str]) -> None:
+    """Read a line of the long form."""
+    application, partner = (_name(row, column) for column in PAIR)
+    column = next(name for name in VALUES if name in header)
+    value = row.number(column, _RATIO, LEAST_RATIO, MOST_RATIO)
+    ratio = value if column == "ratio" else 1.0 / value
+    if ratio < LEAST_RATIO:
+        raise row.error(column, f"a speedup of at most {1 / LEAST_RATIO:g}")
+    reading.add_pair(row, application, partner, column, ratio)
+    reading.add_facts(row, application)
+
+
+def _read_matrix_row(reading: _Reading, row: _Row, header: Sequence[str]) -> None:
+    """Read a line of the matrix form."""
+    first, *others = header
+    application = _name(row, first)
+    if reading.has_row(application):
+        raise row.error(first, "each application once")
+    reading.add_facts(row, application)
+    for partner in others:
+        if partner not in FACTS and row.cells[partner]:
+            ratio = row.number(partner, _RATIO, LEAST_RATIO, MOST_RATIO)
+            reading.add_pair(row, application, partner, partner, ratio)
+
+
+def _name(row: _Row, column: str) -> str:
+    if not row.cells[column]:
+        raise row.error(column, "the name of an application")
+    return row.cells[column]
+
+
+def _fact(row: _Row, name: str) -> float:
+    if name == "spread":
+        return row.number(name, _RATIO, LEAST_RATIO, MOST_RATIO)
+    if name == "compact_s":
+        expected = "a number of seconds from 0.000001 to 1e9"
+        return row.number(name, expected, 1e-6, _MOST_SECONDS)
+    expected = "a whole number of processes from 1 on"
+    value = row.number(name, expected, 1, _MOST_PROCESSES)
+    if not value.is_integer():
+        raise row.error(name, expected)
+    return value
