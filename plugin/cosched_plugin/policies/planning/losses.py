@@ -7,7 +7,7 @@ at once. Under any other belief about jobs on a node they follow from its model,
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 
@@ -27,6 +27,7 @@ from cosched_plugin.api import (
 from cosched_plugin.policies.planning.modelled_losses import ModelledLosses
 
 NO_DEMAND = (0, 0, 0)
+Key: TypeAlias = tuple[Hashable, int, Hashable]  # kind of a job, its run time in us, kind of planned jobs
 
 
 class NodeLosses(Protocol):
@@ -71,8 +72,8 @@ class Losses(Protocol):
         """Return the kind of a job: jobs of one kind and of one run time lose the same."""
         ...
 
-    def kind_of_planned(self, planned: tuple[Planned, ...]) -> Hashable:
-        """Return the kind of planned jobs: beside those of one kind, a job loses the same."""
+    def keys(self, jobs: Sequence[JobSpec], planned: tuple[Planned, ...]) -> list[Key]:
+        """Return for each job what its losses beside planned jobs depend on, apart from the machine."""
         ...
 
     def ground(self, nodes: Ints, job: JobSpec, snapshot: Snapshot) -> NodeLosses:
@@ -126,9 +127,10 @@ class DemandLosses:
         """Return the job's demand."""
         return job.demand or NO_DEMAND
 
-    def kind_of_planned(self, planned: tuple[Planned, ...]) -> Hashable:
-        """Return the demands and times of the jobs."""
-        return loads_of(planned)
+    def keys(self, jobs: Sequence[JobSpec], planned: tuple[Planned, ...]) -> list[Key]:
+        """Return for each job its demand and estimate, and the demands and times of the planned jobs."""
+        beside = loads_of(planned)
+        return [(job.demand or NO_DEMAND, job.estimate_us, beside) for job in jobs]
 
     def ground(self, nodes: Ints, job: JobSpec, snapshot: Snapshot) -> NodeLosses:
         """Return these nodes, and perhaps others."""

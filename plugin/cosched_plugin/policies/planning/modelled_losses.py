@@ -70,9 +70,9 @@ class ModelledLosses:
         """Return the job's number: models know jobs one by one."""
         return job.id
 
-    def kind_of_planned(self, planned: tuple[Planned, ...]) -> Hashable:
-        """Return the jobs themselves."""
-        return planned
+    def keys(self, jobs: Sequence[JobSpec], planned: tuple[Planned, ...]) -> list[tuple[Hashable, int, Hashable]]:
+        """Return for each job the jobs themselves."""
+        return [(job.id, job.estimate_us, planned) for job in jobs]
 
     def ground(self, nodes: Ints, job: JobSpec, snapshot: Snapshot) -> ModelledGround:
         """Return these nodes."""

@@ -51,7 +51,8 @@ class LessConsume(PenaltyPlacement):
         self.threshold = threshold
         self.extend_limit = extend_limit
         self._known = LossCache()
-        self._floors: dict[object, float] = {}
+        self._floors: dict[object, float] = {}  # by kind
+        self._floor_of: dict[int, tuple[JobSpec, float]] = {}
         self._floors_of: Layers = ()  # the nodes in service for which they are valid
         self._floors_at: tuple[View, int] | None = None  # when these were last checked
 
@@ -151,15 +152,24 @@ class LessConsume(PenaltyPlacement):
         return tuple(sorted({max(threshold, least) for threshold in thresholds}))
 
     def _least_ever(self, job: JobSpec, view: View) -> float:
-        losses = self._known.losses(view)
-        if losses.loses_nothing(job):
-            return 1.0
         if self._floors_at != (view, view.version):
             self._floors_at = (view, view.version)
             in_service = view.in_service
             if in_service != self._floors_of:
                 self._floors_of = in_service
                 self._floors.clear()
+                self._floor_of.clear()
+        known = self._floor_of.get(job.id)
+        if known is None or known[0] is not job:
+            if len(self._floor_of) >= _MOST_FLOORS:
+                self._floor_of.clear()
+            known = self._floor_of[job.id] = (job, self._floor_of_kind(job, view))
+        return known[1]
+
+    def _floor_of_kind(self, job: JobSpec, view: View) -> float:
+        losses = self._known.losses(view)
+        if losses.loses_nothing(job):
+            return 1.0
         key = (
             losses.kind(job),
             job.processes,

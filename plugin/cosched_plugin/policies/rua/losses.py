@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +19,7 @@ from cosched_plugin.api import (
     is_plain,
     room_on,
 )
-from cosched_plugin.policies.planning.losses import Losses, losses_in
+from cosched_plugin.policies.planning.losses import Key, Losses, losses_in
 from cosched_plugin.policies.rua.bucket_exchange import Exchange
 
 _MOST_KEPT = 32  # places from before the last change
@@ -41,12 +41,11 @@ class Places:
         self.total = int(np.add.reduce(self._rooms))
         self._within = np.arange(snapshot.view.machine.depth)[:, None] < self._rooms  # [processes - 1, node]
         self._free = snapshot.free
-        self._outlooks: dict[tuple[Hashable, int, Hashable], Outlook] = {}
+        self._outlooks: dict[Key, Outlook] = {}
 
     def outlook(self, job: JobSpec, planned: tuple[Planned, ...]) -> Outlook:
         """Return the losses of ``job`` beside the running jobs and the ``planned`` ones."""
-        losses = self._losses
-        key = (losses.kind(job), job.estimate_us, losses.kind_of_planned(planned))
+        (key,) = self._losses.keys((job,), planned)
         outlook = self._outlooks.get(key)
         if outlook is None:
             lost = self._loss_us(job, job.estimate_us, planned)
@@ -55,24 +54,22 @@ class Places:
             outlook = self._outlooks[key] = Outlook(self, lost, levels)
         return outlook
 
-    def foresee(self, jobs: Iterable[JobSpec], planned: tuple[Planned, ...]) -> None:
+    def foresee(self, jobs: Sequence[JobSpec], planned: tuple[Planned, ...]) -> None:
         """Compute the losses of these jobs together, once for equal jobs: users ask for round run times."""
-        losses = self._losses
-        beside = losses.kind_of_planned(planned)
-        spans_us: dict[Hashable, dict[int, JobSpec]] = {}
-        for job in jobs:
-            kind = losses.kind(job)
-            if (kind, job.estimate_us, beside) not in self._outlooks:
-                spans_us.setdefault(kind, {})[job.estimate_us] = job
-        for kind, asked in spans_us.items():
-            spans = list(asked)
-            one = asked[spans[0]]
-            for first in range(0, len(spans), _MOST_AT_ONCE):
-                some = spans[first : first + _MOST_AT_ONCE]
-                lost = self._loss_us(one, np.array(some, dtype=np.int64)[:, None, None], planned)
+        asked: dict[Hashable, dict[Key, JobSpec]] = {}  # by kind
+        for key, job in zip(self._losses.keys(jobs, planned), jobs, strict=True):
+            if key not in self._outlooks:
+                asked.setdefault(key[0], {})[key] = job
+        for of_kind in asked.values():
+            keys = list(of_kind)
+            one = of_kind[keys[0]]
+            for first in range(0, len(keys), _MOST_AT_ONCE):
+                some = keys[first : first + _MOST_AT_ONCE]
+                spans_us = np.array([key[1] for key in some], dtype=np.int64)
+                lost = self._loss_us(one, spans_us[:, None, None], planned)
                 levels = np.sort(lost[:, self._within], axis=1)
-                for row, span_us in enumerate(some):
-                    self._outlooks[kind, span_us, beside] = Outlook(self, lost[row], levels[row])
+                for row, key in enumerate(some):
+                    self._outlooks[key] = Outlook(self, lost[row], levels[row])
 
     @property
     def rows(self) -> Rows:
