@@ -134,9 +134,20 @@ class PairModel(Protocol):
         mask: ThreadMask,  # noqa: ARG002 - for models that tell seats apart
         other: JobFacts,
         other_mask: ThreadMask,  # noqa: ARG002 - for models that tell seats apart
+        *,
+        kind: int = 0,  # noqa: ARG002 - for models that tell seats apart
+        threads: tuple[int, int] = (1, 1),  # noqa: ARG002 - for models that tell seats apart
     ) -> float:
-        """Return `slowdown` where ``job`` holds the hardware threads ``mask`` of a node, and ``other`` holds ``other_mask``."""
+        """Return `slowdown` where ``job`` holds the hardware threads ``mask`` of a node, and ``other`` holds ``other_mask``.
+
+        ``kind`` is the place of the node's shape among the different shapes of the machine, ``threads`` those of each process of the
+        two jobs.
+        """
         return self.slowdown(job, other)
+
+    def parts(self, job: JobFacts, other: JobFacts) -> Sequence[tuple[str, float]]:  # noqa: ARG002 - for models with resources
+        """Return what each resource adds to the slowdown of ``job`` beside ``other``: (name, penalty); empty if that is not known."""
+        return ()
 
     def both(self, job: JobFacts, other: JobFacts) -> float:
         """Return one number for the two, as LOMARC needs it: the larger of the two slowdowns."""

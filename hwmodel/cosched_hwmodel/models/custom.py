@@ -113,6 +113,7 @@ class CustomPairs(PairModel):
         "_knows",
         "_name",
         "_own",
+        "_parts",
         "_slowdown",
         "_slowdown_on",
         "_spread",
@@ -130,6 +131,7 @@ class CustomPairs(PairModel):
         self._both = getattr(model, "both", None)
         self._own = getattr(model, "own", super().own)
         self._spread = getattr(model, "spread", super().spread)
+        self._parts = getattr(model, "parts", super().parts)
         self._compete = getattr(model, "compete", super().compete)
         self._beside = getattr(model, "beside", None)
 
@@ -156,7 +158,16 @@ class CustomPairs(PairModel):
         """Tell whether the slowdown depends on the hardware threads of the two."""
         return self._by_seat
 
-    def slowdown_on(self, job: JobFacts, mask: ThreadMask, other: JobFacts, other_mask: ThreadMask) -> float:
+    def slowdown_on(
+        self,
+        job: JobFacts,
+        mask: ThreadMask,
+        other: JobFacts,
+        other_mask: ThreadMask,
+        *,
+        kind: int = 0,  # noqa: ARG002 - third-party models are not told of it
+        threads: tuple[int, int] = (1, 1),  # noqa: ARG002 - nor of these
+    ) -> float:
         """Return the slowdown on these hardware threads; ContentionError for an invalid one."""
 
         def on_threads(job: JobFacts, other: JobFacts) -> object:
@@ -175,6 +186,17 @@ class CustomPairs(PairModel):
     def spread(self, job: JobFacts) -> float | None:
         """Return the factor of a job that sits spread, None if the model has none; ContentionError for an invalid one."""
         return self._factor("spread", job, self._ask("spread", self._spread, job))
+
+    def parts(self, job: JobFacts, other: JobFacts) -> Sequence[tuple[str, float]]:
+        """Return what each resource adds to the slowdown; ContentionError for something else."""
+        answer = self._ask("parts", self._parts, job, other)
+        try:
+            parts = [(name, float(penalty)) for name, penalty in answer]
+        except (TypeError, ValueError) as error:
+            raise ContentionError(self.name, f"parts: expected (name, penalty) pairs, got {answer!r}") from error
+        if any(type(name) is not str or not math.isfinite(penalty) for name, penalty in parts):
+            raise ContentionError(self.name, f"parts: expected (name, penalty) pairs, got {answer!r}")
+        return parts
 
     def compete(self, job: JobFacts, other: JobFacts) -> bool:
         """Tell whether the two compete for the same parts of a CPU."""

@@ -47,7 +47,16 @@ class SameCore(PairModel):
     def slowdown(self, job: JobFacts, other: JobFacts) -> float:
         return 1.0
 
-    def slowdown_on(self, job: JobFacts, mask: ThreadMask, other: JobFacts, other_mask: ThreadMask) -> float:
+    def slowdown_on(
+        self,
+        job: JobFacts,
+        mask: ThreadMask,
+        other: JobFacts,
+        other_mask: ThreadMask,
+        *,
+        kind: int = 0,
+        threads: tuple[int, int] = (1, 1),
+    ) -> float:
         shared = (mask | mask >> 2) & (other_mask | other_mask >> 2) & 3
         return 1.0 + 0.25 * shared.bit_count()
 
