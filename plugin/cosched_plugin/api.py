@@ -64,6 +64,7 @@ from cosched_plugin.parts.colocated.expected_ends import delete_stale_notes, exp
 from cosched_plugin.parts.colocated.pair_monitor import PairMonitor
 from cosched_plugin.parts.colocated.pairs import NOTE as PAIR_NOTE
 from cosched_plugin.parts.colocated.pairs import Guest, Pair, join_host, pair_up, partner_of
+from cosched_plugin.parts.colocated.seating import SeatOf, slowdowns_on, worst_resource
 from cosched_plugin.parts.fairness import Fairness
 from cosched_plugin.parts.matching import Context, Matching
 from cosched_plugin.parts.needs import (
@@ -201,6 +202,7 @@ __all__ = [
     "Run",
     "Running",
     "Seat",
+    "SeatOf",
     "SetNote",
     "SetRotation",
     "Shape",
@@ -257,6 +259,7 @@ __all__ = [
     "short_or_narrow",
     "side_by_side",
     "size",
+    "slowdowns_on",
     "snapshot_at",
     "snapshot_now",
     "started_by",
@@ -264,4 +267,5 @@ __all__ = [
     "thread_mask",
     "union",
     "whole_nodes",
+    "worst_resource",
 ]
