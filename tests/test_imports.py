@@ -20,7 +20,7 @@ COMMON = "cosched_plugin.common"  # modules that both programs share besides mes
 ALLOWED = [
     ("cosched_hwmodel", ("cosched_hwmodel", "numpy")),
     ("cosched_plugin", ("cosched_plugin", "cosched_hwmodel", "numpy", "msgpack", "zmq", "click")),
-    ("cosched_plugin.protocol", ("cosched_plugin.protocol", "cosched_hwmodel.units", "msgpack")),
+    ("cosched_plugin.protocol", ("cosched_plugin.protocol", "cosched_hwmodel.units", "cosched_hwmodel.composite.profile", "msgpack")),
     (COMMON, (COMMON, "cosched_plugin.protocol", "cosched_hwmodel.units", "zmq", "click")),
     (f"{COMMON}.allocation", ("cosched_plugin.protocol", "cosched_hwmodel.units")),
     ("cosched_plugin.core", (
@@ -85,6 +85,7 @@ NEVER = [
             "cosched_plugin.parts",
             "cosched_plugin.policies",
             "cosched_hwmodel.bandwidth",
+            "cosched_hwmodel.composite",
             "cosched_hwmodel.lomarc",
             "cosched_hwmodel.contention",
             "cosched_hwmodel.energy",

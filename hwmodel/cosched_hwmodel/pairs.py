@@ -9,7 +9,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
-from cosched_hwmodel.contention import Load
+from cosched_hwmodel.composite.profile import ProfileTuple
+from cosched_hwmodel.contention import ContentionModel, Load
 from cosched_hwmodel.errors import ContentionError
 from cosched_hwmodel.statistical.self_slowdown import SelfSlowdown, spread
 from cosched_hwmodel.topology import NodeShape
@@ -68,6 +69,11 @@ class JobFacts(Protocol):
         """Return what a process asks of its node, in MB/s: memory bandwidth, network, disk; None if that is not known."""
         ...
 
+    @property
+    def profile(self) -> ProfileTuple | None:
+        """Return what a process asks of all of its node (a `composite.profile.Profile`); None if that is not known."""
+        ...
+
 
 class JobColumns(Protocol):
     """Many jobs: as objects, made on request, or as columns."""
@@ -111,6 +117,10 @@ class PairModel(Protocol):
         If so, LOMARC's constraints on a pair's bounds and memory apply (LOMARC paper, section 5.1).
         """
         return False
+
+    def on_nodes(self, nodes: Sequence[NodeShape]) -> PairModel:  # noqa: ARG002 - for models that depend on nodes
+        """Return the model for a machine with nodes of these shapes; most models do not depend on nodes."""
+        return self
 
     def knows(self, job: JobFacts) -> bool:  # noqa: ARG002 - for models that know some jobs only
         """Tell whether the model knows this job; an unknown job shares no nodes."""
@@ -166,6 +176,10 @@ class PairModel(Protocol):
         None: where it sits has no effect. Usually below 1, as a spread job has more bandwidth and cache.
         """
         return None
+
+    def among(self, jobs: Mapping[int, JobFacts], unknown: float | None = None) -> ContentionModel:
+        """Return the contention of any number of ``jobs`` on a node: by default, a `PairContention` with these arguments."""
+        return PairContention(self, jobs, unknown)
 
     def compete(self, job: JobFacts, other: JobFacts) -> bool:  # noqa: ARG002 - for models that know it
         """Tell whether the two compete for the same parts of a CPU; False if the model does not cover it."""

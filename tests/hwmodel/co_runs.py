@@ -21,6 +21,7 @@ class Job(NamedTuple):
     user: str = ""
     processes: int = 1
     demand: tuple[int, int, int] | None = None
+    profile: tuple[int, ...] | None = None
 
 
 def published(name: str) -> CoRunTable:

@@ -38,6 +38,7 @@ class Job(NamedTuple):
     user: str = ""
     processes: int = 1
     demand: tuple[int, int, int] | None = None
+    profile: tuple[int, ...] | None = None
 
 
 class Columns:

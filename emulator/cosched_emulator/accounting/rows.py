@@ -22,6 +22,7 @@ from cosched_emulator.manager.changes import (
 from cosched_emulator.manager.managed_job import PENDING, RUNNING, SUSPENDED
 from cosched_emulator.manager.record import OnDisk
 from cosched_emulator.workload.job import WorkloadJob
+from cosched_hwmodel.composite.profile import Profile
 from cosched_plugin.protocol.messages import JobSpec
 
 _ENTER: Final = """INSERT INTO jobs (
@@ -70,7 +71,8 @@ def job_from_json(text: str) -> WorkloadJob:
     """Return the job that `job_to_json` has written."""
     raw = {key: _tuple(value) for key, value in json.loads(text).items()}
     spec = JobSpec(**{key: _tuple(value) for key, value in raw.pop("spec").items()})
-    return WorkloadJob(spec, **raw)
+    told, true = (None if values is None else Profile(*values) for values in (spec.profile, raw.pop("profile", None)))
+    return WorkloadJob(spec._replace(profile=told), **raw, profile=true)
 
 
 def _tuple(value: Any) -> Any:

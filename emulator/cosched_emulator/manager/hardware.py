@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from cosched_hwmodel.composite.node_classes import shape_of
 from cosched_hwmodel.composition import Composition, end_us, progress, work_done_us
 from cosched_hwmodel.contention import ContentionModel, Load
 from cosched_hwmodel.topology import NodeShape
@@ -67,17 +68,7 @@ class Cluster:
         self._shapes: list[NodeShape] = []
         self._kinds: list[int] = []  # class of each node
         for kind, item in enumerate(machine.classes):
-            shape = NodeShape(
-                "",
-                item.sockets,
-                item.cores_per_socket,
-                item.memory_mb,
-                item.threads_per_core,
-                (),
-                item.memory_bandwidth_mbs,
-                item.network_mbs,
-                item.disk_mbs,
-            )
+            shape = shape_of(item)
             self._shapes += [shape] * item.nodes
             self._kinds += [kind] * item.nodes
         self._loads: list[tuple[Load, ...]] = [()] * machine.nodes  # loads of the jobs on each node, by job

@@ -16,6 +16,8 @@ from cosched_emulator.manager.time_sharing.progress import ProcessNodes
 from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_hwmodel.bandwidth.model import BandwidthModel
+from cosched_hwmodel.composite.contention import CompositeContention
+from cosched_hwmodel.composite.profile import Profile
 from cosched_hwmodel.composition import composition_named
 from cosched_hwmodel.contention import ContentionModel
 from cosched_hwmodel.lomarc.model import LomarcContention
@@ -69,8 +71,8 @@ def build_manager(prepared: Prepared, *, live: bool = False) -> Manager:
         processes = _process_nodes(prepared, scenario.time_sharing)
         return Manager(prepared.nodes, prepared.belief, None, resume_us=resume_us, processes=processes)
     usage_of, self_slowdown_of = _FactOfJobs(_usage), _FactOfJobs(_self_slowdown)
-    jobs = _FactOfJobs(_whole)
-    model = _contention_model(prepared, usage_of, self_slowdown_of, jobs, live=live)
+    profile_of, jobs = _FactOfJobs(_profile), _FactOfJobs(_whole)
+    model = _contention_model(prepared, usage_of, self_slowdown_of, profile_of, jobs, live=live)
     composition = composition_named(prepared.hardware.composition)
     after_s = scenario.monitoring.after_s
     manager = Manager(
@@ -81,7 +83,7 @@ def build_manager(prepared: Prepared, *, live: bool = False) -> Manager:
         measure_above_ppm=round(scenario.monitoring.above * WHOLE_PPM),
         resume_us=resume_us,
     )
-    usage_of.jobs = self_slowdown_of.jobs = jobs.jobs = manager.jobs
+    usage_of.jobs = self_slowdown_of.jobs = profile_of.jobs = jobs.jobs = manager.jobs
     return manager
 
 
@@ -145,6 +147,7 @@ def _contention_model(
     prepared: Prepared,
     usage_of: Mapping[int, UsageTuple],
     self_slowdown_of: Mapping[int, SelfSlowdown],
+    profile_of: Mapping[int, Profile],
     jobs: Mapping[int, JobFacts],
     *,
     live: bool,
@@ -161,6 +164,8 @@ def _contention_model(
                 return BandwidthModel(hardware.resources)
             case "lomarc":
                 return LomarcContention(hardware.lomarc, usage_of)
+            case "composite":
+                return CompositeContention(hardware.composite, profile_of)
             case "statistical":
                 return StatisticalContention(hardware.statistical, self_slowdown_of)
     return NoContention() if prepared.faults.slow_nodes else None
@@ -172,6 +177,10 @@ def _whole(job: WorkloadJob) -> WorkloadJob:
 
 def _usage(job: WorkloadJob) -> UsageTuple | None:
     return job.usage
+
+
+def _profile(job: WorkloadJob) -> Profile | None:
+    return job.profile
 
 
 def _self_slowdown(job: WorkloadJob) -> SelfSlowdown | None:

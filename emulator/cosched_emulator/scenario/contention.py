@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from cosched_emulator.errors import ConfigurationError
-from cosched_hwmodel.errors import ContentionError, UnknownNameError
+from cosched_hwmodel.composite.model import CompositeModel
+from cosched_hwmodel.errors import ContentionError, HardwareModelError, UnknownNameError
 from cosched_hwmodel.models.by_name import BUILT_IN
 from cosched_hwmodel.models.custom import CustomModel, load_model
 from cosched_plugin.protocol.limits import INT64_MAX
@@ -55,6 +56,14 @@ def check_truth(model: CustomModel, parameters: Mapping[str, NoteValue]) -> None
         model.make_truth(parameters.items(), {})
     except ContentionError as error:
         raise _refused("truth", error) from error
+
+
+def composite_model(parameters: Mapping[str, NoteValue], section: str) -> CompositeModel:
+    """Return the composite model with a section's ``parameters``; raises ConfigurationError."""
+    try:
+        return CompositeModel.from_parameters(parameters.items())
+    except HardwareModelError as error:
+        raise ConfigurationError(f"{section}.parameters", "parameters of composite", str(error)) from error
 
 
 def refuse_parameters(table: Mapping[str, Any] | None, name: str, section: str) -> None:

@@ -10,6 +10,7 @@ from cosched_emulator.scenario.co_runs import PAIRS, believed_pairs, true_pairs
 from cosched_emulator.scenario.contention import (
     check_belief,
     check_truth,
+    composite_model,
     custom_model,
     parameters_of,
     refuse_parameters,
@@ -17,6 +18,7 @@ from cosched_emulator.scenario.contention import (
 from cosched_emulator.scenario.schema import Scenario
 from cosched_emulator.workload.columns import columns_of
 from cosched_emulator.workload.job import Workload
+from cosched_hwmodel.composite.model import CompositeModel
 from cosched_hwmodel.draws import key as draw_key
 from cosched_hwmodel.errors import HardwareModelError
 from cosched_hwmodel.lomarc.model import LomarcModel
@@ -38,6 +40,7 @@ class Hardware(NamedTuple):
     custom: CustomModel | None  # the third-party model, if it is one
     parameters: tuple[tuple[str, NoteValue], ...]  # parameters of that model
     pairs: MeasuredRatios | None = None  # the table of measured co-runs, if it is one
+    composite: CompositeModel = CompositeModel()
 
 
 def build_hardware(scenario: Scenario) -> Hardware:
@@ -58,7 +61,10 @@ def build_hardware(scenario: Scenario) -> Hardware:
         raise ConfigurationError("truth", "a possible model of pairs", str(error)) from error
     custom = custom_model(truth.contention, "truth")
     parameters = parameters_of(truth.parameters, "truth")
-    if custom is None:
+    composite = CompositeModel()
+    if truth.contention == composite.name:
+        composite = composite_model(parameters, "truth")
+    elif custom is None:
         refuse_parameters(truth.parameters, truth.contention, "truth")
     else:
         check_truth(custom, parameters)
@@ -71,6 +77,7 @@ def build_hardware(scenario: Scenario) -> Hardware:
         custom,
         tuple(parameters.items()),
         true_pairs(scenario),
+        composite,
     )
 
 
@@ -88,6 +95,8 @@ def build_belief(scenario: Scenario, hardware: Hardware) -> Belief:
         hardware.lomarc.name: _believed_lomarc(hardware.lomarc, scenario).parameters(),
         hardware.statistical.name: _believed_statistical(hardware.statistical, scenario).parameters(),
     }
+    if contention == hardware.composite.name:
+        parameters[contention] = _believed_composite(scenario, hardware).parameters()
     if contention == PAIRS:
         parameters[PAIRS] = believed_pairs(scenario, hardware.pairs).parameters()
     return Belief(
@@ -105,6 +114,8 @@ def contends(hardware: Hardware, workload: Workload) -> bool:
         return any(jobs.each(jobs.demand))
     if hardware.contention == hardware.lomarc.name:
         return jobs.knows(jobs.usage)
+    if hardware.contention == hardware.composite.name:
+        return jobs.knows(jobs.profile)
     return hardware.contention in (hardware.statistical.name, PAIRS) or hardware.custom is not None
 
 
@@ -113,12 +124,19 @@ def _believed_custom(contention: str, scenario: Scenario, hardware: Hardware) ->
     own = scenario.belief.parameters
     model = custom_model(contention, "belief")
     if model is None:
-        refuse_parameters(own, contention, "belief")
+        if contention != hardware.composite.name:
+            refuse_parameters(own, contention, "belief")
         return ()
     parameters = dict(hardware.parameters) if contention == hardware.contention else {}
     parameters |= parameters_of(own, "belief")
     check_belief(model, parameters)
     return tuple(parameters.items())
+
+
+def _believed_composite(scenario: Scenario, hardware: Hardware) -> CompositeModel:
+    """Return the composite model of the truth, with the parameters that the belief overrides."""
+    believed = dict(hardware.composite.parameters()) | parameters_of(scenario.belief.parameters, "belief")
+    return composite_model(believed, "belief")
 
 
 def _believed_lomarc(truth: LomarcModel, scenario: Scenario) -> LomarcModel:

@@ -12,7 +12,7 @@ from cosched_hwmodel.energy import NodePower
 from cosched_hwmodel.errors import HardwareModelError
 from cosched_hwmodel.topology import WATTS, NodeShape, load_machine, load_shape, parse_layout, preset_names
 from cosched_plugin.protocol.limits import MAX_NODES, MAX_THREADS
-from cosched_plugin.protocol.messages import NodeClass
+from cosched_plugin.protocol.messages import CacheLevel, NodeClass, NodeHardware
 
 DEFAULT_NODES: Final = 128
 _OF_SHAPE: Final = ("memory_bandwidth_mbs", "network_mbs", "disk_mbs", "memory_mb", "swap_mb", *WATTS)
@@ -106,4 +106,14 @@ def _node_class(count: int, shape: NodeShape) -> NodeClass:
         shape.network_mbs,
         shape.disk_mbs,
         shape.swap_mb,
+        _hardware(shape),
     )
+
+
+def _hardware(shape: NodeShape) -> NodeHardware | None:
+    """Return caches and issue slots of a node; None if they slow no job down, as in a description without their costs."""
+    costly = any(cache.miss_ns or cache.accesses_ms for cache in shape.caches)
+    if not (costly or shape.integer_slots_ppm or shape.floating_slots_ppm):
+        return None
+    caches = tuple([CacheLevel(*cache) for cache in shape.caches])
+    return NodeHardware(shape.integer_slots_ppm, shape.floating_slots_ppm, caches)

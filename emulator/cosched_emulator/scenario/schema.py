@@ -128,6 +128,7 @@ class BeliefSection:
     pairs: Knowledge = "exact"  # or unknown: all are believed to compete (lomarc), drawn anew (statistical), or no job is known (pairs)
     self_slowdowns: Knowledge = "exact"  # or unknown
     self_noise: Noise = 0.0  # relative error of each, at most
+    profiles: Knowledge = "exact"  # or unknown
     pair_table: str | None = None  # pairs: a file with another table of measured co-runs
     pair_noise: Noise = 0.0  # pairs: relative error of each ratio, at most
     pair_missing: Share = 0.0  # pairs: share of the pairs without a measurement, which are predicted from the others
@@ -174,6 +175,7 @@ class WorkloadSection:
     demand_low: tuple[int, ...] = (500, 0, 0)
     characteristics: str | None = None  # usage: M1, M2, M3, or shares such as 40:30:30
     annotations: str | None = None  # usage: a side file, which overrides the mix
+    profiles: str | None = None  # demand for the composite model: a side file, by application or job
     exclusive: bool = False  # every job takes whole nodes
     memory_mb: Annotated[int, at_least(0)] = 0  # of every process
     self_slowdowns: SelfSlowdowns | None = None  # table4: drawn as the G-LOMARC-TS paper distributes them
@@ -297,7 +299,7 @@ class Scenario:
         """Return the scenario as plain values, for the record of a run.
 
         ``faults`` is left out if none are planned, ``parameters`` and watts if there are none, and what belongs to time sharing, to
-        the NAS programs or to tables of co-runs without it.
+        the NAS programs, to tables of co-runs or to profiles without it.
         """
         values = asdict(self)
         for key in WATTS:
@@ -325,6 +327,8 @@ class Scenario:
                 del section["parameters"]
         if self.truth.pairs is None:
             del values["truth"]["pairs"]
+        if self.workload.profiles is None:
+            del values["workload"]["profiles"], values["belief"]["profiles"]
         if self.truth.pairs is None and self.belief.pair_table is None:
             for key in OF_BELIEVED_PAIRS:
                 del values["belief"][key]

@@ -37,6 +37,10 @@ def build_workload(scenario: Scenario, cores: int, nodes: int = 0) -> Workload:
     workload = _with_demand(workload, scenario)
     workload = _with_usage(workload, scenario)
     workload = _with_self_slowdowns(workload, scenario, cores)
+    if section.profiles is not None:
+        from cosched_emulator.workload.side_files.profiles import with_profiles  # noqa: PLC0415 - few workloads have them
+
+        workload = with_profiles(workload, section.profiles, told=scenario.belief.profiles == "exact")
     if section.exclusive or section.memory_mb:
         jobs = columns_of(workload.jobs)
         workload = workload._replace(

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosched_emulator.workload.job import CutRuns, WorkloadJob
+from cosched_hwmodel.composite.profile import Profile
 from cosched_plugin.protocol.messages import DemandTuple, JobSpec, SelfSlowdown, UsageTuple
 
 Value = TypeVar("Value")
@@ -198,6 +199,7 @@ class Jobs(Sequence[WorkloadJob]):
     told_usage: Column[UsageTuple | None] = _NOTHING
     told_self_slowdown: Column[SelfSlowdown | None] = _NOTHING
     unpaired: Column[bool] = _NO
+    told_profile: Column[Profile | None] = _NOTHING
     demand: Column[DemandTuple | None] = _NOTHING
     usage: Column[UsageTuple | None] = _NOTHING
     self_slowdown: Column[SelfSlowdown | None] = _NOTHING
@@ -205,6 +207,7 @@ class Jobs(Sequence[WorkloadJob]):
     exit_code: Column[int] = _ZERO
     queue: Column[int] = _UNKNOWN
     partition: Column[int] = _UNKNOWN
+    profile: Column[Profile | None] = _NOTHING
     logged_us: Column[int | None] = _NOTHING  # run time before it was cut to the estimate; no part of a job
 
     def __len__(self) -> int:
@@ -288,10 +291,11 @@ class Jobs(Sequence[WorkloadJob]):
                 self.told_usage,
                 self.told_self_slowdown,
                 self.unpaired,
+                self.told_profile,
             ),
         )
         truth = (self.run_us, self.demand, self.source_id, self.usage, self.self_slowdown, self.requeue, self.exit_code)
-        return Tuples(WorkloadJob, spec, *truth, self.queue, self.partition)
+        return Tuples(WorkloadJob, spec, *truth, self.queue, self.partition, self.profile)
 
     def _all(self) -> list[Any]:
         return [getattr(self, field.name) for field in fields(self)]
@@ -330,6 +334,7 @@ def columns_of(jobs: Sequence[WorkloadJob]) -> Jobs:
         told_usage=intern_values(spec.usage for spec in specs),
         told_self_slowdown=intern_values(spec.self_slowdown for spec in specs),
         unpaired=intern_values(spec.unpaired for spec in specs),
+        told_profile=intern_values(spec.profile for spec in specs),
         demand=intern_values(job.demand for job in jobs),
         usage=intern_values(job.usage for job in jobs),
         self_slowdown=intern_values(job.self_slowdown for job in jobs),
@@ -337,4 +342,5 @@ def columns_of(jobs: Sequence[WorkloadJob]) -> Jobs:
         exit_code=intern_values(job.exit_code for job in jobs),
         queue=intern_values(job.queue for job in jobs),
         partition=intern_values(job.partition for job in jobs),
+        profile=intern_values(job.profile for job in jobs),
     )

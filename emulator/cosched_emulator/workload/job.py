@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from cosched_hwmodel.composite.profile import Profile
 from cosched_plugin.protocol.messages import DemandTuple, JobSpec, SelfSlowdown, UsageTuple
 
 WARNING: Final = "warning: "  # prefix of notes that are always shown
@@ -23,6 +24,9 @@ class WorkloadJob(NamedTuple):
     exit_code: int = 0  # at the end of its work; any but 0 is a failure
     queue: int = -1  # in a log: number of its queue; -1: unknown
     partition: int = -1  # in a log: number of its partition; -1: unknown
+    profile: Profile | None = (
+        None  # true demand of a process, as the composite model has it; None: it slows no job, and no job it
+    )
 
     @property
     def id(self) -> int:

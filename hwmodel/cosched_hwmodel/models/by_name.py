@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
+from cosched_hwmodel.models.composite_pairs import CompositePairs
 from cosched_hwmodel.models.custom import installed_models, load_model
 from cosched_hwmodel.models.lomarc_pairs import LomarcPairs
 from cosched_hwmodel.models.measured_pairs import MeasuredPairs
@@ -22,6 +23,7 @@ BUILT_IN: Final[Mapping[str, PairFactory]] = MappingProxyType(
         "lomarc": LomarcPairs.from_parameters,
         "statistical": StatisticalPairs.from_parameters,
         "pairs": MeasuredPairs.from_parameters,
+        "composite": CompositePairs.from_parameters,
     }
 )
 OF_PAIRS: Final = tuple(name for name, factory in BUILT_IN.items() if factory is not None)

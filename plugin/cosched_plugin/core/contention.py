@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final
 
 from cosched_hwmodel.bandwidth.matrix import NodeTable
 from cosched_hwmodel.bandwidth.model import BandwidthModel
+from cosched_hwmodel.composite.node_classes import shape_of
 from cosched_hwmodel.contention import ContentionModel
 from cosched_hwmodel.errors import HardwareModelError
 from cosched_hwmodel.models.by_name import BUILT_IN, PairFactory
-from cosched_hwmodel.pairs import PairContention, PairModel
+from cosched_hwmodel.pairs import PairModel
 from cosched_hwmodel.topology import NodeShape
 from cosched_plugin.common.allocation import Machine
 from cosched_plugin.core.queue import Queue
 from cosched_plugin.core.running import Running
 from cosched_plugin.protocol.errors import RemoteProtocolError
-from cosched_plugin.protocol.messages import Belief, JobSpec
+from cosched_plugin.protocol.messages import Belief, JobSpec, NodeClass
 
 # What a job is believed to be slowed by another one where the model knows both, but not the pair: time-sharing.
 UNKNOWN_PAIR: Final = 2.0
@@ -28,11 +29,13 @@ def believed_model(belief: Belief) -> BandwidthModel:
     return BandwidthModel(belief.resources if belief.contention == "bandwidth" else ())
 
 
-def believed_pairs(belief: Belief, models: Mapping[str, PairFactory] = BUILT_IN) -> PairModel | None:
-    """Return the site's believed model of pairs of jobs; None if its model does not cover pairs.
+def believed_pairs(
+    belief: Belief, models: Mapping[str, PairFactory] = BUILT_IN, nodes: Sequence[NodeClass] = ()
+) -> PairModel | None:
+    """Return the site's believed model of pairs of jobs on these nodes; None if its model does not cover pairs.
 
-    ``models`` are all models of this scheduler. Raises RemoteProtocolError for another one, and for invalid
-    parameters.
+    ``models`` are all models of this scheduler. Raises RemoteProtocolError for another one, for invalid
+    parameters, and for nodes that cannot be.
     """
     name = belief.contention
     if name not in models:
@@ -42,7 +45,11 @@ def believed_pairs(belief: Belief, models: Mapping[str, PairFactory] = BUILT_IN)
     try:
         make = models[name]
         path = "welcome.belief.parameters"
-        return None if make is None else make(belief.parameters)
+        if make is None:
+            return None
+        pairs = make(belief.parameters)
+        path = "welcome.nodes"
+        return pairs.on_nodes([shape_of(item) for item in nodes])
     except HardwareModelError as error:
         raise RemoteProtocolError("unsupported", path, str(error)) from error
 
@@ -69,26 +76,12 @@ class KnownJobs(Mapping[int, JobSpec]):
 
 def believed_contention(pairs: PairModel | None, jobs: Mapping[int, JobSpec]) -> ContentionModel | None:
     """Return the believed contention of any number of ``jobs`` on a node; None where penalties follow from demand alone, if at all."""
-    return None if pairs is None else PairContention(pairs, jobs, UNKNOWN_PAIR)
+    return None if pairs is None else pairs.among(jobs, UNKNOWN_PAIR)
 
 
 def shapes_of(machine: Machine) -> list[NodeShape]:
     """Return the shape of each node, as contention models get it."""
-    shapes: list[NodeShape] = []
-    for item in machine.classes:
-        shape = NodeShape(
-            "",
-            item.sockets,
-            item.cores_per_socket,
-            max(1, item.memory_mb),
-            item.threads_per_core,
-            (),
-            item.memory_bandwidth_mbs,
-            item.network_mbs,
-            item.disk_mbs,
-        )
-        shapes += [shape] * item.nodes
-    return shapes
+    return [shape for item in machine.classes for shape in [shape_of(item)] * item.nodes]
 
 
 def empty_table(model: BandwidthModel, machine: Machine) -> NodeTable:

@@ -63,7 +63,7 @@ class State:
         self.machine = Machine(welcome.nodes)
         self.belief = welcome.belief
         self.model = believed_model(welcome.belief)
-        self.pairs = believed_pairs(welcome.belief, models)
+        self.pairs = believed_pairs(welcome.belief, models, welcome.nodes)
         self.now_us = welcome.now_us
         self.resume_us = welcome.resume_us
         self.pool = ThreadPool(self.machine, welcome.down)  # of slot 0

@@ -9,7 +9,13 @@ from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
 
+from cosched_hwmodel.composite.profile import Profile
 from cosched_hwmodel.units import ThreadMask
+from cosched_plugin.protocol.node_messages import HARDWARE as HARDWARE  # noqa: PLC0414 - exported again
+from cosched_plugin.protocol.node_messages import PROFILE as PROFILE  # noqa: PLC0414 - exported again
+from cosched_plugin.protocol.node_messages import CacheLevel as CacheLevel  # noqa: PLC0414 - exported again
+from cosched_plugin.protocol.node_messages import NodeClass as NodeClass  # noqa: PLC0414 - exported again
+from cosched_plugin.protocol.node_messages import NodeHardware as NodeHardware  # noqa: PLC0414 - exported again
 from cosched_plugin.protocol.slot_messages import MOST_SHARES as MOST_SHARES  # noqa: PLC0414 - exported again
 from cosched_plugin.protocol.slot_messages import SLOTS as SLOTS  # noqa: PLC0414 - exported again
 from cosched_plugin.protocol.slot_messages import ChangeSlot as ChangeSlot  # noqa: PLC0414 - exported again
@@ -30,7 +36,7 @@ SelfSlowdown: TypeAlias = tuple[int, int]
 NoteValue: TypeAlias = "bool | int | float | str | tuple[NoteValue, ...] | None"
 
 PROTOCOL_VERSION = 1
-FEATURES = ("notes", "groups", "wakes", "revise", "suspend", "disk", SLOTS)
+FEATURES = ("notes", "groups", "wakes", "revise", "suspend", "disk", SLOTS, HARDWARE, PROFILE)
 
 # Final states of a job, with Slurm's names. REJECTED stands for a submission that the manager refused.
 COMPLETED = "COMPLETED"
@@ -70,25 +76,7 @@ class JobSpec(NamedTuple):
     usage: UsageTuple | None = None  # None: unknown
     self_slowdown: SelfSlowdown | None = None  # None: unknown
     unpaired: bool = False  # no job of another slot may run on its nodes in the same quantum
-
-
-class NodeClass(NamedTuple):
-    """``nodes`` equal nodes, numbered on from those of the classes before."""
-
-    nodes: int
-    sockets: int
-    cores_per_socket: int
-    threads_per_core: int
-    memory_mb: int
-    memory_bandwidth_mbs: int
-    network_mbs: int
-    disk_mbs: int
-    swap_mb: int = 0  # disk space for the memory of jobs that are suspended to disk
-
-    @property
-    def threads(self) -> int:
-        """Return the number of hardware threads of one node."""
-        return self.sockets * self.cores_per_socket * self.threads_per_core
+    profile: Profile | None = None  # of a process; None: unknown
 
 
 class RunningJob(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from cosched_hwmodel.composite.profile import MOST, Profile, ProfileError, checked
 from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.faults import Fault
 from cosched_plugin.protocol.limits import INT64_MIN, MAX_NODES, MAX_SLOTS, MAX_THREADS
@@ -75,6 +76,43 @@ def _note(kind: Any, tag: str | None) -> Record:
     )
 
 
+# Issue slots are relative to a core; these bounds are those of the hardware model.
+_PROFILE: Final = record(
+    Profile,
+    None,
+    *[integer(name, 0, MOST[name], default) for name, default in Profile._field_defaults.items()],
+)
+_CACHE: Final = record(
+    m.CacheLevel,
+    None,
+    integer("level", 1),
+    integer("size_kb", 1),
+    integer("cores", 1, MAX_THREADS),
+    integer("miss_ns", default=0),
+    integer("accesses_ms", default=0),
+)
+_HARDWARE: Final = record(
+    m.NodeHardware,
+    None,
+    integer("integer_slots_ppm", default=0),
+    integer("floating_slots_ppm", default=0),
+    records("caches", _CACHE, ()),
+)
+
+
+def _read_profile(raw: Any) -> Any:
+    """Return a job's profile; Fault where its fields contradict each other."""
+    profile = read_record(_PROFILE, raw)
+    try:
+        return checked(profile)
+    except ProfileError as error:
+        raise Fault("field", error.text).under(error.field) from None
+
+
+def _write_hardware(hardware: m.NodeHardware | None) -> Any:
+    return None if hardware is None else write_record(_HARDWARE, hardware)
+
+
 JOB: Final = record(
     m.JobSpec,
     None,
@@ -94,6 +132,7 @@ JOB: Final = record(
     special("usage", optional(read_usage), None, None),
     special("self_slowdown", optional(read_self_slowdown), None, None),
     _flag("unpaired"),
+    special("profile", optional(_read_profile), lambda profile: write_record(_PROFILE, profile), None),
 )
 _NODE_CLASS: Final = record(
     m.NodeClass,
@@ -107,6 +146,7 @@ _NODE_CLASS: Final = record(
     integer("network_mbs"),
     integer("disk_mbs"),
     integer("swap_mb", default=0),
+    special("hardware", optional(lambda raw: read_record(_HARDWARE, raw)), _write_hardware, None),
 )
 
 

@@ -36,7 +36,8 @@ def runs_of(job: PlacedJob) -> tuple[Run, ...]:
 
 
 def cluster_of(capacities: Sequence[tuple[int, ...]], composition: str) -> Cluster:
-    nodes = [NodeClass(1, 1, 64, 1, 1000, *(*capacity, 0, 0)[:3]) for capacity in capacities]
+    rates = [(*capacity, 0, 0) for capacity in capacities]
+    nodes = [NodeClass(1, 1, 64, 1, 1000, rate[0], rate[1], rate[2]) for rate in rates]
     model = BandwidthModel(RESOURCES[: len(capacities[0])])
     return Cluster(Machine(nodes), model, composition_named(composition))
 

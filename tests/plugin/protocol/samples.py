@@ -7,6 +7,7 @@ from typing import Any
 import msgpack  # type: ignore[import-untyped]
 from tests.runs import runs_on
 
+from cosched_hwmodel.composite.profile import Profile
 from cosched_plugin.common.errors import RemoteProtocolError
 from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.codec import decode, encode
@@ -19,12 +20,17 @@ USAGE: m.UsageTuple = ("cpu", 700_000, 100_000, 200_000, 250_000)
 START = m.StartJob(3, runs_on((0, 2, 15, 4), (7, 1, 3, 1)), 60_000_000, 90_000_000)
 PARAMETERS = (("remainder", True), ("c_scope", "all"), ("pair_seed", -1), ("levels", (1, 2.5, None)))
 BELIEF = m.Belief("bandwidth", "bulk-synchronous", ("memory_bandwidth",), PARAMETERS)
+HARDWARE = m.NodeHardware(1_000_000, 2_000_000, (m.CacheLevel(2, 512, 1, 10), m.CacheLevel(3, 32_768, 2, 80, 500_000)))
+PROFILE = Profile(integer_ppm=535_000, network_ppm=400_000, network_mbs=70, memory_mb=400)
 WELCOME = m.Welcome(
     1,
     m.FEATURES,
     7,
     5_000_000,
-    (m.NodeClass(84, 1, 4, 1, 16_384, 6_000, 256, 100), m.NodeClass(1, 1, 2, 1, 16_384, 6_000, 256, 100, 32_768)),
+    (
+        m.NodeClass(84, 1, 4, 1, 16_384, 6_000, 256, 100),
+        m.NodeClass(1, 1, 2, 1, 16_384, 6_000, 256, 100, 32_768, HARDWARE),
+    ),
     (3, 4),
     BELIEF,
     (
@@ -72,6 +78,7 @@ EVENTS: tuple[m.Event, ...] = (
     m.JobSubmitted(m.JobSpec(6, 1, 2, 3, 4, "bob", usage=USAGE)),
     m.JobSubmitted(m.JobSpec(7, 1, 2, 3, 4, "bob", self_slowdown=(950_000, 1_250_000))),
     m.JobSubmitted(m.JobSpec(9, 1, 2, 3, unpaired=True)),
+    m.JobSubmitted(m.JobSpec(13, 1, 2, 3, profile=PROFILE)),
     m.ProgressMeasured(3, 1_730_000),
     m.QuantumEnded(12, 1, 2, ((3, 450_000), (12, 0))),
     m.QuantumEnded(13, 0),

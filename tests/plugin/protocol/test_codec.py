@@ -25,6 +25,7 @@ from tests.plugin.protocol.samples import (
 from tests.properties import drawn
 from tests.runs import run_on
 
+from cosched_hwmodel.composite.profile import Profile
 from cosched_plugin.common.errors import LocalProtocolError, RemoteProtocolError
 from cosched_plugin.protocol import codec, fast
 from cosched_plugin.protocol import messages as m
@@ -53,6 +54,7 @@ runs = st.lists(st.builds(run_on, nodes, st.integers(1, MAX_NODES), masks, spans
 limits = st.none() | spans
 parts = st.integers(0, 1_000_000)
 slots = st.integers(0, MAX_SLOTS - 1)
+profiles = st.tuples(st.integers(1, 1_000_000), st.integers(0, 4_000_000)).map(lambda values: Profile(*values))
 usages = st.tuples(st.sampled_from(("cpu", "network", "disk")), parts, parts, parts).map(
     lambda drawn: (drawn[0], min(drawn[1:3]), abs(drawn[1] - drawn[2]), 1_000_000 - max(drawn[1:3]), drawn[3])
 )
@@ -74,6 +76,7 @@ jobs = st.builds(
     usage=st.none() | usages,
     self_slowdown=st.none() | st.tuples(spans, spans),
     unpaired=st.booleans(),
+    profile=st.none() | profiles,
 ) | st.tuples(times, times, spans, spans, limits, words).map(lambda fields: m.JobSpec(*fields))
 scalars = (
     st.none()
@@ -117,7 +120,9 @@ events: st.SearchStrategy[m.Event] = st.one_of(
     st.builds(m.QuantumEnded, spans, slots, times, st.lists(st.tuples(times, times), max_size=3).map(tuple)),
 )
 small = st.integers(1, 10)
-classes = st.builds(m.NodeClass, small, small, small, small, times, times, times, times, times)
+caches = st.builds(m.CacheLevel, small, small, small, times, times)
+hardware = st.builds(m.NodeHardware, times, times, st.lists(caches, max_size=3).map(tuple))
+classes = st.builds(m.NodeClass, small, small, small, small, times, times, times, times, times, st.none() | hardware)
 
 
 def tuples(of: st.SearchStrategy[Any], least: int = 0) -> st.SearchStrategy[Any]:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 from tests.runs import runs_on
 
+from cosched_hwmodel.composite.profile import Profile
 from cosched_plugin.common.errors import LocalProtocolError, RemoteProtocolError
 from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.session.base import report_of
@@ -333,8 +334,32 @@ def test_a_scheduler_without_slots_cannot_take_over_where_jobs_share_time(turns:
     assert told.slots == shared.slots
 
 
-def test_every_feature_is_needed_by_an_action() -> None:
-    assert {feature for _, _, needed in OPTIONAL for feature in needed} == set(m.FEATURES)
+def test_every_feature_is_needed_by_an_action_or_is_a_field_that_is_told() -> None:
+    assert {feature for _, _, needed in OPTIONAL for feature in needed} == set(m.FEATURES) - {m.HARDWARE, m.PROFILE}
+
+
+@pytest.mark.parametrize("lacking", [m.HARDWARE, m.PROFILE])
+def test_a_scheduler_is_told_of_caches_and_profiles_only_where_it_knows_them(lacking: str) -> None:
+    there = welcome(0)
+    job = m.JobSpec(1, 0, 1, 1, profile=Profile(memory_mbs=100))
+    hardware = m.NodeHardware(1_000_000, 0, (m.CacheLevel(2, 512, 1, 10),))
+    known = there._replace(
+        nodes=(there.nodes[0]._replace(hardware=hardware),),
+        running=(m.RunningJob(job, 0, START.runs, 100, None),),
+        pending=(m.PendingJob(job, False),),
+    )
+    manager = ManagerSession(lambda: known)
+    (told,) = manager.receive(hello(features=tuple(feature for feature in m.FEATURES if feature != lacking))).send
+    assert isinstance(told, m.Welcome)
+    assert (told.nodes[0].hardware is None) == (lacking == m.HARDWARE)
+    specs = [told.running[0].spec, told.pending[0].spec]
+    manager.receive(m.Ready(0))
+    (sent,) = manager.submit(1, NOW_US + 1, (m.JobSubmitted(job),))
+    assert isinstance(sent, m.Events)
+    (event,) = sent.events
+    assert isinstance(event, m.JobSubmitted)
+    for spec in (*specs, event.job):
+        assert spec == (job._replace(profile=None) if lacking == m.PROFILE else job)
 
 
 def test_a_scheduler_never_sends_to_disk_to_a_manager_without_the_feature() -> None:

@@ -105,7 +105,7 @@ def test_every_field_of_the_maps_in_a_welcome_is_stated_in_order() -> None:
     stated = dict(rows("| map |"))
     kinds: dict[str, Any] = {
         "node class": m.NodeClass, "belief": m.Belief, "running job": m.RunningJob, "pending job": m.PendingJob, "note": m.Note,
-        "slots": m.SlotState, "turn": m.Turn,
+        "slots": m.SlotState, "turn": m.Turn, "hardware": m.NodeHardware, "cache": m.CacheLevel,
     }  # fmt: skip
     assert set(stated) == set(kinds)
     for name, kind in kinds.items():

@@ -9,6 +9,7 @@
 ``schedule.swf``          the resulting schedule, for tools that read SWF (`schedule_swf`)
 ``workload.swf``          the workload as it was run
 ``workload-usage.csv``    true characteristics of its jobs (`annotations`), if some are known
+``workload-profiles.csv`` true profiles of its jobs (`profiles`), if some are known
 ``summary.json``          the figures (`metrics.summarise`)
 ``run.json``              what was run: resolved configuration, seed, machine, workload, versions
 ``timing.json``           everything that may differ between two runs of the same seed
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
     from cosched_emulator.results.energy.figures import RunEnergy
 
 RUN_FORMAT = 1
-WORKLOAD, USAGE = "workload.swf", "workload-usage.csv"
+WORKLOAD, USAGE, PROFILES = "workload.swf", "workload-usage.csv", "workload-profiles.csv"
 SUMMARY, RUN, TIMING = "summary.json", "run.json", "timing.json"
 POWER = "power.csv"
 TRACE = "trace.jsonl"  # on request; the caller of `new_run_folder` writes it
@@ -164,6 +165,10 @@ def write_files(
         from cosched_emulator.workload.side_files.annotations import annotation_lines  # noqa: PLC0415 - most workloads have none
 
         _write_lines(folder / USAGE, annotation_lines(workload))
+    if jobs.knows(jobs.profile):
+        from cosched_emulator.workload.side_files.profiles import profile_lines  # noqa: PLC0415 - most workloads have none
+
+        _write_lines(folder / PROFILES, profile_lines(workload))
     _write_json(folder / SUMMARY, summary)
     _write_json(folder / RUN, _description(machine, resolved_config, workload, seed, power))
     total = {} if began is None else {"total_s": round(time.perf_counter() - began, 6)}
@@ -246,7 +251,21 @@ def _is_run_folder(path: Path) -> bool:
 
 def _is_left_over(path: Path) -> bool:
     """Return whether ``path`` is a folder that contains only files of a run, not necessarily all of them."""
-    names = {JOBS, ALLOCATIONS, PREEMPTIONS, QUANTA, POWER, SCHEDULE, WORKLOAD, USAGE, SUMMARY, RUN, TIMING, TRACE}
+    names = {
+        JOBS,
+        ALLOCATIONS,
+        PREEMPTIONS,
+        QUANTA,
+        POWER,
+        SCHEDULE,
+        WORKLOAD,
+        USAGE,
+        PROFILES,
+        SUMMARY,
+        RUN,
+        TIMING,
+        TRACE,
+    }
     return path.is_dir() and all(inside.name in names for inside in path.iterdir())
 
 
@@ -281,11 +300,22 @@ def _description(
         "format": RUN_FORMAT,
         "seed": seed,
         "config": config,
-        "machine": [node_class._asdict() for node_class in machine],
+        "machine": [_node_class(item) for item in machine],
         **({} if power is None else {"power": [watts._asdict() for watts in power]}),
         "workload": {"origin": workload.origin, "jobs": len(workload.jobs), "notes": list(workload.notes)},
         "versions": {"cosched": version, "python": platform.python_version(), "numpy": np.__version__},
     }
+
+
+def _node_class(item: NodeClass) -> dict[str, Any]:
+    """Return a class of nodes as plain values; ``hardware`` is left out where nothing is known of it."""
+    values = item._asdict()
+    if item.hardware is None:
+        del values["hardware"]
+    else:
+        caches = [cache._asdict() for cache in item.hardware.caches]
+        values["hardware"] = {**item.hardware._asdict(), "caches": caches}
+    return values
 
 
 def _timing(timing: Mapping[str, Any], jobs: int) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from cosched_emulator.results.quanta import NOT_MEASURED, ROLES, QuantaBuilder, 
 from cosched_emulator.results.row_buffer import Ints, RowBuffer
 from cosched_emulator.workload.columns import Interned
 from cosched_emulator.workload.seconds import parse_seconds
-from cosched_plugin.protocol.messages import NodeClass
+from cosched_plugin.protocol.messages import CacheLevel, NodeClass, NodeHardware
 
 Value = TypeVar("Value")
 
@@ -145,12 +145,22 @@ def read_machine(folder: str | os.PathLike[str]) -> tuple[NodeClass, ...]:
     classes = read_json(folder, RUN, ("machine",))["machine"]
     file = str(Path(folder) / RUN)
     try:
-        machine = tuple(NodeClass(**{key: int(value) for key, value in item.items()}) for item in classes)
+        machine = tuple([_node_class(item) for item in classes])
     except (TypeError, ValueError, AttributeError) as error:
         raise InputError(file, "a list of node classes", str(error), field="machine") from error
     if not machine:
         raise InputError(file, "at least one node class", "none", field="machine")
     return machine
+
+
+def _node_class(item: Mapping[str, Any]) -> NodeClass:
+    """Return a class of nodes as `folder` writes it."""
+    values: dict[str, Any] = {key: int(value) for key, value in item.items() if key != "hardware"}
+    hardware = item.get("hardware")
+    if hardware is None:
+        return NodeClass(**values)
+    caches = tuple([CacheLevel(**cache) for cache in hardware["caches"]])
+    return NodeClass(**values, hardware=NodeHardware(**{**hardware, "caches": caches}))
 
 
 def _read_jobs(file: Path) -> tuple[dict[str, Ints], Sequence[str]]:

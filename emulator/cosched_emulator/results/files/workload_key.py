@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 from cosched_emulator.errors import InputError
-from cosched_emulator.results.files.folder import USAGE, WORKLOAD
+from cosched_emulator.results.files.folder import PROFILES, USAGE, WORKLOAD
 from cosched_emulator.results.files.policy_of_run import configuration_of
 
 _DEMAND = ("mix", "demand_high", "demand_medium", "demand_low")  # occurs in no file of a run
@@ -24,9 +24,11 @@ def workload_key(folder: Path) -> str:
     if demand:
         demand["seed"] = config.get("seed")
     digest = hashlib.sha256(json.dumps(demand, sort_keys=True).encode())
-    for name in (WORKLOAD, USAGE):
-        digest.update(name.encode() + b"\0")
+    for name in (WORKLOAD, USAGE, PROFILES):
         file = folder / name
+        if name == PROFILES and not file.exists():
+            continue  # keys of runs without profiles are those of earlier versions
+        digest.update(name.encode() + b"\0")
         try:
             if file.exists():
                 with open(file, "rb") as lines:

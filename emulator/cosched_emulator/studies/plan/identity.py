@@ -21,6 +21,7 @@ FILES: Final = (
     ("workload", "swf"),
     ("workload", "annotations"),
     ("workload", "applications"),
+    ("workload", "profiles"),
     ("cluster", "file"),
     ("truth", "pairs"),
     ("belief", "pair_table"),

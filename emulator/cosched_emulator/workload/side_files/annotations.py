@@ -16,24 +16,31 @@ the application, then the user.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from decimal import Decimal
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 
 from cosched_emulator.errors import ConfigurationError, InputError
-from cosched_emulator.workload.columns import Column, Computed, Jobs, columns_of
+from cosched_emulator.workload.columns import Computed, columns_of
 from cosched_emulator.workload.job import WARNING, Workload
+from cosched_emulator.workload.side_files.job_keys import (
+    KEYS,
+    JobKey,
+    key_of,
+    keys_of,
+    most_specific,
+    only,
+    patterns_of,
+)
 from cosched_emulator.workload.side_files.rows import Row, check_names, csv_rows, text_of
 from cosched_hwmodel.units import WHOLE_PPM
 from cosched_hwmodel.usage import BOUNDS
 from cosched_plugin.protocol.messages import SelfSlowdown, UsageTuple
 
-Value = TypeVar("Value")
-KEYS = ("job", "application", "user")  # the most specific first
 USAGE = ("bound", *BOUNDS, "memory")
 SELF = ("self_node", "self_core")
 COLUMNS = (*KEYS, *USAGE, *SELF)
@@ -49,14 +56,6 @@ _TYPES: Mapping[str, tuple[tuple[type, ...], str]] = {  # of values in TOML, exc
 }
 
 
-class JobKey(NamedTuple):
-    """The jobs of a row; None stands for any."""
-
-    job: int | None
-    application: str | None
-    user: str | None
-
-
 class Annotations(NamedTuple):
     """The content of a file, by key."""
 
@@ -66,8 +65,7 @@ class Annotations(NamedTuple):
 
     def patterns(self) -> list[tuple[bool, ...]]:
         """Return the combinations of keys that occur, the most specific first."""
-        keys = (*self.usages, *self.selves)
-        return sorted({tuple(value is not None for value in key) for key in keys}, reverse=True)
+        return patterns_of((*self.usages, *self.selves))
 
 
 def read_annotations(file: str) -> Annotations:
@@ -77,7 +75,7 @@ def read_annotations(file: str) -> Annotations:
     usages: dict[JobKey, UsageTuple] = {}
     selves: dict[JobKey, SelfSlowdown] = {}
     for row in _toml_rows(file) if file.endswith(".toml") else csv_rows(file, COLUMNS):
-        key = _key(row)
+        key = key_of(row)
         if key in usages or key in selves:
             text = ", ".join(f"{name} {value}" for name, value in zip(KEYS, key, strict=True) if value is not None)
             raise row.error(None, "each key once", f"{text} again")
@@ -100,16 +98,16 @@ def with_annotations(workload: Workload, annotations: Annotations) -> Workload:
     patterns = annotations.patterns()
     counts = dict.fromkeys(patterns, 0)
     jobs = columns_of(workload.jobs)
-    for whole in jobs.each(_keys(jobs)):
-        keys = ((pattern, _only(whole, pattern)) for pattern in patterns)
+    for whole in jobs.each(keys_of(jobs)):
+        keys = ((pattern, only(whole, pattern)) for pattern in patterns)
         found = next((pattern for pattern, key in keys if key in annotations.usages or key in annotations.selves), None)
         if found is not None:
             counts[found] += 1
     if annotations.usages:
-        usage = Computed(partial(_annotated_value, annotations.usages, patterns), _keys(jobs), jobs.usage)
+        usage = Computed(partial(most_specific, annotations.usages, patterns), keys_of(jobs), jobs.usage)
         jobs = replace(jobs, usage=usage)
     if annotations.selves:
-        own = Computed(partial(_annotated_value, annotations.selves, patterns), _keys(jobs), jobs.self_slowdown)
+        own = Computed(partial(most_specific, annotations.selves, patterns), keys_of(jobs), jobs.self_slowdown)
         jobs = replace(jobs, self_slowdown=own)
     parts = [
         f"{number} jobs by {' and '.join(name for name, named in zip(KEYS, pattern, strict=True) if named)}"
@@ -135,7 +133,7 @@ def annotation_lines(workload: Workload) -> Iterator[str]:
     jobs = columns_of(workload.jobs)
     repeated = len(np.unique(jobs.source_id.array)) < len(jobs)
     keys = KEYS if repeated else KEYS[:1]
-    columns = (_keys(jobs), jobs.usage, jobs.self_slowdown)
+    columns = (keys_of(jobs), jobs.usage, jobs.self_slowdown)
     known = (
         (key[: len(keys)], usage, own)
         for key, usage, own in zip(*(jobs.each(column) for column in columns), strict=True)
@@ -157,34 +155,6 @@ def annotation_lines(workload: Workload) -> Iterator[str]:
 
 def _decimal(ppm: int) -> str:
     return f"{ppm / WHOLE_PPM:.6f}"
-
-
-def _annotated_value(
-    values: Mapping[JobKey, Value], patterns: Iterable[tuple[bool, ...]], whole: JobKey, before: Value | None
-) -> Value | None:
-    """Return the value of the most specific row for a job; without such a row, its previous value."""
-    for pattern in patterns:
-        value = values.get(_only(whole, pattern))
-        if value is not None:
-            return value
-    return before
-
-
-def _keys(jobs: Jobs) -> Column[JobKey]:
-    return Computed(JobKey, jobs.source_id, jobs.name, jobs.user)
-
-
-def _only(whole: JobKey, pattern: tuple[bool, ...]) -> JobKey:
-    """Return the key of one job, reduced to the parts that the pattern names."""
-    job, application, user = pattern
-    return JobKey(whole.job if job else None, whole.application if application else None, whole.user if user else None)
-
-
-def _key(row: Row) -> JobKey:
-    job, application, user = (row.values.get(name, "") or None for name in KEYS)
-    if job is application is user is None:
-        raise row.error(None, f"one of {', '.join(KEYS)}, or more", "none")
-    return JobKey(row.job(), application, user)
 
 
 def _usage(row: Row) -> UsageTuple:

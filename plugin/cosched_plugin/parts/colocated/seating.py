@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
+from cosched_hwmodel.composite.node_classes import shape_of
 from cosched_hwmodel.pairs import PairModel
+from cosched_hwmodel.topology import NodeShape
 from cosched_hwmodel.units import ThreadMask
 from cosched_plugin.common.allocation import bits_of
 from cosched_plugin.core.first_fit import runs_from, thread_mask
@@ -127,8 +129,8 @@ def _class_of_nodes(view: View) -> list[int]:
 
 def _kinds(classes: Sequence[NodeClass]) -> list[int]:
     """Return for each class the place of its shape among the different ones, as models count them."""
-    shapes: dict[NodeClass, int] = {}
-    return [shapes.setdefault(item._replace(nodes=0, swap_mb=0), len(shapes)) for item in classes]
+    shapes: dict[NodeShape, int] = {}
+    return [shapes.setdefault(shape_of(item), len(shapes)) for item in classes]
 
 
 def worst_resource(job: JobSpec, other: JobSpec, model: PairModel) -> str | None:

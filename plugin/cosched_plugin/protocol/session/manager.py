@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from cosched_plugin.protocol.errors import LocalProtocolError, RemoteProtocolError
 from cosched_plugin.protocol.messages import (
     FEATURES,
+    HARDWARE,
+    PROFILE,
     PROTOCOL_VERSION,
     SLOTS,
     Action,
@@ -15,6 +17,7 @@ from cosched_plugin.protocol.messages import (
     Event,
     Events,
     Hello,
+    JobSubmitted,
     Message,
     QuantumEnded,
     Ready,
@@ -181,9 +184,9 @@ class ManagerSession(Session):
         if self.batch.greeting != self._greeting:
             self.batch = self.batch._replace(greeting=self._greeting)
         _, features = self._agreed
-        if SLOTS in features:
+        if features == FEATURES:  # which are all
             return (self.batch,)
-        known = tuple([event for event in self.batch.events if not isinstance(event, QuantumEnded)])
+        known = tuple([_without_profile(event, features) for event in self.batch.events if _is_known(event, features)])
         return (self.batch._replace(events=known),)
 
     def _welcome(self) -> Welcome:
@@ -200,8 +203,32 @@ class ManagerSession(Session):
                 raise RemoteProtocolError("unsupported", "features", text)
             slots = None
         self._say(Welcome)
-        self._told = inventory._replace(version=version, features=features, greeting=self._greeting, slots=slots)
+        told = inventory._replace(version=version, features=features, greeting=self._greeting, slots=slots)
+        self._told = _without_hardware(told, features)
         return self._told
+
+
+def _is_known(event: Event, features: Sequence[str]) -> bool:
+    """Return whether a scheduler with these features knows the event."""
+    return SLOTS in features or not isinstance(event, QuantumEnded)
+
+
+def _without_profile(event: Event, features: Sequence[str]) -> Event:
+    """Return the event as a scheduler with these features is told it."""
+    if PROFILE not in features and isinstance(event, JobSubmitted) and event.job.profile is not None:
+        return JobSubmitted(event.job._replace(profile=None))
+    return event
+
+
+def _without_hardware(welcome: Welcome, features: Sequence[str]) -> Welcome:
+    """Return the welcome without caches, issue slots and profiles where the scheduler does not know these features."""
+    if HARDWARE not in features:
+        welcome = welcome._replace(nodes=tuple([item._replace(hardware=None) for item in welcome.nodes]))
+    if PROFILE not in features:
+        running = tuple([job._replace(spec=job.spec._replace(profile=None)) for job in welcome.running])
+        pending = tuple([job._replace(spec=job.spec._replace(profile=None)) for job in welcome.pending])
+        welcome = welcome._replace(running=running, pending=pending)
+    return welcome
 
 
 def _replace_unknown(action: Action, features: Sequence[str]) -> Action:
