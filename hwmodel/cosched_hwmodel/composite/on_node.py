@@ -8,12 +8,12 @@ from typing import Final, Protocol
 from cosched_hwmodel.composite.crowding import User, crowding
 from cosched_hwmodel.composite.positions import Crowd, Placed, Site, crowd, parts_of
 from cosched_hwmodel.composite.profile import Profile
-from cosched_hwmodel.composite.shares import lost_hits, spaces_kb
+from cosched_hwmodel.composite.shares import lost_hits, overflow, spaces_kb
 from cosched_hwmodel.topology import NodeShape
 from cosched_hwmodel.units import WHOLE_PPM
 
 LINE_BYTES: Final = 64  # that a miss moves
-BYTES_PER_MB_S: Final = 1000.0  # bytes a millisecond at 1 MB/s
+BYTES_PER_MB_S: Final = 1000  # in a millisecond
 MISSES: Final = 1e12  # millionths of a nanosecond in a millisecond
 
 
@@ -86,9 +86,10 @@ class OnNode:
         return lost_hits(self._profiles[group], there[group], spaces[group], cache.size_kb, sum(there))
 
     def _crowds_at_memory(self, placed: Sequence[Placed]) -> list[tuple[Crowd, int]]:
-        """Return for each socket the processes that share its bandwidth, and the bandwidth that their lost hits take.
+        """Return for each socket the processes that share its bandwidth, and what lost hits add to their demand.
 
-        That is in millionths of MB/s. With one bandwidth for the node all sockets have the same.
+        That is in millionths of MB/s. A process takes between its bandwidth alone and that of all its accesses, as far as the
+        working sets exceed the last cache together. With one bandwidth for the node all sockets have the same.
         """
         node = self._node
         if node.memory_bandwidth_mbs == 0:
@@ -100,9 +101,9 @@ class OnNode:
             for instance, mask in enumerate(parts.caches[level]):
                 there = crowd(placed, mask)
                 socket = instance * cache.cores // node.cores_per_socket
-                for group, processes in enumerate(there):
-                    moved = float(self._profiles[group].accesses_ms * processes * LINE_BYTES) / BYTES_PER_MB_S
-                    traffic[socket] += int(self._lost(level, there, group) * moved) if processes else 0
+                beyond = overflow(self._profiles, there, cache.size_kb)
+                for profile, processes in zip(self._profiles, there, strict=True):
+                    traffic[socket] += int(beyond * float(hidden_mbs(profile) * processes))
         if self._model.memory_scope == "node":
             return [(self._everywhere, sum(traffic))] * node.sockets
         return [(crowd(placed, mask), moved) for mask, moved in zip(parts.sockets, traffic, strict=True)]
@@ -137,6 +138,11 @@ class OnNode:
             return 0.0
         slope = self._model.paging_slope_ppm / WHOLE_PPM
         return self._model.paging_ppm / WHOLE_PPM + slope * (float(missing) / float(memory_mb * WHOLE_PPM))
+
+
+def hidden_mbs(profile: Profile) -> int:
+    """Return the bandwidth that a process would take besides if no cache had its data, MB/s."""
+    return max(0, profile.accesses_ms * LINE_BYTES // BYTES_PER_MB_S - profile.memory_mbs)
 
 
 def users_of(profiles: Sequence[Profile], node: NodeShape) -> list[list[User]]:

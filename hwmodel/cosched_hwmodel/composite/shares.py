@@ -56,3 +56,12 @@ def lost_hits(profile: Profile, processes: int, space_kb: float, size_kb: int, e
         return 0.0
     before_kb = min(float(profile.working_set_kb), float(size_kb * WHOLE_PPM) / float(mine))
     return max(0.0, before_kb - space_kb) / float(profile.working_set_kb)
+
+
+def overflow(profiles: Sequence[Profile], there: Sequence[int], size_kb: int) -> float:
+    """Return the part of all working sets that does not fit into a cache; none is larger than the cache, as it did not fit alone."""
+    wanted = 0
+    for profile, processes in zip(profiles, there, strict=True):
+        if profile.accesses_ms:
+            wanted += processes * min(profile.working_set_kb, size_kb)
+    return max(0.0, 1.0 - float(size_kb * WHOLE_PPM) / float(wanted)) if wanted else 0.0

@@ -163,7 +163,7 @@ class Wrong(Table):
     ("section", "values", "text"),
     [
         ("truth", {"contention": "tables"},
-         "truth.contention: expected one of bandwidth, lomarc, none, pairs, statistical, got 'tables'"),
+         "truth.contention: expected one of bandwidth, composite, lomarc, none, pairs, statistical, got 'tables'"),
         ("truth", {"contention": "statistic"}, "did you mean 'statistical'?"),
         ("belief", {"contention": "no.module:X"}, "belief.contention: expected a model that can be imported, got "
          "contention no.module:X: no module 'no' on Python's path"),

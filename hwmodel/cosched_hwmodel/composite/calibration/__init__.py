@@ -1,0 +1,1 @@
+"""Fits of the composite model's numbers to measured co-runs."""

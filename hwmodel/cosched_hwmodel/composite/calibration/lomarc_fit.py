@@ -1,0 +1,163 @@
+"""The composite model fitted to the LOMARC paper's measurements: node, model and profiles from a few numbers.
+
+Demands follow from operation, type and size of the data. What the paper states is not fitted: the sizes of cache and memory,
+and the time of a message. On that CPU, integer multiplication is done by the floating-point unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+from cosched_hwmodel.composite.calibration.least_squares import Fitted, Number, fit
+from cosched_hwmodel.composite.calibration.lomarc_tables import IO_RANGE, Measurement, measurements
+from cosched_hwmodel.composite.model import CompositeModel
+from cosched_hwmodel.composite.positions import Placed
+from cosched_hwmodel.composite.profile import Profile, blended
+from cosched_hwmodel.topology import Cache, NodeShape, load_preset
+from cosched_hwmodel.units import WHOLE_PPM
+
+NUMBERS: Final = (
+    # Issue slots in L1, as a part of a core's; of what is left of them beyond L1.
+    Number("float +", 1.0, 0.5, 1.0),
+    Number("int +", 0.535, 0.5, 1.0),
+    Number("float *", 0.8, 0.5, 1.0),
+    Number("int *", 0.7, 0.5, 1.0),
+    Number("beyond L1", 0.5, 0.3, 1.0),
+    Number("stretch of int *", 2.0, 1.0, 4.0),  # over that of float *
+    # Use of L2, as a part of the accesses that it serves; what is waited for; cost of a miss.
+    Number("L2, float +", 0.5, 0.2, 1.0),
+    Number("L2, int +", 0.9, 0.2, 1.0),
+    Number("L2, *", 0.55, 0.2, 1.0),
+    Number("exposed, float", 0.95, 0.05, 1.0),
+    Number("exposed, int", 0.3, 0.05, 1.0),
+    Number("miss, ns", 300, 10, 1200),
+    # Use of network and disk while communicating or reading.
+    Number("network, 200", 0.7, 0.5, 1.0),
+    Number("network, 18000", 0.65, 0.5, 1.0),
+    Number("disk", 0.8, 0.62, 1.0),
+    # The CPU's part in communication and I/O.
+    Number("slots, 200", 0.45, 0.05, 1.0),
+    Number("slots, 18000", 0.45, 0.05, 1.0),
+    Number("slots, I/O", 0.9, 0.3, 1.0),
+    Number("CPU time, I/O", 0.3, 0.05, 1.0),
+    Number("stretch of I/O", 0.1, 0.01, 1.0),  # over that of computing
+    # Paging.
+    Number("paging", 1.175, 0.5, 2.0),
+    Number("paging, slope", 0.578, 0.0, 2.0),
+)
+# What `fit_lomarc` gives, rounded: values of `NUMBERS`.
+STORED: Final = (
+    1.0, 0.5398, 0.8251, 0.7251, 0.4439, 2.1426,
+    0.5155, 0.6949, 0.5906, 1.0, 0.4025, 240.7,
+    0.7202, 0.6655, 0.8409,
+    0.4994, 0.4934, 0.9927, 0.263, 0.1397,
+    1.1752, 0.5774,
+)  # fmt: skip
+_STRETCH_NS: Final = 1_000_000  # of an application that computes; only ratios matter
+_SERVED: Final = (
+    10_000  # accesses of L2 in a millisecond, and MB/s of network and disk: only the part that is used matters
+)
+_RATE: Final = 10_000
+_MESSAGE_NS: Final[Mapping[str, int]] = {"200": 13_300, "18000": 120_000}  # section 4.2
+
+
+class LomarcNode(NamedTuple):
+    """The paper's node, the model, and the numbers that both and all profiles follow from."""
+
+    node: NodeShape
+    model: CompositeModel
+    numbers: Mapping[str, float]
+
+    def profile(self, name: str) -> Profile:
+        """Return the profile of an application of `lomarc_tables`; raises KeyError for another name."""
+        number = self.numbers
+        words = name.split()
+        if name == "I/O":  # between two requests it computes for a short time
+            return Profile(
+                cpu_ppm=_ppm(number["CPU time, I/O"]),
+                integer_ppm=_ppm(number["slots, I/O"]),
+                stretch_ns=round(number["stretch of I/O"] * _STRETCH_NS),
+                disk_ppm=WHOLE_PPM,
+                disk_mbs=round(number["disk"] * _RATE),
+            )
+        if words[0] == "comm":
+            return Profile(
+                integer_ppm=_ppm(number[f"slots, {words[1]}"]),
+                stretch_ns=_STRETCH_NS,
+                network_ppm=WHOLE_PPM,
+                network_mbs=round(number[f"network, {words[1]}"] * _RATE),
+                message_ns=_MESSAGE_NS[words[1]],
+            )
+        if words[1] == "of":
+            part = _ppm(float(words[0]))
+            return blended({self.profile(f"comm {words[2]}"): part, self.profile("int + 0"): WHOLE_PPM - part})
+        if words[1] == "MB":
+            return self.profile("float + 400")._replace(memory_mb=int(words[0]))
+        return self._computing(words[0], words[1], int(words[2]))
+
+    def _computing(self, kind: str, operation: str, size_kb: int) -> Profile:
+        number = self.numbers
+        slots = _ppm(number[f"{kind} {operation}"] * (number["beyond L1"] if size_kb else 1.0))
+        by_floating = kind == "float" or operation == "*"
+        stretch = number["stretch of int *"] if (kind, operation) == ("int", "*") else 1.0
+        used = number["L2, *" if operation == "*" else f"L2, {kind} +"] if size_kb else 0.0
+        return Profile(
+            integer_ppm=0 if by_floating else slots,
+            floating_ppm=slots if by_floating else 0,
+            stretch_ns=round(stretch * _STRETCH_NS),
+            working_set_kb=size_kb,
+            accesses_ms=round(used * _SERVED),
+            exposed_ppm=_ppm(number[f"exposed, {kind}"]),
+        )
+
+    def slowdowns(self, name: str, other: str) -> tuple[float, float]:
+        """Return the slowdowns of two applications, each with one process on a thread of the CPU."""
+        placed = [Placed(self.profile(name), 1, 1), Placed(self.profile(other), 1, 2)]
+        one, its = self.model.penalties(self.node, placed)
+        return 1.0 + one, 1.0 + its
+
+
+def lomarc_node(values: Sequence[float] = STORED) -> LomarcNode:
+    """Return the node and the model that follow from values of `NUMBERS`."""
+    numbers = {number.name: value for number, value in zip(NUMBERS, values, strict=True)}
+    preset = load_preset("lomarc-ht")
+    (cache,) = preset.caches
+    node = replace(
+        preset,
+        integer_slots_ppm=WHOLE_PPM,
+        floating_slots_ppm=WHOLE_PPM,
+        network_mbs=_RATE,
+        disk_mbs=_RATE,
+        caches=(Cache(cache.level, cache.size_kb, cache.cores, round(numbers["miss, ns"]), _SERVED),),
+    )
+    model = CompositeModel(paging_ppm=_ppm(numbers["paging"]), paging_slope_ppm=_ppm(numbers["paging, slope"]))
+    return LomarcNode(node, model, numbers)
+
+
+def predicted(node: LomarcNode, asked: Sequence[Measurement]) -> list[float]:
+    """Return the slowdown of each measurement."""
+    known: dict[tuple[str, str], tuple[float, float]] = {}
+    result = []
+    for _, name, beside, _, second in asked:
+        pair = (beside, name) if second else (name, beside)
+        if pair not in known:
+            known[pair] = node.slowdowns(*pair)
+        result.append(known[pair][second])
+    return result
+
+
+def fit_lomarc(tables: tuple[int, ...] = (0, 1, 2, 3), *, most_rounds: int = 30) -> Fitted:
+    """Return `NUMBERS` fitted to these tables, and to the middle of the range of two applications that do I/O."""
+    asked = [*measurements(tables), Measurement(3, "I/O", "I/O", sum(IO_RANGE) / 2)]
+    return fit(
+        NUMBERS,
+        lambda values: predicted(lomarc_node(values), asked),
+        [each.slowdown for each in asked],
+        most_rounds=most_rounds,
+    )
+
+
+def _ppm(part: float) -> int:
+    return round(part * WHOLE_PPM)
