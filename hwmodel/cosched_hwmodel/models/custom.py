@@ -48,10 +48,13 @@ class CustomModel(NamedTuple):
 
     @property
     def pair_factory(self) -> Callable[[Iterable[tuple[str, object]]], PairModel]:
-        """Return the maker of models of pairs; raises ContentionError if the class makes models of nodes."""
-        if self.is_truth_only:
-            raise ContentionError(self.name, "it has penalties of nodes, and no slowdowns of pairs of jobs")
-        return self.make_pairs
+        """Return the maker of models of pairs; of a class that makes models of nodes, of models that know no pair of jobs."""
+        return self._make_pairless if self.is_truth_only else self.make_pairs
+
+    def _make_pairless(self, parameters: Iterable[tuple[str, object]]) -> PairModel:
+        given = tuple(parameters)
+        self._make_nodes(given, {})  # an error in the parameters is found now
+        return _Pairless(self.name, lambda jobs: self._make_nodes(given, jobs))
 
     def make_pairs(self, parameters: Iterable[tuple[str, object]]) -> PairModel:
         """Return a model of pairs with these parameters, whose answers are checked; raises ContentionError."""
@@ -245,6 +248,34 @@ class CustomPairs(PairModel):
             return method(job, *further)
         except Exception as error:
             raise ContentionError(self.name, f"{what} of job {job.id}: {_text(error)}") from error
+
+
+class _Pairless(PairModel):
+    """A belief about any number of jobs on a node that does not speak of pairs: a job is placed by it, and never matched."""
+
+    __slots__ = ("_make", "_name")
+
+    def __init__(self, name: str, make: Callable[[Mapping[int, JobFacts]], ContentionModel]) -> None:
+        """``make`` returns the contention of the given jobs."""
+        self._name = name
+        self._make = make
+
+    @property
+    def name(self) -> str:
+        """Return the name by which the model was requested."""
+        return self._name
+
+    def knows(self, job: JobFacts) -> bool:  # noqa: ARG002 - `PairModel`
+        """Return False: no job shares its nodes by a match."""
+        return False
+
+    def slowdown(self, job: JobFacts, other: JobFacts) -> float:  # noqa: ARG002 - `PairModel`
+        """Return inf: it is not known."""
+        return math.inf
+
+    def among(self, jobs: Mapping[int, JobFacts], unknown: float | None = None) -> ContentionModel:  # noqa: ARG002 - `PairModel`
+        """Return the model of nodes."""
+        return self._make(jobs)
 
 
 class _CustomContention:
