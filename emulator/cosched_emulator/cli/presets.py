@@ -19,4 +19,4 @@ def presets(as_json: bool) -> None:
     for shape in shapes:
         rates = f"{shape.memory_bandwidth_mbs} MB/s memory" if shape.memory_bandwidth_mbs else "bandwidth unlimited"
         layout = f"{shape.sockets} x {shape.cores_per_socket} cores x {shape.threads_per_core} threads"
-        click.echo(f"{shape.name:<16}{layout:<28}{shape.memory_mb:>9} MiB  {rates}")
+        click.echo(f"{shape.name:<18}{layout:<28}{shape.memory_mb:>9} MiB  {rates}")

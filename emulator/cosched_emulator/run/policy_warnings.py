@@ -8,6 +8,7 @@ from typing import Final
 from cosched_emulator.results.files.policy_of_run import part_name
 from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.workload.columns import columns_of
+from cosched_hwmodel.composite.node_classes import shape_of
 from cosched_hwmodel.models.by_name import OF_PAIRS, make_pairs
 from cosched_hwmodel.usage import RESOURCES
 from cosched_plugin.config import PolicyChoice
@@ -31,11 +32,16 @@ def idle_matching(choice: PolicyChoice, prepared: Prepared) -> str | None:
     truth, belief = prepared.scenario.truth.contention, prepared.scenario.belief.contention
     jobs = columns_of(prepared.workload.jobs)
     model = make_pairs(prepared.belief.contention, prepared.belief.parameters)
+    if model is not None:
+        model = model.on_nodes([shape_of(item) for item in prepared.nodes])
     if model is None:
         told = f'truth.contention = "{truth}"; give --contention {", ".join(OF_PAIRS[:-1])} or {OF_PAIRS[-1]}'
         missing = f"of pairs ({told})" if belief is None else f'of pairs (belief.contention = "{belief}")'
     elif any(model.knows(job.spec) for job in jobs):
         return None
+    elif prepared.belief.contention == "composite":
+        told = "belief.profiles" if jobs.knows(jobs.profile) else "give workload.profiles"
+        missing = f"of what processes ask of their nodes ({told})"
     elif not model.by_usage:
         missing = f"of any of these jobs ({model.name} knows none)"
     elif not jobs.knows(jobs.usage):

@@ -146,6 +146,8 @@ def settings_without_effect(scenario: Scenario) -> list[str]:
             "workload.self_slowdowns or workload.annotations",
         ),
         (scenario.truth, "truth", ("pairs",), PAIRS in contention, f'contention = "{PAIRS}"'),
+        (workload, "workload", ("profiles",), "composite" in contention, 'contention = "composite"'),
+        (belief, "belief", ("profiles",), workload.profiles is not None or users, "workload.profiles"),
         (belief, "belief", OF_BELIEVED_PAIRS, believed == PAIRS, f'contention = "{PAIRS}"'),
         (scenario.monitoring, "monitoring", ("above",), scenario.monitoring.after_s is not None, "monitoring.after_s"),
         (workload, "workload", OF_PROCESSES, scenario.time_sharing is not None, "[time_sharing]"),

@@ -334,7 +334,7 @@ def test_missing_settings_give_warnings(commands: Commands) -> None:
     assert (code, json.loads(out)["policy"]) == (0, "lomarc-r")
     assert err == (
         "warning: matching response will pair no jobs: the scheduler is told nothing of pairs "
-        '(truth.contention = "bandwidth"; give --contention lomarc or statistical)\n'
+        '(truth.contention = "bandwidth"; give --contention lomarc, statistical, pairs or composite)\n'
         "warning: usage.csv annotates none of the 15 jobs\n"
     )
 

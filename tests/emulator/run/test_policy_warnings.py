@@ -10,6 +10,7 @@ from cosched_emulator import prepare
 from cosched_emulator.run.policy_warnings import idle_matching, idle_placement, idle_slices
 from cosched_plugin.config import choose
 
+UNTOLD = 'of pairs (truth.contention = "bandwidth"; give --contention lomarc, statistical, pairs or composite)'
 USAGE = {"characteristics": "M1"}
 LOMARC = {"contention": "lomarc"}
 STATISTICAL = {"contention": "statistical"}
@@ -18,7 +19,7 @@ STATISTICAL = {"contention": "statistical"}
 @pytest.mark.parametrize(
     ("policy", "sections", "told"),
     [
-        ("lomarc-r", {"workload": USAGE}, 'of pairs (truth.contention = "bandwidth"; give --contention lomarc, statistical or pairs)'),
+        ("lomarc-r", {"workload": USAGE}, UNTOLD),
         ("lomarc-r", {"workload": USAGE, "truth": LOMARC, "belief": {"contention": "none"}}, 'of pairs (belief.contention = "none")'),
         ("lomarc-r", {"truth": LOMARC}, "of how jobs use their nodes (give --characteristics or --annotations)"),
         ("lomarc-r", {"workload": USAGE, "truth": LOMARC, "belief": {"usage": "unknown"}},
@@ -26,7 +27,7 @@ STATISTICAL = {"contention": "statistical"}
         ("lomarc-r", {"workload": USAGE, "truth": LOMARC}, None),
         ("lomarc-r", {"workload": USAGE, "belief": LOMARC}, None),
         ("lomarc-r", {"truth": STATISTICAL}, None),
-        ("glts", {"workload": USAGE}, 'of pairs (truth.contention = "bandwidth"; give --contention lomarc, statistical or pairs)'),
+        ("glts", {"workload": USAGE}, UNTOLD),
         ("glts", {"truth": STATISTICAL, "belief": {"contention": "none"}}, 'of pairs (belief.contention = "none")'),
         ("glts", {"truth": STATISTICAL}, None),
         ("glts", {"truth": LOMARC}, "of how jobs use their nodes (give --characteristics or --annotations)"),

@@ -82,4 +82,5 @@ def _profile(row: Row) -> Profile:
     try:
         return from_mapping(values)
     except ProfileError as error:
-        raise row.error(error.field, "a possible profile", error.text) from error
+        got = repr(row.values.get(error.field, ""))
+        raise row.error(error.field, f"a possible value ({error.text})", got) from error
