@@ -3,6 +3,7 @@
 EmulatorError                 root; exit code 1
 ├── InputError                a file that cannot be read as what it should be; exit code 2
 │   └── ConfigurationError    a key of a scenario, or an option, that is unknown or out of range; exit code 2
+├── CoschedulingError         a coscheduling policy of others raised an error, or answered what none can; exit code 4
 ├── AccountingError           the accounting's database cannot be written or read; exit code 1
 ├── LinkError                 the scheduler at the other end broke the protocol or went away; exit code 3
 │   └── UnsupportedError      it cannot work as configured: its policy does not fit this machine; exit code 2
@@ -87,6 +88,24 @@ class ConfigurationError(InputError):
         names = sorted(known)
         close = [name for name in names if name.lower() == got.lower()] or get_close_matches(got, names, n=1)
         return cls(path, f"one of {', '.join(names)}", repr(got), close[0] if close else None, file)
+
+
+class CoschedulingError(EmulatorError):
+    """A coscheduling policy of others raised an error, or answered what none can: a defect of the policy.
+
+    ``policy`` is its name, ``hook`` the method or attribute, ``reason`` what is wrong.
+    """
+
+    exit_code = 4
+
+    def __init__(self, policy: str, hook: str, reason: str) -> None:
+        super().__init__(policy, hook, reason)
+        self.policy = policy
+        self.hook = hook
+        self.reason = reason
+
+    def __str__(self) -> str:
+        return f"coscheduling {self.policy}, {self.hook}: {self.reason}"
 
 
 class AccountingError(EmulatorError):

@@ -47,7 +47,6 @@ from cosched_emulator.studies.plan.reader import read_experiment
 from cosched_emulator.studies.results.series import series_of
 
 SIZE: Final = Size(30, 6)
-ROOT = Path(__file__).resolve().parents[2]
 COLUMNS = ("workload", "load", "hardware", "belief", "variant", "policy", "seed")
 # What invented runs have: responses grow with the policy's rank; without packing everything takes a quarter more.
 RANK: Final = {HYBRID: 1.0, SB: 1.1, "CC": 1.1, GANG: 1.25, "DCS": 1.6, PB: 1.7, BATCH: 3.0, NLS: 2.0}
@@ -271,15 +270,6 @@ def test_names_of_claims_leave_out_what_stands_beside_them(found: Figures) -> No
 
 
 # ---------------------------------------------------------------- as a whole
-
-
-def test_the_page_has_its_markers_and_pictures() -> None:
-    text = (ROOT / "docs" / "results" / "coscheduling.md").read_text(encoding="utf-8")
-    begin, end = "<!-- tables: written by scripts/reproduce coscheduling -->", "<!-- end of tables -->"
-    assert text.count(begin) == text.count(end) == 1
-    for name in PICTURES:
-        there = (ROOT / "docs" / "results" / f"coscheduling{name}.png").exists()
-        assert (f"](coscheduling{name}.png)" in text) == there
 
 
 @pytest.mark.slow

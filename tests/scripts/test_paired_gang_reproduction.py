@@ -50,7 +50,6 @@ from cosched_emulator.studies.plan.cells import Cell, make_plan
 from cosched_emulator.studies.plan.reader import read_experiment
 from cosched_emulator.studies.results.series import series_of
 
-ROOT = Path(__file__).resolve().parents[2]
 COLUMNS = ("workload", "load", "hardware", "belief", "variant", "policy", "seed")
 
 
@@ -299,12 +298,3 @@ def test_a_small_reproduction_runs_and_reports(tmp_path: Path) -> None:
     page = (store / "paired-gang.md").read_text(encoding="utf-8")
     assert f"| {mix(MIXES[1])} | gang | 1 | 3.2" in page
     assert LOADS[0] in page
-
-
-def test_the_page_has_its_markers_and_pictures() -> None:
-    text = (ROOT / "docs" / "results" / "paired-gang.md").read_text(encoding="utf-8")
-    begin, end = "<!-- tables: written by scripts/reproduce paired-gang -->", "<!-- end of tables -->"
-    assert text.count(begin) == text.count(end) == 1
-    for name in PICTURES:
-        there = (ROOT / "docs" / "results" / f"paired-gang{name}.png").exists()
-        assert (f"](paired-gang{name}.png)" in text) == there

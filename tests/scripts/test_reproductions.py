@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import math
+import re
 from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -67,10 +68,13 @@ def test_only_what_is_between_the_markers_is_written(tmp_path: Path) -> None:
         write_tables(page, "lomarc", "Title", [])
 
 
-def test_pages_have_their_markers() -> None:
-    for paper in ("rua", "lomarc"):
-        text = (ROOT / "docs" / "results" / f"{paper}.md").read_text(encoding="utf-8")
-        assert text.count(f"<!-- tables: written by scripts/reproduce {paper} -->") == text.count(END) == 1
+@pytest.mark.parametrize("paper", ["rua", "lomarc", "g-lomarc-ts", "paired-gang", "coscheduling"])
+def test_the_page_has_its_markers_and_pictures(paper: str) -> None:
+    folder = ROOT / "docs" / "results"
+    text = (folder / f"{paper}.md").read_text(encoding="utf-8")
+    assert text.count(f"<!-- tables: written by scripts/reproduce {paper} -->") == text.count(END) == 1
+    pictures = {file.name for file in folder.glob("*.png") if re.match(rf"{paper}[-.]", file.name)}
+    assert set(re.findall(r"\]\(([^)/]+\.png)\)", text)) == pictures != set()
 
 
 def test_rua_has_a_help_text() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import operator
+from dataclasses import replace
 
 import pytest
 from scripts.papers.coscheduling import calibrate
@@ -19,11 +20,26 @@ WHOLE = [Kind("CG", "A", 16), Kind("LU", "A", 16), Kind("SP", "A", 9), Kind("CG"
 
 @pytest.mark.parametrize(
     "kind",
-    [Kind("EP", "C", 16), Kind("MG", "A", 16), Kind("IS", "C", 8), Kind("BT", "A", 9), Kind("sPPM", "", 4)],
-    ids=lambda kind: kind.name,
+    CHEAP,
+    ids=NAME,
 )
 def test_some_jobs_take_their_time(kind: Kind) -> None:
     took_s = calibrate.alone_s(kind, compute_share(*kind), least_s=1.0)
+    assert took_s == pytest.approx(kind.seconds, rel=WITHIN)
+
+
+@pytest.mark.parametrize(
+    ("kind", "policy"),
+    [
+        (kind, policy) if kind == CHEAP[1] else pytest.param(kind, policy, marks=pytest.mark.slow)
+        for kind in (*CHEAP, *WHOLE)
+        for policy in ("hybrid", "sb")
+    ],
+    ids=lambda value: getattr(value, "name", value),
+)
+def test_jobs_alone_that_block_take_the_same_time(kind: Kind, policy: str) -> None:
+    nodes = replace(calibrate.NODES, coscheduling=policy)
+    took_s = calibrate.alone_s(kind, compute_share(*kind), nodes, least_s=1.0)
     assert took_s == pytest.approx(kind.seconds, rel=WITHIN)
 
 
@@ -36,8 +52,8 @@ def test_all_jobs_take_their_time(kind: Kind) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "kind",
-    [Kind("CG", "A", 16), Kind("LU", "A", 16), Kind("SP", "A", 9), Kind("CG", "B", 8)],
-    ids=lambda kind: kind.name,
+    WHOLE,
+    ids=NAME,
 )
 def test_whole_runs_take_as_long_as_their_first_iterations_say(kind: Kind) -> None:
     took_s = calibrate.alone_s(kind, compute_share(*kind), least_s=kind.seconds)

@@ -43,8 +43,14 @@ _COLUMNS: Final = (
     "processes", "ppn_min", "ppn_max", "threads_per_process", "memory_mb", "exclusive", "estimate_us", "limit_us", "demand",
     "usage", "self_slowdown", "run_us", "source_id", "starts", "requeues", "preemptions", "nodes", "work_us", "expected_us",
     "granted_us", "suspended_us", "unpaired", "cpu_us", "dispatched_us", "slot",
+    "energy_j",
 )  # fmt: skip
-_OF_SHARED_TIME: Final = ("cpu_us", "dispatched_us", "slot")  # left out where jobs do not share time
+_IF_ANY: Final = (
+    "cpu_us",
+    "dispatched_us",
+    "slot",
+    "energy_j",
+)  # left out where jobs do not share time, or watts are unknown
 _FLAGS: Final = ("exclusive", "unpaired")
 _JSON: Final = ("after", "demand", "usage", "self_slowdown")
 _SELECT: Final = f"SELECT {', '.join(_COLUMNS)} FROM jobs"
@@ -315,7 +321,7 @@ class Accounting:
             row = dict(zip(_COLUMNS, values_of_row, strict=True))
             for key in _FLAGS:
                 row[key] = bool(row[key])
-            for key in _OF_SHARED_TIME:
+            for key in _IF_ANY:
                 if row[key] is None:
                     del row[key]
             for key in _JSON:

@@ -38,7 +38,7 @@ _CHANGE_JOB: Final = f"""UPDATE jobs SET
     WHERE id = :id"""
 _FINISH: Final = """UPDATE jobs SET state = ?, reason = ?, start_us = ?, end_us = ?, starts = ?, preemptions = ?, nodes = ?,
     work_us = ?, expected_us = ?, granted_us = ?, suspended_us = ?, cpu_us = ?, dispatched_us = ?, slot = ?,
-    finished_step = ? WHERE id = ?"""
+    energy_j = ?, finished_step = ? WHERE id = ?"""
 _CHANGE: Final = "INSERT INTO changes (step, at_us, what, id, state, reason) VALUES (?,?,?,?,?,?)"
 _FAULT: Final = "INSERT INTO faults (step, at_us, kind, detail) VALUES (?,?,?,?)"
 _QUANTUM: Final = """INSERT INTO quanta (number, start_us, end_us, turn, jobs, nodes, paired_nodes, parts)
@@ -175,6 +175,7 @@ def _write_job_finished(connection: sqlite3.Connection, step: int, change: JobFi
         record.cpu_us,
         record.dispatched_us,
         None if record.cpu_us is None else record.slot,
+        None if change.energy_j is None else round(change.energy_j, 6),
         step,
         job_id,
     )

@@ -157,7 +157,16 @@ UPDATE jobs SET unpaired = coalesce(json_extract(job, '$.spec.unpaired'), 0);
 ALTER TABLE jobs ADD COLUMN slot INTEGER;  -- in which it was last; NULL: jobs do not share time, or it has not ended
 """
 
-STEPS: Final = (_FIRST, _TIME_SHARING, _SLOTS)  # number n makes version n+1 of version n; never changed, only added to
+_ENERGY: Final = """
+ALTER TABLE jobs ADD COLUMN energy_j REAL;  -- joules of all its stays; NULL: no watts of nodes are known, or it has not ended
+"""
+
+STEPS: Final = (
+    _FIRST,
+    _TIME_SHARING,
+    _SLOTS,
+    _ENERGY,
+)  # number n makes version n+1 of version n; never changed, only added to
 VERSION: Final = len(STEPS)
 
 

@@ -41,7 +41,9 @@ def play(live: LiveManager, step: Step) -> None:
             live.advance(step.at_us)
         case "command":
             raw = unpack(step.body, MAX_FRAME_BYTES)
-            answer = live.command(step.at_us, Requester(raw["who"], raw["operator"]), from_map(raw["request"]))
+            answer = live.command(
+                step.at_us, Requester(raw["who"], raw["operator"]), from_map(raw["request"]), replayed=True
+            )
             if isinstance(answer, Refused):
                 raise InvariantError(f"a command that was carried out is refused now: {answer.text}")
         case "answer":

@@ -28,11 +28,14 @@ from cosched_emulator.users.requests import (
     Request,
 )
 from cosched_emulator.users.server.requester import Requester
+from cosched_plugin.common.allocation import started_by
 from cosched_plugin.protocol.messages import (
+    REJECTED,
     Action,
     ActionRefused,
     ChangeSlot,
     Event,
+    JobEnded,
     JobHeld,
     JobSubmitted,
     ProgressMeasured,
@@ -94,10 +97,10 @@ class LiveManager:
         """Return why a command cannot be carried out now; None if it can."""
         return self._commands.refusal(self.now_us, who, request)
 
-    def command(self, now_us: int, who: Requester, request: Request) -> Done | Refused:
-        """Carry out a user's command."""
+    def command(self, now_us: int, who: Requester, request: Request, *, replayed: bool = False) -> Done | Refused:
+        """Carry out a user's command; one of the journal is ``replayed``."""
         self.advance(now_us)
-        refused = self.refusal(who, request)
+        refused = self._commands.refusal(self.now_us, who, request, replayed=replayed)
         if refused is not None:
             return refused
         result = self._commands.carry_out(self.now_us, who, request)
@@ -108,6 +111,7 @@ class LiveManager:
         """Carry out the scheduler's answer to batch ``seq``, as far as possible now."""
         self.advance(now_us)
         manager = self.manager
+        self._reject_impossible(actions)
         # Events after the scheduler's batch explain the actions that are impossible now.
         stale = "stale: " if self._outbox else ""
         told = ["" if isinstance(action, SetNote | WakeAt) else describe(action, self.label) for action in actions]
@@ -132,6 +136,19 @@ class LiveManager:
                 if job.measured_ppm:
                     self._outbox.append(ProgressMeasured(job_id, job.measured_ppm))
         self._follow_up(self.now_us)
+
+    def _reject_impossible(self, actions: Sequence[Action]) -> None:
+        """End the jobs that are to start and whose processes cannot run; an earlier version has accepted them, by the journal."""
+        manager = self.manager
+        if manager.processes is None:
+            return
+        for action in actions:
+            for job_id in started_by(action):
+                job = manager.pending.get(job_id)
+                reason = None if job is None else manager.processes.refusal(job.job)
+                if job is not None and reason is not None:
+                    job.reason = reason
+                    self._tell_now(JobEnded(job_id, REJECTED))
 
     def _holds(self, event: ProgressMeasured) -> bool:
         job = self.manager.running.get(event.job_id)

@@ -78,8 +78,11 @@ def _processes_on_a_node(request: SubmitJob) -> int:
     return min(request.processes, request.ppn_max or request.processes)
 
 
-def refusal_of(submission: Submission, manager: Manager) -> Refused | None:
-    """Return why a submission is refused: a number beyond the limits, or a job that cannot run on the empty machine; None: accepted."""
+def refusal_of(submission: Submission, manager: Manager, *, replayed: bool = False) -> Refused | None:
+    """Return why a submission is refused: a number beyond the limits, or a job that cannot run on the empty machine; None: accepted.
+
+    What the job's processes do is not looked at if it is ``replayed``: earlier versions accepted programs that cannot run.
+    """
     wish = submission.request
     for path, value, most in (
         ("estimate_us", wish.estimate_us, LONGEST_US),
@@ -110,7 +113,7 @@ def refusal_of(submission: Submission, manager: Manager) -> Refused | None:
         return Refused("value", "expected different tasks; one occurs twice", "tasks")
     job = submission.job(0)
     reason = manager.refusal_of(job.spec)
-    if reason is None and manager.processes is not None:
+    if reason is None and manager.processes is not None and not replayed:
         reason = manager.processes.refusal(job)
     return None if reason is None else Refused("value", reason, "processes")
 

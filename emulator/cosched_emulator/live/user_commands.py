@@ -52,11 +52,11 @@ class Commands:
         self._ended_state = ended_state
         self._tasks_of = tasks_of
 
-    def refusal(self, now_us: int, who: Requester, request: Request) -> Refused | None:
-        """Return why a command cannot be carried out now; None if it can."""
+    def refusal(self, now_us: int, who: Requester, request: Request, *, replayed: bool = False) -> Refused | None:
+        """Return why a command cannot be carried out now; None if it can. ``replayed``: it was carried out, and is in the journal."""
         match request:
             case SubmitJob():
-                return self._refusal_of_submission(now_us, who, request)
+                return self._refusal_of_submission(now_us, who, request, replayed=replayed)
             case CancelJobs() | HoldJobs() | ReleaseJobs():
                 return self._refusal_of_jobs(who, request)
             case DrainNodes() | ResumeNodes():
@@ -76,8 +76,11 @@ class Commands:
             case _:
                 raise TypeError(f"a {type(request).__name__} is no command")
 
-    def _refusal_of_submission(self, now_us: int, who: Requester, request: SubmitJob) -> Refused | None:
-        refused = refusal_of(submission_of(request, who.name, now_us, self._manager.machine), self._manager)
+    def _refusal_of_submission(
+        self, now_us: int, who: Requester, request: SubmitJob, *, replayed: bool
+    ) -> Refused | None:
+        submission = submission_of(request, who.name, now_us, self._manager.machine)
+        refused = refusal_of(submission, self._manager, replayed=replayed)
         if refused is not None:
             return refused
         more = len(request.tasks) or 1

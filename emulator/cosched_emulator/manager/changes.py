@@ -57,6 +57,7 @@ class JobFinished(NamedTuple):
 
     at_us: int
     record: JobRecord
+    energy_j: float | None = None  # of all its stays; None: the watts of the nodes are not known, or it never ended
 
 
 class NodeChanged(NamedTuple):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from cosched_emulator.manager.changes import (
     Change,
     DiskLeft,
@@ -14,17 +16,34 @@ from cosched_emulator.manager.changes import (
     QuantumPassed,
     StayEnded,
 )
-from cosched_emulator.manager.managed_job import ManagedJob
+from cosched_emulator.manager.managed_job import RUNNING, ManagedJob
 from cosched_emulator.manager.time_sharing.record import QuantumRecord
+
+
+class EnergyMeter(Protocol):
+    """What adds up the energy of jobs."""
+
+    def begin(self, job: ManagedJob) -> None:
+        """Note that a job has come to its nodes; or that it goes on there, which changes nothing."""
+        ...
+
+    def end(self, job: ManagedJob) -> None:
+        """Note that a job has left its nodes: its last stay is complete."""
+        ...
+
+    def take(self, job_id: int) -> float:
+        """Return the joules of a job that has ended, and forget it."""
+        ...
 
 
 class Diary:
     """The facts since the last `drain`, in order; always empty without ``kept``."""
 
-    __slots__ = ("entries", "kept")
+    __slots__ = ("entries", "kept", "meter")
 
     def __init__(self) -> None:
         self.kept = False
+        self.meter: EnergyMeter | None = None  # of jobs, for accounts; None: the watts of the nodes are not known
         self.entries: list[Change] = []
 
     def drain(self) -> list[Change]:
@@ -41,11 +60,15 @@ class Diary:
         """Note a change of a job's state, or of its reason."""
         if self.kept:
             self.entries.append(JobChanged(at_us, job.job.spec.id, job.state, reason))
+            if self.meter is not None and job.state == RUNNING:
+                self.meter.begin(job)
 
     def note_occupancy(self, job: ManagedJob) -> None:
         """Note the end of a job's stay on its nodes."""
         if self.kept:
             self.entries.append(StayEnded(job.job.spec.id, job.intervals[-1]))
+            if self.meter is not None:
+                self.meter.end(job)
 
     def note_disk_time(self, job: ManagedJob) -> None:
         """Note the end of a job's time on disk."""
@@ -56,7 +79,8 @@ class Diary:
         """Note that a job has ended for good."""
         if self.kept:
             self.entries.append(JobChanged(at_us, job.job.spec.id, job.state, job.reason))
-            self.entries.append(JobFinished(at_us, job.record()))
+            energy_j = None if self.meter is None else self.meter.take(job.job.spec.id)
+            self.entries.append(JobFinished(at_us, job.record(), energy_j))
 
     def note_node(self, at_us: int, node: int, state: str, reason: str = "") -> None:
         """Note a change of a node's state."""

@@ -65,6 +65,17 @@ def build_manager(prepared: Prepared, *, live: bool = False) -> Manager:
     Contention is computed only if the use of the nodes is known for some job; always for a ``live`` manager, whose future jobs are
     unknown.
     """
+    manager = _manager(prepared, live=live)
+    if prepared.power is not None:
+        from cosched_emulator.accounting.energy import JobEnergy  # noqa: PLC0415 - few machines have watts
+
+        time_shared = manager.processes is not None
+        manager.diary.meter = JobEnergy(prepared.nodes, prepared.power, time_shared=time_shared)
+    return manager
+
+
+def _manager(prepared: Prepared, *, live: bool) -> Manager:
+    """Return a manager with an empty queue, and no energy in its accounts."""
     scenario = prepared.scenario
     resume_us = round_up_us(scenario.preemption.resume_s * SECOND_US)
     if scenario.time_sharing is not None:

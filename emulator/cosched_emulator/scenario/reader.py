@@ -40,6 +40,7 @@ def scenario_of_table(base: Mapping[str, Any], overrides: Mapping[str, Any], fil
 
     In a Python table, None means that the key is not given, if the key has no other default.
     """
+    check_owner_of_parameters(base, overrides, file)
     table = dict(base)
     for key, value in overrides.items():
         below = table.get(key, {})
@@ -48,6 +49,18 @@ def scenario_of_table(base: Mapping[str, Any], overrides: Mapping[str, Any], fil
         elif isinstance(below, Mapping):  # anything else is refused below, with or without an override
             table[key] = {**below, **value}
     return _section(Scenario, table, "", file)
+
+
+def check_owner_of_parameters(base: Mapping[str, Any], changes: Mapping[str, Any], file: str = "") -> None:
+    """Raise ConfigurationError if ``changes`` name another coscheduling policy than a scenario's table, and keep its parameters."""
+    below, above = base.get("time_sharing"), changes.get("time_sharing")
+    if not isinstance(below, Mapping) or not isinstance(above, Mapping):
+        return
+    before, after = below.get("coscheduling"), above.get("coscheduling")
+    given = below.get("coscheduling_parameters")
+    if given and None not in (before, after) and before != after and "coscheduling_parameters" not in above:
+        expected = f"none beside another policy, {after}, as these belong to {before}"
+        raise ConfigurationError("time_sharing.coscheduling_parameters", expected, repr(given), file=file)
 
 
 def read_faults(file: str) -> FaultsSection:

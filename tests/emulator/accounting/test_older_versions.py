@@ -22,6 +22,7 @@ def rows(path: str, statement: str) -> list[Any]:
 
 
 OLDER = {  # what undoes the steps from a version on
+    3: "ALTER TABLE jobs DROP COLUMN energy_j;",
     2: "ALTER TABLE jobs DROP COLUMN unpaired; ALTER TABLE jobs DROP COLUMN slot;",
     1: "ALTER TABLE jobs DROP COLUMN cpu_us; ALTER TABLE jobs DROP COLUMN dispatched_us; DROP TABLE quanta;",
 }
@@ -50,8 +51,8 @@ def test_an_older_database_is_brought_up_to_date(version: int, tmp_path: Path) -
         again.record(facts)  # are there already
         assert list(again.replay()) == []
         record = JobRecord(shared, "COMPLETED", 60, (), 5, 100, None, cpu_us=3, dispatched_us=4, slot=7)
-        again.record([JobEntered(5, shared, Origin("ann")), JobFinished(60, record)])
+        again.record([JobEntered(5, shared, Origin("ann")), JobFinished(60, record, 8.5)])
         (row,) = again.jobs([3])
-        assert (row["cpu_us"], row["dispatched_us"], row["slot"]) == (3, 4, 7)
+        assert (row["cpu_us"], row["dispatched_us"], row["slot"], row["energy_j"]) == (3, 4, 7, 8.5)
         assert version == 1 or rows(path, "SELECT * FROM jobs WHERE id < 3 ORDER BY id") == expected
     assert rows(path, "PRAGMA user_version") == [(VERSION,)]

@@ -10,7 +10,7 @@ from cosched_emulator import prepare
 from cosched_emulator.accounting.accounts import Accounting
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.live.views import answer_query
-from cosched_emulator.manager.changes import QuantumPassed
+from cosched_emulator.manager.changes import JobFinished, QuantumPassed
 from cosched_emulator.manager.time_sharing.progress import ProcessProgress
 from cosched_emulator.manager.time_sharing.record import QuantumRecord
 from cosched_emulator.run.build import build_agenda, build_manager
@@ -55,6 +55,7 @@ class Site:
         jobs = len(self.prepared.workload.jobs)
         self.live = LiveManager(manager, agenda, jobs + 1, self.books.ended_state, self.books.tasks)
         self.quanta: list[QuantumRecord] = []
+        self.finished: list[JobFinished] = []
         self.frozen = False
         self.policy = policy
         self.delay_us = delay_us
@@ -126,6 +127,7 @@ class Site:
     def _keep(self) -> None:
         changes = self.live.drain()
         self.quanta += [change.record for change in changes if isinstance(change, QuantumPassed)]
+        self.finished += [change for change in changes if isinstance(change, JobFinished)]
         self.live.check()
 
     def progress_us(self) -> dict[int, int]:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.emulator.live.shared_time import OPERATOR, SECOND, JobLine, Site, scenario_of
 
+from cosched_emulator.accounting.accounts import Accounting
+from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.live.journal import answer_step, command_step, restore
+from cosched_emulator.manager.time_sharing.progress import ProcessProgress
 from cosched_emulator.users.requests import (
     CancelJobs,
+    Done,
     ListJobs,
     ListNodes,
     Refused,
@@ -186,6 +193,14 @@ def test_the_queue_and_a_job_have_slot_and_share(tmp_path: Path) -> None:
     site.assert_agreement()
 
 
+OF_NAS: dict[str, Any] = {
+    "cluster": {"nodes": 16, "memory_mb": 900},
+    "workload": {"programs": "nas:IS.A"},
+    "time_sharing": {"nodes": "windows", "memory_mb": 100},
+    "clock": {"mode": "scaled", "speed": 10.0},
+}
+
+
 @pytest.mark.parametrize(
     ("asked", "reason"),
     [
@@ -194,16 +209,43 @@ def test_the_queue_and_a_job_have_slot_and_share(tmp_path: Path) -> None:
     ],
 )
 def test_a_job_that_nodes_cannot_run_is_refused_when_it_is_submitted(asked: SubmitJob, reason: str) -> None:
-    site = Site(
-        {
-            "cluster": {"nodes": 16, "memory_mb": 900},
-            "workload": {"programs": "nas:IS.A"},
-            "time_sharing": {"nodes": "windows", "memory_mb": 100},
-            "clock": {"mode": "scaled", "speed": 10.0},
-        },
-        "easy",
-    )
+    site = Site(OF_NAS, "easy")
     refused = site.live.refusal(OPERATOR, asked)
     assert isinstance(refused, Refused)
     assert refused.text.endswith(reason)
     assert site.live.refusal(OPERATOR, SubmitJob(4, 20 * SECOND, memory_mb=100)) is None
+
+
+@pytest.mark.parametrize("asked", [SubmitJob(5, 20 * SECOND), SubmitJob(4, 20 * SECOND, memory_mb=200)])
+def test_a_journal_with_a_job_that_nodes_cannot_run_is_restored(
+    asked: SubmitJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / "accounts.db")
+    good = SubmitJob(4, 2 * SECOND)
+    with closing(Accounting.create(path, {})) as books, monkeypatch.context() as patch:
+        # The journal of a version that did not refuse such jobs, and ended when one started.
+        patch.setattr(ProcessProgress, "refusal", lambda *_: None)
+        site = Site(OF_NAS, "easy")
+        for request in (asked, good):
+            books.append(command_step(0, OPERATOR, request))
+            assert isinstance(site.live.command(0, OPERATOR, request), Done)
+            books.record(site.live.drain())
+        batch = site.live.batch()
+        assert batch is not None
+        seq, _, events = batch
+        actions = site.core.handle(0, events)
+        books.append(answer_step(0, m.Actions(seq, 0, tuple(actions))))
+        with pytest.raises(ConfigurationError):
+            site.live.answer(0, seq, actions)
+    for _ in range(2):  # the journal that goes on can be restored as well
+        site = Site(OF_NAS, "easy")
+        with closing(Accounting.open(path)) as books:
+            restore(site.live, books)
+            (row,) = books.jobs([1])
+            assert row["state"] == "REJECTED"
+            assert "5 processes" in row["reason"] or "200 MB" in row["reason"]
+            assert [job["state"] for job in books.history("", 9)] == ["REJECTED"]
+    site.scheduler_comes()
+    site.run_until(60)
+    assert [(change.record.job.spec.id, change.record.state) for change in site.finished] == [(2, "COMPLETED")]
+    site.assert_agreement()

@@ -131,13 +131,14 @@ def test_io_of_a_stopped_process_completes() -> None:
     assert cluster.advance(10_000) == (5_100, (0,))
 
 
+@pytest.mark.parametrize("number", [2, 3])
 @pytest.mark.parametrize("local", LOCAL_SCHEDULERS)
-def test_hungry_processes_get_equal_shares(local: str) -> None:
+def test_hungry_processes_get_equal_shares(local: str, number: int) -> None:
     settings = NodeSettings(local=local, slice_us=20_000, tick_us=0)
-    cluster = cluster_with(*[once(Compute(10**9))] * 3, settings=settings)
+    cluster = cluster_with(*[once(Compute(10**9))] * number, settings=settings)
     cluster.advance(6_000_000)
     for usage in cluster.collect():
-        assert usage.consumed_us == pytest.approx(2_000_000, abs=60_000)
+        assert usage.consumed_us == pytest.approx(6_000_000 / number, abs=60_000)
 
 
 def test_switches_and_cache_refills_cost_time() -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 
 import pytest
-from tests.emulator.nodeos.reference import STEP_US, Reference
+from tests.emulator.nodeos.reference import STEP_US
+from tests.emulator.nodeos.side_by_side import SideBySide
 
-from cosched_emulator.nodeos.exact import ExactCluster
 from cosched_emulator.nodeos.local.catalogue import LOCAL_SCHEDULERS
 from cosched_emulator.nodeos.programs import (
     Barrier,
@@ -22,7 +23,6 @@ from cosched_emulator.nodeos.programs import (
     WriteFiles,
 )
 from cosched_emulator.nodeos.settings import NodeSettings
-from cosched_hwmodel import draws
 
 QUANTUM_US = 30_000
 
@@ -73,48 +73,17 @@ def some_settings(chance: random.Random, local: str) -> NodeSettings:
 def test_the_exact_cluster_does_what_the_literal_one_does(local: str, seed: int) -> None:
     chance = random.Random(f"{local} {seed}")
     settings = some_settings(chance, local)
-    nodes = chance.randrange(1, 4)
-    exact = ExactCluster(settings, nodes, seed)
-    phases = [int(draws.uniform(seed, "tick-phase", node) * 100) * 100 for node in range(nodes)]
-    literal = Reference(settings, nodes, phases)
-    placed: dict[int, list[int]] = {}
-    for job in range(chance.randrange(1, 5)):
-        places = [chance.randrange(nodes) for _ in range(chance.randrange(1, 4))]
-        program = some_program(chance, len(places))
-        placed[job] = places
-        exact.start(job, program, places)
-        literal.start(job, program, places)
-        for task, process in zip(literal.jobs[job], exact.jobs[job].processes, strict=True):
-            task.counter = process.counter
-    ends: dict[int, int] = {}
+    both = SideBySide(settings, chance.randrange(1, 4), seed)
+    for _ in range(chance.randrange(1, 5)):
+        places = [chance.randrange(both.nodes) for _ in range(chance.randrange(1, 4))]
+        both.start(partial(some_program, chance), places)
     consumed: dict[tuple[int, int], int] = {}
-    for quantum in range(40):
-        now_us = quantum * QUANTUM_US
-        running = [job for job in placed if job not in ends and chance.random() < 0.8]
-        on_nodes = {
-            node: [job for job in running if any(p == node for p in places_left(exact, job))] for node in range(nodes)
-        }
-        exact.allow(now_us, on_nodes)
-        literal.allow(on_nodes)
-        while (reached := exact.advance(now_us + QUANTUM_US)).ended:
-            ends.update(dict.fromkeys(reached.ended, reached.now_us))
-            if reached.now_us == now_us + QUANTUM_US:
-                break
-        literal.advance(now_us + QUANTUM_US)
-        for usage in exact.collect():
+    for _ in both.quanta(chance, 0.8, QUANTUM_US, 40):
+        for usage in both.exact.collect():
             key = (usage.job, usage.node)
             consumed[key] = consumed.get(key, 0) + usage.consumed_us
         expected: dict[tuple[int, int], int] = {}
-        for task in literal.tasks:
+        for task in both.literal.tasks:
             expected[task.job, task.node] = expected.get((task.job, task.node), 0) + task.consumed
         assert {key: us for key, us in consumed.items() if us} == {key: us for key, us in expected.items() if us}
-        assert ends == literal.ends
-        if len(ends) == len(placed):
-            break
-    assert ends
-
-
-def places_left(cluster: ExactCluster, job: int) -> list[int]:
-    """Return the nodes of the processes of a job that have not ended."""
-    record = cluster.jobs.get(job)
-    return [] if record is None else [process.node for process in record.processes]
+    assert both.ends

@@ -479,6 +479,18 @@ def test_overrides_change_single_keys(tmp_path: Path) -> None:
         scenario_of("workload = 3", tmp_path, changes)
 
 
+def test_parameters_of_another_coscheduling_policy_are_refused(tmp_path: Path) -> None:
+    text = '[time_sharing]\nnodes = "exact"\ncoscheduling = "cc"\ncoscheduling_parameters = { interval_us = 9000 }\n'
+    for changes in ({"coscheduling": "cc"}, {"quantum_s": 2.0}, {"coscheduling": "pb", "coscheduling_parameters": {}}):
+        scenario_of(text, tmp_path, {"time_sharing": changes})
+    with pytest.raises(ConfigurationError) as raised:
+        scenario_of(text, tmp_path, overrides({"coscheduling": "pb"}))
+    assert str(raised.value).endswith(
+        "scenario.toml: time_sharing.coscheduling_parameters: expected none beside another policy, pb, as these belong to cc, "
+        "got {'interval_us': 9000}"
+    )
+
+
 def test_every_option_has_a_key_in_the_scenario() -> None:
     for option, (section, key) in PLACES.items():
         kind = {field.name: field for field in dataclasses.fields(Scenario)}[section].default_factory

@@ -249,6 +249,13 @@ WRONG: tuple[tuple[Mapping[str, Any], str], ...] = (
     ({"baseline": {"shake": 0}}, "baseline.shake: expected a number above 0"),
     ({"baseline": {"runs": [{"policies": ["pss"]}]}}, r"baseline.runs\[0\].policies: expected one of easy, got 'pss'"),
     ({"measures": "m:f"}, "measures: expected a list of texts"),
+    (
+        {
+            "scenario": {"time_sharing": {"coscheduling": "cc", "coscheduling_parameters": {"spin_us": 9}}},
+            "policies": [{"name": "E", "policy": "easy", "time_sharing": {"coscheduling": "sb"}}],
+        },
+        r"policy=E: time_sharing.coscheduling_parameters: expected none beside another policy, sb, as these belong to cc",
+    ),
 )  # fmt: skip
 
 

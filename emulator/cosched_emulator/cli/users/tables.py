@@ -17,7 +17,7 @@ SHORT_STATES: Final[Mapping[str, str]] = {
 UNKNOWN: Final = "-"
 UNLIMITED: Final = "UNLIMITED"
 _WIDEST: Final = 32  # characters of a name
-_UNITS: Final = ("_s", "_mb", "_bytes")  # endings of names, for people behind the value
+_UNITS: Final = ("_s", "_mb", "_bytes", "_j")  # endings of names, for people behind the value
 
 
 def rows_of(table: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -230,6 +230,8 @@ def _value(key: str, value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, float) and key.endswith("_s"):
         return f"{1000 * value:.3g} ms" if 0 < value < 1 else f"{value:g} s" if value < 60 else clock_text(value)
+    if isinstance(value, float) and key.endswith("_j"):
+        return f"{value:.6g} J"
     if isinstance(value, int) and key.endswith("_mb"):
         return f"{value} MiB"
     if isinstance(value, int) and key.endswith("_bytes"):

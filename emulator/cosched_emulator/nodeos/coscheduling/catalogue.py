@@ -11,6 +11,7 @@ from typing import Final
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.nodeos.coscheduling.cc import CoordinatedCoscheduling
 from cosched_emulator.nodeos.coscheduling.dcs import DynamicCoscheduling
+from cosched_emulator.nodeos.coscheduling.foreign import ForeignPolicy
 from cosched_emulator.nodeos.coscheduling.hybrid import Hybrid
 from cosched_emulator.nodeos.coscheduling.nls import LocalOnly
 from cosched_emulator.nodeos.coscheduling.pb import PeriodicBoost
@@ -35,7 +36,11 @@ POLICIES: Final[Mapping[str, type[CoschedulingPolicy]]] = MappingProxyType(
 
 
 def make_policy(name: str, parameters: Iterable[tuple[str, object]] = ()) -> CoschedulingPolicy:
-    """Return a policy for one node. Raises `ConfigurationError` for an unknown name and for wrong parameters."""
+    """Return a policy for one node.
+
+    Raises `ConfigurationError` for an unknown name and for wrong parameters, `CoschedulingError` for wrong attributes of a policy of
+    others.
+    """
     make = POLICIES.get(name)
     given = dict(parameters)
     if make is not None:
@@ -56,7 +61,7 @@ def make_policy(name: str, parameters: Iterable[tuple[str, object]] = ()) -> Cos
     if not isinstance(policy, CoschedulingPolicy):
         base = f"{CoschedulingPolicy.__module__}.{CoschedulingPolicy.__name__}"
         raise ConfigurationError(NAME_KEY, f"a class derived from {base}", f"{name}, which makes {policy!r}")
-    return policy
+    return ForeignPolicy(name, policy)
 
 
 def _check(name: str, make: Callable[..., object], given: Mapping[str, object]) -> None:

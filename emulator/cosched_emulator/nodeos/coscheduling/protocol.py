@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Final, Protocol
+from typing import Final, Protocol
 
 from cosched_emulator.nodeos.process import Process
 
@@ -38,11 +38,12 @@ class CoschedulingPolicy:
 
     Parameters are keyword arguments of the class: whole numbers, texts, or true and false. A policy is a function of
     what it is told: no clock, no file, no random number that is not named by a seed. Processes are compared by identity.
+    Attributes are read when it is made; ``interval_us`` and ``ignores_counters`` also after each `tick`.
     """
 
-    wants_arrivals: ClassVar[bool] = False  # whether `arrived` is called, after an interrupt
+    wants_arrivals: bool = False  # whether `arrived` is called, after an interrupt
     advises: bool = False  # whether `advise` is asked
-    acknowledged: ClassVar[bool] = False  # whether senders wait for their network interface, with `ACKNOWLEDGEMENT`
+    acknowledged: bool = False  # whether senders wait for their network interface, with `ACKNOWLEDGEMENT`
     interval_us: int = 0  # between calls of `tick`; 0: it is not called
     ignores_counters: bool = False  # advice counts whatever the local scheduler says of it
 

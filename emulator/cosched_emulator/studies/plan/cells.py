@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.scenario.bounds import check_bounds
-from cosched_emulator.scenario.reader import scenario_of_table
+from cosched_emulator.scenario.reader import check_owner_of_parameters, scenario_of_table
 from cosched_emulator.scenario.rules import check_rules
 from cosched_emulator.scenario.schema import Scenario
 from cosched_emulator.studies.plan.experiment import AXES, AxisValue, Baseline, Experiment, Names, text_of
@@ -151,6 +152,7 @@ class _Maker:
         """Return the scenario of a combination; most are those of other policies, too."""
         table = self.base
         for change in changes:
+            self.check_owner(names, table, change)
             table = merged(table, change)
         text = repr(table)
         found = self.scenarios.get(text)
@@ -161,19 +163,31 @@ class _Maker:
             self.scenarios[text] = found
         return found
 
+    def check_owner(self, names: Names, table: Mapping[str, Any], change: Mapping[str, Any]) -> None:
+        """Raise ConfigurationError if a change would give the parameters of one coscheduling policy to another."""
+        with self.placed(names):
+            check_owner_of_parameters(table, change)
+
     def checked(self, names: Names, table: Mapping[str, Any]) -> Scenario:
-        try:
+        """Return a combination's scenario, or raise ConfigurationError."""
+        with self.placed(names):
             scenario = scenario_of_table(table, {})
             check_bounds(scenario)
             check_rules(scenario)
             if scenario.clock.mode != "virtual":
                 raise ConfigurationError("clock.mode", "virtual: a study runs in virtual time", scenario.clock.mode)
+        return scenario
+
+    @contextmanager
+    def placed(self, names: Names) -> Iterator[None]:
+        """Let a ConfigurationError name the combination."""
+        try:
+            yield
         except ConfigurationError as error:
             place = f"cell {text_of(names)}: {error.path}"
             raise ConfigurationError(
                 place, error.expected, error.got, error.suggestion, self.experiment.file
             ) from error
-        return scenario
 
     def choice(self, value: AxisValue, extra: tuple[str, ...]) -> PolicyChoice:
         """Return the policy of a value, with a variant's settings on top."""

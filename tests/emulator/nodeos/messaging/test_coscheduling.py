@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Sequence
 from importlib.metadata import EntryPoint, EntryPoints
 
 import pytest
 
-from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.errors import ConfigurationError, CoschedulingError
 from cosched_emulator.nodeos.coscheduling.catalogue import POLICIES, make_policy
+from cosched_emulator.nodeos.coscheduling.foreign import ForeignPolicy
 from cosched_emulator.nodeos.coscheduling.protocol import FOREVER, CoschedulingPolicy
 from cosched_emulator.nodeos.exact import ExactCluster
 from cosched_emulator.nodeos.process import Process
@@ -140,29 +142,47 @@ def test_pb_can_ignore_ticks() -> None:
     assert waiting.consumed_us >= 10_000
 
 
-def test_a_boosted_process_preempts_when_it_wakes() -> None:
+def in_a_collective(boost: str, counter: int) -> ExactCluster:
+    """Return a node at 1 ms, when the message of a process in a collective operation has come, beside one that computes."""
+
     def body(rank: int) -> tuple[Operation, ...]:
         if rank == 0:
             return CollectiveBegins(), Receive(1), CollectiveEnds(), Compute(10_000)
         return Compute(900), Send(0, 0)
 
-    for boost, first in (("collectives", 0), ("none", 1), ("all", 0)):
-        settings = NodeSettings(
-            local="linux-epochs",
-            coscheduling="hybrid",
-            coscheduling_parameters=(("boost", boost),),
-            receive_cpu_us=2,
-        )
-        cluster = ExactCluster(settings, 2, seed=1)
-        cluster.start(0, Program((Loop(1, ByRank(body)),)), (0, 1))
-        cluster.start(1, Program((Loop(1, (Compute(10**6),)),)), (0,))
-        for job in (0, 1):
-            cluster.jobs[job].processes[0].counter = 6
-        cluster.allow(0, {0: [0, 1], 1: [0]})
-        cluster.advance(1_000)
-        current = cluster.cpus[0].current
-        assert current is not None
-        assert current.job.number == first
+    settings = NodeSettings(
+        local="linux-epochs", coscheduling="hybrid", coscheduling_parameters=(("boost", boost),), receive_cpu_us=2
+    )
+    cluster = ExactCluster(settings, 2, seed=1)
+    cluster.start(0, Program((Loop(1, ByRank(body)),)), (0, 1))
+    cluster.start(1, Program((Loop(1, (Compute(10**6),)),)), (0,))
+    cluster.jobs[0].processes[0].counter = counter
+    cluster.jobs[1].processes[0].counter = 6
+    cluster.allow(0, {0: [0, 1], 1: [0]})
+    cluster.advance(1_000)
+    return cluster
+
+
+@pytest.mark.parametrize(("boost", "first"), [("collectives", 0), ("none", 1), ("all", 0)])
+def test_a_boosted_process_preempts_when_it_wakes(boost: str, first: int) -> None:
+    current = in_a_collective(boost, counter=6).cpus[0].current
+    assert current is not None
+    assert current.job.number == first
+
+
+def test_a_boosted_process_without_ticks_waits_for_the_epoch() -> None:
+    cluster = in_a_collective("collectives", counter=0)
+    boosted, computing = (cluster.jobs[job].processes[0] for job in (0, 1))
+    while not boosted.counter:
+        assert boosted.consumed_us == 0
+        assert cluster.cpus[0].current is computing
+        cluster.advance(cluster.now_us + 1_000)
+        computing_us = cluster.consumed_us(1)  # this counts its ticks
+    assert 50_000 <= computing_us <= 61_000  # it has used its 6 ticks
+    # The epoch began after advice was asked for: the process that has just run comes first once more.
+    assert cluster.cpus[0].current is computing
+    cluster.advance(cluster.now_us + 61_000)
+    assert cluster.cpus[0].current is boosted
 
 
 class Newest(CoschedulingPolicy):
@@ -196,9 +216,50 @@ def test_a_policy_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
         )
 
     monkeypatch.setattr("importlib.metadata.entry_points", installed)
-    assert isinstance(make_policy("newest"), Newest)
+    made = make_policy("newest")
+    assert isinstance(made, ForeignPolicy)
+    assert isinstance(made.policy, Newest)
     with pytest.raises(ConfigurationError, match="did you mean 'newest'"):
         make_policy("newst")
+
+
+class Faulty(CoschedulingPolicy):
+    """A policy from outside, one of whose hooks raises an error or answers nonsense."""
+
+    advises = wants_arrivals = True
+    interval_us = 10_000
+
+    def __init__(self, hook: str, answer: str = "") -> None:
+        def wrong(*_: object) -> object:
+            return {"text": "soon", "below": -1, "true": True, "number": 3}[answer]
+
+        setattr(self, hook, 1.5 if answer == "fraction" else wrong)
+
+
+@pytest.mark.parametrize("hook", ["waits", "arrived", "tick", "collective", "advise", "chosen"])
+def test_an_error_in_a_hook_of_others_names_policy_and_hook(hook: str) -> None:
+    with pytest.raises(CoschedulingError) as raised:
+        cluster_under(f"{__name__}:Faulty", (("hook", hook),)).advance(1_000_000)
+    assert str(raised.value) == f"coscheduling {__name__}:Faulty, {hook}: KeyError: ''"
+    assert raised.value.exit_code == 4
+    assert str(pickle.loads(pickle.dumps(raised.value))) == str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("hook", "answer", "text"),
+    [
+        ("waits", "text", "waits: expected 0, a whole number of microseconds, or FOREVER, got 'soon'"),
+        ("waits", "below", "waits: expected 0, a whole number of microseconds, or FOREVER, got -1"),
+        ("waits", "true", "waits: expected 0, a whole number of microseconds, or FOREVER, got True"),
+        ("advise", "number", "advise: expected a process or None, got 3"),
+        ("interval_us", "fraction", "interval_us: expected a whole number of microseconds, or 0, got 1.5"),
+        ("advises", "fraction", "advises: expected True or False, got 1.5"),
+    ],
+)
+def test_an_answer_of_others_that_none_can_give_is_an_error(hook: str, answer: str, text: str) -> None:
+    with pytest.raises(CoschedulingError) as raised:
+        cluster_under(f"{__name__}:Faulty", (("answer", answer), ("hook", hook))).advance(1_000_000)
+    assert str(raised.value) == f"coscheduling {__name__}:Faulty, {text}"
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 
 import pytest
-from tests.emulator.nodeos.reference import STEP_US, Reference
-from tests.emulator.nodeos.test_reference import places_left
+from tests.emulator.nodeos.reference import STEP_US
+from tests.emulator.nodeos.side_by_side import SideBySide
 
-from cosched_emulator.nodeos.exact import ExactCluster
 from cosched_emulator.nodeos.local.catalogue import LOCAL_SCHEDULERS
 from cosched_emulator.nodeos.programs import (
     Barrier,
@@ -23,7 +23,6 @@ from cosched_emulator.nodeos.programs import (
     Send,
 )
 from cosched_emulator.nodeos.settings import NodeSettings
-from cosched_hwmodel import draws
 
 QUANTUM_US = 50_000
 TICK_US = 10_000  # of policies
@@ -97,39 +96,14 @@ def test_messages_go_as_in_the_literal_simulator(
 ) -> None:
     chance = random.Random(f"{local} {policy} {seed}")
     settings = some_settings(chance, local, policy, parameters)
-    nodes = chance.randrange(2, 4)
-    exact = ExactCluster(settings, nodes, seed)
-    phases = [int(draws.uniform(seed, "tick-phase", node) * 100) * 100 for node in range(nodes)]
-    policy_phases = [int(draws.uniform(seed, "policy-tick", node) * 100) * TICK_US // 100 for node in range(nodes)]
-    literal = Reference(settings, nodes, phases, policy_phases)
-    placed: dict[int, list[int]] = {}
-    for job in range(chance.randrange(2, 5)):
-        placed[job] = places = [chance.randrange(nodes) for _ in range(chance.randrange(2, 4))]
-        program = some_program(chance, len(places))
-        exact.start(job, program, places)
-        literal.start(job, program, places)
-        for task, process in zip(literal.jobs[job], exact.jobs[job].processes, strict=True):
-            task.counter = process.counter
-    ends: dict[int, int] = {}
-    for quantum in range(60):
-        now_us = quantum * QUANTUM_US
-        running = [job for job in placed if job not in ends and chance.random() < 0.9]
-        on_nodes = {
-            node: [job for job in running if any(p == node for p in places_left(exact, job))] for node in range(nodes)
-        }
-        exact.allow(now_us, on_nodes)
-        literal.allow(on_nodes)
-        while (reached := exact.advance(now_us + QUANTUM_US)).ended:
-            ends.update(dict.fromkeys(reached.ended, reached.now_us))
-            if reached.now_us == now_us + QUANTUM_US:
-                break
-        literal.advance(now_us + QUANTUM_US)
-        for job in placed:
+    both = SideBySide(settings, chance.randrange(2, 4), seed, TICK_US)
+    for _ in range(chance.randrange(2, 5)):
+        places = [chance.randrange(both.nodes) for _ in range(chance.randrange(2, 4))]
+        both.start(partial(some_program, chance), places)
+    exact = both.exact
+    for now_us in both.quanta(chance, 0.9, QUANTUM_US, 60):
+        for job, tasks in both.literal.jobs.items():
             if job in exact.jobs:
-                tasks = literal.jobs[job]
                 expected = sum(t.consumed for t in tasks), sum(t.useful for t in tasks), sum(t.spun for t in tasks)
                 assert (exact.consumed_us(job), exact.useful_us(job), exact.spun_us(job)) == expected, (job, now_us)
-        assert ends == literal.ends
-        if len(ends) == len(placed):
-            break
-    assert ends or policy in ("nls", "dcs", "pb")
+    assert both.ends or policy in ("nls", "dcs", "pb")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -59,13 +60,14 @@ def test_every_refusal_names_a_part_and_a_need() -> None:
         assert MEANING[need] == meaning
         for provider in providers.split(" or "):  # each of them would meet this need
             kind, _, name = provider.partition(" ")
-            provided = {member.kind: member.provides for member in members(resolve_part(kind, name))}
-            assert need in provided[kind], refusal
+            assert need in provided_by(kind, name), refusal
 
 
-def resolve_part(kind: str, name: str) -> Mapping[str, Mapping[str, Any]]:
-    """Return a composition that resolves and has this part."""
-    return next(resolve(table_of(one)) for one in resolving() if table_of(one)[kind] == name)
+@cache
+def provided_by(kind: str, name: str) -> frozenset[str]:
+    """Return what a part provides in a composition that resolves."""
+    composition = next(resolve(table_of(one)) for one in resolving() if table_of(one)[kind] == name)
+    return {member.kind: member.provides for member in members(composition)}[kind]
 
 
 def test_a_combination_resolves_exactly_if_its_needs_are_met() -> None:
