@@ -1,8 +1,9 @@
 """Nodes, and the slowdown of work that shares a node: pure arithmetic, no state, no clock.
 
 - ``units``, ``topology``, ``usage``: units, nodes, what jobs ask of their nodes.
-- ``contention``: the contract of a contention model. ``bandwidth`` (RUA paper), ``lomarc`` (LOMARC paper) and ``statistical``
-  (G-LOMARC-TS paper) are such models; ``matrix`` in the first two computes the same numbers for many jobs at once.
+- ``contention``: the contract of a contention model. ``bandwidth`` (RUA paper), ``lomarc`` (LOMARC paper), ``statistical``
+  (G-LOMARC-TS paper), ``measured`` (tables of co-runs) and ``composite`` (from demands and places) are such models; ``matrix`` in
+  some of them computes the same numbers for many jobs or nodes at once.
 - ``composition``: a job's progress under the penalties of its nodes.
 - ``draws``: random numbers that depend only on their key.
 

@@ -5,6 +5,8 @@ HardwareModelError
 ├── UnknownNameError            an unknown name
 ├── TableError                  a table of measured co-runs that is invalid, or cannot be read (in ``measured``)
 ├── ContentionError             a contention model of others that cannot be used, or returns invalid values
+├── ProfileError                an impossible demand of a process (in ``composite``)
+├── FitError                    numbers from which no fit can be made (in ``composite``)
 ├── LomarcParameterError        an invalid parameter of the LOMARC model (in ``lomarc``)
 └── StatisticalParameterError   an invalid parameter of the statistical model (in ``statistical``)
 """

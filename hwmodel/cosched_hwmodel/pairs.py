@@ -119,7 +119,7 @@ class PairModel(Protocol):
         return False
 
     def on_nodes(self, nodes: Sequence[NodeShape]) -> PairModel:  # noqa: ARG002 - for models that depend on nodes
-        """Return the model for a machine with nodes of these shapes; most models do not depend on nodes."""
+        """Return the model for a machine with nodes of these shapes; only models that ship with the package are asked."""
         return self
 
     def knows(self, job: JobFacts) -> bool:  # noqa: ARG002 - for models that know some jobs only

@@ -99,6 +99,23 @@ def test_the_scheduler_believes_what_it_is_told(table: dict[str, Any]) -> None:
     assert warning.endswith("of what processes ask of their nodes (belief.profiles)")
 
 
+def test_profiles_and_hardware_reach_a_scheduler_through_messages(table: dict[str, Any], tmp_path: Path) -> None:
+    """Two jobs of program 9 take 1.6 times as long on one node, one of them and job 3 take 1.5 times; job 4 is unknown."""
+    log = Path(table["workload"]["swf"])
+    log.write_text(
+        log.read_text().replace(" 100 2 ", " 20000 2 ").replace(" 200 ", " 40000 ")
+    )  # short jobs share no node
+    for link in ("direct", "loopback"):
+        simulate(table, policy="lomarc-r", link=link, out=tmp_path / link, settings=["matching.max_slowdown=1.55"])
+    schedules = [(tmp_path / link / "allocations.csv").read_text() for link in ("direct", "loopback")]
+    assert schedules[0] == schedules[1]
+    with open(tmp_path / "loopback" / "jobs.csv", newline="") as file:
+        times = {
+            row["job_id"]: (float(row["starting_time"]), float(row["finish_time"])) for row in csv.DictReader(file)
+        }
+    assert times == {"1": (0, 20_000), "2": (20_000, 50_000), "3": (20_000, 50_000), "4": (50_000, 70_000)}
+
+
 def test_parameters_of_the_belief_override_those_of_the_truth(table: dict[str, Any]) -> None:
     table["truth"]["parameters"] = {"overlap": "worst", "queueing_ppm": 7}
     belief = dict(prepared_of(table, parameters={"queueing_ppm": 8}).belief.parameters)

@@ -12,7 +12,7 @@ from cosched_hwmodel.topology import Cache, NodeShape
 from cosched_hwmodel.units import WHOLE_PPM
 
 
-def random_node(random: Random, most_cores: int = 8) -> NodeShape:
+def random_node(random: Random, most_cores: int = 16) -> NodeShape:
     """Return a node of 1 to 4 sockets with caches, in which everything may be limited."""
     cores, sockets = random.choice((1, 2, 4, most_cores)), random.choice((1, 2, 4))
     caches = []

@@ -40,7 +40,8 @@ def by_resource(one: Placed, other: Placed) -> dict[str, float]:
     return {name: part for name, part in MODEL.explain(NODE, (one, other))[0].parts if part}
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.by_default(3)
+@pytest.mark.parametrize("seed", range(60))
 def test_one_process_alone_is_not_slowed(seed: int) -> None:
     random = Random(seed)
     for _ in range(100):
@@ -50,7 +51,8 @@ def test_one_process_alone_is_not_slowed(seed: int) -> None:
         assert model.penalties(node, (placed,)) == [0.0]
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.by_default(3)
+@pytest.mark.parametrize("seed", range(60))
 def test_the_arrays_give_the_same_bits(seed: int) -> None:
     random = Random(seed)
     for _ in range(5):
@@ -63,7 +65,8 @@ def test_the_arrays_give_the_same_bits(seed: int) -> None:
     assert penalties_in_arrays(MODEL, NODE, []).shape == (0, 0)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.by_default(3)
+@pytest.mark.parametrize("seed", range(60))
 def test_the_order_of_groups_and_of_equal_threads_changes_no_bit(seed: int) -> None:
     random = Random(seed)
     for _ in range(40):
@@ -94,7 +97,8 @@ def _moved(mask: int, places: list[int]) -> int:
     return sum(1 << place for thread, place in enumerate(places) if mask >> thread & 1)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.by_default(3)
+@pytest.mark.parametrize("seed", range(60))
 def test_more_demand_of_a_neighbour_never_speeds_a_process_up(seed: int) -> None:
     random = Random(seed)
     slowed = 0
@@ -120,7 +124,8 @@ def test_more_demand_of_a_neighbour_never_speeds_a_process_up(seed: int) -> None
     assert slowed > 3
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.by_default(2)
+@pytest.mark.parametrize("seed", range(60))
 def test_another_neighbour_never_speeds_a_process_up(seed: int) -> None:
     random = Random(seed)
     for _ in range(60):
