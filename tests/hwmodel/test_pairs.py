@@ -284,3 +284,17 @@ def test_a_belief_may_give_unknown_pairs_a_slowdown() -> None:
     assert PairContention(model, jobs, 2.0).penalties(NODE, loads) == [1.0, 1.0]
     with pytest.raises(ContentionError, match="expected a finite number"):
         PairContention(model, jobs).penalties(NODE, loads)
+
+
+def test_lomarc_says_which_resource_costs_a_pair_most() -> None:
+    model = LomarcPairs(LomarcModel(remainder=True, good_share_ppm=1_000_000, paging_ppm=2_500_000))
+    small = Job(3, usage=(*CPU[:4], 100_000))
+    one, other = Job(1, usage=CPU), Job(2, usage=DISK)
+    parts = dict(model.parts(one, other))
+    c = model.model.c_ppm(1, "cpu", 2, "disk") / 1_000_000
+    assert parts["cpu"] == pytest.approx((c - 1.0) * 0.3)
+    assert (parts["network"], parts["disk"]) == (0.1, 0.2)
+    assert 1.0 + sum(parts.values()) == pytest.approx(model.slowdown(one, other))  # paging included
+    assert max(parts, key=parts.__getitem__) == "paging"
+    assert dict(model.parts(small, other))["paging"] == 0.0
+    assert model.parts(Job(4), other) == ()
