@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import pytest
+from tests.hwmodel.co_runs import Job
 
 from cosched_hwmodel.composite.contention import CompositeContention
 from cosched_hwmodel.composite.model import CompositeModel
@@ -13,7 +12,6 @@ from cosched_hwmodel.contention import Load
 from cosched_hwmodel.models.composite_pairs import CompositePairs
 from cosched_hwmodel.topology import Cache, NodeShape
 from cosched_hwmodel.units import ThreadMask
-from cosched_hwmodel.usage import UsageTuple
 
 NODE = NodeShape(
     "", 2, 2, 4096, 2, (Cache(3, 4096, 2),), 12_000, integer_slots_ppm=1_000_000, floating_slots_ppm=1_000_000
@@ -22,24 +20,13 @@ COUNTING = Profile(integer_ppm=900_000)
 STREAMING = Profile(integer_ppm=50_000, memory_mbs=5000)
 
 
-class Job(NamedTuple):
-    id: int
-    profile: Profile | None
-    name: str = ""
-    usage: UsageTuple | None = None
-    self_slowdown: tuple[int, int] | None = None
-    user: str = ""
-    processes: int = 1
-    demand: tuple[int, int, int] | None = None
-
-
-JOBS = {1: Job(1, COUNTING), 2: Job(2, COUNTING), 3: Job(3, STREAMING), 4: Job(4, None)}
+JOBS = {1: Job(1, profile=COUNTING), 2: Job(2, profile=COUNTING), 3: Job(3, profile=STREAMING), 4: Job(4)}
 PAIRS = CompositePairs(CompositeModel()).on_nodes([NODE])
 
 
 def test_any_number_of_jobs_are_those_of_the_model_itself() -> None:
     loads = [Load(number, 1, ThreadMask(1 << place), (0, 0, 0)) for place, number in enumerate((1, 3, 4, 2))]
-    profiles = {number: job.profile for number, job in JOBS.items() if job.profile is not None}
+    profiles = {number: Profile(*job.profile) for number, job in JOBS.items() if job.profile is not None}
     expected = CompositeContention(CompositeModel(), profiles).penalties(NODE, loads)
     assert PAIRS.among(JOBS).penalties(NODE, loads) == expected
     assert expected[2] == 0.0

@@ -14,7 +14,7 @@ from cosched_hwmodel.composite.node_classes import shape_of
 from cosched_hwmodel.pairs import PairModel
 from cosched_hwmodel.topology import NodeShape
 from cosched_hwmodel.units import ThreadMask
-from cosched_plugin.common.allocation import bits_of
+from cosched_plugin.common.allocation import bits_of, each_mask
 from cosched_plugin.core.first_fit import runs_from, thread_mask
 from cosched_plugin.core.views.view import View
 from cosched_plugin.protocol.messages import JobSpec, NodeClass, Run
@@ -91,7 +91,7 @@ def choose_seat(host: SeatOf, guest: SeatOf, model: PairModel, view: View, *, st
 
 def _nodes(host: SeatOf, guest: SeatOf, view: View) -> Iterator[tuple[int, _OnNode, ThreadMask, int]]:
     """Yield for each node of the guest: its number, the host there, the guest's threads and processes."""
-    held = dict(_masks(host.runs))
+    held = dict(each_mask(host.runs))
     classes = _class_of_nodes(view)
     for first, count, mask, processes in guest.runs:
         for node in range(first, first + count):
@@ -100,11 +100,11 @@ def _nodes(host: SeatOf, guest: SeatOf, view: View) -> Iterator[tuple[int, _OnNo
 
 def slowdowns_on(one: SeatOf, other: SeatOf, model: PairModel, view: View) -> tuple[float, float]:
     """Return the slowdown of each of two jobs by the other one, each on the worst node that they share; 1 where they share none."""
-    held = dict(_masks(one.runs))
+    held = dict(each_mask(one.runs))
     classes = _class_of_nodes(view)
     kinds = _kinds(view.machine.classes)
     threads = (one.job.threads_per_process, other.job.threads_per_process)
-    there = {(held[node], mask, kinds[classes[node]]) for node, mask in _masks(other.runs) if node in held}
+    there = {(held[node], mask, kinds[classes[node]]) for node, mask in each_mask(other.runs) if node in held}
     slowdowns = [
         (
             model.slowdown_on(one.job, own, other.job, its, kind=kind, threads=threads),
@@ -113,13 +113,6 @@ def slowdowns_on(one: SeatOf, other: SeatOf, model: PairModel, view: View) -> tu
         for own, its, kind in there
     ]
     return max([first for first, _ in slowdowns], default=1.0), max([second for _, second in slowdowns], default=1.0)
-
-
-def _masks(runs: Sequence[Run]) -> Iterator[tuple[int, ThreadMask]]:
-    """Yield (node, threads) of every node."""
-    for first, count, mask, _ in runs:
-        for node in range(first, first + count):
-            yield node, mask
 
 
 def _class_of_nodes(view: View) -> list[int]:

@@ -6,7 +6,7 @@ lowest cores of the node, the other one on the highest). A job's own slowdown de
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from cosched_plugin.api import (
@@ -15,6 +15,7 @@ from cosched_plugin.api import (
     SeatOf,
     ThreadMask,
     View,
+    each_mask,
     runs_from,
     slowdowns_on,
 )
@@ -71,7 +72,7 @@ def _place(found: Found, nodes: Sequence[Sequence[int]], half: _Half) -> tuple[t
     members = (found.primary, *found.matched)
     taken: dict[int, int] = {}
     for member in members:
-        for node, mask in () if member.running is None else _masks(member.running.runs):
+        for node, mask in () if member.running is None else each_mask(member.running.runs):
             taken[node] = taken.get(node, 0) | mask
     placed = []
     for member, held in zip(members, nodes, strict=True):
@@ -116,9 +117,3 @@ def _with_slowdowns(division: Division, model: PairModel, view: View) -> Divisio
 
 def _worst(division: Division) -> float:
     return max([max(member.beside, member.beside_it) for member in division.found.matched])
-
-
-def _masks(runs: Sequence[Run]) -> Iterator[tuple[int, ThreadMask]]:
-    for first, count, mask, _ in runs:
-        for node in range(first, first + count):
-            yield node, mask
