@@ -1,9 +1,11 @@
-"""The contract of a contention model, the penalty of each job on one node; and the parameters of one that is a frozen dataclass."""
+"""The contract of a contention model, the penalty of each job on one node; penalised time; the parameters of a frozen dataclass."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import Field, fields
+from itertools import pairwise
 from typing import Any, ClassVar, Final, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from cosched_hwmodel.errors import HardwareModelError, UnknownNameError
@@ -41,6 +43,38 @@ class ContentionModel(Protocol):
         other), and below 0 where spreading a job out gains more than sharing costs, but is always above -1.
         """
         ...
+
+
+# ---------------------------------------------------------------- penalised time
+
+
+class Neighbour(NamedTuple):
+    """A job's load on a node, there in [start_us, end_us)."""
+
+    start_us: int
+    end_us: int
+    load: Load
+
+
+def penalised_us(
+    penalty: Callable[[tuple[Load, ...]], float], neighbours: Sequence[Neighbour], start_us: int, run_us: int
+) -> float:
+    """Return the penalised time, in us, of a job that is on a node in [start_us, start_us + run_us) (RUA paper, equation 3).
+
+    The sum over the node's shared windows of length times penalty; ``penalty`` returns that of the job beside the given loads, which
+    are in the order of ``neighbours``. The sum is exact and rounded once. It is below 0 where the job gains more than it loses.
+    `bandwidth.model.penalised_us` is the same for penalties of summed demand.
+    """
+    end_us = start_us + run_us
+    there = [neighbour for neighbour in neighbours if neighbour.start_us < end_us and neighbour.end_us > start_us]
+    cuts = {start_us, end_us}
+    for neighbour in there:
+        cuts.update(at_us for at_us in neighbour[:2] if start_us < at_us < end_us)
+    return math.fsum(
+        (until_us - since_us)
+        * penalty(tuple([item.load for item in there if item.start_us <= since_us and until_us <= item.end_us]))
+        for since_us, until_us in pairwise(sorted(cuts))
+    )
 
 
 # ---------------------------------------------------------------- parameters

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
 from cosched_hwmodel.composite.profile import ProfileTuple
-from cosched_hwmodel.contention import Load
+from cosched_hwmodel.contention import ContentionModel, Load
 from cosched_hwmodel.errors import ContentionError
 from cosched_hwmodel.statistical.self_slowdown import SelfSlowdown, spread
 from cosched_hwmodel.topology import NodeShape
@@ -133,6 +133,32 @@ class PairModel(Protocol):
         """
         ...
 
+    @property
+    def by_seat(self) -> bool:
+        """Tell whether the slowdown depends on the hardware threads that the two hold on a node: then `slowdown_on` counts."""
+        return False
+
+    def slowdown_on(
+        self,
+        job: JobFacts,
+        mask: ThreadMask,  # noqa: ARG002 - for models that tell seats apart
+        other: JobFacts,
+        other_mask: ThreadMask,  # noqa: ARG002 - for models that tell seats apart
+        *,
+        kind: int = 0,  # noqa: ARG002 - for models that tell seats apart
+        threads: tuple[int, int] = (1, 1),  # noqa: ARG002 - for models that tell seats apart
+    ) -> float:
+        """Return `slowdown` where ``job`` holds the hardware threads ``mask`` of a node, and ``other`` holds ``other_mask``.
+
+        ``kind`` is the place of the node's shape among the different shapes of the machine, ``threads`` those of each process of the
+        two jobs.
+        """
+        return self.slowdown(job, other)
+
+    def parts(self, job: JobFacts, other: JobFacts) -> Sequence[tuple[str, float]]:  # noqa: ARG002 - for models with resources
+        """Return what each resource adds to the slowdown of ``job`` beside ``other``: (name, penalty); empty if that is not known."""
+        return ()
+
     def both(self, job: JobFacts, other: JobFacts) -> float:
         """Return one number for the two, as LOMARC needs it: the larger of the two slowdowns."""
         return max(self.slowdown(job, other), self.slowdown(other, job))
@@ -150,6 +176,10 @@ class PairModel(Protocol):
         None: where it sits has no effect. Usually below 1, as a spread job has more bandwidth and cache.
         """
         return None
+
+    def among(self, jobs: Mapping[int, JobFacts], unknown: float | None = None) -> ContentionModel:
+        """Return the contention of any number of ``jobs`` on a node: by default, a `PairContention` with these arguments."""
+        return PairContention(self, jobs, unknown)
 
     def compete(self, job: JobFacts, other: JobFacts) -> bool:  # noqa: ARG002 - for models that know it
         """Tell whether the two compete for the same parts of a CPU; False if the model does not cover it."""
@@ -169,12 +199,17 @@ class PairModel(Protocol):
 class PairContention:
     """A model of pairs as the contention of a node's jobs: the penalties by each of the others are summed."""
 
-    __slots__ = ("_jobs", "_model")
+    __slots__ = ("_by_seat", "_jobs", "_model", "_unknown")
 
-    def __init__(self, model: PairModel, jobs: Mapping[int, JobFacts]) -> None:
-        """``jobs`` is by job id and may grow; a job that it lacks neither slows nor is slowed."""
+    def __init__(self, model: PairModel, jobs: Mapping[int, JobFacts], unknown: float | None = None) -> None:
+        """``jobs`` is by job id and may grow; a job that it lacks neither slows nor is slowed.
+
+        ``unknown``: the slowdown of two known jobs for which the model has no finite one; None: there must be one.
+        """
         self._model = model
+        self._by_seat = model.by_seat
         self._jobs = jobs
+        self._unknown = unknown
 
     @property
     def name(self) -> str:
@@ -200,8 +235,8 @@ class PairContention:
             # The exact sum, rounded once: no order of the loads can change it.
             cost = math.fsum(
                 [
-                    self._cost(subject, other)
-                    * (1.0 if spread_factor is None else _half_share(node, beside.thread_mask))
+                    self._cost(subject, load, other, beside)
+                    * (1.0 if spread_factor is None else half_share(node, beside.thread_mask))
                     for beside, other in zip(loads, known, strict=True)
                     if subject is not None and other is not None and other is not subject
                 ]
@@ -211,15 +246,21 @@ class PairContention:
             result.append(cost if own is None else own * (1.0 + cost) - 1.0)
         return result
 
-    def _cost(self, job: JobFacts, other: JobFacts) -> float:
+    def _cost(self, job: JobFacts, load: Load, other: JobFacts, its: Load) -> float:
         """Return the penalty of ``job`` by ``other``: slowdown - 1."""
-        slowdown = self._model.slowdown(job, other)
-        if math.isinf(slowdown):
+        if self._by_seat:
+            slowdown = self._model.slowdown_on(job, load.thread_mask, other, its.thread_mask)
+        else:
+            slowdown = self._model.slowdown(job, other)
+        return slowdown - 1.0 if slowdown < math.inf else self._unknown_cost(job, other)
+
+    def _unknown_cost(self, job: JobFacts, other: JobFacts) -> float:
+        if self._unknown is None:
             text = f"slowdown of job {job.id} beside job {other.id}: expected a finite number, as the hardware has one, got inf"
             raise ContentionError(self.name, text)
-        return slowdown - 1.0
+        return self._unknown - 1.0
 
 
-def _half_share(node: NodeShape, thread_mask: ThreadMask) -> float:
+def half_share(node: NodeShape, thread_mask: ThreadMask) -> float:
     """Return these hardware threads as a share of half of the node's, at most 1."""
     return min(1.0, 2 * thread_mask.bit_count() / node.threads)

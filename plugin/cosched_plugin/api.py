@@ -7,8 +7,10 @@ A policy is an object with `decide(view)`, a generator of decisions. It sees a r
 
 from __future__ import annotations
 
-from cosched_hwmodel.bandwidth.matrix import Bools, Floats, Ints, Load, NodeTable, Planned, loads_of
+from cosched_hwmodel.bandwidth.matrix import Bools, Floats, Ground, Ints, Load, NodeTable, Planned, loads_of
 from cosched_hwmodel.bandwidth.model import penalty_factor
+from cosched_hwmodel.contention import Load as NodeLoad
+from cosched_hwmodel.contention import Neighbour, penalised_us
 from cosched_hwmodel.draws import Beginnings
 from cosched_hwmodel.lomarc.matrix import UsageColumns
 from cosched_hwmodel.models.importing import NamedImportError, import_named
@@ -20,6 +22,7 @@ from cosched_plugin.common.allocation import (
     Layers,
     Machine,
     bits_of,
+    each_mask,
     each_node,
     is_plain,
     layers_of,
@@ -47,6 +50,7 @@ from cosched_plugin.core.first_fit import (
 )
 from cosched_plugin.core.note_table import read_table, table_note
 from cosched_plugin.core.queue import Queue, short_or_narrow
+from cosched_plugin.core.residents import Neighbours, load_of
 from cosched_plugin.core.running import Ended, Running
 from cosched_plugin.core.trace import Trace
 from cosched_plugin.core.views.view import View
@@ -60,6 +64,7 @@ from cosched_plugin.parts.colocated.expected_ends import delete_stale_notes, exp
 from cosched_plugin.parts.colocated.pair_monitor import PairMonitor
 from cosched_plugin.parts.colocated.pairs import NOTE as PAIR_NOTE
 from cosched_plugin.parts.colocated.pairs import Guest, Pair, join_host, pair_up, partner_of
+from cosched_plugin.parts.colocated.seating import SeatOf, slowdowns_on, worst_resource
 from cosched_plugin.parts.fairness import Fairness
 from cosched_plugin.parts.matching import Context, Matching
 from cosched_plugin.parts.needs import (
@@ -151,6 +156,7 @@ __all__ = [
     "FoundPlace",
     "Gate",
     "Gatekeeper",
+    "Ground",
     "Guest",
     "Ints",
     "JobColumns",
@@ -164,7 +170,10 @@ __all__ = [
     "Member",
     "NamedImportError",
     "Needs",
+    "Neighbour",
+    "Neighbours",
     "NodeClass",
+    "NodeLoad",
     "NodePlacement",
     "NodeSet",
     "NodeTable",
@@ -195,6 +204,7 @@ __all__ = [
     "Run",
     "Running",
     "Seat",
+    "SeatOf",
     "SetNote",
     "SetRotation",
     "Shape",
@@ -218,6 +228,7 @@ __all__ = [
     "any_layer",
     "bits_of",
     "delete_stale_notes",
+    "each_mask",
     "each_node",
     "expect_end",
     "fill_nodes",
@@ -226,6 +237,7 @@ __all__ = [
     "is_plain",
     "join_host",
     "layers_of",
+    "load_of",
     "loads_of",
     "lowest_nodes",
     "lowest_threads",
@@ -235,6 +247,7 @@ __all__ = [
     "packed",
     "pair_up",
     "partner_of",
+    "penalised_us",
     "penalty_factor",
     "predict",
     "prices",
@@ -249,6 +262,7 @@ __all__ = [
     "short_or_narrow",
     "side_by_side",
     "size",
+    "slowdowns_on",
     "snapshot_at",
     "snapshot_now",
     "started_by",
@@ -256,4 +270,5 @@ __all__ = [
     "thread_mask",
     "union",
     "whole_nodes",
+    "worst_resource",
 ]

@@ -234,3 +234,57 @@ def test_arrays_agree_with_single_pairs(jobs: list[Job], seed: int, remainder: b
         for one, other in ((beside.slowdowns, plain.slowdowns), (beside.compete, plain.compete)):
             assert one[known].tolist() == other[known].tolist()
             assert one.dtype == other.dtype
+
+
+# ---------------------------------------------------------------- seats
+
+
+class SharedThreads:
+    """Costs a quarter for each thread of the node's lower half, whoever holds it."""
+
+    by_seat = True
+
+    def __init__(self, answer: float | None = None) -> None:
+        self.answer = answer
+
+    def slowdown(self, _job: JobFacts, _other: JobFacts) -> float:
+        return 1.0
+
+    def slowdown_on(self, _job: JobFacts, mask: int, _other: JobFacts, other_mask: int) -> float:
+        return 1.0 + 0.25 * (other_mask & 3).bit_count() if self.answer is None else self.answer
+
+
+def test_a_model_may_tell_seats_apart() -> None:
+    model = made(SharedThreads())
+    assert model.by_seat
+    assert not made(ByName()).by_seat
+    jobs = {job.id: job for job in (A, B)}
+    loads = [load(1, 0b0001), load(2, 0b1010)]
+    assert PairContention(model, jobs).penalties(NODE, loads) == [0.25, 0.25]
+    assert PairContention(model, jobs).penalties(NODE, [load(1, 0b0011), load(2, 0b1100)]) == [0.0, 0.5]
+    assert made(ByName()).slowdown_on(A, ThreadMask(1), B, ThreadMask(2)) == 1.25
+    with pytest.raises(ContentionError, match=r"slowdown_on of job 1 and job 2: .* got 0\.5"):
+        made(SharedThreads(0.5)).slowdown_on(A, ThreadMask(1), B, ThreadMask(2))
+
+
+def test_a_belief_may_give_unknown_pairs_a_slowdown() -> None:
+    model = made(SharedThreads(inf))
+    jobs = {job.id: job for job in (A, B)}
+    loads = [load(1, 0b0001), load(2, 0b0010)]
+    assert PairContention(model, jobs, 2.0).penalties(NODE, loads) == [1.0, 1.0]
+    with pytest.raises(ContentionError, match="expected a finite number"):
+        PairContention(model, jobs).penalties(NODE, loads)
+
+
+def test_lomarc_says_which_resource_costs_a_pair_most() -> None:
+    model = LomarcPairs(LomarcModel(remainder=True, good_share_ppm=1_000_000, paging_ppm=2_500_000))
+    small = Job(3, usage=(*CPU[:4], 100_000))
+    one, other = Job(1, usage=CPU), Job(2, usage=DISK)
+    parts = dict(model.parts(one, other))
+    c = model.model.c_ppm(1, "cpu", 2, "disk") / 1_000_000
+    assert parts["cpu"] == pytest.approx((c - 1.0) * 0.3)
+    assert (parts["network"], parts["disk"]) == (0.1, 0.2)
+    assert 1.0 + sum(parts.values()) == pytest.approx(model.slowdown(one, other))  # paging included
+    assert max(parts, key=parts.__getitem__) == "paging"
+    assert dict(model.parts(small, other))["paging"] == 0.0
+    assert model.parts(Job(4), other) == ()

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from cosched_emulator.errors import EmulatorError, InputError
 from cosched_emulator.explain.funnel import Record, by_profit, chosen_job, position, profit_rank
+from cosched_emulator.explain.resources import resource_facts, resource_of, slowed_by
 from cosched_emulator.explain.rows import Quanta, Turns, quantum_facts, row_of_start
 from cosched_emulator.explain.sentences import rejected_text
 from cosched_emulator.results.thread_intervals import interval_text, mask_intervals
@@ -70,6 +71,7 @@ class _Collector:
         self._promises: list[Facts] = []
         self._looked_at = Counter(dict.fromkeys(("removed", "without_profit", "another_taken", "not_admitted"), 0))
         self._removed: Counter[str] = Counter()
+        self._slowed: Counter[str] = Counter()  # by resource, of the times when it was too slow
 
     def take(self, record: Record) -> None:
         """Process the next record."""
@@ -190,7 +192,9 @@ class _Collector:
         facts["waits"] = self._waits
         facts["overtaken_by"] = self._overtaken_by((record["submit_us"], self._job), record["at_us"])
         facts["promises"] = self._promises
-        facts["looked_at"] = {"times": self._looked_at.total(), **self._looked_at, "removed_by": dict(self._removed)}
+        looked_at = {"times": self._looked_at.total(), **self._looked_at, "removed_by": dict(self._removed)}
+        facts["looked_at"] = {**looked_at, "slowed_by": dict(self._slowed)}
+        facts |= resource_facts(record)
         facts["no_search"] = record.get("no_search")
         facts["partner_search"] = _outcome(record.get("partners"))
         facts["chosen_in"] = _outcome(self._searches.get(record["chosen_by"])) if "chosen_by" in record else None
@@ -220,6 +224,9 @@ class _Collector:
             self._looked_at["removed"] += 1
             self._removed.update(dict.fromkeys(search["removed"], 0))  # all of them, in order
             self._removed[removed_by] += 1
+            resource = resource_of(search, self._job)
+            if resource is not None:
+                self._slowed[resource] += 1
             return
         if self._job not in search["candidates"] or chosen_job(search) == self._job:
             return
@@ -267,4 +274,5 @@ def _outcome(search: Record | None) -> Facts | None:
         "profit_rank": profit_rank(search),
         "profit": search.get("profit"),
         "slowdown": search.get("slowdown"),
+        "slowed_by": slowed_by(search),
     }

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from cosched_emulator.explain.resources import counts_text, resource_sentences
 from cosched_emulator.explain.row_sentences import quantum_sentences, row_events, row_placement, turns_of_row
 from cosched_emulator.explain.words import count_text, instant_text, jobs_text, ordinal_text, span_text, times_text
 
@@ -104,7 +105,9 @@ def _waiting(start: Facts) -> Iterator[str]:
     looked = start["looked_at"]
     if looked["times"]:
         parts = [
-            f"{times_text(count)} {_AGAINST.get(name, name)}" for name, count in looked["removed_by"].items() if count
+            f"{times_text(count)} {_AGAINST.get(name, name)}{counts_text(looked['slowed_by']) if name == 'slowdown' else ''}"
+            for name, count in looked["removed_by"].items()
+            if count
         ]
         for key, text in (
             ("without_profit", "it would have been no gain"),
@@ -264,6 +267,7 @@ def _placement(start: Facts) -> Iterator[str]:
         yield f"It should take {factor:.3f} times as long there as estimated: {span_text(round(start['estimate_us'] * factor))}."
     elif start["factor"] is not None:
         yield "It should lose nothing to its neighbours there."
+    yield from resource_sentences(start)
 
 
 def _later_events(start: Facts) -> Iterator[str]:
@@ -308,7 +312,10 @@ def _search(search: Facts, role: str) -> str:
     steps = []
     for name, count in left.items():
         if name != "all":
-            steps.append(f"{count} {_LEFT[name][role == 'host'] if name in _LEFT else name}")
+            too_slow = counts_text(search["slowed_by"]) if name == "slowdown" else ""
+            steps.append(
+                f"{count} {_LEFT[name][role == 'host'] if name in _LEFT else name}{too_slow and ', others not'}{too_slow}"
+            )
             if not count:
                 break
     text = f"{count_text(left['all'], *kind)}: {', '.join(steps)}"

@@ -39,13 +39,9 @@ def parameters_of(table: Mapping[str, Any] | None, section: str) -> dict[str, No
 
 
 def check_belief(model: CustomModel, parameters: Mapping[str, NoteValue]) -> None:
-    """Raise ConfigurationError if no model of pairs can be made with these parameters."""
+    """Raise ConfigurationError if no model can be made with these parameters."""
     try:
-        make = model.pair_factory
-    except ContentionError as error:
-        raise ConfigurationError("belief.contention", "a model of pairs of jobs", str(error)) from error
-    try:
-        make(parameters.items())
+        model.pair_factory(parameters.items())
     except ContentionError as error:
         raise _refused("belief", error) from error
 

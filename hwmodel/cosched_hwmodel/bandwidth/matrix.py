@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosched_hwmodel.bandwidth.model import BandwidthModel, Resident
+from cosched_hwmodel.units import ThreadMask
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -38,6 +39,9 @@ class Planned(NamedTuple):
     end_us: int
     demands: tuple[tuple[int, int, Rates], ...]  # (first node, nodes, demand on each of them), every node once
     job_id: int
+    runs: tuple[
+        tuple[int, int, ThreadMask, int], ...
+    ] = ()  # (first node, nodes, hardware threads and processes on each)
 
 
 _load: Final = itemgetter(slice(3))  # the fields of a `Load`

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
+from cosched_hwmodel.composite.contention import CompositeContention
 from cosched_hwmodel.composite.model import Breakdown, CompositeModel
 from cosched_hwmodel.composite.positions import Placed
 from cosched_hwmodel.composite.profile import Profile
+from cosched_hwmodel.contention import ContentionModel
 from cosched_hwmodel.pairs import LEAST_SLOWDOWN, MOST_SLOWDOWN, JobFacts, PairModel
 from cosched_hwmodel.topology import NodeShape
 from cosched_hwmodel.units import ThreadMask
@@ -32,6 +34,7 @@ class CompositePairs(PairModel):
 
     __slots__ = ("_known", "model", "nodes")
     name: Final = "composite"
+    by_seat: Final = True
 
     def __init__(self, model: CompositeModel, nodes: Sequence[NodeShape] = ()) -> None:
         """``nodes`` are the shapes of the machine's nodes; without any, no job is known."""
@@ -114,6 +117,25 @@ class CompositePairs(PairModel):
         one, its = self.model.explain(self.nodes[kind], seats(self.nodes[kind], couple))
         return (one, its) if job.id <= other.id else (its, one)
 
+    def parts(self, job: JobFacts, other: JobFacts) -> Sequence[tuple[str, float]]:
+        """Return what each resource adds to the penalty of ``job`` when ``other`` comes; empty where a profile is unknown."""
+        couple = self._couple(job, other)
+        if couple is None:
+            return ()
+        worst: Sequence[tuple[str, float]] = ()
+        for node in self.nodes:
+            placed = seats(node, couple)
+            own = placed[0 if job.id <= other.id else 1]
+            (alone,) = self.model.explain(node, (own,))
+            together = self.model.explain(node, placed)[0 if job.id <= other.id else 1]
+            added = [(name, more - less) for (name, more), (_, less) in zip(together.parts, alone.parts, strict=True)]
+            worst = max(worst, added, key=lambda parts: sum([penalty for _, penalty in parts]))
+        return worst
+
+    def among(self, jobs: Mapping[int, JobFacts], unknown: float | None = None) -> ContentionModel:  # noqa: ARG002 - no pair is unknown
+        """Return the model itself for any number of jobs; one without a profile neither slows nor is slowed."""
+        return CompositeContention(self.model, _Profiles(jobs))
+
     def _couple(self, job: JobFacts, other: JobFacts) -> _Couple | None:
         """Return the two jobs in the order in which they are placed; None where a profile is unknown."""
         if job.profile is None or other.profile is None or not self.nodes:
@@ -143,6 +165,27 @@ class CompositePairs(PairModel):
         ratios = [(1.0 + pair.penalty) / (1.0 + own.penalty) for pair, own in zip(together, alone, strict=True)]
         one, its = [min(max(ratio, LEAST_SLOWDOWN), MOST_SLOWDOWN) for ratio in ratios]
         return one, its, any(_slots(pair) > _slots(own) for pair, own in zip(together, alone, strict=True))
+
+
+class _Profiles(Mapping[int, Profile]):
+    """The profiles of jobs by id, of those that have one."""
+
+    __slots__ = ("_jobs",)
+
+    def __init__(self, jobs: Mapping[int, JobFacts]) -> None:
+        self._jobs = jobs
+
+    def __getitem__(self, job_id: int) -> Profile:
+        profile = self._jobs[job_id].profile
+        if profile is None:
+            raise KeyError(job_id)
+        return Profile(*profile)
+
+    def __iter__(self) -> Iterator[int]:
+        return (job_id for job_id, job in self._jobs.items() if job.profile is not None)
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
 
 
 def seats(node: NodeShape, couple: _Couple) -> tuple[Placed, Placed]:

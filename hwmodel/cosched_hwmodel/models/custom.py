@@ -24,6 +24,7 @@ from cosched_hwmodel.pairs import (
     PairModel,
 )
 from cosched_hwmodel.topology import NodeShape
+from cosched_hwmodel.units import ThreadMask
 
 ENTRY_POINTS: Final = "cosched.contention"
 _RANGE: Final = f"a number from {LEAST_SLOWDOWN:g} to {MOST_SLOWDOWN:g}"
@@ -47,10 +48,13 @@ class CustomModel(NamedTuple):
 
     @property
     def pair_factory(self) -> Callable[[Iterable[tuple[str, object]]], PairModel]:
-        """Return the maker of models of pairs; raises ContentionError if the class makes models of nodes."""
-        if self.is_truth_only:
-            raise ContentionError(self.name, "it has penalties of nodes, and no slowdowns of pairs of jobs")
-        return self.make_pairs
+        """Return the maker of models of pairs; of a class that makes models of nodes, of models that know no pair of jobs."""
+        return self._make_pairless if self.is_truth_only else self.make_pairs
+
+    def _make_pairless(self, parameters: Iterable[tuple[str, object]]) -> PairModel:
+        given = tuple(parameters)
+        self._make_nodes(given, {})  # an error in the parameters is found now
+        return _Pairless(self.name, lambda jobs: self._make_nodes(given, jobs))
 
     def make_pairs(self, parameters: Iterable[tuple[str, object]]) -> PairModel:
         """Return a model of pairs with these parameters, whose answers are checked; raises ContentionError."""
@@ -103,18 +107,34 @@ def load_model(name: str, known: Iterable[str] = ()) -> CustomModel:
 class CustomPairs(PairModel):
     """A model of pairs of others: missing methods are completed, its answers are checked."""
 
-    __slots__ = ("_beside", "_both", "_by_usage", "_compete", "_knows", "_name", "_own", "_slowdown", "_spread")
+    __slots__ = (
+        "_beside",
+        "_both",
+        "_by_seat",
+        "_by_usage",
+        "_compete",
+        "_knows",
+        "_name",
+        "_own",
+        "_parts",
+        "_slowdown",
+        "_slowdown_on",
+        "_spread",
+    )
 
     def __init__(self, name: str, model: object) -> None:
         """``model`` has at least a method ``slowdown(job, other)``."""
         given: Any = model
         self._name = name
         self._by_usage = bool(getattr(model, "by_usage", False))
+        self._by_seat = bool(getattr(model, "by_seat", False))
         self._slowdown: Callable[..., object] = given.slowdown
+        self._slowdown_on: Callable[..., object] = getattr(model, "slowdown_on", super().slowdown_on)
         self._knows = getattr(model, "knows", super().knows)
         self._both = getattr(model, "both", None)
         self._own = getattr(model, "own", super().own)
         self._spread = getattr(model, "spread", super().spread)
+        self._parts = getattr(model, "parts", super().parts)
         self._compete = getattr(model, "compete", super().compete)
         self._beside = getattr(model, "beside", None)
 
@@ -136,6 +156,28 @@ class CustomPairs(PairModel):
         """Return the slowdown of ``job`` beside ``other``; ContentionError for an invalid one."""
         return self._number("slowdown", self._slowdown, job, other)
 
+    @property
+    def by_seat(self) -> bool:
+        """Tell whether the slowdown depends on the hardware threads of the two."""
+        return self._by_seat
+
+    def slowdown_on(
+        self,
+        job: JobFacts,
+        mask: ThreadMask,
+        other: JobFacts,
+        other_mask: ThreadMask,
+        *,
+        kind: int = 0,  # noqa: ARG002 - third-party models are not told of it
+        threads: tuple[int, int] = (1, 1),  # noqa: ARG002 - nor of these
+    ) -> float:
+        """Return the slowdown on these hardware threads; ContentionError for an invalid one."""
+
+        def on_threads(job: JobFacts, other: JobFacts) -> object:
+            return self._slowdown_on(job, mask, other, other_mask)
+
+        return self._number("slowdown_on", on_threads, job, other)
+
     def both(self, job: JobFacts, other: JobFacts) -> float:
         """Return one number for the two; ContentionError for an invalid one."""
         return super().both(job, other) if self._both is None else self._number("both", self._both, job, other)
@@ -147,6 +189,17 @@ class CustomPairs(PairModel):
     def spread(self, job: JobFacts) -> float | None:
         """Return the factor of a job that sits spread, None if the model has none; ContentionError for an invalid one."""
         return self._factor("spread", job, self._ask("spread", self._spread, job))
+
+    def parts(self, job: JobFacts, other: JobFacts) -> Sequence[tuple[str, float]]:
+        """Return what each resource adds to the slowdown; ContentionError for something else."""
+        answer = self._ask("parts", self._parts, job, other)
+        try:
+            parts = [(name, float(penalty)) for name, penalty in answer]
+        except (TypeError, ValueError) as error:
+            raise ContentionError(self.name, f"parts: expected (name, penalty) pairs, got {answer!r}") from error
+        if any(type(name) is not str or not math.isfinite(penalty) for name, penalty in parts):
+            raise ContentionError(self.name, f"parts: expected (name, penalty) pairs, got {answer!r}")
+        return parts
 
     def compete(self, job: JobFacts, other: JobFacts) -> bool:
         """Tell whether the two compete for the same parts of a CPU."""
@@ -195,6 +248,34 @@ class CustomPairs(PairModel):
             return method(job, *further)
         except Exception as error:
             raise ContentionError(self.name, f"{what} of job {job.id}: {_text(error)}") from error
+
+
+class _Pairless(PairModel):
+    """A belief about any number of jobs on a node that does not speak of pairs: a job is placed by it, and never matched."""
+
+    __slots__ = ("_make", "_name")
+
+    def __init__(self, name: str, make: Callable[[Mapping[int, JobFacts]], ContentionModel]) -> None:
+        """``make`` returns the contention of the given jobs."""
+        self._name = name
+        self._make = make
+
+    @property
+    def name(self) -> str:
+        """Return the name by which the model was requested."""
+        return self._name
+
+    def knows(self, job: JobFacts) -> bool:  # noqa: ARG002 - `PairModel`
+        """Return False: no job shares its nodes by a match."""
+        return False
+
+    def slowdown(self, job: JobFacts, other: JobFacts) -> float:  # noqa: ARG002 - `PairModel`
+        """Return inf: it is not known."""
+        return math.inf
+
+    def among(self, jobs: Mapping[int, JobFacts], unknown: float | None = None) -> ContentionModel:  # noqa: ARG002 - `PairModel`
+        """Return the model of nodes."""
+        return self._make(jobs)
 
 
 class _CustomContention:

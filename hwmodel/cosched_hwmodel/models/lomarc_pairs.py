@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from cosched_hwmodel.lomarc.matrix import c_ppm, slowdowns
 from cosched_hwmodel.lomarc.model import LomarcModel
 from cosched_hwmodel.pairs import Beside, JobColumns, JobFacts, PairModel
+from cosched_hwmodel.units import WHOLE_PPM
 from cosched_hwmodel.usage import BOUNDS, UNKNOWN_USAGE
 
 
@@ -46,6 +47,17 @@ class LomarcPairs(PairModel):
         if one is None or its is None:
             return False
         return self.model.c_ppm(job.id, one[0], other.id, its[0]) >= self.model.bad_c_ppm
+
+    def parts(self, job: JobFacts, other: JobFacts) -> Sequence[tuple[str, float]]:
+        """Return what the time that both want of each resource adds to the slowdown, and what paging adds beyond that."""
+        one, its = job.usage, other.usage
+        if one is None or its is None:
+            return ()
+        cpu, network, disk = [min(a, b) for a, b in zip(one[1:4], its[1:4], strict=True)]
+        more_ppm = self.model.c_ppm(job.id, one[0], other.id, its[0]) - WHOLE_PPM
+        added = more_ppm * cpu / WHOLE_PPM**2, network / WHOLE_PPM, disk / WHOLE_PPM
+        paging = self.slowdown(job, other) - 1.0 - sum(added) if one[4] + its[4] > WHOLE_PPM else 0.0
+        return tuple(zip(("cpu", "network", "disk", "paging"), (*added, max(0.0, paging)), strict=True))
 
     def beside(self, job: JobFacts, others: JobColumns) -> Beside:
         """Return `both` and `compete` of the job and each of the others, with bit-identical numbers."""

@@ -90,6 +90,13 @@ def each_node(runs: Iterable[Run]) -> Iterator[tuple[int, int]]:
             yield node, processes
 
 
+def each_mask(runs: Iterable[Run]) -> Iterator[tuple[int, ThreadMask]]:
+    """Yield (node, hardware threads on it) for every node that ``runs`` name."""
+    for first, count, mask, _ in runs:
+        for node in range(first, first + count):
+            yield node, mask
+
+
 # The fields of a `JobSpec` from `ppn_min` to `exclusive`, for a job without constraints on its nodes.
 _PLAIN: Final = ((1, 0, 1, 0, False), (0, 0, 1, 0, False))
 

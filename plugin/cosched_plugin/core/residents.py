@@ -1,14 +1,23 @@
-"""The running jobs of slot 0 on each node and their demands: a node table that is kept up to date."""
+"""The running jobs of slot 0 on each node, for what a job that comes loses to them.
+
+A node table with their demands, kept up to date, where penalties follow from summed demand; the jobs themselves elsewhere.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from cosched_hwmodel.bandwidth.matrix import NodeTable
 from cosched_hwmodel.bandwidth.model import BandwidthModel, Resident
+from cosched_hwmodel.contention import ContentionModel, Load, Neighbour
+from cosched_hwmodel.units import ThreadMask
 from cosched_plugin.common.allocation import Machine
-from cosched_plugin.core.contention import empty_table
+from cosched_plugin.core.contention import empty_table, shapes_of
 from cosched_plugin.core.running import Running
+from cosched_plugin.protocol.messages import JobSpec
+
+_MOST_PENALTIES: Final = 200_000  # cached
 
 
 class Residents:
@@ -63,3 +72,61 @@ class Residents:
 def _resident(running: Running, processes: int) -> Resident:
     bandwidth, network, disk = running.job.demand or (0, 0, 0)
     return Resident(running.start_us, running.end_us, (bandwidth * processes, network * processes, disk * processes))
+
+
+class Neighbours:
+    """The running jobs of slot 0 on each node, and the penalties of jobs beside others by a model of any number of jobs on a node.
+
+    The penalty of a job on certain threads beside certain loads never changes, so it is cached.
+    """
+
+    __slots__ = ("_model", "_on_node", "_penalties", "_shapes", "kinds", "version")
+
+    def __init__(self, model: ContentionModel, machine: Machine) -> None:
+        self._model = model
+        self._shapes = shapes_of(machine)
+        self.kinds: list[int] = []  # by node: nodes of one kind are alike
+        for kind, item in enumerate(machine.classes):
+            self.kinds += [kind] * item.nodes
+        self._on_node: dict[int, tuple[Neighbour, ...]] = {}
+        self._penalties: dict[tuple[int, Load, tuple[Load, ...]], float] = {}
+        self.version = -1  # of the state whose running jobs these are
+
+    def renew(self, version: int, jobs: Iterable[Running]) -> None:
+        """Follow the running jobs to another version of the state."""
+        if version == self.version:
+            return
+        self.version = version
+        on_node: dict[int, list[Neighbour]] = {}
+        for running in jobs:
+            if not (running.on_disk or running.slot):
+                for first, count, mask, processes in running.runs:
+                    load = load_of(running.job, processes, mask)
+                    for node in range(first, first + count):
+                        on_node.setdefault(node, []).append(Neighbour(running.start_us, running.end_us, load))
+        # By job: the same jobs on other nodes are the same key of a cache.
+        self._on_node = {node: tuple(sorted(there, key=_job_id)) for node, there in on_node.items()}
+
+    def on_node(self, node: int) -> tuple[Neighbour, ...]:
+        """Return the running jobs on a node until their expected ends, by id."""
+        return self._on_node.get(node, ())
+
+    def penalty(self, node: int, own: Load, there: tuple[Load, ...]) -> float:
+        """Return the penalty of a job with the load ``own`` beside others on a node."""
+        key = (self.kinds[node], own, there)
+        penalty = self._penalties.get(key)
+        if penalty is None:
+            if len(self._penalties) >= _MOST_PENALTIES:
+                self._penalties.clear()
+            penalty = self._penalties[key] = self._model.penalties(self._shapes[node], (own, *there))[0]
+        return penalty
+
+
+def load_of(job: JobSpec, processes: int, mask: ThreadMask) -> Load:
+    """Return the load of a number of a job's processes on these hardware threads of a node."""
+    bandwidth, network, disk = job.demand or (0, 0, 0)
+    return Load(job.id, processes, mask, (bandwidth * processes, network * processes, disk * processes))
+
+
+def _job_id(neighbour: Neighbour) -> int:
+    return neighbour.load.job_id

@@ -20,9 +20,9 @@ from cosched_plugin.common.allocation import (
 )
 from cosched_plugin.common.slots import NO_SLOTS
 from cosched_plugin.core.availability import side_by_side
-from cosched_plugin.core.contention import believed_model, believed_pairs
+from cosched_plugin.core.contention import KnownJobs, believed_contention, believed_model, believed_pairs
 from cosched_plugin.core.queue import Queue
-from cosched_plugin.core.residents import Residents
+from cosched_plugin.core.residents import Neighbours, Residents
 from cosched_plugin.core.running import Running, check_place, delay, running_job
 from cosched_plugin.core.slots import Slots, with_share
 from cosched_plugin.core.work import Work
@@ -35,6 +35,7 @@ class State:
     __slots__ = (
         "away",
         "belief",
+        "believed",
         "ended",
         "held",
         "machine",
@@ -83,6 +84,9 @@ class State:
         self.work = Work()
         self.version = 0  # changes whenever nodes or running jobs do
         self.residents: Residents | None = None  # kept after the first call of `node_table`
+        # Where the believed penalties of a node's jobs do not follow from summed demand.
+        contention = believed_contention(self.pairs, KnownJobs(self.queue, self.running))
+        self.believed = None if contention is None else Neighbours(contention, self.machine)
         for running in welcome.running:
             check_place(running, self.machine, welcome.slots)
             self._seat(running_job(running, self.machine))
@@ -341,3 +345,9 @@ class State:
         if self.residents is None:
             self.residents = Residents(self.model, self.machine, self.running.values())
         return self.residents.table()
+
+    def neighbours(self) -> Neighbours | None:
+        """Return the running jobs on each node, as the believed model of a node's jobs sees them; None where demand alone counts."""
+        if self.believed is not None:
+            self.believed.renew(self.version, self.running.values())
+        return self.believed

@@ -88,9 +88,10 @@ class Snapshot(NamedTuple):
 
         Where jobs start on empty nodes only, the snapshot is as it was: ``offer`` shares its nodes with none of them.
         """
-        if offer.job.demand is None or not self.view.any_threads:
+        demand = offer.job.demand
+        if not self.view.any_threads or (demand is None and self.view.neighbours() is None):
             return self
-        bandwidth, network, disk = offer.job.demand
+        bandwidth, network, disk = demand or (0, 0, 0)
         planned = Planned(
             offer.start_us,
             offer.end_us,
@@ -101,6 +102,7 @@ class Snapshot(NamedTuple):
                 ]
             ),
             offer.job.id,
+            offer.runs,
         )
         return self._replace(planned=(*self.planned, planned))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Protocol
 
 from cosched_plugin.core.views.view import View
@@ -42,6 +42,10 @@ class FoundPlace(Protocol):
 
 class PenaltyPlacement(Placement, Protocol):
     """Provides `needs.LEAST_PENALTY`. Thresholds are ascending penalty factors; without any, the least factor is accepted."""
+
+    def kind(self, job: JobSpec, view: View) -> Hashable:
+        """Return the kind of a job: jobs of one kind get the same places. By default, each job is of a kind of its own."""
+        return job.id
 
     @abstractmethod
     def find(self, job: JobSpec, snapshot: Snapshot, thresholds: Sequence[float] = ()) -> FoundPlace | None:

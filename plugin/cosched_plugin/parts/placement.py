@@ -35,6 +35,13 @@ class Placement(Part, Protocol):
         """Tell whether an offer may plan with less than a job's estimate: then quick checks may not rely on estimates."""
         return False
 
+    def settled(self, view: View) -> bool:
+        """Tell whether starts cannot help a plain job that has no place: they only take threads from it, and bring it neighbours.
+
+        They may help it where its loss depends on which threads of a node it gets.
+        """
+        return True
+
     def never(self, job: JobSpec, view: View) -> bool:
         """Tell whether ``job`` has no place on this machine, empty and with all nodes in service."""
         return view.never(job)

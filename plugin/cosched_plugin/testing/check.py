@@ -47,9 +47,11 @@ from cosched_plugin.protocol.messages import (
 from cosched_plugin.testing.audit import audit
 from cosched_plugin.testing.comparisons import Watched, arrived, find_difference, find_loss
 from cosched_plugin.testing.draws import (
+    COMPOSITE,
     draw_job,
     maybe_unpaired,
     with_owner,
+    with_profile,
     with_self_slowdown,
 )
 from cosched_plugin.testing.happenings import change, due_events, fail_node, measure
@@ -161,10 +163,16 @@ class _Trial:
         self._random = Random(f"{seed}/{run}")
         self._more = Random(f"{seed}/{run}/more")  # draws added later, which leave the other ones unchanged
         self._sharing = Random(f"{seed}/{run}/slots")  # draws about slots
+        self._hardware = Random(f"{seed}/{run}/hardware")  # draws about measured hardware
         self._stale = self._sharing.choice((0.0, 0.5))  # share of changes of slots that come too late
         self._measured = run % 3 == 0 and not slots  # jobs may take many hours, and slowdowns of pairs are measured
         self.site, self._tick_us = draw_site(
-            self._random, self._more, list(models), measured=self._measured, sharing=self._sharing if slots else None
+            self._random,
+            self._more,
+            list(models),
+            hardware=self._hardware,
+            measured=self._measured,
+            sharing=self._sharing if slots else None,
         )
         self.decisions = 0
         self.notes_grow = False  # notes about the cluster, in the second half of the run
@@ -380,6 +388,8 @@ class _Trial:
                 spec = with_self_slowdown(random, spec)
             if spec.processes <= site.machine.most_processes(spec):
                 spec = with_owner(self._more, spec)
+                if site.belief.contention == COMPOSITE:
+                    spec = with_profile(self._hardware, spec)
                 if site.slots is not None:
                     spec = maybe_unpaired(self._sharing, spec)
                 site.jobs[number] = SiteJob(spec, run_us)

@@ -6,18 +6,31 @@ from collections.abc import Sequence
 from random import Random
 from typing import Final
 
+from cosched_hwmodel.composite.crowding import OVERLAPS
+from cosched_hwmodel.composite.model import SCOPES, CompositeModel
+from cosched_hwmodel.composite.profile import Profile
 from cosched_hwmodel.lomarc.model import C_SCOPES, CPUS, LomarcModel
+from cosched_hwmodel.models.measured_pairs import MeasuredRatios
 from cosched_hwmodel.statistical.model import StatisticalModel
 from cosched_hwmodel.statistical.self_slowdown import draw_self_slowdown
 from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
 from cosched_hwmodel.usage import BOUNDS
 from cosched_plugin.common.allocation import Machine
-from cosched_plugin.protocol.messages import Belief, DemandTuple, JobSpec, NodeClass, UsageTuple
+from cosched_plugin.protocol.messages import (
+    Belief,
+    CacheLevel,
+    DemandTuple,
+    JobSpec,
+    NodeClass,
+    NodeHardware,
+    UsageTuple,
+)
 
 # Few users and names, so that each has many jobs; the users' shares follow Zipf's law.
 _USERS: Final = {"ann": 12, "ben": 6, "cleo": 4, "": 3}
 _NAMES: Final = ("mesh", "fold", "")
 _UNPAIRED: Final = 0.15
+COMPOSITE: Final = "composite"
 
 
 def draw_nodes(random: Random, *, threads_per_core: int) -> tuple[NodeClass, ...]:
@@ -109,6 +122,53 @@ def draw_measured(random: Random) -> Belief:
     shares = random.choice((StatisticalModel().shares, (40, 20, 20, 10, 10), (100,)))
     model = StatisticalModel(pair_seed=random.randint(0, 99), shares=shares)
     return Belief(model.name, "bulk-synchronous", (), model.parameters())
+
+
+def draw_hardware(random: Random, nodes: tuple[NodeClass, ...], belief: Belief) -> tuple[tuple[NodeClass, ...], Belief]:
+    """Draw whether the site believes in measured hardware instead: a table of co-runs, or the composite model with its nodes."""
+    kind = random.choice((None, None, "pairs", COMPOSITE))
+    if kind is None:
+        return nodes, belief
+    return (nodes, draw_table(random)) if kind == "pairs" else (with_hardware(random, nodes), draw_composite(random))
+
+
+def draw_table(random: Random) -> Belief:
+    """Draw the site's belief in a table of measured co-runs, in which some pairs, and some jobs alone, were not measured."""
+    names = tuple(name for name in _NAMES if name)
+    ratios = tuple(random.choice((0.0, 0.95, 1.05, 1.2, 1.4, 1.9)) for _ in range(len(names) ** 2))
+    spreads = tuple(random.choice((0.0, 0.8, 0.9, 1.0)) for _ in names)
+    return Belief("pairs", "bulk-synchronous", (), MeasuredRatios(names, ratios, spreads).parameters())
+
+
+def draw_composite(random: Random) -> Belief:
+    """Draw the site's belief in the composite model."""
+    model = CompositeModel(
+        overlap=random.choice(OVERLAPS), memory_scope=random.choice(SCOPES), queueing_ppm=random.choice((0, 200_000))
+    )
+    return Belief(model.name, "bulk-synchronous", (), model.parameters())
+
+
+def with_hardware(random: Random, nodes: tuple[NodeClass, ...]) -> tuple[NodeClass, ...]:
+    """Draw issue slots and a cache shared by the cores of a socket, or nothing of both."""
+    return tuple(
+        item._replace(
+            hardware=random.choice(
+                (None, NodeHardware(WHOLE_PPM, WHOLE_PPM, (CacheLevel(3, 4096, item.cores_per_socket, 60, 0),)))
+            )
+        )
+        for item in nodes
+    )
+
+
+def with_profile(random: Random, spec: JobSpec) -> JobSpec:
+    """Draw what a process of a job asks of its node, possibly unknown."""
+    if random.random() < 0.2:
+        return spec
+    slots, mbs = random.choice((200_000, 500_000, 900_000)), random.choice((0, 500, 2000))
+    profile = Profile(
+        integer_ppm=slots, floating_ppm=WHOLE_PPM - slots, working_set_kb=random.choice((0, 1024, 8192)), memory_mbs=mbs
+    )
+    return spec._replace(profile=profile._replace(accesses_ms=2000 if profile.working_set_kb else 0))
 
 
 def with_owner(random: Random, spec: JobSpec) -> JobSpec:

@@ -11,6 +11,7 @@ from cosched_plugin.testing.draws import (
     draw_alike,
     draw_belief,
     draw_believed,
+    draw_hardware,
     draw_measured,
     draw_nodes,
     draw_pairs,
@@ -26,13 +27,15 @@ _RESUME_S: Final = (0, 60)
 
 
 def draw_site(
-    random: Random, more: Random, models: Sequence[str], *, measured: bool, sharing: Random | None
+    random: Random, more: Random, models: Sequence[str], *, hardware: Random, measured: bool, sharing: Random | None
 ) -> tuple[Site, int]:
     """Return a site, and the time scale of its run in microseconds.
 
-    ``more`` has draws that were added later. If ``measured``, slowdowns of pairs are; with ``sharing``, a source of further
-    draws, the machine has slots; with ``models``, the site believes in one of these contention models.
+    ``more`` has draws that were added later, and ``hardware`` those about measured hardware. If ``measured``, slowdowns of pairs are;
+    with ``sharing``, a source of further draws, the machine has slots; with ``models``, the site believes in one of these
+    contention models.
     """
+    pairs = False
     if measured:
         nodes, belief, ticks_s = draw_alike(random), draw_measured(random), _LONG_TICKS_S
     else:
@@ -45,6 +48,8 @@ def draw_site(
         belief = draw_believed(more, models)
     nodes, resume_us = with_swap(more, nodes), more.choice(_RESUME_S) * SECOND_US
     tick_us = random.choice(ticks_s) * SECOND_US
-    if sharing is None:
-        return Site(nodes, belief, resume_us), tick_us
-    return Site(with_one_core(nodes), belief, resume_us, draw_quantum(sharing, tick_us)), tick_us
+    if sharing is not None:
+        nodes = with_one_core(nodes)
+    if (measured or pairs) and not models:
+        nodes, belief = draw_hardware(hardware, nodes, belief)
+    return Site(nodes, belief, resume_us, None if sharing is None else draw_quantum(sharing, tick_us)), tick_us

@@ -192,7 +192,7 @@ def test_a_candidate_in_searches_of_other_jobs() -> None:
     looked = explain([*others, START], 7, "")["starts"][0]["looked_at"]
     assert looked == {
         "times": 8, "removed": 3, "without_profit": 1, "another_taken": 2, "not_admitted": 2,
-        "removed_by": {"short": 0, "size": 1, "memory": 2, "type": 0, "slowdown": 0},
+        "removed_by": {"short": 0, "size": 1, "memory": 2, "type": 0, "slowdown": 0}, "slowed_by": {},
     }  # fmt: skip
     (told,) = [line for line in lines_of([*others, START], 7) if line.startswith("While it was pending")]
     assert told == (
@@ -352,3 +352,41 @@ def test_the_funnel_of_a_run(lomarc: list[Record]) -> None:
     assert funnel(lomarc)["partners"].matched == matched
     first = funnel(records_of("lomarc-fm"))["partners"]
     assert (first.ranked, first.profit_rank) == (0, None)
+
+
+# ---------------------------------------------------------------- resources and threads
+
+
+def test_the_resource_that_costs_most_and_the_threads_are_told() -> None:
+    seat = {"chosen": "other sockets", "compared": {"same cores": 1.5, "other sockets": 1.125}}
+    start = START | {"host": 5, "slowdown": 1.125, "resource": "cache 3", "seat": seat}
+    text = " ".join(lines_of([start], 7))
+    assert "What costs them most is the resource 'cache 3'." in text
+    assert "the least slowdown that is expected, 1.125, instead of 1.500 with 'same cores'." in text
+    (told,) = explain([start], 7, "t.jsonl")["starts"]
+    assert (told["resource"], told["seat"]) == ("cache 3", seat)
+
+
+def test_a_group_tells_its_division_of_nodes() -> None:
+    seat = {"chosen": "cpus", "compared": {"sides": 1.2, "cpus": 1.0}}
+    start = START | {"group": GROUP | {"seat": seat, "resource": "memory bandwidth"}}
+    text = " ".join(lines_of([start], 7))
+    assert "The jobs have different CPUs, as far as there are any: the least slowdown that is expected, 1.000" in text
+    assert "'memory bandwidth'" in text
+
+
+def test_candidates_that_were_too_slow_are_counted_by_resource() -> None:
+    search = SEARCH | {
+        "left": {"all": 3, "slowdown": 1}, "removed": {"slowdown": [7, 9]}, "slowed_by": {"memory bandwidth": [7], "disk": [9]},
+    }  # fmt: skip
+    first = START | {"job": 1, "reason": "order", "waiting": 4, "partners": search}
+    text = " ".join(lines_of([first, START], 1))
+    assert "1 within the largest slowdown, others not (memory bandwidth: 1, disk: 1)" in text
+    text = " ".join(lines_of([first, START], 7))
+    assert "once the two would have slowed each other down too much (memory bandwidth: 1)" in text
+
+
+@pytest.mark.parametrize("seat", [3, {"chosen": "cpus"}, {"chosen": "cpus", "compared": {"sides": 1.0}}])
+def test_a_seat_of_another_form_is_left_out(seat: object) -> None:
+    (told,) = explain([START | {"seat": seat, "resource": 5}], 7, "t.jsonl")["starts"]
+    assert (told["resource"], told["seat"]) == (None, None)

@@ -167,7 +167,7 @@ class Wrong(Table):
         ("truth", {"contention": "statistic"}, "did you mean 'statistical'?"),
         ("belief", {"contention": "no.module:X"}, "belief.contention: expected a model that can be imported, got "
          "contention no.module:X: no module 'no' on Python's path"),
-        ("belief", {"contention": CROWD}, "belief.contention: expected a model of pairs of jobs"),
+        ("belief", {"contention": CROWD, "parameters": {"jobs": 3}}, "jobs is no parameter: it stands for the jobs by id"),
         ("truth", {"contention": TABLE, "parameters": {"size": 3}}, "truth.parameters: expected valid parameters of "),
         ("truth", {"contention": CROWD, "parameters": {"jobs": 3}}, "jobs is no parameter: it stands for the jobs by id"),
         ("belief", {"contention": TABLE, "parameters": {"size": 3}}, "belief.parameters: expected valid parameters of "),

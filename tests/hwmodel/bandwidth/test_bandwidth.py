@@ -18,7 +18,8 @@ from cosched_hwmodel.bandwidth.model import (
     penalty_factor,
     shared_windows,
 )
-from cosched_hwmodel.contention import ContentionModel, Load
+from cosched_hwmodel.contention import ContentionModel, Load, Neighbour
+from cosched_hwmodel.contention import penalised_us as penalised_by_model
 from cosched_hwmodel.errors import UnknownNameError
 from cosched_hwmodel.topology import load_preset
 from cosched_hwmodel.units import ThreadMask
@@ -184,6 +185,29 @@ def test_penalised_time_equals_sum_over_shared_windows_and_is_monotone(
     assert penalised <= penalised_us(ALL, capacity, others, total_demand([own, more]), start, run)
     assert penalised <= penalised_us(ALL, capacity, [*others, Resident(start, start + 3, more)], own, start, run)
     assert penalised <= penalised_us(ALL, capacity, others, own, start, run + 1)
+
+
+@drawn(
+    others=residents,
+    own=demands,
+    capacity=capacities,
+    start=st.integers(-5, 20),
+    run=st.integers(0, 15),
+    few=70,
+    many=200,
+)
+def test_penalised_time_is_that_of_any_model_with_these_penalties(
+    *, others: list[Resident], own: tuple[int, int, int], capacity: tuple[int, int, int], start: int, run: int
+) -> None:
+    def penalty(loads: tuple[Load, ...]) -> float:
+        return ALL.penalty(total_demand([own, *[load.demand for load in loads]]), capacity)
+
+    neighbours = [
+        Neighbour(start_us, end_us, Load(place, 1, ThreadMask(1), demand))
+        for place, (start_us, end_us, demand) in enumerate(others)
+    ]
+    penalised = penalised_by_model(penalty, neighbours, start, run)
+    assert penalised == pytest.approx(penalised_us(ALL, capacity, others, own, start, run), rel=1e-12, abs=1e-12)
 
 
 def test_large_times_and_demands_stay_exact() -> None:

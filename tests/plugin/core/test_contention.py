@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
 import pytest
 from tests.plugin.core.parts import WELCOME, core_with
+from tests.runs import runs_on
 
+from cosched_hwmodel.contention import Load
 from cosched_hwmodel.errors import ContentionError
 from cosched_hwmodel.models.by_name import BUILT_IN, AllowedModels
+from cosched_hwmodel.topology import NodeShape
 from cosched_plugin.api import JobFacts
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.config import allow_models, choose
 from cosched_plugin.core.contention import believed_pairs
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.protocol.errors import RemoteProtocolError
-from cosched_plugin.protocol.messages import Belief
+from cosched_plugin.protocol.messages import Belief, JobSpec, PendingJob, RunningJob, StartJob
 
 MODEL = """
 from pathlib import Path
@@ -40,7 +44,15 @@ class Flat:
 
 
 class Crowd:
-    def penalties(self) -> None: ...
+    """Every other job on the node costs the same."""
+
+    def __init__(self, *, jobs: Mapping[int, JobFacts], each: float = 0.25) -> None:
+        self.jobs = jobs
+        self.each = each
+
+    def penalties(self, _node: NodeShape, loads: Sequence[Load]) -> list[float]:
+        assert all(load.job_id in self.jobs for load in loads)
+        return [self.each * (len(loads) - 1)] * len(loads)
 
 
 def belief_in(name: str, *parameters: tuple[str, float]) -> Belief:
@@ -114,12 +126,34 @@ def test_wrong_parameters_of_a_model_are_the_managers_fault() -> None:
     [
         ("lomark", 'did you mean "lomarc"'),
         ("no.module:X", "no module 'no' on Python's path"),
-        (f"{__name__}:Crowd", "no slowdowns of pairs"),
     ],
 )
 def test_missing_models_on_the_command_line_are_an_error(name: str, text: str) -> None:
     with pytest.raises(UsageError, match=f"--contention: .*{text}"):
         allow_models((name,))
+
+
+def test_a_belief_may_be_a_model_of_nodes() -> None:
+    """LessConsume places by it, and no two jobs are matched."""
+    name = f"{__name__}:Crowd"
+    models = allow_models((name,))
+    running = RunningJob(JobSpec(9, 0, 1, 2000, None), 0, runs_on((0, 1, 1, 1)), 2000, None)
+    job = JobSpec(2, 10, 2, 500, None)
+    told = WELCOME._replace(
+        nodes=WELCOME.nodes[:1], running=(running,), pending=(PendingJob(job, False),), belief=belief_in(name, ("each", 0.5))
+    )  # fmt: skip
+    core = choose("lc").scheduler(told, models=models)
+    assert core.view.pairs is not None
+    assert not core.view.pairs.knows(job)
+    (start,) = core.handle(WELCOME.now_us, ())
+    assert isinstance(start, StartJob)
+    assert (start.runs, start.estimate_us) == (runs_on((1, 1, 3, 2)), 500)
+    beside = told._replace(down=(1,), pending=(PendingJob(job._replace(processes=1), False),))
+    (start,) = choose("lc").scheduler(beside, models=models).handle(WELCOME.now_us, ())
+    assert isinstance(start, StartJob)
+    assert (start.runs, start.estimate_us) == (runs_on((0, 1, 2, 1)), 750)
+    with pytest.raises(RemoteProtocolError, match=r"welcome\.belief\.parameters.*TypeError"):
+        believed_pairs(belief_in(name, ("size", 1.5)), models)
 
 
 def test_an_impossible_slowdown_is_not_the_policys_fault() -> None:

@@ -13,6 +13,7 @@ from cosched_plugin.core.availability import Availability, side_by_side
 from cosched_plugin.core.contention import empty_table
 from cosched_plugin.core.first_fit import thread_counts
 from cosched_plugin.core.queue import Queue
+from cosched_plugin.core.residents import Neighbours
 from cosched_plugin.core.running import Ended, Running, progress_us
 from cosched_plugin.core.state import State
 from cosched_plugin.core.trace import Trace
@@ -179,6 +180,10 @@ class View(SlotFacts):
     def empty_node_table(self) -> NodeTable:
         """Return the table of the same nodes without jobs."""
         return empty_table(self._state.model, self._state.machine)
+
+    def neighbours(self) -> Neighbours | None:
+        """Return the running jobs on each node and what they cost a job that comes; None where that follows from demand alone."""
+        return self._state.neighbours()
 
     def note(self, job_id: int | None, key: str) -> NoteValue:
         """Return the note under ``key`` about a job, or (None) about the cluster; None if there is no note."""

@@ -14,6 +14,7 @@ from cosched_plugin.core.first_fit import any_layer, first_fit
 from cosched_plugin.core.running import Running
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.whole_nodes import Occupancy
+from cosched_plugin.parts.colocated.seating import Seating, SeatOf, choose_seat, worst_resource
 from cosched_plugin.parts.matching import Context
 from cosched_plugin.parts.offers import Offer, nodes_of, snapshot_now
 from cosched_plugin.parts.seats import Gate
@@ -165,8 +166,14 @@ class Guest(NamedTuple):
         return size(self.threads_held(at_us, view))
 
 
-def pair_up(host: Offer, guest: JobSpec, slowdown: float, context: Context, gate: Gate) -> Pair | None:
-    """Return ``host`` with a partner beside it, admitted; None where the partner has no place there, or the gate refuses."""
+def pair_up(
+    host: Offer, guest: JobSpec, slowdown: float, context: Context, gate: Gate, most: float | None = None
+) -> Pair | None:
+    """Return ``host`` with a partner beside it, admitted; None where the partner has no place there, or the gate refuses.
+
+    With ``most``, the largest slowdown allowed, the partner gets the best threads where the site's belief tells threads apart;
+    ``slowdown`` is then replaced by the one on these threads.
+    """
     view = context.view
     now_us = view.now_us
     if not _may_hold((now_us, host.run_us, host.job.processes), (now_us, guest), slowdown, view, gate):
@@ -174,6 +181,11 @@ def pair_up(host: Offer, guest: JobSpec, slowdown: float, context: Context, gate
     runs = beside(host.job, host.runs, guest, view)
     if runs is None:
         return None
+    seating = _seating(SeatOf(host.job, host.runs), SeatOf(guest, runs), view, most, starting=True)
+    if seating is not None:
+        runs, slowdown = seating.runs, seating.slowdown
+        if most is not None and slowdown > most:
+            return None
     alone = context.placement.offer_on(guest, runs, snapshot_now(view))
     host_us, guest_us = spans_together(host.run_us, alone.run_us, slowdown)
     pair = Pair(
@@ -182,12 +194,17 @@ def pair_up(host: Offer, guest: JobSpec, slowdown: float, context: Context, gate
     if not gate.admit(pair):
         return None
     view.explain(host.job.id, slowdown=slowdown)
-    view.explain(guest.id, host=host.job.id, slowdown=slowdown)
+    view.explain(guest.id, lambda: _why(host.job, guest, seating, view), host=host.job.id, slowdown=slowdown)
     return pair
 
 
-def join_host(host: Running, guest: JobSpec, slowdown: float, context: Context, gate: Gate) -> Guest | None:
-    """Return ``guest`` on the nodes of a job that runs there alone, admitted; None where it has no place, or the gate refuses."""
+def join_host(
+    host: Running, guest: JobSpec, slowdown: float, context: Context, gate: Gate, most: float | None = None
+) -> Guest | None:
+    """Return ``guest`` on the nodes of a job that runs there alone, admitted; None where it has no place, or the gate refuses.
+
+    ``most``: as in `pair_up`.
+    """
     view = context.view
     if partner_of(host.job.id, view) is not None:
         return None  # it has a partner already: the note of a pair names two jobs
@@ -198,6 +215,11 @@ def join_host(host: Running, guest: JobSpec, slowdown: float, context: Context, 
     runs = beside(None, host.runs, guest, view)
     if runs is None:
         return None
+    seating = _seating(SeatOf(host.job, host.runs), SeatOf(guest, runs), view, most, starting=False)
+    if seating is not None:
+        runs, slowdown = seating.runs, seating.slowdown
+        if most is not None and slowdown > most:
+            return None
     alone = context.placement.offer_on(guest, runs, snapshot_now(view))
     host_us, guest_us = spans_together(left_us, alone.run_us, slowdown)
     seat = Guest(
@@ -205,8 +227,26 @@ def join_host(host: Running, guest: JobSpec, slowdown: float, context: Context, 
     )
     if not gate.admit(seat):
         return None
-    view.explain(guest.id, host=host.job.id, slowdown=slowdown)
+    view.explain(guest.id, lambda: _why(host.job, guest, seating, view), host=host.job.id, slowdown=slowdown)
     return seat
+
+
+def _seating(host: SeatOf, guest: SeatOf, view: View, most: float | None, *, starting: bool) -> Seating | None:
+    """Return the guest's best threads; None where threads are not compared."""
+    model = view.pairs
+    if most is None or model is None or not model.by_seat:
+        return None
+    return choose_seat(host, guest, model, view, starting=starting)
+
+
+def _why(host: JobSpec, guest: JobSpec, seating: Seating | None, view: View) -> dict[str, object]:
+    """Return the facts for a decision trace about the guest's threads, and about the resource that costs the pair most."""
+    facts: dict[str, object] = {}
+    if view.pairs is not None and (resource := worst_resource(host, guest, view.pairs)):
+        facts["resource"] = resource
+    if seating is not None:
+        facts["seat"] = {"chosen": seating.name, "compared": seating.compared}
+    return facts
 
 
 def _may_hold(host: tuple[int, int, int], guest: tuple[int, JobSpec], slowdown: float, view: View, gate: Gate) -> bool:

@@ -119,7 +119,7 @@ class Easy(Backfill):
             started.update(seat.job_ids)
             present = context.over(present.pending.without(seat.job_ids))
             free = view.free_threads
-        return bool(started) and _may_find_more(look, matching.settled)
+        return bool(started) and _may_find_more(look, matching.settled and context.placement.settled(view))
 
     def _look_again(self, look: _Look, context: Context) -> _Look:
         """Return the scan with all jobs that may join a running job: a job that could join none may join one just started."""
@@ -224,6 +224,6 @@ def _candidates(blocked: _Blocked, join_candidates: Collection[int]) -> list[Job
     return [job for job in blocked.behind if job.id in may or job.id in join_candidates]
 
 
-def _may_find_more(look: _Look, matching_settled: bool) -> bool:
+def _may_find_more(look: _Look, parts_settled: bool) -> bool:
     """Tell whether the starts may allow others: the head, or a job refused before, may have another place now."""
-    return not (matching_settled and look.blocked.reservation.settled and all(map(is_plain, look.others)))
+    return not (parts_settled and look.blocked.reservation.settled and all(map(is_plain, look.others)))

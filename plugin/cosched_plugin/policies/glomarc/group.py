@@ -11,22 +11,19 @@ from cosched_plugin.api import (
     NodePlacement,
     NodeSet,
     Occupancy,
-    Run,
     StartJob,
     StartTogether,
-    ThreadMask,
     View,
     WholeNodesView,
     any_layer,
     bits_of,
     expect_end,
-    runs_from,
     size,
     whole_nodes,
 )
-from cosched_plugin.policies.glomarc.evolution import Member
 from cosched_plugin.policies.glomarc.formation import Found
 from cosched_plugin.policies.glomarc.group_upkeep import remember
+from cosched_plugin.policies.glomarc.sides import best_division, by_sides
 from cosched_plugin.policies.placement.spread import NodeHalves, limit_beside
 
 
@@ -37,6 +34,9 @@ class Group(NamedTuple):
     starts: tuple[StartJob, ...]
     decisions: tuple[Action, ...]
     occupancies: tuple[Occupancy, ...]  # of all its jobs, from now on
+    seat: tuple[str, dict[str, float]] | None = (
+        None  # the division of its nodes, and the slowdown of each that was compared
+    )
 
     @property
     def sole(self) -> None:
@@ -72,27 +72,38 @@ class Group(NamedTuple):
         return size(self.threads_held(at_us, view))
 
 
-def seat_group(found: Found, footprints: NodePlacement, halves: NodeHalves, view: WholeNodesView) -> Group | None:
-    """Return a group on its nodes; None if there are too few empty ones for it."""
+def seat_group(
+    found: Found, footprints: NodePlacement, halves: NodeHalves, view: WholeNodesView, most: float
+) -> Group | None:
+    """Return a group on its nodes; None if there are too few empty ones for it, or a slowdown on its threads is above ``most``."""
     nodes = _nodes_of(found, footprints, view)
     if nodes is None:
         return None
+    seat = None
+    if view.pairs is not None and view.pairs.by_seat:
+        division, compared = best_division(found, nodes, halves, view.pairs, view)
+        if division is None or compared[division.name] > most:
+            return None
+        seat = (division.name, compared)
+    else:
+        division = by_sides(found, nodes, halves)
+        if division is None:
+            return None
+    found = division.found
     now_us = view.now_us
     members = (found.primary, *found.matched)
-    taken = _threads_of(members)
     starts: list[StartJob] = []
     revisions: list[Action] = []
     occupancies: list[Occupancy] = []
-    for member, span_us, held in zip(members, found.outcome.spans_us, nodes, strict=True):
+    for member, span_us, held, runs in zip(members, found.outcome.spans_us, nodes, division.runs, strict=True):
         occupancies.append(Occupancy(now_us + span_us, member.job.id, _set_of(held)))
         if member.running is None:
-            runs = _beside(member, held, halves, taken)
             starts.append(StartJob(member.job.id, runs, span_us, limit_beside(member.job, span_us)))
         else:
             revisions += expect_end(member.job.id, now_us + span_us, view)
     start: Action = StartTogether(tuple(starts)) if len(starts) > 1 else starts[0]
     decisions = (start, *revisions, *remember(found.primary, found.matched, view))
-    return Group(found, tuple(starts), decisions, tuple(occupancies))
+    return Group(found, tuple(starts), decisions, tuple(occupancies), seat)
 
 
 def _nodes_of(found: Found, footprints: NodePlacement, view: WholeNodesView) -> list[list[int]] | None:
@@ -119,31 +130,6 @@ def _nodes_of(found: Found, footprints: NodePlacement, view: WholeNodesView) -> 
         placed.append(taken[at : at + member.nodes])
         at += member.nodes
     return placed
-
-
-def _threads_of(members: Sequence[Member]) -> dict[int, ThreadMask]:
-    """Return the hardware threads, by node, of the jobs that run already."""
-    taken: dict[int, ThreadMask] = {}
-    for member in members:
-        for run in () if member.running is None else member.running.runs:
-            for node in range(run.first, run.first + run.count):
-                taken[node] = run.mask
-    return taken
-
-
-def _beside(member: Member, nodes: Sequence[int], halves: NodeHalves, taken: dict[int, ThreadMask]) -> tuple[Run, ...]:
-    """Return the runs of a job that starts, on the free side of each node; its threads are entered in ``taken``."""
-    placed = []
-    left = member.job.processes
-    for node in nodes:
-        count = min(left, member.per_node)
-        left -= count
-        mask = halves.mask(count)
-        if mask & taken.get(node, 0):
-            mask = halves.mask(count, upper=True)
-        taken[node] = ThreadMask(taken.get(node, 0) | mask)
-        placed.append((node, mask, count))
-    return runs_from(placed)
 
 
 def _set_of(nodes: Sequence[int]) -> NodeSet:

@@ -14,12 +14,15 @@ from typing import Final, NamedTuple
 from cosched_plugin.api import (
     Action,
     JobSpec,
+    PairModel,
     Running,
+    SeatOf,
     SetNote,
     View,
     each_node,
     expect_end,
     running_with_note,
+    slowdowns_on,
 )
 from cosched_plugin.policies.glomarc.evolution import Member, evolve, whole_us
 from cosched_plugin.policies.placement.spread import NodeHalves
@@ -118,7 +121,12 @@ def _regroup(
             yield from expect_end(member.job.id, view.now_us + whole_us(member.left_us * member.factor), view)
             yield SetNote(member.job.id, NOTE, None)
         return
-    matched = [beside_primary(member, own.job, slowdown) for member in left if member is not own]
+    model = view.pairs
+    others = [member for member in left if member is not own]
+    if model is not None and model.by_seat:
+        matched = [beside_on(member, own, model, view) for member in others]
+    else:
+        matched = [beside_primary(member, own.job, slowdown) for member in others]
     outcome = evolve(own, matched)
     for member, span_us in zip([own, *matched], outcome.spans_us, strict=True):
         yield from expect_end(member.job.id, view.now_us + span_us, view)
@@ -128,6 +136,15 @@ def _regroup(
 def beside_primary(member: Member, primary: JobSpec, slowdown: Slowdown) -> Member:
     """Return a job as a matched one beside ``primary``."""
     return member._replace(beside=slowdown(member.job, primary), beside_it=slowdown(primary, member.job))
+
+
+def beside_on(member: Member, primary: Member, model: PairModel, view: View) -> Member:
+    """Return a running job as a matched one beside a running primary, by the threads that both hold."""
+    assert member.running is not None
+    assert primary.running is not None
+    own, its = SeatOf(primary.job, primary.running.runs), SeatOf(member.job, member.running.runs)
+    beside_it, beside = slowdowns_on(own, its, model, view)
+    return member._replace(beside=beside, beside_it=beside_it)
 
 
 def remember(primary: Member, matched: Sequence[Member], view: View) -> Iterator[SetNote]:

@@ -18,6 +18,7 @@ from cosched_plugin.api import (
     PAIR_BELIEF,
     SECOND_US,
     WHOLE_NODES,
+    WHOLE_PPM,
     Action,
     Context,
     Gate,
@@ -37,6 +38,7 @@ from cosched_plugin.api import (
     prices,
     snapshot_now,
     whole_nodes,
+    worst_resource,
 )
 from cosched_plugin.policies.fairness.slack import delay_of
 from cosched_plugin.policies.glomarc.evolution import Member, gain_alone
@@ -296,7 +298,8 @@ class _Seeker:
         for tried, found in enumerate(candidates, 1):
             if not self._work.pay(prices.GROUP_SEAT):
                 return None
-            group = seat_group(found, self._footprints, self._halves, self._view)
+            most = self._search.max_slowdown + 0.5 / WHOLE_PPM  # as in step 1
+            group = seat_group(found, self._footprints, self._halves, self._view, most)
             if group is not None and gate.admit(group):
                 for job_id in group.job_ids:
                     self._view.explain(job_id, partial(self._facts, group, tried))
@@ -321,4 +324,14 @@ class _Seeker:
             "candidates": self._looked[found.primary.job.id, found.matched[0].running is not None],
             "tried": tried,
         }
+        if group.seat is not None:
+            facts["seat"] = {"chosen": group.seat[0], "compared": group.seat[1]}
+        if resource := self._worst_resource(found):
+            facts["resource"] = resource
         return {"group": facts}
+
+    def _worst_resource(self, found: Found) -> str | None:
+        """Return the resource that adds most to the largest slowdown of the group; None if the belief does not say."""
+        worst = max(found.matched, key=lambda member: max(member.beside, member.beside_it))
+        model = self._view.pairs
+        return None if model is None else worst_resource(found.primary.job, worst.job, model)

@@ -18,6 +18,7 @@ from cosched_plugin.api import (
     Ints,
     JobSpec,
     PairModel,
+    worst_resource,
 )
 from cosched_plugin.policies.lomarc.job_columns import Jobs, may_share
 
@@ -42,6 +43,7 @@ class Filtered(NamedTuple):
     slowdowns: Floats
     passed: Mapping[str, Bools]
     self_place: int | None = None  # place of the job itself among the candidates, if it is there
+    pair: tuple[JobSpec, PairModel] | None = None  # the job itself, and the model that was asked
 
     def without(self, place: int) -> Filtered:
         """Return this result with one candidate left out of all counts: the job itself."""
@@ -65,10 +67,24 @@ class Filtered(NamedTuple):
             removed[name] = [ids[place] for place in np.flatnonzero(before & ~mask).tolist()]
             before = mask
         facts: dict[str, object] = {"left": left, "removed": removed}
+        by_resource = self._slowed_by(jobs, removed)
+        if by_resource:
+            facts["slowed_by"] = by_resource
         facts["candidates"] = [ids[place] for place in fine.tolist()]
         if profits is not None:
             facts["profits"] = [round(profit, 9) for profit in profits.tolist()]
         return facts
+
+    def _slowed_by(self, jobs: Jobs, removed: Mapping[str, list[int]]) -> dict[str, list[int]]:
+        """Return the jobs that were too slow, by the resource that adds most to the slowdown; none where the belief names none."""
+        too_slow = set(removed.get("slowdown", ()))
+        found: dict[str, list[int]] = {}
+        for other in jobs.jobs if too_slow and self.pair is not None else ():
+            if other.id in too_slow and self.pair is not None:
+                resource = worst_resource(self.pair[0], other, self.pair[1])
+                if resource is not None:
+                    found.setdefault(resource, []).append(other.id)
+        return found
 
 
 def apply_constraints(job: JobSpec, candidates: Jobs, rules: Rules, model: PairModel, *, as_host: bool) -> Filtered:
@@ -101,7 +117,7 @@ def apply_constraints(job: JobSpec, candidates: Jobs, rules: Rules, model: PairM
     for name, mask in zip(CONSTRAINTS, masks, strict=True):
         fine = fine & mask
         passed[name] = fine
-    return Filtered(fine, slow, passed)
+    return Filtered(fine, slow, passed, pair=(job, model))
 
 
 def slowdown_beside(host: JobSpec, guest: JobSpec, rules: Rules, model: PairModel) -> float:

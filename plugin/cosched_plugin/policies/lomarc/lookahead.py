@@ -101,7 +101,8 @@ class Lookahead(RemembersStarts, Matching):
         rank = 0
         for rank in _best_first(profits):
             place = int(fine[rank])
-            pair = pair_up(offer, pending.jobs[place], float(filtered.slowdowns[place]), context, gate)
+            slowdown = float(filtered.slowdowns[place])
+            pair = pair_up(offer, pending.jobs[place], slowdown, context, gate, self._rules.max_slowdown)
             if pair is not None:
                 view.explain(pair.guest.job.id, chosen_by=job.id)
                 break
@@ -130,7 +131,7 @@ class Lookahead(RemembersStarts, Matching):
         for host, slowdown, profit in self._rank_for(job, pending, view):
             if not view.work.pay(prices.RANKED_PAIR):
                 return None
-            guest = join_host(host, job, slowdown, context, gate)
+            guest = join_host(host, job, slowdown, context, gate, self._rules.max_slowdown)
             if guest is not None:
                 view.explain(job.id, partial(self._host_facts, guest, profit, pending, view))
                 return guest

@@ -87,7 +87,8 @@ class Adjacent(_WithTheNext):
         if following is not None and view.pairs is not None and not is_weak(context, self._weak_load):
             jobs = Jobs.of([following], view.pairs)
             filtered = apply_constraints(offer.job, jobs, self._rules, view.pairs, as_host=True)
-            pair = pair_up(offer, following, float(filtered.slowdowns[0]), context, gate) if filtered.fine[0] else None
+            slowdown, most = float(filtered.slowdowns[0]), self._rules.max_slowdown
+            pair = pair_up(offer, following, slowdown, context, gate, most) if filtered.fine[0] else None
             view.explain(offer.job.id, lambda: {"partners": _facts(filtered, jobs, pair)})
             if pair is not None:
                 return pair

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from cosched_plugin.api import (
     JobSpec,
     Offer,
     Run,
     Snapshot,
-    each_node,
     penalty_factor,
     round_up_us,
 )
-
-NO_DEMAND = (0, 0, 0)
+from cosched_plugin.policies.planning.losses import losses_in
 
 
 def factor(job: JobSpec, lost_us: float) -> float:
@@ -26,14 +22,7 @@ def factor(job: JobSpec, lost_us: float) -> float:
 
 def factor_of(job: JobSpec, snapshot: Snapshot, runs: Sequence[Run]) -> float:
     """Return the penalty factor of ``job`` on ``runs``: its worst node counts."""
-    placed = sorted(each_node(runs))
-    counts = np.array([count for _, count in placed], dtype=np.int64)
-    nodes = np.array([node for node, _ in placed], dtype=np.int64)
-    ground = snapshot.view.node_table().ground(nodes)
-    lost = ground.penalised_us(
-        job.demand or NO_DEMAND, int(counts.max()), snapshot.at_us, job.estimate_us, snapshot.planned
-    )
-    return factor(job, float(lost[counts - 1, ground.nodes.searchsorted(nodes)].max()))
+    return factor(job, losses_in(snapshot.view).worst_us(job, snapshot, runs))
 
 
 def penalised_offer(job: JobSpec, snapshot: Snapshot, runs: tuple[Run, ...], by: float, *, extend_limit: bool) -> Offer:

@@ -8,7 +8,7 @@ scan repeats until no job may start.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Hashable, Iterator, Sequence
 from typing import ClassVar, NamedTuple, cast
 
 from cosched_plugin.api import (
@@ -23,7 +23,6 @@ from cosched_plugin.api import (
     PenaltyPlacement,
     Snapshot,
     View,
-    is_plain,
     short_or_narrow,
     size,
     snapshot_at,
@@ -113,7 +112,9 @@ class Rua(Backfill):
             waiting.remove(offer.job)
             started = True
         # The starts may have worsened the head's reserved place: a start now may be better.
-        return started and reservation is not None and (reservation.moved or is_rigid(reservation.head.job))
+        if not started or reservation is None:
+            return False
+        return reservation.moved or is_rigid(reservation.head.job) or not placement.settled(view)
 
     def _reserve(self, head: FoundPlace, placement: PenaltyPlacement) -> PlacedReservation:
         """Return the reservation of a job at its best place, with the lowest threshold that the place meets."""
@@ -144,11 +145,11 @@ class Rua(Backfill):
         free = view.free_threads
         now = snapshot_now(view) if reservation is None else reservation.with_head(snapshot_now(view))
         lossy: list[FoundPlace] = []
-        looked_at: set[object] = set()  # kinds of identical jobs, which users submit by the dozen
+        looked_at: set[Hashable] = set()  # kinds of jobs: users submit identical ones by the dozen
         # By ascending estimate: the first one that loses nothing is the one to take.
         narrow = (job for job in waiting if job.processes <= free)
         for job in narrow if reservation is None else reservation.may_admit(waiting, free):
-            kind = (job.estimate_us, job.processes, job.demand, job.limit_us) if is_plain(job) else job.id
+            kind = placement.kind(job, view)
             if kind in looked_at:
                 continue
             if not pay_for_look(job, view):

@@ -12,8 +12,9 @@ bisection finds the first instant at which it can be met.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from math import inf
+from typing import Final
 
 from cosched_plugin.api import (
     LEAST_PENALTY,
@@ -33,12 +34,14 @@ from cosched_plugin.api import (
     size,
     snapshot_at,
 )
+from cosched_plugin.policies.planning.losses import losses_in
 from cosched_plugin.policies.planning.penalties import factor, factor_of, penalised_offer, stretch
 from cosched_plugin.policies.rua.bucket_exchange import Exchange
 from cosched_plugin.policies.rua.losses import LossCache, Places
 
 # Factors that differ only by rounding are equal: the same penalty summed over other windows.
 SAME = 1e-9
+_MOST_FLOORS: Final = 10_000  # cached
 
 
 class LessConsume(PenaltyPlacement):
@@ -48,7 +51,8 @@ class LessConsume(PenaltyPlacement):
         self.threshold = threshold
         self.extend_limit = extend_limit
         self._known = LossCache()
-        self._floors: dict[object, float] = {}
+        self._floors: dict[object, float] = {}  # by kind
+        self._floor_of: dict[int, tuple[JobSpec, float]] = {}
         self._floors_of: Layers = ()  # the nodes in service for which they are valid
         self._floors_at: tuple[View, int] | None = None  # when these were last checked
 
@@ -56,6 +60,10 @@ class LessConsume(PenaltyPlacement):
     def provides(self) -> Needs:
         """Return that the placement searches within any thresholds, where it has none of its own."""
         return frozenset({LEAST_PENALTY}) if self.threshold is None else NONE
+
+    def settled(self, view: View) -> bool:
+        """Tell whether threads of a node are alike."""
+        return not self._known.losses(view).by_thread
 
     def offer_on(self, job: JobSpec, runs: tuple[Run, ...], snapshot: Snapshot) -> Offer:
         """Return the job on these threads, beside the neighbours that it has there."""
@@ -123,6 +131,12 @@ class LessConsume(PenaltyPlacement):
             return True
         return places.outlook(job, snapshot.planned).least_us(job.processes) <= _limit_us(job, threshold)
 
+    def kind(self, job: JobSpec, view: View) -> Hashable:
+        """Return the kind of the job."""
+        if not is_plain(job):
+            return job.id
+        return (job.estimate_us, job.processes, job.limit_us, self._known.losses(view).kind(job))
+
     def _own(self, job: JobSpec, view: View) -> tuple[float, ...]:
         return () if self.threshold is None else (self.within_reach(job, view, self.threshold),)
 
@@ -138,16 +152,26 @@ class LessConsume(PenaltyPlacement):
         return tuple(sorted({max(threshold, least) for threshold in thresholds}))
 
     def _least_ever(self, job: JobSpec, view: View) -> float:
-        if job.demand is None or not any(job.demand):
-            return 1.0
         if self._floors_at != (view, view.version):
             self._floors_at = (view, view.version)
             in_service = view.in_service
             if in_service != self._floors_of:
                 self._floors_of = in_service
                 self._floors.clear()
+                self._floor_of.clear()
+        known = self._floor_of.get(job.id)
+        if known is None or known[0] is not job:
+            if len(self._floor_of) >= _MOST_FLOORS:
+                self._floor_of.clear()
+            known = self._floor_of[job.id] = (job, self._floor_of_kind(job, view))
+        return known[1]
+
+    def _floor_of_kind(self, job: JobSpec, view: View) -> float:
+        losses = self._known.losses(view)
+        if losses.loses_nothing(job):
+            return 1.0
         key = (
-            job.demand,
+            losses.kind(job),
             job.processes,
             job.ppn_min,
             job.ppn_max,
@@ -157,12 +181,14 @@ class LessConsume(PenaltyPlacement):
         )
         floor = self._floors.get(key)
         if floor is None:
+            if len(self._floors) >= _MOST_FLOORS:
+                self._floors.clear()
             everything = Snapshot(view, view.now_us, self._floors_of, (), view.machine.memory_mb)
             floor = self._floors[key] = self._floor(job, everything)
         return floor
 
     def _floor(self, job: JobSpec, everything: Snapshot) -> float:
-        places = Places(job, everything, everything.view.empty_node_table())
+        places = Places(job, everything, losses_in(everything.view, empty=True))
         if places.total < job.processes:
             return 1.0
         outlook = places.outlook(job, ())

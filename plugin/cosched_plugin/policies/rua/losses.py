@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from cosched_plugin.api import (
-    DemandTuple,
     Floats,
     Ints,
     JobSpec,
     Layers,
-    Load,
-    NodeTable,
     Planned,
     Run,
     Snapshot,
     View,
     is_plain,
-    loads_of,
     room_on,
 )
+from cosched_plugin.policies.planning.losses import Key, Losses, losses_in
 from cosched_plugin.policies.rua.bucket_exchange import Exchange
 
-NO_DEMAND = (0, 0, 0)
 _MOST_KEPT = 32  # places from before the last change
 _MOST_AT_ONCE = 256  # run times in one array
 
@@ -33,49 +29,47 @@ _MOST_AT_ONCE = 256  # run times in one array
 class Places:
     """The nodes on which a snapshot has places for jobs of one shape, and the losses of such jobs there."""
 
-    __slots__ = ("_at_us", "_free", "_ground", "_outlooks", "_rooms", "_rows", "_stays_us", "_within", "total")
+    __slots__ = ("_free", "_ground", "_losses", "_outlooks", "_rooms", "_rows", "_within", "total")
 
-    def __init__(self, job: JobSpec, snapshot: Snapshot, table: NodeTable) -> None:
-        """``job`` is one of them; ``table`` holds the jobs that run on each node."""
+    def __init__(self, job: JobSpec, snapshot: Snapshot, losses: Losses) -> None:
+        """``job`` is one of them; ``losses`` are those to the jobs that run on each node."""
         rooms = _rooms(job, snapshot)
-        self._ground = table.ground(rooms.nonzero()[0])
+        self._losses = losses
+        self._ground = losses.ground(rooms.nonzero()[0], job, snapshot)
         self._rooms: Ints = rooms[self._ground.nodes]
         self._rows: Rows | None = None
         self.total = int(np.add.reduce(self._rooms))
         self._within = np.arange(snapshot.view.machine.depth)[:, None] < self._rooms  # [processes - 1, node]
-        self._stays_us = self._ground.stays_us(snapshot.at_us)
-        self._at_us = snapshot.at_us
         self._free = snapshot.free
-        self._outlooks: dict[tuple[DemandTuple, int, tuple[Load, ...]], Outlook] = {}
+        self._outlooks: dict[Key, Outlook] = {}
 
     def outlook(self, job: JobSpec, planned: tuple[Planned, ...]) -> Outlook:
         """Return the losses of ``job`` beside the running jobs and the ``planned`` ones."""
-        demand = job.demand or NO_DEMAND
-        key = (demand, job.estimate_us, loads_of(planned))
+        (key,) = self._losses.keys((job,), planned)
         outlook = self._outlooks.get(key)
         if outlook is None:
-            lost = self._loss_us(demand, job.estimate_us, planned)
+            lost = self._loss_us(job, job.estimate_us, planned)
             levels = lost[self._within]
             levels.sort()
             outlook = self._outlooks[key] = Outlook(self, lost, levels)
         return outlook
 
-    def foresee(self, jobs: Iterable[JobSpec], planned: tuple[Planned, ...]) -> None:
+    def foresee(self, jobs: Sequence[JobSpec], planned: tuple[Planned, ...]) -> None:
         """Compute the losses of these jobs together, once for equal jobs: users ask for round run times."""
-        loads = loads_of(planned)
-        spans_us: dict[DemandTuple, dict[int, None]] = {}
-        for job in jobs:
-            demand = job.demand or NO_DEMAND
-            if (demand, job.estimate_us, loads) not in self._outlooks:
-                spans_us.setdefault(demand, {})[job.estimate_us] = None
-        for demand, asked in spans_us.items():
-            spans = list(asked)
-            for first in range(0, len(spans), _MOST_AT_ONCE):
-                some = spans[first : first + _MOST_AT_ONCE]
-                lost = self._loss_us(demand, np.array(some, dtype=np.int64)[:, None, None], planned)
+        asked: dict[Hashable, dict[Key, JobSpec]] = {}  # by kind
+        for key, job in zip(self._losses.keys(jobs, planned), jobs, strict=True):
+            if key not in self._outlooks:
+                asked.setdefault(key[0], {})[key] = job
+        for of_kind in asked.values():
+            keys = list(of_kind)
+            one = of_kind[keys[0]]
+            for first in range(0, len(keys), _MOST_AT_ONCE):
+                some = keys[first : first + _MOST_AT_ONCE]
+                spans_us = np.array([key[1] for key in some], dtype=np.int64)
+                lost = self._loss_us(one, spans_us[:, None, None], planned)
                 levels = np.sort(lost[:, self._within], axis=1)
-                for row, span_us in enumerate(some):
-                    self._outlooks[demand, span_us, loads] = Outlook(self, lost[row], levels[row])
+                for row, key in enumerate(some):
+                    self._outlooks[key] = Outlook(self, lost[row], levels[row])
 
     @property
     def rows(self) -> Rows:
@@ -90,8 +84,8 @@ class Places:
         """Return where ``job`` goes."""
         return exchange.runs(self.rows.nodes, self._free, job.threads_per_process)
 
-    def _loss_us(self, demand: DemandTuple, run_us: int | Ints, planned: tuple[Planned, ...]) -> Floats:
-        return self._ground.penalised_us(demand, len(self._within), self._at_us, run_us, planned, self._stays_us)
+    def _loss_us(self, job: JobSpec, run_us: int | Ints, planned: tuple[Planned, ...]) -> Floats:
+        return self._ground.lost_us(job, len(self._within), run_us, planned)
 
 
 class Rows(NamedTuple):
@@ -138,21 +132,27 @@ class LossCache:
     places of a later instant stay valid when jobs that end before it come and go.
     """
 
-    __slots__ = ("_changes", "_now_us", "_places", "_table", "_version", "_view")
+    __slots__ = ("_changes", "_losses", "_now_us", "_places", "_version", "_view")
 
     def __init__(self) -> None:
         self._view: View | None = None
         self._version = 0
         self._now_us = 0
-        self._table: NodeTable | None = None
-        self._changes = 0  # of the table
+        self._changes = 0  # of the losses
+        self._losses: tuple[View, Losses] | None = None
         self._places: dict[tuple[int, Layers], Places] = {}
+
+    def losses(self, view: View) -> Losses:
+        """Return the losses on the machine of a view."""
+        if self._losses is None or self._losses[0] is not view:
+            self._losses = (view, losses_in(view))
+        return self._losses[1]
 
     def places(self, job: JobSpec, snapshot: Snapshot) -> Places:
         """Return the places that ``snapshot`` has for jobs of the shape of ``job``."""
         view = snapshot.view
         if not is_plain(job):
-            return Places(job, snapshot, view.node_table())
+            return Places(job, snapshot, self.losses(view))
         if self._version != view.version or self._view is not view:
             self._turn_to(view)
         elif self._now_us != view.now_us:  # the past is never requested again
@@ -161,19 +161,18 @@ class LossCache:
         key = (snapshot.at_us, snapshot.free)
         places = self._places.get(key)
         if places is None:
-            places = self._places[key] = Places(job, snapshot, view.node_table())
+            places = self._places[key] = Places(job, snapshot, self.losses(view))
         return places
 
     def _turn_to(self, view: View) -> None:
         """Drop entries that may be invalid, and all but the last few."""
-        table = view.node_table()
-        settled_us = max(view.now_us, table.settled_us(self._changes))
-        kept = list(self._places.items())[-_MOST_KEPT:] if self._view is view and self._table is table else []
+        losses = self.losses(view)
+        settled_us = max(view.now_us, losses.settled_us(self._changes))
+        kept = list(self._places.items())[-_MOST_KEPT:] if self._view is view else []
         self._places = {key: places for key, places in kept if key[0] >= settled_us}
         self._view = view
         self._version = view.version
-        self._table = table
-        self._changes = table.changes
+        self._changes = losses.changes
 
 
 def _rooms(job: JobSpec, snapshot: Snapshot) -> Ints:

@@ -29,6 +29,7 @@ from cosched_plugin.api import (
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.policies.composition.composed import compose
 from cosched_plugin.policies.placement.first_fit import FirstFit
+from cosched_plugin.policies.planning.losses import losses_in
 from cosched_plugin.policies.planning.penalties import stretch
 from cosched_plugin.policies.planning.reservation import PlacedReservation
 from cosched_plugin.policies.rua.lessconsume import SAME, LessConsume
@@ -203,7 +204,7 @@ def test_planned_jobs_have_an_id_and_equal_demands_share_results() -> None:
     assert one != other
     assert loads_of(one) == loads_of(other)
     job = job_of(3, 4, 2000, 30)
-    places = Places(job, snapshot, view.node_table())
+    places = Places(job, snapshot, losses_in(view))
     assert places.outlook(job, one) is places.outlook(job, other)
     places.foresee([job._replace(estimate_us=40)], other)
     assert places.outlook(job._replace(estimate_us=40), one) is places.outlook(job._replace(estimate_us=40), other)
