@@ -183,17 +183,26 @@ def ascending(
 ) -> Claim:
     """Return the claim that a figure of all cells of a group is below that of all cells of the next group, paired by seed.
 
-    ``named``: how a cell is called in the claim's text.
+    Two cells are compared by their ratio; by their difference where that is 0 somewhere. ``named``: how a cell is called in the
+    claim's text.
     """
-    pairs = [*_pairs(groups)]
-    found = [figures.ratio(figure, lower, upper) for lower, upper in pairs]
-    known = [interval for interval in found if interval is not None]
+    found = [_below(figures, figure, lower, upper) for lower, upper in _pairs(groups)]
+    known = [item for item in found if item is not None]
     names = " / ".join(", ".join(map(named, group)) for group in groups)
     if len(known) < len(found) or not known:
         return Claim(f"{text}: {names}", where, published, NOTHING, 0, None)
     means = " / ".join(", ".join(number(_mean(figures, figure, cell)) for cell in group) for group in groups)
-    verdict = all_of([verdict_below(interval, 1.0) for interval in known])
-    return Claim(f"{text}: {names}", where, published, means, min(interval.n for interval in known), verdict)
+    verdict = all_of([verdict for _, verdict in known])
+    return Claim(f"{text}: {names}", where, published, means, min(seeds for seeds, _ in known), verdict)
+
+
+def _below(figures: Figures, figure: str, lower: Where, upper: Where) -> tuple[int, Verdict] | None:
+    """Return the number of seeds, and whether a figure of the one is below that of the other; None where one has not run."""
+    ratio = figures.ratio(figure, lower, upper)
+    if ratio is not None:
+        return ratio.n, verdict_below(ratio, 1.0)
+    difference = figures.difference(figure, lower, upper)
+    return None if difference is None else (difference.n, verdict_below(difference, 0.0))
 
 
 def _pairs(groups: Sequence[Sequence[Where]]) -> Iterator[tuple[Where, Where]]:

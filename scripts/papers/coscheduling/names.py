@@ -155,7 +155,6 @@ ENERGY_IDLE: Final = "energy_idle_j"
 ENERGY_FORMULA: Final = "energy_formula_j"
 ENERGY_OFF: Final = "energy_off_j"  # with nodes off while no job is on them
 MJ: Final = 1e-6  # in J
-TURNS: Final = "turn_overhead_share"  # of gang scheduling's quanta
 
 EXPERIMENTS: Final[Mapping[str, str]] = {
     HIGH: "NAS jobs, mean gap 100 s",
