@@ -108,6 +108,8 @@ def _check_selection(scenario: Scenario, jobs: int) -> None:
 def _with_warnings(scenario: Scenario, nodes: tuple[NodeClass, ...], workload: Workload) -> Workload:
     """Return the workload with notes of settings without effect, and of jobs that need more memory than any node has."""
     notes = [f"{WARNING}{text}" for text in settings_without_effect(scenario)]
+    if scenario.truth.contention == "composite" and scenario.workload.profiles is None:
+        notes.append(f"{WARNING}composite slows jobs down by their profiles, and none has one (--profiles FILE)")
     if scenario.workload.swf is not None and not scenario.workload.memory_mb:
         jobs = columns_of(workload.jobs)
         most_mb = max(item.memory_mb for item in nodes)

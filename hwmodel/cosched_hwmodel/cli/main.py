@@ -43,9 +43,9 @@ def show(node: str, as_json: bool) -> None:
       cosched-hwmodel show two-socket-2x32
     """
     from cosched_hwmodel.cli.drawing import node_lines, node_values  # noqa: PLC0415 - --help should not pay for it
-    from cosched_hwmodel.topology import load_nodes  # noqa: PLC0415
+    from cosched_hwmodel.cli.nodes import classes_of  # noqa: PLC0415
 
-    classes = load_nodes(node).classes
+    classes = classes_of(node)
     if as_json:
         click.echo(json.dumps([{"count": count, **node_values(shape)} for count, shape in classes], indent=2))
         return

@@ -129,7 +129,7 @@ def write_table(stream: TextIO, table: CoRunTable) -> None:
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow([*PAIR, "ratio", *facts])
     for (row, column), ratio in table.ratios.items():
-        writer.writerow([row, column, f"{ratio:.17g}", *[known[name].get(row, "") for name in facts]])
+        writer.writerow([row, column, repr(float(ratio)), *[known[name].get(row, "") for name in facts]])
 
 
 @lru_cache(maxsize=16)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import csv
 import math
+import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,7 +48,9 @@ def read_table(file: str | Path) -> CoRunTable:
     """Read a table in CSV, in either form. Raises TableError with file, line and field."""
     name = str(file)
     try:
-        with open(name, encoding="utf-8", newline="") as stream:
+        if not stat.S_ISREG(Path(name).stat().st_mode):  # a pipe would be waited for
+            raise TableError(name, "a regular file", "another kind of file")
+        with open(name, encoding="utf-8-sig", newline="") as stream:
             lines = list(_lines(name, stream))
     except OSError as error:
         raise TableError(name, "a readable table of co-runs", error.strerror or str(error)) from error

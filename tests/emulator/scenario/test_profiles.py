@@ -150,3 +150,10 @@ def test_profiles_without_effect_are_refused_or_give_a_warning(table: dict[str, 
     table["truth"] = {"contention": "bandwidth"}
     notes = prepared_of(table).workload.notes
     assert any("workload.profiles" in note for note in notes)
+
+
+def test_composite_without_profiles_is_warned_about() -> None:
+    prepared = prepared_of({"workload": {"lublin": 5}, "truth": {"contention": "composite"}})
+    assert any(
+        "composite slows jobs down by their profiles, and none has one" in note for note in prepared.workload.notes
+    )

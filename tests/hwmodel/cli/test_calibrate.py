@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 
 import pytest
 from tests.commands import Commands, assert_one_line
@@ -145,3 +146,13 @@ def test_predict_from_a_table_tells_measured_from_predicted(table: Commands) -> 
 )
 def test_bad_input_is_one_line(table: Commands, arguments: tuple[str, ...], text: str) -> None:
     assert text in assert_one_line(table.hwmodel(*arguments), 2, "cosched-hwmodel")
+
+
+def test_a_table_of_a_spreadsheet_is_read_and_a_pipe_refused(table: Commands) -> None:
+    folder = table.folder
+    (folder / "bom.csv").write_text((folder / "table.csv").read_text(), encoding="utf-8-sig")
+    with_mark, without = (table.hwmodel("calibrate", name, "--json") for name in ("bom.csv", "table.csv"))
+    assert (with_mark.code, with_mark.out) == (0, without.out)
+    os.mkfifo(folder / "pipe.csv")
+    text = assert_one_line(table.hwmodel("calibrate", "pipe.csv"), 2, "cosched-hwmodel")
+    assert text.startswith("pipe.csv: expected a regular file")

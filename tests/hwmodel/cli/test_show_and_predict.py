@@ -176,3 +176,11 @@ def test_profiles_of_a_file(tmp_path: Path) -> None:
 )
 def test_bad_input_is_one_line(files: Commands, arguments: tuple[str, ...], text: str) -> None:
     assert text in assert_one_line(files.hwmodel(*arguments), 2, "cosched-hwmodel")
+
+
+@pytest.mark.parametrize(
+    "arguments", [("show", "999999x999999x1"), ("predict", "64x64x2", "a:memory_mbs=1", "b:memory_mbs=1")]
+)
+def test_nodes_have_at_most_1024_threads(commands: Commands, arguments: tuple[str, ...]) -> None:
+    text = assert_one_line(commands.hwmodel(*arguments), 2, "cosched-hwmodel")
+    assert text.startswith(f"{arguments[1]}: expected nodes with at most 1024 hardware threads")

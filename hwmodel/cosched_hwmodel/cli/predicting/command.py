@@ -11,12 +11,13 @@ import click
 
 from cosched_hwmodel.cli.errors import CommandError
 from cosched_hwmodel.cli.measuring.files import profiles_file
+from cosched_hwmodel.cli.nodes import one_node
 from cosched_hwmodel.cli.predicting.blame import Told, tell
 from cosched_hwmodel.cli.predicting.jobs import jobs_of, read_profiles
 from cosched_hwmodel.cli.terminal.text_table import align
 from cosched_hwmodel.composite.model import CompositeModel
 from cosched_hwmodel.composite.profile import Profile
-from cosched_hwmodel.topology import NodeShape, load_nodes
+from cosched_hwmodel.topology import NodeShape
 
 
 def predict_on_node(
@@ -37,14 +38,6 @@ def predict_on_node(
         return
     for line in _lines(node, told):
         click.echo(line)
-
-
-def one_node(text: str) -> NodeShape:
-    """Return the node of a file with one class of nodes, a preset or a layout."""
-    classes = load_nodes(text).classes
-    if len(classes) > 1:
-        raise CommandError(text, f"expected one class of nodes, got {', '.join(shape.name for _, shape in classes)}")
-    return classes[0][1]
 
 
 def _profiles(file: str | None, node_text: str) -> dict[str, Profile]:

@@ -12,8 +12,8 @@ from typing import Any, Final
 import click
 
 from cosched_hwmodel.cli.errors import CommandError
+from cosched_hwmodel.cli.nodes import one_node
 from cosched_hwmodel.cli.output import write_whole
-from cosched_hwmodel.cli.predicting.command import one_node
 from cosched_hwmodel.cli.predicting.jobs import profiles_text
 from cosched_hwmodel.cli.predicting.places import places_on
 from cosched_hwmodel.cli.terminal.progress import progress_bar
