@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from scripts.papers.coscheduling import calibrate
 
-from cosched_emulator.nodeos.skeletons.catalogue import compute_share
+from cosched_emulator.nodeos.skeletons.catalogue import compute_share, iterations_of
 from cosched_emulator.workload.nas.tables import Kind, kinds
 
 WITHIN = 0.02
@@ -26,6 +26,25 @@ WHOLE = [Kind("CG", "A", 16), Kind("LU", "A", 16), Kind("SP", "A", 9), Kind("CG"
 def test_some_jobs_take_their_time(kind: Kind) -> None:
     took_s = calibrate.alone_s(kind, compute_share(*kind), least_s=1.0)
     assert took_s == pytest.approx(kind.seconds, rel=WITHIN)
+
+
+@pytest.mark.parametrize(
+    ("kind", "grain"),
+    [
+        (Kind("IS", "C", 8), 1 / 3),
+        (Kind("CG", "B", 16), 1 / 8),
+        *[
+            pytest.param(kind, grain, marks=pytest.mark.slow)
+            for kind in kinds()
+            for grain in (1 / 8, 1 / 3, 3.0)
+            if iterations_of(*kind, grain) > 1
+        ],
+    ],
+    ids=lambda value: getattr(value, "name", value),
+)
+def test_jobs_of_another_grain_take_the_same_time(kind: Kind, grain: float) -> None:
+    took_s = calibrate.alone_s(kind, compute_share(*kind, grain), least_s=1.0, grain=grain)
+    assert took_s == pytest.approx(kind.seconds, rel=0.03)
 
 
 @pytest.mark.parametrize(

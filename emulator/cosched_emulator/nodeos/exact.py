@@ -63,7 +63,9 @@ class ExactCluster:
         self._processes: dict[int, Process] = {}
         self._indices = count()
         self._ticks = TickLog(seed, settings.tick_us)
-        locals_ = [make_local(settings.local, settings.slice_us, seed, node) for node in range(nodes)]
+        locals_ = [
+            make_local(settings.local, settings.slice_us, settings.epoch_ticks, seed, node) for node in range(nodes)
+        ]
         policies = [make_policy(settings.coscheduling, settings.coscheduling_parameters) for _ in range(nodes)]
         self.cpus: list[Cpu] = [
             CoscheduledCpu(node, local, settings, self._events, policy)

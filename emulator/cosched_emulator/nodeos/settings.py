@@ -8,9 +8,11 @@ from typing import Final
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.nodeos.coscheduling.catalogue import make_policy
 from cosched_emulator.nodeos.local.catalogue import LOCAL_SCHEDULERS
+from cosched_emulator.nodeos.local.linux_epochs import EPOCH_TICKS
 
 _POSITIVE: Final = (
     "slice_us",
+    "epoch_ticks",
     "barrier_us",
     "io_service_us",
     "message_cpu_us",
@@ -32,6 +34,7 @@ class NodeSettings:
 
     local: str = "wake-first"  # the scheduler of each node's CPU
     slice_us: int = 200_000  # a process's turn under wake-first and rr; linux-epochs counts its own ticks
+    epoch_ticks: int = EPOCH_TICKS  # linux-epochs: ticks of 10 ms that an epoch gives a process
     tick_us: int = 10_000  # CPU time is logged in ticks, rounded at random; 0 logs it exactly
     io_logged_ppm: int = 0  # share of I/O's CPU time that is logged to the process
     io_cpu_us: int = 100  # CPU to open, write and close one file

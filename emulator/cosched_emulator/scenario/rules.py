@@ -200,6 +200,7 @@ def _unused_of_nodes(sharing: TimeSharingSection) -> list[tuple[tuple[str, ...],
         (("window_min_s", "window_max_s", "turn_overhead"), sharing.nodes != "windows", kind),
         (("daemon_period_us",), not sharing.daemon_us, "time_sharing.daemon_us = 0"),
         (("slice_ms",), sharing.local == "linux-epochs", 'local = "linux-epochs"'),
+        (("epoch_ticks",), sharing.local != "linux-epochs", f'local = "{sharing.local}"'),
         (("swap_mb_s", "paged_first_mb", "paged_mb_s"), not sharing.memory_mb, "time_sharing.memory_mb = 0"),
     )
     return [(keys, cause) for keys, unused, cause in rules if unused]

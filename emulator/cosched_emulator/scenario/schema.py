@@ -32,6 +32,8 @@ from cosched_emulator.scenario.values import (
     CScope,
     Duration,
     DurationAboveZero,
+    EpochTicks,
+    Grain,
     Instant,
     Knowledge,
     LoadMethod,
@@ -62,7 +64,8 @@ OF_APPLICATIONS: Final = (  # keys of [workload]
     "applications", "application_names", "application_processes", "application_run_s", "shuffle_seed",
 )  # fmt: skip
 OF_BELIEVED_PAIRS: Final = ("pair_table", "pair_noise", "pair_missing")  # keys of [belief]
-OF_PROCESSES: Final = ("programs", "cpu_share", "null_statements", "files", "jitter")  # keys of [workload]
+OF_PROCESSES: Final = ("programs", "cpu_share", "null_statements", "files", "jitter", "grain")  # keys of [workload]
+ADDED: Final = (("workload", "grain"), ("time_sharing", "epoch_ticks"))
 Change: TypeAlias = Literal["cancel", "hold", "release", "fail-node", "return-node"]
 CHANGES: Final[tuple[Change, ...]] = get_args(Change)
 
@@ -189,6 +192,7 @@ class WorkloadSection:
     null_statements: Above0 = 2_500_000  # compute: between two barriers
     files: Above0 = 20  # io: written between two barriers
     jitter: Share | None = None  # each burst is uniform within that part of its length; default: the program's own
+    grain: Grain = 1.0  # NAS programs: bursts and messages are so many times as large, and iterations fewer
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +206,7 @@ class TimeSharingSection:
     slice_ms: Annotated[float, between(0.1, 1_000_000, "a number of milliseconds")] = (
         200.0  # wake-first, rr: a process's turn
     )
+    epoch_ticks: EpochTicks = 6  # linux-epochs: ticks of 10 ms that an epoch gives a process
     tick_ms: Milliseconds = 10.0  # CPU time is logged in ticks; 0 logs it exactly
     io_logged: Share = 0.0  # share of I/O's CPU time that is logged to the process
     io_cpu_us: Microseconds = 100  # CPU time to open, write and close a file
@@ -299,9 +304,13 @@ class Scenario:
         """Return the scenario as plain values, for the record of a run.
 
         ``faults`` is left out if none are planned, ``parameters`` and watts if there are none, and what belongs to time sharing, to
-        the NAS programs, to tables of co-runs or to profiles without it.
+        the NAS programs, to tables of co-runs or to profiles without it. So are `ADDED` settings that have their default, so
+        that the runs of studies that were made before them keep their keys.
         """
         values = asdict(self)
+        for section, key in ADDED:
+            if values[section] is not None and values[section][key] == getattr(type(getattr(self, section))(), key):
+                del values[section][key]
         for key in WATTS:
             if values["cluster"][key] is None:
                 del values["cluster"][key]
@@ -317,7 +326,7 @@ class Scenario:
         if self.time_sharing is None:
             del values["time_sharing"]
             for key in OF_PROCESSES:
-                del values["workload"][key]
+                values["workload"].pop(key, None)
         else:
             del values["time_sharing"]["windows"]  # where rates are kept changes no result
             if self.time_sharing.coscheduling_parameters is None:

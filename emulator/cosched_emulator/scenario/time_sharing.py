@@ -77,6 +77,7 @@ def check_nodes(section: TimeSharingSection, nodes: Sequence[NodeClass], workloa
             if program.name.startswith(PREFIX):
                 expected = f'"windows" or "exact": processes of {program.name} exchange messages'
                 raise ConfigurationError("time_sharing.nodes", expected, '"fluid"')
+    _check_grains(programs, workload)
     if section.memory_mb:
         most_mb = max(map(programs.memory_mb, workload.jobs), default=0)
         if most_mb > section.memory_mb:
@@ -84,11 +85,25 @@ def check_nodes(section: TimeSharingSection, nodes: Sequence[NodeClass], workloa
             raise ConfigurationError("time_sharing.memory_mb", expected, str(section.memory_mb))
 
 
+def _check_grains(programs: Programs, workload: Workload) -> None:
+    """Raise ConfigurationError for programs so fine that messages take all their time."""
+    jobs = columns_of(workload.jobs)
+    wanted = {
+        (program.name, processes, program.grain)
+        for job_id, processes in zip(jobs.each(jobs.id), jobs.each(jobs.processes), strict=True)
+        if (program := programs.of(job_id)).grain != 1 and program.name.startswith(PREFIX)
+    }
+    for name, processes, grain in sorted(wanted):
+        from cosched_emulator.nodeos.skeletons.catalogue import compute_share  # noqa: PLC0415 - few scenarios need it
+
+        compute_share(*kind_of(name.removeprefix(PREFIX), processes, "workload.programs"), grain)
+
+
 def add_programs(workload: Workload, section: WorkloadSection) -> Workload:
     """Return the workload with what its jobs' processes do. Raises InputError or ConfigurationError."""
     jitter_ppm = None if section.jitter is None else round(section.jitter * WHOLE_PPM)
     share_ppm = round(section.cpu_share * WHOLE_PPM)
-    usual = JobProgram("fine", share_ppm, section.null_statements, section.files, None, jitter_ppm)
+    usual = JobProgram("fine", share_ppm, section.null_statements, section.files, None, jitter_ppm, section.grain)
     jobs = columns_of(workload.jobs)
     if section.nas is not None:
         names = [name.rpartition(".")[0] for name in jobs.each(jobs.name)]  # without the number of processes
@@ -143,9 +158,10 @@ def _skeleton(wanted: JobProgram, job: WorkloadJob) -> Program:
     kind = kind_of(wanted.name.removeprefix(PREFIX), job.spec.processes, "workload.programs")
     iterations = wanted.iterations
     if iterations is None:
-        iterations = max(1, round(iterations_of(*kind) * job.run_us / (kind.seconds * SECOND_US)))
+        whole = iterations_of(*kind, wanted.grain)
+        iterations = max(1, round(whole * job.run_us / (kind.seconds * SECOND_US)))
     jitter_ppm = USUAL_PPM if wanted.jitter_ppm is None else wanted.jitter_ppm
-    return skeleton_program(*kind, kind.seconds, iterations, jitter_ppm)
+    return skeleton_program(*kind, kind.seconds, iterations, jitter_ppm, wanted.grain)
 
 
 def _of_length(program: Program, wanted: JobProgram, job: WorkloadJob, settings: NodeSettings) -> Program:

@@ -6,6 +6,7 @@ from typing import Annotated, Final, TypeAlias
 
 from cosched_emulator.nodeos.local.catalogue import LOCAL_SCHEDULERS
 from cosched_emulator.scenario.bounds import Choice, Range, at_least, between
+from cosched_emulator.workload.side_files.programs import LEAST_GRAIN, MOST_GRAIN
 from cosched_hwmodel.composition import COMPOSITIONS
 from cosched_hwmodel.lomarc.model import C_SCOPES, CPUS
 from cosched_hwmodel.topology import MOST_WATTS
@@ -53,4 +54,6 @@ Milliseconds: TypeAlias = Annotated[float, between(0, 1_000_000, "a number of mi
 Microseconds: TypeAlias = Annotated[int, between(0, 1_000_000_000, "a whole number of microseconds")]
 WindowLength: TypeAlias = Annotated[float, between(1, 1_000_000, SECONDS)]
 Above0: TypeAlias = Annotated[int, between(1, 1_000_000_000, "a whole number")]
+EpochTicks: TypeAlias = Annotated[int, between(1, 10_000, "a whole number of ticks")]
+Grain: TypeAlias = Annotated[float, between(LEAST_GRAIN, MOST_GRAIN)]
 Amount: TypeAlias = Annotated[int, between(0, 1_000_000_000, "a whole number")]

@@ -78,6 +78,7 @@ class JobProgram(NamedTuple):
     files: int = 20  # of io, likewise
     iterations: int | None = None  # of compute and io; None: as many as fit the run time
     jitter_ppm: int | None = None  # of bursts; None: the program's own
+    grain: float = 1.0  # of the NAS programs: how many times as long bursts are, and as large messages
     memory_mb: int | None = None  # of a process, also where the scheduler is not told; None: what the job asks for
 
 

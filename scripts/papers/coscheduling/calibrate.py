@@ -1,5 +1,7 @@
 """How long the processes of each skeleton must compute so that a job alone takes the time of the paper's Table 1.
 
+And how much of that time messages take whatever their size: what a job alone takes longer with a grain of 1/8, over seven.
+
     .venv/bin/python -m scripts.papers.coscheduling.calibrate [--only CG.C.16 ...]
 
 Each kind of job runs alone on exact nodes, as the paper measured it: processes poll. A few whole iterations are enough, and
@@ -22,7 +24,7 @@ from cosched_emulator.nodeos import skeletons
 from cosched_emulator.nodeos.exact import ExactCluster
 from cosched_emulator.nodeos.programs import Compute
 from cosched_emulator.nodeos.settings import NodeSettings
-from cosched_emulator.nodeos.skeletons.catalogue import program_of_work
+from cosched_emulator.nodeos.skeletons.catalogue import iterations_of, program_of_work
 from cosched_emulator.workload.nas.tables import Kind, kinds
 from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
 
@@ -39,30 +41,39 @@ NODES: Final = NodeSettings(
     daemon_us=2_000,
 )
 FILE: Final = Path(skeletons.__file__).with_name("compute_shares.csv")
-COLUMNS: Final = ("program", "class", "processes", "computing_ppm", "alone_s")
+COLUMNS: Final = ("program", "class", "processes", "computing_ppm", "alone_s", "messages_ppm")
 LEAST_S: Final = 5.0  # of a run alone, if the program is that long, and
 LEAST_ITERATIONS: Final = 4
 LEAST_BURSTS: Final = 400  # of a process, on which jitter is drawn
 ROUNDS: Final = 3
+FINE: Final = 1 / 8  # grain with which the time of messages is measured
 _FIRST_GUESS: Final = 0.9
 
 
 class Found(NamedTuple):
-    """What was found for a kind of job: share of the time alone in which a process computes, and that time in seconds."""
+    """What was found for a kind of job."""
 
     kind: Kind
-    computing_ppm: int
-    alone_s: float
+    computing_ppm: int  # share of the time alone in which a process computes
+    alone_s: float  # that time, in seconds
+    messages_ppm: int  # share of it that messages take whatever their size
 
 
-def alone_s(kind: Kind, share: float, nodes: NodeSettings = NODES, seed: int = 1, least_s: float = LEAST_S) -> float:
+def alone_s(
+    kind: Kind,
+    share: float,
+    nodes: NodeSettings = NODES,
+    seed: int = 1,
+    least_s: float = LEAST_S,
+    grain: float = 1.0,
+) -> float:
     """Return how long a job takes alone if a process computes for this share of the time that it should take."""
     work_us = kind.seconds * SECOND_US * share
-    (main, *_) = program_of_work(*kind, work_us, None).loops
+    (main, *_) = program_of_work(*kind, work_us, None, grain=grain).loops
     bursts = sum(isinstance(operation, Compute) for operation in main.body_of(0))
     iterations = max(LEAST_ITERATIONS, math.ceil(LEAST_BURSTS / bursts), math.ceil(least_s / kind.seconds * main.times))
     iterations = min(main.times, iterations)
-    program = program_of_work(*kind, work_us, iterations)
+    program = program_of_work(*kind, work_us, iterations, grain=grain)
     cluster = ExactCluster(nodes, kind.processes, seed)
     cluster.start(0, program, range(kind.processes))
     cluster.allow(0, {node: [0] for node in range(kind.processes)})
@@ -78,7 +89,15 @@ def calibrate(kind: Kind) -> Found:
         took_s = alone_s(kind, share)
         share += (kind.seconds - took_s) / kind.seconds
     computing_ppm = round(share * WHOLE_PPM)
-    return Found(kind, computing_ppm, alone_s(kind, computing_ppm / WHOLE_PPM))
+    took_s = alone_s(kind, computing_ppm / WHOLE_PPM)
+    return Found(kind, computing_ppm, took_s, messages_ppm(kind, computing_ppm, took_s))
+
+
+def messages_ppm(kind: Kind, computing_ppm: int, took_s: float) -> int:
+    """Return what share of a job's time alone messages take whatever their size: with finer programs there are more of them."""
+    usual, finer = (iterations_of(*kind, grain=grain) for grain in (1.0, FINE))
+    fine_s = alone_s(kind, computing_ppm / WHOLE_PPM, grain=FINE)
+    return max(1, round((fine_s - took_s) / kind.seconds / (finer / usual - 1) * WHOLE_PPM))
 
 
 def main() -> None:
@@ -89,9 +108,10 @@ def main() -> None:
     chosen = [kind for kind in kinds() if only is None or kind.name in only]
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         found = list(pool.map(calibrate, chosen))
-    for kind, computing_ppm, took_s in found:
+    for kind, computing_ppm, took_s, each_ppm in found:
         error = took_s / kind.seconds - 1
-        print(f"{kind.name:18} computes {computing_ppm / WHOLE_PPM:.3f}, alone {took_s:9.2f} s ({100 * error:+.2f} %)")
+        shares = f"computes {computing_ppm / WHOLE_PPM:.3f}, messages {each_ppm / WHOLE_PPM:.4f}"
+        print(f"{kind.name:18} {shares}, alone {took_s:9.2f} s ({100 * error:+.2f} %)")
     write(found)
 
 
@@ -101,10 +121,10 @@ def write(found: Sequence[Found]) -> None:
     if FILE.exists():
         with FILE.open(encoding="utf-8", newline="") as stream:
             rows = {tuple(row[:3]): tuple(row) for row in list(csv.reader(stream))[1:]}
-    for kind, computing_ppm, took_s in found:
+    for kind, computing_ppm, took_s, each_ppm in found:
         rows[kind.program, kind.size_class, str(kind.processes)] = (
             *(kind.program, kind.size_class, str(kind.processes)),
-            *(str(computing_ppm), f"{took_s:.3f}"),
+            *(str(computing_ppm), f"{took_s:.3f}", str(each_ppm)),
         )
     order = [(kind.program, kind.size_class, str(kind.processes)) for kind in kinds()]
     with FILE.open("w", encoding="utf-8", newline="") as stream:

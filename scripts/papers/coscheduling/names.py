@@ -94,6 +94,8 @@ SCANS_MS: Final = (10, 200)  # beside 50
 REFILLS_US: Final = (0, 1000, 2000)  # beside 300
 BOOSTS: Final = ("none", "all")  # beside collectives
 JITTERS: Final = (0.035, 0.35)  # beside 0.17; standard deviations of 2 and 20 %
+GRAINS: Final = ("1/8", "1/3", "3")  # beside 1
+EPOCHS: Final = (3, 20)  # ticks, beside 6
 
 
 def spin(milliseconds: float) -> str:
@@ -119,6 +121,16 @@ def boost(what: str) -> str:
 def jitter(share: float) -> str:
     """Return the name of a variant with another noise of bursts."""
     return f"noise {share:.2g}"
+
+
+def grain(times: str) -> str:
+    """Return the name of a variant with finer or coarser programs."""
+    return f"grain {times}"
+
+
+def epoch(ticks: int) -> str:
+    """Return the name of a variant with another time slice."""
+    return f"epochs of {ticks} ticks"
 
 
 NO_RENDEZVOUS: Final = "no rendezvous"

@@ -14,9 +14,11 @@ from scripts.papers.coscheduling.claims.programs import program_claims
 from scripts.papers.coscheduling.claims.responses import response_claims
 from scripts.papers.coscheduling.claims.times import time_claims
 from scripts.papers.coscheduling.conditions import conditions_table, gaps_table
+from scripts.papers.coscheduling.experiment import COMPARED
 from scripts.papers.coscheduling.names import (
     AWARE,
     AWARE_100,
+    BATCH,
     CLASSES,
     FULL,
     HIGH,
@@ -37,6 +39,7 @@ from scripts.papers.coscheduling.tables import (
     formula_table,
     full_table,
     interrupts_table,
+    known,
     main_table,
     mechanism_table,
     memory_table,
@@ -46,7 +49,8 @@ from scripts.papers.coscheduling.tables import (
     table_3,
     table_4,
 )
-from scripts.papers.figures import VERDICTS, Claim, Figures, claims_table, sections
+from scripts.papers.figures import VERDICTS, Claim, Figures, Where, claims_table, sections
+from scripts.papers.harm import harm_tables
 from scripts.papers.study import Size
 
 OWN: Final = (*map(fewer, JOBS), HIGH, AWARE_100, USELESS, WIDE)
@@ -79,6 +83,17 @@ def _each(part: Callable[[Figures, str], list[str]], workloads: tuple[str, ...])
     return lambda figures: [line for workload in workloads for line in part(figures, workload)]
 
 
+def _later(figures: Figures) -> list[str]:
+    cells = [Where(HIGH, policy) for policy in COMPARED]
+    if not any(map(figures.seeds, cells)):
+        return []
+    text = (
+        "The jobs of X1. Programs of few iterations (IS has 10, MG of class A has 4) keep their run times where these are shaken"
+        " by less than one iteration."
+    )
+    return [f"{text} {known()}", "", *harm_tables(figures, cell(HIGH, BATCH).policy, cells, [cell(HIGH, HYBRID)])]
+
+
 def _static(lines: Callable[[], list[str]]) -> Callable[[Figures], list[str]]:
     return lambda _: lines()
 
@@ -109,6 +124,7 @@ _PARTS: Final[Mapping[str, Callable[[Figures], list[str]]]] = {
     "Figure 8: energy by class": energy_table,
     "Full nodes: the same configurations under all policies": full_table,
     "What the work done hangs on": sensitivity,
+    "Which jobs are later than under strict batch": _later,
     "What CPUs do": partial(mechanism_table, workload=HIGH),
     "Interrupts by program": interrupts_table,
     "More jobs, fewer jobs, more nodes, useless estimates": partial(own_table, workloads=OWN),

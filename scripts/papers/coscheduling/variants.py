@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
 from scripts.papers.coscheduling.names import (
     BOOSTS,
     CC,
     DRIVEN,
+    EPOCHS,
     FULL,
+    GRAINS,
     HIGH,
     HYBRID,
     IGNORE_COUNTERS,
@@ -24,6 +27,8 @@ from scripts.papers.coscheduling.names import (
     SPIN_WATTS,
     SPINS_MS,
     boost,
+    epoch,
+    grain,
     jitter,
     refill,
     scan,
@@ -32,6 +37,7 @@ from scripts.papers.coscheduling.names import (
 
 SPIN_W: Final = 24.0  # watts that the tables imply for policies that only spin (E12)
 MILLISECOND_US: Final = 1000
+TICK_MS: Final = 10
 
 
 class Variant(NamedTuple):
@@ -84,6 +90,20 @@ VARIANTS: Final[Mapping[str, Variant]] = {
             f"bursts vary by up to {share:.0%} instead of 17 %", DRIVEN, {"workload": {"jitter": share}}
         )
         for share in JITTERS
+    },
+    **{
+        grain(times): Variant(
+            f"programs of grain {times}: bursts and messages are so many times as large, and in turn fewer or more",
+            DRIVEN,
+            {"workload": {"grain": round(float(Fraction(times)), 9)}},
+        )
+        for times in GRAINS
+    },
+    **{
+        epoch(ticks): Variant(
+            f"an epoch gives a process {ticks * TICK_MS} ms instead of 60", DRIVEN, _nodes(epoch_ticks=ticks)
+        )
+        for ticks in EPOCHS
     },
     SPIN_WATTS: Variant(
         f"a spinning CPU takes {SPIN_W:g} W more than an idle one", DRIVEN, {"cluster": {"spin_w": SPIN_W}}, HIGH

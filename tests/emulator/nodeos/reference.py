@@ -183,7 +183,7 @@ class Reference:
     def renew(self, number: int) -> None:
         for task in self.tasks:
             if task.node == number and task.state != "done":
-                task.counter = task.counter // 2 + 6
+                task.counter = task.counter // 2 + self.settings.epoch_ticks
 
     def choose(self, number: int) -> None:
         node = self.nodes[number]

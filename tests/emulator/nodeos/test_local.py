@@ -41,6 +41,18 @@ def test_a_sleeper_gathers_eleven_ticks_at_most() -> None:
     assert sleeps.counter == 11
 
 
+def test_an_epoch_can_give_more_or_fewer_ticks() -> None:
+    local = LinuxEpochs(0, seed=1, epoch_ticks=3)
+    members = processes(30)
+    for process in members:
+        local.enter(process)
+    assert {process.counter for process in members} == {1, 2, 3}
+    runs, sleeps = members[:2]
+    local.wake(runs)
+    local.ran(runs, 0, 50 * TICK_US)
+    assert sleeps.counter == 5
+
+
 def test_a_process_without_ticks_waits_for_the_end_of_the_epoch() -> None:
     local, (empty, other) = epochs(0, 1)
     local.wake(empty)

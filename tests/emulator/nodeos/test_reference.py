@@ -65,6 +65,7 @@ def some_settings(chance: random.Random, local: str) -> NodeSettings:
         switch_us=chance.choice((0, 0, 200)),
         message_cpu_us=chance.choice((100, 200)),
         latency_us=chance.choice((100, 300)),
+        epoch_ticks=chance.choice((1, 6, 6, 20)),
     )
 
 

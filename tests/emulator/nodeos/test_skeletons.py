@@ -131,6 +131,26 @@ def test_a_program_can_have_other_iterations_and_jitter() -> None:
     assert program_of_work("EP", "A", 8, 16e6, None).loops[0].times == 16
 
 
+@pytest.mark.parametrize(("grain", "iterations"), [(1 / 4, 80), (3.0, 7)])
+def test_grain_makes_iterations_larger_and_fewer(grain: float, iterations: int) -> None:
+    kind = Kind("MG", "B", 16)
+    usual, other = (skeleton_program(*kind, kind.seconds, grain=each).loops[0] for each in (1.0, grain))
+    assert (usual.times, other.times) == (20, iterations)
+    sizes, others = ([item.size_bytes for item in loop.body_of(3) if isinstance(item, Send)] for loop in (usual, other))
+    factor = usual.times / other.times  # 7 iterations are not quite 3 times as large
+    assert others == [max(1, round(size * factor)) for size in sizes]
+    share = compute_share(*kind, grain)
+    assert sum(computed_us(other.body_of(3))) * other.times == pytest.approx(kind.seconds * SECOND * share, rel=0.01)
+
+
+def test_a_grain_so_fine_that_only_messages_are_left_is_refused() -> None:
+    assert compute_share("CG", "A", 16, 1 / 8) < compute_share("CG", "A", 16, 1 / 3) < compute_share("CG", "A", 16)
+    with pytest.raises(
+        ConfigurationError, match=r"grain: expected at least 0\.03\d: .*CG A on 16 processes, got 0\.01"
+    ):
+        compute_share("CG", "A", 16, 0.01)
+
+
 def test_a_job_of_another_size_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"path: expected jobs of 4, 9 or 16 processes for SP\.C, got 8"):
         kind_of("SP.C", 8, "path")

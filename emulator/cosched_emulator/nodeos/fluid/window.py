@@ -63,7 +63,7 @@ class Window:
                 self.cluster.start(copy, Program((Loop(_ENDLESS, pattern.bodies[job]),)), self._places[job])
         self._span_us = self._effort.iterations * max(work.length_us for work in self._works)
         if self._jobs > 1:
-            self._span_us = max(self._span_us, period_us(settings.local))
+            self._span_us = max(self._span_us, period_us(settings.local, settings.epoch_ticks))
         if any(pattern.entries):
             self._span_us = quantum_us
         self._turns = 0

@@ -12,12 +12,11 @@ from cosched_hwmodel import draws
 
 _PHASES: Final = 100  # different ones of the ticks of nodes
 LOCAL_SCHEDULERS: Final = ("linux-epochs", "rr", "wake-first")
-_PERIODS_US: Final = {"linux-epochs": 120_000}  # an epoch of two processes
 
 
-def period_us(name: str) -> int:
-    """Return after which time a scheduler's own state repeats, besides slices that end; 0: it has none."""
-    return _PERIODS_US.get(name, 0)
+def period_us(name: str, epoch_ticks: int) -> int:
+    """Return after which time a scheduler's own state repeats, besides slices that end: an epoch of two processes; 0: it has none."""
+    return 2 * epoch_ticks * TICK_US if name == "linux-epochs" else 0
 
 
 def depends_on_fractions(name: str) -> bool:
@@ -29,12 +28,12 @@ def depends_on_fractions(name: str) -> bool:
     return name == "rr"
 
 
-def make_local(name: str, slice_us: int, seed: int, node: int) -> LocalScheduler:
+def make_local(name: str, slice_us: int, epoch_ticks: int, seed: int, node: int) -> LocalScheduler:
     """Return the scheduler of one node; the ticks of nodes do not come together (draw ``tick-phase``)."""
     match name:
         case "linux-epochs":
             phase = int(draws.uniform(seed, "tick-phase", node) * _PHASES)
-            return LinuxEpochs(phase * (TICK_US // _PHASES), seed)
+            return LinuxEpochs(phase * (TICK_US // _PHASES), seed, epoch_ticks)
         case "rr":
             return RoundRobin(slice_us)
         case "wake-first":

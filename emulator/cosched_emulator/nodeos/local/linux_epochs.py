@@ -8,7 +8,7 @@ from cosched_emulator.nodeos.process import Process
 from cosched_hwmodel import draws
 
 TICK_US: Final = 10_000
-_RENEWED: Final = 6  # ticks of an epoch for a process of nice 0 at 100 ticks a second
+EPOCH_TICKS: Final = 6  # of an epoch for a process of nice 0, where a second has 100
 _BASE: Final = 20  # of goodness
 _MARGIN: Final = 1  # a woken process preempts if its goodness is larger by more
 
@@ -16,7 +16,8 @@ _MARGIN: Final = 1  # a woken process preempts if its goodness is larger by more
 class LinuxEpochs:
     """Counters fall by one at each tick on the CPU; at 0 a process waits until those of all runnable ones are 0.
 
-    Then every process of the node gets half of what it has left and 6 more, those that sleep or are stopped too. Goodness
+    Then every process of the node gets half of what it has left and ``epoch_ticks`` more (6 in Linux 2.4), those that sleep
+    or are stopped too. Goodness
     is 0 at counter 0, else counter + 20, and 1 more for the process that ran last. Ticks come at ``phase_us`` plus
     multiples of 10 ms; a process that has the CPU when one comes pays for it. Those of a process that runs alone are
     counted when that is needed, not one by one.
@@ -24,9 +25,10 @@ class LinuxEpochs:
 
     counts = True
 
-    def __init__(self, phase_us: int, seed: int) -> None:
+    def __init__(self, phase_us: int, seed: int, epoch_ticks: int = EPOCH_TICKS) -> None:
         self._phase_us = phase_us
         self._seed = seed
+        self._epoch_ticks = epoch_ticks
         self._residents: list[Process] = []
         self.queue: list[Process] = []  # the run queue; the process on the CPU stays in it
         self._last: Process | None = None
@@ -34,7 +36,7 @@ class LinuxEpochs:
     def enter(self, process: Process) -> None:
         """Give the process some of the ticks of an epoch: draw ``counter``, as it inherits them from a parent not modelled."""
         drawn = draws.uniform(self._seed, "counter", process.job.number, process.rank)
-        process.counter = 1 + int(drawn * _RENEWED)
+        process.counter = 1 + int(drawn * self._epoch_ticks)
         self._residents.append(process)
 
     def leave(self, process: Process) -> None:
@@ -104,4 +106,4 @@ class LinuxEpochs:
 
     def _renew(self) -> None:
         for process in self._residents:
-            process.counter = process.counter // 2 + _RENEWED
+            process.counter = process.counter // 2 + self._epoch_ticks

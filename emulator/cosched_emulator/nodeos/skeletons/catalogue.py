@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from csv import DictReader
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
+from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.nodeos.programs import Program
 from cosched_emulator.nodeos.skeletons.cg import cg
 from cosched_emulator.nodeos.skeletons.ep import ep
@@ -31,6 +32,7 @@ SKELETONS: Final[Mapping[str, Callable[[str, int], Skeleton]]] = {
     "sPPM": sppm,
     "BlockSolve95": blocksolve,
 }
+LEAST_SHARE: Final = 0.05  # of the time alone, for which a process computes
 _SHARES: Final = Path(__file__).with_name("compute_shares.csv")
 
 
@@ -42,38 +44,68 @@ def skeleton_program(
     seconds: float,
     iterations: int | None = None,
     jitter_ppm: int = JITTER_PPM,
+    grain: float = 1.0,
 ) -> Program:
     """Return a program of the skeletons that takes ``seconds`` alone, with all of its iterations; of ``iterations`` if given.
 
-    The length of its bursts is that of `compute_share`, which was measured with `JITTER_PPM`.
+    The length of its bursts is that of `compute_share`, which was measured with `JITTER_PPM`. With a ``grain`` other than 1,
+    bursts and messages are so many times as large, and there are fewer iterations accordingly.
     """
-    work_us = seconds * SECOND_US * compute_share(name, size_class, processes)
-    return program_of_work(name, size_class, processes, work_us, iterations, jitter_ppm)
+    work_us = seconds * SECOND_US * compute_share(name, size_class, processes, grain)
+    return program_of_work(name, size_class, processes, work_us, iterations, jitter_ppm, grain)
 
 
 def program_of_work(
-    name: str, size_class: str, processes: int, work_us: float, iterations: int | None, jitter_ppm: int = JITTER_PPM
+    name: str,
+    size_class: str,
+    processes: int,
+    work_us: float,
+    iterations: int | None,
+    jitter_ppm: int = JITTER_PPM,
+    grain: float = 1.0,
 ) -> Program:
     """Return a program in which each process computes for ``work_us`` in all of its iterations, less in fewer of them."""
     skeleton = SKELETONS[name](size_class, processes)
-    scale = Scale(work_us / skeleton.iterations, jitter_ppm)
-    return Program(skeleton.loops(processes, iterations or skeleton.iterations, scale))
+    whole = iterations_of(name, size_class, processes, grain)
+    scale = Scale(work_us / whole, jitter_ppm)
+    return Program(skeleton.loops(processes, iterations or whole, scale, skeleton.iterations / whole))
 
 
-def iterations_of(name: str, size_class: str, processes: int) -> int:
+def iterations_of(name: str, size_class: str, processes: int, grain: float = 1.0) -> int:
     """Return how many iterations the program has."""
-    return SKELETONS[name](size_class, processes).iterations
+    return max(1, round(SKELETONS[name](size_class, processes).iterations / grain))
 
 
-def compute_share(name: str, size_class: str, processes: int) -> float:
-    """Return the share of its run time alone for which a process computes, as `scripts/papers/coscheduling/calibrate.py` found."""
-    return _shares()[name, size_class, processes] / WHOLE_PPM
+def compute_share(name: str, size_class: str, processes: int, grain: float = 1.0) -> float:
+    """Return the share of its run time alone for which a process computes, as `scripts/papers/coscheduling/calibrate.py` found.
+
+    With more and smaller messages it is smaller, as each takes some time whatever its size. Raises `ConfigurationError` for
+    a grain with which they would take all the time.
+    """
+    computing_ppm, messages_ppm = _shares()[name, size_class, processes]
+    usual = iterations_of(name, size_class, processes)
+    more = iterations_of(name, size_class, processes, grain) / usual - 1
+    share = (computing_ppm - messages_ppm * more) / WHOLE_PPM
+    if share < LEAST_SHARE:
+        least = 1 / (1 + (computing_ppm - LEAST_SHARE * WHOLE_PPM) / messages_ppm)
+        expected = f"at least {least:.2g}: else messages take nearly all the time of {name} {size_class} on {processes} processes"
+        raise ConfigurationError("workload.grain", expected, f"{grain:g}")
+    return share
+
+
+class _Shares(NamedTuple):
+    """What was measured of one kind of job alone."""
+
+    computing_ppm: int  # of the time, for which a process computes
+    messages_ppm: int  # of the time, that messages take whatever their size
 
 
 @cache
-def _shares() -> Mapping[tuple[str, str, int], int]:
+def _shares() -> Mapping[tuple[str, str, int], _Shares]:
     with _SHARES.open(encoding="utf-8", newline="") as stream:
         return {
-            (row["program"], row["class"], int(row["processes"])): int(row["computing_ppm"])
+            (row["program"], row["class"], int(row["processes"])): _Shares(
+                int(row["computing_ppm"]), int(row["messages_ppm"])
+            )
             for row in DictReader(stream)
         }

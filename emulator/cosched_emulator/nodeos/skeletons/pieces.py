@@ -36,9 +36,9 @@ class Skeleton(NamedTuple):
     main: Callable[[int, Scale], Sequence[Operation]]
     end: Callable[[int], Sequence[Operation]]
 
-    def loops(self, processes: int, iterations: int, scale: Scale) -> tuple[Loop, ...]:
-        """Return the loops of the program, with this number of iterations."""
-        bodies = tuple([merged(self.main(rank, scale)) for rank in range(processes)])
+    def loops(self, processes: int, iterations: int, scale: Scale, data: float = 1.0) -> tuple[Loop, ...]:
+        """Return the loops of the program, with this number of iterations; messages of the main loop are ``data`` times as large."""
+        bodies = tuple([merged(resized(self.main(rank, scale), data)) for rank in range(processes)])
         ends = tuple([merged(self.end(rank)) for rank in range(processes)])
         last = (Loop(1, ByRank(ends.__getitem__)),) if any(ends) else ()
         return (Loop(iterations, ByRank(bodies.__getitem__)), *last)
@@ -83,6 +83,16 @@ def alltoall(rank: int, processes: int, size_bytes: int) -> list[Operation]:
 def burst(scale: Scale, share: float) -> Compute:
     """Return the burst that is this share of an iteration's work, rounded to whole microseconds."""
     return Compute(round(scale.work_us * share), scale.jitter_ppm)
+
+
+def resized(operations: Sequence[Operation], factor: float) -> Sequence[Operation]:
+    """Return the operations with messages that are ``factor`` times as large, one byte at least."""
+    if factor == 1:
+        return operations
+    return [
+        Send(item.rank, max(1, round(item.size_bytes * factor))) if isinstance(item, Send) else item
+        for item in operations
+    ]
 
 
 def no_end(_rank: int) -> Sequence[Operation]:

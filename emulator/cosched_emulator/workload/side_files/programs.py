@@ -7,6 +7,7 @@ CSV with a header. A row has the columns ``job`` (number in the source) and ``pr
 - ``files``: that a process of ``io`` writes between two barriers (G_I/O).
 - ``iterations``: of ``compute``, ``io`` and the NAS programs; empty: as many as fit the job's run time.
 - ``jitter``: of bursts, 0 to 1: each is uniform within that part of its length.
+- ``grain``: of the NAS programs: bursts and messages are so many times as large, and iterations fewer.
 - ``unpaired``: yes or no: no job of another slot may run on the job's nodes at the same time.
 
 A program ``nas:CG.C`` is one of `nas.tables`, with the number of processes and the memory of such a job.
@@ -38,9 +39,21 @@ PARAMETERS: Final[Mapping[str, tuple[str, ...]]] = {
     "io": ("files", "iterations"),
 }
 PROGRAMS: Final = tuple(PARAMETERS)
-OF_NAS_PROGRAMS: Final = ("iterations", "jitter")  # columns that a program ``nas:...`` uses
-COLUMNS: Final = ("job", "program", "cpu_share", "null_statements", "files", "iterations", "jitter", "unpaired")
+OF_NAS_PROGRAMS: Final = ("iterations", "jitter", "grain")  # columns that a program ``nas:...`` uses
+COLUMNS: Final = (
+    "job",
+    "program",
+    "cpu_share",
+    "null_statements",
+    "files",
+    "iterations",
+    "jitter",
+    "grain",
+    "unpaired",
+)
 MOST: Final = 1_000_000_000  # of each whole number
+LEAST_GRAIN: Final = 0.01
+MOST_GRAIN: Final = 100.0
 _FLAGS: Final = {"yes": True, "no": False}
 
 
@@ -121,6 +134,7 @@ def _program(row: Row, usual: JobProgram) -> JobProgram:
         usual.files if files is None else files,
         usual.iterations if iterations is None else iterations,
         usual.jitter_ppm if jitter_ppm is None else jitter_ppm,
+        _grain(row, usual.grain),
     )
 
 
@@ -132,6 +146,16 @@ def _part_ppm(row: Row, name: str) -> int | None:
     if not (value.is_finite() and 0 <= value <= 1):
         raise row.error(name, "a number from 0 to 1", repr(text))
     return round(value * WHOLE_PPM)
+
+
+def _grain(row: Row, usual: float) -> float:
+    text = row.values.get("grain", "")
+    if not text:
+        return usual
+    value = row.number("grain")
+    if not (value.is_finite() and LEAST_GRAIN <= value <= MOST_GRAIN):
+        raise row.error("grain", f"a number from {LEAST_GRAIN:g} to {MOST_GRAIN:g}", repr(text))
+    return float(value)
 
 
 def _whole(row: Row, name: str, least: int) -> int | None:
