@@ -75,8 +75,11 @@ class _OnePerNode(Placement):
         per_node = _per_node(job, rooms, machine)
         if not per_node:
             return None
+        free = self._open_to(job, snapshot)
+        if any_layer(free).bit_count() * per_node < job.processes:
+            return None
         limited = job._replace(ppn_max=per_node)
-        wanted = _Wanted(limited, rooms, self._open_to(job, snapshot), snapshot.memory_for(job), snapshot)
+        wanted = _Wanted(limited, rooms, free, snapshot.memory_for(job), snapshot)
         for nodes in self._choices(wanted):
             runs = fill_nodes(limited, wanted.free, machine, wanted.memory_mb, nodes)
             if runs is not None:
