@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -40,6 +40,14 @@ class NasParameters:
 _DEFAULTS = NasParameters()
 
 
+class Arrivals(NamedTuple):
+    """How often jobs come, and which draws their gaps are."""
+
+    gap_s: float  # mean; 0: all jobs come at once
+    seed: int
+    purpose: str
+
+
 def generate(
     jobs: int,
     parameters: NasParameters = _DEFAULTS,
@@ -59,26 +67,36 @@ def generate(
         raise ConfigurationError("workload.nas", "1 or more", str(jobs))
     if not 0 <= parameters.gap_s <= LONGEST_GAP_S:
         raise ConfigurationError("workload.gap_s", "a number of seconds from 0 to 1e9", f"{parameters.gap_s:g}")
-    number = Numbers(range(1, jobs + 1))
     drawn = [_draw(choices, seed, job) for job in range(1, jobs + 1)]
-    run_us = Numbers(round_up_all_us(np.array([kind.seconds for kind in drawn]) * SECOND_US))
-    found = Jobs(
+    arrivals = Arrivals(parameters.gap_s, seed, "nas-gap")
+    found = jobs_of([(kind.name, kind.processes, kind.seconds) for kind in drawn], arrivals, limits)
+    if told_memory:
+        found = replace(found, memory_mb=intern_values(kind.memory_mb for kind in drawn))
+    return Workload(found, None, f"NAS programs, {jobs} jobs, mean gap {parameters.gap_s:g} s, seed {seed}")
+
+
+def jobs_of(
+    drawn: Sequence[tuple[str, int, float]], arrivals: Arrivals, limits: Literal["none", "estimate"] = "none"
+) -> Jobs:
+    """Return jobs of (name, processes, seconds alone), in order of submission; their estimates are exact."""
+    names, processes, seconds = zip(*drawn, strict=True)
+    number = Numbers(range(1, len(drawn) + 1))
+    run_us = Numbers(round_up_all_us(np.array(seconds) * SECOND_US))
+    return Jobs(
         id=number,
-        submit_us=submissions_us(number, parameters.gap_s, seed, "nas-gap"),
-        processes=Numbers(np.array([kind.processes for kind in drawn], dtype=np.int64)),
+        submit_us=_submissions_us(number, arrivals),
+        processes=Numbers(np.array(processes, dtype=np.int64)),
         estimate_us=run_us,
         run_us=run_us,
         source_id=number,
         limit_us=Same(None) if limits == "none" else run_us,
-        name=intern_values(kind.name for kind in drawn),
-        memory_mb=intern_values(kind.memory_mb if told_memory else 0 for kind in drawn),
+        name=intern_values(names),
     )
-    return Workload(found, None, f"NAS programs, {jobs} jobs, mean gap {parameters.gap_s:g} s, seed {seed}")
 
 
-def submissions_us(number: Numbers, gap_s: float, seed: int, purpose: str) -> Numbers:
+def _submissions_us(number: Numbers, arrivals: Arrivals) -> Numbers:
     """Return when jobs come: gaps are exponential, drawn by the jobs' numbers, and the first job comes at time 0."""
-    gaps = -np.log1p(-uniforms(seed, purpose, number.array)) * gap_s
+    gaps = -np.log1p(-uniforms(arrivals.seed, arrivals.purpose, number.array)) * arrivals.gap_s
     gaps[0] = 0.0
     return Numbers(round_up_all_us(np.cumsum(gaps) * SECOND_US))
 

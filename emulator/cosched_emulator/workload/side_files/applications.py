@@ -9,13 +9,10 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.workload.columns import Jobs, Numbers, Same, intern_values
 from cosched_emulator.workload.job import Workload
-from cosched_emulator.workload.nas.generate import submissions_us
-from cosched_emulator.workload.rounding import round_up_all_us
+from cosched_emulator.workload.nas.generate import Arrivals, jobs_of
 from cosched_hwmodel.draws import uniforms
 from cosched_hwmodel.measured.table import CoRunTable
-from cosched_hwmodel.units import SECOND_US
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,25 +49,15 @@ def generate(
     choices = choices_of(table, parameters)
     if jobs is not None and jobs < 1:
         raise ConfigurationError("workload.jobs", "1 or more", str(jobs))
-    number = Numbers(range(1, (len(choices) if jobs is None else jobs) + 1))
+    number = np.arange(1, (len(choices) if jobs is None else jobs) + 1)
     drawn = np.arange(len(choices))
     if jobs is not None:
-        drawn = np.floor(uniforms(seed, "application", number.array) * len(choices)).astype(np.int64)
+        drawn = np.floor(uniforms(seed, "application", number) * len(choices)).astype(np.int64)
     if parameters.shuffle_seed:
-        order = uniforms(parameters.shuffle_seed, "application-shuffle", number.array)
+        order = uniforms(parameters.shuffle_seed, "application-shuffle", number)
         drawn = drawn[np.argsort(order, kind="stable")]
     chosen = [choices[place] for place in drawn.tolist()]
-    run_us = Numbers(round_up_all_us(np.array([each.run_s for each in chosen]) * SECOND_US))
-    found = Jobs(
-        id=number,
-        submit_us=submissions_us(number, parameters.gap_s, seed, "application-gap"),
-        processes=Numbers(np.array([each.processes for each in chosen], dtype=np.int64)),
-        estimate_us=run_us,
-        run_us=run_us,
-        source_id=number,
-        limit_us=Same(None) if limits == "none" else run_us,
-        name=intern_values(each.name for each in chosen),
-    )
+    found = jobs_of(chosen, Arrivals(parameters.gap_s, seed, "application-gap"), limits)
     origin = f"{len(chosen)} jobs of {len(choices)} applications, mean gap {parameters.gap_s:g} s, seed {seed}"
     return Workload(found, None, origin)
 
