@@ -75,7 +75,9 @@ def test_few_seeds_of_everything_run_first(cells: tuple[Cell, ...]) -> None:
     assert {cell.names["seeds"] for cell in rest} == {"6"}
     assert {"X1", "X2", "X3", "X4", "X5", "X6", "strict", "full", "sensitivity", "own"} <= {*stages(SIZE)}
     plan = make_plan(read_experiment(experiment(Size(20, 2, quick=True))))
-    assert {cell.names["policies"] for cell in plan.extra} == {name_of(BATCH, "strict")}  # with shaken run times: it is cheap
+    assert {cell.names["policies"] for cell in plan.extra} == {
+        name_of(BATCH, "strict")
+    }  # with shaken run times: it is cheap
     assert len(plan.extra) == 2 * 9
     quick = plan.cells
     assert len(quick) < 80

@@ -110,6 +110,15 @@ def test_kernels_for_caches_fit_into_the_memory_that_is_there(tmp_path: Path) ->
     names = [kernel.name for kernel in kernels_of(read_host(sys, proc), str(tmp_path), notes)]
     assert names == ["integer", "float", "cache1", "cache2", "memory", "stream", "disk", "network"]
     assert [note.partition(":")[0] for note in notes] == ["L3", "memory, stream"]
+    assert all("memory is short" in note for note in notes)
+
+
+def test_little_time_is_for_small_arrays(tmp_path: Path) -> None:
+    sys, proc = make_machine(tmp_path, 1, 2, 1, CACHES)
+    notes: list[str] = []
+    kernels = kernels_of(read_host(sys, proc), None, notes, seconds=0.2)
+    assert max(kernel.working_set_kb for kernel in kernels) == round(0.2 * 32 * 1024)
+    assert "memory, stream: arrays of 6 MiB, as time is short; caches may hold a part of them" in notes
 
 
 def test_the_seats_of_a_node() -> None:

@@ -22,6 +22,7 @@ NUMPY: Final = "numpy"
 CACHE_SHARE: Final = (3, 4)  # of a cache that its kernel uses: one fits, two do not
 STREAM_CACHES: Final = 4  # a stream is as many times as large as the largest cache
 LEAST_STREAM_KB: Final = 64 * 1024
+FILLED_KB_S: Final = 32 * 1024  # of an array, for each second of the measurement: a dozen are filled, at about 1 GB/s
 MEMORY_SHARE: Final = 16  # no kernel takes more than one part in so many of the available memory
 
 
@@ -42,9 +43,14 @@ class Toolchain(NamedTuple):
     made_by: str
 
 
-def kernels_of(host: Host, disk_folder: str | None, notes: list[str]) -> list[Kernel]:
-    """Return the kernels for a machine: one for each level of cache; ``notes`` gets what is left out, and why."""
-    most_kb = max(1024, host.available_mb * 1024 // MEMORY_SHARE)
+def kernels_of(host: Host, disk_folder: str | None, notes: list[str], seconds: float = 60.0) -> list[Kernel]:
+    """Return the kernels for a machine: one for each level of cache; ``notes`` gets what is left out, and why.
+
+    ``seconds`` is the time for the measurement: in little of it, large arrays could not even be filled.
+    """
+    in_time_kb, in_memory_kb = round(seconds * FILLED_KB_S), host.available_mb * 1024 // MEMORY_SHARE
+    most_kb = max(1024, min(in_time_kb, in_memory_kb))
+    short = "memory" if in_memory_kb < in_time_kb else "time"
     largest: dict[int, int] = {}
     for cache in host.caches:
         largest[cache.level] = max(cache.size_kb, largest.get(cache.level, 0))
@@ -52,14 +58,14 @@ def kernels_of(host: Host, disk_folder: str | None, notes: list[str]) -> list[Ke
     for level, size_kb in sorted(largest.items()):
         used_kb = size_kb * CACHE_SHARE[0] // CACHE_SHARE[1]
         if used_kb > most_kb:
-            notes.append(f"L{level}: its kernel needs {used_kb // 1024} MiB of memory, and too little is available")
+            notes.append(f"L{level}: its kernel needs {used_kb // 1024} MiB of memory, and {short} is short")
             continue
         found.append(Kernel(f"cache{level}", "chase", str(used_kb), "loads", used_kb))
     wanted_kb = max(LEAST_STREAM_KB, STREAM_CACHES * max(largest.values(), default=0))
     stream_kb = min(wanted_kb, most_kb)
     if stream_kb < wanted_kb:
         notes.append(
-            f"memory, stream: arrays of {stream_kb // 1024} MiB, as memory is short; caches may hold a part of them"
+            f"memory, stream: arrays of {stream_kb // 1024} MiB, as {short} is short; caches may hold a part of them"
         )
     found.append(Kernel("memory", "chase", str(stream_kb), "loads", stream_kb))
     found.append(Kernel("stream", "stream", str(stream_kb), "bytes", stream_kb))

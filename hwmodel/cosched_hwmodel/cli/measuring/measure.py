@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from cosched_hwmodel.cli.measuring.cache_sizes import find_sizes
 from cosched_hwmodel.cli.measuring.host import Host, read_host
-from cosched_hwmodel.cli.measuring.kernels import COMPILERS, Kernel, kernels_of, toolchain
+from cosched_hwmodel.cli.measuring.kernels import COMPILERS, FILLED_KB_S, Kernel, kernels_of, toolchain
 from cosched_hwmodel.cli.measuring.measurement import Figure, Measurement
 from cosched_hwmodel.cli.measuring.node_of_host import Layout, Seat, layout_of, seats_of
 from cosched_hwmodel.cli.measuring.profiles import with_costs
@@ -46,16 +46,19 @@ def measure(options: Options, told: Callable[[int, int], None] | None = None) ->
     host = read_host()
     layout = layout_of(host)
     notes = [*host.notes, *layout.notes, *_surroundings(host)]
-    kernels = kernels_of(host, options.disk, notes)
+    kernels = kernels_of(host, options.disk, notes, options.seconds)
     seats = _seats(host, notes)
     before = _cpu_times()
     with toolchain(notes, options.compilers) as tools:
-        session = Session(tools, options.seconds - (time.monotonic() - began), max(1, len(seats)), notes, told)
+        left_s = max(
+            options.seconds / 2, options.seconds - (time.monotonic() - began)
+        )  # the compiler may need all of it
+        session = Session(tools, left_s, max(1, len(seats)), notes, told)
         kernels, caches = find_sizes(kernels, layout.caches, session, min(host.allowed), notes)
         layout = layout._replace(caches=caches)
         for seat in seats or [Seat("alone", min(host.allowed), min(host.allowed))]:
             session.measure_seat(seat, kernels)
-        capacities = _capacities(host, kernels, session)
+        capacities = _capacities(host, kernels, session, options.seconds)
     stolen = _stolen(before, _cpu_times())
     if stolen > STOLEN:
         notes.append(f"time: the hypervisor kept {stolen:.0%} of the CPU time; rates are too low by about as much")
@@ -97,7 +100,7 @@ def _seats(host: Host, notes: list[str]) -> list[Seat]:
     return seats
 
 
-def _capacities(host: Host, kernels: list[Kernel], session: Session) -> dict[str, Figure]:
+def _capacities(host: Host, kernels: list[Kernel], session: Session, seconds: float) -> dict[str, Figure]:
     """Return the MB/s of memory and loopback that all cores reach together, and of the disk that a few of them reach."""
     cores = {cpu.core: cpu.number for cpu in reversed(host.cpus) if cpu.number in host.allowed}
     cpus = sorted(cores.values())[: min(host.usable, MOST_TOGETHER)]
@@ -106,8 +109,8 @@ def _capacities(host: Host, kernels: list[Kernel], session: Session) -> dict[str
         if kernel.name == "stream":
             largest = max((cache.level for cache in host.caches), default=0)
             caches_kb = sum(cache.size_kb for cache in host.caches if cache.level == largest)
-            array_kb = max(LEAST_ARRAY_KB, 4 * caches_kb // len(cpus))
-            array_kb = min(array_kb, host.available_mb * 1024 // 2 // len(cpus))
+            array_kb = min(4 * caches_kb // len(cpus), round(seconds * FILLED_KB_S))
+            array_kb = min(max(LEAST_ARRAY_KB, array_kb), host.available_mb * 1024 // 2 // len(cpus))
             figure = session.measure_capacity(kernel._replace(argument=str(array_kb)), cpus)
         elif kernel.name in ("network", "disk"):
             figure = session.measure_capacity(kernel, cpus[: MOST_WRITERS if kernel.name == "disk" else None])

@@ -38,6 +38,7 @@ class Session:
         self, tools: Toolchain, seconds: float, seats: int, notes: list[str], told: Callable[[int, int], None] | None
     ) -> None:
         """``seconds`` is the budget from now on, for so many seats and the capacities."""
+        assert seconds > 0, "kernels take a negative time for no end"
         self._tools = tools
         self._began = time.monotonic()
         self._seconds = seconds
