@@ -32,7 +32,7 @@ SEEN = {
 # Long cases of presets that have a shorter one, and that differ from a preset with all of its cases in little.
 LONG = {
     ("conservative", "mixed"),
-    *((preset, "groups") for preset in ("co-execution-easy", "spread")),
+    *((preset, "groups") for preset in ("co-execution", "co-execution-easy", "spread")),
     *((preset, "statistical") for preset in ("glts-fbo", "glts-ns", "glts-nh", "cst", "cstws")),
     *((preset, "lomarc") for preset in ("lomarc-n", "lomarc-u1", "lomarc-u2")),
 }
