@@ -35,7 +35,7 @@ GAPS: Final = (
     (
         "G5",
         "queue and blocks of the coscheduling allocator",
-        "skipping with 20 seeds, strict for four policies with five",
+        "skipping for all, strict for four policies",
     ),
     ("G6", "packing lowers U and CPU time, and the text says it raises U", "both reported (C1, C53)"),
     ("G7", "utilisation of 91 to 96 %", "not tuned; reported (E5), running time relative to batch beside it"),

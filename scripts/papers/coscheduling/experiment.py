@@ -234,7 +234,7 @@ def _all(size: Size) -> Iterator[Product]:
         for product in _small(rest):
             yield product._replace(stage=f"{product.stage} rest")
         yield Product("X2 rest", [LIGHT], [*SKIPPING, *OTHERS], rest)
-        yield Product("strict rest", [HIGH], STRICTS, rest[:FEW])
+        yield Product("strict rest", [HIGH], STRICTS, rest)
 
 
 def _small(seeds: Sequence[int]) -> Iterator[Product]:

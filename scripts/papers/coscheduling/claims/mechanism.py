@@ -8,6 +8,7 @@ from typing import Final
 from scripts.papers.coscheduling.claims.common import above, ascending, below, cell
 from scripts.papers.coscheduling.names import (
     BASE,
+    BLOCKING,
     CC,
     DCS,
     DELAY,
@@ -22,11 +23,13 @@ from scripts.papers.coscheduling.names import (
     RUN,
     SB,
     SKIP,
+    SPINNING,
     SPUN,
     THROUGHPUT,
     boost,
     copies,
 )
+from scripts.papers.coscheduling.variants import VARIANTS
 from scripts.papers.figures import LEAST, Claim, Figures, Where, within
 
 from cosched_emulator.statistics.intervals import Interval
@@ -38,7 +41,7 @@ LITTLE: Final = 0.02  # share of CPU time: what spinning that "does not waste" m
 
 def mechanism_claims(figures: Figures) -> list[Claim]:
     """Return the claims, each with what was measured."""
-    parts = (_counters, _interrupts, _spinning, _boost, _delay, _order)
+    parts = (_counters, _interrupts, _spinning, _boost, _delay, _order, _in_every_setting)
     return [claim for part in parts for claim in part(figures)]
 
 
@@ -102,3 +105,15 @@ def _order(figures: Figures) -> Iterator[Claim]:
     groups = [[full(name) for name in (HYBRID, SB, CC)], [full(name) for name in DRIVEN if name in (PB, DCS)]]
     text = "C55: work done, spinning below blocking"
     yield ascending(figures, text, FULL, THROUGHPUT, groups[::-1], "CC and SB better than PB and DCS")
+
+
+def _in_every_setting(figures: Figures) -> Iterator[Claim]:
+    """Yield the order of blocking and spinning with each setting that is changed; other policies keep theirs."""
+    texts = {BASE: "as it is", **{name: item.text for name, item in VARIANTS.items() if item.workload == FULL}}
+    for variant, text in texts.items():
+        changed = VARIANTS[variant].policies if variant in VARIANTS else DRIVEN
+        groups = [
+            [full(policy, variant if policy in changed else BASE) for policy in policies]
+            for policies in (SPINNING, BLOCKING)
+        ]
+        yield ascending(figures, f"Blocking beats spinning: work done; {text}", FULL, THROUGHPUT, groups, "everywhere")
