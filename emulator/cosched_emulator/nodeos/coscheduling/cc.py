@@ -30,5 +30,8 @@ class CoordinatedCoscheduling(AdvisesOne):
 
     def tick(self, node: Node) -> None:
         """Advise the process with most unread messages."""
-        best = max(node.ports, key=node.unread, default=None)
-        self._advised = best if best is not None and node.unread(best) else None
+        self._advised, most = None, 0
+        for process in node.ports:
+            unread = node.unread(process)
+            if unread > most:
+                self._advised, most = process, unread

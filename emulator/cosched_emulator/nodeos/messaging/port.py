@@ -54,8 +54,9 @@ class Port:
         """Return how many messages and requests have arrived that the process has not received or answered."""
         found = len(self.requests)
         for inbox in self.inbox.values():
-            for arrival_us in inbox:
-                if arrival_us > now_us:
-                    break
-                found += 1
+            if inbox:
+                for arrival_us in inbox:
+                    if arrival_us > now_us:
+                        break
+                    found += 1
         return found
