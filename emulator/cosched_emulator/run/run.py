@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable
 from functools import partial
@@ -82,6 +83,8 @@ def run(
     use = _energy_use(prepared, manager)
     simulation = Simulation(manager, agenda, link, progress=progress, committed=committed, ended=buffer.add)
     started = time.perf_counter()
+    if manager.processes is not None:
+        gc.collect()  # nodes of earlier runs, whose processes and jobs refer to each other; frozen, they would stay for ever
     with freeze_heap():
         left = simulation.run()
     if accounting is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from dataclasses import fields, replace
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 
 from cosched_emulator import prepare, simulate
 from cosched_emulator.errors import ConfigurationError, EmulatorError, InputError
+from cosched_emulator.nodeos.process import Process
 from cosched_emulator.nodeos.programs import Compute, Program, WriteFiles
 from cosched_emulator.nodeos.settings import NodeSettings
 from cosched_emulator.nodeos.work import Work
@@ -329,6 +331,20 @@ def test_runs_are_the_same_again_and_after_others() -> None:
     first = simulate(scenario, "easy")
     simulate({**scenario, "seed": 2}, "easy")
     assert simulate(scenario, "easy").records == first.records
+
+
+def test_runs_one_after_the_other_free_their_memory() -> None:
+    """Processes and jobs refer to each other, so a study's worker once grew by 25 MB a run."""
+    nas = {"nas": 4, "nas_classes": ["A"], "nas_sizes": [4]}
+    gc.collect()
+    before = _processes()
+    for _ in range(4):
+        simulate({"cluster": {"nodes": 4}, "workload": nas, "time_sharing": {"nodes": "windows"}}, "easy")
+    assert _processes() - before <= 4 * 4  # of the last run
+
+
+def _processes() -> int:
+    return sum(isinstance(item, Process) for item in gc.get_objects())
 
 
 def test_jobs_of_a_log_run_nas_programs_as_long_as_their_run_times(tmp_path: Path) -> None:
