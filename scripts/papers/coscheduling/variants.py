@@ -71,8 +71,8 @@ VARIANTS: Final[Mapping[str, Variant]] = {
         for time in SCANS_MS
     },
     **{
-        boost(what): Variant(f"HYBRID boosts in {what} communication", (HYBRID,), _policy(boost=what))
-        for what in BOOSTS
+        boost(what): Variant(f"HYBRID boosts {where} instead of in collectives", (HYBRID,), _policy(boost=what))
+        for what, where in BOOSTS.items()
     },
     IGNORE_COUNTERS: Variant(
         "a boost of PB lasts when the process's counter is 0, as priorities of Solaris allow",
@@ -93,7 +93,7 @@ VARIANTS: Final[Mapping[str, Variant]] = {
     },
     **{
         grain(times): Variant(
-            f"programs of grain {times}: bursts and messages are so many times as large, and in turn fewer or more",
+            f"grain {times}: bursts and messages {times} times as large, and fewer or more",
             DRIVEN,
             {"workload": {"grain": round(float(Fraction(times)), 9)}},
         )
