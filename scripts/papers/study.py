@@ -162,6 +162,8 @@ def _run(plan: Plan, store: Path, way: Way) -> StudyResult:
 def _stored(plan: Plan, store: Path) -> StudyResult:
     """Return what is stored of a study; nothing is run."""
     folder = StudyFolder(store)
+    if not any(folder.has(cell.key) for cell in plan.cells):
+        raise SystemExit(f"reproduce: no runs of this size in {store}: --quick and --jobs must be those of its runs")
     with folder.locked():
         folder.write_plan(plan)
         return write_study_tables(folder)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import time
 from collections.abc import Callable
 from functools import partial
@@ -83,9 +82,7 @@ def run(
     use = _energy_use(prepared, manager)
     simulation = Simulation(manager, agenda, link, progress=progress, committed=committed, ended=buffer.add)
     started = time.perf_counter()
-    if manager.processes is not None:
-        gc.collect()  # nodes of earlier runs, whose processes and jobs refer to each other; frozen, they would stay for ever
-    with freeze_heap():
+    with freeze_heap(cycles=manager.processes is not None):  # processes and jobs refer to each other
         left = simulation.run()
     if accounting is not None:
         _complete_accounts(accounting, manager, left)

@@ -11,6 +11,8 @@ from cosched_emulator.scenario.fault_sections import FaultEntry, FaultsSection
 from cosched_emulator.scenario.schema import (
     OF_APPLICATIONS,
     OF_BELIEVED_PAIRS,
+    OF_FILES_AND_BARRIERS,
+    OF_MESSAGES,
     OF_NAS,
     OF_PROCESSES,
     ClockSection,
@@ -181,6 +183,7 @@ def _without_effect_on_processes(scenario: Scenario) -> list[str]:
             () if by_file else tuple([key for key in OF_PROCESSES[1:] if key not in (used or (key,))]),
             "nas" if usual == PREFIX else f'programs = "{usual}"',
         ),
+        (sharing, "time_sharing", OF_FILES_AND_BARRIERS if usual == PREFIX else (), "nas"),
         *[(sharing, "time_sharing", keys, cause) for keys, cause in _unused_of_nodes(sharing)],
     )
     return [
@@ -196,7 +199,7 @@ def _unused_of_nodes(sharing: TimeSharingSection) -> list[tuple[tuple[str, ...],
     kind = f'nodes = "{sharing.nodes}"'
     rules = (
         (("rounded", "windows"), sharing.nodes != "fluid", kind),
-        (("coscheduling", "coscheduling_parameters"), sharing.nodes == "fluid", kind),
+        (("coscheduling", "coscheduling_parameters", *OF_MESSAGES), sharing.nodes == "fluid", kind),
         (("window_min_s", "window_max_s", "turn_overhead"), sharing.nodes != "windows", kind),
         (("daemon_period_us",), not sharing.daemon_us, "time_sharing.daemon_us = 0"),
         (("slice_ms",), sharing.local == "linux-epochs", 'local = "linux-epochs"'),

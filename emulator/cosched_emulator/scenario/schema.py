@@ -65,6 +65,16 @@ OF_APPLICATIONS: Final = (  # keys of [workload]
 )  # fmt: skip
 OF_BELIEVED_PAIRS: Final = ("pair_table", "pair_noise", "pair_missing")  # keys of [belief]
 OF_PROCESSES: Final = ("programs", "cpu_share", "null_statements", "files", "jitter", "grain")  # keys of [workload]
+OF_MESSAGES: Final = (  # keys of [time_sharing]
+    "message_cpu_us", "receive_cpu_us", "latency_us", "network_mb_s", "rendezvous_bytes", "interrupt_us",
+)  # fmt: skip
+OF_FILES_AND_BARRIERS: Final = (
+    "io_logged",
+    "io_cpu_us",
+    "io_service_us",
+    "barrier_us",
+    "barrier_process_us",
+)  # likewise
 ADDED: Final = (("workload", "grain"), ("time_sharing", "epoch_ticks"))
 Change: TypeAlias = Literal["cancel", "hold", "release", "fail-node", "return-node"]
 CHANGES: Final[tuple[Change, ...]] = get_args(Change)
@@ -223,7 +233,7 @@ class TimeSharingSection:
     windows: str | None = None  # fluid: a folder in which measured rates are kept, for other runs and processes
     window_min_s: WindowLength = 10.0  # windows: for how long nodes are exact after a change, at least
     window_max_s: WindowLength = 30.0  # and at most
-    turn_overhead: Share = 0.03  # windows: share of a quantum for which nothing runs when turns change
+    turn_overhead: Noise = 0.03  # windows: share of a quantum for which nothing runs when turns change
     coscheduling: str | None = None  # policy of the message layer; default: nls with windows, else none
     coscheduling_parameters: Mapping[str, Any] | None = None  # of that policy
     message_cpu_us: Annotated[Microseconds, at_least(1)] = 2  # CPU time to send a message

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields
+from typing import Final
 
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.nodeos.programs import Program
@@ -22,12 +23,13 @@ from cosched_emulator.nodeos.windows.window import WindowPlan
 from cosched_emulator.nodeos.work import Work
 from cosched_emulator.scenario.schema import TimeSharingSection, WorkloadSection
 from cosched_emulator.workload.columns import columns_of
-from cosched_emulator.workload.job import JobProgram, Programs, Workload, WorkloadJob
-from cosched_emulator.workload.nas.tables import LABELS, PREFIX, kind_of
+from cosched_emulator.workload.job import WARNING, JobProgram, Programs, Workload, WorkloadJob
+from cosched_emulator.workload.nas.tables import LABELS, PREFIX, Kind, kind_of
 from cosched_emulator.workload.side_files.programs import PROGRAMS, parameters_of, with_memory, with_programs
 from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
 from cosched_plugin.protocol.messages import NodeClass
 
+ODD: Final = 0.05  # part of a job's run time by which its program may be off without a warning
 _MS_US = 1_000
 _QCRD = {"qcrd": "published", "qcrd-even": "even"}
 
@@ -77,26 +79,11 @@ def check_nodes(section: TimeSharingSection, nodes: Sequence[NodeClass], workloa
             if program.name.startswith(PREFIX):
                 expected = f'"windows" or "exact": processes of {program.name} exchange messages'
                 raise ConfigurationError("time_sharing.nodes", expected, '"fluid"')
-    _check_grains(programs, workload)
     if section.memory_mb:
         most_mb = max(map(programs.memory_mb, workload.jobs), default=0)
         if most_mb > section.memory_mb:
             expected = f"at least the memory of the largest process, {most_mb}"
             raise ConfigurationError("time_sharing.memory_mb", expected, str(section.memory_mb))
-
-
-def _check_grains(programs: Programs, workload: Workload) -> None:
-    """Raise ConfigurationError for programs so fine that messages take all their time."""
-    jobs = columns_of(workload.jobs)
-    wanted = {
-        (program.name, processes, program.grain)
-        for job_id, processes in zip(jobs.each(jobs.id), jobs.each(jobs.processes), strict=True)
-        if (program := programs.of(job_id)).grain != 1 and program.name.startswith(PREFIX)
-    }
-    for name, processes, grain in sorted(wanted):
-        from cosched_emulator.nodeos.skeletons.catalogue import compute_share  # noqa: PLC0415 - few scenarios need it
-
-        compute_share(*kind_of(name.removeprefix(PREFIX), processes, "workload.programs"), grain)
 
 
 def add_programs(workload: Workload, section: WorkloadSection) -> Workload:
@@ -111,11 +98,36 @@ def add_programs(workload: Workload, section: WorkloadSection) -> Workload:
         return workload._replace(programs=with_memory(Programs(usual, own), jobs))
     name = "fine" if section.programs is None else section.programs
     if parameters_of(name) is not None:
-        return workload._replace(programs=with_memory(Programs(usual._replace(name=name), {}), jobs))
+        return _with_odd_lengths(workload._replace(programs=with_memory(Programs(usual._replace(name=name), {}), jobs)))
     if not name.endswith(".csv"):
         known = (*PROGRAMS, *[PREFIX + label for label in LABELS], "FILE.csv")
         raise ConfigurationError.unknown_name("workload.programs", name, known)
-    return with_programs(workload, name, usual)
+    return _with_odd_lengths(with_programs(workload, name, usual))
+
+
+def _with_odd_lengths(workload: Workload) -> Workload:
+    """Add a warning where NAS programs take other times alone than the run times of their jobs: they have whole iterations."""
+    assert workload.programs is not None
+    odd = []
+    jobs = columns_of(workload.jobs)
+    for job_id, processes, run_us in zip(
+        jobs.each(jobs.id), jobs.each(jobs.processes), jobs.each(jobs.run_us), strict=True
+    ):
+        wanted = workload.programs.of(job_id)
+        if wanted.name.startswith(PREFIX):
+            kind = kind_of(wanted.name.removeprefix(PREFIX), processes, "workload.programs")
+            iterations, whole = _iterations(wanted, kind, run_us)
+            alone_us = kind.seconds * SECOND_US * iterations / whole
+            if abs(alone_us - run_us) > ODD * run_us:
+                odd.append((job_id, alone_us / SECOND_US, run_us / SECOND_US))
+    if not odd:
+        return workload
+    job_id, alone_s, run_s = odd[0]
+    text = (
+        f"{WARNING}programs of {len(odd)} jobs take other times alone than the run times that the jobs have, as they have whole"
+        f" iterations; job {job_id}: {alone_s:.3g} s, not {run_s:.3g} s. Slowdowns and loads are relative to the latter"
+    )
+    return workload._replace(notes=(*workload.notes, text))
 
 
 def program_maker(programs: Programs, settings: NodeSettings, seed: int) -> Callable[[WorkloadJob], Program]:
@@ -153,15 +165,20 @@ def _skeleton(wanted: JobProgram, job: WorkloadJob) -> Program:
     from cosched_emulator.nodeos.skeletons.catalogue import (  # noqa: PLC0415 - few scenarios need it
         JITTER_PPM as USUAL_PPM,
     )
-    from cosched_emulator.nodeos.skeletons.catalogue import iterations_of, skeleton_program  # noqa: PLC0415 - likewise
+    from cosched_emulator.nodeos.skeletons.catalogue import skeleton_program  # noqa: PLC0415 - likewise
 
     kind = kind_of(wanted.name.removeprefix(PREFIX), job.spec.processes, "workload.programs")
-    iterations = wanted.iterations
-    if iterations is None:
-        whole = iterations_of(*kind, wanted.grain)
-        iterations = max(1, round(whole * job.run_us / (kind.seconds * SECOND_US)))
+    iterations, _ = _iterations(wanted, kind, job.run_us)
     jitter_ppm = USUAL_PPM if wanted.jitter_ppm is None else wanted.jitter_ppm
     return skeleton_program(*kind, kind.seconds, iterations, jitter_ppm, wanted.grain)
+
+
+def _iterations(wanted: JobProgram, kind: Kind, run_us: int) -> tuple[int, int]:
+    """Return how many iterations a job's skeleton has, and how many it has in the whole time alone of its kind."""
+    from cosched_emulator.nodeos.skeletons.catalogue import iterations_of  # noqa: PLC0415 - few scenarios need it
+
+    whole = iterations_of(*kind, wanted.grain)
+    return wanted.iterations or max(1, round(whole * run_us / (kind.seconds * SECOND_US))), whole
 
 
 def _of_length(program: Program, wanted: JobProgram, job: WorkloadJob, settings: NodeSettings) -> Program:

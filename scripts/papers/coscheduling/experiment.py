@@ -138,7 +138,7 @@ TIME_SHARING: Final[Mapping[str, Any]] = {
 
 def workloads(size: Size) -> dict[str, dict[str, Any]]:
     """Return the scenario sections of the workloads by name."""
-    jobs, small = size.jobs, min(SMALL, max(size.jobs // 2, 1))
+    jobs, small = size.jobs, small_jobs(size)
     found = {
         HIGH: _nas(jobs, 100.0),
         LIGHT: _nas(jobs, 250.0),
@@ -159,6 +159,11 @@ def workloads(size: Size) -> dict[str, dict[str, Any]]:
     }
     found[WIDE] = {**_nas(WIDER * jobs, 100.0 / WIDER), "cluster": {"nodes": WIDER * NODES}}
     return found
+
+
+def small_jobs(size: Size) -> int:
+    """Return the number of jobs of X3, X4 and X6."""
+    return min(SMALL, max(size.jobs // 2, 1))
 
 
 def _nas(jobs: int, gap_s: float, **settings: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from scripts.papers.coscheduling.claims.programs import program_claims
 from scripts.papers.coscheduling.claims.responses import response_claims
 from scripts.papers.coscheduling.claims.times import time_claims
 from scripts.papers.coscheduling.conditions import conditions_table, gaps_table
-from scripts.papers.coscheduling.experiment import COMPARED
+from scripts.papers.coscheduling.experiment import COMPARED, small_jobs
 from scripts.papers.coscheduling.names import (
     AWARE,
     AWARE_100,
@@ -61,9 +61,10 @@ def report(figures: Figures, size: Size) -> list[str]:
     """Return the lines of the page between its markers; a part without runs is left out."""
     readings = ", ".join(f"*{reading.name}*" for reading in READINGS)
     lines = [
-        f"{size.jobs:,} jobs on 16 nodes in X1 and X2, 20 in X3, X4 and X6. A seed draws jobs, bursts, and when the daemons and ticks"
-        f" of nodes begin. Seeds that have run: X1 {figures.seeds(cell(HIGH, HYBRID))}, X2 {figures.seeds(cell(LIGHT, HYBRID))}, full"
-        f" nodes {figures.seeds(cell(FULL, HYBRID))}; each table says how many its rows have.",
+        f"{size.jobs:,} jobs on 16 nodes in X1 and X2, {small_jobs(size)} in X3, X4 and X6. A seed draws jobs, bursts, and when the"
+        f" daemons and ticks of nodes begin. Seeds that have run: X1 {figures.seeds(cell(HIGH, HYBRID))},"
+        f" X2 {figures.seeds(cell(LIGHT, HYBRID))}, full nodes {figures.seeds(cell(FULL, HYBRID))}; each table says how many its"
+        " rows have.",
         "",
         VERDICTS,
         "",

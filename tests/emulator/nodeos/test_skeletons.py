@@ -143,12 +143,9 @@ def test_grain_makes_iterations_larger_and_fewer(grain: float, iterations: int) 
     assert sum(computed_us(other.body_of(3))) * other.times == pytest.approx(kind.seconds * SECOND * share, rel=0.01)
 
 
-def test_a_grain_so_fine_that_only_messages_are_left_is_refused() -> None:
+def test_processes_of_finer_programs_compute_for_less_of_the_time() -> None:
     assert compute_share("CG", "A", 16, 1 / 8) < compute_share("CG", "A", 16, 1 / 3) < compute_share("CG", "A", 16)
-    with pytest.raises(
-        ConfigurationError, match=r"grain: expected at least 0\.03\d: .*CG A on 16 processes, got 0\.01"
-    ):
-        compute_share("CG", "A", 16, 0.01)
+    assert min(compute_share(*kind, 0.1) for kind in kinds()) > 0.3
 
 
 def test_a_job_of_another_size_is_refused() -> None:

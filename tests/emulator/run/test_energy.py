@@ -194,6 +194,37 @@ def test_the_formula_agrees_with_the_traces_of_the_nodes(policy: str) -> None:
     assert again.by_job == pytest.approx(energy.by_job, rel=0.01)
 
 
+NAS_RUN: dict[str, Any] = {
+    "cluster": {"nodes": 8, "preset": "1x1x3", "idle_w": 200.0, "busy_w": 20.0},
+    "workload": {"nas": 6, "nas_classes": ["A"], "nas_sizes": [4, 8], "nas_programs": ["MG", "IS"], "gap_s": 2.0},
+    "time_sharing": {"nodes": "exact", "local": "linux-epochs", "coscheduling": "nls"},
+}
+
+
+@pytest.mark.parametrize("policy", ["coscheduling", "gang-contiguous"])
+def test_a_machine_takes_no_more_power_than_it_can(policy: str, tmp_path: Path) -> None:
+    simulate(NAS_RUN, policy, out=tmp_path / "run")
+    trace = read_power(tmp_path / "run")
+    assert trace is not None
+    assert 8 * 200 <= trace.watts.min() < trace.watts.max() <= 8 * 220.001
+
+
+def test_power_is_that_of_the_quanta(tmp_path: Path) -> None:
+    """Two jobs take turns; the CPU time of a quantum is in that quantum."""
+    simulate({**NAS_RUN, "workload": {**NAS_RUN["workload"], "nas": 2}}, "gang-contiguous", out=tmp_path / "run")
+    trace = read_power(tmp_path / "run")
+    assert trace is not None
+    busy_s: dict[int, float] = {}
+    with (tmp_path / "run" / "quanta.csv").open(newline="") as stream:
+        for row in csv.DictReader(stream):
+            if float(row["length_s"]) == 1:
+                busy_s[int(float(row["start_s"]))] = busy_s.get(int(float(row["start_s"])), 0.0) + float(row["cpu_s"])
+    watts = dict(zip((trace.start_us / SECOND).tolist(), trace.watts.tolist(), strict=True))
+    assert len(busy_s) > 5
+    for begin_s, used_s in busy_s.items():
+        assert watts[begin_s] == pytest.approx(1_600 + 20 * used_s, abs=0.01)
+
+
 def test_the_formula_does_not_tell_polling_apart() -> None:
     machine, records = (NodeClass(2, 1, 1, 3, 100, 0, 0, 0),), []
     for job_id in (1, 2):

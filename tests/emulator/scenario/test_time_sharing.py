@@ -86,6 +86,7 @@ def test_jobs_poll_for_messages_in_windows_unless_a_policy_is_given() -> None:
         ({"quantum_s": 0.0}, "time_sharing.quantum_s: expected a number of seconds from 0.001 to 1000000, got 0.0"),
         ({"local": "cfs"}, "time_sharing.local: expected one of linux-epochs, rr, wake-first, got 'cfs'"),
         ({"slice_ms": 0.0}, "time_sharing.slice_ms: expected a number of milliseconds from 0.1 to 1000000, got 0.0"),
+        ({"turn_overhead": 1.0}, "time_sharing.turn_overhead: expected a number from 0 to below 1, got 1.0"),
         ({"epoch_ticks": 0}, "time_sharing.epoch_ticks: expected a whole number of ticks from 1 to 10000, got 0"),
         ({"io_logged": 2.0}, "time_sharing.io_logged: expected a number from 0 to 1, got 2.0"),
         ({"io_service_us": 0}, "time_sharing.io_service_us: expected 1 or more, got 0"),
@@ -119,12 +120,7 @@ def test_wrong_settings_of_nodes_are_refused(sharing: dict[str, Any], text: str)
         ({"workload": {"lublin": 3, "programs": "unifrom"}}, "workload.programs: expected one of FILE.csv, compute, fine"),
         ({"workload": {"nas": 3, "nas_programs": ["EP"]}}, 'time_sharing.nodes: expected "windows" or "exact": processes of nas:EP'),
         ({"workload": {"nas": 3, "nas_programs": ["bt"]}}, "workload.nas_programs[0]: expected one of BT, BlockSolve95, CG, EP"),
-        ({"workload": {"nas": 3, "grain": 0.0}}, "workload.grain: expected a number from 0.01 to 100, got 0.0"),
-        (
-            {"workload": {"nas": 9, "nas_programs": ["CG"], "nas_classes": ["A"], "nas_sizes": [16], "grain": 0.02},
-             "cluster": {"nodes": 16}, "time_sharing": {"nodes": "windows"}},
-            "workload.grain: expected at least 0.0",
-        ),
+        ({"workload": {"nas": 3, "grain": 0.0}}, "workload.grain: expected a number from 0.1 to 10, got 0.0"),
         ({"workload": {"nas": 10**11}}, "workload.nas: expected a number from 1 to 10000000, got 100000000000"),
         ({"workload": {"lublin": 3, "memory_mb": 99}, "time_sharing": {"memory_mb": 64}}, "time_sharing.memory_mb: expected at least"),
     ],
@@ -196,11 +192,16 @@ def test_settings_without_effect_are_noted() -> None:
         'time_sharing.rounded has no effect with nodes = "windows"',
         "time_sharing.daemon_period_us has no effect with time_sharing.daemon_us = 0",
     }
-    fluid = {"coscheduling": "sb", "window_min_s": 9.0, "turn_overhead": 0.1}
+    nas = {"nas": 2, "nas_programs": ["EP"], "lublin": None, "run_factor": 1.0}
+    assert warnings_of(table(nas, {"nodes": "exact", "barrier_us": 9})) == [
+        "time_sharing.barrier_us has no effect with nas"
+    ]
+    fluid = {"coscheduling": "sb", "window_min_s": 9.0, "turn_overhead": 0.1, "network_mb_s": 9}
     assert {note.split()[0] for note in warnings_of(table(sharing=fluid))} == {
         "time_sharing.coscheduling",
         "time_sharing.window_min_s",
         "time_sharing.turn_overhead",
+        "time_sharing.network_mb_s",
     }
     assert warnings_of(table({"grain": 0.5}, {"epoch_ticks": 3})) == [
         'workload.grain has no effect with programs = "fine"',
@@ -356,7 +357,7 @@ def test_jobs_of_a_log_run_nas_programs_as_long_as_their_run_times(tmp_path: Pat
         )
     )
     side = tmp_path / "programs.csv"
-    side.write_text("job,program,iterations,jitter,grain\n1,nas:SP.A,,0.2,0.5\n2,nas:EP.B,3,,\n")
+    side.write_text("job,program,iterations,jitter,grain\n1,nas:SP.A,,0.2,0.5\n2,nas:EP.B,3,,0.1\n")
     scenario = {
         "cluster": {"nodes": 9},
         "workload": {"swf": str(log), "programs": str(side)},
@@ -367,12 +368,15 @@ def test_jobs_of_a_log_run_nas_programs_as_long_as_their_run_times(tmp_path: Pat
     assert sp.loops[0].times == round(800 * 62 / (34.5 * 16 / 9))
     assert {item.jitter_ppm for item in sp.loops[0].body_of(4) if isinstance(item, Compute)} == {200_000}
     assert ep.loops[0].times == 3
+    (warning,) = prepared.workload.warnings
+    assert "programs of 1 jobs take other times alone" in warning
+    assert "; job 2: 0.293 s, not 10 s" in warning
     programs = prepared.workload.programs
     assert programs is not None
     assert [programs.memory_mb(job) for job in prepared.workload.jobs] == [13, 8]
     side.write_text("job,program,grain\n1,nas:SP.A,\n2,nas:EP.B,1000\n")
     with pytest.raises(
-        InputError, match=r"programs\.csv:3: field 'grain': expected a number from 0\.01 to 100, got '1000'"
+        InputError, match=r"programs\.csv:3: field 'grain': expected a number from 0\.1 to 10, got '1000'"
     ):
         prepare(scenario)
     side.write_text("job,program\n1,nas:CG.A\n")

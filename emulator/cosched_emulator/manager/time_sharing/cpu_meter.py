@@ -29,25 +29,30 @@ class CpuUse(NamedTuple):
 
 
 class CpuMeter:
-    """Passes on what jobs used, each time that the cluster is asked for it; a `Dispatcher` tells it of time and jobs."""
+    """Passes on what jobs used, each time that the cluster is asked for it; a `Dispatcher` tells it of time and jobs.
+
+    What a job used between two collections counts as spread evenly over that time, as that of all others: so no CPU is ever
+    more than busy.
+    """
 
     def __init__(self, cluster: Cluster, receive: Callable[[Sequence[CpuUse]], None]) -> None:
         self.now_us = 0
         self._cluster = cluster
         self._receive = receive
         self._tells = cluster if isinstance(cluster, TellsSpinning) else None
-        self._since_us = 0  # the last collection
-        self._began_us: dict[int, int] = {}  # when a job could first run
+        self._since_us = 0  # the last collection; later if nothing ran for some time
         self._spun_before: dict[int, int] = {}  # up to the last collection, of jobs that are there
         self._spun_us: dict[int, int] = {}  # since then, of jobs that have left
+
+    def resume(self, now_us: int) -> None:
+        """Note that nothing has run since the last collection."""
+        self.now_us = self._since_us = now_us
 
     def allow(self, now_us: int, jobs: Iterable[int]) -> None:
         """Note that these jobs may run from now on."""
         self.now_us = now_us
         for job in jobs:
-            if job not in self._spun_before:
-                self._spun_before[job] = 0
-                self._began_us[job] = now_us
+            self._spun_before.setdefault(job, 0)
 
     def leave(self, job: int, now_us: int) -> None:
         """Note that a job has ended, or is about to be removed."""
@@ -56,8 +61,10 @@ class CpuMeter:
         if before_us is not None and self._tells is not None:
             self._spun_us[job] = self._spun_us.get(job, 0) + self._tells.spun_us(job) - before_us
 
-    def collect(self) -> list[Usage]:
-        """Return what `Cluster.collect` does, and pass it on."""
+    def collect(self, now_us: int | None = None) -> list[Usage]:
+        """Return what `Cluster.collect` does, and pass it on; None: nothing has run since the meter was told of a time."""
+        if now_us is not None:
+            self.now_us = now_us
         if self._tells is not None:
             for job, before_us in self._spun_before.items():
                 after_us = self._spun_before[job] = self._tells.spun_us(job)
@@ -67,13 +74,10 @@ class CpuMeter:
         for usage in usages:
             consumed[usage.job] = consumed.get(usage.job, 0) + usage.consumed_us
         self._receive([self._use(usage, consumed[usage.job]) for usage in usages if usage.consumed_us])
-        for job in [job for job in self._began_us if job not in self._spun_before]:
-            del self._began_us[job]
         self._spun_us.clear()
         self._since_us = self.now_us
         return usages
 
     def _use(self, usage: Usage, of_job_us: int) -> CpuUse:
-        begin_us = max(self._since_us, self._began_us.get(usage.job, 0))
         spun_us = self._spun_us.get(usage.job, 0) * usage.consumed_us / of_job_us
-        return CpuUse(usage.job, usage.node, min(begin_us, self.now_us), self.now_us, usage.consumed_us, spun_us)
+        return CpuUse(usage.job, usage.node, self._since_us, self.now_us, usage.consumed_us, spun_us)

@@ -129,6 +129,8 @@ class Dispatcher:
         """
         if not self.allowed:
             self._cluster.advance(now_us)  # while nothing could run, time has stood still there
+            if self._meter is not None:
+                self._meter.resume(now_us)
         wanted = {job.job.spec.id: job for job in jobs}
         for job_id in [job_id for job_id in self.allowed if job_id not in wanted]:
             self.stop(self.allowed[job_id], now_us)
@@ -159,9 +161,9 @@ class Dispatcher:
             job.outcome = TIMEOUT
             self._timeline.schedule(kill_us, END, job.job.spec.id, job.version)
 
-    def collect(self) -> list[Usage]:
+    def collect(self, now_us: int) -> list[Usage]:
         """Return what the jobs have used since the last call."""
-        return self._cluster.collect() if self._meter is None else self._meter.collect()
+        return self._cluster.collect() if self._meter is None else self._meter.collect(now_us)
 
     def measure_use(self, receive: Callable[[Sequence[CpuUse]], None]) -> CpuMeter:
         """Have what `collect` returns passed on, with its times; return the meter."""

@@ -143,7 +143,7 @@ class Rotating:
         if self._end_us is not None:
             self._drop_idle_quantum(running, now_us)
         elif not self._collected:
-            self._dispatcher.collect()
+            self._dispatcher.collect(now_us)
 
     # ------------------------------------------------------------ the end of a quantum
 
@@ -177,7 +177,7 @@ class Rotating:
 
     def _close(self, now_us: int, running: Mapping[int, ManagedJob]) -> dict[int, int]:
         """Collect what was used in the quantum, and return the shares of those ``running`` jobs that could run long enough."""
-        used = _by_job(self._dispatcher.collect())
+        used = _by_job(self._dispatcher.collect(now_us))
         self._collected = True
         self.idle_quanta += 1
         shares = {}
@@ -224,12 +224,15 @@ class Rotating:
             self._decide(running, now_us)
         elif self._stopped:
             self._stopped = False
+            if self._end_us is None:
+                self._dispatcher.collect(now_us)
             until_us = FOREVER_US if self._end_us is None else self._end_us
             self._dispatcher.allow(list(self._dispatcher.allowed.values()), now_us, until_us)
 
     def _decide(self, running: Mapping[int, ManagedJob], now_us: int) -> None:
         if not self.rotation.turns:
             self._drop_quantum(now_us, running)
+            self._dispatcher.collect(now_us)  # jobs had other neighbours until now
             self._collected = False
             able = [job for _, job in sorted(running.items()) if job.slot == 0 and _may_run(job, now_us)]
             self._dispatcher.allow(able, now_us, FOREVER_US)
@@ -284,7 +287,7 @@ class Rotating:
 
     def _begin(self, now_us: int, jobs: int) -> None:
         if not self._collected:
-            self._dispatcher.collect()
+            self._dispatcher.collect(now_us)
         self._collected = False
         self._begin_us = now_us
         self._end_us = now_us + self.quantum_us

@@ -8,7 +8,6 @@ from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.nodeos.programs import Program
 from cosched_emulator.nodeos.skeletons.cg import cg
 from cosched_emulator.nodeos.skeletons.ep import ep
@@ -32,7 +31,6 @@ SKELETONS: Final[Mapping[str, Callable[[str, int], Skeleton]]] = {
     "sPPM": sppm,
     "BlockSolve95": blocksolve,
 }
-LEAST_SHARE: Final = 0.05  # of the time alone, for which a process computes
 _SHARES: Final = Path(__file__).with_name("compute_shares.csv")
 
 
@@ -79,18 +77,12 @@ def iterations_of(name: str, size_class: str, processes: int, grain: float = 1.0
 def compute_share(name: str, size_class: str, processes: int, grain: float = 1.0) -> float:
     """Return the share of its run time alone for which a process computes, as `scripts/papers/coscheduling/calibrate.py` found.
 
-    With more and smaller messages it is smaller, as each takes some time whatever its size. Raises `ConfigurationError` for
-    a grain with which they would take all the time.
+    With more and smaller messages it is smaller, as each takes some time whatever its size.
     """
     computing_ppm, messages_ppm = _shares()[name, size_class, processes]
     usual = iterations_of(name, size_class, processes)
     more = iterations_of(name, size_class, processes, grain) / usual - 1
-    share = (computing_ppm - messages_ppm * more) / WHOLE_PPM
-    if share < LEAST_SHARE:
-        least = 1 / (1 + (computing_ppm - LEAST_SHARE * WHOLE_PPM) / messages_ppm)
-        expected = f"at least {least:.2g}: else messages take nearly all the time of {name} {size_class} on {processes} processes"
-        raise ConfigurationError("workload.grain", expected, f"{grain:g}")
-    return share
+    return (computing_ppm - messages_ppm * more) / WHOLE_PPM
 
 
 class _Shares(NamedTuple):

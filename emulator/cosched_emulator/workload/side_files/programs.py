@@ -52,8 +52,10 @@ COLUMNS: Final = (
     "unpaired",
 )
 MOST: Final = 1_000_000_000  # of each whole number
-LEAST_GRAIN: Final = 0.01
-MOST_GRAIN: Final = 100.0
+LEAST_GRAIN: Final = (
+    0.1  # so that jobs take their time alone: no measurement tells how long messages take in finer programs
+)
+MOST_GRAIN: Final = 10.0
 _FLAGS: Final = {"yes": True, "no": False}
 
 
@@ -153,7 +155,7 @@ def _grain(row: Row, usual: float) -> float:
     if not text:
         return usual
     value = row.number("grain")
-    if not (value.is_finite() and LEAST_GRAIN <= value <= MOST_GRAIN):
+    if not (value.is_finite() and LEAST_GRAIN <= float(value) <= MOST_GRAIN):
         raise row.error("grain", f"a number from {LEAST_GRAIN:g} to {MOST_GRAIN:g}", repr(text))
     return float(value)
 

@@ -61,16 +61,19 @@ def test_usage_is_passed_on_with_its_time() -> None:
     cluster, seen = PlainCluster(), list[CpuUse]()
     meter = CpuMeter(cluster, seen.extend)
     meter.allow(0, [1])
+    cluster.usages = [Usage(1, 0, 2 * S, 0, 2 * S), Usage(1, 1, 0, 0, 2 * S)]
+    assert meter.collect(2 * S) == cluster.usages
     meter.allow(2 * S, [1, 2])
-    cluster.usages = [Usage(1, 0, 3 * S, 0, 4 * S), Usage(1, 1, 0, 0, 4 * S), Usage(2, 0, S, 0, 2 * S)]
+    cluster.usages = [Usage(1, 0, S, 0, 2 * S), Usage(2, 0, S, 0, 2 * S)]
     meter.leave(1, 4 * S)
-    assert meter.collect() == cluster.usages
-    assert seen == [CpuUse(1, 0, 0, 4 * S, 3 * S, 0), CpuUse(2, 0, 2 * S, 4 * S, S, 0)]
+    meter.collect()
+    expected = [CpuUse(1, 0, 0, 2 * S, 2 * S, 0), CpuUse(1, 0, 2 * S, 4 * S, S, 0), CpuUse(2, 0, 2 * S, 4 * S, S, 0)]
+    assert seen == expected
     seen.clear()
     cluster.usages = [Usage(2, 0, S, 0, S)]
-    meter.allow(5 * S, [2])
-    meter.collect()
-    assert seen == [CpuUse(2, 0, 4 * S, 5 * S, S, 0)]
+    meter.resume(7 * S)
+    meter.collect(8 * S)
+    assert seen == [CpuUse(2, 0, 7 * S, 8 * S, S, 0)]
 
 
 def test_polling_is_counted_once_and_split_over_the_nodes_of_a_job() -> None:
