@@ -102,6 +102,11 @@ def test_jobs_poll_for_messages_in_windows_unless_a_policy_is_given() -> None:
             {"coscheduling": "sb", "coscheduling_parameters": {"spin": 3}},
             "time_sharing.coscheduling_parameters.spin: expected one of spin_us, got 'spin'; did you mean 'spin_us'?",
         ),
+        (
+            {"daemon_us": 2_000, "refill_us": 1_000_000},
+            "time_sharing.daemon_us: expected together with switch_us and refill_us less than daemon_period_us, 1000000: else"
+            " no process goes on, got 2000 and 1000000",
+        ),
         ({"daemon_us": 2_000_000}, "time_sharing.daemon_us: expected less than daemon_period_us, 1000000, got 2000000"),
     ],
 )
