@@ -173,7 +173,7 @@ def test_one_cpu_is_enough_for_all_but_pairs(commands: Commands) -> None:
 @needs_two_cpus
 def test_an_interrupt_leaves_no_process_and_no_file(commands: Commands) -> None:
     for number, code in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
-        child = commands.start("cosched_hwmodel", "measure", "--seconds", "5", "--out", "node.toml")
+        child = commands.start("cosched_hwmodel", "measure", "--seconds", "10", "--out", "node.toml")
         wait_until(lambda child=child: len(children(child.pid)) > 10)  # type: ignore[misc]
         kernels = children(child.pid)
         child.send_signal(number)

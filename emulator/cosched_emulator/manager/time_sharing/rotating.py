@@ -142,8 +142,8 @@ class Rotating:
         """A job has ended or was requeued, and these are still running: if none of them can run, the quantum is over."""
         if self._end_us is not None:
             self._drop_idle_quantum(running, now_us)
-        elif not self._collected:
-            self._dispatcher.collect(now_us)
+        else:
+            self._collect(now_us)
 
     # ------------------------------------------------------------ the end of a quantum
 
@@ -224,15 +224,16 @@ class Rotating:
             self._decide(running, now_us)
         elif self._stopped:
             self._stopped = False
-            if self._end_us is None:
-                self._dispatcher.collect(now_us)
-            until_us = FOREVER_US if self._end_us is None else self._end_us
+            until_us = self._end_us
+            if until_us is None:
+                self._collect(now_us)
+                until_us = FOREVER_US
             self._dispatcher.allow(list(self._dispatcher.allowed.values()), now_us, until_us)
 
     def _decide(self, running: Mapping[int, ManagedJob], now_us: int) -> None:
         if not self.rotation.turns:
             self._drop_quantum(now_us, running)
-            self._dispatcher.collect(now_us)  # jobs had other neighbours until now
+            self._collect(now_us)  # jobs had other neighbours until now
             self._collected = False
             able = [job for _, job in sorted(running.items()) if job.slot == 0 and _may_run(job, now_us)]
             self._dispatcher.allow(able, now_us, FOREVER_US)
@@ -286,8 +287,7 @@ class Rotating:
         return Turn((0,)), [], 0
 
     def _begin(self, now_us: int, jobs: int) -> None:
-        if not self._collected:
-            self._dispatcher.collect(now_us)
+        self._collect(now_us)
         self._collected = False
         self._begin_us = now_us
         self._end_us = now_us + self.quantum_us
@@ -297,6 +297,11 @@ class Rotating:
         self._paired.clear()
         self._restarted.clear()
         self._timeline.schedule(self._end_us, QUANTUM, 0, self._version)
+
+    def _collect(self, now_us: int) -> None:
+        """Pass on what was used outside of quanta, unless nothing can have been."""
+        if not self._collected:
+            self._dispatcher.collect(now_us)
 
     def _drop_idle_quantum(self, running: Mapping[int, ManagedJob], now_us: int) -> None:
         """End the quantum that runs if none of these jobs can run in it or in another turn."""

@@ -17,10 +17,9 @@ class LinuxEpochs:
     """Counters fall by one at each tick on the CPU; at 0 a process waits until those of all runnable ones are 0.
 
     Then every process of the node gets half of what it has left and ``epoch_ticks`` more (6 in Linux 2.4), those that sleep
-    or are stopped too. Goodness
-    is 0 at counter 0, else counter + 20, and 1 more for the process that ran last. Ticks come at ``phase_us`` plus
-    multiples of 10 ms; a process that has the CPU when one comes pays for it. Those of a process that runs alone are
-    counted when that is needed, not one by one.
+    or are stopped too. Goodness is 0 at counter 0, else counter + 20, and 1 more for the process that ran last. Ticks come
+    at ``phase_us`` plus multiples of 10 ms; a process that has the CPU when one comes pays for it. Those of a process that
+    runs alone are counted when that is needed, not one by one.
     """
 
     counts = True

@@ -52,9 +52,7 @@ COLUMNS: Final = (
     "unpaired",
 )
 MOST: Final = 1_000_000_000  # of each whole number
-LEAST_GRAIN: Final = (
-    0.1  # so that jobs take their time alone: no measurement tells how long messages take in finer programs
-)
+LEAST_GRAIN: Final = 0.1  # the range in which jobs were measured to take their time alone
 MOST_GRAIN: Final = 10.0
 _FLAGS: Final = {"yes": True, "no": False}
 

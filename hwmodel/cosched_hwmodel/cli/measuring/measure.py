@@ -50,9 +50,8 @@ def measure(options: Options, told: Callable[[int, int], None] | None = None) ->
     seats = _seats(host, notes)
     before = _cpu_times()
     with toolchain(notes, options.compilers) as tools:
-        left_s = max(
-            options.seconds / 2, options.seconds - (time.monotonic() - began)
-        )  # the compiler may need all of it
+        left_s = options.seconds - (time.monotonic() - began)
+        left_s = max(options.seconds / 2, left_s)  # the compiler may have needed all of it
         session = Session(tools, left_s, max(1, len(seats)), notes, told)
         kernels, caches = find_sizes(kernels, layout.caches, session, min(host.allowed), notes)
         layout = layout._replace(caches=caches)
