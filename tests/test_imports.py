@@ -56,7 +56,7 @@ ALLOWED = [
 ONLY_BY = [
     ("msgpack", ("cosched_plugin.protocol.codec",)),
     ("zmq", (
-        "cosched_plugin.connection", f"{COMMON}.binding", f"{COMMON}.curve", f"{COMMON}.frames", "cosched_plugin.status_server",
+        "cosched_plugin.connection", f"{COMMON}.curve", f"{COMMON}.sockets", "cosched_plugin.status_server",
         "cosched_emulator.couplings", "cosched_emulator.live.server", "cosched_emulator.users.client", "cosched_emulator.users.server",
     )),
     ("matplotlib", (
@@ -101,7 +101,7 @@ NEVER = [
         for part in ("users.client", "users.requests", "users.answers", "users.idset", "cli.users")
     ),
     (f"{ROOMS}.planning", tuple(f"{ROOMS}.{room}" for room in (
-        "orders", "placement", "backfilling", "rua", "lomarc", "glomarc", "fairness", "slices", "composition",
+        "orders", "placement", "backfilling", "rua", "lomarc", "glomarc", "slack", "slices", "composition",
     ))),
     (f"{ROOMS}.backfilling", (f"{ROOMS}.lomarc", f"{ROOMS}.glomarc", f"{ROOMS}.rua")),
 ]  # fmt: skip

@@ -10,10 +10,10 @@ from pathlib import Path
 from tests.processes import ROOT
 
 CODE = ("hwmodel", "plugin", "emulator", "scripts")
-LINES = 400  # of a file
+LINES = 600  # of a file
 TEST_LINES = 600
 FUNCTION_LINES = 50
-ENTRIES = 16  # modules and sub-packages of a folder
+ENTRIES = 25  # modules and sub-packages of a folder
 REASON = "# Over 50 lines: "
 
 

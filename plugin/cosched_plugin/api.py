@@ -34,9 +34,8 @@ from cosched_plugin.common.allocation import (
     union,
 )
 from cosched_plugin.common.errors import MachineError, PolicyError, UsageError
-from cosched_plugin.common.shares import predict
-from cosched_plugin.common.slots import Rotation
-from cosched_plugin.core.availability import side_by_side
+from cosched_plugin.common.slots import Rotation, predict
+from cosched_plugin.core.contention import Neighbours, load_of
 from cosched_plugin.core.engine import Policy
 from cosched_plugin.core.first_fit import (
     any_layer,
@@ -50,23 +49,49 @@ from cosched_plugin.core.first_fit import (
 )
 from cosched_plugin.core.note_table import read_table, table_note
 from cosched_plugin.core.queue import Queue, short_or_narrow
-from cosched_plugin.core.residents import Neighbours, load_of
-from cosched_plugin.core.running import Ended, Running
+from cosched_plugin.core.running import Ended, Running, side_by_side
 from cosched_plugin.core.trace import Trace
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.virtual_machine import VirtualMachine
 from cosched_plugin.core.views.whole_nodes import Occupancy, WholeNodesView, nodes_view, whole_nodes
 from cosched_plugin.core.work import Price, Rate, Work
 from cosched_plugin.parts import prices
-from cosched_plugin.parts.backfill import Backfill
-from cosched_plugin.parts.budget import Budget
-from cosched_plugin.parts.colocated.expected_ends import delete_stale_notes, expect_end, running_with_note
-from cosched_plugin.parts.colocated.pair_monitor import PairMonitor
-from cosched_plugin.parts.colocated.pairs import NOTE as PAIR_NOTE
-from cosched_plugin.parts.colocated.pairs import Guest, Pair, join_host, pair_up, partner_of
-from cosched_plugin.parts.colocated.seating import SeatOf, slowdowns_on, worst_resource
-from cosched_plugin.parts.fairness import Fairness
-from cosched_plugin.parts.matching import Context, Matching
+from cosched_plugin.parts.colocated import NOTE as PAIR_NOTE
+from cosched_plugin.parts.colocated import (
+    Guest,
+    Pair,
+    PairMonitor,
+    SeatOf,
+    delete_stale_notes,
+    expect_end,
+    join_host,
+    pair_up,
+    partner_of,
+    running_with_note,
+    slowdowns_on,
+    worst_resource,
+)
+from cosched_plugin.parts.kinds import (
+    Backfill,
+    Budget,
+    Changes,
+    ClassPolicy,
+    Context,
+    Fairness,
+    Footprint,
+    FoundPlace,
+    Matching,
+    NodePlacement,
+    Order,
+    Pairing,
+    Part,
+    PenaltyPlacement,
+    Placement,
+    Placer,
+    RowLoad,
+    Shape,
+    Slices,
+)
 from cosched_plugin.parts.needs import (
     COMPANY,
     DISK,
@@ -86,16 +111,19 @@ from cosched_plugin.parts.needs import (
     Needs,
     refusal,
 )
-from cosched_plugin.parts.offers import Offer, Snapshot, nodes_of, snapshot_at, snapshot_now
-from cosched_plugin.parts.order import Order
-from cosched_plugin.parts.part import Changes, Part
-from cosched_plugin.parts.penalty_placement import FoundPlace, PenaltyPlacement
-from cosched_plugin.parts.pending import PendingJobs
-from cosched_plugin.parts.placement import Footprint, NodePlacement, Placement, Placer
-from cosched_plugin.parts.seats import UNRESERVED, Gate, Gatekeeper, Seat, Unreserved
-from cosched_plugin.parts.shape import Shape
-from cosched_plugin.parts.turns.pairing import Pairing, RowLoad
-from cosched_plugin.parts.turns.slices import ClassPolicy, Slices
+from cosched_plugin.parts.offers import (
+    UNRESERVED,
+    Gate,
+    Gatekeeper,
+    Offer,
+    PendingJobs,
+    Seat,
+    Snapshot,
+    Unreserved,
+    nodes_of,
+    snapshot_at,
+    snapshot_now,
+)
 from cosched_plugin.protocol.messages import (
     Action,
     ChangeSlot,

@@ -159,7 +159,7 @@ def status(endpoint: str, as_json: bool, timeout_s: float) -> None:
     Example:
       cosched-plugin status ipc:///tmp/cosched-status.sock --json | jq .queue_length
     """
-    from cosched_plugin.common.status.counters import status_lines  # noqa: PLC0415 - --help should not pay for it
+    from cosched_plugin.common.status import status_lines  # noqa: PLC0415 - --help should not pay for it
     from cosched_plugin.status_server import ask_status  # noqa: PLC0415
 
     answer = ask_status(endpoint, timeout_s)
@@ -207,7 +207,7 @@ def check(
     """
     from cosched_plugin.config import allow_models, choose  # noqa: PLC0415
     from cosched_plugin.testing.check import check_policy  # noqa: PLC0415
-    from cosched_plugin.testing.replay import Clocks, replay  # noqa: PLC0415
+    from cosched_plugin.testing.recording import Clocks, replay  # noqa: PLC0415
 
     clocks = None if batches is None else Clocks()  # checked before the policy is imported
     choice = choose(policy, assignments)

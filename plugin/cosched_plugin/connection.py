@@ -10,7 +10,7 @@ import zmq
 from zmq.utils.monitor import recv_monitor_message
 
 from cosched_plugin.common.errors import UsageError
-from cosched_plugin.common.frames import receive_frames, send_frames
+from cosched_plugin.common.sockets import receive_frames, send_frames
 from cosched_plugin.protocol.codec import encode
 from cosched_plugin.protocol.endpoint import takes_keys, why_not
 from cosched_plugin.protocol.limits import MAX_FRAME_BYTES

@@ -12,17 +12,13 @@ from typing import Final
 
 from cosched_hwmodel.cli.terminal.log import WARNING, Log
 from cosched_plugin.common.errors import PolicyError, ProtocolError, RemoteProtocolError, UsageError
-from cosched_plugin.common.garbage import freeze_heap
-from cosched_plugin.common.signals import stop_on_signals
-from cosched_plugin.common.status.counters import Gauge, Status, Value
-from cosched_plugin.common.status.metrics import MetricsServer
+from cosched_plugin.common.process import freeze_heap, stop_on_signals
+from cosched_plugin.common.status import Gauge, MetricsServer, Status, Value
 from cosched_plugin.connection import Change, Connection, Keys
 from cosched_plugin.protocol.codec import decode
 from cosched_plugin.protocol.messages import ActionRefused, Bye, ErrorReport, Events, Message, Ping, Welcome
 from cosched_plugin.protocol.scheduler import Scheduler, SchedulerFactory
-from cosched_plugin.protocol.session.base import report_of
-from cosched_plugin.protocol.session.scheduler import SchedulerSession
-from cosched_plugin.protocol.session.transitions import State
+from cosched_plugin.protocol.session import SchedulerSession, State, report_of
 from cosched_plugin.status_server import StatusServer
 
 __all__ = ["Keys", "Scheduler", "SchedulerFactory", "serve"]

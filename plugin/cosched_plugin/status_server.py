@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import zmq
 
-from cosched_plugin.common.binding import OWNER_ONLY, bind_private, router_socket
 from cosched_plugin.common.errors import ProtocolError, RemoteProtocolError, UsageError
+from cosched_plugin.common.sockets import OWNER_ONLY, bind_private, router_socket
 from cosched_plugin.protocol.codec import pack, unpack
 from cosched_plugin.protocol.endpoint import why_not
 

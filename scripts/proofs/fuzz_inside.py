@@ -27,12 +27,9 @@ from cosched_plugin.common.errors import PluginError
 from cosched_plugin.config import choose
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.protocol import messages as m
-from cosched_plugin.protocol.codec import decode, encode
+from cosched_plugin.protocol.codec import decode, encode, write
 from cosched_plugin.protocol.errors import RemoteProtocolError
-from cosched_plugin.protocol.fast import write
-from cosched_plugin.protocol.session.manager import ManagerSession
-from cosched_plugin.protocol.session.scheduler import SchedulerSession
-from cosched_plugin.protocol.session.transitions import State
+from cosched_plugin.protocol.session import ManagerSession, SchedulerSession, State
 
 Progress = Callable[[int], None]
 MESSAGES_A_LIFE: Final = 300  # after these a manager's state is dropped: the submitted jobs may fill it

@@ -13,7 +13,7 @@ from tests.runs import runs_on
 from cosched_emulator.users import requests as r
 from cosched_hwmodel.draws import key
 from cosched_plugin.protocol import messages as m
-from cosched_plugin.protocol.fast import write
+from cosched_plugin.protocol.codec import write
 from cosched_plugin.protocol.limits import INT64_MAX, INT64_MIN, MAGIC
 from cosched_plugin.status_server import MAGIC as STATUS_MAGIC
 

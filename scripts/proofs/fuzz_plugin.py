@@ -15,9 +15,8 @@ from scripts.proofs.fuzz_messages import EVENTS, WELCOME, Fuzz, pack
 
 from cosched_hwmodel.draws import key
 from cosched_plugin.protocol import messages as m
-from cosched_plugin.protocol.codec import decode, encode
+from cosched_plugin.protocol.codec import decode, encode, write
 from cosched_plugin.protocol.errors import RemoteProtocolError
-from cosched_plugin.protocol.fast import write
 from cosched_plugin.protocol.limits import MAGIC
 
 LIFE_S: Final = 15.0

@@ -16,8 +16,7 @@ import zmq
 from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.codec import decode, encode
 from cosched_plugin.protocol.errors import RemoteProtocolError
-from cosched_plugin.protocol.session.base import report_of
-from cosched_plugin.protocol.session.manager import ManagerSession
+from cosched_plugin.protocol.session import ManagerSession, report_of
 
 NODE = m.NodeClass(4, 1, 4, 1, 1, 1, 1, 1)
 LIFE_S = 60.0  # a stub left over by a test ends by itself

@@ -40,7 +40,7 @@ from cosched_emulator.studies.plan.cells import Plan, make_plan
 from cosched_emulator.studies.plan.experiment import COLUMNS
 from cosched_emulator.studies.plan.reader import read_experiment
 from cosched_emulator.studies.results.series import series_of
-from cosched_plugin.policies.lomarc.profit import Future, Match
+from cosched_plugin.policies.lomarc.queue_table import Future, Match
 
 ROOT = Path(__file__).resolve().parents[2]
 BEGIN, END = "<!-- tables: written by scripts/reproduce lomarc -->", "<!-- end of tables -->"

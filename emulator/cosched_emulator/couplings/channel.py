@@ -7,7 +7,7 @@ from typing import Final
 
 import zmq
 
-from cosched_plugin.common.frames import receive_frames, send_frames
+from cosched_plugin.common.sockets import receive_frames, send_frames
 
 NOBLOCK: Final = int(zmq.NOBLOCK)
 

@@ -7,8 +7,8 @@ from typing import Final
 import zmq
 
 from cosched_emulator.errors import ConfigurationError
-from cosched_plugin.common.binding import bind_private, router_socket
 from cosched_plugin.common.errors import EndpointError
+from cosched_plugin.common.sockets import bind_private, router_socket
 from cosched_plugin.protocol.limits import MAX_FRAME_BYTES
 
 LINGER_S: Final = 0.5  # longest time to send the last messages

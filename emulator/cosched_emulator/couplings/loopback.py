@@ -8,8 +8,7 @@ from cosched_plugin.protocol.codec import decode, encode
 from cosched_plugin.protocol.errors import LocalProtocolError
 from cosched_plugin.protocol.messages import Action, Actions, Event, Events, Message, Welcome
 from cosched_plugin.protocol.scheduler import Scheduler, SchedulerFactory
-from cosched_plugin.protocol.session.manager import ManagerSession
-from cosched_plugin.protocol.session.scheduler import SchedulerSession
+from cosched_plugin.protocol.session import ManagerSession, SchedulerSession
 
 
 class LoopbackLink:

@@ -13,9 +13,8 @@ from typing import Final
 from cosched_emulator.accounting.accounts import Accounting, Step
 from cosched_emulator.couplings.link import Link
 from cosched_emulator.errors import AccountingError, ConfigurationError, InvariantError
-from cosched_plugin.protocol.codec import decode, encode, pack
+from cosched_plugin.protocol.codec import decode, encode, pack, write
 from cosched_plugin.protocol.errors import LocalProtocolError, ProtocolError
-from cosched_plugin.protocol.fast import write
 from cosched_plugin.protocol.limits import MAGIC
 from cosched_plugin.protocol.messages import Action, Actions, Event, Events, Welcome
 

@@ -17,8 +17,8 @@ from cosched_emulator.couplings.channel import Channel
 from cosched_emulator.couplings.listening import listen, scheduler_socket
 from cosched_emulator.couplings.standby import TAKEOVER_S, Standby, StandbyPlace
 from cosched_emulator.errors import ConfigurationError, LinkError, UnsupportedError
-from cosched_plugin.common.binding import OWNER_ONLY
 from cosched_plugin.common.curve import Keyring
+from cosched_plugin.common.sockets import OWNER_ONLY
 from cosched_plugin.protocol.codec import decode, encode
 from cosched_plugin.protocol.endpoint import takes_keys, why_not
 from cosched_plugin.protocol.errors import RemoteProtocolError
@@ -34,9 +34,7 @@ from cosched_plugin.protocol.messages import (
     Ready,
     Welcome,
 )
-from cosched_plugin.protocol.session.base import report_of
-from cosched_plugin.protocol.session.manager import ManagerSession
-from cosched_plugin.protocol.session.transitions import State
+from cosched_plugin.protocol.session import ManagerSession, State, report_of
 
 SLICE_S: Final = 0.2  # one slice: longest delay in noticing Ctrl-C, a dead child or a deadline
 RESEND_S: Final = 1.0  # first interval after which an open batch is sent again; it doubles up to

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from cosched_emulator.couplings.scheduler_port import SchedulerPort
 from cosched_plugin.protocol.errors import ProtocolError
 from cosched_plugin.protocol.messages import Action, Actions, Event, Welcome
-from cosched_plugin.protocol.session.transitions import State
+from cosched_plugin.protocol.session import State
 
 
 class ZmqLink:

@@ -36,9 +36,9 @@ from cosched_emulator.users.requests import (
 from cosched_emulator.users.server.door import Asked, UserDoor
 from cosched_hwmodel.cli.terminal.log import WARNING, Log
 from cosched_plugin.common.errors import ProtocolError
-from cosched_plugin.common.status.counters import Gauge, Status
+from cosched_plugin.common.status import Gauge, Status
 from cosched_plugin.protocol.messages import Actions, Hello, Ready, Welcome
-from cosched_plugin.protocol.session.transitions import State
+from cosched_plugin.protocol.session import State
 
 MOST_MESSAGES: Final = 64  # messages of the scheduler in one turn
 CHANGES: Final = (SubmitJob, CancelJobs, HoldJobs, ReleaseJobs, DrainNodes, ResumeNodes)

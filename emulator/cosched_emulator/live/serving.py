@@ -19,9 +19,8 @@ from cosched_emulator.users.server.door import UserDoor
 from cosched_hwmodel.cli.terminal.log import Log
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.common.curve import Keyring
-from cosched_plugin.common.garbage import freeze_heap
-from cosched_plugin.common.signals import stop_on_signals
-from cosched_plugin.common.status.metrics import MetricsServer
+from cosched_plugin.common.process import freeze_heap, stop_on_signals
+from cosched_plugin.common.status import MetricsServer
 
 LIVE: Final = "live"
 

@@ -11,8 +11,7 @@ from cosched_emulator.live.node_use import node_list
 from cosched_emulator.manager.managed_job import ManagedJob
 from cosched_emulator.manager.time_sharing.progress import ProcessProgress
 from cosched_hwmodel.units import WHOLE_PPM
-from cosched_plugin.common.shares import predict
-from cosched_plugin.common.slots import Member, members_of
+from cosched_plugin.common.slots import Member, members_of, predict
 from cosched_plugin.protocol.messages import Turn
 
 SLOT_COLUMNS: Final = ("slot", "share")  # more columns of the queue, where jobs share time

@@ -24,7 +24,7 @@ from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.run.record_buffer import RecordBuffer
 from cosched_emulator.run.shared_time import SharedTime
 from cosched_emulator.workload.job import CutRuns
-from cosched_plugin.common.garbage import freeze_heap
+from cosched_plugin.common.process import freeze_heap
 
 if TYPE_CHECKING:
     from cosched_emulator.accounting.accounts import Accounting

@@ -13,11 +13,19 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from cosched_hwmodel.units import MIB
 from cosched_plugin.protocol.codec import pack, unpack
-from cosched_plugin.protocol.errors import RemoteProtocolError
-from cosched_plugin.protocol.faults import Fault
+from cosched_plugin.protocol.errors import Fault, RemoteProtocolError
 from cosched_plugin.protocol.limits import INT64_MIN, MAX_NODES
 from cosched_plugin.protocol.messages import DemandTuple, SelfSlowdown, UsageTuple
-from cosched_plugin.protocol.records import (
+from cosched_plugin.protocol.values import (
+    integer_reader,
+    one_of,
+    optional,
+    read_demand,
+    read_flag,
+    read_self_slowdown,
+    read_usage,
+)
+from cosched_plugin.protocol.vocabulary import (
     Field,
     Record,
     integer,
@@ -28,15 +36,6 @@ from cosched_plugin.protocol.records import (
     special,
     text,
     write_record,
-)
-from cosched_plugin.protocol.values import (
-    integer_reader,
-    one_of,
-    optional,
-    read_demand,
-    read_flag,
-    read_self_slowdown,
-    read_usage,
 )
 
 MAGIC: Final = b"cosched-user/1"

@@ -9,10 +9,38 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from cosched_hwmodel.units import NodeSet
+from cosched_hwmodel.units import WHOLE_PPM, NodeSet
 from cosched_plugin.common.allocation import Layers, ThreadPool, busy_refusal, share_nodes
 from cosched_plugin.protocol.limits import MAX_SLOTS
 from cosched_plugin.protocol.messages import JobSpec, Run, Turn
+
+# What CPU share a job will have in its next quantum: of use to a scheduler, and shown to users. Shares are integers, in millionths.
+
+WEIGHTS: Final = (
+    4,
+    3,
+    2,
+    1,
+)  # of the last quanta of a job, the newest first; paired gang paper, section 2.3, equation 1
+
+
+def predict(shares: Sequence[int], *, pad: bool = False) -> int:
+    """Return the predicted share; ``shares``: those of the last quanta that count, the newest first, four at most.
+
+    With fewer than four, the weights are those of the measured quanta, as parts of their sum; with ``pad``, quanta that are
+    missing count as whole ones. A job without a measured quantum is taken for one that needs the whole CPU.
+    """
+    if not shares:
+        return WHOLE_PPM
+    total = weights = 0
+    for weight, share in zip(WEIGHTS, shares, strict=False):
+        total += weight * (share if share < WHOLE_PPM else WHOLE_PPM)  # ticks may log more than there is
+        weights += weight
+    if pad:
+        missing = sum(WEIGHTS) - weights
+        return (total + missing * WHOLE_PPM) // sum(WEIGHTS)
+    return total // weights
+
 
 NO_SLOTS: Final = "this machine has no slots"  # the error of actions that need them
 

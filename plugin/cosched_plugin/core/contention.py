@@ -1,24 +1,27 @@
-"""Makes models from the site's belief about contention, which the manager's welcome states."""
+"""What the scheduler believes of contention, and which jobs are on which node for it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final
 
 from cosched_hwmodel.bandwidth.matrix import NodeTable
-from cosched_hwmodel.bandwidth.model import BandwidthModel
+from cosched_hwmodel.bandwidth.model import BandwidthModel, Resident
 from cosched_hwmodel.composite.node_classes import shape_of
-from cosched_hwmodel.contention import ContentionModel
+from cosched_hwmodel.contention import ContentionModel, Load, Neighbour
 from cosched_hwmodel.errors import HardwareModelError
 from cosched_hwmodel.models.by_name import BUILT_IN, PairFactory
 from cosched_hwmodel.pairs import PairModel
 from cosched_hwmodel.topology import NodeShape
+from cosched_hwmodel.units import ThreadMask
 from cosched_plugin.common.allocation import Machine
 from cosched_plugin.core.queue import Queue
 from cosched_plugin.core.running import Running
 from cosched_plugin.protocol.errors import RemoteProtocolError
 from cosched_plugin.protocol.messages import Belief, JobSpec, NodeClass
+
+# Makes models from the site's belief about contention, which the manager's welcome states.
 
 # What a job is believed to be slowed by another one where the model knows both, but not the pair: time-sharing.
 UNKNOWN_PAIR: Final = 2.0
@@ -87,3 +90,122 @@ def shapes_of(machine: Machine) -> list[NodeShape]:
 def empty_table(model: BandwidthModel, machine: Machine) -> NodeTable:
     """Return the nodes of ``machine`` without jobs."""
     return NodeTable(model, machine.capacity_of, machine.depth)
+
+
+# The running jobs of slot 0 on each node, for what a job that comes loses to them.
+#
+# A node table with their demands, kept up to date, where penalties follow from summed demand; the jobs themselves elsewhere.
+
+_MOST_PENALTIES: Final = 200_000  # cached
+
+
+class Residents:
+    """The running jobs of slot 0 by node. Outdated rows of the table are rewritten when the table is read."""
+
+    __slots__ = ("_changed", "_on_node", "_table")
+
+    def __init__(self, model: BandwidthModel, machine: Machine, jobs: Iterable[Running]) -> None:
+        self._on_node: dict[int, list[Resident]] = {}
+        self._changed: set[int] = set()  # nodes whose row in the table is out of date
+        self._table = empty_table(model, machine)
+        for running in jobs:
+            if not (running.on_disk or running.slot):
+                self.add(running)
+
+    def table(self) -> NodeTable:
+        """Return the table, up to date."""
+        if self._changed:
+            self._table.put({node: self._on_node[node] for node in self._changed})
+            self._changed.clear()
+        return self._table
+
+    def add(self, running: Running) -> None:
+        """Enter a job on its nodes."""
+        on_node = self._on_node
+        for resident, nodes in self._resident_on(running):
+            for node in nodes:
+                there = on_node.get(node)
+                if there is None:
+                    on_node[node] = [resident]
+                else:
+                    there.append(resident)
+
+    def remove(self, running: Running) -> None:
+        """Take a job off its nodes."""
+        on_node = self._on_node
+        for resident, nodes in self._resident_on(running):
+            for node in nodes:
+                on_node[node].remove(resident)
+
+    def _resident_on(self, running: Running) -> list[tuple[Resident, range]]:
+        """Return a job's entries in the table with its nodes, run by run; the rows of these nodes become outdated."""
+        self._table.note(running.end_us)
+        found = []
+        for first, count, _, processes in running.runs:
+            nodes = range(first, first + count)
+            self._changed.update(nodes)
+            found.append((_resident(running, processes), nodes))
+        return found
+
+
+def _resident(running: Running, processes: int) -> Resident:
+    bandwidth, network, disk = running.job.demand or (0, 0, 0)
+    return Resident(running.start_us, running.end_us, (bandwidth * processes, network * processes, disk * processes))
+
+
+class Neighbours:
+    """The running jobs of slot 0 on each node, and the penalties of jobs beside others by a model of any number of jobs on a node.
+
+    The penalty of a job on certain threads beside certain loads never changes, so it is cached.
+    """
+
+    __slots__ = ("_model", "_on_node", "_penalties", "_shapes", "kinds", "version")
+
+    def __init__(self, model: ContentionModel, machine: Machine) -> None:
+        self._model = model
+        self._shapes = shapes_of(machine)
+        self.kinds: list[int] = []  # by node: nodes of one kind are alike
+        for kind, item in enumerate(machine.classes):
+            self.kinds += [kind] * item.nodes
+        self._on_node: dict[int, tuple[Neighbour, ...]] = {}
+        self._penalties: dict[tuple[int, Load, tuple[Load, ...]], float] = {}
+        self.version = -1  # of the state whose running jobs these are
+
+    def renew(self, version: int, jobs: Iterable[Running]) -> None:
+        """Follow the running jobs to another version of the state."""
+        if version == self.version:
+            return
+        self.version = version
+        on_node: dict[int, list[Neighbour]] = {}
+        for running in jobs:
+            if not (running.on_disk or running.slot):
+                for first, count, mask, processes in running.runs:
+                    load = load_of(running.job, processes, mask)
+                    for node in range(first, first + count):
+                        on_node.setdefault(node, []).append(Neighbour(running.start_us, running.end_us, load))
+        # By job: the same jobs on other nodes are the same key of a cache.
+        self._on_node = {node: tuple(sorted(there, key=_job_id)) for node, there in on_node.items()}
+
+    def on_node(self, node: int) -> tuple[Neighbour, ...]:
+        """Return the running jobs on a node until their expected ends, by id."""
+        return self._on_node.get(node, ())
+
+    def penalty(self, node: int, own: Load, there: tuple[Load, ...]) -> float:
+        """Return the penalty of a job with the load ``own`` beside others on a node."""
+        key = (self.kinds[node], own, there)
+        penalty = self._penalties.get(key)
+        if penalty is None:
+            if len(self._penalties) >= _MOST_PENALTIES:
+                self._penalties.clear()
+            penalty = self._penalties[key] = self._model.penalties(self._shapes[node], (own, *there))[0]
+        return penalty
+
+
+def load_of(job: JobSpec, processes: int, mask: ThreadMask) -> Load:
+    """Return the load of a number of a job's processes on these hardware threads of a node."""
+    bandwidth, network, disk = job.demand or (0, 0, 0)
+    return Load(job.id, processes, mask, (bandwidth * processes, network * processes, disk * processes))
+
+
+def _job_id(neighbour: Neighbour) -> int:
+    return neighbour.load.job_id

@@ -16,12 +16,10 @@ from cosched_plugin.common.errors import PluginError, PolicyError, RemoteProtoco
 from cosched_plugin.common.slots import NO_SLOTS
 from cosched_plugin.core.invariants import check_invariants
 from cosched_plugin.core.running import REQUEUED, Running
-from cosched_plugin.core.starts import place_in_slot, place_together
-from cosched_plugin.core.state import State
-from cosched_plugin.core.taking_back import Changes
+from cosched_plugin.core.state import Changes, State, place_in_slot, place_together
 from cosched_plugin.core.trace import Trace, TraceSink
 from cosched_plugin.core.views.view import View
-from cosched_plugin.protocol.faults import Fault
+from cosched_plugin.protocol.errors import Fault
 from cosched_plugin.protocol.messages import (
     REJECTED,
     Action,

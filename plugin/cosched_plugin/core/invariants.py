@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from cosched_plugin.common.allocation import Layers, busy_refusal, each_node, layers_of, minus, none_of, union
 from cosched_plugin.common.slots import pairing_refusal
-from cosched_plugin.core.residents import Residents
+from cosched_plugin.core.contention import Residents
 from cosched_plugin.core.slots import members
 from cosched_plugin.core.state import State
 from cosched_plugin.protocol.messages import MOST_SHARES

@@ -7,7 +7,8 @@ Everything here is either reported by the manager (queue, running jobs, nodes, n
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from cosched_hwmodel.bandwidth.matrix import NodeTable
@@ -17,13 +18,19 @@ from cosched_plugin.common.allocation import (
     Machine,
     ThreadPool,
     share_nodes,
+    times_refusal,
 )
-from cosched_plugin.common.slots import NO_SLOTS
-from cosched_plugin.core.availability import side_by_side
-from cosched_plugin.core.contention import KnownJobs, believed_contention, believed_model, believed_pairs
+from cosched_plugin.common.slots import NO_SLOTS, Member, slot_refusal
+from cosched_plugin.core.contention import (
+    KnownJobs,
+    Neighbours,
+    Residents,
+    believed_contention,
+    believed_model,
+    believed_pairs,
+)
 from cosched_plugin.core.queue import Queue
-from cosched_plugin.core.residents import Neighbours, Residents
-from cosched_plugin.core.running import Running, check_place, delay, running_job
+from cosched_plugin.core.running import Running, check_place, delay, running_job, side_by_side
 from cosched_plugin.core.slots import Slots, with_share
 from cosched_plugin.core.work import Work
 from cosched_plugin.protocol.messages import JobSpec, NoteValue, QuantumEnded, ReviseJob, Run, StartJob, Welcome
@@ -351,3 +358,80 @@ class State:
         if self.believed is not None:
             self.believed.renew(self.version, self.running.values())
         return self.believed
+
+
+# Whether a policy's starts are possible, in any slot and several at a time; `SchedulerCore` has the most frequent case.
+
+
+def place_in_slot(
+    state: State, job: JobSpec, start: StartJob, besides: Mapping[int, Member] = MappingProxyType({})
+) -> Layers | str:
+    """Return the threads that a start names in its slot, or the reason why it is impossible.
+
+    ``besides`` are jobs that start in the same decision.
+    """
+    reason = slot_refusal(start.slot) or times_refusal(job.limit_us, start)
+    if reason is not None:
+        return reason
+    if state.slots is not None:
+        return state.slots.place(job, start, state.running, besides)
+    return f"slot {start.slot}: {NO_SLOTS}" if start.slot else state.pool.place(job, start.runs)
+
+
+def place_together(state: State, starts: Sequence[StartJob]) -> list[Layers] | str:
+    """Return the threads of each of these starts, which happen together; or the reason why one of them is impossible."""
+    seated: list[tuple[JobSpec, StartJob, Layers]] = []
+    besides: dict[int, Member] = {}
+    try:
+        for start in starts:
+            job = state.queue.get(start.job_id)
+            if job is None or job.id in besides:
+                return f"job {start.job_id} does not wait"
+            placed = place_in_slot(state, job, start, besides)
+            if isinstance(placed, str):
+                return f"job {start.job_id}: {placed}"
+            state.pool_of(start.slot).take(job, start.runs, placed)
+            seated.append((job, start, placed))
+            besides[job.id] = Member(start.slot, placed, job.unpaired)
+    finally:
+        for job, start, layers in seated:
+            state.pool_of(start.slot).give_back(job, start.runs, layers)
+            if start.slot and state.slots is not None:
+                state.slots.pools.drop(start.slot)
+    return [layers for _, _, layers in seated]
+
+
+# The changes of running jobs in the last reply, for taking back those that the manager refuses.
+
+
+class Changes:
+    """What the actions of a reply have changed in running jobs, by number of the action."""
+
+    __slots__ = ("_changes", "_old")
+
+    def __init__(self) -> None:
+        self._changes: dict[int, tuple[Running, Running]] = {}  # before and after
+        # The same after a refusal: the job, and the values that hold if this action is refused, too.
+        self._old: dict[int, tuple[int, dict[str, Any]]] = {}
+
+    def add(self, number: int, before: Running, after: Running) -> None:
+        """Add the change by action ``number``, which is higher than those before."""
+        self._changes[number] = (before, after)
+
+    def take_back(self, number: int, state: State) -> None:
+        """Undo what action ``number`` has changed, if anything; what later actions have set stays."""
+        if not self._old:
+            self._old = {which: _changed(*change) for which, change in self._changes.items()}
+        job_id, values = self._old.pop(number, (0, {}))
+        for later, (other, its) in self._old.items():
+            if later > number and other == job_id:
+                for name in its.keys() & values.keys():
+                    its[name] = values.pop(name)
+        if values:
+            state.restore(job_id, values)
+
+
+def _changed(before: Running, after: Running) -> tuple[int, dict[str, Any]]:
+    """Return a job's number, and the fields that have changed, with the values from before."""
+    pairs = zip(Running._fields, before, after, strict=True)
+    return before.job.id, {name: old for name, old, new in pairs if old != new}

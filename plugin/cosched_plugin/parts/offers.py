@@ -2,15 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Sequence
+from typing import Final, NamedTuple, Protocol
 
-from cosched_hwmodel.bandwidth.matrix import Planned
+import numpy as np
+
+from cosched_hwmodel.bandwidth.matrix import Bools, Floats, Ints, Planned
 from cosched_hwmodel.units import NodeSet
 from cosched_plugin.common.allocation import Layers, is_plain, layers_of, minus, size
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.whole_nodes import Occupancy
 from cosched_plugin.protocol.messages import Action, JobSpec, Run, StartJob
+
+# The pending jobs during one scan of the queue. A new object is made when a job starts.
+
+
+class PendingJobs:
+    """Pending jobs in queue order, at one instant."""
+
+    __slots__ = ("_gone", "_jobs", "memo")
+
+    def __init__(self, jobs: list[JobSpec], gone: frozenset[int] = frozenset()) -> None:
+        """``gone``: jobs to leave out."""
+        self._jobs = jobs
+        self._gone = gone
+        self.memo: object = None  # a matching's cache, derived from this queue
+
+    def without(self, job_ids: Collection[int]) -> PendingJobs:
+        """Return the queue without some jobs."""
+        return PendingJobs(self._jobs, self._gone.union(job_ids))
+
+    @property
+    def jobs(self) -> list[JobSpec]:
+        """Return the jobs. They are collected on first use, because most policies never need them."""
+        if self._gone:
+            self._jobs = [job for job in self._jobs if job.id not in self._gone]
+            self._gone = frozenset()
+        return self._jobs
+
+
+EMPTY: Final = PendingJobs([])
 
 
 class Offer(NamedTuple):
@@ -121,3 +152,84 @@ def snapshot_now(view: View) -> Snapshot:
 def snapshot_at(view: View, instant_us: int, free: Layers) -> Snapshot:
     """Return the machine at a later instant with the threads ``free``, which `View.availability` returns."""
     return Snapshot(view, instant_us, free)
+
+
+# A seat: a possible decision to start a job now. A gate: the reservation that such a decision must respect.
+
+
+class Seat(Protocol):
+    """A possible decision to start a job now: an offer, alone or with co-located jobs."""
+
+    @property
+    def sole(self) -> Offer | None:
+        """Return the job's offer where no other job is concerned; None for a co-located job."""
+        ...
+
+    @property
+    def job_ids(self) -> tuple[int, ...]:
+        """Return the jobs that start."""
+        ...
+
+    @property
+    def end_us(self) -> int:
+        """Return the latest expected end of the jobs that it concerns."""
+        ...
+
+    @property
+    def decisions(self) -> tuple[Action, ...]:
+        """Return the decisions that carry it out."""
+        ...
+
+    @property
+    def occupancies(self) -> tuple[Occupancy, ...]:
+        """Return the occupied nodes and their expected ends once it is taken, for the started jobs and those beside them."""
+        ...
+
+    def threads_held(self, at_us: int, view: View) -> Layers:
+        """Return the threads that are free at ``at_us`` without this seat, by `View.availability`, and are held with it."""
+        ...
+
+    def count_held(self, at_us: int, view: View) -> int:
+        """Return how many threads these are."""
+        ...
+
+
+class Gate(Protocol):
+    """Admits seats: it protects a reservation, or nothing."""
+
+    def may_hold(self, since_us: int, until_us: int, threads: int) -> bool:
+        """Quick check: tell whether ``threads`` threads, free from ``since_us`` on, might be held until ``until_us``."""
+        ...
+
+    def admit(self, seat: Seat) -> bool:
+        """Tell whether ``seat`` may be taken; if so it counts as taken."""
+        ...
+
+
+class Gatekeeper(Gate, Protocol):
+    """A gate with a quick check of many jobs at once."""
+
+    def may_hold_each(self, since_us: Ints, until_us: Floats, threads: Ints) -> Bools:
+        """Return what `may_hold` returns, for each of many."""
+        ...
+
+
+class Unreserved:
+    """A gate without a reservation: every seat is admitted."""
+
+    __slots__ = ()
+
+    def may_hold(self, since_us: int, until_us: int, threads: int) -> bool:
+        """Return True."""
+        return True
+
+    def may_hold_each(self, since_us: Ints, until_us: Floats, threads: Ints) -> Bools:
+        """Return True for each."""
+        return np.ones(len(threads), dtype=np.bool_)
+
+    def admit(self, seat: Seat) -> bool:
+        """Return True."""
+        return True
+
+
+UNRESERVED: Final = Unreserved()

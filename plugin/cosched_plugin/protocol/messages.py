@@ -1,28 +1,121 @@
-"""The vocabulary of the scheduler protocol: the events that a manager sends, and the actions that a scheduler may request.
+"""The vocabulary of the protocol, version 1: what manager and scheduler tell each other.
 
-Plain immutable tuples with names. Events are in the past tense, actions in the imperative. Times and spans are integer
-microseconds (``_us``); memory is in MiB (``_mb``), rates are in MB/s (``_mbs``). Jobs and nodes are dense integers chosen by the
-manager. ``PROTOCOL.md`` is the specification; ``codec`` turns these into bytes and back.
+Times and spans are integers of microseconds (``_us``). Jobs and nodes are dense integers from the manager. PROTOCOL.md has the rules.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from cosched_hwmodel.composite.profile import Profile
 from cosched_hwmodel.units import ThreadMask
-from cosched_plugin.protocol.node_messages import HARDWARE as HARDWARE  # noqa: PLC0414 - exported again
-from cosched_plugin.protocol.node_messages import PROFILE as PROFILE  # noqa: PLC0414 - exported again
-from cosched_plugin.protocol.node_messages import CacheLevel as CacheLevel  # noqa: PLC0414 - exported again
-from cosched_plugin.protocol.node_messages import NodeClass as NodeClass  # noqa: PLC0414 - exported again
-from cosched_plugin.protocol.node_messages import NodeHardware as NodeHardware  # noqa: PLC0414 - exported again
-from cosched_plugin.protocol.slot_messages import MOST_SHARES as MOST_SHARES  # noqa: PLC0414 - exported again
-from cosched_plugin.protocol.slot_messages import SLOTS as SLOTS  # noqa: PLC0414 - exported again
-from cosched_plugin.protocol.slot_messages import ChangeSlot as ChangeSlot  # noqa: PLC0414 - exported again
-from cosched_plugin.protocol.slot_messages import QuantumEnded as QuantumEnded  # noqa: PLC0414 - exported again
-from cosched_plugin.protocol.slot_messages import SetRotation as SetRotation  # noqa: PLC0414 - exported again
-from cosched_plugin.protocol.slot_messages import SlotState as SlotState  # noqa: PLC0414 - exported again
-from cosched_plugin.protocol.slot_messages import Turn as Turn  # noqa: PLC0414 - exported again
+
+# The vocabulary of nodes: a class of equal nodes, and what the composite model needs of it and of a job.
+#
+# Part of `messages`, which re-exports it. PROTOCOL.md (section 3) is the specification.
+
+HARDWARE: Final = "hardware"  # the feature: caches and issue slots of nodes
+PROFILE: Final = "profile"  # the feature: what a job's processes ask of them
+
+
+class CacheLevel(NamedTuple):
+    """One level of cache; each instance is shared by ``cores`` neighbouring cores of a socket."""
+
+    level: int
+    size_kb: int  # of an instance
+    cores: int
+    miss_ns: int = 0  # more time of an access that does not find its data here
+    accesses_ms: int = 0  # accesses that an instance serves in a millisecond; 0: unlimited
+
+
+class NodeHardware(NamedTuple):
+    """Issue slots of a core in millionths of those of the profiles' core, 0 for unlimited; and caches, nearest to the core first."""
+
+    integer_slots_ppm: int = 0
+    floating_slots_ppm: int = 0
+    caches: tuple[CacheLevel, ...] = ()
+
+
+class NodeClass(NamedTuple):
+    """``nodes`` equal nodes, numbered on from those of the classes before."""
+
+    nodes: int
+    sockets: int
+    cores_per_socket: int
+    threads_per_core: int
+    memory_mb: int
+    memory_bandwidth_mbs: int
+    network_mbs: int
+    disk_mbs: int
+    swap_mb: int = 0  # disk space for the memory of jobs that are suspended to disk
+    hardware: NodeHardware | None = None  # None: caches and issue slots slow no job down
+
+    @property
+    def threads(self) -> int:
+        """Return the number of hardware threads of one node."""
+        return self.sockets * self.cores_per_socket * self.threads_per_core
+
+
+# The vocabulary of time sharing: slots, the rotation that takes turns among them, and what jobs consume in a quantum.
+#
+# Part of `messages`, which re-exports it. PROTOCOL.md ("Slots", section 4) is the specification.
+
+SLOTS: Final = "slots"  # the feature
+MOST_SHARES: Final = 4  # consumed shares that the manager keeps of a job (paired gang paper, section 2.2)
+
+
+class Turn(NamedTuple):
+    """What may run in ``quanta`` quanta in a row: the jobs of these slots, and the guests, all of them together."""
+
+    slots: tuple[int, ...]  # at least one; the first one names the turn
+    quanta: int = 1
+    guests: tuple[int, ...] = ()  # ids of running jobs of other slots
+
+
+class SlotState(NamedTuple):
+    """The time sharing of a machine in a `Welcome`."""
+
+    quantum_us: int  # length of a quantum
+    quantum: int = 0  # number of the last quantum that has ended; 0: none yet
+    turns: tuple[Turn, ...] = ()  # the rotation, the next turn first; none: slot 0 runs all the time
+    left: int = 0  # quanta of the first turn that are still to come; 0: all of them
+
+
+class QuantumEnded(NamedTuple):
+    """A quantum ended; ``shares`` are those of the jobs that could run for at least half of it, by job id.
+
+    A share is the CPU time that was logged for the job, as a part of the time for which it could run, in millionths: the mean
+    over its processes.
+    """
+
+    quantum: int  # its number, from 1
+    slot: int  # the first slot of the turn that it belonged to
+    left: int = 0  # quanta of that turn that are still to come
+    shares: tuple[tuple[int, int], ...] = ()  # (job id, share)
+
+
+class SetRotation(NamedTuple):
+    """Set the rotation: the first turn is that of quantum number ``quantum``; if that has ended, a later one.
+
+    No two turns have the same first slot. Without turns, slot 0 runs all the time.
+    """
+
+    quantum: int
+    turns: tuple[Turn, ...]
+
+
+class ChangeSlot(NamedTuple):
+    """Move a running job to another slot, in which its threads are free; it stays on its nodes."""
+
+    job_id: int
+    slot: int
+
+
+# The vocabulary of the scheduler protocol: the events that a manager sends, and the actions that a scheduler may request.
+#
+# Plain immutable tuples with names. Events are in the past tense, actions in the imperative. Times and spans are integer
+# microseconds (``_us``); memory is in MiB (``_mb``), rates are in MB/s (``_mbs``). Jobs and nodes are dense integers chosen by the
+# manager. ``PROTOCOL.md`` is the specification; ``codec`` turns these into bytes and back.
 
 # What one process asks of its node: (memory bandwidth, network, disk) in MB/s.
 DemandTuple: TypeAlias = tuple[int, int, int]

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any, Final, TypeAlias
 
 from cosched_hwmodel.units import WHOLE_PPM
-from cosched_plugin.protocol.faults import Fault, refuse, refuse_integer
+from cosched_plugin.protocol.errors import Fault, refuse, refuse_integer
 from cosched_plugin.protocol.limits import (
     INT64_MAX,
     INT64_MIN,

@@ -19,13 +19,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from random import Random
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from cosched_hwmodel.errors import ContentionError
 from cosched_hwmodel.models.by_name import BUILT_IN, PairFactory
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.common.allocation import started_by
-from cosched_plugin.common.errors import MachineError
+from cosched_plugin.common.errors import MachineError, PluginError
 from cosched_plugin.core.engine import Policy, SchedulerCore
 from cosched_plugin.core.running import Ended
 from cosched_plugin.protocol.messages import (
@@ -39,27 +39,112 @@ from cosched_plugin.protocol.messages import (
     JobSpec,
     JobSubmitted,
     NodeReturned,
+    NoteValue,
     QuantumEnded,
     ReviseJob,
     SetRotation,
     Woken,
 )
-from cosched_plugin.testing.audit import audit
-from cosched_plugin.testing.comparisons import Watched, arrived, find_difference, find_loss
-from cosched_plugin.testing.draws import (
+from cosched_plugin.testing.comparisons import Watched, arrived, audit, find_difference, find_loss
+from cosched_plugin.testing.happenings import change, due_events, fail_node, measure
+from cosched_plugin.testing.recording import Recording
+from cosched_plugin.testing.site_job import SiteJob
+from cosched_plugin.testing.sites import (
     COMPOSITE,
     draw_job,
+    draw_site,
     maybe_unpaired,
     with_owner,
     with_profile,
     with_self_slowdown,
 )
-from cosched_plugin.testing.happenings import change, due_events, fail_node, measure
-from cosched_plugin.testing.note_sizes import any_larger, find_growing, note_sizes
-from cosched_plugin.testing.recording import Recording
-from cosched_plugin.testing.report import PolicyCheckError, Report
-from cosched_plugin.testing.site_job import SiteJob
-from cosched_plugin.testing.sites import draw_site
+
+# The sizes of notes about the cluster: the conformance check tests whether they stay bounded.
+
+_LETTERS: Final = 8  # characters of a text that count as one value
+_LEAST: Final = 20  # number of values by which a note must have grown
+_SHARE: Final = 0.2  # and relative to its earlier size
+
+
+def note_sizes(notes: Mapping[tuple[int | None, str], NoteValue]) -> dict[str, int]:
+    """Return the number of values in each note about the cluster."""
+    return {key: _size(value) for (job_id, key), value in notes.items() if job_id is None}
+
+
+def any_larger(before: Mapping[str, int], after: Mapping[str, int]) -> bool:
+    """Return whether any note has grown."""
+    return any(size > before.get(key, 0) for key, size in after.items())
+
+
+def find_growing(before: Mapping[str, int], after: Mapping[str, int]) -> str | None:
+    """Return the key of a note that has grown so much that it seems unbounded; None if there is none."""
+    for key, size in after.items():
+        grown = size - before.get(key, 0)
+        if grown >= _LEAST and grown > _SHARE * before.get(key, 0):
+            return key
+    return None
+
+
+def _size(value: NoteValue) -> int:
+    match value:
+        case None:
+            return 0
+        case str():
+            return 1 + len(value) // _LETTERS
+        case tuple():
+            return sum(map(_size, value))
+        case _:
+            return 1
+
+
+# The result of the conformance suite for a policy: a report if it passed, an error for the first problem.
+
+_LISTED_EVENTS: Final = 12
+
+
+class Report(NamedTuple):
+    """The extent of the tests that a policy has passed."""
+
+    seed: int
+    runs: int
+    jobs: int
+    batches: int  # each followed by a restart that changed nothing
+    decisions: int
+    declined: int = 0  # number of these runs on machines that the policy cannot work on
+    replayed: int = 0  # batches that another process answered as well
+
+    def __str__(self) -> str:
+        declined = f"; declined the machines of {self.declined} runs" if self.declined else ""
+        replayed = f"; another process answered {self.replayed} of them as well" if self.replayed else ""
+        return (
+            f"passed {self.runs} runs of seed {self.seed}: {self.jobs} jobs, {self.decisions} decisions, "
+            f"{self.batches} batches with a restart after each{replayed}{declined}"
+        )
+
+
+class PolicyCheckError(PluginError):
+    """A policy violates the rules for policies.
+
+    ``seed`` and ``run`` (from 1) replay it, ``now_us`` and ``events`` are the batch in question, ``problem`` says what is wrong.
+    """
+
+    exit_code = 1
+
+    def __init__(self, seed: int, run: int, now_us: int, events: Sequence[Event], problem: str) -> None:
+        super().__init__(seed, run, now_us, tuple(events), problem)
+        self.seed = seed
+        self.run = run
+        self.now_us = now_us
+        self.events = tuple(events)
+        self.problem = problem
+
+    def __str__(self) -> str:
+        lines = [f"{self.problem}", f"  in run {self.run} of seed {self.seed}, at {self.now_us} us, after"]
+        lines += [f"    {event!r}" for event in self.events[:_LISTED_EVENTS]] or ["    nothing"]
+        if len(self.events) > _LISTED_EVENTS:
+            lines.append(f"    and {len(self.events) - _LISTED_EVENTS} more events")
+        return "\n".join(lines)
+
 
 __all__ = ["PolicyCheckError", "Report", "check_policy"]
 

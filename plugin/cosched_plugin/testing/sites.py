@@ -6,20 +6,230 @@ from collections.abc import Sequence
 from random import Random
 from typing import Final
 
-from cosched_hwmodel.units import SECOND_US
-from cosched_plugin.testing.draws import (
-    draw_alike,
-    draw_belief,
-    draw_believed,
-    draw_hardware,
-    draw_measured,
-    draw_nodes,
-    draw_pairs,
-    draw_quantum,
-    with_one_core,
-    with_swap,
+from cosched_hwmodel.composite.crowding import OVERLAPS
+from cosched_hwmodel.composite.model import SCOPES, CompositeModel
+from cosched_hwmodel.composite.profile import Profile
+from cosched_hwmodel.lomarc.model import C_SCOPES, CPUS, LomarcModel
+from cosched_hwmodel.models.measured_pairs import MeasuredRatios
+from cosched_hwmodel.statistical.model import StatisticalModel
+from cosched_hwmodel.statistical.self_slowdown import draw_self_slowdown
+from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
+from cosched_hwmodel.usage import BOUNDS
+from cosched_plugin.common.allocation import Machine
+from cosched_plugin.protocol.messages import (
+    Belief,
+    CacheLevel,
+    DemandTuple,
+    JobSpec,
+    NodeClass,
+    NodeHardware,
+    UsageTuple,
 )
 from cosched_plugin.testing.site import Site
+
+# The draws of `cosched_plugin.testing.check`: machines, beliefs about them, and jobs.
+
+# Few users and names, so that each has many jobs; the users' shares follow Zipf's law.
+_USERS: Final = {"ann": 12, "ben": 6, "cleo": 4, "": 3}
+_NAMES: Final = ("mesh", "fold", "")
+_UNPAIRED: Final = 0.15
+COMPOSITE: Final = "composite"
+
+
+def draw_nodes(random: Random, *, threads_per_core: int) -> tuple[NodeClass, ...]:
+    """Draw 1 to 12 nodes of one or two classes, of 1 to 8 cores."""
+    nodes = random.randint(1, 12)
+    counts = [nodes] if nodes == 1 or random.random() < 0.6 else [nodes - (few := random.randint(1, nodes // 2)), few]
+    return tuple(
+        NodeClass(
+            nodes=count,
+            sockets=random.choice((1, 1, 2)),
+            cores_per_socket=random.choice((1, 2, 4)),
+            threads_per_core=threads_per_core,
+            memory_mb=random.choice((0, 16, 64)),
+            memory_bandwidth_mbs=random.choice((0, 3000, 6000)),
+            network_mbs=random.choice((0, 256)),
+            disk_mbs=0,
+        )
+        for count in counts
+    )
+
+
+def draw_alike(random: Random) -> tuple[NodeClass, ...]:
+    """Draw nodes with several cores, usually all alike, as policies that place by formulas may require."""
+    nodes = random.randint(1, 8)
+    counts = [nodes - 1, 1] if nodes > 1 and random.random() < 0.15 else [nodes]
+    sockets, cores = random.choice(((2, 2), (2, 2), (2, 4), (1, 2), (1, 1)))
+    return tuple(
+        NodeClass(
+            nodes=count,
+            sockets=sockets,
+            cores_per_socket=cores,
+            threads_per_core=random.choice((1, 2)),
+            memory_mb=random.choice((16, 64)),
+            memory_bandwidth_mbs=0,
+            network_mbs=0,
+            disk_mbs=0,
+        )
+        for count in counts
+    )
+
+
+def with_swap(random: Random, nodes: tuple[NodeClass, ...]) -> tuple[NodeClass, ...]:
+    """Draw the swap space on the nodes' disks: plenty, some, or none."""
+    return tuple(item._replace(swap_mb=random.choice((1000, 1000, 20, 0))) for item in nodes)
+
+
+def with_one_core(nodes: tuple[NodeClass, ...]) -> tuple[NodeClass, ...]:
+    """Return such nodes with one core each: on these, slots share time."""
+    return tuple(item._replace(sockets=1, cores_per_socket=1) for item in nodes)
+
+
+def draw_quantum(random: Random, tick_us: int) -> int:
+    """Draw the length of a quantum, on a machine whose jobs run for 1 to 15 ticks."""
+    return random.choice((tick_us // 2, tick_us, 3 * tick_us, tick_us + 1))
+
+
+def maybe_unpaired(random: Random, spec: JobSpec) -> JobSpec:
+    """Draw whether jobs of other slots may run on the job's nodes in the same quantum."""
+    return spec._replace(unpaired=random.random() < _UNPAIRED)
+
+
+def draw_belief(random: Random) -> Belief:
+    """Draw the site's belief about contention on its nodes."""
+    contention, resources = random.choice(
+        (("none", ()), ("bandwidth", ("memory_bandwidth",)), ("bandwidth", ("memory_bandwidth", "network")))
+    )
+    return Belief(contention, "bulk-synchronous", resources)
+
+
+def draw_believed(random: Random, names: Sequence[str]) -> Belief:
+    """Draw the site's belief from these models, without parameters."""
+    return Belief(random.choice(names), "bulk-synchronous", ())
+
+
+def draw_pairs(random: Random) -> Belief:
+    """Draw the site's belief about pairs of jobs."""
+    model = LomarcModel(
+        remainder=random.random() < 0.5,
+        c_scope=random.choice(C_SCOPES),
+        cpu=random.choice(CPUS),
+        pair_seed=random.randint(0, 99),
+        good_share_ppm=random.choice((330_000, 1_000_000)),
+    )
+    return Belief(model.name, "bulk-synchronous", (), model.parameters())
+
+
+def draw_measured(random: Random) -> Belief:
+    """Draw the site's belief about pairs of jobs whose slowdowns are measured."""
+    shares = random.choice((StatisticalModel().shares, (40, 20, 20, 10, 10), (100,)))
+    model = StatisticalModel(pair_seed=random.randint(0, 99), shares=shares)
+    return Belief(model.name, "bulk-synchronous", (), model.parameters())
+
+
+def draw_hardware(random: Random, nodes: tuple[NodeClass, ...], belief: Belief) -> tuple[tuple[NodeClass, ...], Belief]:
+    """Draw whether the site believes in measured hardware instead: a table of co-runs, or the composite model with its nodes."""
+    kind = random.choice((None, None, "pairs", COMPOSITE))
+    if kind is None:
+        return nodes, belief
+    return (nodes, draw_table(random)) if kind == "pairs" else (with_hardware(random, nodes), draw_composite(random))
+
+
+def draw_table(random: Random) -> Belief:
+    """Draw the site's belief in a table of measured co-runs, in which some pairs, and some jobs alone, were not measured."""
+    names = tuple(name for name in _NAMES if name)
+    ratios = tuple(random.choice((0.0, 0.95, 1.05, 1.2, 1.4, 1.9)) for _ in range(len(names) ** 2))
+    spreads = tuple(random.choice((0.0, 0.8, 0.9, 1.0)) for _ in names)
+    return Belief("pairs", "bulk-synchronous", (), MeasuredRatios(names, ratios, spreads).parameters())
+
+
+def draw_composite(random: Random) -> Belief:
+    """Draw the site's belief in the composite model."""
+    model = CompositeModel(
+        overlap=random.choice(OVERLAPS), memory_scope=random.choice(SCOPES), queueing_ppm=random.choice((0, 200_000))
+    )
+    return Belief(model.name, "bulk-synchronous", (), model.parameters())
+
+
+def with_hardware(random: Random, nodes: tuple[NodeClass, ...]) -> tuple[NodeClass, ...]:
+    """Draw issue slots and a cache shared by the cores of a socket, or nothing of both."""
+    return tuple(
+        item._replace(
+            hardware=random.choice(
+                (None, NodeHardware(WHOLE_PPM, WHOLE_PPM, (CacheLevel(3, 4096, item.cores_per_socket, 60, 0),)))
+            )
+        )
+        for item in nodes
+    )
+
+
+def with_profile(random: Random, spec: JobSpec) -> JobSpec:
+    """Draw what a process of a job asks of its node, possibly unknown."""
+    if random.random() < 0.2:
+        return spec
+    slots, mbs = random.choice((200_000, 500_000, 900_000)), random.choice((0, 500, 2000))
+    profile = Profile(
+        integer_ppm=slots, floating_ppm=WHOLE_PPM - slots, working_set_kb=random.choice((0, 1024, 8192)), memory_mbs=mbs
+    )
+    return spec._replace(profile=profile._replace(accesses_ms=2000 if profile.working_set_kb else 0))
+
+
+def with_owner(random: Random, spec: JobSpec) -> JobSpec:
+    """Draw the job's user and name, to find policies that count without bound per user or per name."""
+    (user,) = random.choices(list(_USERS), list(_USERS.values()))
+    return spec._replace(user=user, name=random.choice(_NAMES))
+
+
+def with_self_slowdown(random: Random, spec: JobSpec) -> JobSpec:
+    """Draw a job's self slowdown, possibly unknown."""
+    return (
+        spec._replace(self_slowdown=draw_self_slowdown(random.randint(0, 99), spec.id))
+        if random.random() < 0.8
+        else spec
+    )
+
+
+def draw_usage(random: Random) -> UsageTuple:
+    """Draw a job's use of its nodes: one resource for most of the time, the others for the rest."""
+    bound = random.choice(BOUNDS)
+    most = random.choice((500_000, 650_000, 900_000))
+    other = random.randint(0, WHOLE_PPM - most)
+    rest = iter((other, WHOLE_PPM - most - other))
+    cpu, network, disk = (most if name == bound else next(rest) for name in BOUNDS)
+    return bound, cpu, network, disk, random.choice((100_000, 300_000, 500_000, 900_000))
+
+
+def draw_job(
+    random: Random, machine: Machine, number: int, now_us: int, *, shaped: bool, tick_us: int = SECOND_US
+) -> tuple[JobSpec, int]:
+    """Draw a job and its true run time, of 1 to 15 ticks; a ``shaped`` one has constraints on its nodes."""
+    # Whole ticks make many events simultaneous; an extra microsecond makes others almost simultaneous.
+    run_us = random.randint(1, 15) * tick_us + random.choice((0, 0, 0, 1))
+    estimate_us = random.choice((run_us, run_us, 2 * run_us, run_us + 3 * tick_us, max(1, run_us // 2)))
+    limit_us = random.choice((None, None, estimate_us, estimate_us + tick_us))
+    demand: DemandTuple | None = None
+    if random.random() < 0.7:
+        demand = (random.choice((0, 500, 1000, 2000)), random.choice((0, 0, 100)), 0)
+    spec = JobSpec(
+        id=number,
+        submit_us=now_us,
+        processes=random.choice((1, 2, random.randint(1, 8), random.randint(1, machine.threads))),
+        estimate_us=estimate_us,
+        limit_us=limit_us,
+        demand=demand,
+        usage=draw_usage(random) if random.random() < 0.8 else None,
+    )
+    if shaped:
+        ppn_min = random.choice((1, 1, 2))
+        spec = spec._replace(
+            ppn_min=ppn_min,
+            ppn_max=random.choice((0, 0, ppn_min, ppn_min + 1)),
+            threads_per_process=random.choice((1, 1, 2)),
+            memory_mb=random.choice((0, 0, 4, 10)),
+            exclusive=random.random() < 0.3,
+        )
+    return spec, run_us
+
 
 _TICKS_S: Final = (1, 10)  # the time scale of a run
 _LONG_TICKS_S: Final = (30, 600)  # with these, jobs are worth matching: few end within a minute

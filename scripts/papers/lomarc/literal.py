@@ -12,10 +12,8 @@ from __future__ import annotations
 import numpy as np
 
 from cosched_plugin.api import Floats, Ints, View
-from cosched_plugin.policies.lomarc.heuristics import ResponseImpact
-from cosched_plugin.policies.lomarc.lookahead import Lookahead
-from cosched_plugin.policies.lomarc.profit import Future, Match
-from cosched_plugin.policies.lomarc.queue_table import QueueTable
+from cosched_plugin.policies.lomarc.lookahead import Lookahead, ResponseImpact
+from cosched_plugin.policies.lomarc.queue_table import Future, Match, QueueTable
 
 
 class LiteralImpact(ResponseImpact):

@@ -14,10 +14,8 @@ from scripts.papers.study import Size, scenario_of
 
 from cosched_emulator import simulate
 from cosched_plugin.api import Floats, Ints, View
-from cosched_plugin.policies.lomarc.heuristics import ResponseImpact
-from cosched_plugin.policies.lomarc.lookahead import Lookahead
-from cosched_plugin.policies.lomarc.profit import Match
-from cosched_plugin.policies.lomarc.queue_table import QueueTable
+from cosched_plugin.policies.lomarc.lookahead import Lookahead, ResponseImpact
+from cosched_plugin.policies.lomarc.queue_table import Match, QueueTable
 
 WORKLOAD: Final = "W2 M1"
 

@@ -13,7 +13,7 @@ import zmq
 from cosched_emulator.couplings.scheduler_port import SchedulerPort
 from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.codec import decode, encode
-from cosched_plugin.protocol.session.transitions import State
+from cosched_plugin.protocol.session import State
 
 SOON_S = 5.0
 NODES = (m.NodeClass(2, 1, 2, 1, 100, 0, 0, 0),)

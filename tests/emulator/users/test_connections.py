@@ -27,8 +27,8 @@ from cosched_emulator.users.requests import (
     Done,
 )
 from cosched_emulator.users.server.connections import Connections
-from cosched_plugin.common.binding import router_socket
 from cosched_plugin.common.curve import Keyring
+from cosched_plugin.common.sockets import router_socket
 
 
 def test_a_peer_cannot_claim_the_next_name(site: Site) -> None:

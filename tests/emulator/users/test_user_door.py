@@ -36,8 +36,8 @@ from cosched_emulator.users.requests import (
 )
 from cosched_emulator.users.server import door as user_door
 from cosched_emulator.users.server.requester import Requester
-from cosched_plugin.common.binding import OWNER_ONLY, bind_private
 from cosched_plugin.common.curve import SETTLED_S, Keyring, read_public, write_public
+from cosched_plugin.common.sockets import OWNER_ONLY, bind_private
 
 # ---------------------------------------------------------------- identity
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import zmq
 
-from cosched_plugin.common.frames import receive_frames, send_frames
+from cosched_plugin.common.sockets import receive_frames, send_frames
 from cosched_plugin.connection import Connection
 from cosched_plugin.protocol.codec import decode
 from cosched_plugin.protocol.messages import Hello

@@ -17,7 +17,7 @@ from cosched_emulator.run.run import run
 from cosched_plugin.config import choose
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.policies.composition.composed import compose
-from cosched_plugin.policies.fairness.slack import NOTE
+from cosched_plugin.policies.slack import NOTE
 from cosched_plugin.protocol.messages import Action, Event, SetNote, StartTogether, Welcome
 
 LOMARC = ("pss", "ac", "am", "lomarc-fm", "lomarc-u1", "lomarc-u2", "lomarc-r")

@@ -7,15 +7,14 @@ from tests.plugin.policies.cases import NOW_US, welcome_of
 
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.core.views.view import View
-from cosched_plugin.parts.matching import Context
+from cosched_plugin.parts.kinds import Context, Placement
 from cosched_plugin.parts.offers import snapshot_now
-from cosched_plugin.parts.placement import Placement
 from cosched_plugin.policies.composition.composed import compose
 from cosched_plugin.policies.gang.pairings import NoPairing
-from cosched_plugin.policies.orders.queue_orders import Fcfs
-from cosched_plugin.policies.placement.first_fit import FirstFit
+from cosched_plugin.policies.orders import Fcfs
+from cosched_plugin.policies.placement.compact import FirstFit
 from cosched_plugin.policies.placement.spread import Spread
-from cosched_plugin.policies.planning.matching import NoMatching
+from cosched_plugin.policies.planning.reservation import NoMatching
 from cosched_plugin.policies.rua.lessconsume import LessConsume
 from cosched_plugin.protocol.messages import JobSpec, NodeClass
 

@@ -27,7 +27,8 @@ from tests.runs import run_on
 
 from cosched_hwmodel.composite.profile import Profile
 from cosched_plugin.common.errors import LocalProtocolError, RemoteProtocolError
-from cosched_plugin.protocol import codec, fast
+from cosched_plugin.protocol import codec
+from cosched_plugin.protocol import codec as fast
 from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.codec import decode, encode
 from cosched_plugin.protocol.limits import (
@@ -39,8 +40,7 @@ from cosched_plugin.protocol.limits import (
     MAX_NODES,
     MAX_SLOTS,
 )
-from cosched_plugin.protocol.records import write_record
-from cosched_plugin.protocol.vocabulary import MESSAGES_BY_KIND
+from cosched_plugin.protocol.vocabulary import MESSAGES_BY_KIND, write_record
 
 # ---------------------------------------------------------------- round trips
 

@@ -7,10 +7,7 @@ from random import Random
 import pytest
 
 from cosched_plugin.protocol import messages as m
-from cosched_plugin.protocol.session.base import NOTHING
-from cosched_plugin.protocol.session.manager import ManagerSession
-from cosched_plugin.protocol.session.scheduler import SchedulerSession
-from cosched_plugin.protocol.session.transitions import State
+from cosched_plugin.protocol.session import NOTHING, ManagerSession, SchedulerSession, State
 
 NODE = m.NodeClass(1, 1, 4, 1, 1024, 0, 0, 0)
 BATCHES = 12

@@ -14,7 +14,7 @@ from tests.runs import runs_on
 from cosched_plugin.common.errors import LocalProtocolError, RemoteProtocolError
 from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.codec import decode, encode
-from cosched_plugin.protocol.faults import Fault
+from cosched_plugin.protocol.errors import Fault
 from cosched_plugin.protocol.limits import MAX_DEPTH, MAX_NAME_BYTES, MAX_NOTE_BYTES, MAX_STRING_BYTES
 from cosched_plugin.protocol.values import check_note, value_bytes
 

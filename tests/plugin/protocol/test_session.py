@@ -12,10 +12,16 @@ from tests.runs import runs_on
 from cosched_hwmodel.composite.profile import Profile
 from cosched_plugin.common.errors import LocalProtocolError, RemoteProtocolError
 from cosched_plugin.protocol import messages as m
-from cosched_plugin.protocol.session.base import report_of
-from cosched_plugin.protocol.session.manager import ManagerSession
-from cosched_plugin.protocol.session.scheduler import SchedulerSession
-from cosched_plugin.protocol.session.transitions import CROSSING, SPEAKER, TRANSITIONS, Role, State
+from cosched_plugin.protocol.session import (
+    CROSSING,
+    SPEAKER,
+    TRANSITIONS,
+    ManagerSession,
+    Role,
+    SchedulerSession,
+    State,
+    report_of,
+)
 
 NOW_US = 1_000
 

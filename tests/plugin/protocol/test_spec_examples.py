@@ -15,10 +15,16 @@ from cosched_plugin.common.errors import RemoteProtocolError
 from cosched_plugin.protocol import limits
 from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.codec import decode, encode
-from cosched_plugin.protocol.records import REQUIRED, Record
-from cosched_plugin.protocol.session.base import report_of
-from cosched_plugin.protocol.session.transitions import CROSSING, SPEAKER, TRANSITIONS, Role, State
-from cosched_plugin.protocol.vocabulary import ACTIONS_BY_TAG, EVENTS_BY_TAG, JOB, MESSAGES_BY_KIND, MESSAGES_BY_TAG
+from cosched_plugin.protocol.session import CROSSING, SPEAKER, TRANSITIONS, Role, State, report_of
+from cosched_plugin.protocol.vocabulary import (
+    ACTIONS_BY_TAG,
+    EVENTS_BY_TAG,
+    JOB,
+    MESSAGES_BY_KIND,
+    MESSAGES_BY_TAG,
+    REQUIRED,
+    Record,
+)
 
 SPECIFICATION = (Path(__file__).parents[3] / "plugin" / "PROTOCOL.md").read_text()
 

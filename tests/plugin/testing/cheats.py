@@ -11,9 +11,8 @@ from cosched_plugin.core.engine import Policy
 from cosched_plugin.policies.backfilling.easy import Easy
 from cosched_plugin.policies.composition.composed import Composed
 from cosched_plugin.policies.gang.pairings import NoPairing
-from cosched_plugin.policies.placement.first_fit import FirstFit
-from cosched_plugin.policies.placement.shapes import Threads
-from cosched_plugin.policies.planning.matching import NoMatching
+from cosched_plugin.policies.placement.compact import FirstFit, Threads
+from cosched_plugin.policies.planning.reservation import NoMatching
 
 
 class Sorted:

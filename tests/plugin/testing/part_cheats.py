@@ -17,7 +17,7 @@ from cosched_plugin.api import (
     Snapshot,
     View,
 )
-from cosched_plugin.policies.placement.first_fit import FirstFit
+from cosched_plugin.policies.placement.compact import FirstFit
 
 
 class SmallFirst(Order):

@@ -14,7 +14,7 @@ from cosched_plugin.api import Action, JobSpec, SetNote, StartJob, View
 from cosched_plugin.core.engine import Policy
 from cosched_plugin.testing import check
 from cosched_plugin.testing.check import PolicyCheckError, check_policy
-from cosched_plugin.testing.draws import with_owner
+from cosched_plugin.testing.sites import with_owner
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

@@ -30,8 +30,8 @@ from cosched_emulator.users.server.connections import Connections
 from cosched_emulator.users.server.rate import Bucket, Buckets
 from cosched_emulator.users.server.requester import Requester
 from cosched_emulator.users.server.unread import Unread
-from cosched_plugin.common.binding import EVERYBODY, router_socket
 from cosched_plugin.common.curve import Keyring
+from cosched_plugin.common.sockets import EVERYBODY, router_socket
 from cosched_plugin.protocol.codec import unpack
 from cosched_plugin.protocol.endpoint import takes_keys, why_not_for_users
 from cosched_plugin.protocol.errors import RemoteProtocolError

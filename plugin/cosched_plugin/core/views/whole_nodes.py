@@ -14,8 +14,8 @@ from cosched_hwmodel.bandwidth.matrix import NodeTable
 from cosched_hwmodel.units import NodeSet
 from cosched_plugin.common.allocation import Layers, is_plain, layers_of, size
 from cosched_plugin.common.errors import MachineError
-from cosched_plugin.core.availability import Availability, side_by_side
 from cosched_plugin.core.first_fit import any_layer, first_fit
+from cosched_plugin.core.running import Availability, side_by_side
 from cosched_plugin.core.views.view import View
 from cosched_plugin.protocol.messages import JobSpec, Run
 

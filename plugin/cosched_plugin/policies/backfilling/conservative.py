@@ -48,7 +48,7 @@ from cosched_plugin.policies.planning.profile import (
     Promise,
     start_of,
 )
-from cosched_plugin.policies.planning.starting import rejection
+from cosched_plugin.policies.planning.reservation import rejection
 
 
 class Conservative(Backfill):

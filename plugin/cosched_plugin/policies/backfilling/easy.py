@@ -15,15 +15,128 @@ from cosched_plugin.api import (
     JobSpec,
     Order,
     PendingJobs,
+    Placement,
+    Queue,
     View,
     is_plain,
     prices,
+    short_or_narrow,
     snapshot_now,
 )
-from cosched_plugin.policies.backfilling.easy_counted import Counting
-from cosched_plugin.policies.orders.queue_orders import Shortest
-from cosched_plugin.policies.planning.reservation import Reservation, reserve
-from cosched_plugin.policies.planning.starting import backfill_seat, start_in_order, take_seat
+from cosched_plugin.policies.orders import Shortest
+from cosched_plugin.policies.planning.reservation import (
+    Reservation,
+    backfill_seat,
+    rejection,
+    reserve,
+    seat_now,
+    start_in_order,
+    take_seat,
+)
+
+# EASY by counting threads, for jobs in order of arrival that take any threads, each alone on its own: the case of long traces.
+#
+# The rule is that of `reservation.CountedReservation`; here it is computed with sums alone, and refused jobs are
+# not re-examined until something that could help them changes. `easy` has the pass for all other cases, with the same decisions in
+# this one.
+
+
+class _CountedLook:
+    """The state after a pass: every job that it examined is blocked until a running job ends.
+
+    A job that was refused has ever less time before the shadow time. As long as no running job comes, goes or is late, the shadow
+    time and the number of extra threads stay the same. So refused jobs stay refused, and only jobs that came since matter.
+    """
+
+    __slots__ = ("changes", "extra", "last_id", "shadow_us", "version")
+
+    def __init__(self, version: int, changes: int, last_id: int, shadow_us: int, extra: int) -> None:
+        self.version = version
+        self.changes = changes  # of the queue
+        self.last_id = last_id  # the last job in the queue
+        self.shadow_us = shadow_us  # when the first job will start
+        self.extra = extra  # extra threads then
+
+
+class Counting:
+    """Backfilling with one reservation, where the number of free threads decides which jobs fit."""
+
+    __slots__ = ("_candidates", "_last")
+
+    def __init__(self, candidates: Order | None) -> None:
+        """``candidates`` orders the jobs that may overtake the first; None: in order of arrival."""
+        self._candidates = candidates
+        self._last: _CountedLook | None = None  # a cache
+
+    def starts(self, queue: Queue, view: View, placement: Placement) -> Generator[Action, None, bool] | None:
+        """Return a pass over a queue that is not empty; None if no job can start.
+
+        The pass yields the starts and tells whether it has met a job for which the nodes in service do not suffice: then counting
+        does not decide which jobs may overtake.
+        """
+        last, self._last = self._last, None
+        free = view.free_threads
+        if last is not None and last.version == view.version and last.changes == queue.changes:
+            shadow_us, extra = last.shadow_us, last.extra
+            # A running job that has outlived its estimate moves the shadow time with the present.
+            if view.releases[0][0] > view.now_us:
+                new = queue.behind(last.last_id)
+                found = short_or_narrow(new, free, shadow_us - view.now_us, extra)
+                if found:
+                    return self._overtake(found, shadow_us, extra, queue, view, placement)
+                if new:
+                    last.last_id = new[-1].id
+                self._last = last
+                return None
+        head = queue.first()
+        if head.processes <= free:
+            return self._in_order(queue, view, placement)
+        shadow = view.shadow(head.processes)
+        if shadow is None:
+            return self._in_order(queue, view, placement)
+        found = queue.fitting(free, shadow[0] - view.now_us, shadow[1]) if free else []
+        if found:
+            return self._overtake(found, *shadow, queue, view, placement)
+        self._last = _CountedLook(view.version, queue.changes, queue.last().id, *shadow)
+        return None
+
+    def _in_order(self, queue: Queue, view: View, placement: Placement) -> Generator[Action, None, bool]:
+        """Yield the starts of the first jobs, then those of the jobs that may overtake."""
+        while queue:
+            head = queue.first()
+            free = view.free_threads
+            if head.processes > free:
+                shadow = view.shadow(head.processes)
+                if shadow is None:
+                    return True
+                found = queue.fitting(free, shadow[0] - view.now_us, shadow[1]) if free else []
+                return (yield from self._overtake(found, *shadow, queue, view, placement))
+            yield placement.start(head, view)
+        return False
+
+    def _overtake(
+        self, found: list[JobSpec], shadow_us: int, extra: int, queue: Queue, view: View, placement: Placement
+    ) -> Generator[Action, None, bool]:
+        """Yield the starts of the jobs in ``found`` that leave the first job its start and its threads."""
+        if self._candidates is not None and len(found) > 1:
+            found = self._candidates.arrange(found, view)
+        free = view.free_threads
+        longest_us = shadow_us - view.now_us
+        for job in found:
+            processes = job.processes
+            if processes > free:
+                continue
+            if job.estimate_us > longest_us:
+                if processes > extra:
+                    continue
+                extra -= processes
+            free -= processes
+            yield placement.start(job, view)
+            if not free:
+                break
+        self._last = _CountedLook(view.version, queue.changes, queue.last().id, shadow_us, extra)
+        return False
+
 
 _NOTHING: Iterator[Action] = iter(())
 
@@ -227,3 +340,46 @@ def _candidates(blocked: _Blocked, join_candidates: Collection[int]) -> list[Job
 def _may_find_more(look: _Look, parts_settled: bool) -> bool:
     """Tell whether the starts may allow others: the head, or a job refused before, may have another place now."""
     return not (parts_settled and look.blocked.reservation.settled and all(map(is_plain, look.others)))
+
+
+# Starting every pending job that has a place, in queue order, without a reservation for those that have none.
+
+
+class Skip(Backfill):
+    """Jobs start in queue order; one that has no place is passed over, however often: a large job may wait for long."""
+
+    provides = frozenset({COMPANY})
+
+    def decide(self, context: Context) -> Iterator[Action]:
+        """Yield the starts of the pending jobs that have a place."""
+        while context.view.queued and (yield from self._pass(context)):
+            pass
+
+    def _pass(self, context: Context) -> Generator[Action, None, bool]:
+        """Yield the starts of one scan of the queue; tell whether there were any: another job may have a place now."""
+        view, matching = context.view, context.matching
+        pending = context.arranged()
+        present = context.over(pending)
+        gone: set[int] = set()
+        reason = "order"
+        by_count = matching.alone and view.any_threads  # on whole nodes, a job for which there are too few is rejected
+        for job in pending.jobs:
+            if job.id in gone:
+                continue
+            if by_count and job.processes > view.free_threads:
+                reason = "skip"
+                continue
+            if not view.work.pay(prices.CANDIDATE):
+                break
+            seat = seat_now(job, present)
+            if seat is not None:
+                yield from take_seat(seat, reason, view)
+                gone.update(seat.job_ids)
+            elif context.placement.never(job, view):
+                yield rejection(job, view)
+                gone.add(job.id)
+            else:
+                reason = "skip"
+                continue
+            present = context.over(pending.without(gone))
+        return bool(gone)

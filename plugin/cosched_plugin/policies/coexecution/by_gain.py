@@ -28,10 +28,8 @@ from cosched_plugin.api import (
     prices,
     snapshot_now,
 )
-from cosched_plugin.policies.coexecution.halves import Halves, Place
-from cosched_plugin.policies.coexecution.open_nodes import OpenNodes
-from cosched_plugin.policies.planning.reservation import PlacedReservation
-from cosched_plugin.policies.planning.starting import rejection, take_seat
+from cosched_plugin.policies.coexecution.halves import Halves, OpenNodes, Place
+from cosched_plugin.policies.planning.reservation import PlacedReservation, rejection, take_seat
 
 
 class _Head:

@@ -34,9 +34,15 @@ from cosched_plugin.api import (
     size,
     union,
 )
-from cosched_plugin.policies.coexecution.belief import ratio_alone, ratio_beside
-from cosched_plugin.policies.coexecution.halves import Halves
-from cosched_plugin.policies.coexecution.open_nodes import NOTE, Sides, ratio_of, running_tenants
+from cosched_plugin.policies.coexecution.halves import (
+    NOTE,
+    Halves,
+    Sides,
+    ratio_alone,
+    ratio_beside,
+    ratio_of,
+    running_tenants,
+)
 
 
 class Slowed(NamedTuple):

@@ -4,51 +4,168 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from cosched_plugin.api import PAIR_NOTE as PACE
 from cosched_plugin.policies.backfilling.conservative import Conservative
-from cosched_plugin.policies.backfilling.easy import Easy, NoBackfill, Sjbf
+from cosched_plugin.policies.backfilling.easy import Easy, NoBackfill, Sjbf, Skip
 from cosched_plugin.policies.backfilling.reservation_table import NOTE as PROMISE
-from cosched_plugin.policies.backfilling.skip import Skip
 from cosched_plugin.policies.coexecution.by_gain import ByGain
+from cosched_plugin.policies.coexecution.halves import NOTE as SPREAD
 from cosched_plugin.policies.coexecution.halves import Halves
 from cosched_plugin.policies.coexecution.neighbours import Neighbours
-from cosched_plugin.policies.coexecution.open_nodes import NOTE as SPREAD
-from cosched_plugin.policies.composition.gang_parts import GANG, PAIRINGS
-from cosched_plugin.policies.composition.parameters import (
-    Entry,
-    Parameter,
-    extend_limit,
-    is_bool,
-    is_factor,
-    is_factors,
-    is_number,
-    is_whole,
-    one_of,
-)
-from cosched_plugin.policies.fairness.slack import NOTE as RESPONSE
-from cosched_plugin.policies.fairness.slack import NoFairness, Slack
-from cosched_plugin.policies.gang.reading import NOTE as FRESH
-from cosched_plugin.policies.glomarc.group_upkeep import NOTE as GROUP
+from cosched_plugin.policies.gang.gang import MOST_ROWS, PLACE_FRESH, Gang
+from cosched_plugin.policies.gang.matrix import NOTE as FRESH
+from cosched_plugin.policies.gang.matrix import SHARP_CHANGES
+from cosched_plugin.policies.gang.pairings import ALTERNATES, BestFit, Blind, NoPairing, Predesigned, Printed
 from cosched_plugin.policies.glomarc.grouping import Grouping
-from cosched_plugin.policies.lomarc.heuristics import FUTURES, First, ResponseImpact, SharedTimeGain, TimelessGain
-from cosched_plugin.policies.lomarc.lookahead import Lookahead
-from cosched_plugin.policies.lomarc.neighbours import Adjacent, Always
-from cosched_plugin.policies.orders.history import NOTE as HISTORY
-from cosched_plugin.policies.orders.history import RemembersStarts
-from cosched_plugin.policies.orders.queue_orders import ClassPriority, Fcfs, Shortest, Widest
-from cosched_plugin.policies.placement.columns import Buddy, LeastLoaded
-from cosched_plugin.policies.placement.first_fit import FirstFit, Packed
-from cosched_plugin.policies.placement.one_per_node import Contiguous, Scattered
-from cosched_plugin.policies.placement.shapes import Nodes, Threads
+from cosched_plugin.policies.glomarc.upkeep import NOTE as GROUP
+from cosched_plugin.policies.lomarc.lookahead import (
+    FUTURES,
+    First,
+    Lookahead,
+    ResponseImpact,
+    SharedTimeGain,
+    TimelessGain,
+)
+from cosched_plugin.policies.lomarc.next_in_queue import Adjacent, Always
+from cosched_plugin.policies.orders import NOTE as HISTORY
+from cosched_plugin.policies.orders import ClassPriority, Fcfs, RemembersStarts, Shortest, Widest
+from cosched_plugin.policies.placement.compact import (
+    Buddy,
+    Contiguous,
+    FirstFit,
+    LeastLoaded,
+    Nodes,
+    Packed,
+    Scattered,
+    Threads,
+)
 from cosched_plugin.policies.placement.spread import Spread
-from cosched_plugin.policies.planning.budget import Counted
-from cosched_plugin.policies.planning.matching import NoMatching
+from cosched_plugin.policies.planning.reservation import Counted, NoMatching
 from cosched_plugin.policies.rua.backfill import PAPER_THRESHOLDS, Rua
 from cosched_plugin.policies.rua.lessconsume import LessConsume
-from cosched_plugin.policies.slices.calendar import NOTE as CALENDAR
-from cosched_plugin.policies.slices.time_slices import Classes
+from cosched_plugin.policies.slack import NOTE as RESPONSE
+from cosched_plugin.policies.slack import NoFairness, Slack
+from cosched_plugin.policies.slices import NOTE as CALENDAR
+from cosched_plugin.policies.slices import Classes
+
+# A part by name, and the settings of parts: accepted values, defaults, meanings.
+
+
+class Parameter(NamedTuple):
+    """A setting of a part."""
+
+    check: Callable[[object], bool]
+    expected: str
+    default: object
+    text: str
+
+
+class Entry(NamedTuple):
+    """A part by name."""
+
+    build: Callable[..., Any]  # None: nothing of this kind
+    text: str
+    parameters: Mapping[str, Parameter] = {}
+
+
+def is_factor(value: object) -> bool:
+    """Tell whether it is a number >= 1."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 1.0 <= value < float("inf")
+
+
+def is_factors(value: object) -> bool:
+    """Tell whether it is a list of numbers >= 1, not empty."""
+    return isinstance(value, list | tuple) and len(value) > 0 and all(is_factor(item) for item in value)
+
+
+def is_bool(value: object) -> bool:
+    """Tell whether it is true or false."""
+    return isinstance(value, bool)
+
+
+def is_number(low: float, high: float) -> Callable[[object], bool]:
+    """Return a check for numbers from ``low`` to ``high``."""
+    return lambda value: isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
+
+
+def is_whole(low: int, high: int) -> Callable[[object], bool]:
+    """Return a check for whole numbers from ``low`` to ``high``."""
+    return lambda value: type(value) is int and low <= value <= high
+
+
+def one_of(*names: str, text: str) -> Parameter:
+    """Return a setting that is one of ``names``, the first by default."""
+    return Parameter(lambda value: value in names, ", ".join(names[:-1]) + f" or {names[-1]}", names[0], text)
+
+
+def extend_limit(default: bool) -> Parameter:
+    """Return the placements' setting that lets limits grow with expected penalties."""
+    return Parameter(
+        is_bool, "true or false", default, "multiply estimate and limit by the penalty factor expected at the start"
+    )
+
+
+# The parts of gang scheduling by name, with the parameters that they take.
+
+GANG = Entry(
+    Gang,
+    "gang scheduling: rows of jobs take turns, a quantum each",
+    {
+        "rows": Parameter(
+            is_whole(0, MOST_ROWS), f"a whole number from 0 to {MOST_ROWS}", 0, "rows at most; 0: no limit"
+        ),
+        "band": Parameter(
+            is_number(0, 100),
+            "a number from 0 to 100",
+            0.0,
+            "range of the CPU shares of a row's jobs, in points, beyond which a job leaves it; 0: any",
+        ),
+        "place_fresh": one_of(
+            *PLACE_FRESH,
+            text="rows that take a new job: any, those whose band admits a share of 100, or a new row only",
+        ),
+        "sharp_change": one_of(
+            *SHARP_CHANGES,
+            text="a job runs without a partner for a quantum after its CPU share rose, or changed, by more than 20 points",
+        ),
+        "pad": Parameter(
+            is_bool, "true or false", False, "of a job with less than four quanta, the missing ones count as 100 %"
+        ),
+        "compaction": Parameter(
+            is_bool, "true or false", False, "rows dissolve where other rows have room for all their jobs"
+        ),
+        "alternates": one_of(
+            *ALTERNATES,
+            text="jobs of other rows on idle nodes: where the largest shares still fit, within the band besides, "
+            "where those on the same node fit, or none",
+        ),
+        "alternates_when_unmatched": Parameter(
+            is_bool, "true or false", False, "alternates run beside a row that has no partner, too"
+        ),
+        "skip": Parameter(
+            is_bool, "true or false", False, "jobs behind one that has no place in any row may start before it"
+        ),
+    },
+)
+_MARGIN: Mapping[str, Parameter] = {
+    "margin": Parameter(
+        is_number(0, 100), "a number from 0 to 100", 1.0, "CPU share that two jobs on a node leave, in points"
+    )
+}
+PAIRINGS: Mapping[str, Entry] = {
+    "none": Entry(NoPairing, "every row runs alone"),
+    "predesigned": Entry(
+        Predesigned,
+        "at the begin of a round, rows matched from both ends, so that most have a partner of their own",
+        _MARGIN,
+    ),
+    "printed": Entry(Printed, "the same as printed: the row in the middle runs alone", _MARGIN),
+    "best-fit": Entry(BestFit, "for each turn, the row with the largest CPU share that fits", _MARGIN),
+    "blind": Entry(Blind, "always two rows together, whatever they are"),
+}
+
 
 ORDERS: Mapping[str, Entry] = {
     "fcfs": Entry(Fcfs, "first come, first served"),

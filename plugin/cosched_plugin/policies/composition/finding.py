@@ -22,8 +22,7 @@ from cosched_plugin.api import (
     UsageError,
     import_named,
 )
-from cosched_plugin.policies.composition.catalogue import KINDS, OWN_NOTES
-from cosched_plugin.policies.composition.parameters import Entry, Parameter
+from cosched_plugin.policies.composition.catalogue import KINDS, OWN_NOTES, Entry, Parameter
 from cosched_plugin.policies.composition.presets import ALIASES, PRESETS, Preset
 
 if TYPE_CHECKING:

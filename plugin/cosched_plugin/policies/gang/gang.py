@@ -35,14 +35,29 @@ from cosched_plugin.api import (
     delete_stale_notes,
     size,
 )
-from cosched_plugin.policies.gang.alternates import BAND, MOST
-from cosched_plugin.policies.gang.matrix import Matrix, Move, band_moves, compaction
-from cosched_plugin.policies.gang.prediction import OFF, is_sharp
-from cosched_plugin.policies.gang.reading import NOTE, Reader, shares_of
-from cosched_plugin.policies.gang.rotation import Settings, Turns, last_turn, ran_in, without_company
-from cosched_plugin.policies.gang.telling import move_facts, place_facts
-from cosched_plugin.policies.planning.starting import rejection
-from cosched_plugin.policies.turns.switching import let_run
+from cosched_plugin.policies.gang.matrix import (
+    NOTE,
+    OFF,
+    Matrix,
+    Move,
+    Reader,
+    band_moves,
+    compaction,
+    is_sharp,
+    shares_of,
+)
+from cosched_plugin.policies.gang.pairings import BAND, MOST
+from cosched_plugin.policies.gang.rotation import (
+    Settings,
+    Turns,
+    last_turn,
+    move_facts,
+    place_facts,
+    ran_in,
+    without_company,
+)
+from cosched_plugin.policies.planning.reservation import rejection
+from cosched_plugin.policies.turns import let_run
 
 MOST_ROWS: Final = 65_536  # slots of the protocol
 _POINT_PPM: Final = WHOLE_PPM // 100

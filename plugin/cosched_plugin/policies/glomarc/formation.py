@@ -9,12 +9,35 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
-from cosched_plugin.api import SECOND_US, WHOLE_PPM
-from cosched_plugin.policies.glomarc.evolution import Member, Outcome, evolve
-from cosched_plugin.policies.glomarc.group_upkeep import Slowdown
-from cosched_plugin.policies.placement.spread import NodeHalves
+from cosched_plugin.api import (
+    SECOND_US,
+    WHOLE_PPM,
+    Action,
+    Layers,
+    NodePlacement,
+    NodeSet,
+    Occupancy,
+    PairModel,
+    Run,
+    SeatOf,
+    StartJob,
+    StartTogether,
+    ThreadMask,
+    View,
+    WholeNodesView,
+    any_layer,
+    bits_of,
+    each_mask,
+    expect_end,
+    runs_from,
+    size,
+    slowdowns_on,
+    whole_nodes,
+)
+from cosched_plugin.policies.glomarc.upkeep import Member, Outcome, Slowdown, evolve, remember
+from cosched_plugin.policies.placement.spread import NodeHalves, limit_beside
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,3 +220,217 @@ def _work_left(member: Member) -> float:
 
 def _gain(found: Found) -> float:
     return found.gain
+
+
+# Which threads of a node the jobs of a group get, where the site's belief tells threads apart.
+#
+# Two divisions of a node are compared: sides (the lower and the upper cores of every CPU, as in the paper), and CPUs
+# (one job on the lowest cores of the node, the other one on the highest). A job's own slowdown decides first: a
+# division that makes it larger is none.
+
+SIDES: Final = "sides"
+CPUS: Final = "cpus"
+_Half: TypeAlias = Callable[
+    [int, bool], ThreadMask
+]  # threads of a number of processes, on the first half or on the other one
+
+
+class Division(NamedTuple):
+    """A group with the threads of all its jobs."""
+
+    name: str
+    found: Found  # with the slowdowns on these threads
+    runs: tuple[tuple[Run, ...], ...]  # of the primary, then of the matched jobs
+
+
+def by_sides(found: Found, nodes: Sequence[Sequence[int]], halves: NodeHalves) -> Division | None:
+    """Return the group on the sides of its nodes: a job that starts gets the free side of each; None if there is none."""
+
+    def half(processes: int, upper: bool) -> ThreadMask:
+        return halves.mask(processes, upper=upper)
+
+    runs = _place(found, nodes, half)
+    return None if runs is None else Division(SIDES, found, runs)
+
+
+def best_division(
+    found: Found, nodes: Sequence[Sequence[int]], halves: NodeHalves, model: PairModel, view: View
+) -> tuple[Division | None, dict[str, float]]:
+    """Return the division with the least slowdown of any job of the group, the first of equal ones, and the slowdown of each."""
+
+    def half(processes: int, upper: bool) -> ThreadMask:
+        return ThreadMask(((1 << processes) - 1) << (halves.whole - processes if upper else 0))
+
+    divisions = [by_sides(found, nodes, halves)]
+    runs = _place(found, nodes, half)
+    if runs is not None and _keeps_factors(found, runs, halves):
+        divisions.append(Division(CPUS, found, runs))
+    known = [_with_slowdowns(division, model, view) for division in divisions if division is not None]
+    if not known:
+        return None, {}
+    compared = {division.name: _worst(division) for division in known}
+    return min(known, key=_worst), compared
+
+
+def _place(found: Found, nodes: Sequence[Sequence[int]], half: _Half) -> tuple[tuple[Run, ...], ...] | None:
+    """Return the runs of all jobs; None if neither half of some node is free for one that starts."""
+    members = (found.primary, *found.matched)
+    taken: dict[int, int] = {}
+    for member in members:
+        for node, mask in () if member.running is None else each_mask(member.running.runs):
+            taken[node] = taken.get(node, 0) | mask
+    placed = []
+    for member, held in zip(members, nodes, strict=True):
+        if member.running is not None:
+            placed.append(member.running.runs)
+            continue
+        on_nodes = []
+        left = member.job.processes
+        for node in held:
+            count = min(left, member.per_node)
+            left -= count
+            mask = half(count, False)
+            if mask & taken.get(node, 0):
+                mask = half(count, True)
+            if mask & taken.get(node, 0):
+                return None
+            taken[node] = taken.get(node, 0) | mask
+            on_nodes.append((node, mask, count))
+        placed.append(runs_from(on_nodes))
+    return tuple(placed)
+
+
+def _keeps_factors(found: Found, runs: Sequence[Sequence[Run]], halves: NodeHalves) -> bool:
+    """Tell whether no job that starts slows itself down more than the group's forecast has it."""
+    return all(
+        member.running is not None or all(halves.factor_on(member.job, run.mask) <= member.factor for run in placed)
+        for member, placed in zip((found.primary, *found.matched), runs, strict=True)
+    )
+
+
+def _with_slowdowns(division: Division, model: PairModel, view: View) -> Division:
+    """Return the group with the slowdowns that its jobs have on their threads, and its forecast with these."""
+    primary = division.found.primary
+    own = SeatOf(primary.job, division.runs[0])
+    matched = []
+    for member, runs in zip(division.found.matched, division.runs[1:], strict=True):
+        beside_it, beside = slowdowns_on(own, SeatOf(member.job, runs), model, view)
+        matched.append(member._replace(beside=beside, beside_it=beside_it))
+    found = division.found._replace(matched=tuple(matched), outcome=evolve(primary, matched))
+    return division._replace(found=found)
+
+
+def _worst(division: Division) -> float:
+    return max([max(member.beside, member.beside_it) for member in division.found.matched])
+
+
+# A group with its nodes: which jobs start where, which go on at another pace, and the notes about them.
+
+
+class Group(NamedTuple):
+    """A group that starts now: all its jobs, or all but those that run already."""
+
+    found: Found
+    starts: tuple[StartJob, ...]
+    decisions: tuple[Action, ...]
+    occupancies: tuple[Occupancy, ...]  # of all its jobs, from now on
+    seat: tuple[str, dict[str, float]] | None = (
+        None  # the division of its nodes, and the slowdown of each that was compared
+    )
+
+    @property
+    def sole(self) -> None:
+        """Return None: the job is co-located."""
+        return
+
+    @property
+    def job_ids(self) -> tuple[int, ...]:
+        """Return the jobs that start."""
+        return tuple(start.job_id for start in self.starts)
+
+    @property
+    def end_us(self) -> int:
+        """Return the latest expected end of its jobs."""
+        return max(occupancy.end_us for occupancy in self.occupancies)
+
+    def threads_held(self, at_us: int, view: View) -> Layers:
+        """Return the threads of the nodes that are free at ``at_us`` without the group and held with it."""
+        nodes_view = whole_nodes(view)
+        nodes = 0
+        for occupancy in self.occupancies:
+            if occupancy.end_us > at_us:
+                nodes |= occupancy.nodes
+        expected = {occupancy.job_id: occupancy for occupancy in nodes_view.occupancies()}
+        for occupancy in self.occupancies:
+            before = expected.get(occupancy.job_id)
+            if before is not None and before.end_us > at_us:
+                nodes &= ~before.nodes
+        return nodes_view.firsts(NodeSet(nodes))
+
+    def count_held(self, at_us: int, view: View) -> int:
+        """Return how many threads these are."""
+        return size(self.threads_held(at_us, view))
+
+
+def seat_group(
+    found: Found, footprints: NodePlacement, halves: NodeHalves, view: WholeNodesView, most: float
+) -> Group | None:
+    """Return a group on its nodes; None if there are too few empty ones for it, or a slowdown on its threads is above ``most``."""
+    nodes = _nodes_of(found, footprints, view)
+    if nodes is None:
+        return None
+    seat = None
+    if view.pairs is not None and view.pairs.by_seat:
+        division, compared = best_division(found, nodes, halves, view.pairs, view)
+        if division is None or compared[division.name] > most:
+            return None
+        seat = (division.name, compared)
+    else:
+        division = by_sides(found, nodes, halves)
+        if division is None:
+            return None
+    found = division.found
+    now_us = view.now_us
+    members = (found.primary, *found.matched)
+    starts: list[StartJob] = []
+    revisions: list[Action] = []
+    occupancies: list[Occupancy] = []
+    for member, span_us, held, runs in zip(members, found.outcome.spans_us, nodes, division.runs, strict=True):
+        occupancies.append(Occupancy(now_us + span_us, member.job.id, _set_of(held)))
+        if member.running is None:
+            starts.append(StartJob(member.job.id, runs, span_us, limit_beside(member.job, span_us)))
+        else:
+            revisions += expect_end(member.job.id, now_us + span_us, view)
+    start: Action = StartTogether(tuple(starts)) if len(starts) > 1 else starts[0]
+    decisions = (start, *revisions, *remember(found.primary, found.matched, view))
+    return Group(found, tuple(starts), decisions, tuple(occupancies), seat)
+
+
+def _nodes_of(found: Found, footprints: NodePlacement, view: WholeNodesView) -> list[list[int]] | None:
+    """Return the nodes of every job of a group, the primary's first; None if there are too few empty ones.
+
+    Matched jobs lie side by side on the primary's nodes, or the primary on theirs where they run; processes without room there go
+    to empty nodes.
+    """
+    taken = [
+        node
+        for member in (found.primary, *found.matched)
+        if member.running is not None
+        for node in bits_of(any_layer(member.running.layers))
+    ]
+    wanted = found.nodes - len(taken)
+    if wanted > 0:
+        free = view.free_nodes
+        if free.bit_count() < wanted:
+            return None
+        taken += bits_of(footprints.choose_nodes(free, wanted, view))
+    placed = [taken[: found.primary.nodes]]
+    at = 0
+    for member in found.matched:
+        placed.append(taken[at : at + member.nodes])
+        at += member.nodes
+    return placed
+
+
+def _set_of(nodes: Sequence[int]) -> NodeSet:
+    return NodeSet(sum([1 << node for node in nodes]))

@@ -40,13 +40,19 @@ from cosched_plugin.api import (
     whole_nodes,
     worst_resource,
 )
-from cosched_plugin.policies.fairness.slack import delay_of
-from cosched_plugin.policies.glomarc.evolution import Member, gain_alone
-from cosched_plugin.policies.glomarc.formation import Found, Search, groups, select_candidates
-from cosched_plugin.policies.glomarc.group import Group, seat_group
-from cosched_plugin.policies.glomarc.group_upkeep import NOTE as GROUP
-from cosched_plugin.policies.glomarc.group_upkeep import Slowdown, keep_up, member_in_place, place_of, slowdown_in
+from cosched_plugin.policies.glomarc.formation import Found, Group, Search, groups, seat_group, select_candidates
+from cosched_plugin.policies.glomarc.upkeep import NOTE as GROUP
+from cosched_plugin.policies.glomarc.upkeep import (
+    Member,
+    Slowdown,
+    gain_alone,
+    keep_up,
+    member_in_place,
+    place_of,
+    slowdown_in,
+)
 from cosched_plugin.policies.placement.spread import NodeHalves
+from cosched_plugin.policies.slack import delay_of
 
 LOW_LOAD: Final = "low-load"
 MOST_MEMBERS: Final = 1000  # running jobs in the cache

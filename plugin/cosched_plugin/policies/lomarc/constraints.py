@@ -5,22 +5,28 @@ One code path serves the decision, the funnel of the paper's table 5 and the rea
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from cosched_plugin.api import (
     BOUNDS,
+    SECOND_US,
     WHOLE_PPM,
     Bools,
     Floats,
+    Gatekeeper,
     Ints,
     JobSpec,
     PairModel,
+    PendingJobs,
+    Running,
+    View,
+    any_layer,
     worst_resource,
 )
-from cosched_plugin.policies.lomarc.job_columns import Jobs, may_share
+from cosched_plugin.policies.lomarc.queue_table import Jobs, JobTable, QueueTable, may_share, queue_table
 
 # The funnel, in the order of table 5; "type" is the paper's "matchable".
 CONSTRAINTS: Final = ("short", "size", "memory", "type", "slowdown")
@@ -135,3 +141,165 @@ def slowdown_beside(host: JobSpec, guest: JobSpec, rules: Rules, model: PairMode
             return 0.0
     slowdown = model.both(host, guest)
     return slowdown if slowdown <= rules.max_slowdown else 0.0
+
+
+# The running jobs that a pending job may join: a cache of `apply_constraints`, whose result for two jobs never changes.
+
+_FEW: Final = 16  # number of pairs below which arrays do not pay
+
+
+class Pairs(NamedTuple):
+    """Pending jobs and the running jobs that they may join, in columns: all hosts of the first, all of the second, ..."""
+
+    newcomers: Ints  # places in the queue
+    ranks: Ints  # places of the hosts among `hosts`
+    slowdowns: Floats
+    hosts: Sequence[Running]  # by start and id
+    sizes: Ints  # of the hosts
+    left_us: Ints  # expected time left of the hosts
+
+    def only(self, which: Ints) -> Pairs:
+        """Return these pairs."""
+        return self._replace(newcomers=self.newcomers[which], ranks=self.ranks[which], slowdowns=self.slowdowns[which])
+
+    @property
+    def left_s(self) -> Floats:
+        """Return the expected time left of the hosts, in seconds."""
+        return self.left_us / SECOND_US
+
+
+class Hosts:
+    """Pairs of a pending and a running job that may share the nodes of the running one."""
+
+    __slots__ = ("_alone", "_alone_at", "_hospitable", "_job_table", "_learnt", "_renewals", "_rules", "_slow", "_upto")
+
+    def __init__(self, rules: Rules, job_table: JobTable) -> None:
+        self._rules = rules
+        self._job_table = job_table
+        self._renewals = 0  # of the job table, when this cache was begun
+        self._slow: dict[int, Floats] = {}  # by running job: slowdown beside each of the job table; 0: may not share
+        self._upto: dict[int, int] = {}  # by running job: how many rows of the job table it was checked against
+        self._learnt = (0, 0, -1)  # what it was last checked against, and the version of the view then
+        self._alone: list[int] = []  # by id: times may change while nodes and jobs do not
+        self._hospitable: list[int] = []
+        self._alone_at = -1
+
+    def pairs(self, table: QueueTable, hosts: Sequence[Running], view: View, model: PairModel) -> Pairs:
+        """Return which pending job may join which of the `hospitable` jobs now; the hosts of each by start and id."""
+        self._learn(hosts, view, model)
+        rows = table.rows
+        slow = np.array([self._slow[host.job.id][rows] for host in hosts]).reshape(len(hosts), len(rows))
+        newcomers, ranks = slow.T.nonzero()
+        return self._pairs_in_columns(newcomers, ranks, slow[ranks, newcomers], hosts, view)
+
+    def pairs_of(
+        self, job: JobSpec, pending: PendingJobs, hosts: Sequence[Running], view: View, model: PairModel
+    ) -> Pairs | None:
+        """Return the pairs of one pending job; None if it may join no running job."""
+        row = self._job_table.row(job)
+        self._learn(hosts, view, model)
+        slow = [self._slow[host.job.id][row] for host in hosts]
+        if not any(slow):
+            return None
+        slowdowns = np.array(slow)
+        ranks = slowdowns.nonzero()[0]
+        newcomers = np.full(len(ranks), queue_table(pending, self._job_table).place(job))
+        return self._pairs_in_columns(newcomers, ranks, slowdowns[ranks], hosts, view)
+
+    def _pairs_in_columns(
+        self, newcomers: Ints, ranks: Ints, slowdowns: Floats, hosts: Sequence[Running], view: View
+    ) -> Pairs:
+        now_us = view.now_us
+        sizes = np.array([host.job.processes for host in hosts], dtype=np.int64)
+        left_us = np.array([view.expected_end(host) - now_us for host in hosts], dtype=np.int64)
+        return Pairs(newcomers, ranks, slowdowns, hosts, sizes, left_us)
+
+    def let_in(self, pairs: Pairs, table: QueueTable, view: View, gate: Gatekeeper) -> Pairs:
+        """Return the pairs of the newcomers that ``gate`` may admit beside a host."""
+        now_us, ranks, newcomers = view.now_us, pairs.ranks, pairs.newcomers
+        sizes, estimates_us = self._job_table.sizes_and_estimates_us(table.rows[newcomers])
+        left_us = pairs.left_us[ranks]
+        overlap_us = np.minimum(left_us, estimates_us)
+        # A microsecond less allows for rounding; `join` is exact.
+        slower_us = now_us + overlap_us * (pairs.slowdowns - 1.0) - 1.0
+        since_us = now_us + left_us
+        may = gate.may_hold_each(since_us, left_us + slower_us, pairs.sizes[ranks])
+        may &= gate.may_hold_each(since_us, estimates_us + slower_us, sizes)
+        if not may.any():
+            return pairs.only(newcomers[:0])
+        some = np.zeros(len(table.rows), dtype=np.bool_)
+        some[newcomers[may]] = True
+        return pairs.only(some[newcomers].nonzero()[0])
+
+    def available(self, view: View) -> list[Running]:
+        """Return the running jobs that share no node with another and are not stopped, by start and id."""
+        if self._alone_at != view.version:
+            self._alone_at = view.version
+            once = twice = 0
+            nodes_of = []
+            for running in view.running.values():
+                nodes = any_layer(running.layers)
+                nodes_of.append((nodes, running))
+                twice |= once & nodes
+                once |= nodes
+            alone = [running for nodes, running in nodes_of if not nodes & twice and running.suspended_us is None]
+            alone.sort(key=lambda running: (running.start_us, running.job.id))
+            self._alone = [running.job.id for running in alone]
+            model = view.pairs
+            self._hospitable = [running.job.id for running in alone if may_share(running.job, model)]
+        running_jobs = view.running
+        return [running_jobs[job_id] for job_id in self._alone]
+
+    def hospitable(self, view: View) -> list[Running]:
+        """Return the running jobs that may be co-located."""
+        if self._alone_at != view.version:
+            self.available(view)
+        running_jobs = view.running
+        return [running_jobs[job_id] for job_id in self._hospitable]
+
+    def any_hospitable(self, view: View) -> bool:
+        """Tell whether there are such jobs."""
+        if self._alone_at != view.version:
+            self.available(view)
+        return bool(self._hospitable)
+
+    def facts(self, job: JobSpec, profits: Mapping[int, float], view: View) -> dict[str, object]:
+        """Return the facts for a decision trace about a search; ``profits``: by host, of the hosts compared."""
+        assert view.pairs is not None  # otherwise the search would have found nothing
+        jobs = Jobs.of([running.job for running in self.available(view)], view.pairs)
+        filtered = apply_constraints(job, jobs, self._rules, view.pairs, as_host=False)
+        fine = np.flatnonzero(filtered.fine)
+        ids = jobs.ids.tolist()
+        told = np.array([profits[ids[place]] for place in fine.tolist()]) if profits else None
+        return filtered.facts(jobs, fine, told) | {"not_alone": sorted(set(view.running) - set(ids))}
+
+    def _learn(self, hosts: Sequence[Running], view: View, model: PairModel) -> None:
+        """Check running jobs against the rows of the job table that they were not checked against yet."""
+        job_table, slow, upto = self._job_table, self._slow, self._upto
+        last = len(job_table)
+        if self._learnt == (job_table.renewals, last, view.version):
+            return
+        self._learnt = (job_table.renewals, last, view.version)
+        if self._renewals != job_table.renewals or len(slow) > 2 * len(view.running) + _FEW:
+            self._renewals = job_table.renewals
+            slow.clear()
+            upto.clear()
+        for running in hosts:
+            host = running.job
+            first = upto.get(host.id, 0)
+            if first == last:
+                continue
+            upto[host.id] = last
+            if first == 0:
+                slow[host.id] = np.zeros(job_table.room)
+            elif len(slow[host.id]) < last:
+                slow[host.id] = np.concatenate((slow[host.id][:first], np.zeros(job_table.room - first)))
+            if last - first < _FEW:
+                beside = slow[host.id]
+                for row in range(first, last):
+                    beside[row] = slowdown_beside(host, job_table.jobs[row], self._rules, model)
+            else:
+                rows = job_table.rows_within(host.processes, slice(first, last))
+                if len(rows):
+                    filtered = apply_constraints(host, job_table.columns(rows), self._rules, model, as_host=True)
+                    slow[host.id][rows] = np.where(filtered.fine, filtered.slowdowns, 0.0)

@@ -34,8 +34,8 @@ from cosched_plugin.api import (
     self_factor,
     snapshot_at,
 )
-from cosched_plugin.policies.planning.alike import class_of_all
-from cosched_plugin.policies.planning.penalties import stretch
+from cosched_plugin.policies.planning.losses import stretch
+from cosched_plugin.policies.planning.reservation import class_of_all
 
 
 class NodeHalves:

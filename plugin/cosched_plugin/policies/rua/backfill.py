@@ -28,9 +28,8 @@ from cosched_plugin.api import (
     snapshot_at,
     snapshot_now,
 )
-from cosched_plugin.policies.orders.queue_orders import Shortest
-from cosched_plugin.policies.planning.reservation import PlacedReservation
-from cosched_plugin.policies.planning.starting import rejection, take_seat
+from cosched_plugin.policies.orders import Shortest
+from cosched_plugin.policies.planning.reservation import PlacedReservation, rejection, take_seat
 from cosched_plugin.policies.rua.lessconsume import SAME, is_rigid, pay_for_look
 
 PAPER_THRESHOLDS = (1.15, 1.20, 1.25, 1.5)

@@ -10,8 +10,7 @@ import pytest
 
 from cosched_emulator import prepare, simulate
 from cosched_plugin.core.views.view import View
-from cosched_plugin.policies.backfilling.easy import Easy
-from cosched_plugin.policies.backfilling.easy_counted import Counting
+from cosched_plugin.policies.backfilling.easy import Counting, Easy
 
 
 def restless(seed: int, folder: Path) -> dict[str, Any]:

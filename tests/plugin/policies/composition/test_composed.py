@@ -18,12 +18,11 @@ from cosched_plugin.common.errors import UsageError
 from cosched_plugin.config import choose, from_table, parse_assignments
 from cosched_plugin.core.engine import Policy, SchedulerCore
 from cosched_plugin.policies.composition.catalogue import KINDS
-from cosched_plugin.policies.composition.composed import Composed, Remembering, compose
+from cosched_plugin.policies.composition.composed import Composed, OneSlot, Remembering, compose
 from cosched_plugin.policies.composition.presets import DEFAULTS, PRESETS
 from cosched_plugin.policies.composition.resolved import resolve
-from cosched_plugin.policies.placement.shapes import Nodes, Threads
-from cosched_plugin.policies.slices.time_slices import Sliced
-from cosched_plugin.policies.turns.one_slot import OneSlot
+from cosched_plugin.policies.placement.compact import Nodes, Threads
+from cosched_plugin.policies.slices import Sliced
 
 FIRST_FIT = {"name": "first-fit", "extend_limit": False}
 LESSCONSUME = {"name": "lessconsume", "extend_limit": True}

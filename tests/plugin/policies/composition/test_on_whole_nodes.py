@@ -20,10 +20,10 @@ from cosched_plugin.common.errors import MachineError
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.core.views.virtual_machine import VirtualMachine
 from cosched_plugin.core.views.whole_nodes import WholeNodesView
-from cosched_plugin.parts.colocated.pairs import NOTE as PACE
+from cosched_plugin.parts.colocated import NOTE as PACE
 from cosched_plugin.policies.backfilling.reservation_table import NOTE as PROMISE
 from cosched_plugin.policies.composition.composed import compose
-from cosched_plugin.policies.placement.first_fit import FirstFit
+from cosched_plugin.policies.placement.compact import FirstFit
 from cosched_plugin.policies.placement.spread import NodeHalves
 from cosched_plugin.policies.planning.placed_profile import PlacedProfile
 from cosched_plugin.policies.rua.lessconsume import LessConsume

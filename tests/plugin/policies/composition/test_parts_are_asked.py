@@ -40,9 +40,8 @@ from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.policies.backfilling.easy import Easy
 from cosched_plugin.policies.composition.composed import compose
 from cosched_plugin.policies.composition.resolved import resolve
-from cosched_plugin.policies.orders.queue_orders import ClassPriority
-from cosched_plugin.policies.placement.first_fit import FirstFit
-from cosched_plugin.policies.placement.shapes import Nodes
+from cosched_plugin.policies.orders import ClassPriority
+from cosched_plugin.policies.placement.compact import FirstFit, Nodes
 from cosched_plugin.testing.check import check_policy
 
 ASKED: Counter[str] = Counter()

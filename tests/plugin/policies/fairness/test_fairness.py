@@ -36,13 +36,12 @@ from cosched_plugin.api import (
 )
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.core.work import Price, Work
-from cosched_plugin.parts.matching import Context
+from cosched_plugin.parts.kinds import Context
+from cosched_plugin.policies import slack as fairness
 from cosched_plugin.policies.composition.composed import compose
-from cosched_plugin.policies.fairness import slack as fairness
-from cosched_plugin.policies.fairness.slack import Slack, delay_of, expected_ends, expected_response_us
 from cosched_plugin.policies.placement.spread import Spread
-from cosched_plugin.policies.slices.calendar import CLASSES, present_slice
-from cosched_plugin.policies.slices.time_slices import Classes
+from cosched_plugin.policies.slack import Slack, delay_of, expected_ends, expected_response_us
+from cosched_plugin.policies.slices import CLASSES, Classes, present_slice
 from cosched_plugin.protocol.messages import Note, RunningJob, SetNote
 
 NODES = 6

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cosched_plugin.api import NodeSet
-from cosched_plugin.policies.gang.alternates import alternates
 from cosched_plugin.policies.gang.matrix import Cell, Row
-from cosched_plugin.policies.gang.pairings import Blind, NoPairing, Predesigned
+from cosched_plugin.policies.gang.pairings import Blind, NoPairing, Predesigned, alternates
 
 POINT = 10_000
 STRICT, PAIRED, BLIND = NoPairing().fits, Predesigned().fits, Blind().fits

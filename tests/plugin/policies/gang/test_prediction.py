@@ -9,7 +9,7 @@ import pytest
 from tests.reference.gang import PPM, predicted
 
 from cosched_plugin.api import predict
-from cosched_plugin.policies.gang.prediction import counted, is_sharp
+from cosched_plugin.policies.gang.matrix import counted, is_sharp
 
 POINT = 10_000  # ppm
 

@@ -25,9 +25,9 @@ from cosched_plugin.common.allocation import share_nodes, started_by
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.whole_nodes import WholeNodesView
-from cosched_plugin.policies.glomarc.group_upkeep import place_of
+from cosched_plugin.policies.glomarc.upkeep import place_of
 from cosched_plugin.policies.placement.spread import Spread
-from cosched_plugin.policies.slices.time_slices import Classes
+from cosched_plugin.policies.slices import Classes
 from cosched_plugin.protocol.messages import (
     CANCELLED,
     COMPLETED,

@@ -30,9 +30,8 @@ from cosched_emulator.scenario.script import Scripted
 from cosched_hwmodel.statistical.self_slowdown import draw_self_slowdown
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.policies.composition.composed import compose
-from cosched_plugin.policies.glomarc.evolution import Member, evolve, gain_alone
 from cosched_plugin.policies.glomarc.formation import Search, groups, select_candidates
-from cosched_plugin.policies.glomarc.group_upkeep import Slowdown
+from cosched_plugin.policies.glomarc.upkeep import Member, Slowdown, evolve, gain_alone
 from cosched_plugin.policies.placement.spread import NodeHalves
 from cosched_plugin.protocol.messages import CANCELLED, COMPLETED, JobSpec
 

@@ -14,9 +14,8 @@ from cosched_hwmodel.models.custom import CustomModel
 from cosched_plugin.api import Running, StartTogether
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.policies.composition.composed import compose
-from cosched_plugin.policies.glomarc.evolution import Member, evolve
-from cosched_plugin.policies.glomarc.formation import Found
-from cosched_plugin.policies.glomarc.sides import CPUS, SIDES, best_division
+from cosched_plugin.policies.glomarc.formation import CPUS, SIDES, Found, best_division
+from cosched_plugin.policies.glomarc.upkeep import Member, evolve
 from cosched_plugin.policies.placement.spread import NodeHalves
 from cosched_plugin.protocol.messages import Belief, JobSpec
 

@@ -43,18 +43,17 @@ from cosched_plugin.api import (
     Unreserved,
 )
 from cosched_plugin.common.errors import UsageError
-from cosched_plugin.parts.colocated.pairs import Guest
-from cosched_plugin.parts.matching import Context
+from cosched_plugin.parts.colocated import Guest
+from cosched_plugin.parts.kinds import Context
 from cosched_plugin.policies.composition.resolved import resolve
 from cosched_plugin.policies.gang.pairings import NoPairing
 from cosched_plugin.policies.lomarc.constraints import Rules, apply_constraints, slowdown_beside
-from cosched_plugin.policies.lomarc.heuristics import First, ResponseImpact, SharedTimeGain, TimelessGain
-from cosched_plugin.policies.lomarc.job_columns import Jobs, JobTable
-from cosched_plugin.policies.lomarc.lookahead import Lookahead
-from cosched_plugin.policies.orders.queue_orders import Fcfs
-from cosched_plugin.policies.placement.first_fit import FirstFit
+from cosched_plugin.policies.lomarc.lookahead import First, Lookahead, ResponseImpact, SharedTimeGain, TimelessGain
+from cosched_plugin.policies.lomarc.queue_table import Jobs, JobTable
+from cosched_plugin.policies.orders import Fcfs
+from cosched_plugin.policies.placement.compact import FirstFit
 from cosched_plugin.policies.placement.spread import Spread
-from cosched_plugin.policies.planning.matching import NoMatching
+from cosched_plugin.policies.planning.reservation import NoMatching
 from cosched_plugin.protocol.messages import (
     JobSpec,
     RunningJob,

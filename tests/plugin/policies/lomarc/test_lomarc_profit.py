@@ -21,19 +21,19 @@ from tests.plugin.policies.lomarc.lomarc_cases import (
 )
 from tests.reference.lomarc import response_time_impact, u_gain_1, u_gain_2
 
-from cosched_plugin.policies.lomarc.job_columns import JobTable
-from cosched_plugin.policies.lomarc.profit import (
+from cosched_plugin.policies.lomarc.queue_table import (
     Arrivals,
     Future,
+    JobTable,
     Match,
+    QueueTable,
     impact_on_running,
     impact_on_waiting,
     may_gain,
     utilisation_gain_1,
     utilisation_gain_2,
 )
-from cosched_plugin.policies.lomarc.queue_table import QueueTable
-from cosched_plugin.policies.orders.history import NOTE, History, Tally
+from cosched_plugin.policies.orders import NOTE, History, Tally
 from cosched_plugin.protocol.messages import Note
 
 RELATIVE = 1e-9

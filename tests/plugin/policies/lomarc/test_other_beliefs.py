@@ -16,7 +16,7 @@ from cosched_hwmodel.statistical.model import StatisticalModel
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.policies.composition.composed import compose
 from cosched_plugin.policies.lomarc.constraints import Rules, apply_constraints, slowdown_beside
-from cosched_plugin.policies.lomarc.job_columns import Jobs
+from cosched_plugin.policies.lomarc.queue_table import Jobs
 from cosched_plugin.protocol.messages import Belief, JobSpec, StartJob, StartTogether, UsageTuple
 
 FULL: UsageTuple = ("cpu", 900_000, 50_000, 50_000, 900_000)

@@ -20,7 +20,7 @@ from tests.plugin.policies.lomarc.lomarc_cases import (
 from tests.runs import runs_on
 
 from cosched_plugin.core.engine import SchedulerCore
-from cosched_plugin.parts.colocated.pair_monitor import PairMonitor
+from cosched_plugin.parts.colocated import PairMonitor
 from cosched_plugin.policies.composition.composed import compose
 from cosched_plugin.protocol.messages import (
     Action,

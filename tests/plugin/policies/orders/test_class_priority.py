@@ -23,11 +23,8 @@ from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.virtual_machine import VirtualMachine
 from cosched_plugin.policies.composition.composed import compose
-from cosched_plugin.policies.lomarc.job_columns import JobTable
-from cosched_plugin.policies.lomarc.profit import Future
-from cosched_plugin.policies.lomarc.queue_table import QueueTable
-from cosched_plugin.policies.orders.history import NOTE, History, Tally, history
-from cosched_plugin.policies.orders.queue_orders import ClassPriority
+from cosched_plugin.policies.lomarc.queue_table import Future, JobTable, QueueTable
+from cosched_plugin.policies.orders import NOTE, ClassPriority, History, Tally, history
 from cosched_plugin.protocol.messages import JobEnded, JobSpec, JobSubmitted, Note, StartJob
 
 HOUR_S = 3600

@@ -18,7 +18,7 @@ from cosched_hwmodel.draws import uniform
 from cosched_plugin.api import Offer, each_node, snapshot_at, snapshot_now
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.policies.composition.composed import compose
-from cosched_plugin.policies.placement.one_per_node import Contiguous, Scattered
+from cosched_plugin.policies.placement.compact import Contiguous, Scattered
 from cosched_plugin.protocol.messages import JobSpec, NodeClass, NodeFailed, RejectJob, RunningJob, StartJob
 
 

@@ -20,8 +20,8 @@ from cosched_hwmodel.units import ThreadMask
 from cosched_plugin.api import JobFacts, Offer, PairModel, View, snapshot_now
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.policies.composition.composed import compose
-from cosched_plugin.policies.placement.first_fit import FirstFit
-from cosched_plugin.policies.planning.penalties import factor_of
+from cosched_plugin.policies.placement.compact import FirstFit
+from cosched_plugin.policies.planning.losses import factor_of
 from cosched_plugin.policies.rua.lessconsume import LessConsume
 from cosched_plugin.protocol.messages import Belief, JobSpec, NodeClass, Run, RunningJob, StartJob
 

@@ -28,12 +28,10 @@ from cosched_plugin.api import (
 )
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.policies.composition.composed import compose
-from cosched_plugin.policies.placement.first_fit import FirstFit
-from cosched_plugin.policies.planning.losses import losses_in
-from cosched_plugin.policies.planning.penalties import stretch
+from cosched_plugin.policies.placement.compact import FirstFit
+from cosched_plugin.policies.planning.losses import losses_in, stretch
 from cosched_plugin.policies.planning.reservation import PlacedReservation
-from cosched_plugin.policies.rua.lessconsume import SAME, LessConsume
-from cosched_plugin.policies.rua.losses import Places
+from cosched_plugin.policies.rua.lessconsume import SAME, LessConsume, Places
 from cosched_plugin.protocol.messages import JobSpec, NodeClass, Run, RunningJob
 
 THRESHOLDS = (Fraction(1), Fraction(115, 100), Fraction(5, 4), Fraction(3, 2))

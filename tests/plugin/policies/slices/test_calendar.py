@@ -13,17 +13,17 @@ from cosched_plugin.api import SetNote
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.policies.composition.composed import compose
-from cosched_plugin.policies.slices.calendar import (
+from cosched_plugin.policies.slices import (
     CLASSES,
     LONG,
     MEDIUM,
     SHORT,
+    Classes,
     Lengths,
     Slice,
     present_slice,
     slice_at,
 )
-from cosched_plugin.policies.slices.time_slices import Classes
 from cosched_plugin.protocol.messages import Note
 
 HOUR_US = 3600 * SECOND_US

@@ -32,8 +32,7 @@ from cosched_emulator.scenario.script import Scripted
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.policies.composition.composed import compose
-from cosched_plugin.policies.slices.calendar import present_slice
-from cosched_plugin.policies.slices.time_slices import Classes
+from cosched_plugin.policies.slices import Classes, present_slice
 from cosched_plugin.protocol.messages import (
     COMPLETED,
     Action,

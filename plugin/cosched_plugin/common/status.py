@@ -1,0 +1,328 @@
+"""What a running program tells of itself: counters and times of decisions, as JSON and to Prometheus over HTTP."""
+
+from __future__ import annotations
+
+import math
+import re
+import resource
+import socket
+import socketserver
+import threading
+import time
+from collections.abc import Callable, Mapping
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
+
+from cosched_hwmodel.units import SECOND_US
+from cosched_plugin.common.errors import UsageError
+from cosched_plugin.protocol.endpoint import why_not
+
+# The status of a process: counters, latencies of its answers, and further fields. Both programs use it.
+#
+# One thread counts and another one may read, so the values of one reading may differ slightly in time.
+
+Value: TypeAlias = "str | int | float | bool | None"
+
+LATENCIES: Final = 1_000  # number of latest values that are kept
+QUANTILES: Final = ((0.5, "p50"), (0.9, "p90"), (0.99, "p99"))
+NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")  # of a metric or a label; colons are reserved for recording rules
+PAGE_BYTES: Final = resource.getpagesize()
+
+
+class Gauge(NamedTuple):
+    """The meaning of a numeric field; its name ends with a unit, as is usual for Prometheus."""
+
+    name: str
+    help: str
+
+
+class Status:
+    """Counters, the last 1,000 latencies, and ``fields``, which returns further values on each request.
+
+    ``gauges`` says which fields are numbers that go up and down. ``fields`` is called by the thread that reads. The counters are
+    plain attributes: ``batches`` answered, actions ``refused``, ``resyncs``, ``errors``.
+    """
+
+    def __init__(
+        self,
+        fields: Callable[[], Mapping[str, Value]] = dict,
+        gauges: Mapping[str, Gauge] | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.batches = 0
+        self.refused = 0
+        self.resyncs = 0
+        self.errors = 0
+        self._fields = fields
+        self._gauges = {} if gauges is None else dict(gauges)
+        self._clock = clock
+        self._started_s = clock()
+        self._latencies_s = [0.0] * LATENCIES
+        self._sum_s = 0.0
+
+    def count_answer(self, latency_s: float) -> None:
+        """Count an answered batch and its latency."""
+        self._latencies_s[self.batches % LATENCIES] = latency_s
+        self._sum_s += latency_s
+        self.batches += 1
+
+    def latencies_s(self) -> dict[str, float | None]:
+        """Return the percentiles (nearest rank) and the maximum of the last 1,000 latencies; None before the first."""
+        count = min(self.batches, LATENCIES)
+        times_s = sorted(self._latencies_s[:count])
+        found: dict[str, float | None] = {
+            name: times_s[math.ceil(share * count) - 1] if count else None for share, name in QUANTILES
+        }
+        found["max"] = times_s[-1] if count else None
+        return found
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the whole status as plain values; the fields come first."""
+        return {
+            **self._fields(),
+            "uptime_s": round(self._clock() - self._started_s, 3),
+            "batches": self.batches,
+            "refused": self.refused,
+            "resyncs": self.resyncs,
+            "errors": self.errors,
+            "latency_s": self.latencies_s(),
+            "resident_bytes": resident_bytes(),
+        }
+
+    def prometheus(self, prefix: str, labels: Mapping[str, str] | None = None) -> str:
+        """Return the status in Prometheus' text exposition format 0.0.4, with names that begin with ``prefix``.
+
+        Fields that are texts are labels of one metric, ``prefix_info``. ValueError for a name that Prometheus would not take.
+        """
+        fields = self._fields()
+        page = _Page(prefix, {} if labels is None else labels)
+        texts = {key: value for key, value in fields.items() if isinstance(value, str)}
+        page.add("info", "gauge", "Fields of the status that are texts, as labels.", 1, texts)
+        page.add("uptime_seconds", "gauge", "Time since the process started to serve.", self._clock() - self._started_s)
+        page.add("batches_total", "counter", "Batches answered.", self.batches)
+        page.add("refused_actions_total", "counter", "Actions that the manager refused.", self.refused)
+        page.add(
+            "resyncs_total", "counter", "Number of times that a scheduler took over the state again.", self.resyncs
+        )
+        page.add("errors_total", "counter", "Errors in messages of either side.", self.errors)
+        latencies_s = self.latencies_s()
+        page.summary(
+            "decision_seconds",
+            f"Time to answer a batch; quantiles of the last {LATENCIES}.",
+            {share: latencies_s[name] for share, name in QUANTILES},
+            self._sum_s,
+            self.batches,
+        )
+        most = f"Longest time to answer a batch, of the last {LATENCIES}."
+        page.add("decision_max_seconds", "gauge", most, latencies_s["max"])
+        page.add("resident_memory_bytes", "gauge", "Resident memory.", resident_bytes())
+        for key, gauge in self._gauges.items():
+            value = fields.get(key)
+            if value is None or isinstance(value, int | float):
+                page.add(gauge.name, "gauge", gauge.help, value)
+        return page.text()
+
+
+def status_lines(status: Mapping[str, Any]) -> list[str]:
+    """Return `Status.as_dict` as lines for people; unknown fields of other versions are shown too."""
+    lines = []
+    for key, value in status.items():
+        if isinstance(value, Mapping):
+            lines += [f"{_words(key) + ' ' + str(inner):<18}{_for_people(key, each)}" for inner, each in value.items()]
+        else:
+            lines.append(f"{_words(key):<18}{_for_people(key, value)}")
+    return lines
+
+
+def _words(key: str) -> str:
+    """Return a field's name without its unit, which stands behind the value."""
+    for ending in ("_us", "_s", "_bytes"):
+        key = key.removesuffix(ending)
+    return key.replace("_", " ")
+
+
+def _for_people(key: str, value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if key == "latency_s" and isinstance(value, float):
+        return f"{value * 1000:.3f} ms"
+    if key == "uptime_s" and isinstance(value, int | float):
+        return f"{value:.1f} s"
+    if key == "resident_bytes" and isinstance(value, int):
+        return f"{value / 2**20:.1f} MiB"
+    if key == "now_us" and isinstance(value, int):
+        return f"{value / SECOND_US:.6f} s"
+    return "".join([char if char.isprintable() else "?" for char in str(value)])
+
+
+class _Page:
+    """A page of metrics; the samples of each metric follow its HELP and TYPE lines."""
+
+    def __init__(self, prefix: str, labels: Mapping[str, str]) -> None:
+        self._prefix = _name(prefix)
+        self._labels = labels
+        self._lines: list[str] = []
+
+    def add(
+        self, name: str, kind: str, text: str, value: float | None, labels: Mapping[str, str] | None = None
+    ) -> None:
+        """Add a metric of one sample."""
+        full = self._head(name, kind, text)
+        self._sample(full, value, {} if labels is None else labels)
+
+    def summary(self, name: str, text: str, quantiles: Mapping[float, float | None], total: float, count: int) -> None:
+        """Add a summary: quantiles, and the sum and number of all observations."""
+        full = self._head(name, "summary", text)
+        for share, value in quantiles.items():
+            self._sample(full, value, {"quantile": f"{share:g}"})
+        self._sample(f"{full}_sum", total, {})
+        self._sample(f"{full}_count", count, {})
+
+    def text(self) -> str:
+        """Return the page; its last line ends with a newline like all others."""
+        return "".join([f"{line}\n" for line in self._lines])
+
+    def _head(self, name: str, kind: str, text: str) -> str:
+        full = _name(f"{self._prefix}_{name}")
+        escaped = text.replace("\\", "\\\\").replace("\n", "\\n")
+        self._lines += [f"# HELP {full} {escaped}", f"# TYPE {full} {kind}"]
+        return full
+
+    def _sample(self, name: str, value: float | None, labels: Mapping[str, str]) -> None:
+        pairs = ",".join([f'{_name(key)}="{_escape(text)}"' for key, text in {**self._labels, **labels}.items()])
+        self._lines.append(f"{name}{{{pairs}}} {_number(value)}" if pairs else f"{name} {_number(value)}")
+
+
+def _name(name: str) -> str:
+    if NAME.fullmatch(name) is None:
+        raise ValueError(f"{name!r}: expected letters, digits and underscores, and no digit first")
+    return name
+
+
+def _escape(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def _number(value: float | None) -> str:
+    """Return a number as Go's ParseFloat reads it."""
+    if value is None or math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "+Inf" if value > 0 else "-Inf"
+    return str(int(value)) if isinstance(value, int) else repr(float(value))
+
+
+def resident_bytes() -> int | None:
+    """Return the resident memory of this process in bytes; None where the system does not report it."""
+    try:
+        return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * PAGE_BYTES
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+# A page for Prometheus: serves only GET /metrics over HTTP, and only on this machine.
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+REQUEST_S: Final = 1.0  # time that a whole request may take; one is handled at a time
+POLL_S: Final = 0.5  # delay until `close` is noticed
+
+
+class MetricsServer:
+    """Serves the text that ``page`` returns, from construction to `close`, in a daemon thread; ``page`` is called in that thread.
+
+    ``address`` is HOST:PORT with a loopback address, port 0 for any; ``.address`` is the one actually bound. Raises UsageError for
+    another address, and for one that cannot be bound.
+    """
+
+    def __init__(self, address: str, page: Callable[[], str]) -> None:
+        reason = why_not(f"tcp://{address}")
+        if reason is not None:
+            raise UsageError(f"{address}: {reason}")
+        host, _, port = address.rpartition(":")
+        number = 0 if port == "*" else int(port)
+        server_class = _ServerOf6 if host.startswith("[") else _Server
+        try:
+            self._server = server_class((host.strip("[]"), number), _Handler)
+        except OSError as error:
+            raise UsageError(f"{address}: cannot listen there: {error.strerror or error}") from error
+        self._server.page = page
+        self.address = f"{host}:{self._server.server_address[1]}"
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(POLL_S,), name="metrics", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Release the address; takes at most 1.5 seconds."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+class _Server(socketserver.TCPServer):
+    """One request at a time."""
+
+    allow_reuse_address = True
+    request_queue_size = 16
+    page: Callable[[], str]
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Log nothing: the client has gone away, or took too long."""
+
+
+class _ServerOf6(_Server):
+    address_family = socket.AF_INET6
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """One request, HTTP/1.0: the connection ends with the answer."""
+
+    server: _Server
+    server_version = "cosched"
+    sys_version = ""
+    timeout: ClassVar[float] = REQUEST_S  # for each read
+
+    def handle(self) -> None:
+        """Handle the request within a total time; timeouts of single reads would not limit it."""
+        hurry = threading.Timer(REQUEST_S, self._cut_off)
+        hurry.daemon = True
+        hurry.start()
+        try:
+            super().handle()
+        finally:
+            hurry.cancel()
+
+    def do_GET(self) -> None:
+        """Answer with the page."""
+        if self.path.partition("?")[0] != "/metrics":
+            self.send_error(404)
+            return
+        try:
+            body = self.server.page().encode("utf-8", "replace")
+        except Exception:  # a defect in `page` must not end the thread
+            self.send_error(500)
+            return
+        self.send_response(200)
+        self.send_header("Content-Type", CONTENT_TYPE)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _refuse(self) -> None:
+        self.send_response(405)
+        self.send_header("Allow", "GET")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    do_HEAD = do_POST = do_PUT = do_DELETE = do_PATCH = do_OPTIONS = do_TRACE = do_CONNECT = _refuse
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Log nothing."""
+
+    def _cut_off(self) -> None:
+        try:
+            self.connection.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            return  # the request has ended already

@@ -1,1 +1,0 @@
-"""The status of a running process: counters and a metrics page."""

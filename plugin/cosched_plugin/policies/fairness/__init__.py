@@ -1,1 +1,0 @@
-"""Fairness rules: which jobs a co-located start may delay, and by how much."""

@@ -1,0 +1,174 @@
+"""Queue orders: which pending job comes first."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from typing import ClassVar, Final, NamedTuple
+
+from cosched_plugin.api import SECOND_US, Changes, JobSpec, NoteValue, Order, Part, View
+
+# The history of started jobs: one note about the cluster, kept up to date by `Composed`.
+#
+# It serves the aging of priorities (mean wait) and the forecast of arrivals (number and work of jobs).
+
+NOTE: Final = "history"
+_NUMBERS: Final = [int] * 6
+# The LOMARC paper's classes of jobs by run time, section 6.2.
+SHORT_US: Final = 60 * SECOND_US
+MEDIUM_US: Final = 3_600 * SECOND_US
+
+
+class Tally(NamedTuple):
+    """A number of jobs, and their total work: Σ processes x estimate, in microseconds."""
+
+    jobs: int = 0
+    work_us: int = 0
+
+    def plus(self, job: JobSpec) -> Tally:
+        """Return the tally with one more job."""
+        return Tally(self.jobs + 1, self.work_us + job.processes * job.estimate_us)
+
+
+class History(NamedTuple):
+    """The jobs started so far."""
+
+    waited_us: int = 0  # total over all started jobs
+    since_us: int = 0  # submission of the first job
+    short: Tally = Tally()
+    longer: Tally = Tally()
+
+    @property
+    def mean_wait_us(self) -> int:
+        """Return the mean wait, rounded down; 0 if no job has waited."""
+        jobs = self.short.jobs + self.longer.jobs
+        return self.waited_us // jobs if jobs else 0
+
+    def plus(self, jobs: Iterable[JobSpec], now_us: int) -> History:
+        """Return the history with jobs that have just been started; ``now_us`` is in the time of submissions."""
+        waited_us, since_us, short, longer = self
+        for job in jobs:
+            waited_us += now_us - job.submit_us
+            if not short.jobs and not longer.jobs:
+                since_us = job.submit_us
+            since_us = min(since_us, job.submit_us)
+            if is_short(job):
+                short = short.plus(job)
+            else:
+                longer = longer.plus(job)
+        return History(waited_us, since_us, short, longer)
+
+    def note(self) -> NoteValue:
+        """Return the history as a note."""
+        return (self.waited_us, self.since_us, *self.short, *self.longer)
+
+
+def history(view: View) -> History:
+    """Return the history in the note; an empty one where the note is missing or has another form."""
+    note = view.note(None, NOTE)
+    if type(note) is tuple and list(map(type, note)) == _NUMBERS:
+        waited_us, since_us, a, b, c, d = note
+        return History(waited_us, since_us, Tally(a, b), Tally(c, d))  # type: ignore[arg-type]
+    return History()
+
+
+class RemembersStarts(Part):
+    """The base of parts that use the history: they share one note."""
+
+    note: ClassVar[str] = NOTE
+
+    def remember(self, changes: Changes, view: View) -> NoteValue:
+        """Return the new value of the note after jobs have started."""
+        if not changes.started:
+            return view.note(None, NOTE)
+        return history(view).plus(changes.started, view.wall_us(view.now_us)).note()
+
+
+def is_short(job: JobSpec) -> bool:
+    """Tell whether the job is expected to take at most a minute."""
+    return job.estimate_us <= SHORT_US
+
+
+class Fcfs(Order):
+    """First come, first served."""
+
+    by_arrival: ClassVar[bool] = True
+
+    def arrange(self, jobs: list[JobSpec], view: View) -> list[JobSpec]:
+        """Return the jobs in order of arrival."""
+        return jobs
+
+
+class Shortest(Order):
+    """Shortest estimate first."""
+
+    def arrange(self, jobs: list[JobSpec], view: View) -> list[JobSpec]:
+        """Return the jobs by ascending estimate; `sorted` is stable, which keeps (submission, id) among equals."""
+        return sorted(jobs, key=_estimate)
+
+
+class Widest(Order):
+    """Most processes first."""
+
+    def arrange(self, jobs: list[JobSpec], view: View) -> list[JobSpec]:
+        """Return the jobs by descending size; `sorted` keeps (submission, id) among equals."""
+        return sorted(jobs, key=_processes, reverse=True)
+
+
+class ClassPriority(RemembersStarts, Order):
+    """Short before medium before long jobs, first come, first served among equals; a pending job rises (LOMARC, section 6.2).
+
+    It rises by one class for every ``T_age`` that it has waited. ``T_age`` is the mean wait of the jobs started so far, or a
+    fixed number of seconds (``age_s``); no job rises while there is no mean wait.
+    """
+
+    def __init__(self, *, age_s: float = 0.0) -> None:
+        self._age_us = max(1, round(age_s * SECOND_US)) if age_s else 0
+
+    def arrange(self, jobs: list[JobSpec], view: View) -> list[JobSpec]:
+        """Return the jobs by class minus the number of classes that they have risen."""
+        age_us = self._age_us or history(view).mean_wait_us
+        now_us = view.wall_us(view.now_us)
+        once_us = now_us - age_us if age_us else -1  # a job submitted by then has risen by one class
+        twice_us = once_us - age_us
+        # In order of submission, jobs that have risen by two classes come first, then jobs that have risen by one.
+        risen = bisect_right(jobs, once_us, key=_submission)
+        twice = bisect_right(jobs, twice_us, 0, risen, key=_submission)
+        between = jobs[twice:risen]
+        short, medium, long = _by_class(jobs[risen:])
+        return [
+            *jobs[:twice],
+            *[job for job in between if job.estimate_us <= MEDIUM_US],
+            *short,
+            *[job for job in between if job.estimate_us > MEDIUM_US],
+            *medium,
+            *long,
+        ]
+
+
+def _by_class(jobs: list[JobSpec]) -> tuple[list[JobSpec], list[JobSpec], list[JobSpec]]:
+    """Return the short, the medium and the long ones of ``jobs``, each in their order."""
+    short: list[JobSpec] = []
+    medium: list[JobSpec] = []
+    long: list[JobSpec] = []
+    for job in jobs:
+        estimate_us = job.estimate_us
+        if estimate_us <= SHORT_US:
+            short.append(job)
+        elif estimate_us <= MEDIUM_US:
+            medium.append(job)
+        else:
+            long.append(job)
+    return short, medium, long
+
+
+def _submission(job: JobSpec) -> int:
+    return job.submit_us
+
+
+def _processes(job: JobSpec) -> int:
+    return job.processes
+
+
+def _estimate(job: JobSpec) -> int:
+    return job.estimate_us

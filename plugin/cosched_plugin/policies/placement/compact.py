@@ -1,0 +1,382 @@
+"""Placements with one process of a job on each node, where several jobs may share a node: contiguous nodes, or random ones.
+
+Choi et al. 2004, *Coscheduling in Clusters*: a node has one CPU, and as many hardware threads as jobs may share it (the
+multiprogramming level). *Packing* gives a job contiguous nodes; without it the nodes are random ones of those that have room.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from cosched_plugin.api import (
+    FIXED_RUN_TIMES,
+    NONE,
+    THREADS,
+    WHOLE_NODES,
+    Beginnings,
+    JobSpec,
+    Layers,
+    Machine,
+    Needs,
+    NodeSet,
+    Offer,
+    Placement,
+    Run,
+    Running,
+    Shape,
+    Snapshot,
+    StartJob,
+    View,
+    WholeNodesView,
+    any_layer,
+    bits_of,
+    each_node,
+    fill_nodes,
+    first_fit,
+    is_plain,
+    lowest_nodes,
+    packed,
+    room_on,
+    thread_mask,
+)
+from cosched_plugin.policies.planning.losses import factor_of, penalised_offer
+
+# How many running jobs each node has, in all slots.
+
+
+class Residents:
+    """Counts the jobs on each node, once for each state of the machine."""
+
+    __slots__ = ("_counts", "_known")
+
+    def __init__(self) -> None:
+        self._counts: Sequence[int] = ()  # a cache
+        self._known: tuple[View | None, int] = (None, 0)
+
+    def now(self, view: View) -> Sequence[int]:
+        """Return the number of running jobs on each node, in all slots."""
+        if self._known != (view, view.version):
+            self._counts = _count(view.running.values(), view)
+            self._known = (view, view.version)
+        return self._counts
+
+    def at(self, snapshot: Snapshot) -> Sequence[int]:
+        """Return the same for the instant of a snapshot: of the jobs that run now, those that are not expected to have ended."""
+        view, at_us = snapshot.view, snapshot.at_us
+        if at_us <= view.now_us:
+            return self.now(view)
+        return _count([running for running in view.running.values() if view.expected_end(running) > at_us], view)
+
+
+def _count(jobs: Iterable[Running], view: View) -> Sequence[int]:
+    counts = [0] * view.machine.nodes
+    for running in jobs:
+        for node, _ in each_node(running.runs):
+            counts[node] += 1
+    return counts
+
+
+# Shapes: whether jobs take threads or whole nodes.
+
+
+class Threads(Shape):
+    """A job takes free hardware threads, wherever they are."""
+
+    provides: ClassVar[Needs] = frozenset({THREADS})
+
+    def shaped(self, view: View) -> View:
+        """Return the view as it is."""
+        return view
+
+
+class Nodes(Shape):
+    """A job takes empty nodes, and is alone on them until a matching puts another job beside it."""
+
+    provides: ClassVar[Needs] = frozenset({WHOLE_NODES})
+
+    def shaped(self, view: View) -> View:
+        """Return the view of whole nodes."""
+        return WholeNodesView(view)
+
+
+# Placements that ignore demand: first fit and packed. (`lessconsume` has those that use it.)
+
+
+class FirstFit(Placement):
+    """The lowest free threads, node by node.
+
+    With ``extend_limit`` the job's limit and expected run time grow by the penalty factor expected there, as under LessConsume.
+    """
+
+    _choose = staticmethod(first_fit)
+
+    def __init__(self, *, extend_limit: bool = False) -> None:
+        self.extend_limit = extend_limit
+
+    @property
+    def provides(self) -> Needs:
+        """Return that run times follow from the job, unless limits grow with neighbours."""
+        return NONE if self.extend_limit else frozenset({FIXED_RUN_TIMES})
+
+    @property
+    def counts(self) -> bool:
+        """Tell that neighbours do not matter, unless limits grow with them."""
+        return not self.extend_limit
+
+    def offer(self, job: JobSpec, snapshot: Snapshot) -> Offer | None:
+        """Return the job on the first free threads."""
+        runs = self._choose(
+            job, snapshot.view.open_to(job, snapshot.free), snapshot.view.machine, snapshot.memory_for(job)
+        )
+        return None if runs is None else self.offer_on(job, runs, snapshot)
+
+    def offer_on(self, job: JobSpec, runs: tuple[Run, ...], snapshot: Snapshot) -> Offer:
+        """Return the job on these threads."""
+        if not self.extend_limit:
+            return Offer(job, snapshot.at_us, runs, 1.0, job.estimate_us, job.limit_us)
+        return penalised_offer(job, snapshot, runs, factor_of(job, snapshot, runs), extend_limit=True)
+
+    def start(self, job: JobSpec, view: View) -> StartJob:
+        """Return the decision to start ``job`` now; there must be a place for it. Its limit stays its own."""
+        free = view.free
+        if len(free) == 1 and is_plain(job):
+            runs = lowest_nodes(job.processes, free[0])
+        else:
+            runs = self._choose(job, view.open_to(job, free), view.machine, view.free_memory_mb)
+        assert runs is not None
+        return StartJob(job.id, runs, job.estimate_us, job.limit_us)
+
+
+class Packed(FirstFit):
+    """The nodes with the fewest free threads first: keeps whole nodes free for jobs that need them."""
+
+    _choose = staticmethod(packed)
+
+
+# Placements that consider how many jobs each node has, in all slots: they choose the columns of a matrix of gang scheduling.
+#
+# Feitelson 1996, *Packing Schemes for Gang Scheduling*, compares such ways to choose columns.
+
+
+class _ByLoad(Placement):
+    """A placement that knows how many running jobs are on each node."""
+
+    provides: ClassVar[Needs] = frozenset({FIXED_RUN_TIMES})
+
+    def __init__(self) -> None:
+        self._residents = Residents()
+
+    def offer(self, job: JobSpec, snapshot: Snapshot) -> Offer | None:
+        """Return the job's place in ``snapshot``, or None."""
+        free = snapshot.view.open_to(job, snapshot.free)
+        memory_mb = snapshot.memory_for(job)
+        for nodes in self._choices(job, free, snapshot.view):
+            runs = fill_nodes(job, free, snapshot.view.machine, memory_mb, nodes)
+            if runs is not None:
+                return self.offer_on(job, runs, snapshot)
+        return None
+
+    @abstractmethod
+    def _choices(self, job: JobSpec, free: Layers, view: View) -> Iterable[Sequence[int]]:
+        """Return the sets of nodes that the job may take, the best first; it fills the nodes of the first one with room, in order."""
+        ...
+
+
+class LeastLoaded(_ByLoad):
+    """The nodes with the fewest jobs first, the lowest of equal ones."""
+
+    def _choices(self, job: JobSpec, free: Layers, view: View) -> Iterable[Sequence[int]]:
+        loads = self._residents.now(view)
+        return [sorted(bits_of(any_layer(free)), key=lambda node: (loads[node], node))]
+
+
+class Buddy(_ByLoad):
+    """Aligned blocks of 1, 2, 4, ... nodes, of the smallest size that holds the job; the block with the fewest jobs first.
+
+    Nodes out of service count as missing: where no block is left that holds the job, it gets a block of twice the size.
+    """
+
+    def _choices(self, job: JobSpec, free: Layers, view: View) -> Iterable[Sequence[int]]:
+        loads = self._residents.now(view)
+        blocks = _blocks_for(job, view)
+        blocks.sort(key=lambda block: sum([loads[node] for node in block]))  # stable: the lowest of equal ones
+        return blocks
+
+
+def _blocks_for(job: JobSpec, view: View) -> list[range]:
+    """Return all blocks of the smallest size of which one holds the job when it is empty."""
+    machine = view.machine
+    empty = view.open_to(job, view.in_service)
+    size = 1
+    while size * machine.depth < job.processes * job.threads_per_process:
+        size *= 2
+    while True:
+        blocks = [range(first, min(first + size, machine.nodes)) for first in range(0, machine.nodes, size)]
+        if size >= machine.nodes or any(
+            fill_nodes(job, empty, machine, machine.memory_mb, block) is not None for block in blocks
+        ):
+            return blocks
+        size *= 2
+
+
+class _Wanted(NamedTuple):
+    """A job, and what it may take of the nodes at an instant."""
+
+    job: JobSpec  # with at most as many processes on a node as it gets there
+    rooms: Sequence[int]  # processes on a node that is empty, by class of nodes
+    free: Layers
+    memory_mb: Sequence[int]
+    snapshot: Snapshot
+
+    def fits(self, node: int) -> bool:
+        """Tell whether the node has room for a process now."""
+        machine = self.snapshot.view.machine
+        free_threads = thread_mask(self.free, node).bit_count()
+        return free_threads > 0 and room_on(self.job, free_threads, machine.threads_of[node], self.memory_mb[node]) > 0
+
+
+class _OnePerNode(Placement):
+    """One process on each node: more only where a job has more processes than there are nodes, or asks for more on a node.
+
+    ``contexts``: hardware threads of each node that jobs may hold, in each slot, so that as many may share it; 0: all. An exclusive
+    job has whole nodes all the same.
+    """
+
+    needs: ClassVar[Needs] = frozenset({THREADS})
+    provides: ClassVar[Needs] = frozenset({FIXED_RUN_TIMES})
+
+    def __init__(self, *, contexts: int = 0) -> None:
+        self._contexts = contexts
+
+    def never(self, job: JobSpec, view: View) -> bool:
+        """Tell whether the whole machine does not hold ``job``."""
+        machine = view.machine
+        return not _per_node(job, self._rooms(job, machine), machine)
+
+    def offer(self, job: JobSpec, snapshot: Snapshot) -> Offer | None:
+        """Return the job's place in ``snapshot``, or None."""
+        machine = snapshot.view.machine
+        rooms = self._rooms(job, machine)
+        per_node = _per_node(job, rooms, machine)
+        if not per_node:
+            return None
+        free = self._open_to(job, snapshot)
+        if any_layer(free).bit_count() * per_node < job.processes:
+            return None
+        limited = job._replace(ppn_max=per_node)
+        wanted = _Wanted(limited, rooms, free, snapshot.memory_for(job), snapshot)
+        for nodes in self._choices(wanted):
+            runs = fill_nodes(limited, wanted.free, machine, wanted.memory_mb, nodes)
+            if runs is not None:
+                return self.offer_on(job, runs, snapshot)
+        return None
+
+    @abstractmethod
+    def _choices(self, wanted: _Wanted) -> Iterable[Sequence[int]]:
+        """Return the sets of nodes that the job may take, the best first; it fills the nodes of the first one with room, in order."""
+        ...
+
+    def _rooms(self, job: JobSpec, machine: Machine) -> Sequence[int]:
+        """Return how many processes of the job an empty node can take, by class of nodes."""
+        most = machine.depth if job.exclusive or not self._contexts else self._contexts
+        return [
+            room_on(job, min(most, each.threads), each.threads, each.memory_mb) if each.nodes else 0
+            for each in machine.classes
+        ]
+
+    def _open_to(self, job: JobSpec, snapshot: Snapshot) -> Layers:
+        free = snapshot.view.open_to(job, snapshot.free)
+        contexts = self._contexts
+        if job.exclusive or not contexts or contexts >= len(free):
+            return free
+        return (*free[:contexts], *[NodeSet(0)] * (len(free) - contexts))
+
+
+class Contiguous(_OnePerNode):
+    """Consecutive nodes: the block whose fullest node has the fewest jobs, of those the one with the fewest in all, then the lowest.
+
+    Nodes out of service, and those on which the job has no room even when they are empty, do not interrupt a block.
+    """
+
+    def __init__(self, *, contexts: int = 0) -> None:
+        super().__init__(contexts=contexts)
+        self._residents = Residents()
+
+    def _choices(self, wanted: _Wanted) -> Iterator[Sequence[int]]:
+        nodes, ends = _blocks(wanted)
+        if not ends:
+            return
+        loads = self._residents.at(wanted.snapshot)
+        fitting = [wanted.fits(node) for node in nodes]
+        sums = [0, *accumulate([loads[node] for node in nodes])]
+        for most in sorted({loads[node] for node, fits in zip(nodes, fitting, strict=True) if fits}):
+            closed = [not fits or loads[node] > most for node, fits in zip(nodes, fitting, strict=True)]
+            gaps = [0, *accumulate(closed)]
+            found = [
+                (sums[end] - sums[first], first, end) for first, end in enumerate(ends) if gaps[end] == gaps[first]
+            ]
+            for _, first, end in sorted(found):
+                yield nodes[first:end]
+
+
+class Scattered(_OnePerNode):
+    """Random nodes of those with room: a draw from ``seed``, the job's number and the node decides, whenever the job starts."""
+
+    def __init__(self, *, contexts: int = 0, seed: int = 0) -> None:
+        super().__init__(contexts=contexts)
+        self._seed = seed
+        self._draws: tuple[int, Beginnings] | None = (
+            None  # a cache: a number of nodes, and the beginnings of their draws
+        )
+
+    def _choices(self, wanted: _Wanted) -> Iterable[Sequence[int]]:
+        view = wanted.snapshot.view
+        free = any_layer(wanted.free)
+        order = np.argsort(self._beginnings(view.machine.nodes).uniforms(wanted.job.id), kind="stable")
+        return [[node for node in order.tolist() if free >> node & 1]]
+
+    def _beginnings(self, nodes: int) -> Beginnings:
+        if self._draws is None or self._draws[0] != nodes:
+            self._draws = (nodes, Beginnings(self._seed, "scattered", np.arange(nodes)))
+        return self._draws[1]
+
+
+def _per_node(job: JobSpec, rooms: Sequence[int], machine: Machine) -> int:
+    """Return the least number of processes on a node with which the empty machine holds the job; 0 if there is none."""
+    counts = [each.nodes for each in machine.classes]
+    for per_node in range(max(1, min(job.ppn_min, job.processes)), max(rooms, default=0) + 1):
+        if sum([nodes * min(per_node, room) for nodes, room in zip(counts, rooms, strict=True)]) >= job.processes:
+            return per_node
+    return 0
+
+
+def _blocks(wanted: _Wanted) -> tuple[list[int], list[int]]:
+    """Return the nodes that count, ascending, and the end of the shortest block from each of them on that holds the job when empty.
+
+    The last nodes, from which on there is no such block, have no end.
+    """
+    view, job = wanted.snapshot.view, wanted.job
+    up = any_layer(view.in_service)
+    nodes: list[int] = []
+    held = [0]  # by the nodes before
+    first = 0
+    for each, room in zip(view.machine.classes, wanted.rooms, strict=True):
+        for node in range(first, first + each.nodes) if room else ():
+            if up >> node & 1:
+                nodes.append(node)
+                held.append(held[-1] + min(room, job.ppn_max))
+        first += each.nodes
+    ends: list[int] = []
+    end = 0
+    for before in held:
+        while end < len(held) and held[end] - before < job.processes:
+            end += 1
+        if end == len(held):
+            break
+        ends.append(end)
+    return nodes, ends

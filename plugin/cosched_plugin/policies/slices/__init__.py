@@ -1,1 +1,0 @@
-"""Time slices per class of job, with preemption to disk."""

@@ -1,0 +1,528 @@
+"""The manager's end of the conversation."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+from cosched_plugin.protocol.errors import LocalProtocolError, RemoteProtocolError
+from cosched_plugin.protocol.messages import (
+    FEATURES,
+    HARDWARE,
+    PROFILE,
+    PROTOCOL_VERSION,
+    SLOTS,
+    Action,
+    Actions,
+    Bye,
+    ChangeSlot,
+    ErrorReport,
+    Event,
+    Events,
+    Hello,
+    JobSubmitted,
+    Message,
+    Ping,
+    Pong,
+    QuantumEnded,
+    Ready,
+    ResumeJob,
+    ReviseJob,
+    SetNote,
+    SetRotation,
+    StartJob,
+    StartTogether,
+    SuspendJob,
+    UnknownAction,
+    WakeAt,
+    Welcome,
+)
+
+# The table of the conversation: which end may send which message in which state, and the next state.
+
+
+class Role(enum.Enum):
+    """The two ends."""
+
+    SCHEDULER = "scheduler"
+    MANAGER = "manager"
+
+
+class State(enum.Enum):
+    """States of the conversation."""
+
+    START = "start"  # no message yet
+    GREETED = "greeted"  # the scheduler said hello; the manager owes a welcome
+    WELCOMED = "welcomed"  # the manager told its state; the scheduler owes a ready
+    READY = "ready"  # the manager may send a batch
+    OPEN = "open"  # a batch is out; the scheduler owes an answer
+    CLOSED = "closed"  # over, until a scheduler says hello
+
+    __hash__ = object.__hash__  # Enum's own is a function in Python, and every message looks up its state
+
+
+Table: TypeAlias = Mapping[State, Mapping[type, State]]
+
+SPEAKER: Final[Mapping[type, Role]] = {
+    Hello: Role.SCHEDULER,
+    Welcome: Role.MANAGER,
+    Ready: Role.SCHEDULER,
+    Events: Role.MANAGER,
+    Actions: Role.SCHEDULER,
+}  # Ping, Pong, ErrorReport and Bye: either
+
+TRANSITIONS: Final[Table] = {
+    State.START: {Hello: State.GREETED},
+    State.GREETED: {Hello: State.GREETED, Welcome: State.WELCOMED},
+    State.WELCOMED: {Hello: State.GREETED, Welcome: State.WELCOMED, Ready: State.READY},
+    State.READY: {Hello: State.GREETED, Events: State.OPEN},
+    State.OPEN: {Hello: State.GREETED, Events: State.OPEN, Actions: State.READY},
+    State.CLOSED: {Hello: State.GREETED},
+}
+
+# Messages that may be received although the state does not expect them, by role and state.
+CROSSING: Final[Mapping[Role, Mapping[State, frozenset[type]]]] = {
+    Role.SCHEDULER: {
+        State.START: frozenset(),
+        State.GREETED: frozenset({Events}),  # sent before the manager received our hello
+        State.WELCOMED: frozenset({Events}),
+        State.READY: frozenset({Welcome}),  # answer to a hello that we had repeated
+        State.OPEN: frozenset({Welcome}),
+        State.CLOSED: frozenset({Welcome, Events}),
+    },
+    Role.MANAGER: {
+        State.START: frozenset(),
+        State.GREETED: frozenset({Ready, Actions}),  # sent before the scheduler said hello again
+        State.WELCOMED: frozenset({Actions}),
+        State.READY: frozenset({Ready, Actions}),  # sent twice, because we had asked twice
+        State.OPEN: frozenset({Ready}),
+        State.CLOSED: frozenset({Ready, Actions}),
+    },
+}
+
+# Actions that may be used only where both ends know the feature: their names on the wire, and the feature.
+FEATURE_ACTIONS: Final[Mapping[type, tuple[str, str]]] = {
+    SetNote: ("set_note", "notes"),
+    StartTogether: ("start_together", "groups"),
+    WakeAt: ("wake_at", "wakes"),
+    ReviseJob: ("revise_job", "revise"),
+    SuspendJob: ("suspend_job", "suspend"),
+    ResumeJob: ("resume_job", "suspend"),
+    SetRotation: ("set_rotation", SLOTS),
+    ChangeSlot: ("change_slot", SLOTS),
+}
+DISK: Final = "disk"  # the feature that `suspend_job` needs besides, to set `to_disk`
+OVERLOOKED: Final = (DISK, SLOTS)  # features with a field in an action that a manager may know without them
+
+
+def needed_feature(action: Action, features: Sequence[str]) -> str | None:
+    """Return the feature without which ``action`` may not be used and that ``features`` lack; None: it may be used."""
+    _, feature = FEATURE_ACTIONS.get(type(action), ("", None))
+    return feature if feature is not None and feature not in features else overlooked_feature(action, features)
+
+
+def overlooked_feature(action: Action, features: Sequence[str]) -> str | None:
+    """Return the feature that ``features`` lack and without which a manager overlooks a field of ``action``; None: there is none."""
+    if SLOTS not in features and any(start.slot for start in _starts(action)):
+        return SLOTS
+    return DISK if isinstance(action, SuspendJob) and action.to_disk and DISK not in features else None
+
+
+def _starts(action: Action) -> tuple[StartJob, ...]:
+    match action:
+        case StartJob():
+            return (action,)
+        case StartTogether():
+            return action.starts
+        case _:
+            return ()
+
+
+# Common parts of both ends of the conversation.
+
+
+class Received(NamedTuple):
+    """The result of one message: replies to send at once, and messages on which the driver must act."""
+
+    send: tuple[Message, ...] = ()
+    deliver: Message | None = None
+
+
+NOTHING: Final = Received()
+
+
+def report_of(error: RemoteProtocolError) -> ErrorReport:
+    """Return the message that reports the error to the peer."""
+    return ErrorReport(error.code, error.path, error.text)
+
+
+class Session:
+    """The base of both ends."""
+
+    role: Role
+
+    def __init__(self) -> None:
+        self.state = State.START
+        self._handlers: dict[type, Callable[..., Received]] = {}
+
+    def receive(self, message: Message) -> Received:
+        """Handle one message of the peer; RemoteProtocolError, and a closed session, when it may not be sent now."""
+        handler = self._handlers.get(type(message))
+        try:
+            if handler is not None:
+                return handler(message)
+            match message:
+                case Ping(token):
+                    return Received((Pong(token),))
+                case Pong():
+                    return NOTHING
+                case ErrorReport("busy"):
+                    # It changes nothing, and has no meaning for a scheduler that has been welcomed meanwhile.
+                    return Received((), message) if self.state is State.GREETED else NOTHING
+                case ErrorReport() | Bye():
+                    already = self.state is State.CLOSED
+                    self.state = State.CLOSED
+                    return NOTHING if already else Received((), message)
+                case _:
+                    raise self._untimely(message)
+        except RemoteProtocolError:
+            self.state = State.CLOSED
+            raise
+
+    def bye(self, reason: str) -> Bye:
+        """Return the message with which this side leaves."""
+        self.state = State.CLOSED
+        return Bye(reason)
+
+    def _say(self, kind: type) -> None:
+        """Step on for a message of our own; LocalProtocolError if it may not be sent now."""
+        after = TRANSITIONS[self.state].get(kind)
+        if after is None:
+            raise LocalProtocolError(f"a {self.role.value} cannot say {kind.__name__} in state {self.state.value}")
+        self.state = after
+
+    def _hear(self, message: Message) -> State | None:
+        """Return the state that a message of the peer leads to, None if it only crossed; raises RemoteProtocolError."""
+        after = TRANSITIONS[self.state].get(type(message))
+        if after is None and type(message) not in CROSSING[self.role][self.state]:
+            raise self._untimely(message)
+        return after
+
+    def _untimely(self, message: Message) -> RemoteProtocolError:
+        kind = type(message)
+        if SPEAKER.get(kind) is self.role:
+            return RemoteProtocolError("state", "type", f"only a {self.role.value} says {kind.__name__}")
+        return RemoteProtocolError("state", "type", f"{kind.__name__} does not fit state {self.state.value}")
+
+
+# The scheduler's end of the conversation.
+
+
+class SchedulerSession(Session):
+    """The scheduler's end. ``instance`` is unique to this process, ``policy`` is for people, a ``standby`` waits to take over."""
+
+    role = Role.SCHEDULER
+
+    def __init__(
+        self,
+        instance: str,
+        policy: str,
+        versions: tuple[int, ...] = (PROTOCOL_VERSION,),
+        features: tuple[str, ...] = FEATURES,
+        *,
+        standby: bool = False,
+    ) -> None:
+        super().__init__()
+        self._hello = Hello(versions, features, instance, policy, standby)  # as last sent
+        self._greeting = 0  # of the last welcome that was taken over
+        self.seq = 0  # last batch received
+        self.now_us = 0
+        self._features: tuple[str, ...] = ()  # agreed on
+        self._lacking = True  # one of those is missing without which a manager would overlook fields
+        self._reply: Actions | None = None  # to the batch ``seq``
+        self._handlers = {Welcome: self._on_welcome, Events: self._on_events}
+
+    def hello(self) -> Hello:
+        """Return the first message; repeat it until a welcome is delivered."""
+        self._say(Hello)
+        self._hello = self._hello._replace(greeting=self._hello.greeting + 1)
+        return self._hello
+
+    def ready(self) -> Ready:
+        """Return the message that ends the greeting; send it when the delivered welcome has been taken over."""
+        self._say(Ready)
+        return Ready(self.seq, self._greeting)
+
+    def answer(self, actions: Sequence[Action]) -> Actions:
+        """Return the reply to the batch that was delivered last.
+
+        LocalProtocolError for a suspension to disk, or a start in a slot, where the manager does not know of these: it would stop the
+        job where it is, or start it in slot 0. Other actions of features that were not agreed on are refused by the manager.
+        """
+        if self._lacking:
+            for action in actions:
+                feature = overlooked_feature(action, self._features)
+                if feature is not None:
+                    what = "suspended to disk" if feature == DISK else "started in a slot"
+                    raise LocalProtocolError(f"the manager does not know the feature {feature}: no job can be {what}")
+        self._say(Actions)
+        self._reply = Actions(self.seq, self.now_us, tuple(actions), self._greeting)
+        return self._reply
+
+    def _on_welcome(self, message: Welcome) -> Received:
+        after = self._hear(message)
+        if self.state is State.CLOSED:
+            return NOTHING
+        if message.greeting:
+            if message.greeting > self._hello.greeting:
+                raise RemoteProtocolError(
+                    "sequence", "greeting", f"expected at most {self._hello.greeting}, got {message.greeting}"
+                )
+            if message.greeting <= self._greeting:
+                # Taken over already. If nothing has come since, the manager has not received our `ready`.
+                unheard = message.greeting == self._greeting and self.state is State.READY and self.seq == message.seq
+                return Received((Ready(self.seq, self._greeting),)) if unheard else NOTHING
+        elif after is None:
+            # The manager may not have seen our reply to the last batch; anything older than that came late.
+            if message.seq > self.seq:
+                raise RemoteProtocolError("sequence", "seq", f"expected at most {self.seq}, got {message.seq}")
+            if message.seq < self.seq - 1:
+                return NOTHING
+        if message.version not in self._hello.versions:
+            raise RemoteProtocolError("version", "version", f"{message.version} was not offered")
+        for index, feature in enumerate(message.features):
+            if feature not in self._hello.features:
+                raise RemoteProtocolError("version", f"features[{index}]", "was not offered")
+        self.state = State.WELCOMED
+        self._features = message.features
+        self._lacking = not set(OVERLOOKED).issubset(message.features)
+        self._greeting = message.greeting
+        self.seq = message.seq
+        self.now_us = message.now_us
+        self._reply = None
+        return Received((), message)
+
+    def _on_events(self, message: Events) -> Received:
+        after = self._hear(message)
+        if after is None or message.greeting != self._greeting:
+            return NOTHING
+        if message.seq <= self.seq:
+            if message.seq < self.seq or self._reply is None:
+                return NOTHING
+            return Received((self._reply,))
+        if message.seq != self.seq + 1 or self.state is State.OPEN:
+            raise RemoteProtocolError("sequence", "seq", f"expected {self.seq + 1}, got {message.seq}")
+        if message.now_us < self.now_us:
+            raise RemoteProtocolError("clock", "now_us", f"time runs backwards, from {self.now_us} to {message.now_us}")
+        self.state = after
+        self.seq = message.seq
+        self.now_us = message.now_us
+        self._reply = None
+        return Received((), message)
+
+
+class ManagerSession(Session):
+    """The manager's end.
+
+    ``inventory`` returns the manager's state; its ``version`` and ``features`` are filled in here. In ``lockstep`` that is always the
+    state as of the last answered batch. Otherwise time runs on: the state is the present one, a batch that is open when a scheduler
+    says hello is never answered, and the inventory's number is the one from which to count on.
+    """
+
+    role = Role.MANAGER
+
+    def __init__(
+        self,
+        inventory: Callable[[], Welcome],
+        versions: tuple[int, ...] = (PROTOCOL_VERSION,),
+        features: tuple[str, ...] = FEATURES,
+        *,
+        lockstep: bool = True,
+    ) -> None:
+        super().__init__()
+        self._inventory = inventory
+        self._lockstep = lockstep
+        self._told: Welcome | None = None  # the last welcome, repeated unchanged
+        self.silent = False  # set by the driver: the served scheduler does not answer, and a standby may take over
+        self._versions = versions
+        self._features = features
+        self._agreed: tuple[int, tuple[str, ...]] = (0, ())
+        self.peer: Hello | None = None  # the scheduler that is served
+        self.batch: Events | None = None  # the open batch
+        start = inventory()
+        self.seq = start.seq  # last answered batch
+        self.now_us = start.now_us
+        self._handlers = {Hello: self._on_hello, Ready: self._on_ready, Actions: self._on_actions}
+
+    def submit(self, seq: int, now_us: int, events: Sequence[Event]) -> tuple[Message, ...]:
+        """Open a batch and return what to send now: nothing while no scheduler is ready; the next ready one gets the batch.
+
+        Raises LocalProtocolError when a batch is open, ``seq`` is not the next one, or time runs backwards.
+        """
+        if self.batch is not None:
+            raise LocalProtocolError(f"batch {self.batch.seq} has not been answered yet")
+        if seq != self.seq + 1:
+            raise LocalProtocolError(f"expected batch {self.seq + 1}, not {seq}")
+        if now_us < self.now_us:
+            raise LocalProtocolError(f"time runs backwards, from {self.now_us} to {now_us}")
+        self.batch = Events(seq, now_us, tuple(events), self._greeting)
+        self.now_us = now_us
+        return self._send_batch() if self.state is State.READY else ()
+
+    def resend(self) -> tuple[Message, ...]:
+        """Return what to send again after a long silence: the welcome or the open batch."""
+        if self.state is State.WELCOMED and self._told is not None:
+            self._say(Welcome)
+            return (self._told,)
+        return self._send_batch() if self.state is State.OPEN else ()
+
+    def peer_lost(self) -> None:
+        """Record that the scheduler's connection or process is gone; the open batch waits for another scheduler."""
+        self.state = State.CLOSED
+
+    def would_be_second(self, hello: Hello) -> bool:
+        """Return whether ``hello`` comes from a second scheduler while the first, as far as is known, still lives."""
+        return self._is_another(hello) and not self.takes_over(hello)
+
+    def speaks(self, hello: Hello) -> bool:
+        """Return whether both ends have a version in common."""
+        return not set(hello.versions).isdisjoint(self._versions)
+
+    def takes_over(self, hello: Hello) -> bool:
+        """Return whether ``hello`` comes from a declared standby that may take over: the served scheduler is silent."""
+        return hello.standby and self.silent and self._is_another(hello)
+
+    def replace(self, hello: Hello) -> ErrorReport:
+        """Return the last message to the scheduler that ``hello`` replaces, and release its place."""
+        self.peer_lost()
+        return ErrorReport("replaced", "", f"scheduler {hello.instance} has taken over: there was no answer in time")
+
+    def _is_another(self, hello: Hello) -> bool:
+        served = self.state not in (State.START, State.CLOSED)
+        return served and self.peer is not None and hello.instance != self.peer.instance
+
+    def _is_late(self, hello: Hello) -> bool:
+        """Return whether ``hello`` is an older one of the scheduler that spoke last, or the same once more."""
+        before = self.peer
+        return before is not None and hello.instance == before.instance and 0 < hello.greeting <= before.greeting
+
+    def _second(self, message: Hello) -> Received:
+        """Refuse a second scheduler."""
+        served = "" if self.peer is None else self.peer.instance
+        return Received((ErrorReport("busy", "", f"scheduler {served} is being served, not {message.instance}"),))
+
+    def _on_hello(self, message: Hello) -> Received:
+        if self.would_be_second(message):
+            return self._second(message)
+        if self._is_late(message):
+            return NOTHING
+        self._hear(message)
+        common = set(message.versions) & set(self._versions)
+        if not common:
+            ours = ", ".join(map(str, self._versions))
+            raise RemoteProtocolError("version", "versions", f"none in common: this manager speaks {ours}")
+        self.state = State.GREETED
+        self.peer = message
+        self.silent = False
+        features = tuple(feature for feature in self._features if feature in message.features)
+        self._agreed = (max(common), features)
+        return Received((self._welcome(),), message)
+
+    def _on_ready(self, message: Ready) -> Received:
+        after = self._hear(message)
+        if after is None or message.greeting != self._greeting:
+            return NOTHING
+        if message.seq != self.seq:
+            if message.greeting:
+                return NOTHING  # from a killed scheduler: its hello has come twice, and so has this
+            raise RemoteProtocolError("sequence", "seq", f"expected {self.seq}, got {message.seq}")
+        self.state = after
+        self._told = None
+        return Received(self._send_batch(), message)
+
+    def _on_actions(self, message: Actions) -> Received:
+        after = self._hear(message)
+        if message.seq <= self.seq or self.state is State.CLOSED or message.greeting != self._greeting:
+            return NOTHING
+        if self.batch is None or message.seq != self.batch.seq:
+            expected = self.seq if self.batch is None else self.batch.seq
+            raise RemoteProtocolError("sequence", "seq", f"expected at most {expected}, got {message.seq}")
+        if after is None:
+            return NOTHING  # sent before the resync that is under way; the batch will be sent again
+        if message.now_us != self.batch.now_us:
+            raise RemoteProtocolError("clock", "now_us", f"expected {self.batch.now_us}, got {message.now_us}")
+        self.state = after
+        self.seq = message.seq
+        self.batch = None
+        _, features = self._agreed
+        if features != FEATURES:  # which are all
+            message = message._replace(
+                actions=tuple([_replace_unknown(action, features) for action in message.actions])
+            )
+        return Received((), message)
+
+    @property
+    def _greeting(self) -> int:
+        return 0 if self.peer is None else self.peer.greeting
+
+    def _send_batch(self) -> tuple[Message, ...]:
+        if self.batch is None:
+            return ()
+        self._say(Events)
+        if self.batch.greeting != self._greeting:
+            self.batch = self.batch._replace(greeting=self._greeting)
+        _, features = self._agreed
+        if features == FEATURES:  # which are all
+            return (self.batch,)
+        known = tuple([_without_profile(event, features) for event in self.batch.events if _is_known(event, features)])
+        return (self.batch._replace(events=known),)
+
+    def _welcome(self) -> Welcome:
+        inventory = self._inventory()
+        if not self._lockstep:
+            self.seq, self.now_us, self.batch = inventory.seq, inventory.now_us, None
+        elif inventory.seq != self.seq:
+            raise LocalProtocolError(f"the inventory is of batch {inventory.seq}; the last answered one is {self.seq}")
+        version, features = self._agreed
+        slots = inventory.slots
+        if slots is not None and SLOTS not in features:
+            if slots.turns or any(running.slot for running in inventory.running):
+                text = f"expected the feature {SLOTS}: jobs share the machine's time here"
+                raise RemoteProtocolError("unsupported", "features", text)
+            slots = None
+        self._say(Welcome)
+        told = inventory._replace(version=version, features=features, greeting=self._greeting, slots=slots)
+        self._told = _without_hardware(told, features)
+        return self._told
+
+
+def _is_known(event: Event, features: Sequence[str]) -> bool:
+    """Return whether a scheduler with these features knows the event."""
+    return SLOTS in features or not isinstance(event, QuantumEnded)
+
+
+def _without_profile(event: Event, features: Sequence[str]) -> Event:
+    """Return the event as a scheduler with these features is told it."""
+    if PROFILE not in features and isinstance(event, JobSubmitted) and event.job.profile is not None:
+        return JobSubmitted(event.job._replace(profile=None))
+    return event
+
+
+def _without_hardware(welcome: Welcome, features: Sequence[str]) -> Welcome:
+    """Return the welcome without caches, issue slots and profiles where the scheduler does not know these features."""
+    if HARDWARE not in features:
+        welcome = welcome._replace(nodes=tuple([item._replace(hardware=None) for item in welcome.nodes]))
+    if PROFILE not in features:
+        running = tuple([job._replace(spec=job.spec._replace(profile=None)) for job in welcome.running])
+        pending = tuple([job._replace(spec=job.spec._replace(profile=None)) for job in welcome.pending])
+        welcome = welcome._replace(running=running, pending=pending)
+    return welcome
+
+
+def _replace_unknown(action: Action, features: Sequence[str]) -> Action:
+    """Return ``action``, or an unknown one where the two ends did not agree on its feature."""
+    if needed_feature(action, features) is None:
+        return action
+    name, _ = FEATURE_ACTIONS.get(type(action), ("start_job with a slot", ""))
+    return UnknownAction(f"{name} (not agreed on)")  # a name that no action has
