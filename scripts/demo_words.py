@@ -18,8 +18,7 @@ import numpy as np
 from cosched_emulator.results.columns import JobColumns
 from cosched_emulator.results.figures.comparison import number_texts, time_unit
 from cosched_emulator.results.files.reader import read_quanta, read_run
-from cosched_emulator.results.harm.harm import measure_harm
-from cosched_emulator.results.harm.outcomes import Outcomes, outcomes
+from cosched_emulator.results.harm import Outcomes, measure_harm, outcomes
 from cosched_emulator.results.quanta import QuantaColumns
 from cosched_hwmodel.units import SECOND_US
 

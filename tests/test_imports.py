@@ -57,14 +57,13 @@ ONLY_BY = [
     ("msgpack", ("cosched_plugin.protocol.codec",)),
     ("zmq", (
         "cosched_plugin.connection", f"{COMMON}.curve", f"{COMMON}.sockets", "cosched_plugin.status_server",
-        "cosched_emulator.couplings", "cosched_emulator.live.server", "cosched_emulator.users.client", "cosched_emulator.users.server",
+        "cosched_emulator.couplings", "cosched_emulator.live.server", "cosched_emulator.users.client", "cosched_emulator.users.door",
     )),
     ("matplotlib", (
-        "cosched_emulator.results.figures.plot", "cosched_emulator.results.figures.plot_gantt",
-        "cosched_emulator.results.figures.plot_turns",
-        "cosched_emulator.studies.results.pictures",
+        "cosched_emulator.results.figures.plot", "cosched_emulator.results.figures.plot_over_time",
+        "cosched_emulator.studies.pictures",
     )),
-    ("pandas", ("cosched_emulator.api.run", "cosched_emulator.api.tables", "cosched_emulator.studies.results.result")),
+    ("pandas", ("cosched_emulator.api.run", "cosched_emulator.api.tables", "cosched_emulator.studies.study_result")),
     ("click", ("cosched_hwmodel.cli", "cosched_plugin.cli", "cosched_emulator.cli")),
     ("cosched_plugin.core", (
         "cosched_plugin.core", "cosched_plugin.parts", "cosched_plugin.api", "cosched_plugin.config", "cosched_plugin.testing",
@@ -76,8 +75,10 @@ PURE = ("time", "random", "os", "logging", "threading", "socket", "secrets", "da
 ROOMS = "cosched_plugin.policies"
 # Modules that a client does not need.
 SERVER = (
-    "users.server", "live", "manager", "couplings", "run", "scenario", "results", "workload", "accounting.accounts",
+    "users.door", "users.user_limits", "live", "manager", "couplings", "run", "scenario", "results", "workload", "accounting.accounts",
 )  # fmt: skip
+# The command line of users.
+CLIENT = ("asking", "jobs", "job_script", "nodes", "history", "user_tables", "top", "top_frame")
 NEVER = [
     *(
         (part, PURE)
@@ -98,7 +99,7 @@ NEVER = [
     ("cosched_emulator.scenario", ("cosched_emulator.manager", "cosched_emulator.run", "cosched_emulator.results")),
     *(
         (f"cosched_emulator.{part}", ("numpy", "cosched_plugin.core", *(f"cosched_emulator.{each}" for each in SERVER)))
-        for part in ("users.client", "users.requests", "users.answers", "users.idset", "cli.users")
+        for part in ("users.client", "users.requests", "users.idset", *(f"cli.{each}" for each in CLIENT))
     ),
     (f"{ROOMS}.planning", tuple(f"{ROOMS}.{room}" for room in (
         "orders", "placement", "backfilling", "rua", "lomarc", "glomarc", "slack", "slices", "composition",

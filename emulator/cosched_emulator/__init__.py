@@ -9,13 +9,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from cosched_emulator.api.arguments import prepare
     from cosched_emulator.api.run import Run
-    from cosched_emulator.api.scenarios import prepare
     from cosched_emulator.api.simulate import simulate
     from cosched_emulator.run.prepare import Prepared
     from cosched_emulator.scenario.reader import read_scenario
     from cosched_emulator.scenario.schema import Scenario
-    from cosched_emulator.studies.study import study
+    from cosched_emulator.studies.runner import study
 
 __all__ = ["Prepared", "Run", "Scenario", "prepare", "read_scenario", "simulate", "study"]
 
@@ -23,10 +23,10 @@ _MODULES: Final = {
     "Prepared": "run.prepare",
     "Run": "api.run",
     "Scenario": "scenario.schema",
-    "prepare": "api.scenarios",
+    "prepare": "api.arguments",
     "read_scenario": "scenario.reader",
     "simulate": "api.simulate",
-    "study": "studies.study",
+    "study": "studies.runner",
 }
 
 

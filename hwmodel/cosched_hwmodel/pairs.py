@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 from cosched_hwmodel.composite.profile import ProfileTuple
 from cosched_hwmodel.contention import ContentionModel, Load
 from cosched_hwmodel.errors import ContentionError
-from cosched_hwmodel.statistical.self_slowdown import SelfSlowdown, spread
+from cosched_hwmodel.statistical import SelfSlowdown, spread
 from cosched_hwmodel.topology import NodeShape
 from cosched_hwmodel.units import ThreadMask
 from cosched_hwmodel.usage import UsageTuple

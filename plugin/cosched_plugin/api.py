@@ -15,7 +15,7 @@ from cosched_hwmodel.draws import Beginnings
 from cosched_hwmodel.lomarc.matrix import UsageColumns
 from cosched_hwmodel.models.importing import NamedImportError, import_named
 from cosched_hwmodel.pairs import Beside, JobColumns, JobFacts, PairModel
-from cosched_hwmodel.statistical.self_slowdown import self_factor
+from cosched_hwmodel.statistical import self_factor
 from cosched_hwmodel.units import SECOND_US, WHOLE_PPM, NodeSet, ThreadMask, round_up_us
 from cosched_hwmodel.usage import BOUNDS, UNKNOWN_USAGE
 from cosched_plugin.common.allocation import (

@@ -14,7 +14,7 @@ from typing import NoReturn
 import click
 
 from cosched_hwmodel.cli.terminal.command_line import run_command_line
-from cosched_hwmodel.cli.terminal.log import Log
+from cosched_hwmodel.cli.terminal.console import Log
 from cosched_plugin.common.errors import PluginError, UsageError
 
 POLICY_HELP = "A preset, a FILE.toml with a [policy] table, an installed policy, or MODULE:CLASS."

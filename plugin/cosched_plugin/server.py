@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from typing import Final
 
-from cosched_hwmodel.cli.terminal.log import WARNING, Log
+from cosched_hwmodel.cli.terminal.console import WARNING, Log
 from cosched_plugin.common.errors import PolicyError, ProtocolError, RemoteProtocolError, UsageError
 from cosched_plugin.common.process import freeze_heap, stop_on_signals
 from cosched_plugin.common.status import Gauge, MetricsServer, Status, Value

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from scripts.bench.process import Figures, in_process
 from scripts.bench.runs import model, prepare_at
 
-from cosched_emulator.couplings.direct import DirectLink
+from cosched_emulator.couplings.link import DirectLink
 from cosched_emulator.manager.agenda import Agenda
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.run.build import build_manager

@@ -14,7 +14,7 @@ from scripts.bench.process import Figures, in_process
 from scripts.tables import NOTHING, aligned_table
 
 from cosched_emulator import prepare, simulate
-from cosched_emulator.couplings.direct import DirectLink
+from cosched_emulator.couplings.link import DirectLink
 from cosched_emulator.run.run import run
 from cosched_plugin.config import choose
 from cosched_plugin.protocol.messages import Action, Event, QuantumEnded

@@ -17,8 +17,7 @@ from scripts.bench.process import Figures, in_process
 from scripts.bench.runs import model
 
 from cosched_emulator import prepare, simulate
-from cosched_emulator.couplings.direct import DirectLink
-from cosched_emulator.couplings.link import Link
+from cosched_emulator.couplings.link import DirectLink, Link
 from cosched_emulator.run.coupling import coupling
 from cosched_emulator.run.run import run
 from cosched_plugin.config import choose

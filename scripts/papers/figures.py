@@ -7,9 +7,8 @@ from typing import Final, NamedTuple
 
 from scripts.tables import NOTHING, number, percent, table_head, table_row
 
-from cosched_emulator.statistics.intervals import Interval
-from cosched_emulator.statistics.verdicts import Verdict, verdict_below, verdict_within
-from cosched_emulator.studies.results.series import OF_SERIES, Series
+from cosched_emulator.statistics.intervals import Interval, Verdict, verdict_below, verdict_within
+from cosched_emulator.studies.table import OF_SERIES, Series
 
 NOT_RUN: Final = "not run"
 CLAIMS_HEAD: Final = ("claim", "", "published", "measured", "seeds", "verdict")

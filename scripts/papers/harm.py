@@ -8,7 +8,7 @@ from typing import Final
 from scripts.papers.figures import Figures, Where, interval_text
 from scripts.tables import number, table_head, table_row
 
-from cosched_emulator.statistics.classes import CLASS_NAMES
+from cosched_emulator.statistics.weighted import CLASS_NAMES
 
 # By column of the study: heading, and what a value is multiplied by.
 COLUMNS: Final = {

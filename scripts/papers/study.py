@@ -16,13 +16,12 @@ from scripts.progress import Progress
 from scripts.tables import write_tables
 
 from cosched_emulator.errors import EmulatorError
+from cosched_emulator.studies.cells import Plan, make_plan, merged
+from cosched_emulator.studies.experiment import AXES, read_experiment
 from cosched_emulator.studies.folder import StudyFolder
-from cosched_emulator.studies.plan.cells import Plan, make_plan, merged
-from cosched_emulator.studies.plan.experiment import AXES
-from cosched_emulator.studies.plan.reader import read_experiment
-from cosched_emulator.studies.results.result import StudyResult
-from cosched_emulator.studies.results.result import write_tables as write_study_tables
-from cosched_emulator.studies.runs.runner import Way, run_plan
+from cosched_emulator.studies.runner import Way, run_plan
+from cosched_emulator.studies.study_result import StudyResult
+from cosched_emulator.studies.study_result import write_tables as write_study_tables
 from cosched_plugin.common.errors import PluginError
 
 # Where the logs of the Parallel Workloads Archive and samples of the model lie, if anywhere.

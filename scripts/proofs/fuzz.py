@@ -30,7 +30,7 @@ from scripts.proofs.fuzz_inside import INSIDE
 from scripts.proofs.fuzz_peers import SOCKETS
 from scripts.proofs.fuzz_plugin import plugin_lives
 
-from cosched_emulator.users.client.connection import Connection
+from cosched_emulator.users.client import Connection
 from cosched_emulator.users.requests import CancelJobs, Done, ListJobs, Refused, ShowJobs, SubmitJob, Target
 from cosched_hwmodel.draws import key, uniform
 from cosched_hwmodel.units import SECOND_US

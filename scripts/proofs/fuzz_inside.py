@@ -20,8 +20,7 @@ from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.live.server import CHANGES
 from cosched_emulator.live.views import answer_query
 from cosched_emulator.run.build import build_agenda, build_manager
-from cosched_emulator.users.requests import SubmitJob, decode_request, encode_answer
-from cosched_emulator.users.server.requester import Requester
+from cosched_emulator.users.requests import Requester, SubmitJob, decode_request, encode_answer
 from cosched_hwmodel.draws import key
 from cosched_plugin.common.errors import PluginError
 from cosched_plugin.config import choose

@@ -26,7 +26,7 @@ from scripts.processes import Programs, environment
 from scripts.progress import Progress
 
 from cosched_emulator.errors import EmulatorError
-from cosched_emulator.users.client.connection import Connection, SilenceError
+from cosched_emulator.users.client import Connection, SilenceError
 from cosched_emulator.users.requests import (
     CancelJobs,
     Dependency,

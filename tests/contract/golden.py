@@ -16,10 +16,8 @@ from tests.contract.cases import BUSY, cases, scenario_of
 from tests.contract.links import DigestLink, ShadowLink
 
 from cosched_emulator import prepare
-from cosched_emulator.couplings.direct import DirectLink
-from cosched_emulator.couplings.loopback import LoopbackLink
-from cosched_emulator.run.run import run
-from cosched_emulator.run.store import store
+from cosched_emulator.couplings.link import DirectLink, LoopbackLink
+from cosched_emulator.run.run import run, store
 from cosched_plugin.config import choose
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.protocol.messages import Welcome

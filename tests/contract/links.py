@@ -8,9 +8,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Final
 
-from cosched_emulator.couplings.direct import DirectLink
-from cosched_emulator.couplings.link import Link
-from cosched_emulator.couplings.loopback import LoopbackLink
+from cosched_emulator.couplings.link import DirectLink, Link, LoopbackLink
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.protocol.codec import decode, encode
 from cosched_plugin.protocol.messages import Action, Actions, Event, Events, Welcome

@@ -16,7 +16,7 @@ from tests.commands import Commands, assert_one_line
 from tests.processes import Forked, ended, wait_until
 from tests.runs import runs_on
 
-from cosched_emulator.users.client.connection import Connection
+from cosched_emulator.users.client import Connection
 from cosched_emulator.users.requests import (
     MAGIC,
     CancelJobs,

@@ -11,7 +11,7 @@ from tests.contract.golden import GOLDEN, Proof, prove
 from tests.contract.links import DigestLink, ShadowLink
 
 from cosched_emulator import prepare
-from cosched_emulator.couplings.loopback import LoopbackLink
+from cosched_emulator.couplings.link import LoopbackLink
 from cosched_emulator.run.run import run
 from cosched_plugin.config import choose
 

@@ -10,7 +10,7 @@ import pytest
 from tests.contract.links import DigestLink, ShadowLink
 
 from cosched_emulator import prepare
-from cosched_emulator.couplings.loopback import LoopbackLink
+from cosched_emulator.couplings.link import LoopbackLink
 from cosched_emulator.run.run import run
 from cosched_plugin.config import choose
 

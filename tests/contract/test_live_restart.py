@@ -16,8 +16,8 @@ import pytest
 from scripts.proofs.kill_nine import broken_accounts
 from tests.processes import Forked, fork_program
 
-from cosched_emulator.cli.users.tables import rows_of
-from cosched_emulator.users.client.connection import Connection, SilenceError
+from cosched_emulator.cli.user_tables import rows_of
+from cosched_emulator.users.client import Connection, SilenceError
 from cosched_emulator.users.requests import (
     CancelJobs,
     Dependency,

@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.commands import Commands
 from tests.processes import wait_until
 
-from cosched_emulator.users.client.connection import Connection
+from cosched_emulator.users.client import Connection
 from cosched_emulator.users.requests import SubmitJob
 
 S = 1_000_000

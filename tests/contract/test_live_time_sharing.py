@@ -17,7 +17,7 @@ from tests.emulator.studies.experiments import toml
 from tests.processes import Forked, ended, wait_until
 
 from cosched_emulator import simulate
-from cosched_emulator.users.client.connection import Connection
+from cosched_emulator.users.client import Connection
 from cosched_emulator.users.requests import ListHistory, Request, ShowJobs, ShowOverview, ShowStatus, SubmitJob, Target
 
 SECOND_US: Final = 1_000_000

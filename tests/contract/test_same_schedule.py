@@ -14,7 +14,7 @@ from tests.contract.links import DigestLink
 from tests.processes import Forked, environment, fork_program, killed_at_the_end, wait_until
 
 from cosched_emulator import Run, prepare, simulate
-from cosched_emulator.couplings.direct import DirectLink
+from cosched_emulator.couplings.link import DirectLink
 from cosched_emulator.run.run import run
 from cosched_plugin.config import choose
 from cosched_plugin.protocol.messages import Action, Event

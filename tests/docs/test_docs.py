@@ -31,9 +31,10 @@ from tests.processes import PACKAGES, ROOT, Ran, ended, fork_program, run_comman
 from cosched_emulator import Run, simulate
 from cosched_emulator.api.tables import AllocationTable, JobTable
 from cosched_emulator.cli.commands.options.scenario_options import PLACES
-from cosched_emulator.results.energy.figures import energy_of
 from cosched_emulator.results.figures import metrics
-from cosched_emulator.results.files import allocations_csv, folder, jobs_csv, power_csv, run_files
+from cosched_emulator.results.files import folder, run_files
+from cosched_emulator.results.files.csv_files import ALLOCATION_COLUMNS, JOB_COLUMNS, POWER_COLUMNS
+from cosched_emulator.results.run_energy import energy_of
 from cosched_emulator.scenario.reader import read_scenario
 from cosched_emulator.scenario.schema import CHANGES, Scenario, ScriptEntry, TimeSharingSection
 from cosched_emulator.workload.swf.reader import SwfOptions
@@ -391,7 +392,7 @@ def test_run_folder_tables_are_complete() -> None:
         folder.TIMING,
     }  # fmt: skip
     columns = [names(row[0])[0] for row in rows(page, "| column |")]
-    assert columns == [*jobs_csv.COLUMNS, *allocations_csv.COLUMNS]
+    assert columns == [*JOB_COLUMNS, *ALLOCATION_COLUMNS]
     keys = [name for row in rows(page, "| key |") for name in names(row[0])]
     summary = metrics.summarise([], [])
     assert keys == [*metrics.QUANTITIES, *summary]
@@ -399,4 +400,4 @@ def test_run_folder_tables_are_complete() -> None:
     shared = {"cpu_utilisation": None}
     energy = energy_of([], [NodeClass(1, 1, 1, 1, 1, 0, 0, 0)], [PAPER_NODE], metrics.ALL_JOBS, shared).figures
     assert [name for row in rows(page, "| figure of `energy`") for name in names(row[0])] == list(energy)
-    assert [name for row in rows(page, "| field of `power.csv`") for name in names(row[0])] == list(power_csv.COLUMNS)
+    assert [name for row in rows(page, "| field of `power.csv`") for name in names(row[0])] == list(POWER_COLUMNS)

@@ -18,10 +18,9 @@ from cosched_hwmodel.errors import ContentionError, HardwareModelError, UnknownN
 from cosched_hwmodel.lomarc.matrix import UsageColumns
 from cosched_hwmodel.lomarc.model import LomarcContention, LomarcModel
 from cosched_hwmodel.models.custom import CustomModel, load_model
-from cosched_hwmodel.models.lomarc_pairs import LomarcPairs
-from cosched_hwmodel.models.statistical_pairs import StatisticalPairs
+from cosched_hwmodel.models.paper_pairs import LomarcPairs, StatisticalPairs
 from cosched_hwmodel.pairs import JobFacts, PairContention, PairModel
-from cosched_hwmodel.statistical.model import StatisticalContention, StatisticalModel
+from cosched_hwmodel.statistical import StatisticalContention, StatisticalModel
 from cosched_hwmodel.topology import load_preset
 from cosched_hwmodel.units import ThreadMask
 from cosched_hwmodel.usage import UNKNOWN_USAGE, UsageTuple

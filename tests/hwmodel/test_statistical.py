@@ -16,12 +16,15 @@ from cosched_hwmodel.composition import composition_named
 from cosched_hwmodel.contention import ContentionModel, Load
 from cosched_hwmodel.draws import key, uniform
 from cosched_hwmodel.errors import HardwareModelError
-from cosched_hwmodel.statistical.model import StatisticalContention, StatisticalModel, StatisticalParameterError
-from cosched_hwmodel.statistical.ranges import draw_ppm, draw_ppms
-from cosched_hwmodel.statistical.self_slowdown import (
+from cosched_hwmodel.statistical import (
     CORE_SHARES,
     NODE_SHARES,
     SelfSlowdown,
+    StatisticalContention,
+    StatisticalModel,
+    StatisticalParameterError,
+    draw_ppm,
+    draw_ppms,
     draw_self_slowdown,
     self_factor,
     spread,

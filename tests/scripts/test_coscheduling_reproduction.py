@@ -41,10 +41,10 @@ from scripts.papers.figures import Figures, Where
 from scripts.papers.study import Size
 from tests.scripts.commands import reproduce
 
-from cosched_emulator.statistics.verdicts import Verdict
-from cosched_emulator.studies.plan.cells import Cell, make_plan
-from cosched_emulator.studies.plan.reader import read_experiment
-from cosched_emulator.studies.results.series import series_of
+from cosched_emulator.statistics.intervals import Verdict
+from cosched_emulator.studies.cells import Cell, make_plan
+from cosched_emulator.studies.experiment import read_experiment
+from cosched_emulator.studies.table import series_of
 
 SIZE: Final = Size(30, 6)
 COLUMNS = ("workload", "load", "hardware", "belief", "variant", "policy", "seed")

@@ -7,9 +7,9 @@ from scripts.demo_words import gains, overload, quanta_window, turns, window
 from tests.emulator.results.samples import TWO_NODES, record, stay
 from tests.runs import run_on
 
-from cosched_emulator.manager.time_sharing.record import PARTNER, ROW, Part, QuantumRecord
+from cosched_emulator.manager.record import PARTNER, ROW, Part, QuantumRecord
 from cosched_emulator.results.columns import JobColumns, job_columns
-from cosched_emulator.results.harm.outcomes import Outcomes, outcomes
+from cosched_emulator.results.harm import Outcomes, outcomes
 from cosched_emulator.results.quanta import quanta_columns
 from cosched_plugin.protocol.messages import COMPLETED, TIMEOUT
 

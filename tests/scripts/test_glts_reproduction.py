@@ -45,9 +45,9 @@ from tests.scripts.commands import reproduce
 import cosched_emulator
 from cosched_emulator import Run
 from cosched_emulator.results.figures.classes import ClassRules, class_figures
-from cosched_emulator.studies.plan.cells import Cell, make_plan
-from cosched_emulator.studies.plan.reader import read_experiment
-from cosched_emulator.studies.results.series import series_of
+from cosched_emulator.studies.cells import Cell, make_plan
+from cosched_emulator.studies.experiment import read_experiment
+from cosched_emulator.studies.table import series_of
 
 PICTURES = {"g-lomarc-ts", "g-lomarc-ts-delay", "g-lomarc-ts-blocks", "g-lomarc-ts-slack", "g-lomarc-ts-load"}
 # Relative to SSP, in the order that the paper claims.

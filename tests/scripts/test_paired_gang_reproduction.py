@@ -45,10 +45,10 @@ from tests.scripts.commands import reproduce
 
 import cosched_emulator
 from cosched_emulator import Run
-from cosched_emulator.statistics.verdicts import Verdict
-from cosched_emulator.studies.plan.cells import Cell, make_plan
-from cosched_emulator.studies.plan.reader import read_experiment
-from cosched_emulator.studies.results.series import series_of
+from cosched_emulator.statistics.intervals import Verdict
+from cosched_emulator.studies.cells import Cell, make_plan
+from cosched_emulator.studies.experiment import read_experiment
+from cosched_emulator.studies.table import series_of
 
 COLUMNS = ("workload", "load", "hardware", "belief", "variant", "policy", "seed")
 

@@ -34,12 +34,10 @@ from scripts.tables import number, percent, wrapped, write_tables
 from tests.scripts.commands import reproduce
 
 import cosched_emulator
-from cosched_emulator.statistics.intervals import mean_interval
-from cosched_emulator.statistics.verdicts import Verdict
-from cosched_emulator.studies.plan.cells import Plan, make_plan
-from cosched_emulator.studies.plan.experiment import COLUMNS
-from cosched_emulator.studies.plan.reader import read_experiment
-from cosched_emulator.studies.results.series import series_of
+from cosched_emulator.statistics.intervals import Verdict, mean_interval
+from cosched_emulator.studies.cells import Plan, make_plan
+from cosched_emulator.studies.experiment import COLUMNS, read_experiment
+from cosched_emulator.studies.table import series_of
 from cosched_plugin.policies.lomarc.queue_table import Future, Match
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 from scripts.papers.coscheduling import calibrate
 
-from cosched_emulator.nodeos.skeletons.catalogue import compute_share, iterations_of
-from cosched_emulator.workload.nas.tables import Kind, kinds
+from cosched_emulator.nodeos.skeletons.nas_programs import compute_share, iterations_of
+from cosched_emulator.workload.nas import Kind, kinds
 
 WITHIN = 0.02
 NAME = operator.attrgetter("name")

@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 from cosched_emulator.accounting.file import Database, create_database, database_in_memory, open_database
 from cosched_emulator.accounting.rows import faults_like, write_change
 from cosched_emulator.errors import AccountingError, InvariantError
-from cosched_emulator.manager.changes import Change, FaultHappened, JobEntered, JobFinished
+from cosched_emulator.manager.record import Change, FaultHappened, JobEntered, JobFinished
 
 MOST_BUFFERED: Final = 100_000  # steps and changes buffered while the disk is full
 _PAGE_LIMIT: Final = 0xFFFFFFFE  # SQLite's own

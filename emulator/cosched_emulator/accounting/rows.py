@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from cosched_emulator.errors import InvariantError
-from cosched_emulator.manager.changes import (
+from cosched_emulator.manager.managed_job import PENDING, RUNNING, SUSPENDED
+from cosched_emulator.manager.record import (
     Change,
     DiskLeft,
     FaultHappened,
@@ -16,11 +17,10 @@ from cosched_emulator.manager.changes import (
     JobEntered,
     JobFinished,
     NodeChanged,
+    OnDisk,
     QuantumPassed,
     StayEnded,
 )
-from cosched_emulator.manager.managed_job import PENDING, RUNNING, SUSPENDED
-from cosched_emulator.manager.record import OnDisk
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_hwmodel.composite.profile import Profile
 from cosched_plugin.protocol.messages import JobSpec

@@ -5,33 +5,52 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from cosched_emulator.api.policies import check_plain
-from cosched_emulator.api.trace import read_records
+from cosched_emulator.api.arguments import check_plain, read_records
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.results.figures.metrics import POPULATIONS, QUANTITIES
 from cosched_emulator.results.files.folder import check_run_folder, new_run_folder, read_summary
+from cosched_emulator.results.files.reader import read_run
+from cosched_emulator.results.harm import DEFAULT_RULE, Harm, LaterRule, LoserClasses, Outcomes, measure_harm, outcomes
 from cosched_emulator.run.coupling import TraceRecord
 from cosched_emulator.run.prepare import Prepared
-from cosched_emulator.run.run import Finished
-from cosched_emulator.run.store import store
+from cosched_emulator.run.run import Finished, store
 from cosched_plugin.protocol.messages import NodeClass
 
 if TYPE_CHECKING:
     import pandas
 
     from cosched_emulator.api.tables import AllocationTable, JobTable
-    from cosched_emulator.results.energy.figures import RunEnergy
-    from cosched_emulator.results.harm.figures import LaterRule
-    from cosched_emulator.results.harm.harm import Harm
-    from cosched_emulator.results.harm.outcomes import LoserClasses
     from cosched_emulator.results.quanta import QuantaColumns
+    from cosched_emulator.results.run_energy import RunEnergy
+
+
+# What `Run.against` does: it compares a run with baselines that are runs or run folders.
+
+RunLike: TypeAlias = Finished | str | os.PathLike[str]
+
+
+def compare_runs(
+    run: Finished, baselines: Sequence[RunLike], rule: LaterRule | None, classes: LoserClasses | None
+) -> Harm:
+    """Return which jobs of ``run`` respond later than in the baselines; see `Run.against`."""
+    found = [_outcomes(each, classes) for each in baselines]
+    return measure_harm(_outcomes(run, classes), found, DEFAULT_RULE if rule is None else rule)
+
+
+def _outcomes(run: RunLike, classes: LoserClasses | None) -> Outcomes:
+    """Return what became of the jobs of a run, or of the one in a folder."""
+    if isinstance(run, Finished):
+        return outcomes(run.jobs, run.prepared.nodes, run.prepared.selection, classes)
+    stored = read_run(run)
+    return outcomes(stored.jobs, stored.machine, stored.selection, classes)
+
 
 STATISTICS = ("count", "mean", "median", "p95", "standard_deviation", "max")
 
@@ -159,7 +178,6 @@ class Run:
         wide jobs are. Raises InputError for a folder that is no
         run, ConfigurationError for a baseline of other jobs.
         """
-        from cosched_emulator.api.against import compare_runs  # noqa: PLC0415 - costs 5 % of the start of `simulate`
 
         baselines = [each.finished if isinstance(each, Run) else each for each in (baseline, *more)]
         return compare_runs(self.finished, baselines, rule, classes)

@@ -10,17 +10,25 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from cosched_emulator.api.policies import PolicyLike, Settings, check_plain, check_remote, policy_of
+from cosched_emulator.api.arguments import (
+    PolicyLike,
+    ScenarioLike,
+    Settings,
+    TraceTarget,
+    TraceWay,
+    check_plain,
+    check_remote,
+    policy_of,
+    scenario_of,
+    trace_way,
+)
 from cosched_emulator.api.run import Run
-from cosched_emulator.api.scenarios import ScenarioLike, scenario_of
-from cosched_emulator.api.trace import TraceTarget, TraceWay, trace_way
 from cosched_emulator.results.files.folder import check_run_folder
 from cosched_emulator.results.files.run_files import RunFiles
 from cosched_emulator.run.coupling import LinkMaker, coupling, record_answers
 from cosched_emulator.run.policy_warnings import warnings_of
 from cosched_emulator.run.prepare import Prepared, prepare
-from cosched_emulator.run.run import Finished, run
-from cosched_emulator.run.store import store
+from cosched_emulator.run.run import Finished, run, store
 from cosched_plugin.config import PolicyChoice
 
 Progress = Callable[[int, int], object]

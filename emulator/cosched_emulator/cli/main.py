@@ -38,8 +38,6 @@ COMMANDS: Final = {
             "compare": "Compare the figures of several runs, one column per RUN_DIR.",
             "classes": "Compare short, medium and long jobs, one column per RUN_DIR.",
             "plot": "Draw a picture of a run.",
-        },
-        "cosched_emulator.cli.commands.losers": {
             "losers": "List the jobs that respond later than in a baseline, by how much, and why.",
         },
     },

@@ -3,29 +3,200 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
 from cosched_emulator.cli.commands.results import DISTRIBUTIONS
-from cosched_emulator.cli.comparing import are_alike, compare_columns, compare_runs, repeat_note
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.results.figures import comparison, metrics
 from cosched_emulator.results.figures import plot as pictures
-from cosched_emulator.results.figures import plot_gantt as gantt
-from cosched_emulator.results.figures import plot_turns as turns
+from cosched_emulator.results.figures import plot_over_time as gantt
+from cosched_emulator.results.figures import plot_over_time as turns
+from cosched_emulator.results.figures.bars import COMPARED
 from cosched_emulator.results.figures.classes import ClassRules, class_figures_of_columns, class_tables
-from cosched_emulator.results.figures.plot_lines import plot_jobs, plot_power
-from cosched_emulator.results.figures.time_sharing import jobs_in_system
-from cosched_emulator.results.files.folder import read_summary
-from cosched_emulator.results.files.policy_of_run import configuration_of, policy_settings
+from cosched_emulator.results.figures.comparison import Policy, SeedRow, compare_seeds, rows_as_json, rows_of
+from cosched_emulator.results.figures.metrics import Summary
+from cosched_emulator.results.figures.plot_over_time import plot_jobs, plot_power
+from cosched_emulator.results.figures.turn_metrics import jobs_in_system
+from cosched_emulator.results.files.comparable import (
+    SeedColumn,
+    same_jobs_completed,
+    seed_columns,
+    with_common_jobs,
+    workload_key,
+)
+from cosched_emulator.results.files.folder import (
+    configuration_of,
+    may_share_nodes,
+    part_name,
+    policy_settings,
+    read_summary,
+    sharing_note,
+)
 from cosched_emulator.results.files.reader import StoredRun, read_machine, read_power, read_quanta, read_run
-from cosched_emulator.results.files.seed_columns import SeedColumn, seed_columns
-from cosched_emulator.results.shared_nodes import may_share_nodes, sharing_note
-from cosched_emulator.statistics.by_seed import all_equal
+from cosched_emulator.results.harm import LoserClasses, Outcomes, measure_harm, outcomes
+from cosched_emulator.results.harm_tables import harm_text, write_csv
+from cosched_emulator.statistics.intervals import LEVEL, all_equal
+from cosched_emulator.workload.atomic_file import new_text_file
+
+# What ``compare`` shows: a column for each run, or for each policy with several seeds.
+
+OTHER_SEEDS = "note: the columns have different seeds: no change and no best are shown"
+NOT_CLEAR = "note: no best is marked where the 95 % interval of a paired difference includes 0, or does not exist"
+
+
+class Compared(NamedTuple):
+    """A comparison, ready to be shown."""
+
+    headings: list[str]
+    folders: list[Path]  # one run of each column
+    summaries: list[Summary]  # of all runs
+    rows: list[comparison.Row]
+    alike: bool  # the runs that are compared with each other are of the same workload
+    same_jobs: bool  # and the same jobs completed, and count
+    draw: Callable[[Path, str], None]  # takes file and title
+    intervals: Mapping[str, Any]  # for JSON; empty without several seeds
+    notes: list[str]
+
+
+def are_alike(run_dirs: Sequence[Path]) -> bool:
+    """Tell whether the runs are of the same workload."""
+    return len({workload_key(folder) for folder in run_dirs}) == 1
+
+
+def compare_runs(
+    run_dirs: Sequence[Path], columns: Sequence[SeedColumn], summaries: list[Summary], population: str, *, common: bool
+) -> Compared:
+    """Compare single runs; ``common``: only the jobs that completed in all of them."""
+    names = [column.name for column in columns]
+    alike = are_alike(run_dirs)
+    if common:
+        _check_alike(alike=alike)
+        summaries, population = with_common_jobs(run_dirs, summaries), comparison.COMMON
+    same_jobs = alike and same_jobs_completed(run_dirs, summaries)
+
+    def draw(file: Path, title: str) -> None:
+        best = same_jobs or (alike and common)
+        pictures.plot_comparison(file, names, summaries, population, title, mark_best=best)
+
+    shapes = [_shape(folder) for folder in run_dirs]
+    rows = comparison.compare(summaries, population, mark_best=alike, same_jobs=same_jobs, shapes=shapes)
+    return Compared(names, list(run_dirs), summaries, rows, alike, same_jobs, draw, {}, [])
+
+
+def compare_columns(
+    run_dirs: Sequence[Path], columns: Sequence[SeedColumn], summaries: list[Summary], population: str, *, common: bool
+) -> Compared:
+    """Compare policies over several seeds, seed by seed; ``common``: the jobs that completed under all of them with that seed."""
+    by_seed = _runs_by_seed(columns)
+    same_seeds = len({frozenset(column.seeds) for column in columns}) == 1
+    alike = all(are_alike([run_dirs[run] for run in runs]) for runs in by_seed if len(runs) > 1)
+    if common:
+        _check_alike(alike=alike)
+        if not same_seeds:
+            raise ConfigurationError("--common", "columns with the same seeds", "columns with different seeds")
+        summaries, population = _with_common_jobs(run_dirs, by_seed, summaries), comparison.COMMON
+    paired = alike and same_seeds and len(columns) > 1
+    same_jobs = not paired or all(
+        same_jobs_completed([run_dirs[run] for run in runs], [summaries[run] for run in runs]) for runs in by_seed
+    )
+    firsts = [run_dirs[column.runs[0]] for column in columns]
+    policies = [
+        Policy(column.name, column.seeds, [summaries[run] for run in column.runs], _shape(folder))
+        for column, folder in zip(columns, firsts, strict=True)
+    ]
+    headings = [column.heading for column in columns]
+    compared = partial(compare_seeds, policies, population, paired=paired, same_jobs=same_jobs)
+    rows = compared()
+
+    def draw(file: Path, title: str) -> None:
+        pictures.plot_seed_comparison(file, headings, compared(COMPARED), population, title)
+
+    return Compared(
+        headings,
+        firsts,
+        summaries,
+        rows_of(rows, columns[0].name),
+        alike,
+        same_jobs,
+        draw,
+        {"intervals": _as_json(run_dirs, columns, policies, rows, population)},
+        _notes_on_comparison(policies, rows, same_seeds=same_seeds),
+    )
+
+
+def repeat_note(names: Sequence[str]) -> list[str]:
+    """Return a note of the columns whose runs are the same for every seed, if there are any."""
+    if not names:
+        return []
+    which = ", ".join(names)
+    return [
+        f"note: every seed gave the same figures for {which}: nothing it depends on is drawn, so there is no interval"
+    ]
+
+
+def _check_alike(*, alike: bool) -> None:
+    if not alike:
+        raise ConfigurationError("--common", "runs of the same workload", "runs of different workloads")
+
+
+def _shape(folder: Path) -> str | None:
+    return part_name(policy_settings(configuration_of(folder)), "shape")
+
+
+def _runs_by_seed(columns: Sequence[SeedColumn]) -> list[list[int]]:
+    """Return the runs with each seed, in the order of the columns."""
+    found: dict[int | None, list[int]] = {}
+    for column in columns:
+        for seed, run in zip(column.seeds, column.runs, strict=True):
+            found.setdefault(seed, []).append(run)
+    return [*found.values()]
+
+
+def _with_common_jobs(
+    run_dirs: Sequence[Path], by_seed: Sequence[Sequence[int]], summaries: Sequence[Summary]
+) -> list[Summary]:
+    replaced = [*summaries]
+    for runs in by_seed:
+        found = with_common_jobs([run_dirs[run] for run in runs], [summaries[run] for run in runs])
+        for run, summary in zip(runs, found, strict=True):
+            replaced[run] = summary
+    return replaced
+
+
+def _as_json(
+    run_dirs: Sequence[Path],
+    columns: Sequence[SeedColumn],
+    policies: Sequence[Policy],
+    rows: Sequence[SeedRow],
+    population: str,
+) -> dict[str, Any]:
+    described = [
+        {
+            "name": column.name,
+            "seeds": list(column.seeds),
+            "folders": [str(run_dirs[run]) for run in column.runs],
+            "repeats": policy.repeats,
+        }
+        for column, policy in zip(columns, policies, strict=True)
+    ]
+    return {"level": LEVEL, "columns": described, "figures": rows_as_json(rows, population)}
+
+
+def _notes_on_comparison(policies: Sequence[Policy], rows: Sequence[SeedRow], *, same_seeds: bool) -> list[str]:
+    found = repeat_note([policy.name for policy in policies if policy.repeats])
+    if not same_seeds:
+        found.append(OTHER_SEEDS)
+    if any(row.changes for row in rows):
+        found.append(f"note: yes: lower than {policies[0].name}; no: higher; neither: the 95 % interval includes 0")
+    if any(row.unclear for row in rows):
+        found.append(NOT_CLEAR)
+    return found
+
 
 NOT_ALIKE = "note: the runs are of different workloads: no best is marked"
 OTHER_JOBS = "note: not the same jobs completed, or count, in all runs: the best is marked for numbers of jobs only"
@@ -217,3 +388,37 @@ def _series(
         else pictures.Series(column.name, samples[column.runs[0]])
         for column in columns
     ]
+
+
+# What the command ``losers`` does.
+
+
+def losers(
+    run_dir: Path,
+    baselines: tuple[Path, ...],
+    most: int,
+    short_s: int,
+    medium_s: int,
+    as_json: bool,
+    csv_file: Path | None,
+    force: bool,
+) -> None:
+    """List the jobs that respond later than in a baseline, by how much, and why."""
+    if short_s > medium_s:
+        raise ConfigurationError("--short-s", f"at most --medium-s, {medium_s}", str(short_s))
+    names = run_names([run_dir, *baselines])
+    classes = LoserClasses(short_s, medium_s)
+    harm = measure_harm(_outcomes(run_dir, classes), [_outcomes(folder, classes) for folder in baselines])
+    if csv_file is not None:
+        with new_text_file(csv_file, force=force) as stream:
+            write_csv(stream, harm)
+    if as_json:
+        described = {"run": str(run_dir), "baselines": [str(folder) for folder in baselines]}
+        click.echo(json.dumps({**harm.as_dict(most), **described}, indent=2))
+        return
+    click.echo(harm_text(harm, names[1], most), nl=False)
+
+
+def _outcomes(folder: Path, classes: LoserClasses) -> Outcomes:
+    run = read_run(folder)
+    return outcomes(run.jobs, run.machine, run.selection, classes)

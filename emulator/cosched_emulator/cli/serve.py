@@ -18,13 +18,11 @@ from cosched_emulator.results.files.run_files import RunFiles
 from cosched_emulator.run.coupling import record_answers
 from cosched_emulator.run.prepare import Prepared, prepare
 from cosched_emulator.run.remote import remote_link
-from cosched_emulator.run.run import run
-from cosched_emulator.run.store import store
+from cosched_emulator.run.run import run, store
 from cosched_emulator.scenario.reader import read_faults, read_scenario
 from cosched_emulator.scenario.rules import SOURCES
 from cosched_emulator.scenario.schema import Scenario
-from cosched_hwmodel.cli.terminal.log import Log
-from cosched_hwmodel.cli.terminal.progress import progress_bar
+from cosched_hwmodel.cli.terminal.console import Log, progress_bar
 from cosched_plugin.common.curve import Keyring
 
 LONGEST_S: Final = 1e10  # three hundred years

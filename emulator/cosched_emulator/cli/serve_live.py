@@ -1,4 +1,5 @@
 """The command ``serve`` with a running clock: a live manager, and its run folder at the end."""
+# Under 60 lines: an entry point, loaded when the clock of a manager runs.
 
 from __future__ import annotations
 
@@ -7,10 +8,9 @@ import sys
 from cosched_emulator.live import serving as live
 from cosched_emulator.live.serving import LIVE, Serving
 from cosched_emulator.results.files.from_accounts import export_run
-from cosched_emulator.run.accounts import open_accounts
 from cosched_emulator.run.prepare import Prepared
-from cosched_hwmodel.cli.terminal.log import Log
-from cosched_hwmodel.cli.terminal.progress import progress_bar
+from cosched_emulator.run.run import open_accounts
+from cosched_hwmodel.cli.terminal.console import Log, progress_bar
 
 
 def serve_live(prepared: Prepared, serving: Serving, db: str | None, log: Log, out: str | None, *, force: bool) -> None:

@@ -15,8 +15,8 @@ from cosched_emulator.scenario.reader import read_scenario
 from cosched_emulator.scenario.rules import check_cluster
 from cosched_emulator.workload.atomic_file import new_text_file
 from cosched_emulator.workload.characteristics import parse_characteristics, with_characteristics
-from cosched_emulator.workload.description.describe import as_table
-from cosched_emulator.workload.description.describe import describe as statistics_of
+from cosched_emulator.workload.description import as_table
+from cosched_emulator.workload.description import describe as statistics_of
 from cosched_emulator.workload.job import Workload
 from cosched_emulator.workload.lublin import LublinParameters, generate
 from cosched_emulator.workload.multicore import CORES_PER_NODE, with_grown_sizes, with_self_slowdowns

@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
-from cosched_plugin.protocol.messages import Action, Event, Welcome
+import zmq
+
+from cosched_emulator.errors import ConfigurationError
+from cosched_plugin.common.errors import EndpointError
+from cosched_plugin.common.sockets import bind_private, router_socket
+from cosched_plugin.protocol.codec import decode, encode
+from cosched_plugin.protocol.errors import LocalProtocolError
+from cosched_plugin.protocol.limits import MAX_FRAME_BYTES
+from cosched_plugin.protocol.messages import Action, Actions, Event, Events, Message, Welcome
+from cosched_plugin.protocol.scheduler import Scheduler, SchedulerFactory
+from cosched_plugin.protocol.session import ManagerSession, SchedulerSession
 
 
 class Link(Protocol):
@@ -26,3 +36,111 @@ class Link(Protocol):
     def close(self) -> None:
         """Dismiss the scheduler; safe to call at any time, also twice."""
         ...
+
+
+# The direct coupling: manager and scheduler call each other in one process.
+
+
+class DirectLink:
+    """The scheduler as a plain object: no codec, no checks, full speed. The plugin's own errors propagate."""
+
+    def __init__(self, scheduler_factory: SchedulerFactory) -> None:
+        self._scheduler_factory = scheduler_factory
+        self.scheduler: Scheduler | None = None
+
+    def open(self, inventory: Callable[[], Welcome]) -> None:
+        """Make the scheduler."""
+        self.scheduler = self._scheduler_factory(inventory())
+
+    def exchange(self, seq: int, now_us: int, events: tuple[Event, ...]) -> Sequence[Action]:  # noqa: ARG002 - Link
+        """Call the scheduler."""
+        if self.scheduler is None:
+            raise LocalProtocolError("the link is not open")
+        return self.scheduler.handle(now_us, events)
+
+    def close(self) -> None:
+        """Forget the scheduler."""
+        self.scheduler = None
+
+
+# The loopback coupling: both sessions and the codec in one process, for tests of the protocol without sockets.
+
+
+class LoopbackLink:
+    """Both sessions and the codec in one process: every message is encoded and decoded. The plugin's own errors propagate."""
+
+    def __init__(self, scheduler_factory: SchedulerFactory) -> None:
+        self._scheduler_factory = scheduler_factory
+        self._near: ManagerSession | None = None
+        self._far = SchedulerSession("loopback", "")
+        self.scheduler: Scheduler | None = None
+
+    def open(self, inventory: Callable[[], Welcome]) -> None:
+        """Greet, and make the scheduler."""
+        self._near = near = ManagerSession(inventory)
+        self._far = far = SchedulerSession("loopback", "")
+        for welcome in near.receive(_transcode(far.hello())).send:
+            delivered = far.receive(_transcode(welcome)).deliver
+            if isinstance(delivered, Welcome):
+                self.scheduler = self._scheduler_factory(delivered)
+        near.receive(_transcode(far.ready()))
+
+    def exchange(self, seq: int, now_us: int, events: tuple[Event, ...]) -> Sequence[Action]:
+        """Pass the batch to the scheduler's end, and return its answer."""
+        if self._near is None or self.scheduler is None:
+            raise LocalProtocolError("the link is not open")
+        for message in self._near.submit(seq, now_us, events):
+            batch = self._far.receive(_transcode(message)).deliver
+            if isinstance(batch, Events):
+                reply = self._far.answer(self.scheduler.handle(batch.now_us, batch.events))
+                answer = self._near.receive(_transcode(reply)).deliver
+                if isinstance(answer, Actions):
+                    return answer.actions
+        raise LocalProtocolError("the batch was not delivered")
+
+    def close(self) -> None:
+        """Say bye."""
+        if self._near is not None:
+            self._far.receive(_transcode(self._near.bye("the run is over")))
+        self._near = self.scheduler = None
+
+
+def _transcode(message: Message) -> Message:
+    """Return ``message`` after encoding and decoding."""
+    return decode(encode(message))
+
+
+# The endpoints of a manager: checks and binds them; errors name a configuration key.
+
+LINGER_S: Final = 0.5  # longest time to send the last messages
+# Messages per peer: a scheduler has one or two under way; other peers must not use up memory.
+WAITING_IN: Final = 16
+WAITING_OUT: Final = 64
+HEARTBEAT_MS: Final = 2_000  # on tcp: time until a vanished host is noticed
+HEARTBEAT_TIMEOUT_MS: Final = 10_000
+
+
+def listen(router: zmq.Socket[bytes], endpoint: str, mode: int) -> str:
+    """Bind ``router`` and return the actual endpoint; the file of an ipc endpoint has ``mode``.
+
+    Raises ConfigurationError.
+    """
+    try:
+        return bind_private(router, endpoint, mode)
+    except EndpointError as error:
+        found = f"{endpoint}, {error.got}" if error.got else endpoint
+        raise ConfigurationError("endpoint", error.expected, found) from error
+
+
+def scheduler_socket(context: zmq.Context[zmq.Socket[bytes]], endpoint: str, wait_s: float) -> zmq.Socket[bytes]:
+    """Return a socket for one scheduler at ``endpoint``, not bound yet, on which receiving takes ``wait_s`` at most."""
+    socket = router_socket(context)
+    socket.linger = round(LINGER_S * 1000)
+    socket.router_mandatory = True  # reports immediately that the scheduler is gone
+    socket.maxmsgsize = MAX_FRAME_BYTES
+    socket.rcvhwm, socket.sndhwm = WAITING_IN, WAITING_OUT
+    socket.rcvtimeo = round(wait_s * 1000)
+    if endpoint.startswith("tcp:"):
+        socket.heartbeat_ivl = HEARTBEAT_MS
+        socket.heartbeat_timeout = HEARTBEAT_TIMEOUT_MS
+    return socket

@@ -8,9 +8,20 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from cosched_emulator.errors import EmulatorError, InputError
-from cosched_emulator.explain.funnel import Record, by_profit, chosen_job, position, profit_rank
-from cosched_emulator.explain.resources import resource_facts, resource_of, slowed_by
-from cosched_emulator.explain.rows import Quanta, Turns, quantum_facts, row_of_start
+from cosched_emulator.explain.rows import (
+    Quanta,
+    Record,
+    Turns,
+    by_profit,
+    chosen_job,
+    position,
+    profit_rank,
+    quantum_facts,
+    resource_facts,
+    resource_of,
+    row_of_start,
+    slowed_by,
+)
 from cosched_emulator.explain.sentences import rejected_text
 from cosched_emulator.results.thread_intervals import interval_text, mask_intervals
 

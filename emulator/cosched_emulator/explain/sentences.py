@@ -8,9 +8,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from cosched_emulator.explain.resources import counts_text, resource_sentences
-from cosched_emulator.explain.row_sentences import quantum_sentences, row_events, row_placement, turns_of_row
-from cosched_emulator.explain.words import count_text, instant_text, jobs_text, ordinal_text, span_text, times_text
+from cosched_emulator.explain.rows import (
+    count_text,
+    counts_text,
+    instant_text,
+    jobs_text,
+    ordinal_text,
+    quantum_sentences,
+    resource_sentences,
+    row_events,
+    row_placement,
+    span_text,
+    times_text,
+    turns_of_row,
+)
 
 Facts = Mapping[str, Any]
 

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable
+from functools import partial
 
+from cosched_emulator.accounting.accounts import Accounting
+from cosched_emulator.manager.record import FaultHappened
+from cosched_emulator.scenario.faults import Faults
 from cosched_hwmodel.units import SECOND_US
 
 
@@ -41,3 +46,40 @@ class LiveClock:
     def jump(self, by_us: int) -> None:
         """Make the source of time jump, for a fault plan."""
         self._fault_us += by_us
+
+
+# Planned faults of a live manager's process: jumps of its clock, a full disk under its database.
+#
+# They are not steps of the live manager: a restarted manager does not repeat them when it replays its journal.
+
+
+class ProcessFaults:
+    """The faults of the process in order of time, then in the order of the plan."""
+
+    def __init__(self, faults: Faults, clock: LiveClock, accounting: Accounting) -> None:
+        """Skip the faults before the clock's present time: they struck before the manager was killed."""
+        due: list[tuple[FaultHappened, Callable[[], None]]] = []
+        for jump in faults.clock:
+            fault = FaultHappened(jump.at_us, "clock jump", f"{jump.jump_us / SECOND_US:+g} s")
+            due.append((fault, partial(clock.jump, jump.jump_us)))
+        for span in faults.disk:
+            due.append((FaultHappened(span.at_us, "disk full", "the database's"), partial(accounting.fill, True)))
+            due.append((FaultHappened(span.until_us, "disk has room", ""), partial(accounting.fill, False)))
+        start_us = clock.now_us()
+        later = [item for item in due if item[0].at_us > start_us]
+        self._due = deque(sorted(later, key=lambda item: item[0].at_us))
+        if any(span.at_us <= start_us < span.until_us for span in faults.disk):
+            accounting.fill(True)
+
+    def next_us(self) -> int | None:
+        """Return the time of the next fault."""
+        return self._due[0][0].at_us if self._due else None
+
+    def strike(self, now_us: int) -> list[FaultHappened]:
+        """Cause all faults that are due, and return them."""
+        struck = []
+        while self._due and self._due[0][0].at_us <= now_us:
+            fault, act = self._due.popleft()
+            act()
+            struck.append(fault)
+        return struck

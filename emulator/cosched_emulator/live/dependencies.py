@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 from heapq import heapify, heappop, heappush
 from typing import Final, NamedTuple
 
-from cosched_emulator.manager.changes import Origin
 from cosched_emulator.manager.managed_job import ManagedJob
 from cosched_emulator.manager.manager import Manager
+from cosched_emulator.manager.record import Origin
 from cosched_plugin.protocol.messages import CANCELLED, COMPLETED
 
 DEPENDENCY, BEGIN_TIME, ARRAY_LIMIT, HELD = "Dependency", "BeginTime", "JobArrayTaskLimit", "JobHeldUser"

@@ -9,8 +9,7 @@ from __future__ import annotations
 from cosched_emulator.accounting.accounts import Accounting, Step
 from cosched_emulator.errors import InvariantError
 from cosched_emulator.live.live_manager import LiveManager
-from cosched_emulator.users.requests import Refused, Request, from_map, to_map
-from cosched_emulator.users.server.requester import Requester
+from cosched_emulator.users.requests import Refused, Request, Requester, from_map, to_map
 from cosched_plugin.protocol.codec import decode, encode, pack, unpack
 from cosched_plugin.protocol.errors import ProtocolError
 from cosched_plugin.protocol.limits import MAGIC, MAX_FRAME_BYTES

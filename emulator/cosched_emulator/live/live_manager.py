@@ -16,18 +16,17 @@ from typing import Final
 
 from cosched_emulator.errors import InvariantError
 from cosched_emulator.live.dependencies import WaitingRoom
-from cosched_emulator.live.owners import Owners
-from cosched_emulator.live.user_commands import Commands
+from cosched_emulator.live.user_commands import Commands, Owners
 from cosched_emulator.manager.agenda import Agenda
-from cosched_emulator.manager.changes import Change, JobFinished
 from cosched_emulator.manager.managed_job import ManagedJob
 from cosched_emulator.manager.manager import Manager
+from cosched_emulator.manager.record import Change, JobFinished
 from cosched_emulator.users.requests import (
     Done,
     Refused,
     Request,
+    Requester,
 )
-from cosched_emulator.users.server.requester import Requester
 from cosched_plugin.common.allocation import started_by
 from cosched_plugin.protocol.messages import (
     REJECTED,

@@ -16,13 +16,13 @@ import zmq
 from cosched_emulator.accounting.accounts import Accounting
 from cosched_emulator.couplings.scheduler_port import SLICE_S, SchedulerPort
 from cosched_emulator.errors import AccountingError, LinkError
-from cosched_emulator.live.clock import LiveClock
+from cosched_emulator.live.clock import LiveClock, ProcessFaults
 from cosched_emulator.live.journal import answer_step, command_step, time_step
 from cosched_emulator.live.live_manager import LiveManager
-from cosched_emulator.live.process_faults import ProcessFaults
 from cosched_emulator.live.views import answer_query
-from cosched_emulator.manager.changes import FaultHappened, JobFinished
+from cosched_emulator.manager.record import FaultHappened, JobFinished
 from cosched_emulator.scenario.faults import Faults
+from cosched_emulator.users.door import Asked, UserDoor
 from cosched_emulator.users.requests import (
     CancelJobs,
     Done,
@@ -33,8 +33,7 @@ from cosched_emulator.users.requests import (
     ResumeNodes,
     SubmitJob,
 )
-from cosched_emulator.users.server.door import Asked, UserDoor
-from cosched_hwmodel.cli.terminal.log import WARNING, Log
+from cosched_hwmodel.cli.terminal.console import WARNING, Log
 from cosched_plugin.common.errors import ProtocolError
 from cosched_plugin.common.status import Gauge, Status
 from cosched_plugin.protocol.messages import Actions, Hello, Ready, Welcome

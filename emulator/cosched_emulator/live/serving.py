@@ -15,8 +15,8 @@ from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.run.build import build_agenda, build_manager
 from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.run.remote import open_port
-from cosched_emulator.users.server.door import UserDoor
-from cosched_hwmodel.cli.terminal.log import Log
+from cosched_emulator.users.door import UserDoor
+from cosched_hwmodel.cli.terminal.console import Log
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.common.curve import Keyring
 from cosched_plugin.common.process import freeze_heap, stop_on_signals

@@ -6,20 +6,20 @@ costs a third of a list of maps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from cosched_emulator.accounting.accounts import Accounting
 from cosched_emulator.errors import AccountingError
 from cosched_emulator.live.dependencies import HELD
 from cosched_emulator.live.live_manager import LiveManager
-from cosched_emulator.live.node_use import STATES, NodeUse, node_list, node_use
-from cosched_emulator.live.slot_views import SLOT_COLUMNS, SlotView
 from cosched_emulator.manager.managed_job import SUSPENDED, ManagedJob
-from cosched_emulator.users.answers import ended_job, seconds, with_seconds
+from cosched_emulator.manager.nodes import Nodes
+from cosched_emulator.manager.time_sharing.shared_progress import ProcessProgress
+from cosched_emulator.users.idset import idset
 from cosched_emulator.users.requests import (
     Done,
     ListHistory,
@@ -31,10 +31,156 @@ from cosched_emulator.users.requests import (
     ShowOverview,
     ShowStatus,
     Target,
+    ended_job,
+    seconds,
+    with_seconds,
 )
 from cosched_hwmodel.units import WHOLE_PPM
-from cosched_plugin.common.allocation import room_on
-from cosched_plugin.protocol.messages import JobSpec
+from cosched_plugin.common.allocation import Machine, room_on
+from cosched_plugin.common.slots import Member, members_of, predict
+from cosched_plugin.protocol.messages import JobSpec, Turn
+
+# The jobs on each node: derived from the running jobs, for the tables of users.
+
+STATES: Final = ("IDLE", "MIXED", "ALLOCATED", "DRAINING", "DRAINED", "DOWN")
+
+
+class NodeUse(NamedTuple):
+    """By node: ids of the jobs that hold threads on it, ascending; the number of threads, in whatever slots; the memory."""
+
+    jobs: list[list[int]]
+    threads: list[int]
+    memory_mb: list[int]
+
+    def neighbours(self, job: ManagedJob) -> list[int]:
+        """Return the ids of the jobs that share a node with a running job."""
+        found: set[int] = set()
+        if not job.on_disk:
+            for first, count, _, _ in job.runs:
+                found.update(*self.jobs[first : first + count])
+            found.discard(job.job.spec.id)
+        return sorted(found)
+
+    def state(self, node: int, machine: Machine, nodes: Nodes) -> str:
+        """Return a node's state, one of `STATES`."""
+        if node in nodes.broken:
+            return "DOWN"
+        busy = bool(self.jobs[node])
+        if node in nodes.drained:
+            return "DRAINING" if busy else "DRAINED"
+        if not busy:
+            return "IDLE"
+        return "ALLOCATED" if self.threads[node] >= machine.threads_of[node] else "MIXED"
+
+
+def node_use(machine: Machine, running: Mapping[int, ManagedJob]) -> NodeUse:
+    """Return the jobs on each node; jobs on disk are on none."""
+    jobs: list[list[int]] = [[] for _ in range(machine.nodes)]
+    masks, memories_mb = [0] * machine.nodes, [0] * machine.nodes
+    for job_id, job in sorted(running.items()):
+        if job.on_disk:
+            continue
+        memory_mb = job.job.spec.memory_mb
+        for first, count, mask, processes in job.runs:
+            for node in range(first, first + count):
+                jobs[node].append(job_id)
+                masks[node] |= mask
+                memories_mb[node] += processes * memory_mb
+    return NodeUse(jobs, [mask.bit_count() for mask in masks], memories_mb)
+
+
+def node_list(job: ManagedJob) -> str:
+    """Return the nodes of a running job as text."""
+    return idset([node for first, count, _, _ in job.runs for node in range(first, first + count)])
+
+
+# The time sharing of a manager for the tables of users: the matrix of slots, what runs now, and CPU shares.
+
+SLOT_COLUMNS: Final = ("slot", "share")  # more columns of the queue, where jobs share time
+
+
+class SlotView:
+    """A snapshot of a manager whose jobs share time."""
+
+    def __init__(self, live: LiveManager, processes: ProcessProgress) -> None:
+        self._live = live
+        self._running = live.manager.running
+        self._processes = processes
+        self._rotating = processes.rotating
+
+    @cached_property
+    def _company(self) -> Mapping[int, set[int]]:
+        """Return, by job, the jobs that run at the same time as it under the present rotation, on whatever nodes."""
+        members = {job_id: Member(job.slot, job.layers, unpaired=False) for job_id, job in self._running.items()}
+        found: dict[int, set[int]] = {job_id: set() for job_id in members}
+        for turn in self._rotating.rotation.turns or (Turn((0,)),):
+            together = members_of(turn, members)
+            for job_id in together:
+                found[job_id].update(together)
+        return found
+
+    def together(self, job: ManagedJob, neighbours: Sequence[int]) -> list[int]:
+        """Return those jobs on a job's nodes that run at the same time as it."""
+        company = self._company[job.job.spec.id]
+        return [other for other in neighbours if other in company]
+
+    def elapsed_us(self, job: ManagedJob) -> int:
+        """Return for how long a running job could run since its start; its limit counts this time."""
+        return self._processes.dispatched_us(job, self._live.now_us)
+
+    def columns(self, job: ManagedJob) -> tuple[Any, ...]:
+        """Return the values of `SLOT_COLUMNS`."""
+        if job.job.spec.id not in self._running:
+            return None, None
+        return job.slot, _part(job.shares[0]) if job.shares else None
+
+    def details(self, job: ManagedJob) -> dict[str, Any]:
+        """Return what `job` tells besides of a job that has not ended."""
+        told: dict[str, Any] = {}
+        if job.job.spec.id in self._running:
+            told["predicted"] = _part(predict(job.shares))
+            told["shares"] = [_part(share) for share in job.shares]
+            told["quanta"] = job.quanta
+            told["progress"] = self._processes.work_us(job, self._live.now_us) / job.job.run_us
+            told["runs_as"] = self._rotating.role_of(job.job.spec.id)
+        return told
+
+    def matrix(self) -> dict[str, Any]:
+        """Return the rotation, what runs now, and the jobs of each slot."""
+        rotating, label = self._rotating, self._live.label
+        present = rotating.present
+        rows: dict[int, list[ManagedJob]] = {}
+        for _, job in sorted(self._running.items()):
+            rows.setdefault(job.slot, []).append(job)
+        return {
+            "quantum_s": rotating.quantum_us / WHOLE_PPM,
+            "quantum": None if present is None else present.number,
+            "began_s": None if present is None else present.begin_us / WHOLE_PPM,
+            "turn": None if present is None else _turn(present.turn, label),
+            "left": None if present is None else present.left,
+            "turns": [_turn(turn, label) for turn in rotating.rotation.turns],
+            "rows": [{"slot": slot, "jobs": [self._cell(job) for job in jobs]} for slot, jobs in sorted(rows.items())],
+        }
+
+    def _cell(self, job: ManagedJob) -> dict[str, Any]:
+        job_id = job.job.spec.id
+        return {
+            "job": self._live.label(job_id),
+            "node_list": node_list(job),
+            "share": _part(job.shares[0]) if job.shares else None,
+            "predicted": _part(predict(job.shares)),
+            "quanta": job.quanta,
+            "runs_as": self._rotating.role_of(job_id),
+        }
+
+
+def _turn(turn: Turn, label: Callable[[int], str]) -> dict[str, Any]:
+    return {"slots": list(turn.slots), "quanta": turn.quanta, "guests": [label(job_id) for job_id in turn.guests]}
+
+
+def _part(share_ppm: int) -> float:
+    return share_ppm / WHOLE_PPM
+
 
 JOB_COLUMNS: Final = (
     "job_id", "array_id", "array_index", "name", "user", "state", "reason", "submit_s", "start_s", "elapsed_s", "limit_s",

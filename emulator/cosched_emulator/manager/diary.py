@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from cosched_emulator.manager.changes import (
+from cosched_emulator.manager.managed_job import RUNNING, ManagedJob
+from cosched_emulator.manager.record import (
     Change,
     DiskLeft,
     FaultHappened,
@@ -14,10 +15,9 @@ from cosched_emulator.manager.changes import (
     NodeChanged,
     Origin,
     QuantumPassed,
+    QuantumRecord,
     StayEnded,
 )
-from cosched_emulator.manager.managed_job import RUNNING, ManagedJob
-from cosched_emulator.manager.time_sharing.record import QuantumRecord
 
 
 class EnergyMeter(Protocol):

@@ -6,21 +6,20 @@ against the state at that moment. So `inventory` always returns the state as of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final, assert_never
 
+from cosched_emulator.errors import InvariantError
 from cosched_emulator.manager.actions import ActionExecutor
-from cosched_emulator.manager.changes import Origin
-from cosched_emulator.manager.check import check_holdings
 from cosched_emulator.manager.diary import Diary
 from cosched_emulator.manager.hardware import Cluster
+from cosched_emulator.manager.job_ends import Progress
 from cosched_emulator.manager.managed_job import PENDING, RUNNING, SUSPENDED, ManagedJob
 from cosched_emulator.manager.nodes import Nodes
 from cosched_emulator.manager.notes import Notes
-from cosched_emulator.manager.progress import Progress
-from cosched_emulator.manager.record import JobRecord
+from cosched_emulator.manager.record import JobRecord, Origin
 from cosched_emulator.manager.running_jobs import RunningJobs
-from cosched_emulator.manager.time_sharing.progress import ProcessNodes, ProcessProgress
+from cosched_emulator.manager.time_sharing.shared_progress import ProcessNodes, ProcessProgress
 from cosched_emulator.manager.timeline import END, MEASURE, Entry, Timeline
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_hwmodel.units import WHOLE_PPM
@@ -28,8 +27,11 @@ from cosched_plugin.common.allocation import (
     Layers,
     Machine,
     ThreadPool,
+    each_node,
+    none_of,
     share_nodes,
     started_by,
+    union,
 )
 from cosched_plugin.common.slots import SlotPools
 from cosched_plugin.protocol.messages import (
@@ -55,6 +57,42 @@ from cosched_plugin.protocol.messages import (
     Welcome,
     Woken,
 )
+
+# The invariant of the resource manager: the held resources, recomputed from the running jobs.
+
+
+def check_holdings(
+    machine: Machine, slots: SlotPools, running: Mapping[int, ManagedJob], pending: Collection[int]
+) -> None:
+    """Raise `InvariantError` if the free resources of ``slots`` do not match the running jobs, or a state is impossible.
+
+    ``pending`` are the ids of the pending jobs.
+    """
+    taken_in = {0: none_of(machine)}
+    memory_mb, swap_mb = list(machine.memory_mb), list(machine.swap_mb)
+    for job_id, job in running.items():
+        if job.state not in (RUNNING, SUSPENDED) or job_id in pending:
+            raise InvariantError(f"job {job_id} is {job.state} among the running jobs")
+        if (job.suspended_us is not None) != (job.state == SUSPENDED) or (job.on_disk and job.state != SUSPENDED):
+            raise InvariantError(f"job {job_id} is {job.state}, and was suspended at {job.suspended_us}")
+        for node, processes in each_node(job.runs):
+            (swap_mb if job.on_disk else memory_mb)[node] -= processes * job.job.spec.memory_mb
+        if job.on_disk:
+            continue
+        taken = taken_in.get(job.slot, none_of(machine))
+        if any(a & b for a, b in zip(taken, job.layers, strict=True)):
+            raise InvariantError(f"job {job_id} shares a hardware thread")
+        taken_in[job.slot] = union(taken, job.layers)
+    pool = slots.base
+    for slot, taken in taken_in.items():
+        free = tuple(exists & pool.up & ~held for exists, held in zip(machine.exists, taken, strict=True))
+        if free != slots.free(slot):
+            raise InvariantError(f"free threads differ in slot {slot} from what running jobs leave")
+    if memory_mb != pool.free_memory_mb or min(memory_mb) < 0:
+        raise InvariantError("free memory differs from what running jobs leave")
+    if swap_mb != pool.free_swap_mb or min(swap_mb) < 0:
+        raise InvariantError("free swap space differs from what jobs on disk leave")
+
 
 MOST_VOID: Final = 100_000  # void entries of the timeline before it is compacted
 NO_ORIGIN: Final = Origin("")  # number of the scenario's jobs

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from cosched_emulator.manager.diary import Diary
+from cosched_emulator.manager.job_ends import Progress
 from cosched_emulator.manager.managed_job import RUNNING, SUSPENDED, ManagedJob
-from cosched_emulator.manager.progress import Progress
-from cosched_emulator.manager.time_sharing.progress import ProcessProgress
+from cosched_emulator.manager.time_sharing.shared_progress import ProcessProgress
 from cosched_plugin.common.allocation import Layers, times_refusal
 from cosched_plugin.common.slots import SlotPools
 from cosched_plugin.protocol.messages import ReviseJob, StartJob

@@ -8,15 +8,9 @@ from itertools import count
 from typing import Final
 
 from cosched_emulator.errors import ConfigurationError, InvariantError
-from cosched_emulator.nodeos.cluster import Reached, Usage
-from cosched_emulator.nodeos.coscheduling.catalogue import make_policy
+from cosched_emulator.nodeos.coscheduling.policies import make_policy
 from cosched_emulator.nodeos.coscheduling.protocol import FOREVER
-from cosched_emulator.nodeos.kernel.accounting import TickLog
-from cosched_emulator.nodeos.kernel.counters import Counters, Messages, counters_of
-from cosched_emulator.nodeos.kernel.cpu import Cpu
-from cosched_emulator.nodeos.kernel.daemons import make_daemons
-from cosched_emulator.nodeos.kernel.devices import FifoServer
-from cosched_emulator.nodeos.kernel.events import (
+from cosched_emulator.nodeos.kernel.cpu import (
     ACKNOWLEDGED,
     ANSWER,
     BURST_END,
@@ -27,21 +21,42 @@ from cosched_emulator.nodeos.kernel.events import (
     RELEASE,
     REQUEST,
     TURN_END,
+    Counters,
+    Cpu,
     Event,
+    Messages,
+    TickLog,
+    counters_of,
 )
+from cosched_emulator.nodeos.kernel.devices import FifoServer, NodeMemory, swap_us
 from cosched_emulator.nodeos.kernel.execution import Execution
 from cosched_emulator.nodeos.kernel.freezing import Freezer
-from cosched_emulator.nodeos.kernel.memory import NodeMemory, swap_us
-from cosched_emulator.nodeos.local.catalogue import make_local
-from cosched_emulator.nodeos.messaging.cpu import CoscheduledCpu
-from cosched_emulator.nodeos.messaging.delivery import Delivery
+from cosched_emulator.nodeos.local import make_local
+from cosched_emulator.nodeos.messaging.delivery import CoscheduledCpu, Delivery
 from cosched_emulator.nodeos.messaging.layer import MessageLayer
+from cosched_emulator.nodeos.node_model import Reached, Usage
 from cosched_emulator.nodeos.process import DONE, POLLING, RESUMABLE, RUNNABLE, ParallelJob, Process
-from cosched_emulator.nodeos.programs import Program
+from cosched_emulator.nodeos.programs import Compute, Loop, Program, Wait
 from cosched_emulator.nodeos.settings import NodeSettings
 from cosched_emulator.nodeos.work import Course, courses_of
 from cosched_hwmodel import draws
 from cosched_hwmodel.units import WHOLE_PPM
+
+# The system's own processes: now and then each node needs its CPU for itself.
+
+NUMBER: Final = -1  # of the job to which they would belong
+
+
+def make_daemons(settings: NodeSettings, seed: int, node: int) -> ParallelJob:
+    """Return what runs on a node without belonging to a job: ``daemon_us`` of CPU each ``daemon_period_us``.
+
+    The first time is drawn: draw ``daemon``. If the CPU comes late, so do all later times.
+    """
+    first_us = int(draws.uniform(seed, "daemon", node) * settings.daemon_period_us)
+    rest_us = settings.daemon_period_us - settings.daemon_us
+    again = (Compute(settings.daemon_us), Wait(rest_us))
+    return ParallelJob(NUMBER, Program((Loop(1, (Wait(first_us),)), Loop(1 << 62, again))))
+
 
 _PHASES: Final = 100  # different ones of the ticks of policies
 

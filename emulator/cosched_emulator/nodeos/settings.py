@@ -6,9 +6,8 @@ from dataclasses import dataclass, fields
 from typing import Final
 
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.nodeos.coscheduling.catalogue import make_policy
-from cosched_emulator.nodeos.local.catalogue import LOCAL_SCHEDULERS
-from cosched_emulator.nodeos.local.linux_epochs import EPOCH_TICKS
+from cosched_emulator.nodeos.coscheduling.policies import make_policy
+from cosched_emulator.nodeos.local import EPOCH_TICKS, LOCAL_SCHEDULERS
 
 _POSITIVE: Final = (
     "slice_us",

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from cosched_emulator.manager.time_sharing.record import GUEST, PARTNER, ROW, QuantumRecord
-from cosched_emulator.results.columns import BoolArray, IntArray
-from cosched_emulator.results.row_buffer import RowBuffer
+from cosched_emulator.manager.record import GUEST, PARTNER, ROW, QuantumRecord
+from cosched_emulator.results.columns import BoolArray, IntArray, RowBuffer
 from cosched_emulator.workload.columns import Interned
 
 ROLES = (ROW, PARTNER, GUEST)

@@ -12,7 +12,7 @@ from cosched_emulator.manager.hardware import Cluster as ContendedCluster
 from cosched_emulator.manager.hardware import NoContention
 from cosched_emulator.manager.managed_job import ManagedJob
 from cosched_emulator.manager.manager import Manager
-from cosched_emulator.manager.time_sharing.progress import ProcessNodes
+from cosched_emulator.manager.time_sharing.shared_progress import ProcessNodes
 from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_hwmodel.bandwidth.model import BandwidthModel
@@ -23,16 +23,16 @@ from cosched_hwmodel.contention import ContentionModel
 from cosched_hwmodel.lomarc.model import LomarcContention
 from cosched_hwmodel.models.measured_pairs import MeasuredPairs
 from cosched_hwmodel.pairs import JobFacts, PairContention
-from cosched_hwmodel.statistical.model import StatisticalContention
+from cosched_hwmodel.statistical import StatisticalContention
 from cosched_hwmodel.units import SECOND_US, WHOLE_PPM, round_up_us
 from cosched_plugin.common.allocation import Machine
 from cosched_plugin.protocol.messages import SelfSlowdown, UsageTuple
 
 if TYPE_CHECKING:
-    from cosched_emulator.nodeos.cluster import Cluster
-    from cosched_emulator.nodeos.fluid.windows import Windows
+    from cosched_emulator.nodeos.fluid.situations import Windows
+    from cosched_emulator.nodeos.node_model import Cluster
     from cosched_emulator.nodeos.settings import NodeSettings
-    from cosched_emulator.nodeos.windows.alone import Alone
+    from cosched_emulator.nodeos.windows.window import Alone
     from cosched_emulator.scenario.schema import TimeSharingSection
 
 Value = TypeVar("Value")
@@ -66,7 +66,7 @@ def build_manager(prepared: Prepared, *, live: bool = False) -> Manager:
     """
     manager = _manager(prepared, live=live)
     if prepared.power is not None:
-        from cosched_emulator.accounting.energy import JobEnergy  # noqa: PLC0415 - few machines have watts
+        from cosched_emulator.accounting.job_energy import JobEnergy  # noqa: PLC0415 - few machines have watts
 
         time_shared = manager.processes is not None
         manager.diary.meter = JobEnergy(prepared.nodes, prepared.power, time_shared=time_shared)
@@ -114,9 +114,9 @@ def build_agenda(prepared: Prepared, manager: Manager, *, live: bool = False) ->
 def _process_nodes(prepared: Prepared, section: TimeSharingSection) -> ProcessNodes:
     """Return the nodes of a scenario with time sharing, on which no process is yet."""
     from cosched_emulator.nodeos.exact import ExactCluster  # noqa: PLC0415 - few scenarios share time
-    from cosched_emulator.nodeos.fluid.cluster import FluidCluster  # noqa: PLC0415 - likewise
-    from cosched_emulator.nodeos.windows.cluster import WindowedCluster  # noqa: PLC0415 - likewise
-    from cosched_emulator.scenario.time_sharing import node_settings, program_maker, window_plan  # noqa: PLC0415 - likewise
+    from cosched_emulator.nodeos.fluid.fluid_cluster import FluidCluster  # noqa: PLC0415 - likewise
+    from cosched_emulator.nodeos.windows.windowed_cluster import WindowedCluster  # noqa: PLC0415 - likewise
+    from cosched_emulator.scenario.process_nodes import node_settings, program_maker, window_plan  # noqa: PLC0415 - likewise
 
     settings = node_settings(section)
     seed, nodes = prepared.scenario.seed, sum(item.nodes for item in prepared.nodes)
@@ -140,7 +140,7 @@ def _process_nodes(prepared: Prepared, section: TimeSharingSection) -> ProcessNo
 @lru_cache(maxsize=8)
 def _windows(settings: NodeSettings, quantum_us: int, folder: str | None) -> Windows:
     """Return the rates that runs of this process have measured: they do not depend on the run."""
-    from cosched_emulator.nodeos.fluid.windows import Windows  # noqa: PLC0415 - few scenarios share time
+    from cosched_emulator.nodeos.fluid.situations import Windows  # noqa: PLC0415 - few scenarios share time
 
     return Windows(settings, quantum_us, None if folder is None else Path(folder))
 
@@ -148,7 +148,7 @@ def _windows(settings: NodeSettings, quantum_us: int, folder: str | None) -> Win
 @lru_cache(maxsize=8)
 def _alone(settings: NodeSettings) -> Alone:
     """Return the paces of lone jobs that runs of this process have measured: they do not depend on the run."""
-    from cosched_emulator.nodeos.windows.alone import Alone  # noqa: PLC0415 - few scenarios share time
+    from cosched_emulator.nodeos.windows.window import Alone  # noqa: PLC0415 - few scenarios share time
 
     return Alone(settings)
 

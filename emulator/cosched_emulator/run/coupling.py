@@ -7,9 +7,7 @@ from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from cosched_emulator.couplings.direct import DirectLink
-from cosched_emulator.couplings.link import Link
-from cosched_emulator.couplings.loopback import LoopbackLink
+from cosched_emulator.couplings.link import DirectLink, Link, LoopbackLink
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.run.prepare import Prepared
 from cosched_plugin.common.trace_file import TraceFile
@@ -73,7 +71,7 @@ def record_answers(
         yield link, None
         return
     from cosched_emulator.couplings.recorded import RecordedLink  # noqa: PLC0415 - sqlite3, for a database only
-    from cosched_emulator.run.accounts import open_accounts  # noqa: PLC0415 - likewise
+    from cosched_emulator.run.run import open_accounts  # noqa: PLC0415 - likewise
 
     with open_accounts(db, prepared, VIRTUAL) as accounting:
         yield RecordedLink(link, accounting, policy, deadline_s=prepared.scenario.clock.deadline_s), accounting

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from cosched_emulator.results.files.policy_of_run import part_name
+from cosched_emulator.results.files.folder import part_name
 from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.workload.columns import columns_of
 from cosched_hwmodel.composite.node_classes import shape_of

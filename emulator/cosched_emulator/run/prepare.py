@@ -6,15 +6,14 @@ from dataclasses import dataclass
 
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.results.figures.metrics import Selection
-from cosched_emulator.scenario.bounds import check_bounds
 from cosched_emulator.scenario.co_runs import jobs_without_ratios
-from cosched_emulator.scenario.fault_plan import build_faults
 from cosched_emulator.scenario.faults import Faults
 from cosched_emulator.scenario.hardware import Hardware, build_belief, build_hardware, contends
 from cosched_emulator.scenario.machine import BuiltMachine, build_nodes, cores_of
+from cosched_emulator.scenario.planned_events import Scripted, build_faults, build_script
 from cosched_emulator.scenario.rules import check_rules, settings_without_effect
 from cosched_emulator.scenario.schema import ResultsSection, Scenario
-from cosched_emulator.scenario.script import Scripted, build_script
+from cosched_emulator.scenario.values import check_bounds
 from cosched_emulator.scenario.workload import build_workload
 from cosched_emulator.workload.columns import Same, columns_of
 from cosched_emulator.workload.job import WARNING, Workload
@@ -58,7 +57,7 @@ def prepare(scenario: Scenario) -> Prepared:
     (nodes, power), workload = _nodes_and_workload(scenario)
     _check_selection(scenario, len(workload.jobs))
     if scenario.time_sharing is not None:
-        from cosched_emulator.scenario.time_sharing import check_nodes  # noqa: PLC0415 - few scenarios share time
+        from cosched_emulator.scenario.process_nodes import check_nodes  # noqa: PLC0415 - few scenarios share time
 
         check_nodes(scenario.time_sharing, nodes, workload)
     workload = _with_warnings(scenario, nodes, workload)

@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from cosched_emulator.couplings.faulty_channel import FaultyChannel
-from cosched_emulator.couplings.faulty_plugin import FaultyPluginLink
+from cosched_emulator.couplings.channel import FaultyChannel
 from cosched_emulator.couplings.link import Link
 from cosched_emulator.couplings.scheduler_port import SchedulerPort
-from cosched_emulator.couplings.spawned_plugin import ENDPOINT, SpawnedPlugin
+from cosched_emulator.couplings.spawned_plugin import ENDPOINT, FaultyPluginLink, SpawnedPlugin
 from cosched_emulator.couplings.zmq_link import ZmqLink
 from cosched_emulator.run.prepare import Prepared
 from cosched_hwmodel.models.by_name import BUILT_IN

@@ -3,34 +3,135 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
+from cosched_emulator.accounting.accounts import Accounting
+from cosched_emulator.accounting.file import check_meta, meta_of
 from cosched_emulator.couplings.link import Link
 from cosched_emulator.errors import InvariantError
-from cosched_emulator.manager.changes import JobFinished
 from cosched_emulator.manager.diary import Diary
 from cosched_emulator.manager.manager import Manager
-from cosched_emulator.manager.record import JobRecord
-from cosched_emulator.manager.time_sharing.record import QuantumRecord
-from cosched_emulator.nodeos.kernel.counters import Counters
+from cosched_emulator.manager.record import JobFinished, JobRecord, QuantumRecord
+from cosched_emulator.manager.time_sharing.rotating import Rotating
+from cosched_emulator.manager.time_sharing.shared_progress import ProcessProgress
+from cosched_emulator.nodeos.kernel.cpu import Counters
 from cosched_emulator.results.columns import ColumnBuilder, JobColumns, StayColumns
-from cosched_emulator.results.figures.metrics import summarise_columns
-from cosched_emulator.results.figures.time_sharing import TIME_SHARING
+from cosched_emulator.results.figures.metrics import Selection, Summary, summarise_columns
+from cosched_emulator.results.figures.turn_metrics import TIME_SHARING, TimeSharingTotals
+from cosched_emulator.results.files.folder import TRACE, new_run_folder, write_files
+from cosched_emulator.results.files.run_files import RunFiles, run_files_of
+from cosched_emulator.results.run_energy import CpuEnergy, RunEnergy, machine_power, run_energy
 from cosched_emulator.run.build import build_agenda, build_manager
 from cosched_emulator.run.loop import Simulation
 from cosched_emulator.run.prepare import Prepared
-from cosched_emulator.run.record_buffer import RecordBuffer
-from cosched_emulator.run.shared_time import SharedTime
 from cosched_emulator.workload.job import CutRuns
+from cosched_hwmodel.energy import NodePower
 from cosched_plugin.common.process import freeze_heap
+from cosched_plugin.protocol.messages import NodeClass
 
-if TYPE_CHECKING:
-    from cosched_emulator.accounting.accounts import Accounting
-    from cosched_emulator.results.energy.figures import RunEnergy
-    from cosched_emulator.results.files.run_files import RunFiles
-    from cosched_emulator.run.energy_use import EnergyUse
+# The accounts of a run: new ones, or those of a killed run, which then resumes.
+
+
+@contextmanager
+def open_accounts(db: str | None, prepared: Prepared, kind: str) -> Iterator[Accounting]:
+    """Yield the accounts of a run of this kind: in file ``db``, continued if it exists; in memory if ``db`` is None."""
+    if db is not None and Path(db).exists():
+        accounting = Accounting.open(db)
+        try:
+            check_meta(accounting.meta, prepared.scenario, prepared.workload, kind, db)
+        except BaseException:
+            accounting.close()
+            raise
+    else:
+        accounting = Accounting.create(db, meta_of(prepared.scenario, prepared.workload, kind))
+    try:
+        yield accounting
+    finally:
+        accounting.close()
+
+
+# A buffer that passes the records of jobs to their receivers in groups.
+
+RECORDS_AT_ONCE: Final = 256
+
+
+class RecordBuffer:
+    """Passes the records of jobs to receivers, in order of their ends; ``.spent_s`` is the time spent in the receivers."""
+
+    def __init__(self, *receivers: Callable[[JobRecord], None]) -> None:
+        self._receivers = receivers
+        self._records: list[JobRecord] = []
+        self.spent_s = 0.0
+
+    def add(self, record: JobRecord) -> None:
+        """Add the record of the next job."""
+        self._records.append(record)
+        if len(self._records) >= RECORDS_AT_ONCE:
+            self.flush()
+
+    def flush(self) -> None:
+        """Pass all buffered records to each receiver."""
+        started = time.perf_counter()
+        for record in self._records:
+            for receive in self._receivers:
+                receive(record)
+        self._records.clear()
+        self.spent_s += time.perf_counter() - started
+
+
+# What a run with time sharing keeps of its quanta: figures, and the quanta themselves in memory or in files.
+
+
+class SharedTime:
+    """Receives the quanta of a manager as they end."""
+
+    def __init__(self, rotating: Rotating, files: RunFiles | None) -> None:
+        """With ``files`` the quanta are written there, and not kept in memory."""
+        self.totals = TimeSharingTotals()
+        self._quantum_us = rotating.quantum_us
+        self.quanta: list[QuantumRecord] = []
+        self._keep = self.quanta.append if files is None else files.add_quantum
+        rotating.ended_quanta = self._add
+
+    def figures(
+        self, jobs: JobColumns, stays: StayColumns, machine: Sequence[NodeClass], selection: Selection
+    ) -> dict[str, Any]:
+        """Return the figures of the run."""
+        return self.totals.figures(jobs, stays, machine, self._quantum_us, selection)
+
+    def _add(self, record: QuantumRecord) -> None:
+        self.totals.add_quantum(record)
+        self._keep(record)
+
+
+# What a run on nodes with watts keeps for its energy.
+
+
+class EnergyUse:
+    """Where jobs share time, the CPU time that they use on each node; elsewhere nothing, as the stays of jobs tell all."""
+
+    def __init__(
+        self, machine: Sequence[NodeClass], power: Sequence[NodePower], processes: ProcessProgress | None
+    ) -> None:
+        self._machine = machine
+        self._power = power
+        self._cpu = self._meter = None
+        if processes is not None:
+            self._cpu = CpuEnergy(machine_power(machine, power))
+            self._meter = processes.measure_use(self._cpu.add)
+
+    def energy(self, jobs: JobColumns, stays: StayColumns, selection: Selection, summary: Summary) -> RunEnergy:
+        """Return the energy of the run that is over, whose other figures are in ``summary``."""
+        utilisation = None
+        if self._meter is not None:
+            self._meter.collect()  # of jobs that never ended
+            utilisation = summary[TIME_SHARING]["cpu_utilisation"]
+        return run_energy(jobs, stays, self._machine, self._power, selection, self._cpu, utilisation)
+
 
 Progress = Callable[[int], None]
 
@@ -111,7 +212,6 @@ def _energy_use(prepared: Prepared, manager: Manager) -> EnergyUse | None:
     """Return what is kept for the energy of a run; None: the watts of the nodes are not known."""
     if prepared.power is None:
         return None
-    from cosched_emulator.run.energy_use import EnergyUse  # noqa: PLC0415 - few machines have watts
 
     return EnergyUse(prepared.nodes, prepared.power, manager.processes)
 
@@ -150,3 +250,49 @@ def _complete_accounts(accounting: Accounting, manager: Manager, left: list[JobR
         raise InvariantError(
             f"the run is over, and the database has {accounting.unplayed} more answers: it belongs to another run"
         )
+
+
+# The run folder of a finished run.
+
+
+def store(
+    finished: Finished,
+    out: str,
+    *,
+    policy: dict[str, Any],
+    link: str,
+    force: bool,
+    trace: str | None = None,
+    files: RunFiles | None = None,
+    began: float | None = None,
+) -> None:
+    """Write the run folder, and move a ``trace`` that belongs into it from the place that `place_trace` gave.
+
+    ``files`` are those that the run has written to; None if its records were kept in memory. The link must not affect the results,
+    so it is not part of the run's description but of timing.json, like the time since ``began`` (of `time.perf_counter`), when
+    reading began.
+    """
+    prepared = finished.prepared
+    scenario = prepared.scenario
+    timing = {"wall_s": round(finished.wall_s, 6), "batches": finished.batches, "link": link}
+    if finished.simulated is not None:
+        timing["simulated"] = round(finished.simulated, 6)
+    with ExitStack() as closing:
+        folder = closing.enter_context(new_run_folder(out, force=force))
+        if files is None:
+            files = closing.enter_context(run_files_of(finished.records, out, prepared.nodes, finished.quanta))
+        write_files(
+            folder,
+            files,
+            prepared.nodes,
+            summary=finished.summary,
+            resolved_config={**scenario.as_dict(), "policy": policy},
+            workload=prepared.workload,
+            timing=timing,
+            seed=scenario.seed,
+            began=began,
+            energy=finished.energy,
+            power=prepared.power,
+        )
+        if trace is not None:
+            Path(trace).rename(folder / TRACE)

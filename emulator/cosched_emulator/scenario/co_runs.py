@@ -10,8 +10,7 @@ from cosched_emulator.workload.columns import columns_of
 from cosched_emulator.workload.job import WARNING, Workload
 from cosched_hwmodel.draws import uniform
 from cosched_hwmodel.errors import HardwareModelError
-from cosched_hwmodel.measured.errors import TableError
-from cosched_hwmodel.measured.table import LEAST_RATIO, MOST_RATIO, CoRunTable, read_table
+from cosched_hwmodel.measured.table import LEAST_RATIO, MOST_RATIO, CoRunTable, TableError, read_table
 from cosched_hwmodel.models.measured_pairs import MeasuredPairs, MeasuredRatios
 
 PAIRS = MeasuredPairs.name

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from cosched_emulator.errors import ConfigurationError, InputError
-from cosched_emulator.scenario.fault_sections import FaultsSection
+from cosched_emulator.scenario.faults import FaultsSection
 from cosched_emulator.scenario.schema import Scenario
 from cosched_emulator.workload.swf.table import STDIN
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.scenario.co_runs import PAIRS
-from cosched_emulator.scenario.fault_sections import FaultEntry, FaultsSection
+from cosched_emulator.scenario.faults import FaultEntry, FaultsSection
 from cosched_emulator.scenario.schema import (
     OF_APPLICATIONS,
     OF_BELIEVED_PAIRS,
@@ -22,7 +22,7 @@ from cosched_emulator.scenario.schema import (
     TimeSharingSection,
     WorkloadSection,
 )
-from cosched_emulator.workload.nas.tables import PREFIX
+from cosched_emulator.workload.nas import PREFIX
 from cosched_emulator.workload.side_files.programs import OF_NAS_PROGRAMS, PARAMETERS
 from cosched_hwmodel.topology import parse_layout
 

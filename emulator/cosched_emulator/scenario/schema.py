@@ -18,14 +18,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any, Final, Literal, TypeAlias, get_args
 
-from cosched_emulator.scenario.bounds import Choice, at_least, between
-from cosched_emulator.scenario.fault_sections import FaultsSection
+from cosched_emulator.scenario.faults import FaultsSection
 from cosched_emulator.scenario.values import (
     SECONDS,
     Above0,
     Amount,
     AtLeastOne,
     Bias,
+    Choice,
     ClockMode,
     Composition,
     Cpu,
@@ -55,8 +55,10 @@ from cosched_emulator.scenario.values import (
     Wait,
     Watts,
     WindowLength,
+    at_least,
+    between,
 )
-from cosched_emulator.workload.nas.tables import CLASSES, NAS, SIZES
+from cosched_emulator.workload.nas import CLASSES, NAS, SIZES
 from cosched_hwmodel.topology import WATTS
 
 OF_NAS: Final = ("gap_s", "nas_programs", "nas_classes", "nas_sizes", "nas_memory_mb", "memory")  # keys of [workload]

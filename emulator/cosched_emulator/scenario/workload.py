@@ -9,16 +9,24 @@ from typing import Literal, cast
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.scenario.co_runs import co_run_table
 from cosched_emulator.scenario.schema import Scenario, WorkloadSection
-from cosched_emulator.workload.beliefs.estimates import with_estimates
-from cosched_emulator.workload.beliefs.self_slowdown import SelfBelief, with_self_belief
-from cosched_emulator.workload.beliefs.usage import UsageBelief, with_usage_belief
-from cosched_emulator.workload.characteristics import parse_characteristics, with_characteristics
+from cosched_emulator.workload.beliefs import (
+    SelfBelief,
+    UsageBelief,
+    with_estimates,
+    with_self_belief,
+    with_usage_belief,
+)
+from cosched_emulator.workload.characteristics import (
+    DemandLevels,
+    parse_characteristics,
+    parse_mix,
+    with_characteristics,
+    with_demand,
+)
 from cosched_emulator.workload.columns import Same, columns_of
 from cosched_emulator.workload.job import Workload
-from cosched_emulator.workload.mixes import DemandLevels, parse_mix, with_demand
 from cosched_emulator.workload.multicore import with_grown_sizes, with_self_slowdowns
-from cosched_emulator.workload.scaling.load import with_load
-from cosched_emulator.workload.scaling.shake import with_shaken_runs
+from cosched_emulator.workload.scaling import with_load, with_shaken_runs
 from cosched_hwmodel.units import WHOLE_PPM
 from cosched_hwmodel.usage import RESOURCES
 from cosched_plugin.protocol.messages import DemandTuple
@@ -39,7 +47,7 @@ def build_workload(scenario: Scenario, cores: int, nodes: int = 0) -> Workload:
     workload = _with_usage(workload, scenario)
     workload = _with_self_slowdowns(workload, scenario, cores)
     if section.profiles is not None:
-        from cosched_emulator.workload.side_files.profiles import with_profiles  # noqa: PLC0415 - few workloads have them
+        from cosched_emulator.workload.side_files.annotations import with_profiles  # noqa: PLC0415 - few workloads have them
 
         workload = with_profiles(workload, section.profiles, told=scenario.belief.profiles == "exact")
     if section.exclusive or section.memory_mb:
@@ -53,7 +61,7 @@ def build_workload(scenario: Scenario, cores: int, nodes: int = 0) -> Workload:
         )
     workload = _with_load(workload, scenario, cores)
     if scenario.time_sharing is not None:
-        from cosched_emulator.scenario.time_sharing import add_programs  # noqa: PLC0415 - few scenarios share time
+        from cosched_emulator.scenario.process_nodes import add_programs  # noqa: PLC0415 - few scenarios share time
 
         workload = add_programs(workload, section)
     return workload
@@ -102,7 +110,7 @@ def _source(scenario: Scenario, cores: int, nodes: int) -> Workload:
 
 def _nas(section: WorkloadSection, jobs: int, seed: int) -> Workload:
     """Return random jobs of the NAS programs."""
-    from cosched_emulator.workload.nas.generate import NasParameters, generate  # noqa: PLC0415 - few scenarios need it
+    from cosched_emulator.workload.nas import NasParameters, generate  # noqa: PLC0415 - few scenarios need it
 
     parameters = NasParameters(
         section.nas_programs, section.nas_classes, section.nas_sizes, section.gap_s, section.nas_memory_mb

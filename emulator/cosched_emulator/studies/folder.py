@@ -25,12 +25,11 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from cosched_emulator.errors import InputError
-from cosched_emulator.results.harm.outcomes import Outcomes
-from cosched_emulator.studies.plan.cells import Cell, Plan
-from cosched_emulator.studies.plan.experiment import COLUMNS, Names
-from cosched_emulator.studies.plan.identity import version
-from cosched_emulator.studies.runs.packing import unpack_outcomes
-from cosched_emulator.studies.runs.work import Failure, Result
+from cosched_emulator.results.harm import Outcomes
+from cosched_emulator.studies.cells import Cell, Plan, version
+from cosched_emulator.studies.experiment import COLUMNS, Names
+from cosched_emulator.studies.run_figures import unpack_outcomes
+from cosched_emulator.studies.work import Failure, Result
 
 FORMAT: Final = 1
 PLAN, CELLS, FAILURES, RUNS, LOCK = "study.json", "cells", "failures.json", "runs", "lock"

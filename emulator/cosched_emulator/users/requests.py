@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from cosched_hwmodel.units import MIB
+from cosched_hwmodel.units import MIB, SECOND_US
 from cosched_plugin.protocol.codec import pack, unpack
 from cosched_plugin.protocol.errors import Fault, RemoteProtocolError
 from cosched_plugin.protocol.limits import INT64_MIN, MAX_NODES
@@ -37,6 +37,43 @@ from cosched_plugin.protocol.vocabulary import (
     text,
     write_record,
 )
+
+# The user of a request: the name that the endpoint has verified, and its rights.
+
+
+class Requester(NamedTuple):
+    """A user; an ``operator`` may also change other users' jobs, and nodes."""
+
+    name: str
+    operator: bool
+
+
+# The form of a manager's answers to users: seconds under names that end in ``_s``.
+
+
+def seconds(span_us: int | None) -> float | None:
+    """Return a span of microseconds in seconds; None for None."""
+    return None if span_us is None else span_us / SECOND_US
+
+
+def with_seconds(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a map with the microseconds (names that end in ``_us``) replaced by seconds."""
+    return {
+        f"{key.removesuffix('_us')}_s" if key.endswith("_us") else key: seconds(value) if key.endswith("_us") else value
+        for key, value in row.items()
+    }
+
+
+def ended_job(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the answer about a job that has ended, from its row in the accounting."""
+    answer = with_seconds(row)
+    if "id" in answer:
+        answer = {"job_id": answer.pop("id"), **answer}
+    submit_s, start_s, end_s = (answer.get(key) for key in ("submit_s", "start_s", "end_s"))
+    answer["wait_s"] = None if start_s is None or submit_s is None else round(start_s - submit_s, 6)
+    answer["elapsed_s"] = None if start_s is None or end_s is None else round(end_s - start_s, 6)
+    return answer
+
 
 MAGIC: Final = b"cosched-user/1"
 MAX_REQUEST_BYTES: Final = MIB

@@ -2,20 +2,57 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import count
+from itertools import accumulate, count
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cosched_emulator.workload.columns import Column, Computed, Interned, Numbers, as_tuple, columns_of
+from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.workload.columns import Column, Computed, Interned, Numbers, Same, as_tuple, columns_of
 from cosched_emulator.workload.job import Workload
-from cosched_emulator.workload.shares import check_shares, choices, parse_shares
 from cosched_hwmodel.draws import uniforms
 from cosched_hwmodel.units import WHOLE_PPM
 from cosched_hwmodel.usage import BOUNDS
-from cosched_plugin.protocol.messages import UsageTuple
+from cosched_plugin.protocol.messages import DemandTuple, UsageTuple
+
+# Shares of classes of jobs: a name from a paper, or three whole numbers.
+
+Shares = tuple[int, int, int]
+
+
+def parse_shares(text: str, key: str, named: Mapping[str, Shares], form: str) -> Shares:
+    """Return the shares that ``text`` names, in any case of letters, or gives as in ``50:10:40``.
+
+    ``form`` shows the order, for errors. Raises `ConfigurationError` for ``key`` if it is neither.
+    """
+    for name, shares in named.items():
+        if text.strip().lower() == name.lower():
+            return shares
+    if ":" not in text:
+        raise ConfigurationError.unknown_name(key, text, (*named, f"{form} shares"))
+    match = re.fullmatch(r"\s*([0-9]{1,9}):([0-9]{1,9}):([0-9]{1,9})\s*", text)
+    if match is None:
+        raise ConfigurationError(key, "three whole shares such as 50:10:40", repr(text))
+    if not any(map(int, match.groups())):
+        raise ConfigurationError(key, "a share above 0", repr(text))
+    return (int(match[1]), int(match[2]), int(match[3]))
+
+
+def choices(draws: NDArray[np.float64], weights: Sequence[int]) -> NDArray[np.uint8]:
+    """Return the `choice` for each draw."""
+    edges = np.array([*accumulate(weights)], dtype=np.float64)
+    picked: NDArray[np.uint8] = np.searchsorted(edges, draws * edges[-1], side="right").astype(np.uint8)
+    return picked  # never one of weight 0
+
+
+def check_shares(shares: Sequence[int], key: str) -> None:
+    """Raise `ConfigurationError` for ``key`` if a share is negative or all are 0."""
+    if min(shares) < 0 or not sum(shares):
+        raise ConfigurationError(key, "shares of 0 or more, one of them above 0", str(tuple(shares)))
 
 
 class CharacteristicsMix(NamedTuple):
@@ -26,7 +63,7 @@ class CharacteristicsMix(NamedTuple):
     disk: int
 
 
-MIXES = {
+CHARACTERISTICS = {
     "M1": CharacteristicsMix(40, 30, 30),
     "M2": CharacteristicsMix(40, 10, 50),
     "M3": CharacteristicsMix(30, 50, 20),
@@ -66,7 +103,7 @@ def parse_characteristics(text: str) -> CharacteristicsMix:
 
     Raises `ConfigurationError` for anything else.
     """
-    return CharacteristicsMix(*parse_shares(text, "characteristics", MIXES, "CPU:NETWORK:DISK"))
+    return CharacteristicsMix(*parse_shares(text, "characteristics", CHARACTERISTICS, "CPU:NETWORK:DISK"))
 
 
 def with_characteristics(workload: Workload, mix: CharacteristicsMix, seed: int = 1) -> Workload:
@@ -125,3 +162,66 @@ def _draw(
     memory = np.choose(level, [drawn.at(place_in_level) for drawn in _MEMORY_PPM]).astype(np.int32)
     numbers = (Numbers(column) for column in (*parts.values(), memory))
     return bounds, Computed(as_tuple, Interned(bounds, BOUNDS), *numbers)
+
+
+# Demand mixes: shares of jobs with high, medium and low demand (RUA paper, section on workloads).
+
+BELIEFS = ("exact", "unknown")
+_LARGEST_MBS = 1_000_000_000
+
+
+class DemandMix(NamedTuple):
+    """Shares of jobs with high, medium and low demand, relative to their sum."""
+
+    high: int
+    medium: int
+    low: int
+
+
+DEMAND_MIXES = {"high": DemandMix(80, 10, 10), "med": DemandMix(50, 10, 40), "low": DemandMix(10, 10, 80)}
+
+
+class DemandLevels(NamedTuple):
+    """The demand of one process of a job of each class: (memory bandwidth, network, disk) in MB/s.
+
+    The paper's value for *high* is lost; 2000 is this project's choice.
+    """
+
+    high: DemandTuple = (2000, 0, 0)
+    medium: DemandTuple = (1000, 0, 0)
+    low: DemandTuple = (500, 0, 0)
+
+
+_LEVELS = DemandLevels()
+
+
+def parse_mix(text: str) -> DemandMix:
+    """Return a mix by name (high, med, low) or by shares ``high:med:low``, as in ``50:10:40``.
+
+    Raises `ConfigurationError` for anything else.
+    """
+    return DemandMix(*parse_shares(text, "mix", DEMAND_MIXES, "HIGH:MED:LOW"))
+
+
+def with_demand(
+    workload: Workload, mix: DemandMix, seed: int = 1, levels: DemandLevels = _LEVELS, belief: str = "exact"
+) -> Workload:
+    """Return the workload with a demand for every job, drawn by its `source_id`, independently of the other jobs.
+
+    Sets the truth, and in the spec the scheduler's knowledge: the same (``exact``) or nothing (``unknown``). Raises
+    `ConfigurationError` for another belief, a mix without shares, or a negative demand.
+    """
+    if belief not in BELIEFS:
+        raise ConfigurationError.unknown_name("belief", belief, BELIEFS)
+    check_shares(mix, "mix")
+    for name, level in zip(levels._fields, levels, strict=True):
+        if not all(0 <= rate <= _LARGEST_MBS for rate in level):
+            raise ConfigurationError(f"demand.{name}", "three rates of 0 MB/s or more", str(level))
+    jobs = columns_of(workload.jobs)
+    picked = choices(uniforms(seed, "demand", jobs.source_id.array), mix)
+    demand = Interned(picked, levels)
+    jobs = replace(jobs, demand=demand, told_demand=demand if belief == "exact" else Same(None))
+    counts = np.bincount(picked, minlength=len(mix)).tolist()
+    shares = ", ".join(f"{count} {name}" for name, count in zip(mix._fields, counts, strict=True))
+    note = f"demand: mix {mix.high}:{mix.medium}:{mix.low}, seed {seed}: {shares} jobs; belief {belief}"
+    return workload._replace(jobs=jobs, notes=(*workload.notes, note))

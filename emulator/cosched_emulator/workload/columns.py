@@ -17,9 +17,25 @@ from typing import Any, Generic, TypeAlias, TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.workload.job import CutRuns, WorkloadJob
 from cosched_hwmodel.composite.profile import Profile
+from cosched_hwmodel.units import NOISE_US
+from cosched_plugin.protocol.limits import INT64_MAX
 from cosched_plugin.protocol.messages import DemandTuple, JobSpec, SelfSlowdown, UsageTuple
+
+# Arrays of spans, rounded up to whole microseconds.
+
+
+def round_up_all_us(spans_us: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
+    """Return `round_up_us` of every span. Raises `ConfigurationError` if one does not fit into 64 bits."""
+    whole = np.ceil(spans_us - NOISE_US)
+    longest_us = float(whole.max(initial=0.0))
+    if longest_us >= INT64_MAX:
+        raise ConfigurationError("workload", "times of less than 292,000 years", f"{longest_us:g} microseconds")
+    spans: NDArray[np.int64] = whole.astype(np.int64)
+    return spans
+
 
 Value = TypeVar("Value")
 Value_co = TypeVar("Value_co", covariant=True)

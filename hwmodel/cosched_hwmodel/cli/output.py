@@ -7,7 +7,22 @@ from contextlib import suppress
 from pathlib import Path
 from tempfile import mkstemp
 
-from cosched_hwmodel.cli.errors import CommandError
+from cosched_hwmodel.errors import HardwareModelError
+
+# The error of the command ``cosched-hwmodel``.
+
+
+class CommandError(HardwareModelError):
+    """An argument, or a file, that is not as expected; ``where`` names it, ``text`` says what was expected."""
+
+    def __init__(self, where: str, text: str) -> None:
+        super().__init__(f"{where}: {text}")
+        self.where = where
+        self.text = text
+
+    def __reduce__(self) -> tuple[type[CommandError], tuple[str, str]]:
+        """Support pickling: there are two arguments, but one text."""
+        return (CommandError, (self.where, self.text))
 
 
 def quoted(text: str) -> str:

@@ -13,10 +13,8 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from cosched_hwmodel.composite.crowding import GRAIN, THOUSAND
 from cosched_hwmodel.composite.model import CompositeModel
-from cosched_hwmodel.composite.on_node import MISSES, hidden_mbs, users_of
-from cosched_hwmodel.composite.positions import Placed, parts_of, presence
+from cosched_hwmodel.composite.on_node import GRAIN, MISSES, THOUSAND, Placed, hidden_mbs, parts_of, presence, users_of
 from cosched_hwmodel.composite.profile import Profile
 from cosched_hwmodel.topology import NodeShape
 from cosched_hwmodel.units import WHOLE_PPM

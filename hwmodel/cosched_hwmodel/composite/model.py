@@ -17,9 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Final, NamedTuple
 
-from cosched_hwmodel.composite.crowding import OVERLAPS
-from cosched_hwmodel.composite.on_node import OnNode
-from cosched_hwmodel.composite.positions import Placed, sites_of
+from cosched_hwmodel.composite.on_node import OVERLAPS, OnNode, Placed, sites_of
 from cosched_hwmodel.contention import ParameterError, from_parameters, parameters_of
 from cosched_hwmodel.errors import UnknownNameError
 from cosched_hwmodel.topology import NodeShape

@@ -3,14 +3,229 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Protocol
+from functools import lru_cache
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
-from cosched_hwmodel.composite.crowding import User, crowding
-from cosched_hwmodel.composite.positions import Crowd, Placed, Site, crowd, parts_of
 from cosched_hwmodel.composite.profile import Profile
-from cosched_hwmodel.composite.shares import lost_hits, overflow, spaces_kb
 from cosched_hwmodel.topology import NodeShape
-from cosched_hwmodel.units import WHOLE_PPM
+from cosched_hwmodel.units import WHOLE_PPM, ThreadMask
+
+# Where on a node processes are: how many of a group each core, each instance of a cache and each socket has.
+#
+# A group is the processes of one job on one node. Its processes are spread evenly over its hardware threads, so their number in
+# a part of the node is a fraction; it is counted in millionths of a process.
+
+
+class Placed(NamedTuple):
+    """Processes of one job on one node, and the hardware threads that they hold together."""
+
+    profile: Profile
+    processes: int
+    thread_mask: ThreadMask | int
+
+
+Crowd: TypeAlias = tuple[int, ...]  # for each group, its processes in one part of the node, in millionths
+
+
+class Site(NamedTuple):
+    """What a process on some core shares its parts of the node with."""
+
+    core: Crowd
+    caches: tuple[Crowd, ...]  # by level, as the node has them
+    socket: int
+
+
+class Parts(NamedTuple):
+    """The hardware threads of each part of a node, as masks, and the parts above each core."""
+
+    cores: tuple[int, ...]
+    caches: tuple[tuple[int, ...], ...]  # of each level, of each instance
+    sockets: tuple[int, ...]
+
+
+def parts_of(node: NodeShape) -> Parts:
+    """Return the parts of a node."""
+    return _parts(
+        node.sockets, node.cores_per_socket, node.threads_per_core, tuple([cache.cores for cache in node.caches])
+    )
+
+
+@lru_cache(maxsize=64)
+def _parts(sockets: int, cores_per_socket: int, threads_per_core: int, cache_cores: tuple[int, ...]) -> Parts:
+    cores = sockets * cores_per_socket
+    own = tuple([sum(1 << (layer * cores + core) for layer in range(threads_per_core)) for core in range(cores)])
+    return Parts(own, tuple([_joined(own, each) for each in cache_cores]), _joined(own, cores_per_socket))
+
+
+def _joined(masks: tuple[int, ...], each: int) -> tuple[int, ...]:
+    """Return the union of every ``each`` neighbouring masks, which have no bit in common."""
+    return tuple([sum(masks[first : first + each]) for first in range(0, len(masks), each)])
+
+
+def presence(placed: Placed, mask: int) -> int:
+    """Return how many processes of a group are on these hardware threads, in millionths, rounded down."""
+    _, processes, held = placed
+    there = (held & mask).bit_count()
+    return WHOLE_PPM * there * processes // held.bit_count() if there else 0
+
+
+def crowd(placed: Sequence[Placed], mask: int) -> Crowd:
+    """Return how many processes of each group are on these hardware threads, in millionths."""
+    return tuple([presence(group, mask) for group in placed])
+
+
+def sites_of(node: NodeShape, placed: Sequence[Placed]) -> list[list[Site]]:
+    """Return the different sites of each group's processes.
+
+    Raises IndexError for threads that the node does not have.
+    """
+    parts = parts_of(node)
+    caches = [[crowd(placed, mask) for mask in masks] for masks in parts.caches]
+    found: list[dict[Site, None]] = [{} for _ in placed]
+    for core, mask in enumerate(parts.cores):
+        there = crowd(placed, mask)
+        if any(there):
+            above = tuple([level[core // cache.cores] for level, cache in zip(caches, node.caches, strict=True)])
+            site = Site(there, above, core // node.cores_per_socket)
+            for sites, processes in zip(found, there, strict=True):
+                if processes:
+                    sites[site] = None
+    for group in placed:
+        if group.thread_mask >> node.threads:
+            raise IndexError(f"thread {group.thread_mask.bit_length() - 1} of a node with {node.threads}")
+    return [list(sites) for sites in found]
+
+
+# How processes share a cache, and which of their hits they lose.
+#
+# Source: D. Chandra, F. Guo, S. Kim, Y. Solihin, *Predicting Inter-Thread Cache Contention on a Chip Multi-Processor
+# Architecture*, HPCA 2005: the frequency-of-access model. The space of a process is in proportion to its rate of
+# accesses; what is more than its working set goes to the others. Of a working set that is used evenly, the part that
+# has no space is missed.
+
+
+def spaces_kb(profiles: Sequence[Profile], there: Sequence[int], size_kb: int) -> list[float]:
+    """Return the space of one process of each group in a cache of ``size_kb`` KiB.
+
+    ``there`` is the number of processes of each group, in millionths. A process with few accesses for its working set gets
+    less than that; one round for each group settles who gets all of it.
+    """
+    spaces = [0.0] * len(profiles)
+    open_groups = [
+        group
+        for group, profile in enumerate(profiles)
+        if there[group] and profile.accesses_ms and profile.working_set_kb
+    ]
+    left = size_kb * WHOLE_PPM
+    for _ in range(len(profiles)):
+        accesses = sum([there[group] * profiles[group].accesses_ms for group in open_groups])
+        if accesses == 0:
+            break
+        each = float(left) / float(accesses)
+        full = [group for group in open_groups if profiles[group].working_set_kb <= each * profiles[group].accesses_ms]
+        for group in open_groups:
+            spaces[group] = each * profiles[group].accesses_ms
+        for group in full:
+            spaces[group] = float(profiles[group].working_set_kb)
+            left -= there[group] * profiles[group].working_set_kb
+        if not full:
+            break
+        open_groups = [group for group in open_groups if group not in full]
+        left = max(0, left)
+    return spaces
+
+
+def lost_hits(profile: Profile, processes: int, space_kb: float, size_kb: int, everyone: int) -> float:
+    """Return the part of a process's accesses that hit alone, and miss in ``space_kb``.
+
+    ``processes`` is how much of the group is at this cache, and ``everyone`` of all groups, in millionths. A process whose
+    threads are at several caches has a part of its data in each.
+    """
+    mine = min(processes, WHOLE_PPM)
+    if profile.working_set_kb == 0 or everyone <= mine:  # there is no other process
+        return 0.0
+    before_kb = min(float(profile.working_set_kb), float(size_kb * WHOLE_PPM) / float(mine))
+    return max(0.0, before_kb - space_kb) / float(profile.working_set_kb)
+
+
+def overflow(profiles: Sequence[Profile], there: Sequence[int], size_kb: int) -> float:
+    """Return the part of all working sets that does not fit into a cache; none is larger than the cache, as it did not fit alone."""
+    wanted = 0
+    for profile, processes in zip(profiles, there, strict=True):
+        if profile.accesses_ms:
+            wanted += processes * min(profile.working_set_kb, size_kb)
+    return max(0.0, 1.0 - float(size_kb * WHOLE_PPM) / float(wanted)) if wanted else 0.0
+
+
+# Processes that use one resource at the same time: slots of a core, an instance of a cache, the network, the disk.
+#
+# Each process uses the resource in a part of its time, at some rate. While the rates of all that use it at the same
+# time exceed the capacity, the excess delays them (roofline: S. Williams, A. Waterman, D. Patterson, 2009). Which parts
+# of their times coincide is not known; the model's *overlap* says what is assumed:
+#
+# - ``worst``: a process uses the resource when most of the others do (LOMARC paper, section 4.1, the minimum of two parts);
+# - ``independent``: its part of the time has nothing to do with the others'.
+#
+# The others' parts coincide in both cases.
+
+OVERLAPS: Final = ("independent", "worst")
+# Delays of one process by each other group are whole numbers of these parts, so that their sum has no order.
+GRAIN: Final = 1e15
+THOUSAND: Final = 1000
+_TWICE: Final = 2 * THOUSAND
+
+
+class User(NamedTuple):
+    """How each process of a group uses a resource."""
+
+    part_ppm: int  # of its run time alone
+    rate: int  # in the units of the capacity, while it uses the resource
+    request_ns: int  # length of one request; 0: unknown
+
+
+def weight(own_ns: int, other_ns: int) -> int:
+    """Return by how much a request waits for another one, in thousandths: 1000 for equal lengths, up to 2000 for a short one.
+
+    The two take turns by requests; 1000 also where a length is unknown.
+    """
+    return _TWICE * other_ns // (own_ns + other_ns) if own_ns and other_ns else THOUSAND
+
+
+def crowding(users: Sequence[User], there: Sequence[int], subject: int, capacity: int, *, independent: bool) -> float:
+    """Return the penalty of each process of group ``subject`` by all that share the resource.
+
+    ``there`` is the number of processes of each group, in millionths; a capacity of 0 is unlimited. No process alone has
+    a rate above the capacity. A process waits at most once for each other process with each of its own requests.
+    """
+    own_part, own_rate, own_ns = users[subject]
+    if capacity == 0 or own_part == 0:
+        return 0.0
+    room = float(capacity * WHOLE_PPM)
+    own = min(own_rate, capacity) * min(there[subject], WHOLE_PPM)
+    delay = 0
+    low = 0
+    # The parts of the others' times are nested: in each step the same groups use the resource.
+    for high in sorted({user.part_ppm for user in users}):
+        if high > own_part and not independent:
+            break
+        volumes = []
+        others = 0
+        for group, (part, rate, request_ns) in enumerate(users):
+            if part >= high:
+                processes = there[group] if group != subject else max(0, there[group] - WHOLE_PPM)
+                volume = min(rate, capacity) * processes
+                others += volume
+                volumes.append((volume, processes, request_ns))
+        excess = own + others - capacity * WHOLE_PPM
+        if excess > 0:
+            over = float(excess) / room
+            for volume, processes, request_ns in volumes:
+                by_this = min(over * (float(volume) / float(others)), (float(own) / room) * (processes / WHOLE_PPM))
+                delay += int(((high - low) / WHOLE_PPM) * by_this * (weight(own_ns, request_ns) / THOUSAND) * GRAIN)
+        low = high
+    penalty = delay / GRAIN
+    return penalty * (own_part / WHOLE_PPM) if independent else penalty
+
 
 LINE_BYTES: Final = 64  # that a miss moves
 BYTES_PER_MB_S: Final = 1000  # in a millisecond

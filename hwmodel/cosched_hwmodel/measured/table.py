@@ -18,10 +18,36 @@ import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Final, NamedTuple, TextIO, TypeAlias
 
-from cosched_hwmodel.errors import suggestion
-from cosched_hwmodel.measured.errors import TableError
+import numpy as np
+
+from cosched_hwmodel.errors import HardwareModelError, suggestion
+
+# Errors of tables of measured co-runs.
+
+
+class TableError(HardwareModelError):
+    """A table of co-runs without the expected content: ``file:line: field 'x': expected ..., got ...``.
+
+    ``line`` counts from 1; ``line``, ``field`` and ``got`` are None where they have no meaning.
+    """
+
+    def __init__(
+        self, file: str, expected: str, got: str | None = None, line: int | None = None, field: str | None = None
+    ) -> None:
+        super().__init__(file, expected, got, line, field)
+        self.file = file
+        self.expected = expected
+        self.got = got
+        self.line = line
+        self.field = field
+
+    def __str__(self) -> str:
+        place = self.file if self.line is None else f"{self.file}:{self.line}"
+        parts = [place] if self.field is None else [place, f"field '{self.field}'"]
+        return ": ".join([*parts, f"expected {self.expected}" + ("" if self.got is None else f", got {self.got}")])
+
 
 LEAST_RATIO: Final = 0.01
 MOST_RATIO: Final = 1_000.0
@@ -219,3 +245,48 @@ def _fact(row: _Row, name: str) -> float:
     if not value.is_integer():
         raise row.error(name, expected)
     return value
+
+
+# A table of co-runs as arrays: what a fit works on, and what it predicts.
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Bools: TypeAlias = NDArray[np.bool_]
+    Floats: TypeAlias = NDArray[np.float64]
+    Ints: TypeAlias = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Ratios:
+    """Ratios by row (the application whose run time it is) and column (its partner), in the order of the applications."""
+
+    applications: tuple[str, ...]
+    values: Floats  # square; has no meaning where not measured
+    measured: Bools
+
+    @classmethod
+    def of_table(cls, table: CoRunTable) -> Ratios:
+        """Return the table's ratios."""
+        place = {name: index for index, name in enumerate(table.applications)}
+        values = np.ones((len(place), len(place)))
+        measured = np.zeros(values.shape, dtype=np.bool_)
+        for (row, column), ratio in table.ratios.items():
+            values[place[row], place[column]] = ratio
+            measured[place[row], place[column]] = True
+        return cls(table.applications, values, measured)
+
+    @property
+    def programs(self) -> Ints:
+        """Return a number for the program of each application: the name up to the first dot, such as ``bt`` of ``bt.D.256``."""
+        names = [name.partition(".")[0] for name in self.applications]
+        number = {name: index for index, name in enumerate(dict.fromkeys(names))}
+        return np.array([number[name] for name in names], dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What a fit says of every pair, measured or not, of a further measurement of it."""
+
+    mean: Floats
+    deviation: Floats  # standard deviation

@@ -8,9 +8,8 @@ from typing import Final, TypeAlias
 
 from cosched_hwmodel.models.composite_pairs import CompositePairs
 from cosched_hwmodel.models.custom import installed_models, load_model
-from cosched_hwmodel.models.lomarc_pairs import LomarcPairs
 from cosched_hwmodel.models.measured_pairs import MeasuredPairs
-from cosched_hwmodel.models.statistical_pairs import StatisticalPairs
+from cosched_hwmodel.models.paper_pairs import LomarcPairs, StatisticalPairs
 from cosched_hwmodel.pairs import PairModel
 
 # Makes a model of pairs of its parameters; raises HardwareModelError. None: the model does not cover pairs.

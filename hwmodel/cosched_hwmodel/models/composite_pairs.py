@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 from cosched_hwmodel.composite.contention import CompositeContention
 from cosched_hwmodel.composite.model import Breakdown, CompositeModel
-from cosched_hwmodel.composite.positions import Placed
+from cosched_hwmodel.composite.on_node import Placed
 from cosched_hwmodel.composite.profile import Profile
 from cosched_hwmodel.contention import ContentionModel
 from cosched_hwmodel.pairs import LEAST_SLOWDOWN, MOST_SLOWDOWN, JobFacts, PairModel

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Final, NoReturn
 
-from cosched_hwmodel.cli.terminal.log import ERROR, PATIENCE_MS, Log
+from cosched_hwmodel.cli.terminal.console import ERROR, PATIENCE_MS, Log
 
 # Signals that ask for an orderly end: the first one is noted, and acted on between two steps; a second one ends the process.
 

@@ -1,4 +1,5 @@
 """A table of numbers by name, in the form of a note: a part's memory of users, applications or queues."""
+# Under 60 lines: a form of notes that parts of others use, through the api.
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ from cosched_plugin.protocol.messages import (
     Woken,
 )
 from cosched_plugin.testing.site_job import SiteJob, node_shares, places
-from cosched_plugin.testing.time_sharing import TimeSharing, pairing_problem
+from cosched_plugin.testing.site_slots import TimeSharing, pairing_problem
 
 
 class Site:

@@ -24,8 +24,8 @@ from cosched_emulator.nodeos import skeletons
 from cosched_emulator.nodeos.exact import ExactCluster
 from cosched_emulator.nodeos.programs import Compute
 from cosched_emulator.nodeos.settings import NodeSettings
-from cosched_emulator.nodeos.skeletons.catalogue import iterations_of, program_of_work
-from cosched_emulator.workload.nas.tables import Kind, kinds
+from cosched_emulator.nodeos.skeletons.nas_programs import iterations_of, program_of_work
+from cosched_emulator.workload.nas import Kind, kinds
 from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
 
 # Nodes of the paper: 10 us one way with the CPU time of both ends, and what it does not say (docs/skeletons.md).

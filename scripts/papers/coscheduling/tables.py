@@ -65,8 +65,7 @@ from scripts.papers.figures import Figures, Where, interval_text, percent_text
 from scripts.papers.means import means_table
 from scripts.tables import NOTHING, number, percent, table_head, table_row
 
-from cosched_emulator.statistics.by_seed import interval_of
-from cosched_emulator.statistics.intervals import Interval
+from cosched_emulator.statistics.intervals import Interval, interval_of
 
 MAIN: Final[Mapping[str, tuple[str, float]]] = {
     RESPONSE: ("response [s]", 1.0),

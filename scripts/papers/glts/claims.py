@@ -29,8 +29,14 @@ from scripts.papers.glts.published import (
 )
 from scripts.tables import NOTHING, number, percent, table_head, table_row
 
-from cosched_emulator.statistics.intervals import Interval, mean_interval
-from cosched_emulator.statistics.verdicts import Verdict, verdict_above, verdict_below, verdict_within
+from cosched_emulator.statistics.intervals import (
+    Interval,
+    Verdict,
+    mean_interval,
+    verdict_above,
+    verdict_below,
+    verdict_within,
+)
 
 LITTLE: Final = 5.0  # percent that count as no difference
 GROWS: Final = 2.0  # the queue of the second half over that of the first from which on it counts as growing

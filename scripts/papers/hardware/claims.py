@@ -10,8 +10,7 @@ from scripts.papers.figures import Claim, Figures, Where, interval_text, judged,
 from scripts.papers.hardware.experiment import CO_EXECUTION, EASY, ELISE, MARCONI, MIXED
 from scripts.papers.hardware.published import ARIS_256, ARIS_MIXED, MOST_SLOWER, TABLE_2, WANTED, WANTED_MIXED
 
-from cosched_emulator.statistics.intervals import Interval
-from cosched_emulator.statistics.verdicts import verdict_below
+from cosched_emulator.statistics.intervals import Interval, verdict_below
 
 MAKESPAN: Final = "makespan_s"
 

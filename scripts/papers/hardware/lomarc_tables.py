@@ -8,8 +8,15 @@ from typing import Final
 
 from scripts.tables import NOTHING, number, table_head, table_row
 
-from cosched_hwmodel.composite.calibration.lomarc_fit import NUMBERS, fit_lomarc, lomarc_node, predicted
-from cosched_hwmodel.composite.calibration.lomarc_tables import IO_RANGE, Measurement, measurements
+from cosched_hwmodel.composite.calibration.lomarc_fit import (
+    IO_RANGE,
+    NUMBERS,
+    Measurement,
+    fit_lomarc,
+    lomarc_node,
+    measurements,
+    predicted,
+)
 
 TABLES: Final = (1, 2, 3)
 FITTED_ALONE: Final = (1, 3)  # tables from which the other one is predicted

@@ -19,8 +19,7 @@ from scripts.papers.lomarc.published import (
 )
 from scripts.tables import number
 
-from cosched_emulator.statistics.intervals import Interval, mean_interval
-from cosched_emulator.statistics.verdicts import verdict_below
+from cosched_emulator.statistics.intervals import Interval, mean_interval, verdict_below
 
 NAMES: Final = {
     RESPONSE: "mean response",

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from cosched_emulator import Run
-from cosched_emulator.explain.funnel import chosen_job, funnel
+from cosched_emulator.explain.rows import chosen_job, funnel
 from cosched_emulator.run.coupling import TraceRecord
-from cosched_hwmodel.models.lomarc_pairs import LomarcPairs
+from cosched_hwmodel.models.paper_pairs import LomarcPairs
 from cosched_hwmodel.units import WHOLE_PPM
 
 CONSTRAINTS: Final = ("all", "short", "size", "memory", "type", "slowdown")  # as a decision trace names them

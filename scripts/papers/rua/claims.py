@@ -18,8 +18,7 @@ from scripts.papers.rua.published import (
 )
 from scripts.tables import NOTHING, number
 
-from cosched_emulator.statistics.intervals import Interval, mean_interval
-from cosched_emulator.statistics.verdicts import Verdict, verdict_above, verdict_below
+from cosched_emulator.statistics.intervals import Interval, Verdict, mean_interval, verdict_above, verdict_below
 
 ALL_SLOWDOWN_P95: Final = "all_bounded_slowdown_10s_p95"
 NAMES: Final = {

@@ -20,20 +20,21 @@ from tests.runs import runs_on
 
 from cosched_emulator import simulate as run_scenario
 from cosched_emulator.accounting.accounts import Accounting, Step
-from cosched_emulator.couplings.direct import DirectLink
-from cosched_emulator.couplings.link import Link
-from cosched_emulator.manager.changes import (
+from cosched_emulator.couplings.link import DirectLink, Link
+from cosched_emulator.manager.record import (
     Change,
     DiskLeft,
     FaultHappened,
+    Interval,
     JobChanged,
     JobEntered,
     JobFinished,
+    JobRecord,
     NodeChanged,
+    OnDisk,
     Origin,
     StayEnded,
 )
-from cosched_emulator.manager.record import Interval, JobRecord, OnDisk
 from cosched_hwmodel.draws import uniform
 from cosched_plugin.protocol.messages import Action, Event
 

@@ -19,19 +19,20 @@ from tests.runs import runs_on
 
 from cosched_emulator.accounting import accounts as accounting_module
 from cosched_emulator.accounting.accounts import Accounting, Step
-from cosched_emulator.accounting.rows import job_from_json, job_to_json
 from cosched_emulator.accounting.schema import VERSION
 from cosched_emulator.errors import AccountingError, InputError, InvariantError
-from cosched_emulator.manager.changes import (
+from cosched_emulator.manager.record import (
     FaultHappened,
+    Interval,
     JobChanged,
     JobEntered,
     JobFinished,
+    JobRecord,
     NodeChanged,
+    OnDisk,
     Origin,
     StayEnded,
 )
-from cosched_emulator.manager.record import Interval, JobRecord, OnDisk
 from cosched_plugin.protocol import messages as m
 
 META = {"kind": "test", "scenario": "{}"}
@@ -205,21 +206,6 @@ def test_other_files_are_refused_and_unchanged(make: Callable[[str], object], te
 
 
 # ---------------------------------------------------------------- facts
-
-
-def test_a_job_is_restored_from_json() -> None:
-    plain = job(3)
-    assert job_from_json(job_to_json(plain)) == plain
-    spec = plain.spec._replace(
-        user="Zoë\0\ud800", name='";', limit_us=2**62, demand=(1, 2, 3), usage=("cpu", 1, 2, 3, 4), self_slowdown=(5, 6)
-    )
-    rich = plain._replace(
-        spec=spec, demand=(4, 5, 6), usage=("disk", 1, 2, 3, 4), self_slowdown=(7, 8), requeue=False, exit_code=3
-    )
-    back = job_from_json(job_to_json(rich))
-    assert back == rich
-    assert type(back.spec) is m.JobSpec
-    assert all(type(value) is tuple for value in (back.demand, back.usage, back.spec.usage, back.spec.self_slowdown))
 
 
 def test_a_job_from_submission_to_end(accounts: Accounting, path: str) -> None:

@@ -14,11 +14,11 @@ from tests.emulator.results.samples import UNEQUAL_NODES, records_on_unequal_nod
 from tests.emulator.run.test_energy import CLUSTER, GANG, GANG_RUN, POWER
 
 from cosched_emulator import simulate
-from cosched_emulator.accounting.energy import JobEnergy
+from cosched_emulator.accounting.job_energy import JobEnergy
 from cosched_emulator.manager.managed_job import ManagedJob
 from cosched_emulator.manager.record import JobRecord
-from cosched_emulator.results.energy.figures import energy_of
 from cosched_emulator.results.figures.metrics import ALL_JOBS
+from cosched_emulator.results.run_energy import energy_of
 
 FAILING = {"faults": {"nodes": {"mean_up_s": 4_000.0, "mean_down_s": 400.0}}, "requeue": True}
 

@@ -1,4 +1,4 @@
-"""Databases of older versions are brought up to date when they are opened."""
+"""What is read back: databases of older versions, brought up to date when they are opened, and jobs from their rows."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import pytest
 from tests.emulator.parts import job
 
 from cosched_emulator.accounting.accounts import Accounting
+from cosched_emulator.accounting.rows import job_from_json, job_to_json
 from cosched_emulator.accounting.schema import VERSION
-from cosched_emulator.manager.changes import Change, JobEntered, JobFinished, Origin
-from cosched_emulator.manager.record import JobRecord
+from cosched_emulator.manager.record import Change, JobEntered, JobFinished, JobRecord, Origin
+from cosched_plugin.protocol import messages as m
 
 
 def rows(path: str, statement: str) -> list[Any]:
@@ -56,3 +57,18 @@ def test_an_older_database_is_brought_up_to_date(version: int, tmp_path: Path) -
         assert (row["cpu_us"], row["dispatched_us"], row["slot"], row["energy_j"]) == (3, 4, 7, 8.5)
         assert version == 1 or rows(path, "SELECT * FROM jobs WHERE id < 3 ORDER BY id") == expected
     assert rows(path, "PRAGMA user_version") == [(VERSION,)]
+
+
+def test_a_job_is_restored_from_json() -> None:
+    plain = job(3)
+    assert job_from_json(job_to_json(plain)) == plain
+    spec = plain.spec._replace(
+        user="Zoë\0\ud800", name='";', limit_us=2**62, demand=(1, 2, 3), usage=("cpu", 1, 2, 3, 4), self_slowdown=(5, 6)
+    )
+    rich = plain._replace(
+        spec=spec, demand=(4, 5, 6), usage=("disk", 1, 2, 3, 4), self_slowdown=(7, 8), requeue=False, exit_code=3
+    )
+    back = job_from_json(job_to_json(rich))
+    assert back == rich
+    assert type(back.spec) is m.JobSpec
+    assert all(type(value) is tuple for value in (back.demand, back.usage, back.spec.usage, back.spec.self_slowdown))

@@ -23,7 +23,7 @@ from tests.processes import PACKAGES
 import cosched_emulator
 from cosched_emulator import Run, Scenario, prepare, read_scenario, simulate
 from cosched_emulator.cli.main import cli
-from cosched_emulator.couplings.direct import DirectLink
+from cosched_emulator.couplings.link import DirectLink
 from cosched_emulator.errors import ConfigurationError, InputError, LinkError
 from cosched_plugin.api import Action, StartJob, View, first_fit
 from cosched_plugin.common.errors import PolicyError, UsageError

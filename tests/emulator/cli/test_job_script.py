@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from cosched_emulator.cli.commands.options.begin_time import read_begin
 from cosched_emulator.cli.commands.options.job_options import (
     Array,
     read_array,
+    read_begin,
     read_dependency,
     read_memory,
     read_seconds,
     read_time,
     read_usage,
 )
-from cosched_emulator.cli.users.job_script import read_script, request_of
+from cosched_emulator.cli.job_script import read_script, request_of
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.users.idset import idset, read_idset, read_job
 from cosched_emulator.users.requests import Dependency, SubmitJob

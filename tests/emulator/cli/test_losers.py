@@ -14,9 +14,7 @@ from tests.processes import run_python
 from cosched_emulator import prepare, simulate
 from cosched_emulator.cli.main import cli
 from cosched_emulator.errors import ConfigurationError, InputError
-from cosched_emulator.results.harm.figures import LaterRule
-from cosched_emulator.results.harm.losers import Loser
-from cosched_emulator.results.harm.outcomes import LoserClasses
+from cosched_emulator.results.harm import LaterRule, Loser, LoserClasses
 
 # Four nodes of one core. In order of submission the jobs of 2 and 3 nodes wait for the first; EASY lets the last one in.
 LOG = """; MaxProcs: 4
@@ -91,5 +89,5 @@ def test_mistakes(folder: Path) -> None:
 
 
 def test_its_help_does_not_import_numpy() -> None:
-    script = "import sys, cosched_emulator.cli.commands.losers; sys.exit('numpy' in sys.modules)"
+    script = "import sys, cosched_emulator.cli.commands.results; sys.exit('numpy' in sys.modules)"
     assert run_python("-c", script).code == 0

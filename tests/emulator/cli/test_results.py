@@ -17,8 +17,8 @@ from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.results.figures.classes import PAPER_RULES, ClassRules, class_figures, class_tables
 from cosched_emulator.results.figures.metrics import Selection, summarise
+from cosched_emulator.results.files.comparable import workload_key
 from cosched_emulator.results.files.folder import write_run
-from cosched_emulator.results.files.workload_key import workload_key
 from cosched_plugin.protocol.messages import TIMEOUT
 
 

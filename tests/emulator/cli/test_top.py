@@ -22,9 +22,20 @@ import pytest
 from tests.emulator.cli.fake_manager import FakeManager, fake_manager, job_row, node_row, overview, slot_cell
 from tests.processes import PACKAGES
 
-from cosched_emulator.cli.users.top_frame import Look, frame, plain_frame
-from cosched_emulator.cli.users.top_lines import ALIKE, BOLD, CHOSEN, DIM, ONE, OUT, SHARED, Line
-from cosched_emulator.cli.users.top_matrix import now_line
+from cosched_emulator.cli.top_frame import (
+    ALIKE,
+    BOLD,
+    CHOSEN,
+    DIM,
+    ONE,
+    OUT,
+    SHARED,
+    Line,
+    Look,
+    frame,
+    now_line,
+    plain_frame,
+)
 from cosched_emulator.users.requests import Done, Refused, Request, ShowOverview
 
 PROGRAM = """

@@ -21,12 +21,12 @@ from tests.emulator.cli.fake_manager import Answer, FakeManager, fake_manager, j
 from tests.processes import Ran, ended
 
 from cosched_emulator.accounting.schema import migrate
+from cosched_emulator.cli.jobs import wait_for
 from cosched_emulator.cli.main import COMMANDS, main
-from cosched_emulator.cli.users.tables import clock_text, printable, text_table
-from cosched_emulator.cli.users.wait import wait_for
+from cosched_emulator.cli.user_tables import clock_text, printable, text_table
 from cosched_emulator.errors import LinkError
-from cosched_emulator.users.client import connection as client
-from cosched_emulator.users.client.connection import Connection
+from cosched_emulator.users import client
+from cosched_emulator.users.client import Connection
 from cosched_emulator.users.requests import (
     CancelJobs,
     Done,
@@ -316,7 +316,7 @@ def test_without_a_manager_commands_fail_in_time(run: Run, endpoint: str, monkey
     with socket.socket(socket.AF_UNIX) as gone:
         gone.bind(endpoint.removeprefix("ipc://"))
     assert "no manager there: no process listens there" in assert_one_line(run("submit"), 3)
-    monkeypatch.setattr("cosched_emulator.users.client.connection.CONNECT_S", 0.2)
+    monkeypatch.setattr("cosched_emulator.users.client.CONNECT_S", 0.2)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         told = assert_one_line(run("queue", "--manager", f"tcp://127.0.0.1:{free.getsockname()[1]}", manager=False), 3)

@@ -15,10 +15,15 @@ import zmq
 from tests.processes import environment, wait_until
 
 from cosched_emulator import simulate
-from cosched_emulator.couplings.faulty_channel import REORDER_S, FaultyChannel
-from cosched_emulator.couplings.faulty_plugin import FaultyPluginLink, PluginFault, plugin_faults
+from cosched_emulator.couplings.channel import REORDER_S, FaultyChannel
 from cosched_emulator.couplings.scheduler_port import SchedulerPort
-from cosched_emulator.couplings.spawned_plugin import ENDPOINT, SpawnedPlugin
+from cosched_emulator.couplings.spawned_plugin import (
+    ENDPOINT,
+    FaultyPluginLink,
+    PluginFault,
+    SpawnedPlugin,
+    plugin_faults,
+)
 from cosched_emulator.couplings.zmq_link import ZmqLink
 from cosched_emulator.errors import LinkError
 from cosched_emulator.manager.record import JobRecord

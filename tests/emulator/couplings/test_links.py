@@ -16,9 +16,7 @@ import zmq
 from tests.emulator.couplings.summing import Manager, Summing, expected, serve_here, spawn_argv, tend, words_of
 from tests.processes import Forked, wait_until
 
-from cosched_emulator.couplings.direct import DirectLink
-from cosched_emulator.couplings.link import Link
-from cosched_emulator.couplings.loopback import LoopbackLink
+from cosched_emulator.couplings.link import DirectLink, Link, LoopbackLink
 from cosched_emulator.couplings.scheduler_port import SchedulerPort
 from cosched_emulator.couplings.spawned_plugin import SpawnedPlugin
 from cosched_emulator.couplings.zmq_link import ZmqLink

@@ -17,7 +17,7 @@ from cosched_emulator import prepare, simulate
 from cosched_emulator.accounting.accounts import Accounting, Step
 from cosched_emulator.couplings.recorded import RecordedLink
 from cosched_emulator.errors import AccountingError, ConfigurationError, InvariantError
-from cosched_emulator.manager.changes import JobEntered, Origin
+from cosched_emulator.manager.record import JobEntered, Origin
 from cosched_emulator.results.files.from_accounts import export_run, records_of, workload_of
 from cosched_emulator.run.prepare import Prepared
 from cosched_plugin.config import choose

@@ -10,12 +10,10 @@ from cosched_emulator import prepare
 from cosched_emulator.accounting.accounts import Accounting
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.live.views import answer_query
-from cosched_emulator.manager.changes import JobFinished, QuantumPassed
-from cosched_emulator.manager.time_sharing.progress import ProcessProgress
-from cosched_emulator.manager.time_sharing.record import QuantumRecord
+from cosched_emulator.manager.record import JobFinished, QuantumPassed, QuantumRecord
+from cosched_emulator.manager.time_sharing.shared_progress import ProcessProgress
 from cosched_emulator.run.build import build_agenda, build_manager
-from cosched_emulator.users.requests import Done, Request, decode_answer, encode_answer
-from cosched_emulator.users.server.requester import Requester
+from cosched_emulator.users.requests import Done, Request, Requester, decode_answer, encode_answer
 from cosched_plugin.config import choose
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.protocol import messages as m

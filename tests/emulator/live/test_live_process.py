@@ -13,7 +13,7 @@ from typing import Any, Final
 from tests.commands import Commands
 from tests.processes import ended, wait_until
 
-from cosched_emulator.users.client.connection import Connection
+from cosched_emulator.users.client import Connection
 from cosched_emulator.users.requests import ListJobs, Refused, ShowJobs, ShowStatus, SubmitJob, Target
 
 SECOND_US: Final = 1_000_000

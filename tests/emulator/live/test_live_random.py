@@ -14,7 +14,7 @@ from cosched_emulator import prepare
 from cosched_emulator.accounting.accounts import Step
 from cosched_emulator.live.journal import answer_step, command_step, play, time_step
 from cosched_emulator.live.live_manager import LiveManager
-from cosched_emulator.manager.changes import Change, JobEntered, JobFinished
+from cosched_emulator.manager.record import Change, JobEntered, JobFinished
 from cosched_emulator.run.build import build_agenda, build_manager
 from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.users.requests import (
@@ -26,11 +26,11 @@ from cosched_emulator.users.requests import (
     Refused,
     ReleaseJobs,
     Request,
+    Requester,
     ResumeNodes,
     SubmitJob,
     Target,
 )
-from cosched_emulator.users.server.requester import Requester
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_hwmodel.draws import key, uniform
 from cosched_plugin.config import choose

@@ -12,7 +12,7 @@ from tests.emulator.live.shared_time import OPERATOR, SECOND, JobLine, Site, sce
 from cosched_emulator.accounting.accounts import Accounting
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.live.journal import answer_step, command_step, restore
-from cosched_emulator.manager.time_sharing.progress import ProcessProgress
+from cosched_emulator.manager.time_sharing.shared_progress import ProcessProgress
 from cosched_emulator.users.requests import (
     CancelJobs,
     Done,

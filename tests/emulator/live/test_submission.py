@@ -24,11 +24,11 @@ from cosched_emulator.users.requests import (
     Refused,
     ReleaseJobs,
     Request,
+    Requester,
     ShowJobs,
     ShowOverview,
     Target,
 )
-from cosched_emulator.users.server.requester import Requester
 from cosched_plugin.protocol import messages as m
 
 ROOT = Requester("root", operator=True)

@@ -27,6 +27,7 @@ from cosched_emulator.users.requests import (
     ListNodes,
     Refused,
     Request,
+    Requester,
     ShowJobs,
     ShowOverview,
     ShowStatus,
@@ -35,7 +36,6 @@ from cosched_emulator.users.requests import (
     decode_answer,
     encode_answer,
 )
-from cosched_emulator.users.server.requester import Requester
 from cosched_plugin.protocol import messages as m
 
 ROOT = Requester("root", operator=True)

@@ -5,8 +5,14 @@ from __future__ import annotations
 import pytest
 from tests.emulator.parts import job, manager, start
 
-from cosched_emulator.live.submission import LARGEST_MB, LARGEST_MBS, LARGEST_PPM, LONGEST_NAME, LONGEST_US
-from cosched_emulator.live.user_commands import MOST_JOBS
+from cosched_emulator.live.user_commands import (
+    LARGEST_MB,
+    LARGEST_MBS,
+    LARGEST_PPM,
+    LONGEST_NAME,
+    LONGEST_US,
+    MOST_JOBS,
+)
 from cosched_emulator.manager import actions
 from cosched_emulator.manager import manager as manager_module
 from cosched_emulator.manager import notes as notes_module

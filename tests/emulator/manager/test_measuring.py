@@ -9,7 +9,7 @@ from tests.emulator.parts import at_times, job, manager, node_class, play, start
 from tests.runs import runs_on
 
 from cosched_emulator.manager.manager import Manager
-from cosched_emulator.scenario.script import Scripted
+from cosched_emulator.scenario.planned_events import Scripted
 from cosched_hwmodel.lomarc.model import LomarcContention, LomarcModel
 from cosched_plugin.protocol import messages as m
 

@@ -11,7 +11,7 @@ from cosched_emulator.manager.hardware import Cluster
 from cosched_emulator.manager.managed_job import SUSPENDED
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.record import JobRecord, OnDisk
-from cosched_emulator.scenario.script import Scripted
+from cosched_emulator.scenario.planned_events import Scripted
 from cosched_hwmodel.bandwidth.model import BandwidthModel
 from cosched_hwmodel.composition import composition_named
 from cosched_hwmodel.lomarc.model import LomarcContention, LomarcModel

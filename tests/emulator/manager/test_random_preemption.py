@@ -13,13 +13,13 @@ from tests.emulator.parts import BELIEF, job
 from tests.plugin.core.parts import looks
 from tests.runs import runs_on
 
-from cosched_emulator.couplings.direct import DirectLink
+from cosched_emulator.couplings.link import DirectLink
 from cosched_emulator.manager.agenda import Agenda
 from cosched_emulator.manager.hardware import Cluster
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.run.loop import Simulation
-from cosched_emulator.scenario.script import Scripted
+from cosched_emulator.scenario.planned_events import Scripted
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_hwmodel.bandwidth.model import BandwidthModel
 from cosched_hwmodel.composition import composition_named

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.runs import run_on
 
-from cosched_emulator.couplings.direct import DirectLink
+from cosched_emulator.couplings.link import DirectLink
 from cosched_emulator.manager.hardware import Cluster, NoContention
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.run.build import build_agenda, build_manager

@@ -9,7 +9,7 @@ from tests.runs import runs_on
 from cosched_emulator.manager.managed_job import SUSPENDED
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.record import JobRecord
-from cosched_emulator.scenario.script import Scripted
+from cosched_emulator.scenario.planned_events import Scripted
 from cosched_hwmodel.lomarc.model import LomarcContention, LomarcModel
 from cosched_plugin.protocol import messages as m
 

@@ -6,8 +6,8 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from cosched_emulator.nodeos.cluster import Cluster, Usage
 from cosched_emulator.nodeos.exact import ExactCluster
+from cosched_emulator.nodeos.node_model import Cluster, Usage
 from cosched_emulator.nodeos.programs import Program
 from cosched_emulator.nodeos.skeletons.paired_gang import compute_program, fine_program, io_program
 

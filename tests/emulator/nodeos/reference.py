@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from cosched_emulator.nodeos.coscheduling.catalogue import make_policy
+from cosched_emulator.nodeos.coscheduling.policies import make_policy
 from cosched_emulator.nodeos.coscheduling.protocol import ACKNOWLEDGEMENT, ANSWER, MESSAGE
 from cosched_emulator.nodeos.programs import (
     Barrier,

@@ -10,7 +10,7 @@ from tests.emulator.nodeos.drivers import QUANTUM_US, best_fit, consume, static_
 
 from cosched_emulator.errors import ConfigurationError, InvariantError
 from cosched_emulator.nodeos.exact import ExactCluster
-from cosched_emulator.nodeos.local.catalogue import LOCAL_SCHEDULERS
+from cosched_emulator.nodeos.local import LOCAL_SCHEDULERS
 from cosched_emulator.nodeos.programs import (
     Barrier,
     ByRank,

@@ -9,13 +9,12 @@ import pytest
 from tests.emulator.nodeos.drivers import best_fit, consume, random_rows, static_jobs, strict
 
 from cosched_emulator.errors import ConfigurationError, InvariantError
-from cosched_emulator.nodeos.cluster import Cluster
 from cosched_emulator.nodeos.exact import ExactCluster
-from cosched_emulator.nodeos.fluid.bodies import body_of
-from cosched_emulator.nodeos.fluid.cluster import FluidCluster
-from cosched_emulator.nodeos.fluid.patterns import Placed, pattern_of
-from cosched_emulator.nodeos.fluid.windows import Windows
-from cosched_emulator.nodeos.local.catalogue import LOCAL_SCHEDULERS
+from cosched_emulator.nodeos.fluid.fluid_cluster import FluidCluster
+from cosched_emulator.nodeos.fluid.patterns import Placed, body_of, pattern_of
+from cosched_emulator.nodeos.fluid.situations import Windows
+from cosched_emulator.nodeos.local import LOCAL_SCHEDULERS
+from cosched_emulator.nodeos.node_model import Cluster
 from cosched_emulator.nodeos.programs import Barrier, ByRank, Compute, Loop, Program, Send, Wait, WriteFiles
 from cosched_emulator.nodeos.settings import NodeSettings
 from cosched_emulator.nodeos.skeletons.paired_gang import compute_program, fine_program, qcrd_program

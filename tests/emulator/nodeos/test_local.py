@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from cosched_emulator.nodeos.local.linux_epochs import TICK_US, LinuxEpochs
-from cosched_emulator.nodeos.local.round_robin import RoundRobin
-from cosched_emulator.nodeos.local.wake_first import WakeFirst
+from cosched_emulator.nodeos.local import TICK_US, LinuxEpochs, RoundRobin, WakeFirst
 from cosched_emulator.nodeos.process import ParallelJob, Process
 from cosched_emulator.nodeos.programs import Compute, Loop, Program
 

@@ -8,8 +8,8 @@ import pytest
 
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.nodeos.exact import ExactCluster
-from cosched_emulator.nodeos.fluid.cluster import FluidCluster
-from cosched_emulator.nodeos.kernel.memory import NodeMemory, paging_us
+from cosched_emulator.nodeos.fluid.fluid_cluster import FluidCluster
+from cosched_emulator.nodeos.kernel.devices import NodeMemory, paging_us
 from cosched_emulator.nodeos.programs import Compute, Loop, Program
 from cosched_emulator.nodeos.settings import NodeSettings
 

@@ -8,12 +8,12 @@ from collections.abc import Callable
 import pytest
 
 from cosched_emulator.errors import InvariantError
-from cosched_emulator.nodeos.cluster import Cluster, Usage
 from cosched_emulator.nodeos.exact import ExactCluster
-from cosched_emulator.nodeos.fluid import window
-from cosched_emulator.nodeos.fluid.cluster import FluidCluster
-from cosched_emulator.nodeos.fluid.windows import Windows
-from cosched_emulator.nodeos.local.catalogue import LOCAL_SCHEDULERS
+from cosched_emulator.nodeos.fluid import situations as window
+from cosched_emulator.nodeos.fluid.fluid_cluster import FluidCluster
+from cosched_emulator.nodeos.fluid.situations import Windows
+from cosched_emulator.nodeos.local import LOCAL_SCHEDULERS
+from cosched_emulator.nodeos.node_model import Cluster, Usage
 from cosched_emulator.nodeos.programs import (
     Barrier,
     ByRank,

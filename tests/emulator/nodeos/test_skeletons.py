@@ -9,14 +9,14 @@ import pytest
 
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.nodeos.programs import CollectiveBegins, CollectiveEnds, Compute, Operation, Receive, Send
-from cosched_emulator.nodeos.skeletons.catalogue import (
+from cosched_emulator.nodeos.skeletons.nas_programs import (
     SKELETONS,
     compute_share,
     iterations_of,
     program_of_work,
     skeleton_program,
 )
-from cosched_emulator.workload.nas.tables import PROGRAMS, Kind, kind_of, kinds
+from cosched_emulator.workload.nas import PROGRAMS, Kind, kind_of, kinds
 
 SECOND = 1_000_000
 

@@ -12,10 +12,9 @@ import pytest
 from tests.processes import environment, start_python
 
 from cosched_emulator.errors import InputError
-from cosched_emulator.nodeos.fluid.cluster import FluidCluster
+from cosched_emulator.nodeos.fluid.fluid_cluster import FluidCluster
 from cosched_emulator.nodeos.fluid.patterns import BRIEF, Placed, pattern_of
-from cosched_emulator.nodeos.fluid.store import RateStore
-from cosched_emulator.nodeos.fluid.windows import NUMBERS, Windows
+from cosched_emulator.nodeos.fluid.situations import NUMBERS, RateStore, Windows
 from cosched_emulator.nodeos.programs import Barrier, Compute, Wait, WriteFiles
 from cosched_emulator.nodeos.settings import NodeSettings
 from cosched_emulator.nodeos.skeletons.paired_gang import fine_program
@@ -105,7 +104,7 @@ def test_a_file_that_is_something_else_is_refused(tmp_path: Path) -> None:
 WRITER = """
 import sys
 from pathlib import Path
-from cosched_emulator.nodeos.fluid.store import RateStore
+from cosched_emulator.nodeos.fluid.situations import RateStore
 store = RateStore(Path(sys.argv[1]), "test")
 for number in range(int(sys.argv[2]), 10**9):
     if number == int(sys.argv[3]):

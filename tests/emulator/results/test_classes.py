@@ -40,7 +40,7 @@ from cosched_emulator.results.figures.classes import (
 )
 from cosched_emulator.results.figures.comparison import value_of
 from cosched_emulator.results.figures.metrics import summarise
-from cosched_emulator.results.figures.sweep import Steps
+from cosched_emulator.results.figures.occupancy import Steps
 from cosched_emulator.results.files.folder import write_run
 from cosched_emulator.results.files.reader import read_run
 from cosched_plugin.protocol.messages import CANCELLED, REJECTED, NodeClass

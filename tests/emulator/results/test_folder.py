@@ -20,10 +20,10 @@ from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.results.figures.metrics import Selection, summarise, summarise_columns
 from cosched_emulator.results.files import folder as folder_module
 from cosched_emulator.results.files import run_files as run_files_module
+from cosched_emulator.results.files.csv_files import job_row
 from cosched_emulator.results.files.folder import new_run_folder, read_summary, write_run
-from cosched_emulator.results.files.jobs_csv import job_row
 from cosched_emulator.results.files.reader import read_run
-from cosched_emulator.workload.characteristics import MIXES, with_characteristics
+from cosched_emulator.workload.characteristics import CHARACTERISTICS, with_characteristics
 from cosched_emulator.workload.side_files.annotations import read_annotations, with_annotations
 from cosched_emulator.workload.swf.reader import VERBATIM, read_swf
 
@@ -81,7 +81,7 @@ def test_the_workload_is_read_back(run_folder: Path) -> None:
 
 
 def test_characteristics_of_jobs_are_read_back(tmp_path: Path) -> None:
-    drawn = with_characteristics(workload_of(six_jobs()), MIXES["M1"], 3)
+    drawn = with_characteristics(workload_of(six_jobs()), CHARACTERISTICS["M1"], 3)
     kept = tuple(job if index else job._replace(usage=None) for index, job in enumerate(drawn.jobs))
     out = write(tmp_path / "run", workload=drawn._replace(jobs=kept))
     assert {path.name for path in out.iterdir()} == FILES | {"workload-usage.csv"}

@@ -16,12 +16,18 @@ from tests.emulator.results.samples import TWO_NODES, preempted_jobs, six_jobs
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.results.columns import job_columns
 from cosched_emulator.results.figures.metrics import Selection
-from cosched_emulator.results.harm.figures import LaterRule, PairedJobs
-from cosched_emulator.results.harm.harm import Harm, measure_harm
-from cosched_emulator.results.harm.losers import Loser
-from cosched_emulator.results.harm.outcomes import LoserClasses, Outcomes, outcomes
-from cosched_emulator.results.harm.tables import UNPAIRED_TEXTS, harm_text, write_csv
-from cosched_emulator.statistics.classes import CLASS_NAMES
+from cosched_emulator.results.harm import (
+    Harm,
+    LaterRule,
+    Loser,
+    LoserClasses,
+    Outcomes,
+    PairedJobs,
+    measure_harm,
+    outcomes,
+)
+from cosched_emulator.results.harm_tables import UNPAIRED_TEXTS, harm_text, write_csv
+from cosched_emulator.statistics.weighted import CLASS_NAMES
 
 SECOND = 1_000_000
 RULE = LaterRule()

@@ -21,6 +21,7 @@ from cosched_emulator.results.columns import job_columns, stay_columns
 from cosched_emulator.results.figures import occupancy as occupancy_module
 from cosched_emulator.results.figures.occupancy import (
     MachineUse,
+    Steps,
     jobs_waiting,
     nodes_held,
     occupancy,
@@ -28,7 +29,6 @@ from cosched_emulator.results.figures.occupancy import (
     time_average,
 )
 from cosched_emulator.results.figures.sharing import Box, job_outlines, shared_boxes
-from cosched_emulator.results.figures.sweep import Steps
 
 
 def in_seconds(steps: Steps) -> list[tuple[float, int]]:

@@ -15,6 +15,7 @@ from cosched_emulator.errors import ConfigurationError, EmulatorError, InputErro
 from cosched_emulator.results.columns import job_columns, stay_columns
 from cosched_emulator.results.figures import plot
 from cosched_emulator.results.figures.bars import COMPARED
+from cosched_emulator.results.figures.comparison import Policy, compare_seeds
 from cosched_emulator.results.figures.metrics import summarise
 from cosched_emulator.results.figures.plot import (
     SeedSeries,
@@ -24,8 +25,7 @@ from cosched_emulator.results.figures.plot import (
     plot_load,
     plot_seed_comparison,
 )
-from cosched_emulator.results.figures.plot_gantt import plot_gantt
-from cosched_emulator.results.figures.seed_comparison import Policy, compare_seeds
+from cosched_emulator.results.figures.plot_over_time import plot_gantt
 
 SUMMARY = summarise(six_jobs(), TWO_NODES)
 JOBS, STAYS = job_columns(six_jobs()), stay_columns(six_jobs())

@@ -24,18 +24,16 @@ from tests.properties import drawn
 from tests.runs import run_on
 
 from cosched_emulator import prepare
-from cosched_emulator.couplings.direct import DirectLink
+from cosched_emulator.couplings.link import DirectLink
 from cosched_emulator.errors import InputError, LinkError
 from cosched_emulator.manager.record import JobRecord
-from cosched_emulator.results import row_buffer
-from cosched_emulator.results.columns import ColumnBuilder, job_columns
+from cosched_emulator.results import columns as row_buffer
+from cosched_emulator.results.columns import ColumnBuilder, RowBuffer, job_columns
 from cosched_emulator.results.figures.metrics import summarise, summarise_columns
 from cosched_emulator.results.files.folder import new_run_folder
 from cosched_emulator.results.files.run_files import RunFiles
-from cosched_emulator.results.row_buffer import RowBuffer
 from cosched_emulator.run.prepare import Prepared
-from cosched_emulator.run.run import run
-from cosched_emulator.run.store import store
+from cosched_emulator.run.run import run, store
 from cosched_plugin.config import choose
 from cosched_plugin.protocol.messages import Action, Event
 

@@ -12,12 +12,18 @@ import numpy as np
 import pytest
 from tests.emulator.results.samples import TWO_NODES, six_jobs
 
-from cosched_emulator.results.figures.bars import error_lengths, seed_bars
-from cosched_emulator.results.figures.comparison import COMMON, NOTHING
-from cosched_emulator.results.figures.distribution import MOST_STEPS, distribution, mean_distribution
+from cosched_emulator.results.figures.bars import MOST_STEPS, distribution, error_lengths, mean_distribution, seed_bars
+from cosched_emulator.results.figures.comparison import (
+    COMMON,
+    NOTHING,
+    Policy,
+    SeedRow,
+    compare_seeds,
+    rows_as_json,
+    rows_of,
+)
 from cosched_emulator.results.figures.metrics import summarise
-from cosched_emulator.results.figures.seed_comparison import Policy, SeedRow, compare_seeds, rows_as_json, rows_of
-from cosched_emulator.results.files.seed_columns import seed_columns
+from cosched_emulator.results.files.comparable import seed_columns
 from cosched_emulator.statistics.intervals import Interval
 
 SUMMARY = summarise(six_jobs(), TWO_NODES)

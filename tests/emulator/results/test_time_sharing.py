@@ -14,13 +14,12 @@ from tests.runs import run_on
 from cosched_emulator import simulate
 from cosched_emulator.cli.commands.results import plot
 from cosched_emulator.errors import InputError
-from cosched_emulator.manager.record import JobRecord
-from cosched_emulator.manager.time_sharing.record import Part, QuantumRecord
+from cosched_emulator.manager.record import JobRecord, Part, QuantumRecord
 from cosched_emulator.results.columns import job_columns, stay_columns
 from cosched_emulator.results.figures.metrics import summarise
 from cosched_emulator.results.figures.occupancy import threads_in_use
-from cosched_emulator.results.figures.time_sharing import TIME_SHARING, figures_of, jobs_in_system
-from cosched_emulator.results.figures.turns import TurnBox, turn_boxes
+from cosched_emulator.results.figures.sharing import TurnBox, turn_boxes
+from cosched_emulator.results.figures.turn_metrics import TIME_SHARING, figures_of, jobs_in_system
 from cosched_emulator.results.files.folder import write_run
 from cosched_emulator.results.files.reader import read_quanta, read_run
 from cosched_emulator.results.quanta import NOT_MEASURED, quanta_columns

@@ -19,15 +19,12 @@ from tests.runs import run_on
 from cosched_emulator import simulate
 from cosched_emulator.cli.commands.results import compare, plot
 from cosched_emulator.manager.record import JobRecord
-from cosched_emulator.manager.time_sharing.cpu_meter import CpuUse
+from cosched_emulator.manager.time_sharing.dispatch import CpuUse
 from cosched_emulator.results.columns import job_columns, stay_columns
-from cosched_emulator.results.energy.bins import MOST, EnergyBins
-from cosched_emulator.results.energy.cpu_use import CpuEnergy
-from cosched_emulator.results.energy.figures import energy_of, run_energy
-from cosched_emulator.results.energy.machine_power import machine_power
 from cosched_emulator.results.figures.metrics import ALL_JOBS, summarise
 from cosched_emulator.results.files.folder import write_run
 from cosched_emulator.results.files.reader import read_power, read_run
+from cosched_emulator.results.run_energy import MOST, CpuEnergy, EnergyBins, energy_of, machine_power, run_energy
 from cosched_hwmodel.energy import NodePower
 from cosched_plugin.protocol.messages import NodeClass
 

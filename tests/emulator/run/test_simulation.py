@@ -17,8 +17,8 @@ from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.timeline import END, USER_CHANGE, WAKE, Source, Timeline
 from cosched_emulator.run.loop import MOST_ROUNDS
 from cosched_emulator.scenario.faults import NodeFault
+from cosched_emulator.scenario.planned_events import Scripted
 from cosched_emulator.scenario.schema import Change
-from cosched_emulator.scenario.script import Scripted
 from cosched_hwmodel.bandwidth.model import BandwidthModel
 from cosched_hwmodel.composition import composition_named
 from cosched_plugin.common.allocation import Machine

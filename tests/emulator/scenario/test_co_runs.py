@@ -15,7 +15,7 @@ from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.run.policy_warnings import idle_matching, warnings_of
 from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.scenario.reader import read_scenario, scenario_of_table
-from cosched_emulator.studies.plan.identity import forget_files, scenario_identity
+from cosched_emulator.studies.cells import forget_files, scenario_identity
 from cosched_hwmodel.models.measured_pairs import MeasuredPairs, MeasuredRatios
 from cosched_plugin.config import choose
 

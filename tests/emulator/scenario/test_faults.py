@@ -12,23 +12,23 @@ from typing import Any
 
 import pytest
 
-from cosched_emulator.couplings.faulty_plugin import MOMENTS, plugin_faults
+from cosched_emulator.couplings.spawned_plugin import MOMENTS, plugin_faults
 from cosched_emulator.errors import ConfigurationError, InputError
-from cosched_emulator.scenario.bounds import check_bounds
-from cosched_emulator.scenario.fault_plan import build_faults
-from cosched_emulator.scenario.fault_sections import FaultsSection
 from cosched_emulator.scenario.faults import (
     ClockJump,
     DiskFull,
     FaultKind,
     Faults,
+    FaultsSection,
     MessageFaults,
     NodeFault,
     PluginFaults,
 )
+from cosched_emulator.scenario.planned_events import build_faults
 from cosched_emulator.scenario.reader import read_faults, read_scenario
 from cosched_emulator.scenario.rules import check_rules
 from cosched_emulator.scenario.schema import Scenario
+from cosched_emulator.scenario.values import check_bounds
 from cosched_plugin.protocol.limits import INT64_MAX
 
 PLAN = """

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cosched_emulator.couplings.direct import DirectLink
+from cosched_emulator.couplings.link import DirectLink
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.run.prepare import prepare as prepare_scenario

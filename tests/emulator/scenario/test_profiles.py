@@ -16,7 +16,7 @@ from cosched_emulator.results.files.reader import read_machine
 from cosched_emulator.run.policy_warnings import idle_matching
 from cosched_emulator.run.prepare import Prepared, prepare
 from cosched_emulator.scenario.reader import read_scenario
-from cosched_emulator.workload.side_files.profiles import profile_lines, read_profiles
+from cosched_emulator.workload.side_files.annotations import profile_lines, read_profiles
 from cosched_hwmodel.composite.profile import Profile
 from cosched_plugin.config import choose
 from cosched_plugin.core.contention import believed_pairs

@@ -11,12 +11,13 @@ import pytest
 
 from cosched_emulator import prepare
 from cosched_emulator.cli.commands.options.scenario_options import PLACES, overrides
-from cosched_emulator.couplings.direct import DirectLink
+from cosched_emulator.couplings.link import DirectLink
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.manager.agenda import Agenda
 from cosched_emulator.run.build import build_manager
 from cosched_emulator.run.loop import Simulation
 from cosched_emulator.scenario.machine import build_machine
+from cosched_emulator.scenario.planned_events import Scripted
 from cosched_emulator.scenario.reader import read_scenario
 from cosched_emulator.scenario.schema import (
     BeliefSection,
@@ -31,7 +32,6 @@ from cosched_emulator.scenario.schema import (
     TruthSection,
     WorkloadSection,
 )
-from cosched_emulator.scenario.script import Scripted
 from cosched_hwmodel.lomarc.model import LomarcModel
 from cosched_plugin.config import choose
 from cosched_plugin.protocol.messages import Belief, JobSpec, NodeClass

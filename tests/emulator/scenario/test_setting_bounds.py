@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import pytest
 
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.scenario.bounds import Choice, Range, at_least, between, check_bounds
+from cosched_emulator.scenario.values import Choice, Range, at_least, between, check_bounds
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,7 @@ import pytest
 
 from cosched_emulator import prepare, simulate
 from cosched_emulator.cli.commands.options.scenario_options import overrides
-from cosched_emulator.couplings.direct import DirectLink
-from cosched_emulator.couplings.loopback import LoopbackLink
+from cosched_emulator.couplings.link import DirectLink, LoopbackLink
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.manager.agenda import Agenda
 from cosched_emulator.run.build import build_manager
@@ -21,9 +20,8 @@ from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.workload.lublin import LublinParameters, generate
 from cosched_emulator.workload.multicore import with_grown_sizes, with_self_slowdowns
 from cosched_emulator.workload.side_files.annotations import read_annotations
-from cosched_hwmodel.models.statistical_pairs import StatisticalPairs
-from cosched_hwmodel.statistical.model import StatisticalModel
-from cosched_hwmodel.statistical.self_slowdown import SelfSlowdown, draw_self_slowdown
+from cosched_hwmodel.models.paper_pairs import StatisticalPairs
+from cosched_hwmodel.statistical import SelfSlowdown, StatisticalModel, draw_self_slowdown
 from cosched_plugin.config import choose
 from cosched_plugin.core.contention import believed_model, believed_pairs
 from cosched_plugin.core.state import State

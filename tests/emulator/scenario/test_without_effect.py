@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cosched_emulator.couplings.direct import DirectLink
+from cosched_emulator.couplings.link import DirectLink
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.results.files.schedule_swf import schedule_row
 from cosched_emulator.run.policy_warnings import sums_of_pairs

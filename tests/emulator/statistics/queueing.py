@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cosched_emulator.statistics.arrays import FloatArray
+from cosched_emulator.statistics.intervals import FloatArray
 
 HOUR_S = 3600.0
 

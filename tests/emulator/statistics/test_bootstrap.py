@@ -7,10 +7,16 @@ import math
 import numpy as np
 import pytest
 
-from cosched_emulator.statistics.arrays import FloatArray
-from cosched_emulator.statistics.block_length import BLOCKS, block_length, correlation_length
-from cosched_emulator.statistics.bootstrap import block_bootstrap, block_percentile, bootstrap_mean, bootstrap_statistic
-from cosched_emulator.statistics.intervals import mean_interval
+from cosched_emulator.statistics.bootstrap import (
+    BLOCKS,
+    block_bootstrap,
+    block_length,
+    block_percentile,
+    bootstrap_mean,
+    bootstrap_statistic,
+    correlation_length,
+)
+from cosched_emulator.statistics.intervals import FloatArray, mean_interval
 
 
 def generator() -> np.random.Generator:

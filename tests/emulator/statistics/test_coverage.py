@@ -8,9 +8,8 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from cosched_emulator.statistics.arrays import FloatArray
 from cosched_emulator.statistics.bootstrap import block_bootstrap, block_percentile, bootstrap_mean
-from cosched_emulator.statistics.intervals import Interval, mean_interval, paired_difference, paired_ratio
+from cosched_emulator.statistics.intervals import FloatArray, Interval, mean_interval, paired_difference, paired_ratio
 
 REPETITIONS = 2_000
 FEW_OR_ALL = pytest.mark.parametrize("repetitions", [600, pytest.param(REPETITIONS, marks=pytest.mark.slow)])

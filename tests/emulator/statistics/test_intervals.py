@@ -9,13 +9,16 @@ import pytest
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.statistics.intervals import (
     Interval,
+    Verdict,
     mean_interval,
     median_interval,
     paired_difference,
     paired_ratio,
     percent_change,
+    verdict_above,
+    verdict_below,
+    verdict_within,
 )
-from cosched_emulator.statistics.verdicts import Verdict, verdict_above, verdict_below, verdict_within
 
 
 def test_the_interval_of_a_mean_is_students() -> None:

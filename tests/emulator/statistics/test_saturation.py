@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from tests.emulator.statistics.queueing import HOUR_S, simulated
 
+from cosched_emulator.statistics.intervals import Verdict
 from cosched_emulator.statistics.saturation import saturation
-from cosched_emulator.statistics.verdicts import Verdict
 
 EACH = 20
 JOBS = 10_000

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tests.emulator.statistics.queueing import simulated
 
-from cosched_emulator.statistics.steady import SteadyPart, steady_part, warm_up
+from cosched_emulator.statistics.saturation import SteadyPart, steady_part, warm_up
 
 
 def slow_mser(values: list[float], batch: int) -> int | None:

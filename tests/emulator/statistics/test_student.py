@@ -7,7 +7,7 @@ from statistics import NormalDist
 
 import pytest
 
-from cosched_emulator.statistics.student import t_critical, t_quantile
+from cosched_emulator.statistics.intervals import t_critical, t_quantile
 
 TAILS = (1e-50, 1e-20, 1e-8, 1e-4, 0.004, 0.0099, 0.0101, 0.025, 0.1, 0.2499, 0.2501, 0.4, 0.4999, 0.5 - 1e-6)
 FREEDOMS = (1, 1.7, 2, 3, 4, 4.5, 5, 9, 29, 31, 99.5, 300, 4_999, 5_001, 20_000, 1e5, 1e6)

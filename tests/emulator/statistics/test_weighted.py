@@ -7,8 +7,16 @@ import math
 import numpy as np
 import pytest
 
-from cosched_emulator.statistics.classes import CLASS_NAMES, LENGTHS, WIDTHS, length_numbers, width_numbers
-from cosched_emulator.statistics.weighted import means, means_by_class, weighted_mean
+from cosched_emulator.statistics.weighted import (
+    CLASS_NAMES,
+    LENGTHS,
+    WIDTHS,
+    length_numbers,
+    means,
+    means_by_class,
+    weighted_mean,
+    width_numbers,
+)
 
 # Four jobs of a machine with 16 processors; the last one never starts.
 SUBMIT_S = np.array([0.0, 0.0, 100.0, 100.0])

@@ -11,8 +11,8 @@ import pytest
 from tests.emulator.studies.experiments import SHARED, SMALL, TWO_POLICIES, toml
 
 from cosched_emulator.errors import ConfigurationError, InputError
-from cosched_emulator.studies.plan.cells import Cell, Plan, make_plan
-from cosched_emulator.studies.plan.reader import read_experiment
+from cosched_emulator.studies.cells import Cell, Plan, make_plan
+from cosched_emulator.studies.experiment import read_experiment
 from cosched_plugin.common.errors import UsageError
 
 

@@ -17,11 +17,11 @@ from tests.emulator.studies.experiments import SMALL, TWO_POLICIES, toml
 from cosched_emulator import simulate, study
 from cosched_emulator.cli.main import cli
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.statistics.student import t_critical
-from cosched_emulator.studies.results.pictures import plot_study
-from cosched_emulator.studies.results.result import StudyResult
-from cosched_emulator.studies.results.series import base_of, check_figure, series_of
-from cosched_emulator.studies.results.text import losers_text
+from cosched_emulator.statistics.intervals import t_critical
+from cosched_emulator.studies.pictures import plot_study
+from cosched_emulator.studies.study_result import StudyResult
+from cosched_emulator.studies.table import base_of, check_figure, series_of
+from cosched_emulator.studies.text import losers_text
 
 MODULE = "tests.emulator.studies.test_running"
 

@@ -16,6 +16,8 @@ import pytest
 import zmq
 
 from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.users import door as user_door
+from cosched_emulator.users.door import Asked, UserDoor
 from cosched_emulator.users.requests import (
     Done,
     Refused,
@@ -23,8 +25,6 @@ from cosched_emulator.users.requests import (
     decode_answer,
     encode_request,
 )
-from cosched_emulator.users.server import door as user_door
-from cosched_emulator.users.server.door import Asked, UserDoor
 from cosched_plugin.common.curve import Keyring, secure_client
 
 NOBODY = 65_534

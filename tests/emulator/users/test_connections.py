@@ -26,7 +26,7 @@ from tests.emulator.users.site import (
 from cosched_emulator.users.requests import (
     Done,
 )
-from cosched_emulator.users.server.connections import Connections
+from cosched_emulator.users.user_limits import Connections
 from cosched_plugin.common.curve import Keyring
 from cosched_plugin.common.sockets import router_socket
 

@@ -27,15 +27,15 @@ from tests.emulator.users.site import (
 from tests.processes import ended, start_python
 
 from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.users import door as user_door
 from cosched_emulator.users.requests import (
     Done,
     DrainNodes,
     Refused,
+    Requester,
     SubmitJob,
     encode_request,
 )
-from cosched_emulator.users.server import door as user_door
-from cosched_emulator.users.server.requester import Requester
 from cosched_plugin.common.curve import SETTLED_S, Keyring, read_public, write_public
 from cosched_plugin.common.sockets import OWNER_ONLY, bind_private
 

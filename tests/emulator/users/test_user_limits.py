@@ -24,19 +24,19 @@ from tests.emulator.users.site import (
     send_raw,
 )
 
+from cosched_emulator.users import door as user_door
+from cosched_emulator.users.door import Asked
 from cosched_emulator.users.requests import (
     MAX_REQUEST_BYTES,
     Done,
     ListHistory,
     Refused,
+    Requester,
     ShowStatus,
     SubmitJob,
     encode_request,
 )
-from cosched_emulator.users.server import door as user_door
-from cosched_emulator.users.server.door import Asked
-from cosched_emulator.users.server.rate import Bucket, Buckets
-from cosched_emulator.users.server.requester import Requester
+from cosched_emulator.users.user_limits import Bucket, Buckets
 
 # ---------------------------------------------------------------- limits for each user
 

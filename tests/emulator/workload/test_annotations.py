@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cosched_emulator.errors import InputError
-from cosched_emulator.workload.characteristics import MIXES, with_characteristics
+from cosched_emulator.workload.characteristics import CHARACTERISTICS, with_characteristics
 from cosched_emulator.workload.job import Workload, WorkloadJob
 from cosched_emulator.workload.multicore import with_self_slowdowns
 from cosched_emulator.workload.side_files.annotations import annotation_lines, read_annotations, with_annotations
@@ -84,7 +84,7 @@ def test_the_most_specific_row_wins(text: str, name: str, tmp_path: Path) -> Non
 
 def test_a_file_overrides_a_mix(tmp_path: Path) -> None:
     plain = Workload(tuple(job(number, number, "7", "") for number in range(1, 4)), None, "by hand")
-    drawn = with_characteristics(plain, MIXES["M1"])
+    drawn = with_characteristics(plain, CHARACTERISTICS["M1"])
     annotated = with_annotations(drawn, read_annotations(write(tmp_path, "job,cpu,network,memory\n2,0.5,0.5,1\n")))
     assert annotated.jobs[1].usage == ("cpu", 500_000, 500_000, 0, 1_000_000)
     assert (annotated.jobs[0], annotated.jobs[2]) == (drawn.jobs[0], drawn.jobs[2])

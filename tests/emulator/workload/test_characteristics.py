@@ -9,15 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.workload.beliefs.usage import UsageBelief, believed_usage, with_usage_belief
+from cosched_emulator.workload.beliefs import UsageBelief, believed_usage, with_usage_belief
 from cosched_emulator.workload.characteristics import (
-    MIXES,
+    CHARACTERISTICS,
     CharacteristicsMix,
     draw_usage,
     parse_characteristics,
     with_characteristics,
 )
-from cosched_emulator.workload.description.describe import describe
+from cosched_emulator.workload.description import describe
 from cosched_emulator.workload.lublin import generate
 from cosched_hwmodel.units import WHOLE_PPM
 from cosched_hwmodel.usage import BOUNDS
@@ -25,7 +25,7 @@ from cosched_plugin.protocol.messages import UsageTuple
 
 JOBS = 4_000
 WORKLOAD = generate(JOBS, 64, seed=1)
-DRAWN = with_characteristics(WORKLOAD, MIXES["M1"], 3)
+DRAWN = with_characteristics(WORKLOAD, CHARACTERISTICS["M1"], 3)
 USAGES = [job.usage for job in DRAWN.jobs if job.usage is not None]
 
 
@@ -33,19 +33,19 @@ def parts(usage: UsageTuple) -> dict[str, int]:
     return dict(zip(BOUNDS, usage[1:4], strict=True))
 
 
-@pytest.mark.parametrize("name", MIXES)
+@pytest.mark.parametrize("name", CHARACTERISTICS)
 def test_a_mix_has_its_shares(name: str) -> None:
-    drawn = DRAWN if name == "M1" else with_characteristics(WORKLOAD, MIXES[name], 3)
+    drawn = DRAWN if name == "M1" else with_characteristics(WORKLOAD, CHARACTERISTICS[name], 3)
     counts = Counter(job.usage[0] for job in drawn.jobs if job.usage is not None)
-    for bound, share in MIXES[name]._asdict().items():
+    for bound, share in CHARACTERISTICS[name]._asdict().items():
         assert counts[bound] / JOBS == pytest.approx(share / 100, abs=0.025)  # three standard deviations
     assert [job._replace(usage=None) for job in drawn.jobs] == list(WORKLOAD.jobs)
-    shares = ":".join(map(str, MIXES[name]))
+    shares = ":".join(map(str, CHARACTERISTICS[name]))
     assert drawn.notes[-1].startswith(f"characteristics: mix {shares}, seed 3: {counts['cpu']} cpu, ")
 
 
 def test_named_mixes_are_those_of_the_paper() -> None:
-    assert MIXES == {"M1": (40, 30, 30), "M2": (40, 10, 50), "M3": (30, 50, 20)}
+    assert CHARACTERISTICS == {"M1": (40, 30, 30), "M2": (40, 10, 50), "M3": (30, 50, 20)}
     assert parse_characteristics(" m2") == parse_characteristics("40:10:50") == CharacteristicsMix(40, 10, 50)
 
 
@@ -90,10 +90,12 @@ def test_memory_is_as_published() -> None:
 
 def test_a_jobs_characteristics_depend_on_its_number_only() -> None:
     part = WORKLOAD._replace(jobs=WORKLOAD.jobs[300:400][::-1])
-    assert with_characteristics(part, MIXES["M1"], 3).jobs == DRAWN.jobs[300:400][::-1]
-    assert draw_usage(MIXES["M1"], 3, 301) == DRAWN.jobs[300].usage != draw_usage(MIXES["M1"], 4, 301)
+    assert with_characteristics(part, CHARACTERISTICS["M1"], 3).jobs == DRAWN.jobs[300:400][::-1]
+    assert (
+        draw_usage(CHARACTERISTICS["M1"], 3, 301) == DRAWN.jobs[300].usage != draw_usage(CHARACTERISTICS["M1"], 4, 301)
+    )
     # Another mix changes classes, but neither the memory nor the fractions of jobs whose class stays.
-    other = with_characteristics(part, MIXES["M3"], 3)
+    other = with_characteristics(part, CHARACTERISTICS["M3"], 3)
     for job, before in zip(other.jobs, DRAWN.jobs[300:400][::-1], strict=True):
         assert job.usage is not None
         assert before.usage is not None

@@ -15,7 +15,7 @@ from tests.properties import drawn
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.scenario.reader import read_scenario
 from cosched_emulator.scenario.workload import build_workload
-from cosched_emulator.workload.characteristics import MIXES, draw_usage
+from cosched_emulator.workload.characteristics import CHARACTERISTICS, choices, draw_usage
 from cosched_emulator.workload.columns import (
     BLOCK,
     Computed,
@@ -24,13 +24,12 @@ from cosched_emulator.workload.columns import (
     Same,
     columns_of,
     intern_values,
+    round_up_all_us,
 )
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_emulator.workload.lublin import generate
-from cosched_emulator.workload.rounding import round_up_all_us
-from cosched_emulator.workload.shares import choices
 from cosched_hwmodel.draws import choice, uniform
-from cosched_hwmodel.statistical.self_slowdown import draw_self_slowdown, draw_self_slowdowns
+from cosched_hwmodel.statistical import draw_self_slowdown, draw_self_slowdowns
 from cosched_hwmodel.units import WHOLE_PPM, round_up_us
 from cosched_plugin.protocol.messages import JobSpec
 
@@ -152,7 +151,7 @@ def test_drawn_usages_follow_the_papers_rule() -> None:
         parts = {bound: own, other_name: other, rest: WHOLE_PPM - own - other}
         memory = at(*memories[choice(uniform(9, "memory", job, 0), (70, 25, 5))], uniform(9, "memory", job, 1))
         expected = (bound, parts["cpu"], parts["network"], parts["disk"], memory)
-        assert draw_usage(MIXES["M1"], 9, job) == expected
+        assert draw_usage(CHARACTERISTICS["M1"], 9, job) == expected
 
 
 def test_drawn_self_slowdowns_equal_those_job_by_job() -> None:

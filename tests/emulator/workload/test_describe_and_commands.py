@@ -10,8 +10,8 @@ from tests.processes import run_python
 
 from cosched_emulator.cli.commands.workload import workload as group
 from cosched_emulator.errors import ConfigurationError, InputError
-from cosched_emulator.workload.characteristics import MIXES, with_characteristics
-from cosched_emulator.workload.description.describe import as_table, describe
+from cosched_emulator.workload.characteristics import CHARACTERISTICS, with_characteristics
+from cosched_emulator.workload.description import as_table, describe
 from cosched_emulator.workload.job import Workload, WorkloadJob
 from cosched_emulator.workload.lublin import LublinParameters, generate
 from cosched_emulator.workload.multicore import with_grown_sizes, with_self_slowdowns
@@ -199,7 +199,7 @@ def test_commands_draw_and_read_characteristics(tmp_path: Path) -> None:
     assert isinstance(run(*arguments[:-1], str(tmp_path / "more.csv"), "--out", str(out)).exception, InputError)
     assert sorted(os.listdir(tmp_path)) == ["usage.csv", "w.swf"]  # both or none
     read = with_annotations(read_swf(out), read_annotations(str(usage)))
-    assert read.jobs == with_characteristics(read_swf(out), MIXES["M2"], 5).jobs
+    assert read.jobs == with_characteristics(read_swf(out), CHARACTERISTICS["M2"], 5).jobs
     annotated = json.loads(run("describe", str(out), "--annotations", str(usage), "--json").output)
     drawn = json.loads(run("describe", str(out), "--characteristics", "M2", "--seed", "5", "--json").output)
     assert annotated["bound_shares"] == drawn["bound_shares"]

@@ -14,9 +14,9 @@ from cosched_emulator.errors import (
     InvariantError,
     LinkError,
 )
-from cosched_emulator.workload.beliefs.estimates import DAY_US, with_estimates
+from cosched_emulator.workload.beliefs import DAY_US, with_estimates
+from cosched_emulator.workload.characteristics import DEMAND_MIXES, DemandLevels, DemandMix, parse_mix, with_demand
 from cosched_emulator.workload.lublin import generate
-from cosched_emulator.workload.mixes import MIXES, DemandLevels, DemandMix, parse_mix, with_demand
 
 WORKLOAD = generate(4_000, 64, seed=1, limits="estimate")
 
@@ -25,25 +25,25 @@ WORKLOAD = generate(4_000, 64, seed=1, limits="estimate")
 def test_a_mix_has_its_shares(name: str) -> None:
     mixed = with_demand(WORKLOAD, parse_mix(name), seed=3)
     counts = Counter(job.demand for job in mixed.jobs)
-    for level, share in zip(DemandLevels(), MIXES[name], strict=True):
+    for level, share in zip(DemandLevels(), DEMAND_MIXES[name], strict=True):
         assert counts[level] / 4_000 == pytest.approx(share / 100, abs=0.025)  # three standard deviations
     assert [job._replace(demand=None, spec=job.spec._replace(demand=None)) for job in mixed.jobs] == list(WORKLOAD.jobs)
     assert mixed.notes[-1].startswith(
-        f"demand: mix {':'.join(map(str, MIXES[name]))}, seed 3: {counts[2000, 0, 0]} high"
+        f"demand: mix {':'.join(map(str, DEMAND_MIXES[name]))}, seed 3: {counts[2000, 0, 0]} high"
     )
 
 
 def test_named_mixes_are_those_of_the_paper() -> None:
-    assert MIXES == {"high": (80, 10, 10), "med": (50, 10, 40), "low": (10, 10, 80)}
+    assert DEMAND_MIXES == {"high": (80, 10, 10), "med": (50, 10, 40), "low": (10, 10, 80)}
     assert parse_mix(" MED ") == parse_mix("50:10:40") == DemandMix(50, 10, 40)
     assert DemandLevels() == ((2000, 0, 0), (1000, 0, 0), (500, 0, 0))
 
 
 def test_a_jobs_demand_depends_on_its_number_only() -> None:
-    whole = {job.source_id: job.demand for job in with_demand(WORKLOAD, MIXES["med"], seed=5).jobs}
+    whole = {job.source_id: job.demand for job in with_demand(WORKLOAD, DEMAND_MIXES["med"], seed=5).jobs}
     part = WORKLOAD._replace(jobs=WORKLOAD.jobs[3_000:][::-1])
-    assert all(whole[job.source_id] == job.demand for job in with_demand(part, MIXES["med"], seed=5).jobs)
-    other = {job.source_id: job.demand for job in with_demand(WORKLOAD, MIXES["med"], seed=6).jobs}
+    assert all(whole[job.source_id] == job.demand for job in with_demand(part, DEMAND_MIXES["med"], seed=5).jobs)
+    other = {job.source_id: job.demand for job in with_demand(WORKLOAD, DEMAND_MIXES["med"], seed=6).jobs}
     assert whole != other
 
 
@@ -69,9 +69,9 @@ def test_wrong_mixes_are_refused(text: str) -> None:
 
 def test_wrong_demands_are_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"demand\.medium"):
-        with_demand(WORKLOAD, MIXES["low"], levels=DemandLevels(medium=(-1, 0, 0)))
+        with_demand(WORKLOAD, DEMAND_MIXES["low"], levels=DemandLevels(medium=(-1, 0, 0)))
     with pytest.raises(ConfigurationError, match="did you mean 'exact'"):
-        with_demand(WORKLOAD, MIXES["low"], belief="exakt")
+        with_demand(WORKLOAD, DEMAND_MIXES["low"], belief="exakt")
     for mix in (DemandMix(-1, 1, 1), DemandMix(0, 0, 0)):
         with pytest.raises(ConfigurationError, match="mix"):
             with_demand(WORKLOAD, mix)

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.workload.beliefs.self_slowdown import SelfBelief, believed_slowdown, with_self_belief
-from cosched_emulator.workload.description.describe import describe
+from cosched_emulator.workload.beliefs import SelfBelief, believed_slowdown, with_self_belief
+from cosched_emulator.workload.description import describe
 from cosched_emulator.workload.job import Workload, WorkloadJob
 from cosched_emulator.workload.lublin import LublinParameters, generate
 from cosched_emulator.workload.multicore import (
@@ -24,7 +24,7 @@ from cosched_emulator.workload.multicore import (
     with_grown_sizes,
     with_self_slowdowns,
 )
-from cosched_hwmodel.statistical.self_slowdown import draw_self_slowdown
+from cosched_hwmodel.statistical import draw_self_slowdown
 from cosched_plugin.protocol.messages import JobSpec, SelfSlowdown
 
 JOBS = 10_000

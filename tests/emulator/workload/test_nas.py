@@ -12,8 +12,7 @@ from cosched_emulator import prepare
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.scenario.reader import read_scenario
 from cosched_emulator.scenario.schema import OF_NAS
-from cosched_emulator.workload.nas.generate import NasParameters, generate
-from cosched_emulator.workload.nas.tables import NAS, TABLE_2, Kind, kinds
+from cosched_emulator.workload.nas import NAS, TABLE_2, Kind, NasParameters, generate, kinds
 from cosched_hwmodel.units import SECOND_US
 
 

@@ -10,9 +10,7 @@ from click.testing import CliRunner
 
 from cosched_emulator.cli.commands.workload import workload as group
 from cosched_emulator.workload.columns import columns_of
-from cosched_emulator.workload.description.describe import as_table, describe
-from cosched_emulator.workload.description.rhythm import rhythm_lines, rhythm_of
-from cosched_emulator.workload.description.users import user_shares
+from cosched_emulator.workload.description import as_table, describe, rhythm_lines, rhythm_of, user_shares
 from cosched_emulator.workload.job import Calendar
 from cosched_emulator.workload.lublin import generate
 from cosched_emulator.workload.swf.reader import SwfOptions, read_swf

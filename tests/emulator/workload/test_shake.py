@@ -7,7 +7,7 @@ import pytest
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.workload.job import Workload, WorkloadJob
 from cosched_emulator.workload.lublin import generate
-from cosched_emulator.workload.scaling.shake import with_shaken_runs
+from cosched_emulator.workload.scaling import with_shaken_runs
 from cosched_hwmodel.draws import uniform
 from cosched_plugin.protocol.messages import JobSpec
 

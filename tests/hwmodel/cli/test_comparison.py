@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from cosched_hwmodel.cli.measuring.comparison import compare_measured, comparison_rows, summary
+from cosched_hwmodel.cli.measuring.host import Layout
 from cosched_hwmodel.cli.measuring.kernels import Kernel
 from cosched_hwmodel.cli.measuring.measurement import Alone, Figure, Measurement, PairRatio, figure_of
-from cosched_hwmodel.cli.measuring.node_of_host import Layout
 from cosched_hwmodel.cli.measuring.profiles import profiles_of, with_costs
 from cosched_hwmodel.cli.measuring.report import report_lines
 from cosched_hwmodel.composite.profile import Profile

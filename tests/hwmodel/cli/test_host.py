@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 from tests.hwmodel.cli.machines import make_machine, write
 
-from cosched_hwmodel.cli.errors import CommandError
-from cosched_hwmodel.cli.measuring.host import disk_obstacle, read_host
+from cosched_hwmodel.cli.measuring.host import disk_obstacle, layout_of, read_host, seats_of
 from cosched_hwmodel.cli.measuring.kernels import kernels_of
-from cosched_hwmodel.cli.measuring.node_of_host import layout_of, seats_of
-from cosched_hwmodel.cli.seats import seats_of_node, threads_of_seat
+from cosched_hwmodel.cli.nodes import seats_of_node, threads_of_seat
+from cosched_hwmodel.cli.output import CommandError
 from cosched_hwmodel.topology import Cache, load_preset, load_shape
 
 CACHES = {1: ("32K", 1), 2: ("1M", 1), 3: ("16M", 2)}

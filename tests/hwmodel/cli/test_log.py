@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from cosched_hwmodel.cli.terminal.log import ERROR, WARNING, Log, to_standard_error
+from cosched_hwmodel.cli.terminal.console import ERROR, WARNING, Log, to_standard_error
 
 
 def test_lines_as_text() -> None:

@@ -15,12 +15,22 @@ import pytest
 from tests.commands import Commands, assert_one_line
 from tests.processes import ended, environment, is_alive, run_python, wait_until
 
-from cosched_hwmodel.cli.measuring import workers as worker_module
-from cosched_hwmodel.cli.measuring.kernels import NUMPY, Kernel, Toolchain, command_of, toolchain
-from cosched_hwmodel.cli.measuring.node_of_host import Seat
+from cosched_hwmodel.cli.measuring import kernels as worker_module
+from cosched_hwmodel.cli.measuring.host import Seat
+from cosched_hwmodel.cli.measuring.kernels import (
+    NUMPY,
+    Kernel,
+    KernelError,
+    Toolchain,
+    Worker,
+    command_of,
+    prepare,
+    run_together,
+    toolchain,
+    workers,
+)
 from cosched_hwmodel.cli.measuring.session import Session
-from cosched_hwmodel.cli.measuring.workers import KernelError, Worker, prepare, run_together, workers
-from cosched_hwmodel.cli.seats import seats_of_node
+from cosched_hwmodel.cli.nodes import seats_of_node
 from cosched_hwmodel.measured.table import read_table
 from cosched_hwmodel.topology import load_nodes
 

@@ -9,7 +9,7 @@ import pytest
 from tests.commands import Commands, assert_one_line
 
 from cosched_hwmodel.cli.drawing import node_lines
-from cosched_hwmodel.cli.predicting.blame import tell
+from cosched_hwmodel.cli.predicting.command import tell
 from cosched_hwmodel.cli.predicting.jobs import jobs_of, read_profiles
 from cosched_hwmodel.composite.model import CompositeModel
 from cosched_hwmodel.composite.profile import Profile

@@ -6,7 +6,7 @@ from dataclasses import replace
 from random import Random
 
 from cosched_hwmodel.composite.model import CompositeModel
-from cosched_hwmodel.composite.positions import Placed
+from cosched_hwmodel.composite.on_node import Placed
 from cosched_hwmodel.composite.profile import Profile, checked
 from cosched_hwmodel.topology import Cache, NodeShape
 from cosched_hwmodel.units import WHOLE_PPM

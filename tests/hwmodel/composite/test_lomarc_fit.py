@@ -9,8 +9,15 @@ import pytest
 from tests.hwmodel.lomarc_tables import TABLES
 
 from cosched_hwmodel.composite.calibration.least_squares import FitError, Number, fit
-from cosched_hwmodel.composite.calibration.lomarc_fit import NUMBERS, STORED, fit_lomarc, lomarc_node, predicted
-from cosched_hwmodel.composite.calibration.lomarc_tables import IO_RANGE, measurements
+from cosched_hwmodel.composite.calibration.lomarc_fit import (
+    IO_RANGE,
+    NUMBERS,
+    STORED,
+    fit_lomarc,
+    lomarc_node,
+    measurements,
+    predicted,
+)
 from cosched_hwmodel.topology import load_preset
 
 

@@ -11,7 +11,7 @@ from tests.hwmodel.composite.cases import random_groups, random_model, random_no
 from cosched_hwmodel.bandwidth.model import BandwidthModel
 from cosched_hwmodel.composite.matrix import penalties as penalties_in_arrays
 from cosched_hwmodel.composite.model import CompositeModel, CompositeParameterError, resources_of
-from cosched_hwmodel.composite.positions import Placed
+from cosched_hwmodel.composite.on_node import Placed
 from cosched_hwmodel.composite.profile import MOST, Profile
 from cosched_hwmodel.contention import Load
 from cosched_hwmodel.errors import UnknownNameError

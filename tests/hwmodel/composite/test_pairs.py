@@ -12,7 +12,7 @@ from tests.hwmodel.composite.cases import random_node, random_profile
 
 from cosched_hwmodel.composite.contention import CompositeContention
 from cosched_hwmodel.composite.model import CompositeModel
-from cosched_hwmodel.composite.positions import Placed
+from cosched_hwmodel.composite.on_node import Placed
 from cosched_hwmodel.composite.profile import Profile
 from cosched_hwmodel.contention import ContentionModel, Load
 from cosched_hwmodel.errors import UnknownNameError

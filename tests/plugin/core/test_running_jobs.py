@@ -11,7 +11,7 @@ from tests.plugin.core.parts import NODES, NOW_US, WELCOME, Scripted, after, cor
 from tests.runs import run_on, runs_on
 
 from cosched_hwmodel.lomarc.model import LomarcModel
-from cosched_hwmodel.models.lomarc_pairs import LomarcPairs
+from cosched_hwmodel.models.paper_pairs import LomarcPairs
 from cosched_plugin.common.errors import PluginError, PolicyError, RemoteProtocolError
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.core.running import Running

@@ -11,7 +11,7 @@ from typing import Any
 
 from tests.reference.space_sharing import Job, Starts
 
-from cosched_emulator.couplings.direct import DirectLink
+from cosched_emulator.couplings.link import DirectLink
 from cosched_emulator.manager.agenda import Agenda
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.run.loop import Simulation

@@ -12,7 +12,7 @@ from tests.plugin.policies.cases import variants, welcome_of
 from tests.plugin.policies.glomarc.glts_cases import belief_of, nodes_of, spec_of
 
 from cosched_emulator import prepare
-from cosched_emulator.couplings.direct import DirectLink
+from cosched_emulator.couplings.link import DirectLink
 from cosched_emulator.run.run import run
 from cosched_plugin.config import choose
 from cosched_plugin.core.engine import SchedulerCore

@@ -5,9 +5,8 @@ from __future__ import annotations
 import click
 
 from cosched_emulator.cli.commands.lazy import implementation
-from cosched_emulator.cli.commands.options.job_options import job_options
+from cosched_emulator.cli.commands.options.job_options import JobCommand, ignored_options, job_options
 from cosched_emulator.cli.commands.options.manager_options import JOBS, SECONDS, common_options, whose
-from cosched_emulator.cli.commands.options.sbatch_options import JobCommand, ignored_options
 
 
 @click.command(cls=JobCommand, params=[*job_options(), *ignored_options()])
@@ -17,7 +16,7 @@ from cosched_emulator.cli.commands.options.sbatch_options import JobCommand, ign
 @click.option("-W", "--wait", "and_wait", is_flag=True, help="Wait for its end; exit code 1 unless it completes.")
 @common_options()
 @click.pass_context
-@implementation("cosched_emulator.cli.users.submit")
+@implementation("cosched_emulator.cli.jobs")
 def submit() -> None:
     """Submit a job, or an array of jobs.
 
@@ -36,7 +35,7 @@ def submit() -> None:
 @click.command()
 @JOBS
 @common_options()
-@implementation("cosched_emulator.cli.users.jobs")
+@implementation("cosched_emulator.cli.jobs")
 def cancel() -> None:
     """End pending or running jobs: 12, a task 12_3, several tasks 12_[1-3,7]; the number of an array names all tasks.
 
@@ -49,7 +48,7 @@ def cancel() -> None:
 @click.command()
 @JOBS
 @common_options()
-@implementation("cosched_emulator.cli.users.jobs")
+@implementation("cosched_emulator.cli.jobs")
 def hold() -> None:
     """Hold pending jobs: they do not start until released.
 
@@ -62,7 +61,7 @@ def hold() -> None:
 @click.command()
 @JOBS
 @common_options()
-@implementation("cosched_emulator.cli.users.jobs")
+@implementation("cosched_emulator.cli.jobs")
 def release() -> None:
     """Release held jobs.
 
@@ -78,7 +77,7 @@ def release() -> None:
 )
 @whose
 @common_options()
-@implementation("cosched_emulator.cli.users.jobs")
+@implementation("cosched_emulator.cli.jobs")
 def queue() -> None:
     """List running and pending jobs, the jobs co-located with them, and their measured slowdown.
 
@@ -91,7 +90,7 @@ def queue() -> None:
 @click.command()
 @JOBS
 @common_options()
-@implementation("cosched_emulator.cli.users.jobs")
+@implementation("cosched_emulator.cli.jobs")
 def job() -> None:
     """Show all details of jobs, also of jobs that have ended.
 
@@ -105,7 +104,7 @@ def job() -> None:
 @JOBS
 @click.option("--timeout", "limit_s", type=SECONDS, metavar="S", help="Give up after S seconds.  [default: never]")
 @common_options(timeout=False)
-@implementation("cosched_emulator.cli.users.jobs")
+@implementation("cosched_emulator.cli.jobs")
 def wait() -> None:
     """Wait until jobs have ended; exit code 0 if all of them completed, else 1.
 
@@ -129,7 +128,7 @@ def wait() -> None:
 )
 @click.option("--db", "database", metavar="FILE", help="Read the manager's database; no manager is needed.")
 @common_options()
-@implementation("cosched_emulator.cli.users.history")
+@implementation("cosched_emulator.cli.history")
 def history() -> None:
     """List jobs that have ended, the latest last.
 

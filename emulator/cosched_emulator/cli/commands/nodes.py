@@ -11,7 +11,7 @@ from cosched_emulator.cli.commands.options.manager_options import NODES, SECONDS
 @click.command()
 @click.option("-l", "--long", "one_by_one", is_flag=True, help="Print one line per node, with its jobs.")
 @common_options()
-@implementation("cosched_emulator.cli.users.nodes")
+@implementation("cosched_emulator.cli.nodes")
 def nodes() -> None:
     """List the nodes by state: IDLE, MIXED (some threads free), ALLOCATED, DRAINING, DRAINED, DOWN.
 
@@ -25,7 +25,7 @@ def nodes() -> None:
 @NODES
 @click.option("--reason", default="", help="The reason; nodes and top show it.")
 @common_options()
-@implementation("cosched_emulator.cli.users.nodes")
+@implementation("cosched_emulator.cli.nodes")
 def drain() -> None:
     """Start no more jobs on nodes: 3, 0-3,7. Running jobs continue. For operators.
 
@@ -38,7 +38,7 @@ def drain() -> None:
 @click.command()
 @NODES
 @common_options()
-@implementation("cosched_emulator.cli.users.nodes")
+@implementation("cosched_emulator.cli.nodes")
 def resume() -> None:
     """Put drained or failed nodes back into service. For operators.
 
@@ -50,7 +50,7 @@ def resume() -> None:
 
 @click.command()
 @common_options()
-@implementation("cosched_emulator.cli.users.nodes")
+@implementation("cosched_emulator.cli.nodes")
 def status() -> None:
     """Show the state of the manager and its scheduler.
 
@@ -76,7 +76,7 @@ def status() -> None:
     "--most", type=click.IntRange(1, 10_000), default=200, show_default=True, metavar="N", help="Most jobs to show."
 )
 @common_options()
-@implementation("cosched_emulator.cli.users.top")
+@implementation("cosched_emulator.cli.top")
 def top() -> None:
     """Watch the machine: utilisation, nodes and the jobs on them, queue, last decisions. q ends it, arrows scroll and choose a node.
 

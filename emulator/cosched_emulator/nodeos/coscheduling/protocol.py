@@ -73,3 +73,22 @@ class CoschedulingPolicy:
 
     def chosen(self, process: Process) -> None:
         """The CPU has been given to this process; called if the policy advises."""
+
+
+# Advice of one process at a time.
+
+
+class AdvisesOne(CoschedulingPolicy):
+    """A policy that advises one process, until that waits, the CPU goes to another one, or the advice changes."""
+
+    advises = True
+    _advised: Process | None = None
+
+    def advise(self, runnable: Sequence[Process], current: Process | None) -> Process | None:  # noqa: ARG002
+        """Return the advised process; it has no effect while that waits."""
+        return self._advised
+
+    def chosen(self, process: Process) -> None:
+        """Forget the advice that was not taken."""
+        if process is not self._advised:
+            self._advised = None

@@ -2,15 +2,73 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from heapq import heappush
-from typing import Final
+from typing import Final, NamedTuple
+
+import numpy as np
 
 from cosched_emulator.nodeos.coscheduling.protocol import FOREVER
-from cosched_emulator.nodeos.kernel.events import BURST_END, TURN_END, Event
-from cosched_emulator.nodeos.kernel.memory import paging_us
-from cosched_emulator.nodeos.local.protocol import LocalScheduler
-from cosched_emulator.nodeos.process import Process
+from cosched_emulator.nodeos.kernel.devices import paging_us
+from cosched_emulator.nodeos.local import LocalScheduler
+from cosched_emulator.nodeos.process import ParallelJob, Process
 from cosched_emulator.nodeos.settings import NodeSettings
+from cosched_hwmodel.draws import Beginnings
+
+# The events of an exact cluster: plain tuples in one heap, whose order also says what comes first at one instant.
+
+# (time in us, kind, node, index of the process or number of the job, generation or rank of the other process)
+Event = tuple[int, int, int, int, int]
+
+# The kinds, in their order at one instant. What is finished comes before the end of a turn: a process that ends its
+# burst with its turn is not preempted.
+BURST_END: Final = 0
+DEVICE_DONE: Final = 1
+MESSAGE: Final = 2  # has arrived
+REQUEST: Final = 3  # to send a large message, has arrived
+ANSWER: Final = 4  # to such a request, has arrived
+ACKNOWLEDGED: Final = 5  # by the network interface of the receiver
+RELEASE: Final = 6
+PAGED: Final = 7
+POLICY_TICK: Final = 8
+TURN_END: Final = 9
+OF_NODES: Final = (POLICY_TICK, TURN_END)  # kinds that belong to no process or job
+
+
+# What a node's kernel logs of the CPU time that a process used: ticks, rounded at random.
+
+_MOST_KEPT: Final = 1_000
+
+
+class TickLog:
+    """The kernels' logs. With ticks of 0 all is logged exactly."""
+
+    def __init__(self, seed: int, tick_us: int) -> None:
+        self._seed = seed
+        self._tick_us = tick_us
+        self._serial = 0  # of the next quantum
+        self._kept: dict[tuple[tuple[int, ...], tuple[int, ...]], Beginnings] = {}  # the same processes come again
+
+    def log_us(self, jobs: Sequence[int], ranks: Sequence[int], used_us: Sequence[int]) -> list[int]:
+        """Return what is logged of the time that each process (its job and its rank) used in a quantum.
+
+        A process that used a share of a tick is charged with a whole one, with that share as probability: draw ``tick``.
+        """
+        serial = self._serial
+        self._serial += 1
+        if not self._tick_us or not jobs:
+            return list(used_us)
+        processes = (tuple(jobs), tuple(ranks))
+        keys = self._kept.get(processes)
+        if keys is None:
+            if len(self._kept) >= _MOST_KEPT:
+                self._kept.clear()
+            keys = Beginnings(self._seed, "tick", np.array(jobs, dtype=np.int64), np.array(ranks, dtype=np.int64))
+            self._kept[processes] = keys
+        ticks = (np.array(used_us) / self._tick_us + keys.uniforms(serial)).astype(np.int64)
+        logged: list[int] = (ticks * self._tick_us).tolist()
+        return logged
+
 
 _NEVER_US: Final = 1 << 62
 
@@ -241,3 +299,44 @@ class Cpu:
         if self._turn_end_us < self._timer_us:
             self._timer_us = self._turn_end_us
             heappush(self._events, (self._turn_end_us, TURN_END, self.node, 0, 0))
+
+
+# What has happened on exactly simulated nodes, in numbers.
+
+
+class Messages(NamedTuple):
+    """The messages of jobs."""
+
+    sent: int = 0
+    delayed: int = 0  # whose receiver had to get the CPU first
+    delays_us: int = 0  # in all, from their arrival to that
+
+    def plus(self, jobs: Iterable[ParallelJob]) -> Messages:
+        """Return these and those of some jobs."""
+        sent, delayed, delays_us = self
+        for job in jobs:
+            sent, delayed, delays_us = sent + job.messages, delayed + job.delayed, delays_us + job.delays_us
+        return Messages(sent, delayed, delays_us)
+
+
+class Counters(NamedTuple):
+    """Numbers since the begin; times in microseconds, those of all nodes together."""
+
+    node_us: int  # that was simulated
+    busy_us: int  # CPU time of processes, those of the system included
+    overhead_us: int  # CPU time of switches, interrupts and paging
+    switches: int
+    interrupts: int
+    messages: Messages
+
+
+def counters_of(cpus: Sequence[Cpu], messages: Messages, now_us: int) -> Counters:
+    """Return the counters of nodes that were simulated up to now."""
+    return Counters(
+        now_us * len(cpus),
+        sum(cpu.busy_us for cpu in cpus),
+        sum(cpu.overhead_us for cpu in cpus),
+        sum(cpu.switches for cpu in cpus),
+        sum(cpu.interrupts for cpu in cpus),
+        messages,
+    )

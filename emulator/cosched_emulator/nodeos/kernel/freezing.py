@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from heapq import heapify, heappush
 
-from cosched_emulator.nodeos.kernel.cpu import Cpu
+from cosched_emulator.nodeos.kernel.cpu import OF_NODES, RELEASE, Cpu, Event
 from cosched_emulator.nodeos.kernel.devices import FifoServer
-from cosched_emulator.nodeos.kernel.events import OF_NODES, RELEASE, Event
 from cosched_emulator.nodeos.kernel.execution import Execution
 from cosched_emulator.nodeos.process import ParallelJob, Process
 

@@ -4,12 +4,171 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from cosched_emulator.nodeos.kernel.cpu import Cpu
+from cosched_emulator.nodeos.coscheduling.protocol import CoschedulingPolicy
+from cosched_emulator.nodeos.kernel.cpu import Cpu, Event
+from cosched_emulator.nodeos.kernel.devices import paging_us
 from cosched_emulator.nodeos.kernel.execution import Execution
-from cosched_emulator.nodeos.messaging.cpu import CoscheduledCpu
-from cosched_emulator.nodeos.messaging.port import AN_ACKNOWLEDGEMENT, AN_ANSWER, NOTHING
-from cosched_emulator.nodeos.process import POLLING, RESUMABLE, WAITING, Process
+from cosched_emulator.nodeos.local import LocalScheduler
+from cosched_emulator.nodeos.process import AN_ACKNOWLEDGEMENT, AN_ANSWER, NOTHING, POLLING, RESUMABLE, WAITING, Process
 from cosched_emulator.nodeos.settings import NodeSettings
+
+# The CPU of a node whose processes poll, are interrupted for, and are advised by a coscheduling policy.
+
+
+class CoscheduledCpu(Cpu):
+    """A CPU that asks the policy for advice before it asks the local scheduler; for the policy it is the `Node`.
+
+    An interrupt delays the process that has the CPU, or gets it then.
+    """
+
+    __slots__ = ("_advises", "_interrupt_us", "_now_us", "_pending_us", "policy", "ports")
+
+    def __init__(
+        self, node: int, local: LocalScheduler, settings: NodeSettings, events: list[Event], policy: CoschedulingPolicy
+    ) -> None:
+        super().__init__(node, local, settings, events)
+        self.policy = policy
+        self.ports: list[Process] = []
+        self._advises = policy.advises
+        self._interrupt_us = settings.interrupt_us
+        self._pending_us = 0  # of interrupts at this instant
+        self._now_us = 0  # when the policy was called last
+
+    def enter(self, process: Process) -> None:
+        """A process of a job has come to the node."""
+        super().enter(process)
+        self.ports.append(process)
+
+    def leave(self, process: Process) -> None:
+        """A process of a job has ended."""
+        super().leave(process)
+        self.ports.remove(process)
+
+    def unread(self, process: Process) -> int:
+        """Return how many messages and requests have arrived for a process that it has not received."""
+        return process.port.unread(self._now_us)
+
+    def tick(self, now_us: int) -> None:
+        """Call the policy, as its interval has passed, and follow its advice."""
+        self._now_us = now_us
+        self.policy.tick(self)
+        self.reconsider(now_us)
+
+    def arrived(self, process: Process, now_us: int) -> None:
+        """Something has come for a process that does not have the CPU: tell the policy, and follow its advice."""
+        self._now_us = now_us
+        self.interrupt()
+        self.policy.arrived(process)
+        self.reconsider(now_us)
+        self.end_interrupts(now_us)
+
+    def collective(self, process: Process, begins: bool) -> None:
+        """A process begins or ends a collective operation."""
+        self.policy.collective(process, begins)
+
+    def interrupt(self) -> None:
+        """The network interrupts; `end_interrupts` must be called before time passes."""
+        self.interrupts += 1
+        self._pending_us += self._interrupt_us
+
+    def end_interrupts(self, now_us: int) -> None:
+        """Let the interrupts of this instant delay the present process, if it has not just got the CPU."""
+        us = self._pending_us
+        if not us:
+            return
+        self._pending_us = 0
+        process = self.current
+        if process is None:
+            self.overhead_us += us
+            return
+        self.charge(now_us)
+        self._since_us = max(now_us, self._since_us) + us
+        self._owed_us += us
+        if process.state == POLLING:
+            process.rest_us = min(process.rest_us, process.port.poll_us(self._since_us))
+        self.restart(process, now_us)
+        if self._counts and self._armed == process.generation:  # ticks of the interrupt are not charged to the process
+            self._armed = -1
+            self._arm(process, self._since_us)
+
+    def reconsider(self, now_us: int) -> None:
+        """Let an advised process preempt."""
+        current = self.current
+        if current is None or not self._advises:
+            return
+        self.charge(now_us)
+        advised = self._advised(current)
+        if advised is not None and advised is not current:
+            self._release(now_us)
+            self.dispatch(now_us)
+
+    def dispatch(self, now_us: int) -> None:
+        """Give the free CPU to the advised process, else to the one that the local scheduler picks."""
+        previous = self.previous
+        process = self._pick(previous)
+        if process is None:
+            return
+        self._armed = -1
+        cost_us = self._pending_us
+        self._pending_us = 0
+        if process is not previous:
+            self.switches += 1
+            cost_us += self._switch_us
+            if self.missing_ppm:
+                cost_us += paging_us(self.missing_ppm, self._stint_us, self.settings)
+        self._since_us = self._began_us = begins_us = now_us + cost_us
+        self._owed_us = cost_us
+        self.current = self.previous = process
+        process.generation += 1
+        port = process.port
+        if process.state == POLLING:
+            process.rest_us = port.poll_us(begins_us)
+        elif port.arrived_us >= 0:
+            process.job.count_delay(begins_us - port.arrived_us)
+            port.arrived_us = -1
+        self.go_on(process, begins_us)
+        if len(self._queue) > 1:
+            self._arm(process, now_us)
+        if self._advises:
+            self.policy.chosen(process)
+
+    def wake(self, process: Process, now_us: int) -> None:
+        """A process of the node is runnable, as what it waited for is there; an advised one goes before it."""
+        current = self.current
+        if current is None:
+            self.local.wake(process)
+            self.dispatch(now_us)
+            return
+        self.charge(now_us)
+        self.local.wake(process)
+        advised = self._advised(current) if self._advises else None
+        if self.local.preempts(process, current) if advised is None else advised is not current:
+            self._release(now_us)
+            self.dispatch(now_us)
+        else:
+            self._arm(current, now_us)
+            self.end_interrupts(now_us)
+
+    def _pick(self, previous: Process | None) -> Process | None:
+        if self._advises:
+            advised = self._advised(previous)
+            if advised is not None:
+                return advised
+        return self.local.pick(previous)
+
+    def _begin_turn(self, process: Process, now_us: int) -> None:
+        super()._begin_turn(process, now_us)
+        if self._advises:
+            self.policy.chosen(process)
+
+    def _advised(self, current: Process | None) -> Process | None:
+        """Return the process that the policy advises, if the local scheduler takes that."""
+        advised = self.policy.advise(self._queue, current)
+        if advised is None or advised not in self._queue:
+            return None
+        if self.policy.ignores_counters or self.local.takes_advice(advised):
+            return advised
+        return None
 
 
 class Delivery:

@@ -2,13 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Final, NamedTuple
 
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.nodeos.fluid.window import half_width
-from cosched_emulator.nodeos.windows.job import Pace, Use, WindowJob
+from cosched_emulator.nodeos.exact import ExactCluster
+from cosched_emulator.nodeos.fluid.situations import half_width
+from cosched_emulator.nodeos.kernel.devices import paging_us
+from cosched_emulator.nodeos.programs import ByRank, Loop, Program
+from cosched_emulator.nodeos.settings import NodeSettings
+from cosched_emulator.nodeos.windows.windowed_job import Extent, Pace, Stage, Use, WindowJob, used_by
+from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
+
+# The parts of a cluster that do not influence each other.
+
+
+class Part(NamedTuple):
+    """Jobs that share nodes, directly or by way of others, or the server for files; where they may run, by node."""
+
+    where: tuple[tuple[int, tuple[int, ...]], ...]
+
+    @property
+    def nodes(self) -> tuple[int, ...]:
+        """Return its nodes."""
+        return tuple([node for node, _ in self.where])
+
+    @property
+    def jobs(self) -> tuple[int, ...]:
+        """Return its jobs, in order of their numbers."""
+        return tuple(sorted({job for _, jobs in self.where for job in jobs}))
+
+
+def parts_of(chosen: Sequence[tuple[int, ...]], jobs: Mapping[int, WindowJob]) -> list[Part]:
+    """Return the parts, for the jobs that may run on each node."""
+    head: dict[int, int] = {}
+
+    def find(job: int) -> int:
+        while head[job] != job:
+            head[job] = job = head[head[job]]
+        return job
+
+    writer = None
+    for there in chosen:
+        for job in there:
+            if job not in head:
+                head[job] = job
+                if jobs[job].extent.writes_shared:
+                    writer = job if writer is None else writer
+                    head[find(job)] = find(writer)
+            head[find(job)] = find(there[0])
+    rows: dict[int, list[tuple[int, tuple[int, ...]]]] = {}
+    for node, there in enumerate(chosen):
+        if there:
+            rows.setdefault(find(there[0]), []).append((node, there))
+    return [Part(tuple(where)) for where in rows.values()]
+
 
 _BATCHES: Final = 8  # for which the quantile of `half_width` is
 
@@ -82,3 +132,134 @@ class Window:
             )
             for index, job in enumerate(self._jobs)
         ]
+
+
+# The pace of a job that is alone on its nodes, measured once for all jobs with the same loop.
+
+_SEED: Final = 1  # rates belong to a loop, whatever run asks for them first
+_FIRST: Final = 2  # iterations, which do not count
+_FEWEST: Final = 4  # iterations that count
+_SPAN_US: Final = 3_000_000  # or for how long, about
+_FOREVER_US: Final = 1 << 61
+
+
+class _Run(NamedTuple):
+    """How long some iterations took, and what they used on each node."""
+
+    us: int
+    uses: tuple[Use, ...]
+
+
+class Alone:
+    """Paces of lone jobs, for one kind of node; jobs of several clusters of the same settings may share them.
+
+    An exact simulation of the longest loop of a phase, over whole iterations.
+    """
+
+    def __init__(self, settings: NodeSettings) -> None:
+        self.settings = settings
+        self.events = 0  # of all exact simulations
+        self._node = replace(settings, tick_us=0, memory_mb=0)
+        self._known: dict[tuple[str, int, tuple[int, ...]], Pace] = {}
+
+    def pace(self, extent: Extent, phase: int, shape: tuple[int, ...], since_us: int) -> Pace:
+        """Return the pace of a job in a phase, from an instant on; process i is on node ``shape[i]`` of its nodes."""
+        stage = extent.longest(phase)
+        most = _FIRST + max(_FEWEST, -(-_SPAN_US // max(1, stage.length_us)))
+        times = min(stage.times, most)
+        key = (extent.key(stage), times, shape)
+        pace = self._known.get(key)
+        if pace is None:
+            pace = self._known[key] = self._measure(stage, times, shape)
+        return pace._replace(since_us=since_us)
+
+    def _measure(self, stage: Stage, times: int, shape: tuple[int, ...]) -> Pace:
+        whole = self._run(stage, times, shape)
+        if times < _FIRST + _FEWEST:
+            return Pace(0, whole.us, tuple([times * work_us for work_us in stage.rank_us]), whole.uses)
+        first = self._run(stage, _FIRST, shape)
+        span_us = whole.us - first.us
+        uses = [new.minus(old) for new, old in zip(whole.uses, first.uses, strict=True)]
+        # Processes end at different times, so a difference can be a little more than all of the time.
+        kept = tuple([use._replace(consumed_us=min(use.consumed_us, span_us)) for use in uses])
+        return Pace(0, span_us, tuple([(times - _FIRST) * work_us for work_us in stage.rank_us]), kept)
+
+    def _run(self, stage: Stage, times: int, shape: tuple[int, ...]) -> _Run:
+        cluster = ExactCluster(self._node, 1 + max(shape), _SEED)
+        bodies = stage.bodies
+        cluster.start(0, Program((Loop(times, ByRank(lambda rank: bodies[rank])),)), shape)
+        processes = cluster.jobs[0].processes
+        cluster.allow(0, {node: [0] for node in set(shape)})
+        reached = cluster.advance(_FOREVER_US)
+        self.events += cluster.events_done
+        uses = [used_by([item for item in processes if item.node == node]) for node in range(1 + max(shape))]
+        return _Run(reached.now_us, tuple(uses))
+
+
+# Jobs that influence each other, and how they progress at present: simulated exactly, or at paces.
+
+_STEP_US: Final = 1_000  # an end that is approached step by step is known to this
+
+
+class Group:
+    """The jobs of a part. ``window`` is there while they are simulated exactly, ``due_us`` when something is to be done."""
+
+    def __init__(self, part: Part, jobs: Sequence[WindowJob]) -> None:
+        self.part = part
+        self.jobs = jobs
+        self.window: Window | None = None
+        self.due_us = 0
+        self.first_us = 0  # a job that is alone pages for so long when its turn begins,
+        self._paging_ppm = 0  # and then for this part of the time for which it runs
+        first = jobs[0]
+        # A job that still reads memory which it needed beside others goes on as it is.
+        self.alone = (
+            len(jobs) == 1
+            and len(part.nodes) == len(first.nodes)
+            and not any(process.paging for process in first.record.processes)
+        )
+
+    def page(self, missing_ppm: int, settings: NodeSettings) -> None:
+        """Let a lone job page, as other jobs that hold its nodes leave no room for so much of the memory.
+
+        What it touches has been written while others ran, and is read again: the rule of `paging_us`, spread over its turn.
+        """
+        self.first_us = paging_us(missing_ppm, 0, settings)
+        self._paging_ppm = paging_us(missing_ppm, SECOND_US, settings) - self.first_us
+
+    def go_alone(self, alone: Alone, from_us: int) -> None:
+        """Let the only job progress from an instant on at the pace of its phase."""
+        (job,) = self.jobs
+        extent = job.extent
+        phase = extent.phase_after(job.done_us(from_us))
+        pace = alone.pace(extent, phase, job.shape, from_us)
+        if self._paging_ppm:
+            pace = pace._replace(span_us=pace.span_us * (WHOLE_PPM + self._paging_ppm) // WHOLE_PPM)
+        job.go(pace, extent.phase_ends_us[phase])
+        self.due_us = job.due_us(alone=True)
+
+    def open_window(self, plan: WindowPlan, now_us: int) -> None:
+        """Simulate the jobs exactly from now on."""
+        self.window = Window(self.jobs, plan, now_us)
+        self.look_ahead(now_us)
+
+    def look_ahead(self, now_us: int) -> None:
+        """Set when the window has something to do: a sample, or a job that may have done its work by then.
+
+        No job does more work in a microsecond than it has processes. So an end is approached from below.
+        """
+        assert self.window is not None
+        self.due_us = self.window.sample_us
+        for job in self.jobs:
+            if job.paced:
+                left_us = job.extent.work_us - job.done_us(now_us)
+                self.due_us = min(self.due_us, now_us + max(_STEP_US, left_us // len(job.places)))
+
+    def take_paces(self, now_us: int) -> None:
+        """Let the jobs progress at the paces of the window, until one of them ends or enters another phase."""
+        assert self.window is not None
+        for job, pace in zip(self.jobs, self.window.paces(now_us), strict=True):
+            end_us = job.extent.phase_ends_us[job.phase()] + sum(job.lags)
+            job.go(pace, min(job.extent.work_us, end_us))
+        self.window = None
+        self.due_us = min(job.due_us() for job in self.jobs)

@@ -39,10 +39,9 @@ from cosched_emulator.results.columns import (
     stay_columns,
 )
 from cosched_emulator.results.figures.comparison import Figure
-from cosched_emulator.results.figures.occupancy import jobs_waiting, span_us, time_average
-from cosched_emulator.results.figures.sweep import Block, Steps, sweep
+from cosched_emulator.results.figures.occupancy import Block, Steps, jobs_waiting, span_us, sweep, time_average
 from cosched_emulator.results.thread_intervals import mask_intervals
-from cosched_emulator.statistics.classes import LENGTHS, MEDIUM_S, SHORT_S, length_numbers
+from cosched_emulator.statistics.weighted import LENGTHS, MEDIUM_S, SHORT_S, length_numbers
 from cosched_emulator.workload.columns import Interned
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.messages import COMPLETED, NodeClass

@@ -33,6 +33,7 @@ from cosched_emulator.results.columns import (
     stay_columns,
 )
 from cosched_emulator.results.figures.occupancy import (
+    distinct,
     exact_sum,
     integral,
     occupancy,
@@ -41,7 +42,6 @@ from cosched_emulator.results.figures.occupancy import (
     swap_taken,
     threads_in_use,
 )
-from cosched_emulator.results.figures.sweep import distinct
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.messages import CANCELLED, COMPLETED, FAILED, NODE_FAIL, REJECTED, TIMEOUT, NodeClass
 

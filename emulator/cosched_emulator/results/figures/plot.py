@@ -17,20 +17,25 @@ import numpy.typing as npt
 
 from cosched_emulator.errors import ConfigurationError, EmulatorError, InputError
 from cosched_emulator.results.columns import JobColumns, StayColumns
-from cosched_emulator.results.figures.bars import COMPARED, Bars, run_bars, seed_bars
-from cosched_emulator.results.figures.comparison import COMMON, time_unit
-from cosched_emulator.results.figures.distribution import Distribution, distribution, mean_distribution
+from cosched_emulator.results.figures.bars import (
+    COMPARED,
+    Bars,
+    Distribution,
+    distribution,
+    mean_distribution,
+    run_bars,
+    seed_bars,
+)
+from cosched_emulator.results.figures.comparison import COMMON, SeedRow, time_unit
 from cosched_emulator.results.figures.occupancy import (
+    Steps,
     jobs_waiting,
     nodes_held,
     threads_held,
     threads_in_use,
     time_average,
 )
-from cosched_emulator.results.figures.seed_comparison import SeedRow
-from cosched_emulator.results.figures.sharing import Box
-from cosched_emulator.results.figures.sweep import Steps
-from cosched_emulator.results.figures.turns import TurnBox
+from cosched_emulator.results.figures.sharing import Box, TurnBox
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.messages import NodeClass
 

@@ -31,13 +31,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from cosched_emulator.errors import InputError
-from cosched_emulator.manager.record import JobRecord
-from cosched_emulator.manager.time_sharing.record import QuantumRecord
+from cosched_emulator.manager.record import JobRecord, QuantumRecord
 from cosched_emulator.results.files.run_files import (
     ALLOCATIONS,
     JOBS,
@@ -51,10 +50,12 @@ from cosched_emulator.workload.columns import columns_of
 from cosched_emulator.workload.job import Workload
 from cosched_emulator.workload.swf.writer import write_swf
 from cosched_hwmodel.energy import NodePower
+from cosched_plugin.common.trace_file import TraceFile
 from cosched_plugin.protocol.messages import NodeClass
 
 if TYPE_CHECKING:
-    from cosched_emulator.results.energy.figures import RunEnergy
+    from cosched_emulator.results.run_energy import RunEnergy
+
 
 RUN_FORMAT = 1
 WORKLOAD, USAGE, PROFILES = "workload.swf", "workload-usage.csv", "workload-profiles.csv"
@@ -155,7 +156,7 @@ def write_files(
     """
     files.complete(folder, workload.origin, None if energy is None else energy.by_job)
     if energy is not None:
-        from cosched_emulator.results.files.power_csv import power_lines  # noqa: PLC0415 - few machines have watts
+        from cosched_emulator.results.files.csv_files import power_lines  # noqa: PLC0415 - few machines have watts
 
         _write_lines(folder / POWER, power_lines(energy.trace))
     with open(folder / WORKLOAD, "x", encoding="utf-8", newline="\n") as stream:
@@ -166,7 +167,7 @@ def write_files(
 
         _write_lines(folder / USAGE, annotation_lines(workload))
     if jobs.knows(jobs.profile):
-        from cosched_emulator.workload.side_files.profiles import profile_lines  # noqa: PLC0415 - most workloads have none
+        from cosched_emulator.workload.side_files.annotations import profile_lines  # noqa: PLC0415 - most workloads have none
 
         _write_lines(folder / PROFILES, profile_lines(workload))
     _write_json(folder / SUMMARY, summary)
@@ -339,3 +340,101 @@ def _write_lines(path: Path, lines: Iterable[str]) -> None:
 def _write_json(path: Path, value: Mapping[str, Any]) -> None:
     text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
     _write_lines(path, (text, "\n"))
+
+
+# What a run folder, or a choice of a policy, tells of the policy's parts.
+
+
+def part_name(settings: Mapping[str, Any], kind: str) -> str | None:
+    """Return the name of the policy's part of a kind, such as ``shape``; None: the settings name none."""
+    part = settings.get(kind)
+    name = part.get("name") if isinstance(part, Mapping) else None
+    return name if isinstance(name, str) else None
+
+
+def configuration_of(folder: Path) -> Mapping[str, Any]:
+    """Return the resolved scenario of a run, with the settings of its policy; raise InputError if the folder is no run folder."""
+    config = read_json(folder, RUN, ("config",))["config"]
+    return config if isinstance(config, dict) else {}
+
+
+def policy_settings(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the name of the policy and its parts, as far as a run's configuration has them: `serve` knows the name only."""
+    policy = config.get("policy")
+    return policy if isinstance(policy, dict) else {}
+
+
+# The place of a decision trace during the run, and whether it becomes part of the run folder.
+
+TRACE_BEGINS: Final = b'{"at_us":'
+
+
+def place_trace(trace: str, out: str | None, *, force: bool) -> str:
+    """Remove an older trace, and return the path to write the new one to during the run.
+
+    That is ``trace`` itself, or a file beside the run folder ``out`` if the trace belongs into it: `store` moves it there. Raises
+    InputError or UsageError if no trace can be written, or if one exists and ``force`` is false.
+    """
+    path = Path(trace)
+    if out is not None and in_run_folder(trace, out):
+        path = _beside(out)
+        path.parent.mkdir(parents=True, exist_ok=True)
+    elif out is not None and _in_the_way(path.resolve(), Path(out).resolve()):
+        raise InputError(trace, f"{Path(out) / TRACE}, or a file outside the run folder")
+    if force and path.is_file() and not _is_trace(path):
+        raise InputError(str(path), "a trace to replace", "something else, which is left alone")
+    # Tried now, before a run of hours; the writer, perhaps another process, then finds no file there.
+    with TraceFile(path, force=force):
+        pass
+    path.unlink()
+    return str(path)
+
+
+def in_run_folder(trace: str, out: str) -> bool:
+    """Return whether a trace belongs into the run folder ``out``; any other trace is a file of its own."""
+    return Path(trace).resolve() == Path(out).resolve() / TRACE
+
+
+def _in_the_way(path: Path, folder: Path) -> bool:
+    """Return whether a file at ``path`` would prevent the writing of the run folder, or be lost with the folder it replaces."""
+    partial = folder.with_name(f"{folder.name}.partial")
+    return path in (folder, *folder.parents, partial) or folder in path.parents or partial in path.parents
+
+
+def _is_trace(path: Path) -> bool:
+    """Return whether a file is a decision trace, possibly an empty one."""
+    try:
+        with path.open("rb") as stream:
+            return stream.read(len(TRACE_BEGINS)) in (b"", TRACE_BEGINS)
+    except OSError:
+        return True  # the error is reported when the file is to be replaced
+
+
+def _beside(out: str) -> Path:
+    """Return the path of a run folder's trace until the folder is written."""
+    folder = Path(out).resolve()
+    return folder.with_name(f"{folder.name}.trace.jsonl")
+
+
+# A note on policies that place several jobs on one node without regard to what they cost each other.
+#
+# Such a policy is no baseline of whole nodes, although its name is that of a textbook policy: under shape ``threads``, which is the
+# default, a job takes free hardware threads wherever they are.
+
+# Placements that share nodes on purpose, or as far as they are told to.
+ON_PURPOSE: Final = ("lessconsume", "lessconsume-threshold", "contiguous", "scattered")
+
+
+def may_share_nodes(settings: Mapping[str, Any], machine: Sequence[NodeClass], *, exclusive: bool) -> bool:
+    """Tell whether a policy with these settings may put several jobs on a node unasked; ``exclusive``: jobs ask for whole nodes."""
+    return (
+        part_name(settings, "shape") == "threads"
+        and part_name(settings, "placement") not in ON_PURPOSE
+        and not exclusive
+        and any(item.threads > 1 for item in machine)
+    )
+
+
+def sharing_note(policies: Sequence[str]) -> str:
+    """Return the note on such policies, given by name."""
+    return f"note: {', '.join(policies)} may place several jobs on one node; --set shape=nodes for whole nodes"

@@ -12,12 +12,11 @@ from typing import Any, Final, TypeVar
 
 from cosched_emulator.accounting.accounts import Accounting
 from cosched_emulator.accounting.rows import job_from_json
-from cosched_emulator.manager.record import Interval, JobRecord, OnDisk
-from cosched_emulator.manager.time_sharing.record import Part, QuantumRecord
-from cosched_emulator.results.energy.figures import energy_of
+from cosched_emulator.manager.record import Interval, JobRecord, OnDisk, Part, QuantumRecord
 from cosched_emulator.results.figures.metrics import ALL_JOBS, Selection, summarise
-from cosched_emulator.results.figures.time_sharing import TIME_SHARING, figures_of
+from cosched_emulator.results.figures.turn_metrics import TIME_SHARING, figures_of
 from cosched_emulator.results.files.folder import write_run
+from cosched_emulator.results.run_energy import energy_of
 from cosched_emulator.workload.job import Workload
 from cosched_hwmodel.energy import NodePower
 from cosched_hwmodel.units import ThreadMask

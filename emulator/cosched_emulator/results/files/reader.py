@@ -17,20 +17,27 @@ from cosched_emulator.errors import InputError
 from cosched_emulator.results.columns import (
     DiskColumns,
     IntArray,
+    Ints,
     JobColumns,
+    RowBuffer,
     StayColumns,
     disk_of_rows,
     distinct_stays,
 )
-from cosched_emulator.results.energy.bins import PowerTrace
 from cosched_emulator.results.figures.metrics import Selection
-from cosched_emulator.results.files import allocations_csv, jobs_csv, power_csv, preemptions_csv, quanta_csv
+from cosched_emulator.results.files.csv_files import (
+    ALLOCATION_COLUMNS,
+    JOB_COLUMNS,
+    POWER_COLUMNS,
+    PREEMPTION_COLUMNS,
+    QUANTUM_COLUMNS,
+)
 from cosched_emulator.results.files.folder import POWER, RUN, read_json, read_summary
 from cosched_emulator.results.files.run_files import ALLOCATIONS, JOBS, PREEMPTIONS, QUANTA
 from cosched_emulator.results.quanta import NOT_MEASURED, ROLES, QuantaBuilder, QuantaColumns
-from cosched_emulator.results.row_buffer import Ints, RowBuffer
+from cosched_emulator.results.run_energy import PowerTrace
 from cosched_emulator.workload.columns import Interned
-from cosched_emulator.workload.seconds import parse_seconds
+from cosched_hwmodel.units import parse_seconds
 from cosched_plugin.protocol.messages import CacheLevel, NodeClass, NodeHardware
 
 Value = TypeVar("Value")
@@ -167,7 +174,7 @@ def _read_jobs(file: Path) -> tuple[dict[str, Ints], Sequence[str]]:
     """Return the columns of the jobs in the file, in order of (submission, id), and the names of the states."""
     rows = RowBuffer(_JOB_TYPES)
     states: dict[str, int] = {}
-    for row in csv_rows(file, jobs_csv.COLUMNS):
+    for row in csv_rows(file, JOB_COLUMNS):
         told = dict([pair.split("=", 1) for pair in row.text("metadata").split(";") if "=" in pair])
         start_us, end_us = row.time_if_any_us("starting_time"), row.time_if_any_us("finish_time")
         if end_us is None and told.get("end_s"):
@@ -205,7 +212,7 @@ def _read_stays(
     nodes = sum(node_class.nodes for node_class in machine)
     rows = RowBuffer(_STAY_TYPES)
     masks: dict[int, int] = {}
-    for row in csv_rows(file, allocations_csv.COLUMNS):
+    for row in csv_rows(file, ALLOCATION_COLUMNS):
         mask = row.get("thread_mask", _mask, "a hexadecimal mask with at least one bit")
         first, count = row.count("first_node"), row.count("node_count")
         if first + count > nodes:
@@ -233,7 +240,7 @@ def _read_disk(file: Path, index_of: dict[int, int]) -> DiskColumns:
     return disk_of_rows(
         [
             (_job_of(row, index_of), row.time_us("start_s"), row.time_if_any_us("end_s"), row.count("swap_mb"))
-            for row in (csv_rows(file, preemptions_csv.COLUMNS) if file.exists() else ())
+            for row in (csv_rows(file, PREEMPTION_COLUMNS) if file.exists() else ())
         ]
     )
 
@@ -244,7 +251,7 @@ def read_quanta(folder: str | os.PathLike[str]) -> QuantaColumns | None:
     if not file.exists():
         return None
     builder = QuantaBuilder()
-    for row in csv_rows(file, quanta_csv.COLUMNS):
+    for row in csv_rows(file, QUANTUM_COLUMNS):
         start_us = row.time_us("start_s")
         builder.add_row(
             row.count("quantum"),
@@ -270,7 +277,7 @@ def read_power(folder: str | os.PathLike[str]) -> PowerTrace | None:
         return None
     rows = [
         (row.time_us("start_s"), row.time_us("end_s"), row.get("watts", float, "a number of watts"))
-        for row in csv_rows(file, power_csv.COLUMNS)
+        for row in csv_rows(file, POWER_COLUMNS)
     ]
     columns = list(zip(*rows, strict=True)) or [(), (), ()]
     start_us, end_us = (np.array(column, dtype=np.int64) for column in columns[:2])

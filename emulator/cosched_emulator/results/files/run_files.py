@@ -19,16 +19,21 @@ import numpy as np
 import numpy.typing as npt
 
 from cosched_emulator.errors import InputError
-from cosched_emulator.manager.record import JobRecord
-from cosched_emulator.manager.time_sharing.record import QuantumRecord
-from cosched_emulator.results.columns import IntArray
-from cosched_emulator.results.files import allocations_csv, jobs_csv, preemptions_csv, quanta_csv
-from cosched_emulator.results.files.allocations_csv import allocation_rows
-from cosched_emulator.results.files.jobs_csv import completion, job_row
-from cosched_emulator.results.files.preemptions_csv import preemption_rows
-from cosched_emulator.results.files.quanta_csv import quantum_rows
+from cosched_emulator.manager.record import JobRecord, QuantumRecord
+from cosched_emulator.results.columns import IntArray, RowBuffer
+from cosched_emulator.results.files.csv_files import (
+    ALLOCATION_COLUMNS,
+    JOB_COLUMNS,
+    PREEMPTION_COLUMNS,
+    QUANTUM_COLUMNS,
+    allocation_rows,
+    completion,
+    job_row,
+    preemption_rows,
+    quantum_rows,
+    with_energy,
+)
 from cosched_emulator.results.files.schedule_swf import schedule_header, schedule_row
-from cosched_emulator.results.row_buffer import RowBuffer
 from cosched_emulator.results.thread_intervals import ThreadNumbering
 from cosched_plugin.protocol.messages import NodeClass
 
@@ -111,22 +116,22 @@ class RunFiles:
         """
         self._write_jobs()
         if energy_j is None:
-            _copy(self._jobs, folder / JOBS, jobs_csv.COLUMNS)
+            _copy(self._jobs, folder / JOBS, JOB_COLUMNS)
         else:
             self._jobs.seek(0)
             with open(folder / JOBS, "x", encoding="utf-8", newline="") as file:
-                file.write(",".join(jobs_csv.COLUMNS) + "\n")
-                file.writelines(jobs_csv.with_energy(map(bytes.decode, self._jobs), energy_j))
+                file.write(",".join(JOB_COLUMNS) + "\n")
+                file.writelines(with_energy(map(bytes.decode, self._jobs), energy_j))
         if self._quanta.tell():
-            _copy(self._quanta, folder / QUANTA, quanta_csv.COLUMNS)
+            _copy(self._quanta, folder / QUANTA, QUANTUM_COLUMNS)
         rows = self._rows
         by_id = np.argsort(rows.column("id"), kind="stable")
-        header = ",".join(allocations_csv.COLUMNS) + "\n"
+        header = ",".join(ALLOCATION_COLUMNS) + "\n"
         _write_in_order(self._allocations, rows.column("allocations"), by_id, folder / ALLOCATIONS, header)
         preemptions = rows.column("preemptions")
         preempted = bool(preemptions.any())
         if preempted:
-            header = ",".join(preemptions_csv.COLUMNS) + "\n"
+            header = ",".join(PREEMPTION_COLUMNS) + "\n"
             _write_in_order(self._preemptions, preemptions, by_id, folder / PREEMPTIONS, header)
         header = schedule_header(len(rows), self._machine, origin, preempted=preempted)
         by_submission = np.lexsort((rows.column("id"), rows.column("submit_us")))

@@ -10,7 +10,7 @@ import numpy as np
 
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.workload.job import Workload
-from cosched_emulator.workload.nas.generate import Arrivals, jobs_of
+from cosched_emulator.workload.nas import Arrivals, jobs_of
 from cosched_hwmodel.draws import uniforms
 from cosched_hwmodel.measured.table import CoRunTable
 

@@ -25,7 +25,7 @@ from typing import Final
 from cosched_emulator.errors import InputError
 from cosched_emulator.workload.columns import Jobs, columns_of, intern_values
 from cosched_emulator.workload.job import WARNING, JobProgram, Programs, Workload
-from cosched_emulator.workload.nas.tables import LABELS, PREFIX, kind_of
+from cosched_emulator.workload.nas import LABELS, PREFIX, kind_of
 from cosched_emulator.workload.side_files.rows import Row, csv_rows
 from cosched_hwmodel.units import WHOLE_PPM
 

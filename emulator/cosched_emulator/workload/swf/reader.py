@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.workload.columns import Interned, Jobs, Numbers, Same
 from cosched_emulator.workload.job import WARNING, Calendar, CutRuns, Workload
-from cosched_emulator.workload.seconds import seconds_text
 from cosched_emulator.workload.swf.table import LARGEST, Field, SwfTable, error_of, read_table
-from cosched_hwmodel.units import SECOND_US
+from cosched_hwmodel.units import SECOND_US, seconds_text
 
 MissingEstimate = Literal["run", "drop", "refuse"]
 Limits = Literal["estimate", "none"]

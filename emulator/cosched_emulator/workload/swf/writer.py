@@ -8,7 +8,7 @@ from typing import TextIO
 
 from cosched_emulator.workload.atomic_file import new_text_file
 from cosched_emulator.workload.job import Workload
-from cosched_emulator.workload.seconds import seconds_text
+from cosched_hwmodel.units import seconds_text
 
 UNKNOWN = "-1"
 _KB_OF_MB = 1_024

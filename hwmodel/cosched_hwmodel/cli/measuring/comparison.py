@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from cosched_hwmodel.cli.measuring.measurement import Measurement
 from cosched_hwmodel.cli.measuring.profiles import profiles_of
-from cosched_hwmodel.cli.seats import seats_of_node, threads_of_seat
+from cosched_hwmodel.cli.nodes import seats_of_node, threads_of_seat
 from cosched_hwmodel.composite.model import CompositeModel
-from cosched_hwmodel.composite.positions import Placed
+from cosched_hwmodel.composite.on_node import Placed
 from cosched_hwmodel.composite.profile import Profile
 from cosched_hwmodel.topology import NodeShape
 

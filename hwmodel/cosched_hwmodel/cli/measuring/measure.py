@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from cosched_hwmodel.cli.measuring.cache_sizes import find_sizes
-from cosched_hwmodel.cli.measuring.host import Host, read_host
+from cosched_hwmodel.cli.measuring.host import Host, Layout, Seat, layout_of, read_host, seats_of
 from cosched_hwmodel.cli.measuring.kernels import COMPILERS, FILLED_KB_S, Kernel, kernels_of, toolchain
 from cosched_hwmodel.cli.measuring.measurement import Figure, Measurement
-from cosched_hwmodel.cli.measuring.node_of_host import Layout, Seat, layout_of, seats_of
 from cosched_hwmodel.cli.measuring.profiles import with_costs
 from cosched_hwmodel.cli.measuring.session import Session
-from cosched_hwmodel.cli.seats import CORE, NODE
+from cosched_hwmodel.cli.nodes import CORE, NODE
 from cosched_hwmodel.topology import NodeShape
 
 MOST_TOGETHER: Final = 256  # processes that measure a capacity

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from statistics import median, quantiles
 from typing import Final, NamedTuple
 
+from cosched_hwmodel.cli.measuring.host import Layout
 from cosched_hwmodel.cli.measuring.kernels import Kernel
-from cosched_hwmodel.cli.measuring.node_of_host import Layout
 from cosched_hwmodel.topology import NodeShape
 
 MB: Final = 1_000_000  # bytes: rates of nodes are in MB/s

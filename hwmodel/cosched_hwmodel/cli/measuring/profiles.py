@@ -9,7 +9,7 @@ from typing import Final
 
 from cosched_hwmodel.cli.measuring.kernels import NUMPY, Kernel
 from cosched_hwmodel.cli.measuring.measurement import MB, Measurement
-from cosched_hwmodel.cli.seats import CORE
+from cosched_hwmodel.cli.nodes import CORE
 from cosched_hwmodel.composite.profile import MOST, Profile, checked
 from cosched_hwmodel.topology import NodeShape
 from cosched_hwmodel.units import WHOLE_PPM

@@ -9,10 +9,19 @@ from itertools import combinations_with_replacement
 from statistics import median
 from typing import Final, NamedTuple
 
-from cosched_hwmodel.cli.measuring.kernels import Kernel, Toolchain, command_of
+from cosched_hwmodel.cli.measuring.host import Seat
+from cosched_hwmodel.cli.measuring.kernels import (
+    Did,
+    Kernel,
+    KernelError,
+    Toolchain,
+    Worker,
+    command_of,
+    prepare,
+    run_together,
+    workers,
+)
 from cosched_hwmodel.cli.measuring.measurement import MB, Alone, Figure, PairRatio, figure_of
-from cosched_hwmodel.cli.measuring.node_of_host import Seat
-from cosched_hwmodel.cli.measuring.workers import Did, KernelError, Worker, prepare, run_together, workers
 
 REPEATS: Final = 5
 LEAST_WINDOW_S: Final = 0.01

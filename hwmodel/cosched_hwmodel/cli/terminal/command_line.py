@@ -11,7 +11,7 @@ from typing import NoReturn
 
 import click
 
-from cosched_hwmodel.cli.terminal.log import ERROR, Log
+from cosched_hwmodel.cli.terminal.console import ERROR, Log
 
 
 class Terminated(BaseException):

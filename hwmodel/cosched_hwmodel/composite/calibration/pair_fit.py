@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
 from cosched_hwmodel.composite.model import CompositeModel
-from cosched_hwmodel.composite.positions import Placed
+from cosched_hwmodel.composite.on_node import Placed
 from cosched_hwmodel.composite.profile import MOST, Profile
 from cosched_hwmodel.draws import uniform
 from cosched_hwmodel.measured.calibration import Errors, PairPrediction

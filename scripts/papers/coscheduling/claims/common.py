@@ -24,9 +24,7 @@ from scripts.papers.figures import QUARTER, Claim, Figures, Where, all_of, inter
 from scripts.papers.figures import ascending as figures_ascending
 from scripts.tables import NOTHING, number
 
-from cosched_emulator.statistics.by_seed import change_of, interval_of
-from cosched_emulator.statistics.intervals import Interval
-from cosched_emulator.statistics.verdicts import verdict_above, verdict_below
+from cosched_emulator.statistics.intervals import Interval, change_of, interval_of, verdict_above, verdict_below
 
 BySeed = Mapping[int, float]
 ABOUT_ONE: Final = (1 - QUARTER, 1 + QUARTER)  # a ratio that counts as about the same

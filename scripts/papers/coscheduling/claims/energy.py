@@ -59,9 +59,7 @@ from scripts.papers.coscheduling.published import (
 from scripts.papers.figures import QUARTER, Claim, Figures, Where, near, within
 from scripts.tables import NOTHING
 
-from cosched_emulator.statistics.by_seed import change_of
-from cosched_emulator.statistics.intervals import Interval
-from cosched_emulator.statistics.verdicts import Verdict
+from cosched_emulator.statistics.intervals import Interval, Verdict, change_of
 
 AGREES: Final = 1.0  # percent between formula and integral
 EXACT_PERCENT: Final = 0.02  # between the printed idle energy and B N T

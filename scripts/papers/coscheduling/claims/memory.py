@@ -33,7 +33,7 @@ from scripts.papers.coscheduling.names import (
 from scripts.papers.coscheduling.published import MEMORY_AWARE, MEMORY_BATCH
 from scripts.papers.figures import Claim, Figures, Where, judged, near
 
-from cosched_emulator.statistics.verdicts import verdict_below
+from cosched_emulator.statistics.intervals import verdict_below
 
 SIX: Final = (*DRIVEN, GANG)
 READINGS: Final = (MIXED, ALL_STRICT)

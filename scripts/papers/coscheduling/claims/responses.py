@@ -57,7 +57,7 @@ from scripts.papers.coscheduling.names import (
 from scripts.papers.coscheduling.published import AGAINST_BATCH, AGAINST_GANG, PACKING, row_3
 from scripts.papers.figures import QUARTER, Claim, Figures, Where, interval_text, judged, near, within
 
-from cosched_emulator.statistics.verdicts import verdict_below
+from cosched_emulator.statistics.intervals import verdict_below
 
 LOADS: Final = (HIGH, LIGHT)
 MUCH: Final = 2.0  # times: what counts as much longer, our bound

@@ -57,7 +57,7 @@ from scripts.papers.coscheduling.published import WAIT_RATIO as PUBLISHED_WAIT_R
 from scripts.papers.figures import Claim, Figures, Where, interval_text, judged, near, within
 
 from cosched_emulator.scenario.schema import TimeSharingSection
-from cosched_emulator.statistics.verdicts import Verdict, verdict_below
+from cosched_emulator.statistics.intervals import Verdict, verdict_below
 
 MOST_RESIDENTS: Final = 3
 _SHARE: Final = partial(interval_text, factor=100.0)

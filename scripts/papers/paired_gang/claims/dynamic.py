@@ -32,8 +32,7 @@ from scripts.papers.paired_gang.published import (
 )
 from scripts.tables import NOTHING, number
 
-from cosched_emulator.statistics.intervals import Interval, mean_interval
-from cosched_emulator.statistics.verdicts import Verdict, verdict_above, verdict_below
+from cosched_emulator.statistics.intervals import Interval, Verdict, mean_interval, verdict_above, verdict_below
 
 SIMILAR: Final = (1 - QUARTER, 1 + QUARTER)  # a ratio that counts as about the same
 HEAVY: Final = tuple(load for load in LOADS if float(load) > STRICT_EMPTIES_UP_TO)

@@ -25,7 +25,7 @@ from scripts.papers.paired_gang.published import QCRD as PUBLISHED_QCRD
 from scripts.papers.paired_gang.published import SHARP_CHANGE
 from scripts.papers.paired_gang.variants import LOSSES_US
 
-from cosched_emulator.statistics.verdicts import verdict_above, verdict_below
+from cosched_emulator.statistics.intervals import verdict_above, verdict_below
 
 LOAD: Final = "0.8"
 SHAPES: Final = (QCRD, QCRD_EVEN)

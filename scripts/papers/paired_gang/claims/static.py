@@ -29,8 +29,14 @@ from scripts.papers.paired_gang.published import BEST_FIT_COUNTS, DOUBLE, POINTS
 from scripts.papers.paired_gang.variants import LOCALS, SHORT_SLICE
 from scripts.tables import NOTHING, number
 
-from cosched_emulator.statistics.intervals import Interval, mean_interval
-from cosched_emulator.statistics.verdicts import Verdict, verdict_above, verdict_below, verdict_within
+from cosched_emulator.statistics.intervals import (
+    Interval,
+    Verdict,
+    mean_interval,
+    verdict_above,
+    verdict_below,
+    verdict_within,
+)
 
 MATCHINGS = (BEST, PAIRED)
 PAIRS = (1, 2, 3)  # mixes in which a compute job can be paired with an I/O job

@@ -7,21 +7,20 @@ from typing import NamedTuple
 
 from tests.emulator.parts import BELIEF, Answer, Player
 
-from cosched_emulator.couplings.direct import DirectLink
+from cosched_emulator.couplings.link import DirectLink
 from cosched_emulator.manager.agenda import ProcessAgenda
 from cosched_emulator.manager.manager import Manager
-from cosched_emulator.manager.record import JobRecord
-from cosched_emulator.manager.time_sharing.progress import ProcessNodes
-from cosched_emulator.manager.time_sharing.record import QuantumRecord
+from cosched_emulator.manager.record import JobRecord, QuantumRecord
 from cosched_emulator.manager.time_sharing.rotating import Rotating
-from cosched_emulator.nodeos.cluster import Cluster
+from cosched_emulator.manager.time_sharing.shared_progress import ProcessNodes
 from cosched_emulator.nodeos.exact import ExactCluster
-from cosched_emulator.nodeos.fluid.cluster import FluidCluster
-from cosched_emulator.nodeos.fluid.windows import Windows
+from cosched_emulator.nodeos.fluid.fluid_cluster import FluidCluster
+from cosched_emulator.nodeos.fluid.situations import Windows
+from cosched_emulator.nodeos.node_model import Cluster
 from cosched_emulator.nodeos.programs import Compute, Loop, Program
 from cosched_emulator.nodeos.settings import NodeSettings
 from cosched_emulator.run.loop import Simulation
-from cosched_emulator.scenario.script import Scripted
+from cosched_emulator.scenario.planned_events import Scripted
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.core.engine import Policy, SchedulerCore
 from cosched_plugin.protocol import messages as m

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from cosched_emulator.manager.time_sharing.cpu_meter import CpuMeter, CpuUse
-from cosched_emulator.nodeos.cluster import Reached, Usage
+from cosched_emulator.manager.time_sharing.dispatch import CpuMeter, CpuUse
+from cosched_emulator.nodeos.node_model import Reached, Usage
 from cosched_emulator.nodeos.programs import Program
 
 S = 1_000_000

@@ -16,7 +16,7 @@ from tests.runs import runs_on
 
 from cosched_emulator.manager.agenda import ProcessAgenda
 from cosched_emulator.manager.manager import Manager
-from cosched_emulator.manager.time_sharing.progress import ProcessNodes
+from cosched_emulator.manager.time_sharing.shared_progress import ProcessNodes
 from cosched_emulator.nodeos.exact import ExactCluster
 from cosched_emulator.nodeos.programs import Compute, Loop, Program
 from cosched_emulator.workload.job import WorkloadJob

@@ -22,7 +22,7 @@ from tests.runs import runs_on
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.nodeos.programs import Barrier, Compute, Loop, Program, Wait
 from cosched_emulator.nodeos.skeletons.paired_gang import fine_program
-from cosched_emulator.scenario.script import Scripted
+from cosched_emulator.scenario.planned_events import Scripted
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.protocol import messages as m
 

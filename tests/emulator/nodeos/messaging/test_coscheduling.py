@@ -9,8 +9,7 @@ from importlib.metadata import EntryPoint, EntryPoints
 import pytest
 
 from cosched_emulator.errors import ConfigurationError, CoschedulingError
-from cosched_emulator.nodeos.coscheduling.catalogue import POLICIES, make_policy
-from cosched_emulator.nodeos.coscheduling.foreign import ForeignPolicy
+from cosched_emulator.nodeos.coscheduling.policies import POLICIES, ForeignPolicy, make_policy
 from cosched_emulator.nodeos.coscheduling.protocol import FOREVER, CoschedulingPolicy
 from cosched_emulator.nodeos.exact import ExactCluster
 from cosched_emulator.nodeos.process import Process

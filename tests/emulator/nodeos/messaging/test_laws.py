@@ -9,9 +9,9 @@ from functools import partial
 
 import pytest
 
-from cosched_emulator.nodeos.coscheduling.catalogue import POLICIES
+from cosched_emulator.nodeos.coscheduling.policies import POLICIES
+from cosched_emulator.nodeos.exact import NUMBER as DAEMON
 from cosched_emulator.nodeos.exact import ExactCluster
-from cosched_emulator.nodeos.kernel.daemons import NUMBER as DAEMON
 from cosched_emulator.nodeos.programs import (
     ByRank,
     CollectiveBegins,

@@ -9,7 +9,7 @@ import pytest
 from tests.emulator.nodeos.reference import STEP_US
 from tests.emulator.nodeos.side_by_side import SideBySide
 
-from cosched_emulator.nodeos.local.catalogue import LOCAL_SCHEDULERS
+from cosched_emulator.nodeos.local import LOCAL_SCHEDULERS
 from cosched_emulator.nodeos.programs import (
     Barrier,
     ByRank,

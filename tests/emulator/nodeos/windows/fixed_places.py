@@ -6,11 +6,11 @@ import random
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from cosched_emulator.nodeos.cluster import Cluster
+from cosched_emulator.nodeos.node_model import Cluster
 from cosched_emulator.nodeos.programs import Program
 from cosched_emulator.nodeos.settings import NodeSettings
-from cosched_emulator.nodeos.skeletons.catalogue import iterations_of, skeleton_program
-from cosched_emulator.workload.nas.tables import kind_of
+from cosched_emulator.nodeos.skeletons.nas_programs import iterations_of, skeleton_program
+from cosched_emulator.workload.nas import kind_of
 
 NODES = 16
 MOST = 3  # jobs on a node

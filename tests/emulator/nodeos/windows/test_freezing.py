@@ -8,7 +8,7 @@ import pytest
 from tests.emulator.nodeos.test_reference import some_program
 
 from cosched_emulator.nodeos.exact import ExactCluster
-from cosched_emulator.nodeos.local.catalogue import LOCAL_SCHEDULERS
+from cosched_emulator.nodeos.local import LOCAL_SCHEDULERS
 from cosched_emulator.nodeos.programs import ByRank, Compute, Loop, Operation, Program, Receive, Send
 from cosched_emulator.nodeos.settings import NodeSettings
 

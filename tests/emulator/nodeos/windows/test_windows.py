@@ -8,14 +8,13 @@ import pytest
 from tests.emulator.nodeos.windows.fixed_places import FOREVER_US, Placed, paper_settings, run_times
 
 from cosched_emulator.errors import ConfigurationError, InvariantError
-from cosched_emulator.nodeos.cluster import Cluster
 from cosched_emulator.nodeos.exact import ExactCluster
+from cosched_emulator.nodeos.node_model import Cluster
 from cosched_emulator.nodeos.programs import Barrier, ByRank, Compute, Loop, Operation, Program, Receive, Send, Wait
 from cosched_emulator.nodeos.settings import NodeSettings
 from cosched_emulator.nodeos.skeletons.paired_gang import compute_program, fine_program, io_program, qcrd_program
-from cosched_emulator.nodeos.windows.alone import Alone
-from cosched_emulator.nodeos.windows.cluster import WindowedCluster
-from cosched_emulator.nodeos.windows.window import WindowPlan
+from cosched_emulator.nodeos.windows.window import Alone, WindowPlan
+from cosched_emulator.nodeos.windows.windowed_cluster import WindowedCluster
 
 SECOND_US = 1_000_000
 BRIEF = WindowPlan(least_us=2_000_000, most_us=6_000_000, warm_up_us=200_000)

@@ -12,7 +12,7 @@ from tests.contract.cases import scenario_of
 from tests.plugin.policies.harness import NO_CONTENTION
 
 from cosched_emulator import prepare, simulate
-from cosched_emulator.couplings.direct import DirectLink
+from cosched_emulator.couplings.link import DirectLink
 from cosched_emulator.manager.agenda import Agenda
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.run.loop import Simulation

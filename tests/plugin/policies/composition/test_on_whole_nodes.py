@@ -12,7 +12,7 @@ from tests.plugin.policies.glomarc.glts_cases import nodes_of, spec_of
 from tests.plugin.policies.lomarc.lomarc_cases import GOOD, belief_of
 from tests.runs import runs_on
 
-from cosched_hwmodel.statistical.self_slowdown import self_factor, spread
+from cosched_hwmodel.statistical import self_factor, spread
 from cosched_hwmodel.topology import NodeShape
 from cosched_hwmodel.units import NodeSet, ThreadMask
 from cosched_plugin.api import Offer, snapshot_now

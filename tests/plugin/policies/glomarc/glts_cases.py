@@ -10,17 +10,16 @@ from typing import Any, NamedTuple
 from tests.plugin.policies.cases import NOW_US, welcome_of
 from tests.reference.glomarc_judge import Slice, check_schedule
 
-from cosched_emulator.couplings.direct import DirectLink
+from cosched_emulator.couplings.link import DirectLink
 from cosched_emulator.manager.agenda import Agenda
 from cosched_emulator.manager.hardware import Cluster
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.run.loop import Simulation
-from cosched_emulator.scenario.script import Scripted
+from cosched_emulator.scenario.planned_events import Scripted
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_hwmodel.composition import composition_named
-from cosched_hwmodel.statistical.model import StatisticalContention, StatisticalModel
-from cosched_hwmodel.statistical.self_slowdown import draw_self_slowdown
+from cosched_hwmodel.statistical import StatisticalContention, StatisticalModel, draw_self_slowdown
 from cosched_plugin.common.allocation import Machine
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.core.trace import TraceRecord

@@ -19,7 +19,7 @@ from tests.plugin.policies.glomarc.glts_cases import (
 from tests.runs import layers_on
 
 from cosched_emulator.manager.record import JobRecord
-from cosched_emulator.scenario.script import Scripted
+from cosched_emulator.scenario.planned_events import Scripted
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.common.allocation import share_nodes, started_by
 from cosched_plugin.core.engine import SchedulerCore

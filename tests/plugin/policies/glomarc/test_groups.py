@@ -26,8 +26,8 @@ from tests.plugin.policies.harness import NO_CONTENTION
 from tests.reference import glomarc
 from tests.reference.glomarc import coscheduled, form_groups, preselect, u_gain
 
-from cosched_emulator.scenario.script import Scripted
-from cosched_hwmodel.statistical.self_slowdown import draw_self_slowdown
+from cosched_emulator.scenario.planned_events import Scripted
+from cosched_hwmodel.statistical import draw_self_slowdown
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.policies.composition.composed import compose
 from cosched_plugin.policies.glomarc.formation import Search, groups, select_candidates

@@ -9,7 +9,7 @@ from random import Random
 from tests.plugin.policies.cases import NOW_US, welcome_of
 from tests.reference.lomarc import WHOLE_PPM, Job, Number, Usage, effective_c
 
-from cosched_emulator.workload.characteristics import MIXES, draw_usage
+from cosched_emulator.workload.characteristics import CHARACTERISTICS, draw_usage
 from cosched_hwmodel.lomarc.model import LomarcModel
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.core.trace import TraceRecord
@@ -47,7 +47,7 @@ def spec_of(number: int, size: int, seconds: float, usage: UsageTuple | None, su
 def draw_spec(random: Random, number: int, nodes: int, mix: str = "M1") -> JobSpec:
     """Draw a job that takes from 20 s to 20 h, and mostly more than a minute."""
     seconds = round(20 * 3600 ** random.random())
-    return spec_of(number, random.randint(1, nodes), seconds, draw_usage(MIXES[mix], 5, number))
+    return spec_of(number, random.randint(1, nodes), seconds, draw_usage(CHARACTERISTICS[mix], 5, number))
 
 
 def usage_of(usage: UsageTuple | None) -> Usage:

@@ -25,7 +25,7 @@ from tests.reference.lomarc import (
 from tests.reference.lomarc import Job as PlainJob
 
 from cosched_emulator import prepare
-from cosched_emulator.couplings.direct import DirectLink
+from cosched_emulator.couplings.link import DirectLink
 from cosched_emulator.manager.agenda import Agenda
 from cosched_emulator.manager.hardware import Cluster
 from cosched_emulator.manager.manager import Manager

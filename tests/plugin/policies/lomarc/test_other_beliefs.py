@@ -10,9 +10,9 @@ from tests.plugin.policies.cases import NOW_US, welcome_of
 from tests.plugin.policies.lomarc.lomarc_cases import draw_spec, hyperthreaded, spec_of
 
 from cosched_hwmodel.models.custom import CustomModel
-from cosched_hwmodel.models.statistical_pairs import StatisticalPairs
+from cosched_hwmodel.models.paper_pairs import StatisticalPairs
 from cosched_hwmodel.pairs import JobFacts, PairModel
-from cosched_hwmodel.statistical.model import StatisticalModel
+from cosched_hwmodel.statistical import StatisticalModel
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.policies.composition.composed import compose
 from cosched_plugin.policies.lomarc.constraints import Rules, apply_constraints, slowdown_beside

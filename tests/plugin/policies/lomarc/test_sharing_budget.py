@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cosched_emulator import prepare, simulate
-from cosched_emulator.couplings.direct import DirectLink
+from cosched_emulator.couplings.link import DirectLink
 from cosched_emulator.run.run import run
 from cosched_plugin.config import choose
 from cosched_plugin.core.engine import SchedulerCore

@@ -12,8 +12,8 @@ from tests.plugin.policies.glomarc.glts_cases import PPM, nodes_of, spec_of, tol
 from tests.reference.glomarc import nodes_for, ppn, run_factor
 from tests.runs import runs_on
 
-from cosched_hwmodel.statistical.self_slowdown import self_factor
-from cosched_hwmodel.statistical.self_slowdown import spread as used_of
+from cosched_hwmodel.statistical import self_factor
+from cosched_hwmodel.statistical import spread as used_of
 from cosched_hwmodel.topology import NodeShape
 from cosched_plugin.api import (
     Footprint,

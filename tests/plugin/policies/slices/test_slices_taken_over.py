@@ -7,7 +7,7 @@ from tests.plugin.policies.cases import NOW_US
 from tests.plugin.policies.glomarc.glts_cases import RESUME_US, SECOND_US, belief_of, nodes_of, spec_of
 from tests.runs import runs_on
 
-from cosched_hwmodel.statistical.model import StatisticalModel
+from cosched_hwmodel.statistical import StatisticalModel
 from cosched_hwmodel.units import NodeSet
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.core.views.virtual_machine import VirtualMachine

@@ -8,14 +8,74 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
-from cosched_emulator.cli.commands.options.begin_time import read_begin
 from cosched_emulator.users.idset import read_idset
 from cosched_hwmodel.units import SECOND_US
+
+# The earliest start of a job, in the notation of sbatch's ``--begin``.
+
+EXPECTED: Final = "HH:MM[:SS], YYYY-MM-DD[THH:MM[:SS]], now+COUNT[UNIT], today, tomorrow, midnight, noon or teatime"
+_TIMES_OF_DAY: Final = {"midnight": time(0), "noon": time(12), "teatime": time(16)}
+_UNITS_S: Final = {"second": 1, "minute": 60, "hour": 3600, "day": 86_400, "week": 604_800}
+_MOST_BEGIN_S: Final = 10**10  # some 300 years
+
+
+def read_begin(text: str, now: datetime | None = None) -> int:
+    """Return the microseconds from ``now`` (default: the present) to the begin time; 0 if it has passed.
+
+    A time of day is the next one, in local time. ValueError says what was expected.
+    """
+    now = now or datetime.now()
+    words = text.strip().lower()
+    if words == "now":
+        return 0
+    if words.startswith("now+"):
+        return _delay_s(words.removeprefix("now+")) * SECOND_US
+    begin = _begin(words, now)
+    # Time stamps, because a day may have 23 or 25 hours.
+    return max(0, round((begin.timestamp() - now.timestamp()) * SECOND_US))
+
+
+def _delay_s(text: str) -> int:
+    matched = re.fullmatch(r"(\d{1,9}) ?([a-z]*)", text, re.ASCII)
+    unit = "second" if matched and not matched[2] else matched and matched[2].removesuffix("s")
+    if matched is None or unit not in _UNITS_S:
+        raise ValueError("now+COUNT[UNIT] with the unit seconds, minutes, hours, days or weeks")
+    delay_s = int(matched[1]) * _UNITS_S[unit]
+    if delay_s > _MOST_BEGIN_S:
+        raise ValueError(f"at most {_MOST_BEGIN_S} seconds from now")
+    return delay_s
+
+
+def _begin(words: str, now: datetime) -> datetime:
+    if words in ("today", "tomorrow"):
+        return datetime.combine(now.date() + timedelta(days=words == "tomorrow"), time(0))
+    if words in _TIMES_OF_DAY:
+        return _next(_TIMES_OF_DAY[words], now)
+    day, separator, clock = words.partition("t")
+    try:
+        if re.fullmatch(r"\d{4}-\d{2}-\d{2}", day, re.ASCII):
+            return datetime.combine(date.fromisoformat(day), _time_of_day(clock) if separator else time(0))
+        return _next(_time_of_day(words), now)
+    except ValueError:
+        raise ValueError(EXPECTED) from None
+
+
+def _time_of_day(text: str) -> time:
+    if not re.fullmatch(r"\d{1,2}:\d{2}(:\d{2})?", text, re.ASCII):
+        raise ValueError(text)
+    return datetime.strptime(text, "%H:%M:%S" if text.count(":") == 2 else "%H:%M").time()
+
+
+def _next(moment: time, now: datetime) -> datetime:
+    begin = datetime.combine(now.date(), moment)
+    return begin if begin >= now else begin + timedelta(days=1)
+
 
 if TYPE_CHECKING:
     _ParamType = click.ParamType[Any]
@@ -235,3 +295,84 @@ def job_options() -> list[click.Option]:
             help="Emulation: exit code of the job.  [default: 0]",
         ),
     ]
+
+
+# The options of sbatch that have no effect here, and the command that reads options as sbatch does.
+
+# With a value, and without one.
+_IGNORED_VALUES: Final = (
+    "-A --account|--acctg-freq|--batch|--bb|--bbf|-D --chdir|--cluster-constraint|-M --clusters|--comment|"
+    "-C --constraint|--container|--container-id|-S --core-spec|--cores-per-socket|--cpu-freq|--cpus-per-gpu|--deadline|"
+    "--delay-boot|-m --distribution|-e --error|-x --exclude|--export|--export-file|--extra|-B --extra-node-info|--gid|"
+    "--gpu-bind|--gpu-freq|-G --gpus|--gpus-per-node|--gpus-per-socket|--gpus-per-task|--gres|--gres-flags|--hint|-i --input|"
+    "--kill-on-invalid-dep|-L --licenses|--mail-type|--mail-user|--mcs-label|--mem-bind|--mem-per-gpu|--mincpus|--network|"
+    "-F --nodefile|-w --nodelist|--ntasks-per-core|--ntasks-per-gpu|--ntasks-per-socket|--open-mode|-o --output|"
+    "-p --partition|--power|--prefer|--priority|--profile|-q --qos|--reservation|--signal|--sockets-per-node|--switches|"
+    "--thread-spec|--threads-per-core|--time-min|--tmp|--tres-bind|--tres-per-task|--uid|--wait-all-nodes|--wckey|--wrap"
+)
+_IGNORED_OPTIONAL: Final = "--get-user-env|-k --no-kill|--propagate"
+_IGNORED_FLAGS: Final = (
+    "--contiguous|--ignore-pbs|-O --overcommit|-s --oversubscribe|-Q --quiet|"
+    "--reboot|--spread-job|--stepmgr|--test-only|--use-min-nodes|-v --verbose"
+)
+
+
+# Options with an optional value, and the value used if it is left out. As with getopt, a value must follow an "=".
+_OPTIONAL: Final = {
+    "--exclusive": "node",
+    "--get-user-env": "",
+    "--nice": "100",
+    "--no-kill": "",
+    "-k": "",
+    "--propagate": "ALL",
+}
+
+
+class JobCommand(click.Command):
+    """A command with the options of a job, some of which have an optional value: ``--exclusive`` or ``--exclusive=user``."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the arguments, after giving each option with an optional value its value."""
+        own = args[: args.index("--")] if "--" in args else args
+        given = [_with_value(word) for word in own]
+        return super().parse_args(ctx, [*given, *args[len(own) :]])
+
+
+def _with_value(word: str) -> str:
+    if word not in _OPTIONAL:
+        return word
+    name = "--no-kill" if word == "-k" else word
+    return f"{name}={_OPTIONAL[word]}"
+
+
+def read_nice(text: str) -> int:
+    """Return an adjustment of a priority."""
+    if not re.fullmatch(r"[+-]?\d{1,10}", text, re.ASCII):
+        raise ValueError("a whole number")
+    return int(text)
+
+
+def ignored_options(*more_flags: str) -> list[click.Option]:
+    """Return sbatch's other options and ``more_flags``, hidden; each stores its name in the context (see `ignored_names`)."""
+    with_values = [click.Option(names.split(), callback=_note, **_QUIET) for names in _IGNORED_VALUES.split("|")]
+    with_values += [
+        click.Option(["--nice"], type=Reader(read_nice, "N"), callback=_note, **_QUIET),
+        *[click.Option(names.split(), callback=_note, **_QUIET) for names in _IGNORED_OPTIONAL.split("|")],
+    ]
+    flags = [*_IGNORED_FLAGS.split("|"), *more_flags]
+    return with_values + [click.Option(names.split(), is_flag=True, callback=_note, **_QUIET) for names in flags]
+
+
+_QUIET: Final[dict[str, Any]] = {"hidden": True, "expose_value": False, "multiple": False, "default": None}
+_IGNORED: Final = "cosched_emulator.cli.commands.options.job_options.ignored"  # key in a context
+
+
+def ignored_names(context: click.Context) -> list[str]:
+    """Return the given options that have no effect here."""
+    names: list[str] = context.meta.get(_IGNORED, [])
+    return names
+
+
+def _note(context: click.Context, option: click.Parameter, value: object) -> None:
+    if value is not None:
+        context.meta.setdefault(_IGNORED, []).append(option.opts[-1])

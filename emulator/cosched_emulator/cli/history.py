@@ -1,0 +1,60 @@
+"""Jobs that have ended, read from a manager's database, unchanged, whether the manager runs or not."""
+# Under 60 lines: an entry point, loaded when the command runs.
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final
+
+from cosched_emulator.accounting.schema import APPLICATION_ID, VERSION
+from cosched_emulator.cli.asking import ask, show, user_name
+from cosched_emulator.cli.commands.options.manager_options import Caller
+from cosched_emulator.cli.user_tables import history_table
+from cosched_emulator.errors import InputError
+from cosched_emulator.users.requests import ListHistory, ended_job
+
+_COLUMNS: Final = (
+    "id", "array_id", "array_index", "name", "user", "state", "reason", "processes", "nodes", "starts", "requeues", "preemptions",
+    "submit_us", "start_us", "end_us", "estimate_us", "limit_us",
+)  # fmt: skip
+_BUSY_S: Final = 5.0  # how long to wait for a writer
+
+
+def read_history(file: str, user: str, most: int) -> list[dict[str, Any]]:
+    """Return the latest ``most`` jobs that have ended, the latest first; InputError for a file that is not such a database."""
+    path = Path(file)
+    if not path.is_file():
+        raise InputError(file, "a manager's database", "no such file")
+    query = f"SELECT {', '.join(_COLUMNS)} FROM jobs WHERE end_us IS NOT NULL"
+    values: list[object] = []
+    if user:
+        query += " AND user = ?"
+        values.append(user)
+    query += " ORDER BY end_us DESC, id DESC LIMIT ?"
+    try:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=_BUSY_S)) as connection:
+            (application,) = connection.execute("PRAGMA application_id").fetchone()
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            if application != APPLICATION_ID:
+                raise InputError(file, "a manager's database", "another one")
+            if version != VERSION:
+                raise InputError(file, f"a database of version {VERSION}", f"version {version}")
+            rows = connection.execute(query, [*values, most]).fetchall()
+    except sqlite3.Error as error:
+        raise InputError(file, f"a manager's database that can be read ({error})") from None
+    return [ended_job(dict(zip(_COLUMNS, row, strict=True))) for row in rows]
+
+
+# The command ``history``.
+
+
+def history(caller: Caller, user: str, me: bool, most: int, database: str | None) -> None:
+    """List jobs that have ended, from the manager or from its database."""
+    name = user_name(caller, user, me=me)
+    rows = list(
+        ask(caller, ListHistory(name, most))["jobs"] if database is None else read_history(database, name, most)
+    )
+    rows.reverse()
+    show(caller, {"jobs": rows}, lambda: history_table(rows))

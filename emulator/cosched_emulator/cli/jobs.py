@@ -1,0 +1,210 @@
+"""The commands for submitted jobs: cancel, hold, release, queue, job, wait."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from cosched_emulator.cli.asking import MOST_NAMED, ask, ask_for_change, connect, show, user_name
+from cosched_emulator.cli.commands.options.job_options import ignored_names
+from cosched_emulator.cli.commands.options.manager_options import Caller, Named
+from cosched_emulator.cli.job_script import read_script, request_of
+from cosched_emulator.cli.user_tables import job_label, job_text, queue_table, rows_of
+from cosched_emulator.errors import EmulatorError, LinkError
+from cosched_emulator.users.client import TEMPORARY, Connection, SilenceError, refusal_text
+from cosched_emulator.users.requests import (
+    CancelJobs,
+    HoldJobs,
+    ListJobs,
+    Refused,
+    ReleaseJobs,
+    ShowJobs,
+    SubmitJob,
+    Target,
+)
+from cosched_plugin.protocol.messages import END_STATES
+
+# Wait for jobs to end: poll at growing intervals, and tolerate a restart of the manager.
+
+PATIENCE_S: Final = 60.0  # how long a manager that has answered once may be silent
+_FIRST_S, _MOST_S = 0.1, 2.0  # between two polls
+_AT_A_TIME: Final = 500  # targets of one poll
+
+
+def wait_for(
+    connection: Connection,
+    targets: Sequence[Target],
+    limit_s: float | None,
+    tell: Callable[[int, int], None],
+    patience_s: float = PATIENCE_S,
+) -> list[dict[str, Any]]:
+    """Return the jobs, with arrays as single tasks, when all have ended.
+
+    ``tell`` is called with (ended, all) after every round. Raises EmulatorError for jobs that do not exist and after ``limit_s``,
+    SilenceError without a manager.
+    """
+    began = heard = time.monotonic()
+    open_ones = list(targets)
+    seen: dict[int, dict[str, Any]] = {}
+    pause_s = _FIRST_S
+    run = ""
+    while True:
+        try:
+            rows, missing, answering = _look(connection, open_ones)
+            heard = time.monotonic()
+            if run not in ("", answering):
+                raise LinkError("another manager answers: it knows nothing of these jobs", connection.endpoint)
+            run = answering
+        except SilenceError:
+            if not seen or time.monotonic() - heard > patience_s:
+                raise
+        else:
+            if missing and not seen:
+                raise EmulatorError(f"there is no such job: {', '.join(missing)}")
+            seen.update({row["job_id"]: row for row in rows})
+            # A job that has disappeared from the answers has ended while the accounting lags behind: its end state follows later.
+            open_ones = [_target(row) for row in seen.values() if row["state"] not in END_STATES]
+            tell(len(seen) - len(open_ones), len(seen))
+            if not open_ones:
+                return list(seen.values())
+        if limit_s is not None and time.monotonic() - began + pause_s > limit_s:
+            raise EmulatorError(f"{len(open_ones)} of {len(seen)} jobs have not ended within {limit_s:g} s")
+        time.sleep(pause_s)
+        pause_s = min(1.5 * pause_s, _MOST_S)
+
+
+def _look(connection: Connection, targets: Sequence[Target]) -> tuple[list[dict[str, Any]], list[str], str]:
+    """Return the known jobs, the names of the unknown ones, and the name of the manager's run."""
+    run = ""
+    rows: list[dict[str, Any]] = []
+    missing: list[str] = []
+    for first in range(0, len(targets), _AT_A_TIME):
+        answer = connection.ask(ShowJobs(tuple(targets[first : first + _AT_A_TIME])))
+        if isinstance(answer, Refused):
+            kind = SilenceError if answer.code in TEMPORARY else EmulatorError
+            raise kind(refusal_text(answer))
+        rows += answer.result["jobs"]
+        missing += answer.result["missing"]
+        run = answer.result.get("run", "")
+    return rows, missing, run
+
+
+def _target(row: Mapping[str, Any]) -> Target:
+    return Target(row["job_id"]) if row["array_id"] is None else Target(row["array_id"], row["array_index"])
+
+
+def wait_at_terminal(connection: Connection, targets: Sequence[Target], limit_s: float | None) -> list[dict[str, Any]]:
+    """Return the jobs as `wait_for` does, and show on a terminal how many have ended."""
+    shown = sys.stderr.isatty()
+
+    def tell(ended: int, count: int) -> None:
+        if shown:
+            sys.stderr.write(f"\r{ended} of {count} jobs have ended ")
+            sys.stderr.flush()
+
+    try:
+        return wait_for(connection, targets, limit_s, tell)
+    finally:
+        if shown:
+            sys.stderr.write("\r" + " " * 60 + "\r")
+            sys.stderr.flush()
+
+
+def check_success(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Raise EmulatorError unless all of these jobs completed."""
+    failed = [f"{job_label(row)} {row['state']}" for row in rows if row["state"] != "COMPLETED"]
+    if failed:
+        more = ", ..." if len(failed) > MOST_NAMED else ""
+        raise EmulatorError(
+            f"{len(failed)} of {len(rows)} jobs did not complete: {', '.join(failed[:MOST_NAMED])}{more}"
+        )
+
+
+def cancel(caller: Caller, jobs: Named) -> None:
+    """End jobs, pending or running."""
+    ask_for_change(caller, CancelJobs(_targets(jobs)), "job")
+
+
+def hold(caller: Caller, jobs: Named) -> None:
+    """Hold pending jobs: they do not start until released."""
+    ask_for_change(caller, HoldJobs(_targets(jobs)), "job")
+
+
+def release(caller: Caller, jobs: Named) -> None:
+    """Release held jobs."""
+    ask_for_change(caller, ReleaseJobs(_targets(jobs)), "job")
+
+
+def queue(caller: Caller, user: str, me: bool, expand: bool) -> None:
+    """List the jobs that have not ended."""
+    result = ask(caller, ListJobs(user_name(caller, user, me=me)))
+    rows = rows_of(result)
+    show(caller, {"now_s": result["now_s"], "jobs": rows}, lambda: queue_table(rows, expand=expand))
+
+
+def job(caller: Caller, jobs: Named) -> None:
+    """Show all details of jobs."""
+    result = ask(caller, ShowJobs(_targets(jobs)))
+    show(caller, result, lambda: "\n".join([job_text(row) for row in result["jobs"]]))
+    if result["missing"]:
+        raise EmulatorError(f"there is no such job: {', '.join(result['missing'][:MOST_NAMED])}")
+
+
+def wait(caller: Caller, jobs: Named, limit_s: float | None) -> None:
+    """Wait until jobs have ended."""
+    with connect(caller) as connection:
+        rows = wait_at_terminal(connection, _targets(jobs), limit_s)
+    ends = [{"job": job_label(row), "job_id": row["job_id"], "state": row["state"]} for row in rows]
+    show(caller, {"jobs": ends}, lambda: "")
+    check_success(rows)
+
+
+def _targets(jobs: Named) -> tuple[Target, ...]:
+    return tuple([Target(*each) for word in jobs for each in word])
+
+
+# The command ``submit``.
+
+
+def submit(
+    context: click.Context,
+    /,
+    caller: Caller,
+    script: str | None,
+    arguments: tuple[str, ...],  # noqa: ARG001 - arguments of the script, which is not executed
+    parsable: bool,
+    and_wait: bool,
+    **options: Any,
+) -> None:
+    """Submit a job, or an array of jobs, and wait for its end if requested."""
+    request, notes = _request(script, options, ignored_names(context))
+    for note in notes:
+        click.echo(f"note: {note}", err=True)
+    with connect(caller) as connection:
+        result = connection.result(request)
+        number = result["job_ids"][0]
+        show(caller, result, lambda: f"{number}\n" if parsable else f"Submitted batch job {number}\n")
+        if and_wait:
+            sys.stdout.flush()
+            check_success(wait_at_terminal(connection, [Target(number)], None))
+
+
+def _request(script: str | None, options: dict[str, Any], ignored: list[str]) -> tuple[SubmitJob, list[str]]:
+    """Return the request of a script and the command line (which overrides the script), and notes for the user."""
+    values: dict[str, Any] = {}
+    name = ""
+    if script is not None:
+        found = read_script(script)
+        values.update(found.values)
+        ignored = [*found.ignored, *ignored]
+        name = "stdin" if script == "-" else Path(script).name
+    values.update({key: value for key, value in options.items() if value is not None})
+    request, notes = request_of(values, name)
+    if ignored:
+        notes.append(f"without effect here: {', '.join(dict.fromkeys(ignored))}")
+    return request, notes

@@ -1,0 +1,285 @@
+"""The content of `top`, independent of a terminal: an overview of the manager laid out for a window size."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from cosched_emulator.cli.user_tables import (
+    NUMBERS,
+    clock_text,
+    job_label,
+    node_table,
+    printable,
+    queue_heads,
+    queue_lines,
+    queue_table,
+    rows_of,
+    short,
+    text_table,
+)
+from cosched_emulator.users.idset import read_idset
+
+# Lines of `top`: each is a list of (text, style); the terminal code maps each style to its colours.
+
+Segment: TypeAlias = tuple[str, str]
+Line: TypeAlias = list[Segment]
+PLAIN, BOLD, DIM, ONE, SHARED, OUT, CHOSEN, ALIKE = "plain", "bold", "dim", "one", "shared", "out", "chosen", "alike"
+
+
+def add(line: Line, text: str, style: str) -> None:
+    """Add a text to a line; it joins the last one if that has the same style."""
+    if line and line[-1][1] == style:
+        line[-1] = (line[-1][0] + text, style)
+    else:
+        line.append((text, style))
+
+
+# The matrix of gang scheduling in `top`: slots are rows, nodes are columns, and the cells are jobs.
+
+Row = Mapping[str, Any]
+_MOST_TURNS: Final = 4  # named as the next ones
+_STYLES: Final = {"row": ONE, "partner": SHARED, "guest": SHARED}  # of jobs that run now, by what they run as
+_OUT: Final = {"DOWN": "x", "DRAINED": "d"}
+
+
+def now_line(slots: Mapping[str, Any]) -> str:
+    """Return in a line what runs now, and what comes next."""
+    turns, turn = slots["turns"], slots["turn"]
+    if turn is None:
+        present = "no job can run" if turns or not slots["rows"] else "slot 0 runs all the time"
+        return f"slots    {present}; quanta of {slots['quantum_s']:g} s"
+    firsts = [each["slots"][0] for each in turns]
+    place = firsts.index(turn["slots"][0]) + 1 if turn["slots"][0] in firsts else 0
+    after = [_turn_text(each) for each in (*turns[place:], *turns[: max(0, place - 1)])]
+    following = (
+        f"; then {', '.join([*after[:_MOST_TURNS], *(['...'] if len(after) > _MOST_TURNS else [])])}" if after else ""
+    )
+    left = f" ({slots['left']} more)" if slots["left"] else ""
+    return f"slots    quantum {slots['quantum']} of {slots['quantum_s']:g} s: {_turn_text(turn)}{left}{following}"
+
+
+def matrix_lines(
+    slots: Mapping[str, Any], nodes: Sequence[Row], chosen: int | None, width: int, most: int
+) -> list[Line]:
+    """Return the matrix in at most ``most`` lines, at most ``width`` wide, with the chosen node and the row that runs.
+
+    A line begins with ``>`` if it is that row's turn, with ``+`` if it is the partner, ``*`` if only a guest of it runs; then come
+    the slot and its partner in the rotation, and the largest share predicted for its jobs.
+    """
+    rows = slots["rows"]
+    if most < 2 or not rows or not nodes:
+        return []
+    partners = {turn["slots"][0]: turn["slots"] for turn in slots["turns"]}
+    labels = ["+".join(map(str, partners.get(row["slot"], [row["slot"]]))) for row in rows]
+    wide = max(4, *map(len, labels))
+    size = 1 + max(len(str(len(nodes) - 1)), *[len(cell["job"]) for row in rows for cell in row["jobs"]])
+    columns = _window(len(nodes), max(1, (width - wide - 8) // size), chosen or 0)
+    head: Line = [(f"  {'SLOT':<{wide}}  CPU ", BOLD)]
+    for node in columns:
+        style = CHOSEN if node == chosen else OUT if nodes[node]["state"] in _OUT else BOLD
+        add(head, " " * (size - len(str(node))), BOLD)
+        add(head, str(node), style)
+    marks = [_mark(row, slots["turn"]) for row in rows]
+    shown = _window(len(rows), most - 1, marks.index(">") if ">" in marks else 0)
+    return [head, *[_row_line(rows[row], marks[row], f"{labels[row]:<{wide}}", columns, size, nodes) for row in shown]]
+
+
+def _mark(row: Row, turn: Row | None) -> str:
+    """Return whether a row runs now."""
+    if turn is not None and row["slot"] in turn["slots"]:
+        return ">" if row["slot"] == turn["slots"][0] else "+"
+    return "*" if any(cell["runs_as"] == "guest" for cell in row["jobs"]) else " "
+
+
+def _row_line(row: Row, mark: str, label: str, columns: range, size: int, nodes: Sequence[Row]) -> Line:
+    there: dict[int, list[Row]] = {}
+    for cell in row["jobs"]:
+        for node in read_idset(cell["node_list"]):
+            there.setdefault(node, []).append(cell)
+    share = max(cell["predicted"] for cell in row["jobs"])
+    line: Line = [(f"{mark} {label} {share:>4.0%} ", BOLD if mark != " " else PLAIN)]
+    for node in columns:
+        cells = there.get(node, ())
+        text = "".join([cell["job"] for cell in cells[:1]]) + ("&" if len(cells) > 1 else "")
+        state = _OUT.get(nodes[node]["state"])
+        style = OUT if state and not cells else DIM
+        for cell in cells:
+            style = _STYLES.get(cell["runs_as"], PLAIN)
+        add(line, f"{text or state or '.':>{size}}"[-size:], style)
+    return line
+
+
+def _window(count: int, most: int, place: int) -> range:
+    """Return at most ``most`` of ``count`` numbers, with ``place`` among them."""
+    first = max(0, min(place - most // 2, count - most))
+    return range(first, min(count, first + most))
+
+
+def _turn_text(turn: Row) -> str:
+    """Return a turn in a few words, such as ``0+2 x3 with 7``."""
+    quanta = f" x{turn['quanta']}" if turn["quanta"] > 1 else ""
+    guests = f" with {' '.join(turn['guests'])}" if turn["guests"] else ""
+    return f"{'+'.join(map(str, turn['slots']))}{quanta}{guests}"
+
+
+_SHORT_HEADS: Final = {"TIME_LIMIT": "LIMIT", "SHARES_WITH": "WITH"}
+_MOST_DECISIONS: Final = 6
+SILENT_S: Final = 2.0  # a scheduler that owes an answer for longer is shown as silent
+_BAR: Final = 20
+_WIDEST_MATRIX: Final = 1_000  # columns of text
+LEGEND: Final = ". idle, 1-9 jobs there, d drained, x down"
+
+
+class Look(NamedTuple):
+    """The user's selection: the first line of the queue to show, and a node."""
+
+    scroll: int = 0
+    node: int = 0
+
+
+def frame(overview: Mapping[str, Any], look: Look, width: int, height: int, trouble: str = "") -> list[Line]:
+    """Return at most ``height`` lines, at most ``width`` wide; ``trouble`` comes first if it is not empty."""
+    nodes = rows_of(overview["nodes"])
+    jobs = rows_of(overview["jobs"])
+    lines: list[Line] = [[(trouble, OUT)]] if trouble else []
+    slots = overview.get("slots")
+    chosen = min(look.node, len(nodes) - 1)
+    lines += header(overview["status"])
+    if slots is not None:
+        lines.append([(now_line(slots), BOLD)])
+    room = height - len(lines)
+    if room >= 4 and nodes:
+        lines += _node_map(nodes, jobs, chosen, width, max(1, room // 3))
+    if slots is not None:
+        lines += matrix_lines(slots, nodes, chosen, width, (height - len(lines)) // 2)
+    decisions = [[(f"{clock_text(at_s):>11}  {text}", PLAIN)] for at_s, text in reversed(overview["decisions"])]
+    room = height - len(lines)
+    shown = min(len(decisions), _MOST_DECISIONS, max(0, room // 4 - 1))
+    lines += _queue(jobs, overview["jobs"]["left_out"], look.scroll, room - (shown + 1 if shown else 0))
+    if shown:
+        lines += [[("last decisions", BOLD)], *decisions[:shown]]
+    return [_cut(line, width) for line in lines[: max(0, height)]]
+
+
+def header(status: Mapping[str, Any]) -> list[Line]:
+    """Return the state of the manager in three lines."""
+    used, threads = status["threads"]["used"], status["threads"]["all"]
+    share = used / threads if threads else 0.0
+    speed = status.get("speed")
+    policy = status.get("policy")
+    parts = [f"emulated {clock_text(status['now_s'])}"]
+    parts += [f"speed {speed:g}"] if isinstance(speed, int | float) else []
+    parts.append(f"policy {policy}" if policy else "no scheduler: jobs wait")
+    silent_s = status.get("silent_s") or 0
+    if policy and silent_s > SILENT_S:
+        parts.append(f"silent for {silent_s:.0f} s")
+    bar = "#" * round(_BAR * share)
+    nodes = ", ".join([f"{count} {state}" for state, count in status["nodes"].items() if count])
+    jobs = ", ".join([f"{count} {state}" for state, count in status["jobs"].items() if count]) or "none"
+    trouble = status["accounting"]["trouble"]
+    return [
+        [("cosched  ", BOLD), ("   ".join(parts), PLAIN if policy else OUT)],
+        [(f"threads  [{bar:<{_BAR}}] {100 * share:.0f} %, {used} of {threads}", PLAIN)],
+        [(f"jobs     {jobs}", PLAIN), *([(f"   accounting waits: {trouble}", OUT)] if trouble else [])],
+        [(f"nodes    {nodes}; {status['shared_nodes']} shared", PLAIN)],
+    ]
+
+
+def plain_frame(overview: Mapping[str, Any]) -> str:
+    """Return everything as text, without a limit on its length."""
+    lines = ["".join([text for text, _ in line]) for line in header(overview["status"])]
+    decisions = [f"{clock_text(at_s):>11}  {text}" for at_s, text in overview["decisions"]]
+    if "slots" in overview:
+        lines.append(now_line(overview["slots"]))
+    parts = [
+        "\n".join(map(printable, lines)) + "\n",
+        *_plain_matrix(overview),
+        node_table(rows_of(overview["nodes"])),
+        queue_table(rows_of(overview["jobs"])),
+    ]
+    if overview["jobs"]["left_out"]:
+        parts[-1] += f"and {overview['jobs']['left_out']} more jobs\n"
+    if decisions:
+        parts.append("\n".join(["last decisions", *map(printable, decisions)]) + "\n")
+    return "\n".join(parts)
+
+
+def _plain_matrix(overview: Mapping[str, Any]) -> list[str]:
+    """Return the matrix as text, in a list; an empty list if there is none."""
+    slots, nodes = overview.get("slots"), rows_of(overview["nodes"])
+    lines = [] if slots is None else matrix_lines(slots, nodes, None, _WIDEST_MATRIX, len(slots["rows"]) + 1)
+    text = "".join(["".join([text for text, _ in line]).rstrip() + "\n" for line in lines])
+    return [text] if text else []
+
+
+def _node_map(
+    nodes: Sequence[Mapping[str, Any]], jobs: Sequence[Mapping[str, Any]], chosen: int, width: int, most: int
+) -> list[Line]:
+    """Return the map, one cell per node, and below it the jobs on the selected node. Nodes with any of these jobs are highlighted."""
+    there = set(nodes[chosen]["jobs"])
+    per_line = max(1, width)
+    count = -(-len(nodes) // per_line)
+    first = 0 if count <= most else min(max(0, chosen // per_line - most // 2), count - most)
+    lines: list[Line] = []
+    for begin in range(first * per_line, min(len(nodes), (first + most) * per_line), per_line):
+        line: Line = []
+        for row in nodes[begin : begin + per_line]:
+            text, style = _cell(row)
+            if row["node"] == chosen:
+                style = CHOSEN
+            elif there.intersection(row["jobs"]):
+                style = ALIKE
+            add(line, text, style)
+        lines.append(line)
+    return [*lines, _chosen_node(nodes[chosen], jobs)]
+
+
+def _cell(row: Mapping[str, Any]) -> Segment:
+    count = len(row["jobs"])
+    if row["state"] in ("DOWN", "DRAINED"):
+        return ("x" if row["state"] == "DOWN" else "d"), OUT
+    style = OUT if row["state"] == "DRAINING" else DIM if not count else ONE if count == 1 else SHARED
+    return "." if not count else str(count) if count < 10 else "+", style
+
+
+def _chosen_node(row: Mapping[str, Any], jobs: Sequence[Mapping[str, Any]]) -> Line:
+    known = {job_label(job): job for job in jobs}
+    names = []
+    for label in map(str, row["jobs"]):
+        job = known.get(label)
+        if job is None:
+            names.append(label)
+            continue
+        slowdown = "" if job["slowdown"] is None else f" x{job['slowdown']:.2f}"
+        names.append(f"{label} {short(job['name'] or '-', 16)} ({job['user'] or '-'}){slowdown}")
+    reason = f" ({row['reason']})" if row["reason"] else ""
+    slow = "" if row["slowed"] is None else f", {row['slowed']:g} times as slow"
+    text = f"node {row['node']}: {row['state']}{reason}, {row['threads_used']} of {row['threads']} threads{slow}"
+    return [(f"{text}: {', '.join(names)}" if names else f"{text};  {LEGEND}", BOLD)]
+
+
+def _queue(jobs: Sequence[Mapping[str, Any]], left_out: int, scroll: int, room: int) -> list[Line]:
+    """Return the queue from line ``scroll`` on, in ``room`` lines."""
+    if room < 1:
+        return []
+    columns = queue_heads(jobs)
+    names = [_SHORT_HEADS.get(head, head) for head in columns]
+    heads, *lines = text_table(names, queue_lines(jobs), NUMBERS | {"LIMIT"}).splitlines()
+    if left_out:
+        lines.append(f"and {left_out} more jobs")
+    first = min(max(0, scroll), max(0, len(lines) - (room - 1)))
+    shown = lines[first : first + room - 1]
+    padding: list[Line] = [[] for _ in range(room - 1 - len(shown))]
+    return [[(heads, BOLD)], *[[(line, PLAIN)] for line in shown], *padding]
+
+
+def _cut(line: Line, width: int) -> Line:
+    """Return a line cut to ``width``, without control characters."""
+    cut: Line = []
+    for text, style in line:
+        left = width - sum([len(part) for part, _ in cut])
+        if left <= 0:
+            break
+        cut.append((printable(text)[:left], style))
+    return cut

@@ -1,0 +1,251 @@
+"""Answers of a manager as text: tables like those of squeue, sinfo and sacct, and details of a job like those of scontrol."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from cosched_emulator.users.idset import idset, ranges_text
+from cosched_hwmodel.cli.terminal.console import align
+from cosched_hwmodel.units import MIB
+
+Row = Mapping[str, Any]
+SHORT_STATES: Final[Mapping[str, str]] = {
+    "PENDING": "PD", "RUNNING": "R", "SUSPENDED": "S", "COMPLETED": "CD", "FAILED": "F", "TIMEOUT": "TO", "CANCELLED": "CA",
+    "NODE_FAIL": "NF", "REJECTED": "RJ",
+}  # fmt: skip
+UNKNOWN: Final = "-"
+UNLIMITED: Final = "UNLIMITED"
+_WIDEST: Final = 32  # characters of a name
+_UNITS: Final = ("_s", "_mb", "_bytes", "_j")  # endings of names, for people behind the value
+
+
+def rows_of(table: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the rows of an answer's table as maps."""
+    columns = table["columns"]
+    return [dict(zip(columns, row, strict=True)) for row in table["rows"]]
+
+
+def clock_text(seconds: float | None, unknown: str = UNKNOWN) -> str:
+    """Return a span as Slurm writes it, ``m:s``, ``h:m:s`` or ``d-h:m:s``, cut to whole seconds."""
+    if seconds is None:
+        return unknown
+    minutes, second = divmod(int(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    days, hour = divmod(hours, 24)
+    if days:
+        return f"{days}-{hour:02}:{minute:02}:{second:02}"
+    return f"{hour}:{minute:02}:{second:02}" if hour else f"{minute}:{second:02}"
+
+
+def job_label(row: Row) -> str:
+    """Return the label of a job: its number, or array and task."""
+    if row.get("array_id") is None:
+        return str(row["job_id"])
+    return f"{row['array_id']}_{row['array_index']}"
+
+
+def text_table(heads: Sequence[str], rows: Iterable[Sequence[str]], right: frozenset[str] = frozenset()) -> str:
+    """Return an aligned table without lines; the columns named in ``right`` are right-aligned."""
+    lines = [list(heads), *[[printable(cell) for cell in row] for row in rows]]
+    return "\n".join(align(lines, [column for column, head in enumerate(heads) if head in right])) + "\n"
+
+
+def printable(text: str) -> str:
+    """Return text without control characters: each is replaced by a question mark."""
+    return text if text.isprintable() else "".join([each if each.isprintable() else "?" for each in text])
+
+
+_QUEUE_HEADS: Final = ("JOBID", "NAME", "USER", "ST", "TIME", "TIME_LIMIT", "NODES", "SHARES_WITH")
+_SLOWDOWN: Final = ("SLOWDOWN",)
+_SLOTS: Final = ("SLOT", "CPU")  # instead, where jobs share time
+NUMBERS: Final = frozenset(
+    {
+        "JOBID",
+        "TIME",
+        "TIME_LIMIT",
+        "NODES",
+        "SLOWDOWN",
+        "SLOT",
+        "CPU",
+        "WAIT",
+        "ELAPSED",
+        "STARTS",
+        "NODE",
+        "THREADS",
+        "MEMORY_MIB",
+        "SLOWED",
+    }
+)
+
+
+def queue_table(rows: Sequence[Row], *, expand: bool = False) -> str:
+    """Return the queue; pending tasks of one array share one line, unless expanded."""
+    return text_table(queue_heads(rows), queue_lines(rows, expand=expand), NUMBERS)
+
+
+def queue_heads(rows: Sequence[Row]) -> tuple[str, ...]:
+    """Return the heads of the queue's columns."""
+    return (*_QUEUE_HEADS, *(_SLOTS if rows and "slot" in rows[0] else _SLOWDOWN), "NODELIST(REASON)")
+
+
+def queue_lines(rows: Iterable[Row], *, expand: bool = False) -> list[tuple[str, ...]]:
+    """Return the cells of the queue's lines."""
+    lines: list[tuple[str, ...]] = []
+    for label, row in _group_tasks(rows, expand):
+        where = row["node_list"] or f"({row['reason']})"
+        lines.append(
+            (
+                label,
+                short(row["name"] or UNKNOWN),
+                short(row["user"] or UNKNOWN),
+                SHORT_STATES.get(row["state"], row["state"]),
+                clock_text(row["elapsed_s"]),
+                clock_text(row["limit_s"], UNLIMITED),
+                str(row["nodes"]),
+                join_values(row["shares_with"]) or UNKNOWN,
+                *_sharing(row),
+                where,
+            )
+        )
+    return lines
+
+
+def _sharing(row: Row) -> tuple[str, ...]:
+    """Return the slowdown of a job among its neighbours, or where jobs share time its slot and CPU share."""
+    if "slot" not in row:
+        return (UNKNOWN if row["slowdown"] is None else f"{row['slowdown']:.2f}",)
+    slot, share = row["slot"], row["share"]
+    return (UNKNOWN if slot is None else str(slot)), (UNKNOWN if share is None else f"{share:.0%}")
+
+
+def _group_tasks(rows: Iterable[Row], expand: bool) -> list[tuple[str, Row]]:
+    """Return (label, row), with one label for the tasks of an array that are pending for the same reason."""
+    groups: dict[object, list[Row]] = {}
+    for row in rows:
+        alike = row["state"] == "PENDING" and row["array_id"] is not None and not expand
+        groups.setdefault((row["array_id"], row["reason"]) if alike else row["job_id"], []).append(row)
+    condensed = []
+    for group in groups.values():
+        first = group[0]
+        tasks = ranges_text(sorted([row["array_index"] for row in group])) if len(group) > 1 else ""
+        condensed.append((f"{first['array_id']}_[{tasks}]" if tasks else job_label(first), first))
+    return condensed
+
+
+def node_table(rows: Iterable[Row]) -> str:
+    """Return the nodes by state, one line for each state and reason."""
+    groups: dict[tuple[str, str, int, int], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row["state"], row["reason"], row["threads"], row["memory_mb"]), []).append(row)
+    lines = [
+        (
+            state,
+            str(len(group)),
+            str(threads),
+            f"{sum(row['threads_used'] for row in group)}/{threads * len(group)}",
+            str(memory_mb),
+            idset(row["node"] for row in group),
+            reason or UNKNOWN,
+        )
+        for (state, reason, threads, memory_mb), group in sorted(groups.items())
+    ]
+    return text_table(
+        ("STATE", "NODES", "THREADS", "USED", "MEMORY_MIB", "NODELIST", "REASON"), lines, NUMBERS | {"USED"}
+    )
+
+
+def long_node_table(rows: Iterable[Row]) -> str:
+    """Return the nodes, one line per node."""
+    lines = [
+        (
+            str(row["node"]),
+            row["state"],
+            f"{row['threads_used']}/{row['threads']}",
+            f"{row['memory_used_mb']}/{row['memory_mb']}",
+            UNKNOWN if row["slowed"] is None else f"{row['slowed']:.2f}",
+            join_values(row["jobs"]) or UNKNOWN,
+            row["reason"] or UNKNOWN,
+        )
+        for row in rows
+    ]
+    return text_table(("NODE", "STATE", "THREADS", "MEMORY_MIB", "SLOWED", "JOBS", "REASON"), lines, NUMBERS)
+
+
+def history_table(rows: Iterable[Row]) -> str:
+    """Return jobs that have ended."""
+    heads = ("JOBID", "NAME", "USER", "STATE", "SUBMIT", "START", "END", "ELAPSED", "WAIT", "STARTS", "REASON")
+    lines = [
+        (
+            job_label(row),
+            short(row.get("name") or UNKNOWN),
+            short(row.get("user") or UNKNOWN),
+            row["state"],
+            *[clock_text(row.get(key)) for key in ("submit_s", "start_s", "end_s", "elapsed_s", "wait_s")],
+            str(row.get("starts", UNKNOWN)),
+            row.get("reason") or UNKNOWN,
+        )
+        for row in rows
+    ]
+    return text_table(heads, lines, NUMBERS | {"SUBMIT", "START", "END"})
+
+
+def job_text(row: Row) -> str:
+    """Return the details of one job, one line per field."""
+    told = {"job": job_label(row), **row}
+    lines = [
+        f"{_words(key):<22} {_value(key, value)}" for key, value in told.items() if value is not None and value != ""
+    ]
+    return "\n".join(printable(line) for line in lines) + "\n"
+
+
+def status_text(status: Mapping[str, Any]) -> str:
+    """Return a status, one line per field; a map within it takes one line per entry."""
+    return "\n".join(printable(line) for line in _status_lines(status, "")) + "\n"
+
+
+def _status_lines(status: Mapping[str, Any], prefix: str) -> list[str]:
+    lines: list[str] = []
+    for key, value in status.items():
+        if isinstance(value, Mapping):
+            # A unit at the end of a map's name is the unit of its entries: latency_s holds p50, p90 ...
+            unit = "_s" if key.endswith("_s") else ""
+            inner = {f"{name}{unit}": each for name, each in value.items()}
+            lines += _status_lines(inner, f"{prefix}{_words(key)} ")
+        else:
+            lines.append(f"{prefix + _words(key):<28} {_value(key, value)}")
+    return lines
+
+
+def _words(key: str) -> str:
+    for ending in _UNITS:
+        key = key.removesuffix(ending)
+    return key.replace("_", " ")
+
+
+def _value(key: str, value: Any) -> str:
+    if value is None or value == "":
+        return UNKNOWN
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float) and key.endswith("_s"):
+        return f"{1000 * value:.3g} ms" if 0 < value < 1 else f"{value:g} s" if value < 60 else clock_text(value)
+    if isinstance(value, float) and key.endswith("_j"):
+        return f"{value:.6g} J"
+    if isinstance(value, int) and key.endswith("_mb"):
+        return f"{value} MiB"
+    if isinstance(value, int) and key.endswith("_bytes"):
+        return f"{value / MIB:.0f} MiB"
+    if isinstance(value, list | tuple):
+        return join_values(value) or UNKNOWN
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def join_values(values: Sequence[Any]) -> str:
+    """Return values separated by commas, with inner lists in brackets."""
+    return ",".join([f"[{join_values(each)}]" if isinstance(each, list | tuple) else str(each) for each in values])
+
+
+def short(text: str, width: int = _WIDEST) -> str:
+    """Return text cut to a width."""
+    return text if len(text) <= width else text[: width - 1] + "+"

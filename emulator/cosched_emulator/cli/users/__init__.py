@@ -1,1 +1,0 @@
-"""The commands for users of a live manager: submit, queue, nodes, top and others."""

@@ -1,0 +1,202 @@
+"""The tables of a run folder: one function a row for each file, and what a reader takes back from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from cosched_emulator.manager.record import JobRecord, QuantumRecord
+from cosched_emulator.results.run_energy import PowerTrace
+from cosched_emulator.results.thread_intervals import ThreadNumbering
+from cosched_hwmodel.units import seconds_text
+from cosched_plugin.protocol.messages import CANCELLED, COMPLETED, FAILED, NODE_FAIL, REJECTED, TIMEOUT
+
+# ``jobs.csv``: one row per job with exactly the columns of Batsim's ``out_jobs.csv``, so that Batsim's tools can read it.
+#
+# Resources are hardware threads, numbered through the machine. ``requested_time`` is the user's estimate. Times are exact
+# decimals of seconds; the start is the last one, and the execution time lasts from there to the end, time on disk included. A job
+# that never started has empty times. A job that never ended has an empty finish, and comes last. ``stretch`` is turnaround /
+# execution time, to six places. Energy is in joules; where it is not measured -1, as Batsim writes.
+#
+# ``metadata`` holds values without a column in Batsim: ``key=value`` joined by ``;``, the characters ``%;,"`` and line ends
+# percent-encoded. Keys: ``state`` (Slurm's name), ``run_s`` (time alone), ``asked`` (threads), and where they apply ``work_s``,
+# ``expected_s`` and ``limit_s`` (of the last start), ``cpu_s``, ``dispatched_s`` and ``slot`` (where jobs share time: CPU time of
+# a process since the last start, time for which the job could run, and its last slot), ``starts`` (if more than one),
+# ``preemptions`` (times suspended to disk) and with them ``suspended_s`` (without progress since the last start: suspended, or on
+# the way back from disk), ``user``, ``source`` (number in the trace), ``reason``, ``end_s`` (of a refused job: Batsim leaves its
+# times empty), and ``until_s`` (of a job that still ran when the run was stopped: the time of that; its execution time is empty).
+
+JOB_COLUMNS = (
+    "job_id", "workload_name", "profile", "submission_time", "requested_number_of_resources", "requested_time",
+    "success", "final_state", "starting_time", "execution_time", "finish_time", "waiting_time", "turnaround_time",
+    "stretch", "allocated_resources", "consumed_energy", "metadata",
+)  # fmt: skip
+WORKLOAD_NAME = "w0"  # Batsim's name of the first workload
+BATSIM_STATES = {
+    COMPLETED: "COMPLETED_SUCCESSFULLY",
+    FAILED: "COMPLETED_FAILED",
+    NODE_FAIL: "COMPLETED_FAILED",
+    TIMEOUT: "COMPLETED_WALLTIME_REACHED",
+    CANCELLED: "COMPLETED_KILLED",
+    REJECTED: "REJECTED",
+}
+_ENCODED = str.maketrans({character: f"%{ord(character):02X}" for character in '%;,"\r\n'})
+
+
+def completion(record: JobRecord) -> tuple[bool, int, int]:
+    """Return the sort key of rows: (end, id); jobs that never ended come last."""
+    return (record.end_us is None, record.end_us or 0, record.job.spec.id)
+
+
+def csv_field(text: str) -> str:
+    """Return ``text`` as one CSV field, quoted only if it must be (RFC 4180)."""
+    if not text.isalnum() and any(character in text for character in ',"\r\n'):
+        return '"' + text.replace('"', '""') + '"'
+    return text
+
+
+def job_row(record: JobRecord, numbering: ThreadNumbering) -> str:
+    """Return the row of a job, line end included."""
+    spec = record.job.spec
+    end_us = record.end_us
+    start = execution = finish = waiting = turnaround = stretch = resources = ""
+    if end_us is not None and record.state != REJECTED:
+        finish = seconds_text(end_us)
+        turnaround = seconds_text(end_us - spec.submit_us)
+    stays = record.last_stays
+    if stays:
+        stay = stays[0]
+        wall_us = 0 if record.present is not None else record.left_us - stay.start_us
+        start = seconds_text(stay.start_us)
+        execution = "" if record.present is not None else seconds_text(wall_us)
+        waiting = seconds_text(stay.start_us - spec.submit_us)
+        resources = numbering.text(stay.runs)
+        if end_us is not None and wall_us > 0:
+            # In integers: seconds_text of millionths is six places of the ratio, rounded half up.
+            stretch = seconds_text(((end_us - spec.submit_us) * 2_000_000 + wall_us) // (2 * wall_us))
+    unfinished = "RUNNING" if stays else "SUBMITTED"
+    state = unfinished if end_us is None else BATSIM_STATES[record.state]
+    success = 1 if record.state == COMPLETED else 0
+    asked = spec.processes * spec.threads_per_process
+    return (
+        f"{spec.id},{WORKLOAD_NAME},{csv_field(spec.name or str(spec.id))},{seconds_text(spec.submit_us)},{asked},"
+        f"{seconds_text(spec.estimate_us)},{success},{state},{start},{execution},{finish},"
+        f"{waiting},{turnaround},{stretch},{resources},-1,{_metadata(record)}\n"
+    )
+
+
+def with_energy(lines: Iterable[str], energy_j: Mapping[int, float]) -> Iterator[str]:
+    """Yield the rows with the energy of each job, by id, instead of -1; ``lines`` are those of the file."""
+    row = ""
+    for line in lines:
+        row += line
+        if row.count('"') % 2:
+            continue  # the line ends in a quoted name
+        before, _, metadata = row.rsplit(",", 2)
+        yield f"{before},{round(energy_j[int(row.partition(',')[0])], 3):.10g},{metadata}"
+        row = ""
+
+
+def _metadata(record: JobRecord) -> str:
+    job = record.job
+    text = f"state={record.state};run_s={seconds_text(job.run_us)}"
+    if record.intervals or record.present is not None:
+        text += f";work_s={seconds_text(record.work_us)};expected_s={seconds_text(record.estimate_us)}"
+        if record.limit_us is not None:
+            text += f";limit_s={seconds_text(record.limit_us)}"
+        if record.cpu_us is not None and record.dispatched_us is not None:
+            times = f"cpu_s={seconds_text(record.cpu_us)};dispatched_s={seconds_text(record.dispatched_us)}"
+            text += f";{times};slot={record.slot}"
+        if record.starts > 1:
+            text += f";starts={record.starts}"
+        if record.disk:
+            text += f";preemptions={len(record.disk)};suspended_s={seconds_text(record.suspended_us)}"
+    if record.present is not None:
+        text += f";until_s={seconds_text(record.present.end_us)}"
+    if record.state == REJECTED and record.end_us is not None:
+        text += f";end_s={seconds_text(record.end_us)}"
+    if job.spec.user:
+        text += f";user={job.spec.user.translate(_ENCODED)}"
+    if job.source_id != job.spec.id:
+        text += f";source={job.source_id}"
+    if record.reason:
+        text += f";reason={record.reason.translate(_ENCODED)}"
+    return text
+
+
+# ``allocations.csv``: the nodes and hardware threads that each job held, and when; a preempted job has several stays.
+#
+# One row per run of neighbouring nodes of each stay: ``interval`` counts a job's stays from 0, ``thread_mask`` (hexadecimal)
+# gives the hardware threads that it held on each of the ``node_count`` nodes from ``first_node`` on. Ordered by job id, stay and
+# run; times are exact decimals of seconds. The end is empty if the run was stopped before it.
+
+ALLOCATION_COLUMNS = (
+    "job_id", "interval", "start_s", "end_s", "first_node", "node_count", "thread_mask", "processes_per_node",
+)  # fmt: skip
+
+
+def allocation_rows(record: JobRecord) -> str:
+    """Return the rows of a job, each with its line end; empty if it never ran."""
+    text = ""
+    for number, stay in enumerate(record.stays):
+        end = "" if stay is record.present else seconds_text(stay.end_us)
+        head = f"{record.job.spec.id},{number},{seconds_text(stay.start_us)},{end}"
+        for first, count, mask, processes in stay.runs:
+            text += f"{head},{first},{count},{mask:#x},{processes}\n"
+    return text
+
+
+# ``preemptions.csv``: every time that a job was suspended to disk. A run without preemptions has no such file.
+#
+# ``preemption`` counts a job's times from 0; ``end_s`` is when it resumed, ended or was requeued, empty if it never left the disk;
+# ``swap_mb`` is the swap space that it took on all nodes of its preceding stay. Ordered by job id and time.
+
+PREEMPTION_COLUMNS = ("job_id", "preemption", "start_s", "end_s", "swap_mb")
+
+
+def preemption_rows(record: JobRecord) -> str:
+    """Return the rows of a job, each with its line end; empty if it never was on disk."""
+    text = ""
+    for number, time in enumerate(record.disk):
+        end = "" if time.end_us is None else seconds_text(time.end_us)
+        text += f"{record.job.spec.id},{number},{seconds_text(time.start_us)},{end},{record.swap_mb}\n"
+    return text
+
+
+# ``quanta.csv``: which jobs could run in each quantum, and what they used. Only a run with time sharing and a rotation has it.
+#
+# One row per quantum and job that could run in it, in order of time and job. ``turn`` is the first slot of the
+# quantum's turn, ``jobs`` the number of running jobs at its begin. ``role`` is ``row`` (of that slot), ``partner`` (of
+# another slot of the turn) or ``guest``; ``paired`` is 1 if another job could run on one of its nodes. ``allowed_s`` is
+# for how long the job could run, ``cpu_s`` the CPU time of all its processes, ``share_ppm`` the share that the
+# scheduler is told, empty if none was measured. A quantum in which all jobs end is shorter than the others, and the
+# next one has its number again.
+
+QUANTUM_COLUMNS = (
+    "quantum", "start_s", "length_s", "turn", "jobs", "job_id", "slot", "role", "paired", "allowed_s", "cpu_s", "share_ppm",
+)  # fmt: skip
+
+
+def quantum_rows(record: QuantumRecord) -> str:
+    """Return the rows of a quantum, each with its line end."""
+    length = seconds_text(record.end_us - record.start_us)
+    head = f"{record.number},{seconds_text(record.start_us)},{length},{record.turn},{record.jobs}"
+    text = ""
+    for job_id, slot, role, paired, allowed_us, consumed_us, share in record.parts:
+        times = f"{seconds_text(allowed_us)},{seconds_text(consumed_us)}"
+        text += f"{head},{job_id},{slot},{role},{paired:d},{times},{'' if share is None else share}\n"
+    return text
+
+
+# ``power.csv``: the mean watts of the machine in one interval after another. Only a run on nodes with watts has it.
+#
+# Intervals are of equal length, a power of two in seconds, but for the last; together they make the run, from the first
+# submission to the last end.
+
+POWER_COLUMNS = ("start_s", "end_s", "watts")
+
+
+def power_lines(trace: PowerTrace) -> Iterator[str]:
+    """Yield the lines of the file."""
+    yield ",".join(POWER_COLUMNS) + "\n"
+    for start_us, end_us, watts in zip(*(column.tolist() for column in trace), strict=True):
+        yield f"{seconds_text(start_us)},{seconds_text(end_us)},{watts:.3f}\n"

@@ -1,0 +1,123 @@
+"""What is planned to happen during a run: the script of users and operators, and the faults."""
+
+from __future__ import annotations
+
+from typing import NamedTuple, cast
+
+from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.scenario.faults import (
+    Alternation,
+    ClockJump,
+    DiskFull,
+    FaultEntry,
+    FaultKind,
+    Faults,
+    FaultsSection,
+    MessageFaults,
+    MessageFaultsSection,
+    NodeFault,
+    NodeFaultsSection,
+    PluginFaults,
+    PluginFaultsSection,
+    SlowFaultsSection,
+)
+from cosched_emulator.scenario.schema import Change, Scenario, ScriptEntry
+from cosched_hwmodel.units import SECOND_US
+
+# The script of a run: actions of users and operators at given instants.
+
+
+class Scripted(NamedTuple):
+    """An action of a user or an operator at a given instant; ``target`` is a job or a node."""
+
+    at_us: int
+    change: Change
+    target: int
+
+
+def build_script(scenario: Scenario, nodes: int, jobs: int) -> tuple[Scripted, ...]:
+    """Return the scripted changes, for a machine of ``nodes`` nodes and a workload of ``jobs`` jobs.
+
+    Raises ConfigurationError for a node or a job that does not exist.
+    """
+    return tuple(_change(entry, f"script[{index}]", nodes, jobs) for index, entry in enumerate(scenario.script))
+
+
+def _change(entry: ScriptEntry, path: str, nodes: int, jobs: int) -> Scripted:
+    at_us, change = round(entry.at_s * SECOND_US), cast(Change, entry.do)
+    if entry.node is not None:
+        if not 0 <= entry.node < nodes:
+            raise ConfigurationError(f"{path}.node", f"a node from 0 to {nodes - 1}", str(entry.node))
+        return Scripted(at_us, change, entry.node)
+    if entry.job is None or not 1 <= entry.job <= jobs:
+        raise ConfigurationError(f"{path}.job", f"a job from 1 to {jobs}", str(entry.job))
+    return Scripted(at_us, change, entry.job)
+
+
+# The fault plan of a run: the table ``[faults]`` of a scenario in the manager's units, for a machine of a given size.
+
+
+def build_faults(scenario: Scenario, nodes: int) -> Faults:
+    """Return the scenario's fault plan for a machine of ``nodes`` nodes.
+
+    Raises ConfigurationError for a node that the machine does not have.
+    """
+    section = scenario.faults
+    if section is None:
+        return Faults()
+    seed = scenario.seed if section.seed is None else section.seed
+    return Faults(
+        seed=seed,
+        nodes=nodes,
+        alternations=_alternations(section.nodes, section.slow),
+        at=tuple(_node_fault(entry, f"faults.at[{index}]", nodes) for index, entry in enumerate(section.at)),
+        messages=_messages(section.messages, seed),
+        plugin=_plugin(section.plugin, seed),
+        clock=_clock(section),
+        disk=_disk(section),
+    )
+
+
+def _alternations(failing: NodeFaultsSection | None, slow: SlowFaultsSection | None) -> tuple[Alternation, ...]:
+    found = []
+    if failing is not None:
+        up_us, down_us = failing.mean_up_s * SECOND_US, failing.mean_down_s * SECOND_US
+        found.append(Alternation("fail", "return", up_us, down_us, failing.share))
+    if slow is not None:
+        normal_us, slow_us = slow.mean_normal_s * SECOND_US, slow.mean_slow_s * SECOND_US
+        found.append(Alternation("slow", "normal", normal_us, slow_us, slow.share, slow.slowdown))
+    return tuple(found)
+
+
+def _node_fault(entry: FaultEntry, path: str, nodes: int) -> NodeFault:
+    if not 0 <= entry.node < nodes:
+        raise ConfigurationError(f"{path}.node", f"a node from 0 to {nodes - 1}", str(entry.node))
+    slowdown = 1.0 if entry.slowdown is None else entry.slowdown
+    return NodeFault(round(entry.at_s * SECOND_US), cast(FaultKind, entry.do), entry.node, slowdown)
+
+
+def _messages(section: MessageFaultsSection | None, seed: int) -> MessageFaults | None:
+    if section is None:
+        return None
+    return MessageFaults(
+        seed, section.drop, section.duplicate, section.delay, delay_s=section.delay_s, reorder=section.reorder
+    )
+
+
+def _plugin(section: PluginFaultsSection | None, seed: int) -> PluginFaults | None:
+    if section is None:
+        return None
+    return PluginFaults(seed, section.kills, section.stalls, section.stall_s, section.batches)
+
+
+def _clock(section: FaultsSection) -> tuple[ClockJump, ...]:
+    jumps = (ClockJump(round(entry.at_s * SECOND_US), round(entry.jump_s * SECOND_US)) for entry in section.clock)
+    return tuple(sorted(jumps))
+
+
+def _disk(section: FaultsSection) -> tuple[DiskFull, ...]:
+    spans = []
+    for entry in section.disk:
+        at_us = round(entry.at_s * SECOND_US)
+        spans.append(DiskFull(at_us, at_us + round(entry.for_s * SECOND_US)))
+    return tuple(sorted(spans))

@@ -1,1 +1,0 @@
-"""What a study consists of: its experiment, and the runs that follow from it."""

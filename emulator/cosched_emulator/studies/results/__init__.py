@@ -1,1 +1,0 @@
-"""The results of a study: its table, intervals over seeds, harm, texts and pictures."""

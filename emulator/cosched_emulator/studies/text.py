@@ -1,0 +1,149 @@
+"""The table of a study for people: one block for each setting, policies as columns, means with intervals over seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Final
+
+from cosched_emulator.results.figures.comparison import FIGURES, NOTHING, Figure, change_text, interval_texts
+from cosched_emulator.statistics.intervals import LEVEL, Interval
+from cosched_emulator.studies.study_result import StudyResult
+from cosched_emulator.studies.table import Row, Series
+from cosched_hwmodel.cli.terminal.console import align
+
+SHOWN: Final = (
+    "states_COMPLETED",
+    "killed_count",
+    "wait_s_mean",
+    "response_s_mean",
+    "weighted_response_s",
+    "bounded_slowdown_10s_mean",
+    "bounded_slowdown_10s_p95",
+    "makespan_s",
+    "node_utilisation",
+    "offered_load",
+)
+HARM: Final = (
+    Figure("later than the baseline (H1)", ("harm_h1",), "share"),
+    Figure("later than all baselines (Hshk)", ("harm_hshk",), "share"),
+    Figure("floor of Hshk, by chance", ("harm_hshk_floor",), "share"),
+    Figure("lost, of all response time", ("harm_lost_share",), "share"),
+)
+_RULE: Final = "H1: response > 1.05 x that in the baseline + 60 s; Hshk: than in all baselines; floor: by chance alone"
+_NO_SHAKES: Final = "for Hshk give [baseline] shakes = 9"
+MORE: Final = (Figure("response, mean weighted by area", ("weighted_response_s",), "seconds"),)
+CHANGED: Final = ("wait_s_mean", "response_s_mean", "weighted_response_s", "bounded_slowdown_10s_mean", "makespan_s")
+
+
+def column_of(figure: Figure) -> str:
+    """Return the column of a study's table that holds a figure of a comparison."""
+    path = figure.path[1:] if figure.path[0] in ("*", "machine") else figure.path
+    return "_".join(path)
+
+
+KNOWN: Final = {column_of(figure): figure for figure in (*FIGURES, *HARM, *MORE)}
+
+
+def study_text(result: StudyResult, figures: Sequence[str] = (), level: float = LEVEL) -> str:
+    """Return the tables of all settings; ``figures`` are columns of the table, by default the usual ones and those of harm."""
+    chosen = figures or (*SHOWN, *(column_of(figure) for figure in HARM))
+    settings: dict[str, list[Series]] = {}
+    for series in result.series:
+        settings.setdefault(series.text, []).append(series)
+    blocks = [
+        "\n".join(_block(result, heading, group, chosen, figures or CHANGED, level))
+        for heading, group in settings.items()
+    ]
+    return "\n\n".join(blocks) + "\n"
+
+
+def losers_text(result: StudyResult, most: int = 5) -> str:
+    """Return who is worse off than under the baseline, by policy, and the ``most`` largest losses; empty without a baseline."""
+    missing = len(result.harm.missing)
+    note = (
+        f"note: who is worse off in {missing} cells is not known: runs of the baseline are not done\n"
+        if missing
+        else ""
+    )
+    if result.baseline is None or not result.harm.figures:
+        return note
+    shakes = result.plan.baseline["shakes"] if result.plan.baseline else 0
+    heading = f"worse off than under {result.baseline}, mean over all cells of a policy"
+    lines = [["policy", "cells", "H1 %", "Hshk %", "floor %", "lost %", "killed"]]
+    rows = [row for row in result.rows if row["key"] in result.harm.figures]
+    for policy in dict.fromkeys(row["policy"] for row in rows):
+        own = [row for row in rows if row["policy"] == policy]
+        shares = [_mean_percent(own, f"harm_{name}") for name in ("h1", "hshk", "hshk_floor", "lost_share")]
+        lines.append([policy, str(len(own)), *shares, str(sum(row["harm_killed"] for row in own))])
+    text = (
+        "\n".join([heading, *align(lines, range(1, len(lines[0]))), _RULE if shakes else f"{_RULE}; {_NO_SHAKES}"])
+        + "\n"
+    )
+    worst = sorted(result.harm.losers, key=lambda loser: -loser["lost_s"])[:most]
+    if worst:
+        table = [["cell", "policy", "seed", "job", "threads", "baseline s", "response s", "lost s", "cause"]]
+        table += [
+            [
+                str(loser["cell"]),
+                loser["policy"],
+                loser["seed"],
+                str(loser["job"]),
+                str(loser["size"]),
+                *(f"{loser[name]:,.0f}" for name in ("baseline_s", "response_s", "lost_s")),
+                loser["cause"],
+            ]
+            for loser in worst
+        ]
+        text += "\n".join(["largest losses", *align(table, (0, 3, 4, 5, 6, 7))]) + "\n"
+    return text + note
+
+
+def _mean_percent(rows: Sequence[Row], name: str) -> str:
+    values = [row[name] for row in rows if row[name] is not None]
+    return f"{100 * sum(values) / len(values):.1f}" if values else NOTHING
+
+
+def _block(
+    result: StudyResult,
+    heading: str,
+    group: Sequence[Series],
+    figures: Sequence[str],
+    changed: Collection[str],
+    level: float,
+) -> Iterator[str]:
+    """Yield the lines of one setting."""
+    counts = sorted({len(series.rows) for series in group})
+    seeds = " to ".join(str(count) for count in {counts[0]: 0, counts[-1]: 0})
+    lines = [["", "", *(series.policy for series in group)]]
+    for name in figures:
+        figure = KNOWN.get(name, Figure(name, (name,)))
+        intervals = [series.interval(name, level) for series in group]
+        if any(found is not None for found in intervals):
+            unit, texts = interval_texts(figure, intervals, [result.within(series, name, level) for series in group])
+            lines.append([figure.label, unit, *texts])
+            changes = [_change(result, series, name, level) for series in group]
+            if name in changed and any(changes):
+                lines.append(["  change", "%", *map(change_text, changes)])
+    lines.append(["saturated runs", "", *map(_saturated, group)])
+    yield f"{heading or 'all runs'} ({seeds} seed{'s' if counts[-1] > 1 else ''})"
+    yield from align(lines, range(2, len(lines[0])))
+    if any(series.repeats for series in group):
+        yield "note: some policies gave the same run for every seed: this workload draws nothing, so intervals over seeds say nothing"
+    if any("[" in cell for line in lines for cell in line):
+        yield "[low to high]: interval within the run, by blocks of successive jobs"
+    if any(_count(series, "yes") for series in group):
+        yield "note: the queue of a saturated run grows as long as jobs are submitted: its means say how long the run was"
+
+
+def _saturated(series: Series) -> str:
+    unknown = _count(series, "not shown")
+    return f"{_count(series, 'yes')} of {len(series.rows)}" + (f", {unknown} not shown" if unknown else "")
+
+
+def _count(series: Series, verdict: str) -> int:
+    return sum(row.get("saturated") == verdict for row in series.rows)
+
+
+def _change(result: StudyResult, series: Series, name: str, level: float) -> Interval | None:
+    base = result.base(series)
+    return None if base is None else series.change(name, base, level)

@@ -1,1 +1,0 @@
-"""The manager's side: the socket for users, their identities, and their limits."""

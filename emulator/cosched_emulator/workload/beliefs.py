@@ -1,0 +1,171 @@
+"""What the scheduler is told of jobs instead of the truth: estimates of run times, use of nodes, self slowdowns."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.workload.columns import Column, Computed, Jobs, Numbers, Same, columns_of, round_up_all_us
+from cosched_emulator.workload.job import Workload
+from cosched_hwmodel.draws import uniform, uniforms
+from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
+from cosched_hwmodel.usage import BOUNDS
+from cosched_plugin.protocol.messages import SelfSlowdown, UsageTuple
+
+# The random noise on values about jobs that the scheduler is told.
+
+
+def noisy(value: int, noise: float, seed: int, noise_key: str, source_id: int, index: int) -> float:
+    """Return the value multiplied by 1 + noise x u, u uniform in [-1, 1) and drawn for each ``index`` of each job."""
+    return value * (1 + noise * (2 * uniform(seed, noise_key, source_id, index) - 1))
+
+
+# Estimates of run times by users, for workloads without them.
+
+ESTIMATE_MODELS = ("exact", "f-model", "day")
+DAY_US = 86_400 * SECOND_US
+
+
+def with_estimates(workload: Workload, model: str, factor: float = 1.0, seed: int = 1) -> Workload:
+    """Return the workload with every estimate replaced; jobs with a limit get the estimate as limit.
+
+    ``exact``: the run time. ``f-model``: run time x (1 + U x ``factor``) with U uniform in [0, 1), drawn for each job by
+    its `source_id`. ``day``: a day for each job, as where all users give the longest time allowed; or the run time, if that
+    is longer. Raises `ConfigurationError` for an unknown model or a negative factor.
+    """
+    if model not in ESTIMATE_MODELS:
+        raise ConfigurationError.unknown_name("estimates", model, ESTIMATE_MODELS)
+    if not (math.isfinite(factor) and 0 <= factor <= 1_000_000):
+        raise ConfigurationError("estimates.factor", "a number from 0 to 1000000", str(factor))
+    jobs = columns_of(workload.jobs)
+    run_us = jobs.run_us.array
+    if model == "day":
+        estimate_us = Numbers(np.maximum(run_us, DAY_US))
+    else:
+        # Only the extra part is rounded, so that the estimate is never below the run time.
+        used = 0.0 if model == "exact" else factor
+        extra_us = round_up_all_us(run_us * uniforms(seed, "estimate", jobs.source_id.array) * used)
+        estimate_us = Numbers(run_us + np.maximum(0, extra_us))
+    jobs = replace(jobs, estimate_us=estimate_us, limit_us=Computed(_limit_us, jobs.limit_us, estimate_us))
+    text = f"run x (1 + U x {factor:g}), seed {seed}" if model == "f-model" else model
+    return workload._replace(jobs=jobs, notes=(*workload.notes, f"estimates: {text}"))
+
+
+def _limit_us(before_us: int | None, estimate_us: int) -> int | None:
+    return None if before_us is None else estimate_us
+
+
+# The scheduler's knowledge of the jobs' use of their nodes: the truth, an approximation, or nothing.
+
+
+class UsageBelief(NamedTuple):
+    """The difference of belief and truth. ``exact`` with noise, bias and missing at 0 is the truth."""
+
+    usage: str = "exact"  # or unknown: nothing about any job
+    noise: float = 0.0  # relative, from 0 to below 1
+    bias: float = 0.0  # relative, above -1
+    missing: float = 0.0  # share of jobs with unknown usage
+
+
+def with_usage_belief(workload: Workload, belief: UsageBelief, seed: int = 1) -> Workload:
+    """Return the workload with the believed usage in the jobs' specs; the truth stays."""
+    jobs = columns_of(workload.jobs)
+    if not jobs.knows(jobs.usage):
+        return workload
+    exact = belief._replace(noise=0.0, bias=0.0)
+    # The number of jobs with a known usage does not depend on its values, which take longer to compute.
+    known = jobs.known(_believed_usages(jobs, exact, seed))
+    jobs = replace(jobs, told_usage=_believed_usages(jobs, belief, seed))
+    note = f"usage told to the scheduler of {known} of {len(jobs)} jobs"
+    if known and (belief.noise or belief.bias):
+        note += f", noise {belief.noise:g}, bias {belief.bias:g}"
+    return workload._replace(jobs=jobs, notes=(*workload.notes, note))
+
+
+def _believed_usages(jobs: Jobs, belief: UsageBelief, seed: int) -> Column[UsageTuple | None]:
+    if belief.usage == "unknown":
+        return Same(None)
+    if belief == UsageBelief():
+        return jobs.usage
+    return Computed(partial(_believed_usage, belief, seed), jobs.usage, jobs.source_id)
+
+
+def _believed_usage(belief: UsageBelief, seed: int, usage: UsageTuple | None, source_id: int) -> UsageTuple | None:
+    return None if usage is None else believed_usage(usage, belief, seed, source_id)
+
+
+def believed_usage(usage: UsageTuple, belief: UsageBelief, seed: int, source_id: int) -> UsageTuple | None:
+    """Return the believed usage of a job with this true usage; None if it is unknown.
+
+    Each fraction and the memory are multiplied by 1 + noise x u, with u uniform in [-1, 1) and drawn for each. The memory and the
+    fraction of the job's bound are also multiplied by 1 + bias. Then the fractions are scaled to a sum of 1, and the memory is cut
+    at 1. The believed bound is the true one, even if noise makes another fraction the largest.
+    """
+    if belief.usage == "unknown" or uniform(seed, "usage_missing", source_id) < belief.missing:
+        return None
+    if not (belief.noise or belief.bias):
+        return usage
+    bound = usage[0]
+    own = BOUNDS.index(bound)
+    parts = [noisy(value, belief.noise, seed, "usage_noise", source_id, index) for index, value in enumerate(usage[1:])]
+    parts[own] *= 1 + belief.bias
+    memory = min(WHOLE_PPM, round(parts[3] * (1 + belief.bias)))
+    total = parts[0] + parts[1] + parts[2]
+    told = [int(value * WHOLE_PPM / total) for value in parts[:3]]
+    told[own] = WHOLE_PPM - sum(told[:own]) - sum(told[own + 1 :])  # the remainder from rounding down goes to the bound
+    return (bound, told[0], told[1], told[2], memory)
+
+
+# The scheduler's knowledge of the self slowdowns of jobs: the truth, an approximation, or nothing.
+
+
+class SelfBelief(NamedTuple):
+    """The difference of belief and truth. ``exact`` without noise is the truth."""
+
+    self_slowdowns: str = "exact"  # or unknown: nothing about any job
+    noise: float = 0.0  # relative, from 0 to below 1
+
+
+def with_self_belief(workload: Workload, belief: SelfBelief, seed: int = 1) -> Workload:
+    """Return the workload with the believed self slowdowns in the jobs' specs; the truth stays."""
+    jobs = columns_of(workload.jobs)
+    if not jobs.knows(jobs.self_slowdown):
+        return workload
+    told: Column[SelfSlowdown | None]
+    if belief.self_slowdowns == "unknown":
+        told = Same(None)
+    elif belief.noise:
+        told = Computed(partial(_believed_slowdown, belief, seed), jobs.self_slowdown, jobs.source_id)
+    else:
+        told = jobs.self_slowdown
+    known = jobs.known(told if belief.self_slowdowns == "unknown" else jobs.self_slowdown)
+    jobs = replace(jobs, told_self_slowdown=told)
+    note = f"self slowdowns told to the scheduler of {known} of {len(jobs)} jobs"
+    if known and belief.noise:
+        note += f", noise {belief.noise:g}"
+    return workload._replace(jobs=jobs, notes=(*workload.notes, note))
+
+
+def _believed_slowdown(belief: SelfBelief, seed: int, own: SelfSlowdown | None, source_id: int) -> SelfSlowdown | None:
+    return None if own is None else believed_slowdown(own, belief, seed, source_id)
+
+
+def believed_slowdown(own: SelfSlowdown, belief: SelfBelief, seed: int, source_id: int) -> SelfSlowdown | None:
+    """Return the believed self slowdown of a job with the true one ``own``; None if it is unknown.
+
+    Each of its two factors is multiplied by 1 + noise x u, with u uniform in [-1, 1) and drawn for each, and rounded to millionths.
+    """
+    if belief.self_slowdowns == "unknown":
+        return None
+    if not belief.noise:
+        return own
+    node_ppm, core_ppm = (
+        max(1, round(noisy(value, belief.noise, seed, "self_noise", source_id, index)))
+        for index, value in enumerate(own)
+    )
+    return (node_ppm, core_ppm)

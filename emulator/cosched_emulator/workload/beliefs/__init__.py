@@ -1,1 +1,0 @@
-"""What the scheduler is told of jobs, where that is not the truth."""

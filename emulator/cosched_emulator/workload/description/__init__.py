@@ -1,1 +1,0 @@
-"""What a workload is like, in numbers and as text."""

@@ -1,1 +1,0 @@
-"""Jobs of the NAS parallel benchmarks and two other programs, as the paper on communication-driven coscheduling has them."""

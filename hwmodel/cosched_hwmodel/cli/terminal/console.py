@@ -1,0 +1,164 @@
+"""What a program says on a terminal: its log, progress bars and tables. All three programs use it."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import select
+import sys
+import threading
+import time
+from collections.abc import Callable, Container, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Final, TypeAlias
+
+# Tables for a terminal: each column is as wide as its widest cell.
+
+
+def align(rows: Sequence[Sequence[str]], right: Container[int]) -> list[str]:
+    """Return a line for each row, two spaces between columns; the columns in ``right`` are right-aligned, the others left-aligned."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            [
+                cell.rjust(width) if column in right else cell.ljust(width)
+                for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+            ]
+        ).rstrip()
+        for row in rows
+    ]
+
+
+# Progress bars on standard error, if that is a terminal.
+
+
+@contextmanager
+def progress_bar(total: int, unit: str = "jobs") -> Iterator[Callable[..., None] | None]:
+    """Yield a function of the number of ended jobs, or other units, and of a new total if that changes.
+
+    It shows a bar on a terminal after two seconds; None without a terminal.
+    """
+    if sys.stderr is None or not sys.stderr.isatty():  # cron jobs may have none
+        yield None
+        return
+    began = time.monotonic()
+    shown = began + 2.0
+
+    def update(ended: int, new_total: int | None = None) -> None:
+        nonlocal shown, total
+        total = total if new_total is None else new_total
+        now = time.monotonic()
+        if now < shown:
+            return
+        shown = now + 0.25
+        share = min(1.0, ended / max(1, total))
+        left_s = (now - began) * (1 - share) / share if share else 0.0
+        bar = "#" * round(30 * share)
+        sys.stderr.write(f"\r[{bar:<30}] {ended}/{total} {unit}, about {left_s:.0f} s left ")
+        sys.stderr.flush()
+
+    try:
+        yield update
+    finally:
+        if shown > began + 2.0:
+            sys.stderr.write("\r" + " " * 79 + "\r")
+
+
+# The log of a process: for each event a line for people, or a JSON object for programs.
+
+Field: TypeAlias = "str | int | float | bool | None"
+
+INFO: Final = "info"
+WARNING: Final = "warning"
+ERROR: Final = "error"
+PATIENCE_MS: Final = 200  # time that one line may wait for a reader that has stopped
+CHUNK_BYTES: Final = 4096  # bytes that a writable pipe accepts at once (PIPE_BUF)
+_WRITING = threading.Lock()
+_CUT: Final = threading.Event()  # the last line was not written completely
+
+
+class Log:
+    """Logs events, one line each; called with ``event``, a constant word for programs, and ``text`` for people.
+
+    As JSON a line is an object of ``time`` (RFC 3339, UTC, milliseconds), ``level`` (info, warning, error), ``event``, ``text`` and
+    the fields. Otherwise it is the program's name and the text; without a text, the event and the fields. ``quiet`` suppresses
+    information. ``write`` takes the lines, without their ends; the default is standard error. If its reader is gone or does not
+    read, lines are lost, but each costs at most a fifth of a second.
+    """
+
+    def __init__(
+        self,
+        program: str = "",
+        *,
+        as_json: bool = False,
+        quiet: bool = False,
+        write: Callable[[str], None] | None = None,
+    ) -> None:
+        self.as_json = as_json
+        self.quiet = quiet
+        self._program = program
+        self._write = to_standard_error if write is None else write
+
+    def __call__(self, event: str, text: str = "", *, level: str = INFO, **fields: Field) -> None:
+        """Log an event: information, a problem that was handled (WARNING), or a failure (ERROR)."""
+        if self.quiet and level == INFO:
+            return
+        self._write(self.line(event, text, level=level, **fields))
+
+    def line(self, event: str, text: str = "", *, level: str = INFO, **fields: Field) -> str:
+        """Return the line for an event, without its line end."""
+        if self.as_json:
+            return _json_line(level, event, text, fields)
+        line = text or " ".join([event, *[f"{key}={value}" for key, value in fields.items()]])
+        parts = [self._program, "" if level == INFO else level, line]
+        return _printable(": ".join([part for part in parts if part]))
+
+
+def _json_line(level: str, event: str, text: str, fields: dict[str, Field]) -> str:
+    time = datetime.now(UTC).isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
+    entry: dict[str, Field] = {"time": time, "level": level, "event": event}
+    if text:
+        entry["text"] = text
+    for key, value in fields.items():
+        # JSON has no word for infinities and nan.
+        entry[key] = str(value) if isinstance(value, float) and not math.isfinite(value) else value
+    return json.dumps(entry, separators=(",", ":"))
+
+
+def _printable(text: str) -> str:
+    """Return ``text`` as one line without terminal control characters: parts of it come from other processes."""
+    return "".join([char if char.isprintable() else char.encode("unicode_escape").decode() for char in text])
+
+
+def to_standard_error(line: str) -> None:
+    """Write ``line`` to standard error, or as much of it as is accepted within a fifth of a second for each 4 kB."""
+    data = (line + "\n").encode("utf-8", "backslashreplace")
+    with _WRITING:
+        try:
+            stream = sys.stderr
+            stream.flush()
+            number = stream.fileno()
+        except (AttributeError, OSError, ValueError):  # closed, or replaced by another object
+            _to_stand_in(line)
+            return
+        reader = select.poll()
+        reader.register(number, select.POLLOUT)
+        whole = data = b"\n" + data if _CUT.is_set() else data
+        try:
+            while data and reader.poll(PATIENCE_MS):
+                data = data[os.write(number, data[:CHUNK_BYTES]) :]
+        except OSError:
+            return  # the reader is gone
+        if not data:
+            _CUT.clear()
+        elif data != whole:
+            _CUT.set()
+
+
+def _to_stand_in(line: str) -> None:
+    try:
+        print(line, file=sys.stderr)
+    except (AttributeError, OSError, ValueError):
+        return
