@@ -306,7 +306,7 @@ def test_policy_tables_agree_with_the_catalogue() -> None:
     catalogue: list[tuple[str, str, list[str], list[str]]] = []
     for kind, parts in KINDS.items():
         for name, part in parts.items():
-            settings = [([key], [json.dumps(item.default)]) for key, item in part.parameters.items()]
+            settings = [([key], [json.dumps(part.default(key))]) for key in part.parameters]
             catalogue += [(kind, name, *setting) for setting in settings or [([], [])]]
     assert sorted(documented) == sorted(catalogue)
 
@@ -316,7 +316,7 @@ def test_needs_of_parts_agree_with_the_catalogue() -> None:
     found = {}
     for kind, parts in KINDS.items():
         for name, entry in parts.items():
-            part = entry.build(**{key: item.default for key, item in entry.parameters.items()})
+            part = entry.build(**entry.defaults())
             if part is not None and (part.needs or part.provides):
                 found[f"{kind} `{name}`"] = (sorted(part.needs), sorted(part.provides))
     assert documented == found

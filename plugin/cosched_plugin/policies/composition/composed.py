@@ -12,6 +12,7 @@ from typing import cast
 from cosched_plugin.api import (
     FOOTPRINTS,
     SLOTS,
+    WHOLE_NODES,
     Action,
     Backfill,
     Budget,
@@ -37,10 +38,9 @@ from cosched_plugin.api import (
     nodes_view,
     started_by,
 )
-from cosched_plugin.policies.composition.catalogue import KINDS
+from cosched_plugin.policies.composition.catalogue import KINDS, at
 from cosched_plugin.policies.composition.presets import Table
 from cosched_plugin.policies.composition.resolved import Resolved, build_part, resolve
-from cosched_plugin.policies.placement.spread import Spread
 
 # Policies that start jobs in slot 0 only, on machines where another policy has left jobs in other slots, or a rotation.
 
@@ -142,8 +142,9 @@ class Composed:
             # Time slices hand a view of whole nodes, of one class of jobs.
             shaped = view if nodes_view(view) is not None else self._shape.shaped(view)
             placement = self._placement
-            # Where jobs have whole nodes, they take one process a core under any other placement.
-            footprints = cast(NodePlacement, placement) if FOOTPRINTS in placement.provides else Spread()
+            # Where jobs have whole nodes, they take one process a core under any other placement; elsewhere nobody asks for footprints.
+            own = FOOTPRINTS in placement.provides or WHOLE_NODES not in self._shape.provides
+            footprints: NodePlacement = cast(NodePlacement, placement) if own else at("placement.spread:Spread")()
             self._context = Context(shaped, self._order, placement, self._matching, footprints, self._pairing)
             self.check(shaped)
             self._view = view

@@ -46,14 +46,13 @@ from cosched_plugin.common.errors import UsageError
 from cosched_plugin.parts.colocated import Guest
 from cosched_plugin.parts.kinds import Context
 from cosched_plugin.policies.composition.resolved import resolve
-from cosched_plugin.policies.gang.pairings import NoPairing
 from cosched_plugin.policies.lomarc.constraints import Rules, apply_constraints, slowdown_beside
 from cosched_plugin.policies.lomarc.lookahead import First, Lookahead, ResponseImpact, SharedTimeGain, TimelessGain
 from cosched_plugin.policies.lomarc.queue_table import Jobs, JobTable
 from cosched_plugin.policies.orders import Fcfs
 from cosched_plugin.policies.placement.compact import FirstFit
 from cosched_plugin.policies.placement.spread import Spread
-from cosched_plugin.policies.planning.reservation import NoMatching
+from cosched_plugin.policies.planning.neutral import NoMatching, NoPairing
 from cosched_plugin.protocol.messages import (
     JobSpec,
     RunningJob,
