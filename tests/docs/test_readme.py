@@ -54,9 +54,12 @@ def missing(readme: str) -> list[str]:
     lost = []
     for row in table_of(readme):
         page = row.page.read_text(encoding="utf-8")
+        pages = page
+        if row.page.parent.name == "appendix":  # the page has the conditions of its rows
+            pages += (row.page.parents[1] / row.page.name).read_text(encoding="utf-8")
         cells = {cell.strip() for line in section(page, row.anchor).splitlines() for cell in line.split("|")}
         lost += [figure for figure in row.in_section if figure not in cells]
-        lost += [load for load in row.on_page if not re.search(rf"(?<![\d.]){re.escape(load)}(?![\d.])", page)]
+        lost += [load for load in row.on_page if not re.search(rf"(?<![\d.]){re.escape(load)}(?![\d.])", pages)]
     return lost
 
 
