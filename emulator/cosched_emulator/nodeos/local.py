@@ -1,4 +1,4 @@
-"""Local schedulers by name."""
+"""Local schedulers: which process of a node has its CPU next. The protocol, one class for each scheduler, and their names."""
 
 from __future__ import annotations
 
@@ -248,6 +248,8 @@ class LinuxEpochs:
         for process in self._residents:
             process.counter = process.counter // 2 + self._epoch_ticks
 
+
+# Local schedulers by name.
 
 _PHASES: Final = 100  # different ones of the ticks of nodes
 
