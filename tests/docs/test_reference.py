@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Any
 
+import pytest
 from scripts.reference_pages import main
 from scripts.reference_pages.records import fields_of, records
 
+from cosched_emulator import simulate
 from cosched_emulator.results import run_energy
 from cosched_emulator.results.columns import job_columns, stay_columns
 from cosched_emulator.results.figures import metrics, turn_metrics
 from cosched_emulator.results.run_energy import energy_of
 from cosched_hwmodel.energy import NodePower
+from cosched_plugin.core.trace_records import GROUP, KINDS, SEARCH, START
 from cosched_plugin.protocol.messages import NodeClass
 
 
@@ -58,3 +63,33 @@ def test_the_summary_has_the_figures_that_the_reference_names() -> None:
     assert list(run_energy.FIGURES) == list(energy)
     turns = turn_metrics.TimeSharingTotals().figures(job_columns([]), stay_columns([]), machine, 1)
     assert list(turn_metrics.FIGURES) == list(turns)
+
+
+LOMARC: dict[str, Any] = {"cluster": {"nodes": 16, "preset": "lomarc-ht"}, "truth": {"contention": "lomarc"}}
+TRACED: dict[str, dict[str, Any]] = {
+    "easy": {},
+    "conservative": {"workload": {"limits": "none", "estimates": "f-model"}},
+    "lomarc-r": {**LOMARC, "workload": {"characteristics": "M1"}},
+    "glts": {
+        "cluster": {"nodes": 16, "preset": "g-lomarc-2x2", "swap_mb": 1_000_000},
+        "truth": {"contention": "statistical"},
+        "workload": {"self_slowdowns": "table4", "grow": True},
+    },
+    "paired-gang": {"time_sharing": {"quantum_s": 60.0}, "workload": {"run_factor": 0.05}},
+}
+
+
+@pytest.mark.parametrize("policy", TRACED)
+def test_a_trace_tells_only_what_the_reference_lists(policy: str) -> None:
+    table: dict[str, Any] = dict(TRACED[policy])
+    workload = {"lublin": 60, **table.pop("workload", {})}
+    records: list[dict[str, Any]] = []
+    simulate({"cluster": {"nodes": 16}, **table, "workload": workload}, policy, trace=records)
+    words = {kind.name: {*re.findall(r"`(\w+)`", kind.fields)} for kind in KINDS}
+    words["start"] = {name for item in START for name in item.names}
+    for record in records:
+        assert record.keys() - {"at_us", "kind"} <= words[record["kind"]], record
+        for key, fields in (("group", GROUP), ("partners", SEARCH), ("hosts", SEARCH)):
+            if isinstance(record.get(key), dict):
+                assert record[key].keys() <= {name for item in fields for name in item.names}, record
+    assert any(record["kind"] == "start" for record in records)
