@@ -32,7 +32,6 @@ from cosched_emulator.scenario.reader import read_scenario
 from cosched_emulator.scenario.schema import CHANGES
 from cosched_emulator.workload.swf.reader import SwfOptions
 from cosched_plugin.config import choose, from_table, read_policy_file
-from cosched_plugin.core.views.view import View
 from cosched_plugin.testing.check import check_policy
 
 DOCS = ROOT / "docs"
@@ -223,12 +222,6 @@ def test_example_files_are_read(tmp_path: Path) -> None:
 
 def test_scripted_changes_are_documented() -> None:
     assert [names(row[0])[0] for row in rows("scenarios.md", "| change |")] == list(CHANGES)
-
-
-def test_view_members_are_documented() -> None:
-    documented = {name.partition("(")[0] for row in rows("writing-a-policy.md", "| member |") for name in names(row[0])}
-    kinds = [kind for kind in View.__mro__ if kind is not object]
-    assert documented == {name for kind in kinds for name in vars(kind) if not name.startswith("_")}
 
 
 def test_the_python_interface_is_documented() -> None:

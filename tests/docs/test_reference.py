@@ -47,7 +47,7 @@ def test_every_field_of_every_record_has_a_meaning() -> None:
 
 
 def test_no_key_and_no_column_is_without_a_meaning() -> None:
-    for page in ("scenario.md", "run-folder.md", "imports.md"):
+    for page in ("scenario.md", "run-folder.md", "imports.md", "view.md"):
         assert [line for line in main.page_text(page).splitlines() if line.endswith("|  |")] == []
 
 
