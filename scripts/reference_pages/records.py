@@ -152,9 +152,9 @@ def view_page() -> Iterator[str]:
     members: dict[str, object] = {}
     for kind in reversed([kind for kind in api.View.__mro__ if kind is not object]):
         members |= {name: member for name, member in vars(kind).items() if not name.startswith("_")}
-    yield from table(
-        ("member", "is"), ((_signature(name, members[name]), _told(members[name])) for name in sorted(members))
-    )
+    attributes = {name: meaning for name, _, meaning in fields_of(api.View)}
+    rows = ((_signature(name, members[name]), _told(members[name]) or attributes[name]) for name in sorted(members))
+    yield from table(("member", "is"), rows)
 
 
 def _signature(name: str, member: object) -> str:
