@@ -194,7 +194,7 @@ DEFECTS: Final = (
     Defect(
         "live-scheduler-not-asked",
         "a new scheduler is not asked to decide before something happens",
-        f"{LIVE}/live_manager.py",
+        f"{LIVE}/outbox.py",
         "        self._kick = True\n",
         "",
     ),

@@ -130,17 +130,14 @@ class LiveServer:
     # ------------------------------------------------------------ one turn
 
     def _advance(self) -> None:
+        """Apply what is due by now. Must be called before a request or an answer is looked at: both are about the present."""
         now_us = self._clock.now_us()
-        live = self._live
         struck = self._faults.strike(now_us)
-        due_us = live.due_by(now_us)
+        passed = self._live.advance(now_us)
         # A fault is a step, too, so that it does not strike again after a restart.
-        if struck or (due_us is not None and due_us <= now_us):
+        if struck or passed:
             self._accounting.append(time_step(now_us))
-            live.advance(now_us)
             self._record_changes()
-        else:
-            live.advance(now_us)
         for fault in struck:
             self._note_fault(fault)
 
@@ -203,7 +200,7 @@ class LiveServer:
         self._advance()
         now_us = self._live.now_us
         self._accounting.append(answer_step(now_us, message))
-        self._live.answer(now_us, message.seq, message.actions)
+        self._live.apply_answer(message.seq, message.actions)
         self.status.refused = self._live.manager.refused
         self._record_changes()
 
@@ -226,15 +223,15 @@ class LiveServer:
         if not isinstance(asked.request, CHANGES):
             served = bool(self._port.instance)
             return answer_query(live, self._accounting, self.status.as_dict, asked.request, served=served)
-        refused = live.refusal(asked.who, asked.request)
-        if refused is not None:
-            return refused
-        now_us = live.now_us
+        examined = live.examine(asked.who, asked.request)
+        if isinstance(examined, Refused):
+            return examined
+        # A command is on disk before it has any effect: a crash cannot undo what the user is told.
         try:
-            self._accounting.append(command_step(now_us, asked.who, asked.request), durable=True)
+            self._accounting.append(command_step(live.now_us, asked.who, asked.request), durable=True)
         except AccountingError as error:
             return Refused("accounting", f"the manager cannot write to its database at present: {error}")
-        answer = live.command(now_us, asked.who, asked.request)
+        answer = live.carry_out(examined)
         self._record_changes()
         return answer
 

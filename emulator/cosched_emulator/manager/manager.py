@@ -284,7 +284,7 @@ class Manager:
             if reason is not None:
                 self.refused += 1
                 follow.append(ActionRefused(seq, number, reason, started_by(action)))
-        if len(self.timeline) > MOST_VOID:
+        if len(self.timeline.heap) > MOST_VOID:
             self._compact()
         return follow
 
