@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Final
 
 from scripts.reference_pages.policies import PAGES as POLICIES
+from scripts.reference_pages.records import PAGES as RECORDS
 
 FOLDER: Final = Path(__file__).parents[2] / "docs" / "reference"
 PAGES: Final[Mapping[str, Callable[[], Iterable[str]]]] = {
     **POLICIES,
+    **RECORDS,
 }
 FIRST: Final = "<!-- Printed by scripts/reference from the code; do not edit. -->"
 

@@ -1,4 +1,4 @@
-"""The pages about policies: parts with their settings, presets, what goes with what, records, and prices of a budget."""
+"""The pages about policies: parts with their settings, presets, what goes with what, and prices of a budget."""
 
 from __future__ import annotations
 
@@ -40,9 +40,14 @@ def policies_page() -> Iterator[str]:
     yield from ("## Presets", "")
     shown = [kind for kind in KINDS if kind != "budget"]
     yield from table(
-        ("preset", *shown, "what it is"),
+        ("preset", *shown, "what it is", "described in"),
         (
-            (code(name), *(name_of(kind, resolve({"preset": name})) for kind in shown), preset.text)
+            (
+                code(name),
+                *(name_of(kind, resolve({"preset": name})) for kind in shown),
+                preset.text,
+                preset.source or NOTHING,
+            )
             for name, preset in PRESETS.items()
         ),
     )

@@ -39,16 +39,9 @@ from cosched_emulator.scenario.reader import read_scenario
 from cosched_emulator.scenario.schema import CHANGES, Scenario, ScriptEntry, TimeSharingSection
 from cosched_emulator.workload.swf.reader import SwfOptions
 from cosched_hwmodel.energy import PAPER_NODE
-from cosched_plugin import api
 from cosched_plugin.config import choose, from_table, read_policy_file
 from cosched_plugin.core.views.view import View
-from cosched_plugin.core.work import Price
-from cosched_plugin.parts import prices
-from cosched_plugin.parts.needs import MEANING
-from cosched_plugin.policies.composition.catalogue import KINDS
-from cosched_plugin.policies.composition.presets import ALIASES, PRESETS
-from cosched_plugin.policies.composition.resolved import name_of, resolve
-from cosched_plugin.protocol.messages import Belief, NodeClass
+from cosched_plugin.protocol.messages import NodeClass
 from cosched_plugin.testing.check import check_policy
 
 DOCS = ROOT / "docs"
@@ -295,77 +288,10 @@ def test_scripted_changes_are_documented() -> None:
     assert [names(row[0])[0] for row in rows("scenarios.md", "| change |")] == list(CHANGES)
 
 
-def test_policy_tables_agree_with_the_catalogue() -> None:
-    presets = {names(row[0])[0]: [names(cell)[0] for cell in row[1:9]] for row in rows("policies.md", "| preset |")}
-    shown = [kind for kind in KINDS if kind != "budget"]
-    assert presets == {name: [name_of(kind, resolve({"preset": name})) for kind in shown] for name in PRESETS}
-    aliases = {names(row[0])[0]: names(row[1])[0] for row in rows("policies.md", "| alias |")}
-    assert aliases == ALIASES
-    assert all(resolve({"preset": alias}) == resolve({"preset": name}) for alias, name in aliases.items())
-    documented = [(row[0], names(row[1])[0], names(row[2]), names(row[3])) for row in rows("policies.md", "| kind |")]
-    catalogue: list[tuple[str, str, list[str], list[str]]] = []
-    for kind, parts in KINDS.items():
-        for name, part in parts.items():
-            settings = [([key], [json.dumps(part.default(key))]) for key in part.parameters]
-            catalogue += [(kind, name, *setting) for setting in settings or [([], [])]]
-    assert sorted(documented) == sorted(catalogue)
-
-
-def test_needs_of_parts_agree_with_the_catalogue() -> None:
-    documented = {row[0]: (words(row[1]), words(row[2])) for row in rows("policies.md", "| part | needs |")}
-    found = {}
-    for kind, parts in KINDS.items():
-        for name, entry in parts.items():
-            part = entry.build(**entry.defaults())
-            if part is not None and (part.needs or part.provides):
-                found[f"{kind} `{name}`"] = (sorted(part.needs), sorted(part.provides))
-    assert documented == found
-    assert [tuple(row) for row in rows("policies.md", "| word |")] == list(MEANING.items())
-
-
-def words(cell: str) -> list[str]:
-    return [] if cell == "–" else cell.split(", ")  # noqa: RUF001 - as the tables have it
-
-
 def test_view_members_are_documented() -> None:
     documented = {name.partition("(")[0] for row in rows("writing-a-policy.md", "| member |") for name in names(row[0])}
     kinds = [kind for kind in View.__mro__ if kind is not object]
     assert documented == {name for kind in kinds for name in vars(kind) if not name.startswith("_")}
-
-
-def test_every_field_of_every_record_is_documented() -> None:
-    tables = {
-        record: [
-            (names(row[0])[0], row[1].replace("\\|", "|").strip("`"), row[2], row[3])
-            for row in rows("records.md", head)
-        ]
-        for head, record in re.findall(r"^(\| (?:field|attribute) of `(\w+)`)", text_of("records.md"), re.MULTILINE)
-    }
-    exported = {name: getattr(api, name) for name in api.__all__}
-    records = {name: kind for name, kind in exported.items() if isinstance(kind, type) and hasattr(kind, "_fields")}
-    records["Belief"] = Belief
-    assert set(tables) == {*records, "Machine", "Queue"}
-    for name, kind in records.items():
-        fields_of = {field: hint.__forward_arg__ for field, hint in kind.__annotations__.items()}
-        assert {field: hint for field, hint, _, _ in tables[name]} == fields_of, name
-    for kind in (api.Machine, api.Queue):
-        slots = [name for name in kind.__slots__ if not name.startswith("_")]
-        assert [field for field, _, _, _ in tables[kind.__name__]] == slots
-    units = {"us": "µs", "mb": "MiB", "mbs": "MB/s", "ppm": "millionths"}
-    for name, table in tables.items():
-        for field, _, unit, meaning in table:
-            assert unit == units.get(field.rpartition("_")[2], unit), f"{name}.{field}"
-            assert meaning, f"{name}.{field}"
-
-
-def test_price_table_agrees_with_the_code() -> None:
-    def units(price: Price) -> str:
-        rates = [f"{rate.units} {'*' if rate.per == 1 else f'for every {rate.per}'} {rate.of}" for rate in price.rates]
-        return " + ".join([str(price.fixed)] * bool(price.fixed) + rates)
-
-    table = {name: price for name, price in vars(prices).items() if isinstance(price, Price)}
-    documented = {names(row[0])[0]: (row[1], row[2]) for row in rows("policies.md", "| price |")}
-    assert documented == {name: (units(price), price.meaning) for name, price in table.items()}
 
 
 def test_the_python_interface_is_documented() -> None:
