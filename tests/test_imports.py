@@ -36,10 +36,16 @@ ALLOWED = [
         "cosched_emulator", "cosched_plugin.protocol", COMMON, "cosched_hwmodel", "numpy", "zmq", "click", "matplotlib", "pandas",
         "cosched_plugin.config",  # the scheduler itself, where it runs in the manager's process
     )),
-    ("cosched_emulator.nodeos", ("cosched_emulator.nodeos", "cosched_emulator.errors", "cosched_hwmodel", "numpy")),
+    ("cosched_emulator.nodeos", (
+        "cosched_emulator.nodeos", "cosched_emulator.bounds", "cosched_emulator.errors", "cosched_emulator.offered", "cosched_hwmodel",
+        "numpy",
+    )),
     ("cosched_emulator.statistics", ("cosched_emulator.statistics", "cosched_emulator.errors", "numpy")),
+    ("cosched_emulator.offered", ()),  # it is imported with every help
+    ("cosched_emulator.studies.axes", ()),
     ("cosched_emulator.cli.commands", (  # the command line alone: help and typing errors import no more than click
-        "cosched_emulator.cli.commands", "cosched_emulator.users.idset", "cosched_hwmodel.units", "click",
+        "cosched_emulator.cli.commands", "cosched_emulator.offered", "cosched_emulator.studies.axes", "cosched_emulator.users.idset",
+        "cosched_hwmodel.composition", "cosched_hwmodel.units", "click",
     )),
     *(
         (f"cosched_emulator.{part}", (

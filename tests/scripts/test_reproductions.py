@@ -35,8 +35,9 @@ from tests.scripts.commands import reproduce
 
 import cosched_emulator
 from cosched_emulator.statistics.intervals import Verdict, mean_interval
+from cosched_emulator.studies.axes import COLUMNS
 from cosched_emulator.studies.cells import Plan, make_plan
-from cosched_emulator.studies.experiment import COLUMNS, read_experiment
+from cosched_emulator.studies.experiment import read_experiment
 from cosched_emulator.studies.table import series_of
 from cosched_plugin.policies.lomarc.queue_table import Future, Match
 

@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cosched_emulator.manager.record import JobRecord
+from cosched_emulator.offered import POPULATIONS
 from cosched_emulator.results.columns import (
     BoolArray,
     DiskColumns,
@@ -50,7 +51,6 @@ Summary: TypeAlias = dict[str, Any]  # JSON-ready
 
 STATES = (COMPLETED, FAILED, TIMEOUT, CANCELLED, NODE_FAIL, REJECTED)
 UNFINISHED = "UNFINISHED"  # jobs that had not ended when the run was stopped
-POPULATIONS = ("finished", "all")
 SUMMARY_FORMAT = 1
 PERCENTILE_RULE: Literal["linear"] = "linear"
 _PLACES = 6

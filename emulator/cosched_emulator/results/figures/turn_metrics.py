@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from cosched_emulator.manager.record import JobRecord, QuantumRecord
+from cosched_emulator.offered import POPULATIONS
 from cosched_emulator.results.columns import (
     BoolArray,
     IntArray,
@@ -27,7 +28,7 @@ from cosched_emulator.results.columns import (
     job_columns,
     stay_columns,
 )
-from cosched_emulator.results.figures.metrics import ALL_JOBS, POPULATIONS, Selection, population, statistics
+from cosched_emulator.results.figures.metrics import ALL_JOBS, Selection, population, statistics
 from cosched_emulator.results.figures.occupancy import Steps, integral, steps_of
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.messages import NodeClass
