@@ -21,7 +21,9 @@ TERMINAL = "cosched_hwmodel.cli.terminal"  # what the command lines of all progr
 ALLOWED = [
     ("cosched_hwmodel", ("cosched_hwmodel", "numpy", "click")),
     ("cosched_plugin", ("cosched_plugin", "cosched_hwmodel", "numpy", "msgpack", "zmq", "click")),
-    ("cosched_plugin.protocol", ("cosched_plugin.protocol", "cosched_hwmodel.units", "cosched_hwmodel.composite.profile", "msgpack")),
+    ("cosched_plugin.protocol", (
+        "cosched_plugin.protocol", "cosched_hwmodel.units", "cosched_hwmodel.composite.job_profile", "msgpack",
+    )),
     (COMMON, (COMMON, "cosched_plugin.protocol", "cosched_hwmodel.units", TERMINAL, "zmq")),
     (f"{COMMON}.allocation", ("cosched_plugin.protocol", "cosched_hwmodel.units")),
     ("cosched_plugin.core", (
@@ -63,13 +65,14 @@ ONLY_BY = [
     ("msgpack", ("cosched_plugin.protocol.codec",)),
     ("zmq", (
         "cosched_plugin.connection", f"{COMMON}.curve", f"{COMMON}.sockets", "cosched_plugin.status_server",
-        "cosched_emulator.couplings", "cosched_emulator.live.server", "cosched_emulator.users.client", "cosched_emulator.users.door",
+        "cosched_emulator.couplings", "cosched_emulator.live.live_server", "cosched_emulator.users.client",
+        "cosched_emulator.users.door",
     )),
     ("matplotlib", (
         "cosched_emulator.results.figures.plot", "cosched_emulator.results.figures.plot_over_time",
         "cosched_emulator.studies.pictures",
     )),
-    ("pandas", ("cosched_emulator.api.run", "cosched_emulator.api.tables", "cosched_emulator.studies.study_result")),
+    ("pandas", ("cosched_emulator.api.finished_run", "cosched_emulator.api.tables", "cosched_emulator.studies.study_result")),
     ("click", ("cosched_hwmodel.cli", "cosched_plugin.cli", "cosched_emulator.cli")),
     ("cosched_plugin.core", (
         "cosched_plugin.core", "cosched_plugin.parts", "cosched_plugin.api", "cosched_plugin.config", "cosched_plugin.testing",

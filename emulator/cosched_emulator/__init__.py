@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from cosched_emulator.api.arguments import prepare
-    from cosched_emulator.api.run import Run
+    from cosched_emulator.api.finished_run import Run
     from cosched_emulator.api.simulate import simulate
     from cosched_emulator.run.prepare import Prepared
     from cosched_emulator.scenario.reader import read_scenario
@@ -21,7 +21,7 @@ __all__ = ["Prepared", "Run", "Scenario", "prepare", "read_scenario", "simulate"
 
 _MODULES: Final = {
     "Prepared": "run.prepare",
-    "Run": "api.run",
+    "Run": "api.finished_run",
     "Scenario": "scenario.schema",
     "prepare": "api.arguments",
     "read_scenario": "scenario.reader",

@@ -23,7 +23,7 @@ from cosched_emulator import prepare
 from cosched_emulator.accounting.accounts import Accounting
 from cosched_emulator.couplings.link import DirectLink
 from cosched_emulator.live.clock import LiveClock
-from cosched_emulator.live.server import LiveServer
+from cosched_emulator.live.live_server import LiveServer
 from cosched_emulator.live.serving import restore_manager
 from cosched_emulator.run.build import build_agenda, build_manager
 from cosched_emulator.run.loop import Simulation

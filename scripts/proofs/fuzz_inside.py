@@ -17,7 +17,7 @@ from cosched_emulator import prepare
 from cosched_emulator.accounting.accounts import Accounting
 from cosched_emulator.live.journal import answer_step, command_step, time_step
 from cosched_emulator.live.live_manager import LiveManager
-from cosched_emulator.live.server import CHANGES
+from cosched_emulator.live.live_server import CHANGES
 from cosched_emulator.live.views import answer_query
 from cosched_emulator.run.build import build_agenda, build_manager
 from cosched_emulator.users.requests import Refused, Requester, SubmitJob, decode_request, encode_answer

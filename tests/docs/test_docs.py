@@ -32,13 +32,14 @@ from cosched_emulator import Run, simulate
 from cosched_emulator.api.tables import AllocationTable, JobTable
 from cosched_emulator.cli.commands.options.scenario_options import PLACES
 from cosched_emulator.results.figures import metrics
-from cosched_emulator.results.files import folder, run_files
+from cosched_emulator.results.files import run_files
+from cosched_emulator.results.files import run_folder as folder
 from cosched_emulator.results.files.csv_files import ALLOCATION_COLUMNS, JOB_COLUMNS, POWER_COLUMNS
 from cosched_emulator.results.run_energy import energy_of
 from cosched_emulator.scenario.reader import read_scenario
 from cosched_emulator.scenario.schema import CHANGES, Scenario, ScriptEntry
 from cosched_emulator.scenario.sections import TimeSharingSection
-from cosched_emulator.workload.swf.reader import SwfOptions
+from cosched_emulator.workload.swf.swf_reader import SwfOptions
 from cosched_hwmodel.energy import PAPER_NODE
 from cosched_plugin.config import choose, from_table, read_policy_file
 from cosched_plugin.core.views.view import View

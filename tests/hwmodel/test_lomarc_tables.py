@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.hwmodel import lomarc_tables as tables
 
-from cosched_hwmodel.lomarc.model import LomarcModel
+from cosched_hwmodel.lomarc.lomarc_model import LomarcModel
 
 MODEL_MD = Path(__file__).parents[2] / "hwmodel" / "MODEL.md"
 

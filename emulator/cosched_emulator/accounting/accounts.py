@@ -17,8 +17,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
+from cosched_emulator.accounting.fact_rows import faults_like, write_change
 from cosched_emulator.accounting.file import Database, create_database, database_in_memory, open_database
-from cosched_emulator.accounting.rows import faults_like, write_change
 from cosched_emulator.errors import AccountingError, InvariantError
 from cosched_emulator.manager.record import Change, FaultHappened, JobEntered, JobFinished
 

@@ -17,7 +17,7 @@ from cosched_emulator.errors import AccountingError
 from cosched_emulator.live.dependencies import HELD
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.manager.managed_job import SUSPENDED, ManagedJob
-from cosched_emulator.manager.nodes import Nodes
+from cosched_emulator.manager.node_states import NodeStates
 from cosched_emulator.manager.time_sharing.shared_progress import ProcessProgress
 from cosched_emulator.users.idset import idset
 from cosched_emulator.users.requests import (
@@ -61,7 +61,7 @@ class NodeUse(NamedTuple):
             found.discard(job.job.spec.id)
         return sorted(found)
 
-    def state(self, node: int, machine: Machine, nodes: Nodes) -> str:
+    def state(self, node: int, machine: Machine, nodes: NodeStates) -> str:
         """Return a node's state, one of `STATES`."""
         if node in nodes.broken:
             return "DOWN"

@@ -11,11 +11,11 @@ from typing import Final, assert_never
 
 from cosched_emulator.errors import InvariantError
 from cosched_emulator.manager.actions import ActionExecutor
+from cosched_emulator.manager.contended_nodes import ContendedNodes
 from cosched_emulator.manager.diary import Diary
-from cosched_emulator.manager.hardware import Cluster
-from cosched_emulator.manager.job_ends import Progress
+from cosched_emulator.manager.job_ends import JobProgress
 from cosched_emulator.manager.managed_job import PENDING, RUNNING, SUSPENDED, ManagedJob
-from cosched_emulator.manager.nodes import Nodes
+from cosched_emulator.manager.node_states import NodeStates
 from cosched_emulator.manager.notes import Notes
 from cosched_emulator.manager.record import JobRecord, Origin
 from cosched_emulator.manager.running_jobs import RunningJobs
@@ -130,7 +130,7 @@ class Manager:
         self,
         nodes: Sequence[NodeClass],
         belief: Belief,
-        cluster: Cluster | None,
+        cluster: ContendedNodes | None,
         measure_after_us: int | None = None,
         measure_above_ppm: int = WHOLE_PPM,
         resume_us: int = 0,
@@ -151,10 +151,10 @@ class Manager:
         self.diary = Diary()
         self._settles = cluster is not None or processes is not None
         self.processes = None if processes is None else ProcessProgress(self.timeline, processes, self.diary)
-        plain = Progress(self.timeline, cluster, measure_after_us, measure_above_ppm)
+        plain = JobProgress(self.timeline, cluster, measure_after_us, measure_above_ppm)
         self._progress = plain if self.processes is None else self.processes
         self._slots = SlotPools(ThreadPool(self.machine))
-        self.nodes = Nodes(self._slots, cluster, self.diary)
+        self.nodes = NodeStates(self._slots, cluster, self.diary)
         self._running_jobs = RunningJobs(self._slots, self._progress, self.diary, resume_us)
         self._seq = 0
         self._now_us = 0

@@ -34,11 +34,11 @@ from cosched_emulator.nodeos.kernel.freezing import Freezer
 from cosched_emulator.nodeos.local import make_local
 from cosched_emulator.nodeos.messaging.delivery import CoscheduledCpu, Delivery
 from cosched_emulator.nodeos.messaging.layer import MessageLayer
-from cosched_emulator.nodeos.node_model import Reached, Usage
-from cosched_emulator.nodeos.process import DONE, POLLING, RESUMABLE, RUNNABLE, ParallelJob, Process
+from cosched_emulator.nodeos.process_cluster import NodeUse, Reached
 from cosched_emulator.nodeos.programs import Compute, Loop, Program, Wait
 from cosched_emulator.nodeos.settings import NodeSettings
-from cosched_emulator.nodeos.work import Course, courses_of
+from cosched_emulator.nodeos.simulated_process import DONE, POLLING, RESUMABLE, RUNNABLE, ParallelJob, Process
+from cosched_emulator.nodeos.work_alone import Course, courses_of
 from cosched_hwmodel import draws
 from cosched_hwmodel.units import WHOLE_PPM
 
@@ -238,7 +238,7 @@ class ExactCluster:
         """Return 1: all is simulated (see `Cluster.simulated`)."""
         return 1.0
 
-    def collect(self) -> list[Usage]:
+    def collect(self) -> list[NodeUse]:
         """Return what was used since the last call (see `Cluster.collect`)."""
         for cpu in self.cpus:
             cpu.charge(self.now_us)
@@ -263,7 +263,7 @@ class ExactCluster:
                 self._collected[process.index] = (process.consumed_us, process.io_us)
         self._used = {process.index: process for processes in self._allowed for process in processes}
         self._left.clear()
-        return [Usage(job, node, *row) for (job, node), row in sorted(sums.items())]
+        return [NodeUse(job, node, *row) for (job, node), row in sorted(sums.items())]
 
     def _charged(self, job: int) -> list[Process]:
         """Return the processes of a job, with the CPU time that they have used up to now."""

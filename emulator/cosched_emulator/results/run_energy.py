@@ -22,10 +22,10 @@ import numpy.typing as npt
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.manager.time_sharing.dispatch import CpuUse
 from cosched_emulator.offered import POPULATIONS
-from cosched_emulator.results.columns import IntArray, JobColumns, StayColumns, job_columns, stay_columns
 from cosched_emulator.results.figures.classes import cores_used
 from cosched_emulator.results.figures.metrics import Selection, Summary, population, statistics
 from cosched_emulator.results.figures.occupancy import PAIRS_AT_ONCE, counters, integral, node_groups, pairs_on, span_us
+from cosched_emulator.results.record_columns import IntArray, RecordColumns, StayColumns, job_columns, stay_columns
 from cosched_emulator.results.thread_intervals import mask_intervals
 from cosched_hwmodel.energy import NodePower, formula_j
 from cosched_hwmodel.units import SECOND_US
@@ -301,13 +301,13 @@ class RunEnergy(NamedTuple):
     """The energy of a run."""
 
     figures: Summary
-    job_j: FloatArray  # of each job, in order of `JobColumns`
+    job_j: FloatArray  # of each job, in order of `RecordColumns`
     by_job: dict[int, float]  # the same by job id
     trace: PowerTrace
 
 
 def run_energy(
-    jobs: JobColumns,
+    jobs: RecordColumns,
     stays: StayColumns,
     machine: Sequence[NodeClass],
     power: Sequence[NodePower],

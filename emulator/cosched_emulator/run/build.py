@@ -8,19 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from cosched_emulator.manager.agenda import Agenda, ProcessAgenda
-from cosched_emulator.manager.hardware import Cluster as ContendedCluster
-from cosched_emulator.manager.hardware import NoContention
+from cosched_emulator.manager.contended_nodes import ContendedNodes, NoContention
 from cosched_emulator.manager.managed_job import ManagedJob
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.time_sharing.shared_progress import ProcessNodes
 from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.workload.job import WorkloadJob
-from cosched_hwmodel.bandwidth.model import BandwidthModel
-from cosched_hwmodel.composite.contention import CompositeContention
-from cosched_hwmodel.composite.profile import Profile
+from cosched_hwmodel.bandwidth.bandwidth_model import BandwidthModel
+from cosched_hwmodel.composite.composite_contention import CompositeContention
+from cosched_hwmodel.composite.job_profile import Profile
 from cosched_hwmodel.composition import composition_named
 from cosched_hwmodel.contention import ContentionModel
-from cosched_hwmodel.lomarc.model import LomarcContention
+from cosched_hwmodel.lomarc.lomarc_model import LomarcContention
 from cosched_hwmodel.models.measured_pairs import MeasuredPairs
 from cosched_hwmodel.pairs import JobFacts, PairContention
 from cosched_hwmodel.statistical import StatisticalContention
@@ -30,9 +29,9 @@ from cosched_plugin.protocol.messages import SelfSlowdown, UsageTuple
 
 if TYPE_CHECKING:
     from cosched_emulator.nodeos.fluid.situations import Windows
-    from cosched_emulator.nodeos.node_model import Cluster
+    from cosched_emulator.nodeos.process_cluster import ProcessCluster
     from cosched_emulator.nodeos.settings import NodeSettings
-    from cosched_emulator.nodeos.windows.window import Alone
+    from cosched_emulator.nodeos.windows.window_groups import LonePaces
     from cosched_emulator.scenario.sections import TimeSharingSection
 
 Value = TypeVar("Value")
@@ -88,7 +87,7 @@ def _manager(prepared: Prepared, *, live: bool) -> Manager:
     manager = Manager(
         prepared.nodes,
         prepared.belief,
-        None if model is None else ContendedCluster(Machine(prepared.nodes), model, composition),
+        None if model is None else ContendedNodes(Machine(prepared.nodes), model, composition),
         measure_after_us=None if after_s is None else max(1, round_up_us(after_s * SECOND_US)),
         measure_above_ppm=round(scenario.monitoring.above * WHOLE_PPM),
         resume_us=resume_us,
@@ -123,7 +122,7 @@ def _process_nodes(prepared: Prepared, section: TimeSharingSection) -> ProcessNo
     quantum_us, programs = prepared.quantum_us, prepared.workload.programs
     assert quantum_us is not None
     assert programs is not None
-    cluster: Cluster
+    cluster: ProcessCluster
     match section.nodes:
         case "exact":
             cluster = ExactCluster(settings, nodes, seed)
@@ -146,11 +145,11 @@ def _windows(settings: NodeSettings, quantum_us: int, folder: str | None) -> Win
 
 
 @lru_cache(maxsize=8)
-def _alone(settings: NodeSettings) -> Alone:
+def _alone(settings: NodeSettings) -> LonePaces:
     """Return the paces of lone jobs that runs of this process have measured: they do not depend on the run."""
-    from cosched_emulator.nodeos.windows.window import Alone  # noqa: PLC0415 - few scenarios share time
+    from cosched_emulator.nodeos.windows.window_groups import LonePaces  # noqa: PLC0415 - few scenarios share time
 
-    return Alone(settings)
+    return LonePaces(settings)
 
 
 def _contention_model(

@@ -6,9 +6,9 @@ from typing import Annotated, Final, TypeAlias
 
 from cosched_emulator import offered
 from cosched_emulator.bounds import Choice, Range, at_least, between
-from cosched_emulator.workload.side_files.programs import LEAST_GRAIN, MOST_GRAIN
+from cosched_emulator.workload.side_files.job_programs import LEAST_GRAIN, MOST_GRAIN
 from cosched_hwmodel.composition import COMPOSITIONS
-from cosched_hwmodel.lomarc.model import C_SCOPES, CPUS
+from cosched_hwmodel.lomarc.lomarc_model import C_SCOPES, CPUS
 from cosched_hwmodel.topology import MOST_WATTS
 from cosched_hwmodel.units import SECOND_US
 from cosched_hwmodel.usage import RESOURCES

@@ -14,7 +14,7 @@ from cosched_emulator.accounting.accounts import Accounting
 from cosched_emulator.live.journal import command_step, restore, time_step
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.manager.agenda import Agenda
-from cosched_emulator.manager.hardware import NoContention
+from cosched_emulator.manager.contended_nodes import NoContention
 from cosched_emulator.users.requests import (
     CancelJobs,
     Dependency,

@@ -12,17 +12,17 @@ import pytest
 
 from cosched_emulator import prepare, simulate
 from cosched_emulator.errors import ConfigurationError, EmulatorError, InputError
-from cosched_emulator.nodeos.process import Process
 from cosched_emulator.nodeos.programs import Compute, Program, WriteFiles
 from cosched_emulator.nodeos.settings import NodeSettings
-from cosched_emulator.nodeos.work import Work
+from cosched_emulator.nodeos.simulated_process import Process
+from cosched_emulator.nodeos.work_alone import IterationNeed
 from cosched_emulator.run import loop
 from cosched_emulator.run.build import build_manager
 from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.scenario.process_nodes import node_settings, program_maker
 from cosched_emulator.scenario.reader import read_scenario
 from cosched_emulator.scenario.sections import TimeSharingSection
-from cosched_emulator.workload.side_files.programs import COLUMNS, PROGRAMS
+from cosched_emulator.workload.side_files.job_programs import COLUMNS, PROGRAMS
 
 SECOND = 1_000_000
 MESSAGES: dict[str, Any] = {
@@ -235,9 +235,10 @@ def test_programs_take_the_run_time_alone(name: str, sharing: dict[str, Any]) ->
     settings = node_settings(section)
     for job, program in zip(prepared.workload.jobs, programs_of(prepared), strict=True):
         alone_us = sum(
-            loop.times * Work(loop.body_of(0), job.spec.processes, settings).length_us for loop in program.loops
+            loop.times * IterationNeed(loop.body_of(0), job.spec.processes, settings).length_us
+            for loop in program.loops
         )
-        step_us = max(Work(loop.body_of(0), job.spec.processes, settings).length_us for loop in program.loops)
+        step_us = max(IterationNeed(loop.body_of(0), job.spec.processes, settings).length_us for loop in program.loops)
         assert abs(alone_us - job.run_us) <= max(0.03 * job.run_us, 25 * step_us)
     again = programs_of(prepare(table({"programs": name, "run_factor": 1.0}, sharing)))
     assert again == programs_of(prepared)

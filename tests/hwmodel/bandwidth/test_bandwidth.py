@@ -10,7 +10,7 @@ import pytest
 from hypothesis import strategies as st
 from tests.properties import drawn
 
-from cosched_hwmodel.bandwidth.model import (
+from cosched_hwmodel.bandwidth.bandwidth_model import (
     BandwidthModel,
     Resident,
     Window,

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, Protocol, runtime_checkable
 from cosched_emulator.errors import InvariantError
 from cosched_emulator.manager.managed_job import RUNNING, ManagedJob
 from cosched_emulator.manager.timeline import END, Timeline
-from cosched_emulator.nodeos.node_model import Cluster, Usage
+from cosched_emulator.nodeos.process_cluster import NodeUse, ProcessCluster
 from cosched_emulator.nodeos.programs import Program
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.common.allocation import each_node
@@ -44,7 +44,7 @@ class CpuMeter:
     more than busy.
     """
 
-    def __init__(self, cluster: Cluster, receive: Callable[[Sequence[CpuUse]], None]) -> None:
+    def __init__(self, cluster: ProcessCluster, receive: Callable[[Sequence[CpuUse]], None]) -> None:
         self.now_us = 0
         self._cluster = cluster
         self._receive = receive
@@ -70,8 +70,8 @@ class CpuMeter:
         if before_us is not None and self._tells is not None:
             self._spun_us[job] = self._spun_us.get(job, 0) + self._tells.spun_us(job) - before_us
 
-    def collect(self, now_us: int | None = None) -> list[Usage]:
-        """Return what `Cluster.collect` does, and pass it on; None: nothing has run since the meter was told of a time."""
+    def collect(self, now_us: int | None = None) -> list[NodeUse]:
+        """Return what `ProcessCluster.collect` does, and pass it on; None: nothing has run since the meter was told of a time."""
         if now_us is not None:
             self.now_us = now_us
         if self._tells is not None:
@@ -87,7 +87,7 @@ class CpuMeter:
         self._since_us = self.now_us
         return usages
 
-    def _use(self, usage: Usage, of_job_us: int) -> CpuUse:
+    def _use(self, usage: NodeUse, of_job_us: int) -> CpuUse:
         spun_us = self._spun_us.get(usage.job, 0) * usage.consumed_us / of_job_us
         return CpuUse(usage.job, usage.node, self._since_us, self.now_us, usage.consumed_us, spun_us)
 
@@ -105,7 +105,7 @@ class Dispatcher:
     def __init__(
         self,
         timeline: Timeline,
-        cluster: Cluster,
+        cluster: ProcessCluster,
         program_of: Callable[[WorkloadJob], Program],
         memory_of: Callable[[WorkloadJob], int],
     ) -> None:
@@ -238,7 +238,7 @@ class Dispatcher:
             job.outcome = TIMEOUT
             self._timeline.schedule(kill_us, END, job.job.spec.id, job.version)
 
-    def collect(self, now_us: int) -> list[Usage]:
+    def collect(self, now_us: int) -> list[NodeUse]:
         """Return what the jobs have used since the last call."""
         return self._cluster.collect() if self._meter is None else self._meter.collect(now_us)
 

@@ -12,7 +12,7 @@ from cosched_emulator.manager.time_sharing.dispatch import FOREVER_US, CpuMeter,
 from cosched_emulator.manager.time_sharing.rotating import Rotating
 from cosched_emulator.manager.timeline import Timeline
 from cosched_emulator.nodeos.kernel.cpu import Counters
-from cosched_emulator.nodeos.node_model import Cluster
+from cosched_emulator.nodeos.process_cluster import ProcessCluster
 from cosched_emulator.nodeos.programs import Program
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.protocol.messages import ProgressMeasured
@@ -26,7 +26,7 @@ def _asked_mb(job: WorkloadJob) -> int:
 class ProcessNodes(NamedTuple):
     """Nodes that run processes: the truth of a manager whose jobs share time."""
 
-    cluster: Cluster
+    cluster: ProcessCluster
     program_of: Callable[[WorkloadJob], Program]
     quantum_us: int
     memory_of: Callable[[WorkloadJob], int] = _asked_mb  # what a process of a job takes, in MB

@@ -7,11 +7,11 @@ from typing import Final
 
 from cosched_emulator.errors import ConfigurationError, InvariantError
 from cosched_emulator.nodeos.fluid.patterns import body_of
-from cosched_emulator.nodeos.fluid.rates import FluidJob, Rates, Stage
+from cosched_emulator.nodeos.fluid.rates import FluidJob, FluidStage, Rates
 from cosched_emulator.nodeos.fluid.situations import Windows
 from cosched_emulator.nodeos.kernel.cpu import TickLog
 from cosched_emulator.nodeos.kernel.devices import FifoServer, NodeMemory, swap_us
-from cosched_emulator.nodeos.node_model import Reached, Usage
+from cosched_emulator.nodeos.process_cluster import NodeUse, Reached
 from cosched_emulator.nodeos.programs import Program
 from cosched_emulator.nodeos.settings import NodeSettings
 from cosched_hwmodel.units import WHOLE_PPM
@@ -91,7 +91,7 @@ class FluidCluster:
         for loop in program.loops:
             body = body_of(loop, len(places), self.settings)
             kind = self._rates.kind_of(body, places)
-            stages.append(Stage(loop.times, body, kind, self._rates.work_of(body, len(places))))
+            stages.append(FluidStage(loop.times, body, kind, self._rates.work_of(body, len(places))))
         self.jobs[job] = FluidJob(job, stages, tuple(places), memory_mb, self.now_us)
 
     def allow(self, now_us: int, runnable: Mapping[int, Sequence[int]]) -> None:
@@ -157,7 +157,7 @@ class FluidCluster:
     def counters(self) -> None:
         """Return None (see `Cluster.counters`)."""
 
-    def collect(self) -> list[Usage]:
+    def collect(self) -> list[NodeUse]:
         """Return what was used since the last call (see `Cluster.collect`)."""
         jobs: list[int] = []
         nodes: list[int] = []
@@ -179,7 +179,7 @@ class FluidCluster:
                 allowed += [processes * allowed_us] * len(there)
         logged = self._ticks.log_us(jobs, nodes, loggable)
         self._used = {job.number: job for job in self._situation.places}
-        return list(map(Usage._make, zip(jobs, nodes, consumed, logged, allowed, strict=True)))
+        return list(map(NodeUse._make, zip(jobs, nodes, consumed, logged, allowed, strict=True)))
 
     def _enter(self, runnable: _Runnable) -> None:
         """Go over to a situation: count what the jobs of the last one did, and let those of the next one run."""

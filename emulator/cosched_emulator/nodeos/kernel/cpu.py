@@ -11,8 +11,8 @@ import numpy as np
 from cosched_emulator.nodeos.coscheduling.protocol import FOREVER
 from cosched_emulator.nodeos.kernel.devices import paging_us
 from cosched_emulator.nodeos.local import LocalScheduler
-from cosched_emulator.nodeos.process import ParallelJob, Process
 from cosched_emulator.nodeos.settings import NodeSettings
+from cosched_emulator.nodeos.simulated_process import ParallelJob, Process
 from cosched_hwmodel.draws import Beginnings
 
 # The events of an exact cluster: plain tuples in one heap, whose order also says what comes first at one instant.

@@ -12,9 +12,9 @@ from cosched_emulator.nodeos.coscheduling.protocol import CoschedulingPolicy
 from cosched_emulator.nodeos.kernel.cpu import DEVICE_DONE, RELEASE, Event
 from cosched_emulator.nodeos.kernel.devices import FifoServer
 from cosched_emulator.nodeos.messaging.layer import GOES_ON, POLLS, MessageLayer
-from cosched_emulator.nodeos.process import DONE, POLLING, RUNNABLE, WAITING, ParallelJob, Process
 from cosched_emulator.nodeos.programs import BARRIER, COLLECTIVE, COMPUTE, RECEIVE, SEND, WAIT, WRITE
 from cosched_emulator.nodeos.settings import NodeSettings
+from cosched_emulator.nodeos.simulated_process import DONE, POLLING, RUNNABLE, WAITING, ParallelJob, Process
 from cosched_hwmodel import draws
 from cosched_hwmodel.units import WHOLE_PPM
 

@@ -8,7 +8,7 @@ from heapq import heapify, heappush
 from cosched_emulator.nodeos.kernel.cpu import OF_NODES, RELEASE, Cpu, Event
 from cosched_emulator.nodeos.kernel.devices import FifoServer
 from cosched_emulator.nodeos.kernel.execution import Execution
-from cosched_emulator.nodeos.process import ParallelJob, Process
+from cosched_emulator.nodeos.simulated_process import ParallelJob, Process
 
 
 class Freezer:

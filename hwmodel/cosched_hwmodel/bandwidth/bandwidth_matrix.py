@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cosched_hwmodel.bandwidth.model import BandwidthModel, Resident
+from cosched_hwmodel.bandwidth.bandwidth_model import BandwidthModel, Resident
 from cosched_hwmodel.units import ThreadMask
 
 Ints = NDArray[np.int64]

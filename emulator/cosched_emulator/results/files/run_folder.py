@@ -46,9 +46,9 @@ from cosched_emulator.results.files.run_files import (
     RunFiles,
     run_files_of,
 )
-from cosched_emulator.workload.columns import columns_of
 from cosched_emulator.workload.job import Workload
-from cosched_emulator.workload.swf.writer import write_swf
+from cosched_emulator.workload.jobs_in_columns import columns_of
+from cosched_emulator.workload.swf.swf_writer import write_swf
 from cosched_hwmodel.energy import NodePower
 from cosched_plugin.common.trace_file import TraceFile
 from cosched_plugin.protocol.messages import NodeClass

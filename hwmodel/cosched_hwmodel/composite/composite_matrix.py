@@ -13,9 +13,9 @@ from typing import Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from cosched_hwmodel.composite.model import CompositeModel
+from cosched_hwmodel.composite.composite_model import CompositeModel
+from cosched_hwmodel.composite.job_profile import Profile
 from cosched_hwmodel.composite.on_node import GRAIN, MISSES, THOUSAND, Placed, hidden_mbs, parts_of, presence, users_of
-from cosched_hwmodel.composite.profile import Profile
 from cosched_hwmodel.topology import NodeShape
 from cosched_hwmodel.units import WHOLE_PPM
 

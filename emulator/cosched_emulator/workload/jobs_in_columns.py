@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.workload.job import CutRuns, WorkloadJob
-from cosched_hwmodel.composite.profile import Profile
+from cosched_hwmodel.composite.job_profile import Profile
 from cosched_hwmodel.units import NOISE_US
 from cosched_plugin.protocol.limits import INT64_MAX
 from cosched_plugin.protocol.messages import DemandTuple, JobSpec, SelfSlowdown, UsageTuple

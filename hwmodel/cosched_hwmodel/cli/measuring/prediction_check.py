@@ -6,16 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 from typing import NamedTuple
 
-from cosched_hwmodel.cli.measuring.measurement import Measurement
+from cosched_hwmodel.cli.measuring.measurement import NodeMeasurement
 from cosched_hwmodel.cli.measuring.profiles import profiles_of
-from cosched_hwmodel.cli.nodes import seats_of_node, threads_of_seat
-from cosched_hwmodel.composite.model import CompositeModel
+from cosched_hwmodel.cli.node_choice import seats_of_node, threads_of_seat
+from cosched_hwmodel.composite.composite_model import CompositeModel
+from cosched_hwmodel.composite.job_profile import Profile
 from cosched_hwmodel.composite.on_node import Placed
-from cosched_hwmodel.composite.profile import Profile
 from cosched_hwmodel.topology import NodeShape
 
 
-class Compared(NamedTuple):
+class ComparedPair(NamedTuple):
     """A pair on a seat: the measured and the predicted run time of ``row`` beside ``column``, over that alone.
 
     ``resource`` is the one that the prediction blames most; empty where it predicts no slowdown.
@@ -49,7 +49,7 @@ def compare(
     ratios: Mapping[tuple[str, str], float],
     seat: str,
     model: CompositeModel | None = None,
-) -> list[Compared]:
+) -> list[ComparedPair]:
     """Return the measured ratios (of a pair, as in a `CoRunTable`) beside predicted ones, in their order.
 
     Each kernel is one process of ``profiles`` on a hardware thread of the seat; pairs without profiles are left out.
@@ -62,12 +62,12 @@ def compare(
         if row in profiles and column in profiles:
             placed = [Placed(profiles[row], 1, 1 << first), Placed(profiles[column], 1, 1 << second)]
             told = model.explain(node, placed)[0]
-            found.append(Compared(seat, row, column, measured, 1.0 + told.penalty, told.worst))
+            found.append(ComparedPair(seat, row, column, measured, 1.0 + told.penalty, told.worst))
     return found
 
 
-def compare_measured(found: Measurement, model: CompositeModel | None = None) -> list[Compared]:
-    """Return the pairs of a measurement beside their predictions, seat by seat; `Measurement.node` has the costs already.
+def compare_measured(found: NodeMeasurement, model: CompositeModel | None = None) -> list[ComparedPair]:
+    """Return the pairs of a measurement beside their predictions, seat by seat; `NodeMeasurement.node` has the costs already.
 
     Seats that the node does not have, as it is simpler than the machine, are left out.
     """
@@ -80,13 +80,13 @@ def compare_measured(found: Measurement, model: CompositeModel | None = None) ->
     return [each for seat, ratios in seats.items() for each in compare(found.node, profiles, ratios, seat, model)]
 
 
-def summary(compared: Sequence[Compared]) -> Summary:
+def summary(compared: Sequence[ComparedPair]) -> Summary:
     """Return the errors of a comparison of at least one pair."""
     errors = [each.error for each in compared]
     return Summary(len(errors), fmean(errors), fmean(map(abs, errors)), max(map(abs, errors)))
 
 
-def comparison_rows(compared: Iterable[Compared]) -> list[tuple[str, ...]]:
+def comparison_rows(compared: Iterable[ComparedPair]) -> list[tuple[str, ...]]:
     """Return a row of text for each pair: seat, row, column, measured, predicted, error, resource."""
     return [
         (

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from cosched_emulator.errors import InputError
-from cosched_emulator.workload.columns import Column, Computed, Jobs
+from cosched_emulator.workload.jobs_in_columns import Column, Computed, Jobs
 
 
-class Row(NamedTuple):
+class SideFileRow(NamedTuple):
     """A row as text, with its place: a line of a CSV file, or a table of a TOML file."""
 
     file: str
@@ -44,7 +44,7 @@ class Row(NamedTuple):
         return int(text)
 
 
-def csv_rows(file: str, columns: Sequence[str]) -> Iterator[Row]:
+def csv_rows(file: str, columns: Sequence[str]) -> Iterator[SideFileRow]:
     """Yield the rows of a CSV file with a header of some of these columns. Raises `InputError`."""
     lines = csv.reader(io.StringIO(text_of(file)), strict=True)
     header: list[str] | None = None
@@ -59,7 +59,7 @@ def csv_rows(file: str, columns: Sequence[str]) -> Iterator[Row]:
                 continue
             if len(values) != len(header):
                 raise InputError(file, f"{len(header)} fields", str(len(values)), lines.line_num)
-            yield Row(file, lines.line_num, "", dict(zip(header, values, strict=True)))
+            yield SideFileRow(file, lines.line_num, "", dict(zip(header, values, strict=True)))
     except csv.Error as error:
         raise InputError(file, "a CSV file", str(error), lines.line_num) from error
 
@@ -130,7 +130,7 @@ def only(whole: JobKey, pattern: tuple[bool, ...]) -> JobKey:
     return JobKey(whole.job if job else None, whole.application if application else None, whole.user if user else None)
 
 
-def key_of(row: Row) -> JobKey:
+def key_of(row: SideFileRow) -> JobKey:
     """Return the key of a row. Raises `InputError` if it names no job, application or user."""
     job, application, user = (row.values.get(name, "") or None for name in KEYS)
     if job is application is user is None:

@@ -10,12 +10,12 @@ from typing import Any, Final, NamedTuple
 import click
 
 from cosched_hwmodel.cli.measuring.report import profiles_file
-from cosched_hwmodel.cli.nodes import one_node
+from cosched_hwmodel.cli.node_choice import one_node
 from cosched_hwmodel.cli.output import CommandError
-from cosched_hwmodel.cli.predicting.jobs import Job, jobs_of, read_profiles
+from cosched_hwmodel.cli.predicting.job_words import Job, jobs_of, read_profiles
 from cosched_hwmodel.cli.terminal.console import align
-from cosched_hwmodel.composite.model import CompositeModel
-from cosched_hwmodel.composite.profile import Profile
+from cosched_hwmodel.composite.composite_model import CompositeModel
+from cosched_hwmodel.composite.job_profile import Profile
 from cosched_hwmodel.topology import NodeShape
 
 # Who slows whom on a node, and through which resource: the penalty of each job, and what of it goes away without another job.

@@ -46,7 +46,7 @@ def length_us(operation: Operation, processes: int, settings: NodeSettings) -> i
             return 0
 
 
-class Work:
+class IterationNeed:
     """What one process needs for one iteration of a body, in the mean and in microseconds.
 
     ``cpu_us`` is CPU time, ``io_us`` what of that is for I/O, ``length_us`` how long it takes alone.

@@ -57,7 +57,7 @@ class NoContention:
         return [0.0] * len(loads)
 
 
-class Cluster:
+class ContendedNodes:
     """Nodes under contention, with jobs that progress at 1/(1 + penalty) in work time."""
 
     __slots__ = ("_composition", "_jobs", "_kinds", "_loads", "_model", "_penalties", "_shapes", "_touched", "slow")

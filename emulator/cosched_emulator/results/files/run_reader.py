@@ -14,16 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from cosched_emulator.errors import InputError
-from cosched_emulator.results.columns import (
-    DiskColumns,
-    IntArray,
-    Ints,
-    JobColumns,
-    RowBuffer,
-    StayColumns,
-    disk_of_rows,
-    distinct_stays,
-)
 from cosched_emulator.results.figures.metrics import Selection
 from cosched_emulator.results.files.csv_files import (
     ALLOCATION_COLUMNS,
@@ -32,18 +22,28 @@ from cosched_emulator.results.files.csv_files import (
     PREEMPTION_COLUMNS,
     QUANTUM_COLUMNS,
 )
-from cosched_emulator.results.files.folder import POWER, RUN, read_json, read_summary
 from cosched_emulator.results.files.run_files import ALLOCATIONS, JOBS, PREEMPTIONS, QUANTA
+from cosched_emulator.results.files.run_folder import POWER, RUN, read_json, read_summary
 from cosched_emulator.results.quanta import NOT_MEASURED, ROLES, QuantaBuilder, QuantaColumns
+from cosched_emulator.results.record_columns import (
+    DiskColumns,
+    IntArray,
+    Ints,
+    RecordColumns,
+    RowBuffer,
+    StayColumns,
+    disk_of_rows,
+    distinct_stays,
+)
 from cosched_emulator.results.run_energy import PowerTrace
-from cosched_emulator.workload.columns import Interned
+from cosched_emulator.workload.jobs_in_columns import Interned
 from cosched_hwmodel.units import parse_seconds
 from cosched_plugin.protocol.messages import CacheLevel, NodeClass, NodeHardware
 
 Value = TypeVar("Value")
 
 _A_TIME = "a decimal of seconds"
-# Columns of the files of jobs and of their stays, by column of `JobColumns` and `StayColumns`.
+# Columns of the files of jobs and of their stays, by column of `RecordColumns` and `StayColumns`.
 _JOB_TYPES: Mapping[str, npt.DTypeLike] = {
     **dict.fromkeys(("id", "submit_us", "start_us", "end_us", "work_us", "run_us", "estimate_us", "threads"), np.int64),
     "started": np.bool_,
@@ -63,7 +63,7 @@ class StoredRun(NamedTuple):
     """A run as read from its folder."""
 
     machine: tuple[NodeClass, ...]
-    jobs: JobColumns
+    jobs: RecordColumns
     stays: StayColumns
     summary: dict[str, Any]
     selection: Selection
@@ -129,7 +129,7 @@ def read_run(folder: str | os.PathLike[str]) -> StoredRun:
 
 def _columns(
     jobs: dict[str, Ints], states: Sequence[str], stays: StayColumns, numbers: IntArray, disk: DiskColumns
-) -> JobColumns:
+) -> RecordColumns:
     nodes, wall_us, held_us, last = (np.zeros(jobs["id"].size, dtype=np.int64) for _ in range(4))
     np.maximum.at(last, stays.job, numbers)
     of_last = numbers == last[stays.job]
@@ -144,7 +144,7 @@ def _columns(
     else:
         for name in ("cpu_us", "dispatched_us"):
             np.maximum(jobs[name], 0, out=jobs[name])
-    return JobColumns(**jobs, nodes=nodes, wall_us=wall_us, held_us=held_us, state=state, disk=disk)
+    return RecordColumns(**jobs, nodes=nodes, wall_us=wall_us, held_us=held_us, state=state, disk=disk)
 
 
 def read_machine(folder: str | os.PathLike[str]) -> tuple[NodeClass, ...]:

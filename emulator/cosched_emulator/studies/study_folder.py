@@ -27,10 +27,10 @@ from typing import Any, Final, NamedTuple
 from cosched_emulator.errors import InputError
 from cosched_emulator.results.harm import Outcomes
 from cosched_emulator.studies.axes import COLUMNS
+from cosched_emulator.studies.cell_run import Failure, Result
 from cosched_emulator.studies.cells import Cell, Plan, version
 from cosched_emulator.studies.experiment import Names
 from cosched_emulator.studies.run_figures import unpack_outcomes
-from cosched_emulator.studies.work import Failure, Result
 
 FORMAT: Final = 1
 PLAN, CELLS, FAILURES, RUNS, LOCK = "study.json", "cells", "failures.json", "runs", "lock"

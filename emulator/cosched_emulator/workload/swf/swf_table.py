@@ -41,7 +41,7 @@ _COMMENT = ord(";")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
-class Field(IntEnum):
+class SwfField(IntEnum):
     """The fields that the reader uses, by column."""
 
     NUMBER = 0
@@ -59,8 +59,16 @@ class Field(IntEnum):
     LAST = 17  # read only to check that it exists
 
 
-_WHOLE = (Field.NUMBER, Field.ALLOCATED, Field.REQUESTED, Field.USER, Field.NAME, Field.QUEUE, Field.PARTITION)
-_NOT_NEGATIVE = (Field.NUMBER, Field.SUBMIT)
+_WHOLE = (
+    SwfField.NUMBER,
+    SwfField.ALLOCATED,
+    SwfField.REQUESTED,
+    SwfField.USER,
+    SwfField.NAME,
+    SwfField.QUEUE,
+    SwfField.PARTITION,
+)
+_NOT_NEGATIVE = (SwfField.NUMBER, SwfField.SUBMIT)
 STDIN = "-"  # as the name of a file
 
 
@@ -232,23 +240,23 @@ def _columns(lines: Lines, *, quick: bool) -> dict[int, NDArray[np.float64]] | N
 
     The last field is one of them, so no row has fewer than 18 fields; with an average of 18, every row has 18.
     """
-    columns: dict[int, NDArray[np.float64]] = {field: np.empty(len(lines)) for field in Field}
+    columns: dict[int, NDArray[np.float64]] = {field: np.empty(len(lines)) for field in SwfField}
     for first, some in lines.blocks():
         if quick and not _looks_plain(some):
             return None
         try:
-            table = np.loadtxt(some, dtype=np.float64, comments=None, usecols=tuple(Field), ndmin=2)
+            table = np.loadtxt(some, dtype=np.float64, comments=None, usecols=tuple(SwfField), ndmin=2)
         except ValueError:
             return None
-        for index, field in enumerate(Field):
+        for index, field in enumerate(SwfField):
             columns[field][first : first + len(some)] = table[:, index]
     return columns
 
 
 def _odd_values(columns: dict[int, NDArray[np.float64]]) -> NDArray[np.bool_]:
     """Return the mask of the rows with an impossible number."""
-    odd = np.zeros(len(columns[Field.NUMBER]), dtype=np.bool_)
-    for field in Field:
+    odd = np.zeros(len(columns[SwfField.NUMBER]), dtype=np.bool_)
+    for field in SwfField:
         odd |= np.abs(columns[field]) > LARGEST
     for field in _WHOLE:
         odd |= columns[field] != np.trunc(columns[field])
@@ -278,7 +286,7 @@ def _find_flaw(line: bytes) -> Flaw | None:
         if _NUMBER.fullmatch(field) is None:
             return Flaw(index, "a number", printable(field))
         value = float(field)
-        if index not in list(Field):
+        if index not in list(SwfField):
             continue
         if index in _WHOLE and not value.is_integer():
             return Flaw(index, "a whole number", printable(field))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosched_hwmodel.draws import uniforms
-from cosched_hwmodel.lomarc.model import ONE, SERIAL_PPM, LomarcModel
+from cosched_hwmodel.lomarc.lomarc_model import ONE, SERIAL_PPM, LomarcModel
 from cosched_hwmodel.units import WHOLE_PPM
 from cosched_hwmodel.usage import BOUNDS, UsageTuple
 

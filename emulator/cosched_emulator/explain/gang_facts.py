@@ -290,7 +290,7 @@ class Quanta:
                 self._alone[turn["alone"]] += 1
 
 
-class Turns:
+class QuantumTurns:
     """Keeps the turn of one quantum: the last one that was told for it."""
 
     def __init__(self, quantum: int | None) -> None:

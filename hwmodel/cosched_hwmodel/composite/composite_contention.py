@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
-from cosched_hwmodel.composite.model import CompositeModel
+from cosched_hwmodel.composite.composite_model import CompositeModel
+from cosched_hwmodel.composite.job_profile import Profile
 from cosched_hwmodel.composite.on_node import Placed
-from cosched_hwmodel.composite.profile import Profile
 from cosched_hwmodel.contention import Load
 from cosched_hwmodel.topology import NodeShape
 

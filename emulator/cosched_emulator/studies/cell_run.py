@@ -24,7 +24,7 @@ from cosched_plugin.config import choose
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class CellOrder:
     """What a worker needs to know of a run. It can be pickled."""
 
     key: str
@@ -67,7 +67,7 @@ class _Warm:
 _WARM: Final = _Warm()
 
 
-def carry_out(order: Order) -> Result | Failure:
+def carry_out(order: CellOrder) -> Result | Failure:
     """Run one cell; whatever goes wrong is returned."""
     if order.version != version():
         return Failure(order.key, f"this worker has cosched {version()}, the study is of {order.version}")
@@ -85,7 +85,7 @@ def carry_out(order: Order) -> Result | Failure:
         return Failure(order.key, f"{type(error).__name__}: {_one_line(error)}", traceback.format_exc())
 
 
-def _run(order: Order) -> Result:
+def _run(order: CellOrder) -> Result:
     began = time.perf_counter()
     measures = [load_measure(name) for name in order.measures]
     choice = choose(order.argument, order.settings)
@@ -104,7 +104,7 @@ def _run(order: Order) -> Result:
     return Result(order.key, figures, tuple(notes), run.wall_s, time.perf_counter() - began, jobs)
 
 
-def _prepared(order: Order) -> Prepared:
+def _prepared(order: CellOrder) -> Prepared:
     """Return the prepared scenario, the last one if it is the same."""
     if _WARM.group != order.group or _WARM.prepared is None:
         _WARM.prepared = None  # its memory can be used for the next one

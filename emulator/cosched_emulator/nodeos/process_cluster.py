@@ -16,8 +16,8 @@ class Reached(NamedTuple):
     ended: tuple[int, ...]
 
 
-class Usage(NamedTuple):
-    """What the processes of one job on one node used since the last `Cluster.collect`, in microseconds.
+class NodeUse(NamedTuple):
+    """What the processes of one job on one node used since the last `ProcessCluster.collect`, in microseconds.
 
     ``logged_us`` is what the node's kernel says, in ticks and without I/O's CPU time; ``allowed_us`` how long they might
     run. With several processes of the job on the node all are sums.
@@ -30,7 +30,7 @@ class Usage(NamedTuple):
     allowed_us: int
 
 
-class Cluster(Protocol):
+class ProcessCluster(Protocol):
     """Nodes of one CPU each, on which the processes of parallel jobs share time."""
 
     def start(self, job: int, program: Program, places: Sequence[int], memory_mb: int = 0) -> None:
@@ -78,6 +78,6 @@ class Cluster(Protocol):
         """Return what has happened on the nodes while they were simulated burst by burst; None: they never were."""
         ...
 
-    def collect(self) -> list[Usage]:
+    def collect(self) -> list[NodeUse]:
         """Return what was used since the last call by jobs that could run, or ended since; ordered by job and node."""
         ...

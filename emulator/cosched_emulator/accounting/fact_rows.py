@@ -22,7 +22,7 @@ from cosched_emulator.manager.record import (
     StayEnded,
 )
 from cosched_emulator.workload.job import WorkloadJob
-from cosched_hwmodel.composite.profile import Profile
+from cosched_hwmodel.composite.job_profile import Profile
 from cosched_plugin.protocol.messages import JobSpec
 
 _ENTER: Final = """INSERT INTO jobs (

@@ -23,10 +23,10 @@ from decimal import Decimal
 from typing import Final
 
 from cosched_emulator.errors import InputError
-from cosched_emulator.workload.columns import Jobs, columns_of, intern_values
 from cosched_emulator.workload.job import WARNING, JobProgram, Programs, Workload
+from cosched_emulator.workload.jobs_in_columns import Jobs, columns_of, intern_values
 from cosched_emulator.workload.nas import LABELS, PREFIX, kind_of
-from cosched_emulator.workload.side_files.rows import Row, csv_rows
+from cosched_emulator.workload.side_files.side_file_rows import SideFileRow, csv_rows
 from cosched_hwmodel.units import WHOLE_PPM
 
 # The columns that a program uses.
@@ -117,7 +117,7 @@ def _read(file: str, usual: JobProgram) -> dict[int, tuple[JobProgram, bool]]:
     return found
 
 
-def _program(row: Row, usual: JobProgram) -> JobProgram:
+def _program(row: SideFileRow, usual: JobProgram) -> JobProgram:
     name = row.values.get("program", "") or usual.name
     if parameters_of(name) is None:
         raise row.error("program", f"one of {', '.join(PROGRAMS)}, {PREFIX}PROGRAM.CLASS", repr(name))
@@ -138,7 +138,7 @@ def _program(row: Row, usual: JobProgram) -> JobProgram:
     )
 
 
-def _part_ppm(row: Row, name: str) -> int | None:
+def _part_ppm(row: SideFileRow, name: str) -> int | None:
     text = row.values.get(name, "")
     if not text:
         return None
@@ -148,7 +148,7 @@ def _part_ppm(row: Row, name: str) -> int | None:
     return round(value * WHOLE_PPM)
 
 
-def _grain(row: Row, usual: float) -> float:
+def _grain(row: SideFileRow, usual: float) -> float:
     text = row.values.get("grain", "")
     if not text:
         return usual
@@ -158,7 +158,7 @@ def _grain(row: Row, usual: float) -> float:
     return float(value)
 
 
-def _whole(row: Row, name: str, least: int) -> int | None:
+def _whole(row: SideFileRow, name: str, least: int) -> int | None:
     text = row.values.get(name, "")
     if not text:
         return None
@@ -168,7 +168,7 @@ def _whole(row: Row, name: str, least: int) -> int | None:
     return int(value)
 
 
-def _flag(row: Row, name: str) -> bool:
+def _flag(row: SideFileRow, name: str) -> bool:
     text = row.values.get(name, "") or "no"
     if text not in _FLAGS:
         raise row.error(name, "yes or no", repr(text))

@@ -13,13 +13,13 @@ from cosched_emulator.nodeos.fluid.situations import half_width
 from cosched_emulator.nodeos.kernel.devices import paging_us
 from cosched_emulator.nodeos.programs import ByRank, Loop, Program
 from cosched_emulator.nodeos.settings import NodeSettings
-from cosched_emulator.nodeos.windows.windowed_job import Extent, Pace, Stage, Use, WindowJob, used_by
+from cosched_emulator.nodeos.windows.windowed_job import Extent, MeasuredPace, Use, WindowJob, WindowStage, used_by
 from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
 
 # The parts of a cluster that do not influence each other.
 
 
-class Part(NamedTuple):
+class ConnectedJobs(NamedTuple):
     """Jobs that share nodes, directly or by way of others, or the server for files; where they may run, by node."""
 
     where: tuple[tuple[int, tuple[int, ...]], ...]
@@ -35,7 +35,7 @@ class Part(NamedTuple):
         return tuple(sorted({job for _, jobs in self.where for job in jobs}))
 
 
-def parts_of(chosen: Sequence[tuple[int, ...]], jobs: Mapping[int, WindowJob]) -> list[Part]:
+def parts_of(chosen: Sequence[tuple[int, ...]], jobs: Mapping[int, WindowJob]) -> list[ConnectedJobs]:
     """Return the parts, for the jobs that may run on each node."""
     head: dict[int, int] = {}
 
@@ -57,7 +57,7 @@ def parts_of(chosen: Sequence[tuple[int, ...]], jobs: Mapping[int, WindowJob]) -
     for node, there in enumerate(chosen):
         if there:
             rows.setdefault(find(there[0]), []).append((node, there))
-    return [Part(tuple(where)) for where in rows.values()]
+    return [ConnectedJobs(tuple(where)) for where in rows.values()]
 
 
 _BATCHES: Final = 8  # for which the quantile of `half_width` is
@@ -80,7 +80,7 @@ class WindowPlan(NamedTuple):
         return self
 
 
-class Window:
+class SimulatedWindow:
     """The batches of one window, which begins anew when a job enters another phase, or still reads its memory."""
 
     def __init__(self, jobs: Sequence[WindowJob], plan: WindowPlan, now_us: int) -> None:
@@ -121,10 +121,10 @@ class Window:
             return any(map(sum, works))
         return all(sum(row) and half_width(row) < self._plan.tolerance for row in works)
 
-    def paces(self, now_us: int) -> list[Pace]:
+    def paces(self, now_us: int) -> list[MeasuredPace]:
         """Return the paces of the jobs since the first sample."""
         return [
-            Pace(
+            MeasuredPace(
                 now_us,
                 now_us - self._since_us,
                 tuple([new - old for new, old in zip(job.exact_works(), self._works[index], strict=True)]),
@@ -150,7 +150,7 @@ class _Run(NamedTuple):
     uses: tuple[Use, ...]
 
 
-class Alone:
+class LonePaces:
     """Paces of lone jobs, for one kind of node; jobs of several clusters of the same settings may share them.
 
     An exact simulation of the longest loop of a phase, over whole iterations.
@@ -160,9 +160,9 @@ class Alone:
         self.settings = settings
         self.events = 0  # of all exact simulations
         self._node = replace(settings, tick_us=0, memory_mb=0)
-        self._known: dict[tuple[str, int, tuple[int, ...]], Pace] = {}
+        self._known: dict[tuple[str, int, tuple[int, ...]], MeasuredPace] = {}
 
-    def pace(self, extent: Extent, phase: int, shape: tuple[int, ...], since_us: int) -> Pace:
+    def pace(self, extent: Extent, phase: int, shape: tuple[int, ...], since_us: int) -> MeasuredPace:
         """Return the pace of a job in a phase, from an instant on; process i is on node ``shape[i]`` of its nodes."""
         stage = extent.longest(phase)
         most = _FIRST + max(_FEWEST, -(-_SPAN_US // max(1, stage.length_us)))
@@ -173,18 +173,18 @@ class Alone:
             pace = self._known[key] = self._measure(stage, times, shape)
         return pace._replace(since_us=since_us)
 
-    def _measure(self, stage: Stage, times: int, shape: tuple[int, ...]) -> Pace:
+    def _measure(self, stage: WindowStage, times: int, shape: tuple[int, ...]) -> MeasuredPace:
         whole = self._run(stage, times, shape)
         if times < _FIRST + _FEWEST:
-            return Pace(0, whole.us, tuple([times * work_us for work_us in stage.rank_us]), whole.uses)
+            return MeasuredPace(0, whole.us, tuple([times * work_us for work_us in stage.rank_us]), whole.uses)
         first = self._run(stage, _FIRST, shape)
         span_us = whole.us - first.us
         uses = [new.minus(old) for new, old in zip(whole.uses, first.uses, strict=True)]
         # Processes end at different times, so a difference can be a little more than all of the time.
         kept = tuple([use._replace(consumed_us=min(use.consumed_us, span_us)) for use in uses])
-        return Pace(0, span_us, tuple([(times - _FIRST) * work_us for work_us in stage.rank_us]), kept)
+        return MeasuredPace(0, span_us, tuple([(times - _FIRST) * work_us for work_us in stage.rank_us]), kept)
 
-    def _run(self, stage: Stage, times: int, shape: tuple[int, ...]) -> _Run:
+    def _run(self, stage: WindowStage, times: int, shape: tuple[int, ...]) -> _Run:
         cluster = ExactCluster(self._node, 1 + max(shape), _SEED)
         bodies = stage.bodies
         cluster.start(0, Program((Loop(times, ByRank(lambda rank: bodies[rank])),)), shape)
@@ -201,13 +201,13 @@ class Alone:
 _STEP_US: Final = 1_000  # an end that is approached step by step is known to this
 
 
-class Group:
+class WindowGroup:
     """The jobs of a part. ``window`` is there while they are simulated exactly, ``due_us`` when something is to be done."""
 
-    def __init__(self, part: Part, jobs: Sequence[WindowJob]) -> None:
+    def __init__(self, part: ConnectedJobs, jobs: Sequence[WindowJob]) -> None:
         self.part = part
         self.jobs = jobs
-        self.window: Window | None = None
+        self.window: SimulatedWindow | None = None
         self.due_us = 0
         self.first_us = 0  # a job that is alone pages for so long when its turn begins,
         self._paging_ppm = 0  # and then for this part of the time for which it runs
@@ -227,7 +227,7 @@ class Group:
         self.first_us = paging_us(missing_ppm, 0, settings)
         self._paging_ppm = paging_us(missing_ppm, SECOND_US, settings) - self.first_us
 
-    def go_alone(self, alone: Alone, from_us: int) -> None:
+    def go_alone(self, alone: LonePaces, from_us: int) -> None:
         """Let the only job progress from an instant on at the pace of its phase."""
         (job,) = self.jobs
         extent = job.extent
@@ -240,7 +240,7 @@ class Group:
 
     def open_window(self, plan: WindowPlan, now_us: int) -> None:
         """Simulate the jobs exactly from now on."""
-        self.window = Window(self.jobs, plan, now_us)
+        self.window = SimulatedWindow(self.jobs, plan, now_us)
         self.look_ahead(now_us)
 
     def look_ahead(self, now_us: int) -> None:

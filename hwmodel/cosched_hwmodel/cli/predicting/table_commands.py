@@ -11,27 +11,27 @@ from typing import Any, Final
 
 import click
 
-from cosched_hwmodel.cli.nodes import one_node, threads_of_seat
+from cosched_hwmodel.cli.node_choice import one_node, threads_of_seat
 from cosched_hwmodel.cli.output import CommandError, write_whole
-from cosched_hwmodel.cli.predicting.jobs import profiles_text
+from cosched_hwmodel.cli.predicting.job_words import profiles_text
 from cosched_hwmodel.cli.terminal.console import align, progress_bar
-from cosched_hwmodel.composite.calibration.pair_fit import FITTED, CompositeFit, Places, fit_composite
+from cosched_hwmodel.composite.calibration.pair_fit import FITTED, CompositeFit, PairPlaces, fit_composite
 from cosched_hwmodel.errors import suggestion
 from cosched_hwmodel.measured.calibration import Calibration, Errors, Method, PairPrediction, calibrate, write_table
-from cosched_hwmodel.measured.table import CoRunTable, read_table
+from cosched_hwmodel.measured.co_run_table import CoRunTable, read_table
 from cosched_hwmodel.topology import NodeShape
 
 # Where two applications of a table of co-runs sit on a node.
 
 
-def places_on(node: NodeShape, seat: str | None) -> Places:
+def places_on(node: NodeShape, seat: str | None) -> PairPlaces:
     """Return two threads of a seat; without a seat, half of the cores of each socket for either, a process on each core.
 
     Raises CommandError for a seat that the node does not have, and sockets that cannot be halved.
     """
     if seat is not None:
         first, second = threads_of_seat(node, seat)
-        return Places(node, 1, 1 << first, 1 << second)
+        return PairPlaces(node, 1, 1 << first, 1 << second)
     half, odd = divmod(node.cores_per_socket, 2)
     if odd:
         raise CommandError(
@@ -39,7 +39,7 @@ def places_on(node: NodeShape, seat: str | None) -> Places:
         )
     cores = [socket * node.cores_per_socket + core for socket in range(node.sockets) for core in range(half)]
     row = sum(1 << core for core in cores)
-    return Places(node, len(cores), row, row << half)
+    return PairPlaces(node, len(cores), row, row << half)
 
 
 MOST_LINES: Final = 20  # of unmeasured pairs, unless all are asked for

@@ -17,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosched_emulator.errors import ConfigurationError, InputError
-from cosched_emulator.workload.columns import Interned, Jobs, Numbers, Same
 from cosched_emulator.workload.job import WARNING, Calendar, CutRuns, Workload
-from cosched_emulator.workload.swf.table import LARGEST, Field, SwfTable, error_of, read_table
+from cosched_emulator.workload.jobs_in_columns import Interned, Jobs, Numbers, Same
+from cosched_emulator.workload.swf.swf_table import LARGEST, SwfField, SwfTable, error_of, read_table
 from cosched_hwmodel.units import SECOND_US, seconds_text
 
 MissingEstimate = Literal["run", "drop", "refuse"]
@@ -218,10 +218,10 @@ def _repair(table: SwfTable, file: str, options: SwfOptions) -> tuple[_Rows, Rep
     """Apply the rules in order to the remaining rows, and count the affected rows."""
     columns = table.columns
     usable, report = _drop_rows(table, file, options)
-    submit_us = table.microseconds(Field.SUBMIT, usable)
-    run_us = table.microseconds(Field.RUN, usable)
-    missing = columns[Field.ESTIMATE][usable] <= 0
-    estimate_us = np.where(missing, run_us, table.microseconds(Field.ESTIMATE, usable))
+    submit_us = table.microseconds(SwfField.SUBMIT, usable)
+    run_us = table.microseconds(SwfField.RUN, usable)
+    missing = columns[SwfField.ESTIMATE][usable] <= 0
+    estimate_us = np.where(missing, run_us, table.microseconds(SwfField.ESTIMATE, usable))
     minimum_us = math.ceil(options.minimum_estimate_s * SECOND_US)
     raised = ~missing & (estimate_us < minimum_us)
     estimate_us = np.where(raised, minimum_us, estimate_us)
@@ -230,13 +230,13 @@ def _repair(table: SwfTable, file: str, options: SwfOptions) -> tuple[_Rows, Rep
     run_us = np.where(capped, estimate_us, run_us)
     order = np.argsort(submit_us, kind="stable")
     processes = _processes(table, options)[usable].astype(np.int64)
-    fields = (Field.NUMBER, Field.USER, Field.NAME, Field.QUEUE, Field.PARTITION)
+    fields = (SwfField.NUMBER, SwfField.USER, SwfField.NAME, SwfField.QUEUE, SwfField.PARTITION)
     whole = [columns[field][usable].astype(np.int64) for field in fields]
-    memory_mb = np.ceil(np.maximum(columns[Field.MEMORY][usable], 0) / _KB_OF_MB).astype(np.int64)
+    memory_mb = np.ceil(np.maximum(columns[SwfField.MEMORY][usable], 0) / _KB_OF_MB).astype(np.int64)
     rows = (submit_us, run_us, processes, estimate_us, *whole, memory_mb, logged_us)
     report = replace(
         report,
-        sizes_from_request=int(np.count_nonzero(columns[Field.ALLOCATED][usable] <= 0)),
+        sizes_from_request=int(np.count_nonzero(columns[SwfField.ALLOCATED][usable] <= 0)),
         estimates_from_run=int(np.count_nonzero(missing)),
         estimates_raised=int(np.count_nonzero(raised)),
         runs_capped=int(np.count_nonzero(capped)),
@@ -248,14 +248,16 @@ def _drop_rows(table: SwfTable, file: str, options: SwfOptions) -> tuple[NDArray
     """Return the indices of the usable rows, and the number that each rule dropped; raise InputError for a refused row."""
     columns = table.columns
     masks = _Masks(len(table.lines))
-    bursts = masks.take_out(np.isin(columns[Field.STATUS], _BURST_STATUS), allowed=True) if options.drop_bursts else 0
-    no_run = masks.take_out(columns[Field.RUN] <= 0, allowed=options.drop_empty)
+    bursts = (
+        masks.take_out(np.isin(columns[SwfField.STATUS], _BURST_STATUS), allowed=True) if options.drop_bursts else 0
+    )
+    no_run = masks.take_out(columns[SwfField.RUN] <= 0, allowed=options.drop_empty)
     no_size = masks.take_out(_processes(table, options) <= 0, allowed=options.drop_empty)
     no_estimate = 0
     if options.missing_estimate != "run":
-        no_estimate = masks.take_out(columns[Field.ESTIMATE] <= 0, allowed=options.missing_estimate == "drop")
-    latest = np.maximum.accumulate(np.where(masks.left, columns[Field.SUBMIT], 0.0))
-    out_of_order = masks.left & (columns[Field.SUBMIT] < latest)
+        no_estimate = masks.take_out(columns[SwfField.ESTIMATE] <= 0, allowed=options.missing_estimate == "drop")
+    latest = np.maximum.accumulate(np.where(masks.left, columns[SwfField.SUBMIT], 0.0))
+    out_of_order = masks.left & (columns[SwfField.SUBMIT] < latest)
     if not options.sort:
         masks.take_out(out_of_order, allowed=False)
     if masks.refused.any() and not options.skip_bad_rows:
@@ -275,21 +277,21 @@ def _drop_rows(table: SwfTable, file: str, options: SwfOptions) -> tuple[NDArray
 
 def _processes(table: SwfTable, options: SwfOptions) -> NDArray[np.float64]:
     """Return the processors of every row: allocated ones, or requested ones if the former are missing."""
-    allocated = table.columns[Field.ALLOCATED]
-    return np.where((allocated <= 0) & options.size_from_request, table.columns[Field.REQUESTED], allocated)
+    allocated = table.columns[SwfField.ALLOCATED]
+    return np.where((allocated <= 0) & options.size_from_request, table.columns[SwfField.REQUESTED], allocated)
 
 
 def _refusal(table: SwfTable, file: str, row: int) -> InputError:
     """Return the error for a row that a switched-off rule would have repaired."""
     columns = table.columns
-    if columns[Field.RUN][row] <= 0:
-        flaw = table.flaw(row, Field.RUN, "a run time above 0")
-    elif columns[Field.ALLOCATED][row] <= 0:
-        flaw = table.flaw(row, Field.ALLOCATED, "processors above 0")
-    elif columns[Field.ESTIMATE][row] <= 0:
-        flaw = table.flaw(row, Field.ESTIMATE, "an estimate above 0")
+    if columns[SwfField.RUN][row] <= 0:
+        flaw = table.flaw(row, SwfField.RUN, "a run time above 0")
+    elif columns[SwfField.ALLOCATED][row] <= 0:
+        flaw = table.flaw(row, SwfField.ALLOCATED, "processors above 0")
+    elif columns[SwfField.ESTIMATE][row] <= 0:
+        flaw = table.flaw(row, SwfField.ESTIMATE, "an estimate above 0")
     else:
-        flaw = table.flaw(row, Field.SUBMIT, "rows in submit order")
+        flaw = table.flaw(row, SwfField.SUBMIT, "rows in submit order")
     return error_of(flaw, file, int(table.lines.numbers[row]))
 
 

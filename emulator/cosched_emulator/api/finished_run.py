@@ -16,8 +16,8 @@ from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.offered import POPULATIONS
 from cosched_emulator.results.figures.metrics import QUANTITIES
-from cosched_emulator.results.files.folder import check_run_folder, new_run_folder, read_summary
-from cosched_emulator.results.files.reader import read_run
+from cosched_emulator.results.files.run_folder import check_run_folder, new_run_folder, read_summary
+from cosched_emulator.results.files.run_reader import read_run
 from cosched_emulator.results.harm import DEFAULT_RULE, Harm, LaterRule, LoserClasses, Outcomes, measure_harm, outcomes
 from cosched_emulator.run.coupling import TraceRecord
 from cosched_emulator.run.prepare import Prepared
@@ -124,7 +124,7 @@ class Run:
     @cached_property
     def quanta(self) -> QuantaColumns | None:
         """Return the quanta of a run whose jobs take turns, with a row per quantum and job; None if there are none."""
-        from cosched_emulator.results.files.reader import read_quanta  # noqa: PLC0415 - few runs share time
+        from cosched_emulator.results.files.run_reader import read_quanta  # noqa: PLC0415 - few runs share time
         from cosched_emulator.results.quanta import quanta_columns  # noqa: PLC0415 - likewise
 
         if self.finished.quanta:

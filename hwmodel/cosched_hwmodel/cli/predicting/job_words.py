@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from cosched_hwmodel.cli.nodes import threads_of_seat
+from cosched_hwmodel.cli.node_choice import threads_of_seat
 from cosched_hwmodel.cli.output import CommandError, quoted
+from cosched_hwmodel.composite.job_profile import Profile, ProfileError, from_mapping, to_mapping
 from cosched_hwmodel.composite.on_node import Placed
-from cosched_hwmodel.composite.profile import Profile, ProfileError, from_mapping, to_mapping
 from cosched_hwmodel.errors import suggestion
 from cosched_hwmodel.topology import NodeShape
 from cosched_hwmodel.units import ThreadMask

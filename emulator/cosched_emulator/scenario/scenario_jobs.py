@@ -24,8 +24,8 @@ from cosched_emulator.workload.characteristics import (
     with_characteristics,
     with_demand,
 )
-from cosched_emulator.workload.columns import Same, columns_of
 from cosched_emulator.workload.job import Workload
+from cosched_emulator.workload.jobs_in_columns import Same, columns_of
 from cosched_emulator.workload.multicore import with_grown_sizes, with_self_slowdowns
 from cosched_emulator.workload.scaling import with_load, with_shaken_runs
 from cosched_hwmodel.units import WHOLE_PPM
@@ -86,7 +86,7 @@ def _source(scenario: Scenario, cores: int, nodes: int) -> Workload:
     section = scenario.workload
     limits = cast('Literal["estimate", "none"] | None', section.limits)
     if section.swf is not None:
-        from cosched_emulator.workload.swf.reader import SwfOptions, read_swf  # noqa: PLC0415 - only logs need it
+        from cosched_emulator.workload.swf.swf_reader import SwfOptions, read_swf  # noqa: PLC0415 - only logs need it
 
         options = SwfOptions(
             cap_run_at_estimate=section.cap_runs,

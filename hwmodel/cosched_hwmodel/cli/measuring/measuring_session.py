@@ -9,7 +9,7 @@ from itertools import combinations_with_replacement
 from statistics import median
 from typing import Final, NamedTuple
 
-from cosched_hwmodel.cli.measuring.host import Seat
+from cosched_hwmodel.cli.measuring.host import HostSeat
 from cosched_hwmodel.cli.measuring.kernels import (
     Did,
     Kernel,
@@ -21,7 +21,7 @@ from cosched_hwmodel.cli.measuring.kernels import (
     run_together,
     workers,
 )
-from cosched_hwmodel.cli.measuring.measurement import MB, Alone, Figure, PairRatio, figure_of
+from cosched_hwmodel.cli.measuring.measurement import MB, AloneRate, MeasuredFigure, PairRatio, figure_of
 
 REPEATS: Final = 5
 LEAST_WINDOW_S: Final = 0.01
@@ -40,7 +40,7 @@ class _Window(NamedTuple):
     column: Kernel | None
 
 
-class Session:
+class MeasuringSession:
     """What has been measured so far. ``told`` gets the number of windows done, and of all windows as planned now."""
 
     def __init__(
@@ -59,7 +59,7 @@ class Session:
         self._beside: dict[tuple[str, str, str, int], list[float]] = defaultdict(list)  # (seat, row, column, side)
         self._failed: set[str] = set()
 
-    def measure_seat(self, seat: Seat, kernels: Sequence[Kernel]) -> None:
+    def measure_seat(self, seat: HostSeat, kernels: Sequence[Kernel]) -> None:
         """Measure kernels alone on both CPUs of a seat, and in pairs; alone only where the two are one CPU."""
         with workers() as started:
             sides = [self._start(kernels, cpu, started) for cpu in dict.fromkeys((seat.row, seat.column))]
@@ -93,7 +93,7 @@ class Session:
         except KernelError:
             return None  # the measurement itself tells why
 
-    def measure_capacity(self, kernel: Kernel, cpus: Sequence[int]) -> Figure | None:
+    def measure_capacity(self, kernel: Kernel, cpus: Sequence[int]) -> MeasuredFigure | None:
         """Return the MB/s of a kernel that runs on all of some CPUs at once; None, and a note, where it fails."""
         span_us = round(self._seconds / CAPACITY_PART / 2 / REPEATS * 1e6)
         span_us = min(max(span_us, round(LEAST_WINDOW_S * 1e6)), round(MOST_WINDOW_S * 1e6))
@@ -112,12 +112,12 @@ class Session:
             return None
         return figure_of(sums)
 
-    def alone(self) -> tuple[Alone, ...]:
+    def alone(self) -> tuple[AloneRate, ...]:
         """Return the rates alone, both CPUs of a seat together."""
         rates: dict[tuple[str, str], list[float]] = defaultdict(list)
         for (seat, kernel, _), values in self._alone.items():
             rates[seat, kernel] += values
-        return tuple(Alone(seat, kernel, figure_of(values)) for (seat, kernel), values in rates.items())
+        return tuple(AloneRate(seat, kernel, figure_of(values)) for (seat, kernel), values in rates.items())
 
     def pairs(self) -> tuple[PairRatio, ...]:
         """Return the ratios of pairs: the median rate alone on the same CPU over the rate beside the other kernel."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from cosched_emulator.errors import InvariantError
+from cosched_emulator.manager.contended_nodes import ContendedNodes
 from cosched_emulator.manager.diary import Diary
-from cosched_emulator.manager.hardware import Cluster
 from cosched_plugin.common.allocation import Layers
 from cosched_plugin.common.slots import SlotPools
 from cosched_plugin.protocol.messages import Event, NodeFailed, NodeReturned
 
 
-class Nodes:
+class NodeStates:
     """The state of the nodes.
 
     A node is out of service while it is broken, drained by an operator, or both. The scheduler only learns whether it may
@@ -21,7 +21,7 @@ class Nodes:
 
     __slots__ = ("_cluster", "_diary", "_slots", "broken", "down", "drained")
 
-    def __init__(self, slots: SlotPools, cluster: Cluster | None, diary: Diary) -> None:
+    def __init__(self, slots: SlotPools, cluster: ContendedNodes | None, diary: Diary) -> None:
         self._slots = slots
         self._cluster = cluster
         self._diary = diary

@@ -1,6 +1,6 @@
 """Job records as numpy columns, built once and shared by metrics and plots.
 
-Rows of `JobColumns` are in order of (submission, id), whatever the order of the records: sums of floats depend on it. A
+Rows of `RecordColumns` are in order of (submission, id), whatever the order of the records: sums of floats depend on it. A
 requeued job starts again, so ``start_us`` and ``wall_us`` are those of its *last* start; all time before it counts as waiting.
 A preempted job, which was suspended to disk, has one stay on its nodes before that and one after it, both of the same start. On
 disk it does not wait, and holds only swap space.
@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cosched_emulator.manager.record import JobRecord
-from cosched_emulator.workload.columns import Interned
+from cosched_emulator.workload.jobs_in_columns import Interned
 
 # Rows of whole numbers, stored by column in blocks: added rows move no others, and the system gets freed memory back at once.
 
@@ -88,7 +88,7 @@ BoolArray: TypeAlias = npt.NDArray[np.bool_]
 class DiskColumns:
     """One row per time that a job was on disk."""
 
-    job: IntArray  # row in `JobColumns`
+    job: IntArray  # row in `RecordColumns`
     start_us: IntArray
     end_us: IntArray  # 0 if it has none
     ended: BoolArray
@@ -99,7 +99,7 @@ class DiskColumns:
 
 
 @dataclass(frozen=True, slots=True)
-class JobColumns:
+class RecordColumns:
     """One row per job. Times are int64 microseconds; They are 0 if ``started`` or ``ended`` is false."""
 
     id: IntArray
@@ -128,7 +128,7 @@ class JobColumns:
 class StayColumns:
     """One row per run of neighbouring nodes of each stay of each job."""
 
-    job: IntArray  # row in `JobColumns`
+    job: IntArray  # row in `RecordColumns`
     start_us: IntArray
     end_us: IntArray
     first_node: IntArray
@@ -145,7 +145,7 @@ def int_array(values: Iterable[int]) -> IntArray:
     return np.fromiter(values, dtype=np.int64)
 
 
-def job_columns(records: Iterable[JobRecord]) -> JobColumns:
+def job_columns(records: Iterable[JobRecord]) -> RecordColumns:
     """Return the columns of ``records``, in order of submission."""
     return _columns_of(records)[0]
 
@@ -155,7 +155,7 @@ def stay_columns(records: Iterable[JobRecord]) -> StayColumns:
     return _columns_of(records)[1]
 
 
-def _columns_of(records: Iterable[JobRecord]) -> tuple[JobColumns, StayColumns]:
+def _columns_of(records: Iterable[JobRecord]) -> tuple[RecordColumns, StayColumns]:
     builder = ColumnBuilder()
     for record in records:
         builder.add(record)
@@ -214,7 +214,7 @@ class ColumnBuilder:
                 place = self._masks.setdefault(mask, len(self._masks))
                 self._stays.add(row, stay.start_us, stay.end_us, first, count, mask.bit_count(), place)
 
-    def columns(self) -> tuple[JobColumns, StayColumns]:
+    def columns(self) -> tuple[RecordColumns, StayColumns]:
         """Return the columns of all jobs, in order of submission, and delete them here."""
         order = np.lexsort((self._jobs.column("id"), self._jobs.column("submit_us")))
         place = np.empty_like(order)  # of each row in that order
@@ -232,7 +232,7 @@ class ColumnBuilder:
         _as_int64(stays, "first_node", "node_count", "threads")
         state = Interned(jobs.pop("state"), tuple(self._states))
         mask = Interned(stays.pop("mask"), tuple(self._masks))
-        return JobColumns(**jobs, state=state, disk=DiskColumns(**disk)), StayColumns(**stays, mask=mask)
+        return RecordColumns(**jobs, state=state, disk=DiskColumns(**disk)), StayColumns(**stays, mask=mask)
 
 
 _JOB_TYPES: Mapping[str, npt.DTypeLike] = {
