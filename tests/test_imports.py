@@ -245,6 +245,14 @@ def test_packages_have_no_circular_imports(package: str) -> None:
     assert circles(arrows) == []
 
 
+@pytest.mark.parametrize(
+    "package", sorted({name.rpartition(".")[0] for name, file in FILES.items() if file.stem == "__init__"} - {""})
+)
+def test_a_sub_package_uses_nothing_that_is_made_of_it(package: str) -> None:
+    """An arrow from a sub-package up to a module beside it, which itself imports the sub-package, is a circle of rooms."""
+    assert circles(rooms(package)) == []
+
+
 def test_the_design_page_lists_the_imports() -> None:
     page = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
     table = page.split("| package | what is there | imports |")[1].split("\n\n")[0]

@@ -32,10 +32,10 @@ from cosched_emulator import Run, simulate
 from cosched_emulator.api.tables import AllocationTable, JobTable
 from cosched_emulator.cli.commands.options.scenario_options import PLACES
 from cosched_emulator.results.figures import metrics
+from cosched_emulator.results.figures.run_energy import energy_of
 from cosched_emulator.results.files import run_files
 from cosched_emulator.results.files import run_folder as folder
 from cosched_emulator.results.files.csv_files import ALLOCATION_COLUMNS, JOB_COLUMNS, POWER_COLUMNS
-from cosched_emulator.results.run_energy import energy_of
 from cosched_emulator.scenario.reader import read_scenario
 from cosched_emulator.scenario.schema import CHANGES, Scenario, ScriptEntry
 from cosched_emulator.scenario.sections import TimeSharingSection

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     import pandas
 
     from cosched_emulator.api.tables import AllocationTable, JobTable
+    from cosched_emulator.results.figures.run_energy import RunEnergy
     from cosched_emulator.results.quanta import QuantaColumns
-    from cosched_emulator.results.run_energy import RunEnergy
 
 
 # What `Run.against` does: it compares a run with baselines that are runs or run folders.

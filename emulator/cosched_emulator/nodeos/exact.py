@@ -10,6 +10,7 @@ from typing import Final
 from cosched_emulator.errors import ConfigurationError, InvariantError
 from cosched_emulator.nodeos.coscheduling.policies import make_policy
 from cosched_emulator.nodeos.coscheduling.protocol import FOREVER
+from cosched_emulator.nodeos.freezing import Freezer
 from cosched_emulator.nodeos.kernel.cpu import (
     ACKNOWLEDGED,
     ANSWER,
@@ -21,20 +22,17 @@ from cosched_emulator.nodeos.kernel.cpu import (
     RELEASE,
     REQUEST,
     TURN_END,
-    Counters,
     Cpu,
     Event,
-    Messages,
     TickLog,
     counters_of,
 )
 from cosched_emulator.nodeos.kernel.devices import FifoServer, NodeMemory, swap_us
-from cosched_emulator.nodeos.kernel.execution import Execution
-from cosched_emulator.nodeos.kernel.freezing import Freezer
 from cosched_emulator.nodeos.local import make_local
 from cosched_emulator.nodeos.messaging.delivery import CoscheduledCpu, Delivery
+from cosched_emulator.nodeos.messaging.execution import Execution
 from cosched_emulator.nodeos.messaging.layer import MessageLayer
-from cosched_emulator.nodeos.process_cluster import NodeUse, Reached
+from cosched_emulator.nodeos.process_cluster import Counters, Messages, NodeUse, Reached
 from cosched_emulator.nodeos.programs import Compute, Loop, Program, Wait
 from cosched_emulator.nodeos.settings import NodeSettings
 from cosched_emulator.nodeos.simulated_process import DONE, POLLING, RESUMABLE, RUNNABLE, ParallelJob, Process

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from cosched_emulator.nodeos.kernel.cpu import Counters
 from cosched_emulator.nodeos.programs import Program
+from cosched_emulator.nodeos.simulated_process import ParallelJob
 
 
 class Reached(NamedTuple):
@@ -28,6 +28,32 @@ class NodeUse(NamedTuple):
     consumed_us: int
     logged_us: int
     allowed_us: int
+
+
+class Messages(NamedTuple):
+    """The messages of jobs."""
+
+    sent: int = 0
+    delayed: int = 0  # whose receiver had to get the CPU first
+    delays_us: int = 0  # in all, from their arrival to that
+
+    def plus(self, jobs: Iterable[ParallelJob]) -> Messages:
+        """Return these and those of some jobs."""
+        sent, delayed, delays_us = self
+        for job in jobs:
+            sent, delayed, delays_us = sent + job.messages, delayed + job.delayed, delays_us + job.delays_us
+        return Messages(sent, delayed, delays_us)
+
+
+class Counters(NamedTuple):
+    """Numbers since the begin; times in microseconds, those of all nodes together."""
+
+    node_us: int  # that was simulated
+    busy_us: int  # CPU time of processes, those of the system included
+    overhead_us: int  # CPU time of switches, interrupts and paging
+    switches: int
+    interrupts: int
+    messages: Messages
 
 
 class ProcessCluster(Protocol):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from cosched_emulator.manager.agenda import Agenda, ProcessAgenda
@@ -12,6 +10,7 @@ from cosched_emulator.manager.contended_nodes import ContendedNodes, NoContentio
 from cosched_emulator.manager.managed_job import ManagedJob
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.time_sharing.shared_progress import ProcessNodes
+from cosched_emulator.nodeos.clusters import ClusterWish, WindowPlan, cluster_for
 from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_hwmodel.bandwidth.bandwidth_model import BandwidthModel
@@ -28,10 +27,6 @@ from cosched_plugin.common.allocation import Machine
 from cosched_plugin.protocol.messages import SelfSlowdown, UsageTuple
 
 if TYPE_CHECKING:
-    from cosched_emulator.nodeos.fluid.situations import Windows
-    from cosched_emulator.nodeos.process_cluster import ProcessCluster
-    from cosched_emulator.nodeos.settings import NodeSettings
-    from cosched_emulator.nodeos.windows.window_groups import LonePaces
     from cosched_emulator.scenario.sections import TimeSharingSection
 
 Value = TypeVar("Value")
@@ -112,44 +107,19 @@ def build_agenda(prepared: Prepared, manager: Manager, *, live: bool = False) ->
 
 def _process_nodes(prepared: Prepared, section: TimeSharingSection) -> ProcessNodes:
     """Return the nodes of a scenario with time sharing, on which no process is yet."""
-    from cosched_emulator.nodeos.exact import ExactCluster  # noqa: PLC0415 - few scenarios share time
-    from cosched_emulator.nodeos.fluid.fluid_cluster import FluidCluster  # noqa: PLC0415 - likewise
-    from cosched_emulator.nodeos.windows.windowed_cluster import WindowedCluster  # noqa: PLC0415 - likewise
-    from cosched_emulator.scenario.process_nodes import node_settings, program_maker, window_plan  # noqa: PLC0415 - likewise
+    from cosched_emulator.scenario.process_nodes import node_settings, program_maker, window_plan  # noqa: PLC0415 - few share time
 
     settings = node_settings(section)
     seed, nodes = prepared.scenario.seed, sum(item.nodes for item in prepared.nodes)
     quantum_us, programs = prepared.quantum_us, prepared.workload.programs
     assert quantum_us is not None
     assert programs is not None
-    cluster: ProcessCluster
-    match section.nodes:
-        case "exact":
-            cluster = ExactCluster(settings, nodes, seed)
-        case "windows":
-            turn_us = round(section.turn_overhead * quantum_us)
-            cluster = WindowedCluster(settings, nodes, seed, window_plan(section), turn_us, _alone(settings))
-        case _:
-            windows = _windows(settings, quantum_us, section.windows)
-            cluster = FluidCluster(settings, nodes, seed, windows, section.rounded)
+    turn_us = round(section.turn_overhead * quantum_us)
+    plan = window_plan(section) if section.nodes == "windows" else WindowPlan()
+    wish = ClusterWish(section.nodes, nodes, seed, quantum_us, section.windows, section.rounded, plan, turn_us)
+    cluster = cluster_for(settings, wish)
     make = program_maker(programs, settings, seed)
     return ProcessNodes(cluster, make, quantum_us, programs.memory_mb, settings.memory_mb)
-
-
-@lru_cache(maxsize=8)
-def _windows(settings: NodeSettings, quantum_us: int, folder: str | None) -> Windows:
-    """Return the rates that runs of this process have measured: they do not depend on the run."""
-    from cosched_emulator.nodeos.fluid.situations import Windows  # noqa: PLC0415 - few scenarios share time
-
-    return Windows(settings, quantum_us, None if folder is None else Path(folder))
-
-
-@lru_cache(maxsize=8)
-def _alone(settings: NodeSettings) -> LonePaces:
-    """Return the paces of lone jobs that runs of this process have measured: they do not depend on the run."""
-    from cosched_emulator.nodeos.windows.window_groups import LonePaces  # noqa: PLC0415 - few scenarios share time
-
-    return LonePaces(settings)
 
 
 def _contention_model(

@@ -18,13 +18,13 @@ from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.record import JobFinished, JobRecord, QuantumRecord
 from cosched_emulator.manager.time_sharing.rotating import Rotating
 from cosched_emulator.manager.time_sharing.shared_progress import ProcessProgress
-from cosched_emulator.nodeos.kernel.cpu import Counters
+from cosched_emulator.nodeos.clusters import Counters
 from cosched_emulator.results.figures.metrics import Selection, Summary, summarise_columns
+from cosched_emulator.results.figures.run_energy import CpuEnergy, RunEnergy, machine_power, run_energy
 from cosched_emulator.results.figures.turn_metrics import TIME_SHARING, TimeSharingTotals
 from cosched_emulator.results.files.run_files import RunFiles, run_files_of
 from cosched_emulator.results.files.run_folder import TRACE, new_run_folder, write_files
 from cosched_emulator.results.record_columns import ColumnBuilder, RecordColumns, StayColumns
-from cosched_emulator.results.run_energy import CpuEnergy, RunEnergy, machine_power, run_energy
 from cosched_emulator.run.build import build_agenda, build_manager
 from cosched_emulator.run.loop import Simulation
 from cosched_emulator.run.prepare import Prepared

@@ -7,8 +7,7 @@ from dataclasses import fields
 from typing import Final
 
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.nodeos.programs import Program
-from cosched_emulator.nodeos.settings import NodeSettings
+from cosched_emulator.nodeos.clusters import IterationNeed, NodeSettings, Program, WindowPlan
 from cosched_emulator.nodeos.skeletons.paired_gang import (
     JITTER_PPM,
     QCRD,
@@ -19,8 +18,6 @@ from cosched_emulator.nodeos.skeletons.paired_gang import (
     qcrd_program,
     uniform_share_ppm,
 )
-from cosched_emulator.nodeos.windows.window_groups import WindowPlan
-from cosched_emulator.nodeos.work_alone import IterationNeed
 from cosched_emulator.scenario.sections import TimeSharingSection, WorkloadSection
 from cosched_emulator.workload.job import WARNING, JobProgram, Programs, Workload, WorkloadJob
 from cosched_emulator.workload.jobs_in_columns import columns_of

@@ -8,8 +8,7 @@ from typing import Final, NamedTuple, Protocol, runtime_checkable
 from cosched_emulator.errors import InvariantError
 from cosched_emulator.manager.managed_job import RUNNING, ManagedJob
 from cosched_emulator.manager.timeline import END, Timeline
-from cosched_emulator.nodeos.process_cluster import NodeUse, ProcessCluster
-from cosched_emulator.nodeos.programs import Program
+from cosched_emulator.nodeos.clusters import NodeUse, ProcessCluster, Program
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.common.allocation import each_node
 from cosched_plugin.protocol.messages import COMPLETED, FAILED, TIMEOUT

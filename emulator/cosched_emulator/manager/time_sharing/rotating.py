@@ -15,7 +15,7 @@ from cosched_emulator.manager.managed_job import RUNNING, ManagedJob
 from cosched_emulator.manager.record import GUEST, PARTNER, ROW, QuantumPart, QuantumRecord
 from cosched_emulator.manager.time_sharing.dispatch import FOREVER_US, Dispatcher
 from cosched_emulator.manager.timeline import QUANTUM, Timeline
-from cosched_emulator.nodeos.process_cluster import NodeUse
+from cosched_emulator.nodeos.clusters import NodeUse
 from cosched_hwmodel.units import WHOLE_PPM
 from cosched_plugin.common.slots import Member, Rotation, quantum_refusal, rotation_of, rotation_refusal
 from cosched_plugin.protocol.messages import MOST_SHARES, QuantumEnded, SetRotation, SlotState, Turn

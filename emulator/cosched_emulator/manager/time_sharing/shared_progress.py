@@ -11,9 +11,7 @@ from cosched_emulator.manager.managed_job import ManagedJob
 from cosched_emulator.manager.time_sharing.dispatch import FOREVER_US, CpuMeter, CpuUse, Dispatcher
 from cosched_emulator.manager.time_sharing.rotating import Rotating
 from cosched_emulator.manager.timeline import Timeline
-from cosched_emulator.nodeos.kernel.cpu import Counters
-from cosched_emulator.nodeos.process_cluster import ProcessCluster
-from cosched_emulator.nodeos.programs import Program
+from cosched_emulator.nodeos.clusters import Counters, ProcessCluster, Program
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.protocol.messages import ProgressMeasured
 

@@ -7,12 +7,11 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.nodeos.exact import ExactCluster
 from cosched_emulator.nodeos.fluid.situations import half_width
 from cosched_emulator.nodeos.kernel.devices import paging_us
 from cosched_emulator.nodeos.programs import ByRank, Loop, Program
-from cosched_emulator.nodeos.settings import NodeSettings
+from cosched_emulator.nodeos.settings import BATCHES, NodeSettings, WindowPlan
 from cosched_emulator.nodeos.windows.windowed_job import Extent, MeasuredPace, Use, WindowJob, WindowStage, used_by
 from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
 
@@ -60,33 +59,13 @@ def parts_of(chosen: Sequence[tuple[int, ...]], jobs: Mapping[int, WindowJob]) -
     return [ConnectedJobs(tuple(where)) for where in rows.values()]
 
 
-_BATCHES: Final = 8  # for which the quantile of `half_width` is
-
-
-class WindowPlan(NamedTuple):
-    """How long a window lasts."""
-
-    least_us: int = 10_000_000
-    most_us: int = 30_000_000
-    warm_up_us: int = 500_000  # that does not count, after each change
-    tolerance: float = 0.02  # half width of the 95 % interval of each job's rate, relative
-
-    def check(self) -> WindowPlan:
-        """Return the plan, or raise `ConfigurationError` if a window cannot be that long."""
-        if self.least_us < self.warm_up_us + _BATCHES:
-            raise ConfigurationError("least_us", f"more than the warm-up of {self.warm_up_us}", str(self.least_us))
-        if self.most_us < self.least_us:
-            raise ConfigurationError("most_us", f"at least {self.least_us}", str(self.most_us))
-        return self
-
-
 class SimulatedWindow:
     """The batches of one window, which begins anew when a job enters another phase, or still reads its memory."""
 
     def __init__(self, jobs: Sequence[WindowJob], plan: WindowPlan, now_us: int) -> None:
         self._jobs = jobs
         self._plan = plan
-        self._batch_us = (plan.least_us - plan.warm_up_us) // _BATCHES
+        self._batch_us = (plan.least_us - plan.warm_up_us) // BATCHES
         self._begin(now_us)
 
     def _begin(self, now_us: int) -> None:
@@ -112,12 +91,12 @@ class SimulatedWindow:
             self._works = [job.exact_works() for job in self._jobs]
         self._samples.append([job.exact_us() for job in self._jobs])
         self.sample_us = now_us + self._batch_us
-        batches, odd = divmod(len(self._samples) - 1, _BATCHES)
+        batches, odd = divmod(len(self._samples) - 1, BATCHES)
         if odd or not batches:
             return False
         means = list(zip(*self._samples[::batches], strict=True))
         works = [[b - a for a, b in pairwise(row)] for row in means]
-        if now_us + _BATCHES * self._batch_us > self._most_us:  # one job may have been starved, but not all of them
+        if now_us + BATCHES * self._batch_us > self._most_us:  # one job may have been starved, but not all of them
             return any(map(sum, works))
         return all(sum(row) and half_width(row) < self._plan.tolerance for row in works)
 

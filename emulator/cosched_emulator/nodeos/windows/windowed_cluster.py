@@ -8,11 +8,11 @@ from typing import Final
 
 from cosched_emulator.errors import ConfigurationError, InvariantError
 from cosched_emulator.nodeos.exact import ExactCluster
-from cosched_emulator.nodeos.kernel.cpu import Counters, TickLog
-from cosched_emulator.nodeos.process_cluster import NodeUse, Reached
+from cosched_emulator.nodeos.kernel.cpu import TickLog
+from cosched_emulator.nodeos.process_cluster import Counters, NodeUse, Reached
 from cosched_emulator.nodeos.programs import Program
-from cosched_emulator.nodeos.settings import NodeSettings
-from cosched_emulator.nodeos.windows.window_groups import ConnectedJobs, LonePaces, WindowGroup, WindowPlan, parts_of
+from cosched_emulator.nodeos.settings import NodeSettings, WindowPlan
+from cosched_emulator.nodeos.windows.window_groups import ConnectedJobs, LonePaces, WindowGroup, parts_of
 from cosched_emulator.nodeos.windows.windowed_job import Extent, Use, WindowJob
 from cosched_hwmodel.units import WHOLE_PPM
 

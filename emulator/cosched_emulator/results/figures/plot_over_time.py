@@ -26,10 +26,10 @@ from cosched_emulator.results.figures.plot import (
     patch_legend,
     window_us,
 )
+from cosched_emulator.results.figures.run_energy import PowerTrace
 from cosched_emulator.results.figures.sharing import Box, job_outlines, shared_boxes, turn_boxes
 from cosched_emulator.results.quanta import QuantaColumns
 from cosched_emulator.results.record_columns import RecordColumns, StayColumns
-from cosched_emulator.results.run_energy import PowerTrace
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.messages import NodeClass
 

@@ -14,9 +14,9 @@ from cosched_emulator.accounting.accounts import Accounting
 from cosched_emulator.accounting.fact_rows import job_from_json
 from cosched_emulator.manager.record import JobRecord, OnDisk, QuantumPart, QuantumRecord, Stay
 from cosched_emulator.results.figures.metrics import ALL_JOBS, Selection, summarise
+from cosched_emulator.results.figures.run_energy import energy_of
 from cosched_emulator.results.figures.turn_metrics import TIME_SHARING, figures_of
 from cosched_emulator.results.files.run_folder import write_run
-from cosched_emulator.results.run_energy import energy_of
 from cosched_emulator.workload.job import Workload
 from cosched_hwmodel.energy import NodePower
 from cosched_hwmodel.units import ThreadMask

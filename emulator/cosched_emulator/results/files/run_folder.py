@@ -54,7 +54,7 @@ from cosched_plugin.common.trace_file import TraceFile
 from cosched_plugin.protocol.messages import NodeClass
 
 if TYPE_CHECKING:
-    from cosched_emulator.results.run_energy import RunEnergy
+    from cosched_emulator.results.figures.run_energy import RunEnergy
 
 
 RUN_FORMAT = 1

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from cosched_emulator.errors import InputError
 from cosched_emulator.results.figures.metrics import Selection
+from cosched_emulator.results.figures.run_energy import PowerTrace
 from cosched_emulator.results.files.csv_files import (
     ALLOCATION_COLUMNS,
     JOB_COLUMNS,
@@ -35,7 +36,6 @@ from cosched_emulator.results.record_columns import (
     disk_of_rows,
     distinct_stays,
 )
-from cosched_emulator.results.run_energy import PowerTrace
 from cosched_emulator.workload.jobs_in_columns import Interned
 from cosched_hwmodel.units import parse_seconds
 from cosched_plugin.protocol.messages import CacheLevel, NodeClass, NodeHardware

@@ -12,7 +12,7 @@ from cosched_hwmodel.cli.measuring.prediction_check import ComparedPair, compare
 from cosched_hwmodel.cli.measuring.profiles import profiles_of
 from cosched_hwmodel.cli.node_choice import seat_rank, seat_text
 from cosched_hwmodel.cli.output import quoted, write_whole
-from cosched_hwmodel.cli.predicting.job_words import profiles_text
+from cosched_hwmodel.cli.predicting.job_words import profiles_file, profiles_text
 from cosched_hwmodel.cli.terminal.console import align
 from cosched_hwmodel.topology import Cache, NodeShape
 
@@ -93,11 +93,6 @@ def seats_measured(found: NodeMeasurement) -> list[str]:
 def pairs_file(out: str, seat: str) -> str:
     """Return the name of the CSV file of a seat, beside the node file ``out``."""
     return str(Path(out).with_suffix("")) + f"-pairs-{seat}.csv"
-
-
-def profiles_file(out: str) -> str:
-    """Return the name of the file of profiles beside the node file ``out``."""
-    return str(Path(out).with_suffix("")) + "-profiles.toml"
 
 
 def write_files(found: NodeMeasurement, out: str) -> list[str]:

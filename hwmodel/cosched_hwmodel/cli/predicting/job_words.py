@@ -46,6 +46,11 @@ def read_profiles(file: str) -> dict[str, Profile]:
     return {name: _profile(table, f"{file}: {name}") for name, table in tables.items()}
 
 
+def profiles_file(out: str) -> str:
+    """Return the name of the file of profiles beside the node file ``out``."""
+    return str(Path(out).with_suffix("")) + "-profiles.toml"
+
+
 def profiles_text(title: str, profiles: Mapping[str, Profile]) -> str:
     """Return profiles as TOML that `read_profiles` reads, below a comment."""
     lines = [f"# {title}"]

@@ -9,10 +9,9 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from cosched_hwmodel.cli.measuring.report import profiles_file
 from cosched_hwmodel.cli.node_choice import one_node
 from cosched_hwmodel.cli.output import CommandError
-from cosched_hwmodel.cli.predicting.job_words import Job, jobs_of, read_profiles
+from cosched_hwmodel.cli.predicting.job_words import Job, jobs_of, profiles_file, read_profiles
 from cosched_hwmodel.cli.terminal.console import align
 from cosched_hwmodel.composite.composite_model import CompositeModel
 from cosched_hwmodel.composite.job_profile import Profile

@@ -11,9 +11,9 @@ from cosched_emulator.errors import ConfigurationError, InvariantError
 from cosched_emulator.nodeos.exact import ExactCluster
 from cosched_emulator.nodeos.process_cluster import ProcessCluster
 from cosched_emulator.nodeos.programs import Barrier, ByRank, Compute, Loop, Operation, Program, Receive, Send, Wait
-from cosched_emulator.nodeos.settings import NodeSettings
+from cosched_emulator.nodeos.settings import NodeSettings, WindowPlan
 from cosched_emulator.nodeos.skeletons.paired_gang import compute_program, fine_program, io_program, qcrd_program
-from cosched_emulator.nodeos.windows.window_groups import LonePaces, WindowPlan
+from cosched_emulator.nodeos.windows.window_groups import LonePaces
 from cosched_emulator.nodeos.windows.windowed_cluster import WindowedCluster
 
 SECOND_US = 1_000_000

@@ -7,7 +7,7 @@ from heapq import heapify, heappush
 
 from cosched_emulator.nodeos.kernel.cpu import OF_NODES, RELEASE, Cpu, Event
 from cosched_emulator.nodeos.kernel.devices import FifoServer
-from cosched_emulator.nodeos.kernel.execution import Execution
+from cosched_emulator.nodeos.messaging.execution import Execution
 from cosched_emulator.nodeos.simulated_process import ParallelJob, Process
 
 
