@@ -40,7 +40,7 @@ from cosched_emulator.scenario.reader import read_scenario
 from cosched_emulator.scenario.schema import CHANGES, Scenario, ScriptEntry
 from cosched_emulator.scenario.sections import TimeSharingSection
 from cosched_emulator.workload.swf.swf_reader import SwfOptions
-from cosched_hwmodel.energy import PAPER_NODE
+from cosched_hwmodel.energy import NodePower
 from cosched_plugin.config import choose, from_table, read_policy_file
 from cosched_plugin.core.views.view import View
 from cosched_plugin.protocol.messages import NodeClass
@@ -326,6 +326,8 @@ def test_run_folder_tables_are_complete() -> None:
     assert keys == [*metrics.QUANTITIES, *summary]
     assert [name for row in rows(page, "| key of") for name in names(row[0])] == list(summary["machine"])
     shared = {"cpu_utilisation": None}
-    energy = energy_of([], [NodeClass(1, 1, 1, 1, 1, 0, 0, 0)], [PAPER_NODE], metrics.ALL_JOBS, shared).figures
+    energy = energy_of(
+        [], [NodeClass(1, 1, 1, 1, 1, 0, 0, 0)], [NodePower(219.1, 18.968, 18.968)], metrics.ALL_JOBS, shared
+    ).figures
     assert [name for row in rows(page, "| figure of `energy`") for name in names(row[0])] == list(energy)
     assert [name for row in rows(page, "| field of `power.csv`") for name in names(row[0])] == list(POWER_COLUMNS)

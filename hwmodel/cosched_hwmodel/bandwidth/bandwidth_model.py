@@ -5,7 +5,6 @@ Source: Guim, Rodero and Corbalan, "The Resource Usage Aware Backfilling", secti
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -13,7 +12,7 @@ from typing import NamedTuple
 from cosched_hwmodel.contention import Load
 from cosched_hwmodel.errors import UnknownNameError
 from cosched_hwmodel.topology import NodeShape
-from cosched_hwmodel.usage import RESOURCES, Demand, total_demand
+from cosched_hwmodel.usage import RESOURCES, total_demand
 
 
 class Resident(NamedTuple):
@@ -22,14 +21,6 @@ class Resident(NamedTuple):
     start_us: int
     end_us: int
     demand: tuple[int, int, int]  # MB/s, summed over its processes on this node
-
-
-class Window(NamedTuple):
-    """A shared window: [start_us, end_us), and the total demand on the node then."""
-
-    start_us: int
-    end_us: int
-    demand_sum: Demand
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,25 +64,6 @@ class BandwidthModel:
         """Return the node's penalty once for each load: this model slows all sharers equally."""
         penalty = self.penalty(total_demand(load.demand for load in loads), node.capacity)
         return [penalty] * len(loads)
-
-
-def shared_windows(residents: Sequence[Resident], start_us: int, end_us: int) -> list[Window]:
-    """Cut [start_us, end_us) into shared windows: maximal intervals in which the set of processes does not change.
-
-    In time order and without gaps; a window in which the node is empty has demand 0. Residents that are never there
-    (end not after start) make no cut. The paper's section 3.3.
-    """
-    if end_us <= start_us:
-        return []
-    cuts = {start_us, end_us}
-    for resident in residents:
-        if resident.start_us < resident.end_us:
-            cuts.update(at for at in resident[:2] if start_us < at < end_us)
-    edges = sorted(cuts)
-    return [
-        Window(begin, end, total_demand(demand for start, stop, demand in residents if start <= begin and end <= stop))
-        for begin, end in itertools.pairwise(edges)
-    ]
 
 
 def penalised_us(

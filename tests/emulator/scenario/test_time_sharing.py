@@ -22,6 +22,7 @@ from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.scenario.process_nodes import node_settings, program_maker
 from cosched_emulator.scenario.reader import read_scenario
 from cosched_emulator.scenario.sections import TimeSharingSection
+from cosched_emulator.workload.nas import kinds
 from cosched_emulator.workload.side_files.job_programs import COLUMNS, PROGRAMS
 
 SECOND = 1_000_000
@@ -352,6 +353,29 @@ def test_runs_one_after_the_other_free_their_memory() -> None:
 
 def _processes() -> int:
     return sum(isinstance(item, Process) for item in gc.get_objects())
+
+
+@pytest.mark.parametrize(("setting", "changed"), [("paged_first_mb", 10), ("paged_mb_s", 200)])
+def test_what_processes_touch_where_memory_is_short_reaches_the_nodes(setting: str, changed: int) -> None:
+    sharing = {"nodes": "exact", "memory_mb": 100, setting: changed}
+    prepared = prepare(table({}, sharing))
+    section = prepared.scenario.time_sharing
+    assert section is not None
+    assert getattr(node_settings(section), setting) == changed != getattr(NodeSettings(), setting)
+
+
+def test_programs_with_larger_processes_than_asked_for_are_not_drawn() -> None:
+    nas = {"nas": 30, "nas_programs": ["BT"], "nas_sizes": [4], "lublin": None, "run_factor": 1.0}
+    largest = {kind.size_class: kind.memory_mb for kind in kinds() if kind.program == "BT" and kind.processes == 4}
+    for most_mb, drawn in ((largest["B"], {"A", "B"}), (largest["B"] - 1, {"A"})):
+        scenario = table({**nas, "nas_classes": ["A", "B"], "nas_memory_mb": most_mb}, {"nodes": "exact"})
+        assert {name.rpartition(".")[2] for name in programs_names(prepare(scenario))} == drawn
+
+
+def programs_names(prepared: Prepared) -> set[str]:
+    programs = prepared.workload.programs
+    assert programs is not None
+    return {programs.of(job.spec.id).name for job in prepared.workload.jobs}
 
 
 def test_jobs_of_a_log_run_nas_programs_as_long_as_their_run_times(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 from cosched_hwmodel.cli.measuring.host import Layout
 from cosched_hwmodel.cli.measuring.kernels import Kernel
 from cosched_hwmodel.cli.measuring.measurement import AloneRate, MeasuredFigure, NodeMeasurement, PairRatio, figure_of
-from cosched_hwmodel.cli.measuring.prediction_check import compare_measured, comparison_rows, summary
+from cosched_hwmodel.cli.measuring.prediction_check import compare_measured, summary
 from cosched_hwmodel.cli.measuring.profiles import profiles_of, with_costs
 from cosched_hwmodel.cli.measuring.report import report_lines
 from cosched_hwmodel.composite.job_profile import Profile
@@ -82,7 +82,9 @@ def test_predictions_stand_beside_what_was_measured() -> None:
     told = summary(compared)
     assert told.pairs == 4
     assert [told.mean_absolute, told.largest] == pytest.approx([sum(errors) / 4, 0.2])
-    assert comparison_rows(compared)[2] == ("L3", "stream", "stream", "1.40", "1.50", "+0.10", "memory bandwidth")
+    third = compared[2]
+    assert (third.seat, third.row, third.column, third.resource) == ("L3", "stream", "stream", "memory bandwidth")
+    assert (third.measured, third.predicted, third.error) == pytest.approx((1.4, 1.5, 0.1))
 
 
 def test_seats_that_the_node_does_not_have_are_left_out() -> None:

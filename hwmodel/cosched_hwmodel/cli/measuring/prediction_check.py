@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import NamedTuple
 
@@ -84,19 +84,3 @@ def summary(compared: Sequence[ComparedPair]) -> Summary:
     """Return the errors of a comparison of at least one pair."""
     errors = [each.error for each in compared]
     return Summary(len(errors), fmean(errors), fmean(map(abs, errors)), max(map(abs, errors)))
-
-
-def comparison_rows(compared: Iterable[ComparedPair]) -> list[tuple[str, ...]]:
-    """Return a row of text for each pair: seat, row, column, measured, predicted, error, resource."""
-    return [
-        (
-            each.seat,
-            each.row,
-            each.column,
-            f"{each.measured:.2f}",
-            f"{each.predicted:.2f}",
-            f"{each.error:+.2f}",
-            each.resource,
-        )
-        for each in compared
-    ]
