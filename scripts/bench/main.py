@@ -53,7 +53,7 @@ from cosched_plugin.policies.composition.presets import PRESETS
 
 Tell = Callable[[str], None]
 
-PAGE: Final = PROJECT / "docs" / "performance.md"
+PAGE: Final = PROJECT / "docs" / "results" / "appendix" / "performance.md"
 COMMAND_S: Final = 60.0  # longest time of a trivial command
 COMMANDS: Final = (
     "python -c pass",  # the reference of the other commands

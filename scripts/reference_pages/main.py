@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
+from scripts.reference_pages.emulator import PAGES as EMULATOR
+from scripts.reference_pages.imports import PAGES as IMPORTS
 from scripts.reference_pages.policies import PAGES as POLICIES
 from scripts.reference_pages.records import PAGES as RECORDS
 
@@ -17,6 +19,8 @@ FOLDER: Final = Path(__file__).parents[2] / "docs" / "reference"
 PAGES: Final[Mapping[str, Callable[[], Iterable[str]]]] = {
     **POLICIES,
     **RECORDS,
+    **EMULATOR,
+    **IMPORTS,
 }
 FIRST: Final = "<!-- Printed by scripts/reference from the code; do not edit. -->"
 

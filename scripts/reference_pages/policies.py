@@ -8,6 +8,9 @@ from typing import Final
 
 from scripts.tables import NOTHING
 
+from cosched_emulator.explain.facts import EXPLAINED
+from cosched_plugin.core.trace_records import GROUP, SEARCH, START
+from cosched_plugin.core.trace_records import KINDS as KINDS_OF_RECORDS
 from cosched_plugin.core.work import Price
 from cosched_plugin.parts import prices
 from cosched_plugin.parts.needs import MEANING, OF_SITE
@@ -105,4 +108,28 @@ def _prices() -> Iterator[tuple[str, str, str]]:
             yield code(name), " + ".join([str(price.fixed)] * bool(price.fixed) + rates), price.meaning
 
 
-PAGES: Final[Mapping[str, Callable[[], Iterable[str]]]] = {"policies.md": policies_page}
+def trace_page() -> Iterator[str]:
+    """Yield the records of a decision trace and the facts that `explain` makes of them."""
+    yield "# Records of a decision trace"
+    yield ""
+    yield "[The decision trace](../trace.md) explains them. Every record has `at_us`, when it was decided, and `kind`."
+    yield ""
+    yield from table(("kind", "told when", "fields"), ((code(kind.name), *kind[1:]) for kind in KINDS_OF_RECORDS))
+    for title, head, fields in (
+        ("Fields of a `start`", ("field", "is", "told by"), START),
+        ("Its `group`", ("field", "is"), GROUP),
+        ("Its searches, `partners` and `hosts`", ("field", "is"), SEARCH),
+    ):
+        yield from (f"## {title}", "")
+        rows = ((", ".join(map(code, item.names)), item.meaning, item.told_by)[: len(head)] for item in fields)
+        yield from table(head, rows)
+    yield from ("## Facts of a start", "")
+    yield "What `explain --json` gives. Times are microseconds; what a policy did not tell is null."
+    yield ""
+    yield from table(("field of a start", "is"), ((code(name), meaning) for name, meaning in EXPLAINED.items()))
+
+
+PAGES: Final[Mapping[str, Callable[[], Iterable[str]]]] = {
+    "policies.md": policies_page,
+    "trace.md": trace_page,
+}

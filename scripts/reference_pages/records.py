@@ -143,4 +143,30 @@ def _record(name: str, kind: type) -> Iterator[str]:
     yield from table((f"field of `{name}`", "type", "unit", "meaning"), rows)
 
 
-PAGES: Final[Mapping[str, Callable[[], Iterable[str]]]] = {"records.md": records_page}
+def view_page() -> Iterator[str]:
+    """Yield the members of a view, with their docstrings."""
+    yield "# What a view shows"
+    yield ""
+    yield "Every member of `View`, the argument of `decide`. [Writing a policy](../writing-a-policy.md) explains how to use it."
+    yield ""
+    members: dict[str, object] = {}
+    for kind in reversed([kind for kind in api.View.__mro__ if kind is not object]):
+        members |= {name: member for name, member in vars(kind).items() if not name.startswith("_")}
+    attributes = {name: meaning for name, _, meaning in fields_of(api.View)}
+    rows = ((_signature(name, members[name]), _told(members[name]) or attributes[name]) for name in sorted(members))
+    yield from table(("member", "is"), rows)
+
+
+def _signature(name: str, member: object) -> str:
+    if not inspect.isfunction(member):
+        return code(name)
+    words = [parameter.name for parameter in inspect.signature(member).parameters.values()]
+    return code(f"{name}({', '.join(words[1:])})")
+
+
+def _told(member: object) -> str:
+    text = " ".join((inspect.getdoc(member) or "").split()).replace("``", "`")
+    return text.removeprefix("Return ").replace("Tell whether", "whether")
+
+
+PAGES: Final[Mapping[str, Callable[[], Iterable[str]]]] = {"records.md": records_page, "view.md": view_page}

@@ -15,11 +15,9 @@ import re
 import shlex
 import socket
 import sys
-import types
-import typing
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import MISSING, fields
+from dataclasses import fields
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -30,20 +28,10 @@ from tests.processes import PACKAGES, ROOT, Ran, ended, fork_program, run_comman
 
 from cosched_emulator import Run, simulate
 from cosched_emulator.api.tables import AllocationTable, JobTable
-from cosched_emulator.cli.commands.options.scenario_options import PLACES
-from cosched_emulator.results.figures import metrics
-from cosched_emulator.results.figures.run_energy import energy_of
-from cosched_emulator.results.files import run_files
-from cosched_emulator.results.files import run_folder as folder
-from cosched_emulator.results.files.csv_files import ALLOCATION_COLUMNS, JOB_COLUMNS, POWER_COLUMNS
 from cosched_emulator.scenario.reader import read_scenario
-from cosched_emulator.scenario.schema import CHANGES, Scenario, ScriptEntry
-from cosched_emulator.scenario.sections import TimeSharingSection
+from cosched_emulator.scenario.schema import CHANGES
 from cosched_emulator.workload.swf.swf_reader import SwfOptions
-from cosched_hwmodel.energy import NodePower
 from cosched_plugin.config import choose, from_table, read_policy_file
-from cosched_plugin.core.views.view import View
-from cosched_plugin.protocol.messages import NodeClass
 from cosched_plugin.testing.check import check_policy
 
 DOCS = ROOT / "docs"
@@ -232,68 +220,8 @@ def test_example_files_are_read(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- tables
 
 
-def kind_of(hint: Any) -> str:
-    if typing.get_origin(hint) in (types.UnionType, typing.Union):
-        hint = next(option for option in typing.get_args(hint) if option is not types.NoneType)
-    return _TYPES[hint]
-
-
-def default_of(item: Any) -> str:
-    if item.default is MISSING:
-        return "required"
-    return "–" if item.default is None else f"`{json.dumps(item.default)}`"  # noqa: RUF001 - as the tables have it
-
-
-def documented_sections() -> dict[str, list[list[str]]]:
-    """Return the rows of scenarios.md by section; those of the top level under ``""``."""
-    found: dict[str, list[list[str]]] = {}
-    section = None
-    for line in text_of("scenarios.md").splitlines():
-        if line.startswith("## "):
-            name = re.match(r"## `\[+(\w+)\]+`", line)
-            section = name[1] if name else "" if line == "## Top level" else None
-        elif section is not None and line.startswith("| `") and len(cells := line.strip("|").split("|")) == 5:
-            found.setdefault(section, []).append([cell.strip() for cell in cells])
-    return found
-
-
-def test_scenario_keys_are_all_documented() -> None:
-    documented = documented_sections()
-    hints = typing.get_type_hints(Scenario)
-    sections = {name: hint for name, hint in hints.items() if hasattr(hint, "__dataclass_fields__")}
-    sections["time_sharing"] = TimeSharingSection
-    scalars = {
-        item.name: item for item in fields(Scenario) if item.name not in {*sections, "policy", "script", "faults"}
-    }
-    assert set(documented) == {"", *sections, "script"}
-    options = {place: "--" + option.replace("_", "-") for option, place in PLACES.items()}
-    options |= {
-        ("", "seed"): "--seed",
-        ("clock", "wait_s"): "--wait",
-        ("clock", "mode"): "--clock",
-        ("clock", "speed"): "--speed",
-    }
-    for section, table in documented.items():
-        kind: Any = Scenario if not section else ScriptEntry if section == "script" else sections[section]
-        known = scalars if not section else {item.name: item for item in fields(kind)}
-        assert [names(row[0])[0] for row in table] == list(known), section
-        types_of = typing.get_type_hints(kind)
-        for key, option, type_name, default, _ in table:
-            name = names(key)[0]
-            place = f"{section}.{name}"
-            assert names(option) == ([options[section, name]] if (section, name) in options else []), place
-            assert type_name == kind_of(types_of[name]), place
-            assert default == default_of(known[name]), place
-
-
 def test_scripted_changes_are_documented() -> None:
     assert [names(row[0])[0] for row in rows("scenarios.md", "| change |")] == list(CHANGES)
-
-
-def test_view_members_are_documented() -> None:
-    documented = {name.partition("(")[0] for row in rows("writing-a-policy.md", "| member |") for name in names(row[0])}
-    kinds = [kind for kind in View.__mro__ if kind is not object]
-    assert documented == {name for kind in kinds for name in vars(kind) if not name.startswith("_")}
 
 
 def test_the_python_interface_is_documented() -> None:
@@ -310,24 +238,3 @@ def test_the_python_interface_is_documented() -> None:
 def test_swf_rules_are_documented() -> None:
     documented = {names(row[0])[0]: names(row[1])[0] for row in rows("swf.md", "| rule |")}
     assert documented == {item.name: json.dumps(item.default) for item in fields(SwfOptions)}
-
-
-def test_run_folder_tables_are_complete() -> None:
-    page = "run-folder.md"
-    files = {names(row[0])[0] for row in rows(page, "| file |")}
-    assert files == {
-        run_files.JOBS, run_files.ALLOCATIONS, run_files.SCHEDULE, folder.WORKLOAD, folder.USAGE, folder.SUMMARY, folder.RUN,
-        folder.TIMING,
-    }  # fmt: skip
-    columns = [names(row[0])[0] for row in rows(page, "| column |")]
-    assert columns == [*JOB_COLUMNS, *ALLOCATION_COLUMNS]
-    keys = [name for row in rows(page, "| key |") for name in names(row[0])]
-    summary = metrics.summarise([], [])
-    assert keys == [*metrics.QUANTITIES, *summary]
-    assert [name for row in rows(page, "| key of") for name in names(row[0])] == list(summary["machine"])
-    shared = {"cpu_utilisation": None}
-    energy = energy_of(
-        [], [NodeClass(1, 1, 1, 1, 1, 0, 0, 0)], [NodePower(219.1, 18.968, 18.968)], metrics.ALL_JOBS, shared
-    ).figures
-    assert [name for row in rows(page, "| figure of `energy`") for name in names(row[0])] == list(energy)
-    assert [name for row in rows(page, "| field of `power.csv`") for name in names(row[0])] == list(POWER_COLUMNS)

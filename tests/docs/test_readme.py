@@ -65,13 +65,13 @@ def missing(readme: str) -> list[str]:
 
 def test_numbers_are_on_the_pages_that_the_readme_names() -> None:
     text = README.read_text(encoding="utf-8")
-    assert sum(len(row.in_section) for row in table_of(text)) >= 15
+    assert sum(len(row.in_section) for row in table_of(text)) >= 12
     assert missing(text) == []
 
 
 def test_a_number_missing_from_its_page_is_found() -> None:
     text = README.read_text(encoding="utf-8")
-    for number, other in (("-60.7 ± 7.1", "-60.7 ± 7.2"), ("-53.2", "-53.3"), ("load 0.94", "load 0.93")):
+    for number, other in (("-60.7 ± 7.1", "-60.7 ± 7.2"), ("-53.2", "-53.3"), ("load 0.94", "load 0.9417")):
         assert missing(text.replace(number, other)) == [other.removeprefix("load ")]
 
 

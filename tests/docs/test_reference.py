@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Any
 
+import pytest
 from scripts.reference_pages import main
 from scripts.reference_pages.records import fields_of, records
+
+from cosched_emulator import simulate
+from cosched_emulator.results.figures import metrics, run_energy, turn_metrics
+from cosched_emulator.results.figures.run_energy import energy_of
+from cosched_emulator.results.record_columns import job_columns, stay_columns
+from cosched_hwmodel.energy import NodePower
+from cosched_plugin.core.trace_records import GROUP, KINDS, SEARCH, START
+from cosched_plugin.protocol.messages import NodeClass
 
 
 def test_the_reference_is_up_to_date() -> None:
@@ -32,3 +43,52 @@ def test_every_field_of_every_record_has_a_meaning() -> None:
             slots = [slot for slot in kind.__slots__ if not slot.startswith("_")]  # type: ignore[attr-defined]
             assert sorted(field for field, _, _ in found) == sorted(slots), name
         assert [field for field, _, meaning in found if not meaning] == [], name
+
+
+def test_no_key_and_no_column_is_without_a_meaning() -> None:
+    for page in ("scenario.md", "run-folder.md", "imports.md", "view.md"):
+        assert [line for line in main.page_text(page).splitlines() if line.endswith("|  |")] == []
+
+
+def test_the_summary_has_the_figures_that_the_reference_names() -> None:
+    """Figures of preempted jobs, of polling and of slots are in a summary only where there are any."""
+    summary = metrics.summarise([], [])
+    assert list(metrics.SUMMARY) == list(summary)
+    sometimes = ("preemptions", "preemptions_per_job", "peak_swap_mb")
+    assert [name for name in metrics.MACHINE if name not in sometimes] == list(summary["machine"])
+    shared = {"cpu_utilisation": None}
+    machine = [NodeClass(1, 1, 1, 1, 1, 0, 0, 0)]
+    energy = energy_of([], machine, [NodePower(1.0, 1.0, 1.0)], metrics.ALL_JOBS, shared).figures
+    assert list(run_energy.FIGURES) == list(energy)
+    turns = turn_metrics.TimeSharingTotals().figures(job_columns([]), stay_columns([]), machine, 1)
+    assert list(turn_metrics.FIGURES) == list(turns)
+
+
+LOMARC: dict[str, Any] = {"cluster": {"nodes": 16, "preset": "lomarc-ht"}, "truth": {"contention": "lomarc"}}
+TRACED: dict[str, dict[str, Any]] = {
+    "easy": {},
+    "conservative": {"workload": {"limits": "none", "estimates": "f-model"}},
+    "lomarc-r": {**LOMARC, "workload": {"characteristics": "M1"}},
+    "glts": {
+        "cluster": {"nodes": 16, "preset": "g-lomarc-2x2", "swap_mb": 1_000_000},
+        "truth": {"contention": "statistical"},
+        "workload": {"self_slowdowns": "table4", "grow": True},
+    },
+    "paired-gang": {"time_sharing": {"quantum_s": 60.0}, "workload": {"run_factor": 0.05}},
+}
+
+
+@pytest.mark.parametrize("policy", TRACED)
+def test_a_trace_tells_only_what_the_reference_lists(policy: str) -> None:
+    table: dict[str, Any] = dict(TRACED[policy])
+    workload = {"lublin": 60, **table.pop("workload", {})}
+    records: list[dict[str, Any]] = []
+    simulate({"cluster": {"nodes": 16}, **table, "workload": workload}, policy, trace=records)
+    words = {kind.name: {*re.findall(r"`(\w+)`", kind.fields)} for kind in KINDS}
+    words["start"] = {name for item in START for name in item.names}
+    for record in records:
+        assert record.keys() - {"at_us", "kind"} <= words[record["kind"]], record
+        for key, fields in (("group", GROUP), ("partners", SEARCH), ("hosts", SEARCH)):
+            if isinstance(record.get(key), dict):
+                assert record[key].keys() <= {name for item in fields for name in item.names}, record
+    assert any(record["kind"] == "start" for record in records)

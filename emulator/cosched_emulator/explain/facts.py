@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from cosched_emulator.errors import EmulatorError, InputError
@@ -33,9 +33,53 @@ _TOLD: Final = (
     "gain", "compared",
 )  # fmt: skip
 
+# The facts of a start, as `explain --json` gives them: what the names are. What a policy did not tell is null.
+EXPLAINED: Final[Mapping[str, str]] = {
+    "at_us, submit_us, waited_us": "start, submission, their difference",
+    "processes … slowdown, no_search, unfair_to, refused_groups": "as in the record",
+    "resource, seat": "as in the record, or in that of its group",
+    "group": "likewise, with `case`, 1 to 3, and `role`: `primary` or `matched`",
+    "expected_response_us": "R_est; null where none was told",
+    "places": "`nodes` and `threads` as intervals (`0-3 8`), `processes_per_node`",
+    "before": "`job` and `shadow_us` of the reservation that it was backfilled before",
+    "head": (
+        "the spells in which it had the reservation: `from_us`, `until_us`, and when its start was expected, "
+        "`first_shadow_us`, `last_shadow_us`"
+    ),
+    "waits": "what the policy said of the pending job: `at_us`, `reason`",
+    "overtaken_by": "how many jobs that were submitted later started earlier",
+    "promises": "`at_us`, `start_us`",
+    "looked_at": (
+        "how many `times` starting jobs considered it as a partner and did not take it: `removed` by a constraint "
+        "(`removed_by`: which; `slowed_by`: by which resource it was too slow), `without_profit`, `another_taken`, "
+        "`not_admitted` (no place, or a delay for the reserved job)"
+    ),
+    "partner_search, host_search, chosen_in": (
+        "its own searches, and that of the job that took it: `left`, how many `candidates`, how many `with_profit`, "
+        "`taken`, its `position` in queue order and `profit_rank`, `profit`, `slowdown`, and how many jobs were too "
+        "slow by each resource (`slowed_by`)"
+    ),
+    "joined_by": "jobs that joined it later, also as a group: `at_us`, `job`, `slowdown` (null in groups)",
+    "suspended": ("times in which it was stopped where it is: `at_us`, `until_us`, `partner`, `measured_slowdown`"),
+    "row": "null without slots; `slot`, and `new_row`, `full_rows`, `closed_rows` as in the record",
+    "moves": (
+        "its changes of slot: `at_us`, `slot`, and `out_of`, `reason`, `share_ppm`, `least_ppm` as in the record"
+    ),
+    "sharp_changes": "`at_us`, `share_ppm`, `before_ppm`",
+    "turns": (
+        "null if no `turn` names it; `first_quantum` and `last_quantum` that do; in how many it runs with its row "
+        "(`row`), with its row as a partner (`partner`), as an alternate (`guest`); how many turns of its row had a "
+        "partner (`paired`), and how many had none, by reason (`alone`)"
+    ),
+    "preempted": (
+        "by slices: how many `times`, `for_us` in all up to the resumptions, and `on_disk_since_us` where it has not "
+        "come back"
+    ),
+}
+
 
 def explain(records: Iterable[Record], job: int, file: str, quantum: int | None = None) -> Facts:
-    """Return the facts about ``job`` in a trace; all times in microseconds, ``docs/trace.md`` lists them.
+    """Return the facts about ``job`` in a trace; all times in microseconds, `docs/reference/trace.md`` lists them.
 
     With ``quantum``, those about this quantum too. Raises InputError for a job or a quantum that the trace does not mention,
     EmulatorError for a job that never started.

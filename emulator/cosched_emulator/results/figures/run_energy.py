@@ -306,6 +306,22 @@ class RunEnergy(NamedTuple):
     trace: PowerTrace
 
 
+# The figures of `energy` in `summary.json`: what they are.
+FIGURES: Final[Mapping[str, str]] = {
+    "total_j": "joules of all nodes from the first submission to the last end: `idle_j` + `busy_j`",
+    "idle_j": "what all nodes, also those that are down, would draw if no core was ever busy",
+    "busy_j": "what busy cores add",
+    "spin_j": (
+        "the part of `busy_j` in which processes polled; only with time sharing, 0 where the nodes do not count polling"
+    ),
+    "unheld_j": "the part of `idle_j` of nodes that no job held",
+    "mean_w": "`total_j` / makespan",
+    "utilisation": "U of the formula: busy part of the time of all cores, by the records of the jobs",
+    "formula_j": "E = (B + X·U)·N·T, of the coscheduling paper",
+    **dict.fromkeys(POPULATIONS, "`energy_j`, the energy of a job"),
+}
+
+
 def run_energy(
     jobs: RecordColumns,
     stays: StayColumns,

@@ -12,8 +12,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
 import numpy as np
 
@@ -34,6 +34,23 @@ from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.messages import NodeClass
 
 TIME_SHARING = "time_sharing"  # key in a summary
+# The figures of `time_sharing` in `summary.json`: what they are.
+FIGURES: Final[Mapping[str, str]] = {
+    "quantum_s": "length of a quantum",
+    "quanta": "how many there were",
+    "quanta_paired": "in how many of them a node had more than one job that could run",
+    "slots_used": "node time in quanta with a job that could run / all node time in quanta",
+    "cpu_used": "CPU time of processes in quanta / all node time in quanta",
+    "cpu_utilisation": "CPU time of processes since the jobs' last starts / (nodes · makespan)",
+    "mean_jobs": "jobs that hold nodes, in their turn or not: mean over the makespan",
+    "max_jobs": "the most of them at a time",
+    "jobs_at_last_submission": "jobs in the system then, the last one included",
+    "drain_s": "last end - last submission",
+    **dict.fromkeys(
+        POPULATIONS,
+        "`slowdown_cpu` = response / `cpu_s`, `slowdown_dispatched` = response / `dispatched_s`, and both bounded by 10 s",
+    ),
+}
 BOUND_S = 10
 _PLACES = 6
 

@@ -84,7 +84,7 @@ class View(SlotFacts):
 
     def __init__(self, state: State, trace: Trace | None = None) -> None:
         super().__init__(state)
-        self.trace = trace
+        self.trace = trace  # the trace that listens; None in an untraced run
         self._availability: Availability | None = None
         self._availability_us = 0
         self._availability_version = -1
