@@ -7,5 +7,5 @@
 - ``composition``: a job's progress under the penalties of its nodes.
 - ``draws``: random numbers that depend only on their key.
 
-``MODEL.md`` has the equations.
+The emulator asks for the truth, a scheduler for what it believes. Open first: ``contention.py``. ``MODEL.md`` has the equations.
 """
