@@ -1,8 +1,9 @@
 """A resource manager and its nodes, emulated: workloads, clock, hardware, faults, results.
 
-From Python: ``from cosched_emulator import simulate, study`` (docs/python.md); each public name is imported on first use. The command line
-is ``cli``. A run in virtual time goes ``api``, ``run``, ``scenario`` and ``workload`` for its input, ``manager`` and ``couplings`` for its instants,
-``results`` for its end; a live manager goes ``live`` and ``users`` instead. Open first: ``api/simulate.py`` or ``live/live_server.py``.
+From Python: ``from cosched_emulator import simulate, study`` (docs/python.md); each public name is imported on first use. The
+command line is ``cli``. A run in virtual time goes ``api``, ``run``, ``scenario`` and ``workload`` for its input, ``manager`` and
+``couplings`` for its instants, ``results`` for its end; a live manager goes ``live`` and ``users`` instead. Open first:
+``api/simulate.py`` or ``live/live_server.py``.
 """
 
 from __future__ import annotations
