@@ -118,6 +118,8 @@ class WaitingRoom:
         job.reason = reason
         self._manager.finish(job, at_us, CANCELLED)
 
+    # Must be called once for every job that ends, in whatever way, after the manager has forgotten it. It may end further jobs
+    # (whose dependency can never hold): the caller handles these ends in turn, from the manager's diary.
     def handle_end(self, at_us: int, job_id: int, state: str) -> None:
         """Release the jobs that waited for a job that has ended, and forget that job."""
         self._held.discard(job_id)

@@ -141,6 +141,8 @@ class LiveServer:
         for fault in struck:
             self._note_fault(fault)
 
+    # Only to a scheduler that is ready; `LiveManager.batch` gives nothing while a batch is unanswered, so one is on its way at
+    # most.
     def _tell_scheduler(self) -> None:
         batch = self._live.batch()
         if batch is not None:
@@ -193,6 +195,8 @@ class LiveServer:
                 case Ready():
                     return  # it gets its first batch immediately
 
+    # The answer is about the state when its batch was sent. What has become due since is applied first, and its step is in the
+    # journal before the answer's: a replay must see both in this order.
     def _apply_answer(self, message: Actions) -> None:
         if self._sent_s is not None:
             self.status.count_answer(time.monotonic() - self._sent_s)
@@ -252,6 +256,8 @@ class LiveServer:
         self._advance()
         return self._live.inventory()
 
+    # Any failure of the scheduler ends here, and nothing of it reaches users: jobs go on, and the next scheduler gets the present
+    # state.
     def _drop_scheduler(self, text: str) -> None:
         """Drop a scheduler that has failed; running jobs continue until another scheduler comes."""
         self._port.dismiss()

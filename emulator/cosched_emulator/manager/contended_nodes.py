@@ -140,6 +140,9 @@ class ContendedNodes:
         """Return the ids of the jobs with a node that changed since the last settlement."""
         return sorted({load.job_id for node in self._touched for load in self._loads[node]})
 
+    # Must be called after any `seat`, `leave`, `suspend`, `resume` or `set_slowdown`, before time goes on: progress since a job's
+    # last settlement is counted at its old slowdown, which is right only if nothing on its nodes has changed since. Only nodes that
+    # were touched are looked at, and only jobs whose slowdown has changed get a new end.
     def settle(self, now_us: int) -> list[tuple[int, int]]:
         """Compute the penalties of all nodes changed since the last call; return (job, end) for every job with a new end."""
         affected: set[int] = set()

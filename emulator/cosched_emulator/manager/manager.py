@@ -253,11 +253,17 @@ class Manager:
         """Return whether processes run now."""
         return self.processes is not None and self.processes.runs
 
+    # In virtual time a batch changes nothing until it is answered: the events of `Agenda.due` are still to come for `inventory`, so
+    # that a scheduler that restarts while it decides gets the state before the batch, and is asked the batch again. In running time
+    # `apply` and `carry_out` are called apart, as events do not wait for the scheduler.
     def commit(self, seq: int, now_us: int, events: Iterable[Event], actions: Iterable[Action]) -> list[Event]:
         """Commit an answered batch: its events, then the actions in order. Returns the refusals, events of this instant."""
         self.apply(now_us, events)
         return self.carry_out(seq, now_us, actions)
 
+    # All changes by events go through here, and each event is applied exactly once. An event must hold when it is applied: a job
+    # that ends is pending or among the running ones. `Agenda.due` sees to that for one instant, `end_event` and its like for
+    # entries of the timeline that have become void. `settle` must follow before time goes on.
     def apply(self, now_us: int, events: Iterable[Event]) -> None:
         """Apply events, in order."""
         self._now_us = now_us
@@ -271,6 +277,9 @@ class Manager:
             else:
                 self._apply(event)
 
+    # The one place where a scheduler changes anything. An action is checked against the state that the actions before it have left;
+    # a refusal changes nothing and stops nothing: the following actions are still carried out, and the scheduler hears of it in its
+    # next batch.
     def carry_out(self, seq: int, now_us: int, actions: Iterable[Action]) -> list[Event]:
         """Carry out the actions of the answer to batch ``seq``, in order; return a refusal for each impossible one."""
         self._seq = seq
@@ -300,11 +309,15 @@ class Manager:
         job = self.running.get(ident)
         return job is None or version != (job.version if rank == END else job.disturbances)
 
+    # Must be called once after all changes of an instant, before the next due entry is asked for: until then the ends of jobs whose
+    # neighbours have changed stand at their old times on the timeline. Once, not after each batch: a job that comes and goes at one
+    # instant has slowed nobody down.
     def settle(self, now_us: int) -> None:
         """Let the hardware update the end of every job affected by the last changes."""
         if self._settles:
             self._progress.settle(self.running, now_us)
 
+    # A number is never used twice: the answer to a batch that was given up may still be on its way.
     def skip_to(self, seq: int) -> None:
         """Continue the batch numbers after ``seq``: earlier batches were answered, or never will be."""
         self._seq = seq
@@ -326,6 +339,8 @@ class Manager:
     # ------------------------------------------------------------ events
 
     def _apply(self, event: Event) -> None:
+        # An event here has been decided already; what it needs of the state was checked when it was made, so nothing is refused.
+        # What leaves its nodes must do so by `RunningJobs.vacate`, which keeps threads, stays and progress in step.
         match event:
             case JobEnded() | JobSubmitted():
                 pass  # the most frequent events: `apply` handles them
@@ -374,6 +389,8 @@ class Manager:
         self.notes.drop(job_id)
         self.finish(job, self._now_us, state)
 
+    # The last that is done to a job: it must have left the queue, its nodes and the notes before. Its record is complete from here
+    # on.
     def finish(self, job: ManagedJob, now_us: int, state: str) -> None:
         """End a job that is neither pending nor running."""
         job.state = state

@@ -47,6 +47,8 @@ class RunningJobs:
         if self._diary.kept:
             self._diary.note_state(now_us, job)
 
+    # The one way off the nodes, whatever the reason (end, kill, requeue, node failure). The order matters: progress first, while
+    # the job is still seated, then its threads, then its stay. The version rises, so the end that was scheduled is void.
     def vacate(self, job: ManagedJob, now_us: int) -> None:
         """Take a running job off its nodes, or off the disk."""
         spec = job.job.spec

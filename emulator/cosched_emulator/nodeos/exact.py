@@ -60,7 +60,7 @@ _PHASES: Final = 100  # different ones of the ticks of policies
 
 
 class ExactCluster:
-    """Nodes of one CPU whose processes are simulated burst by burst; a `Cluster`.
+    """Nodes of one CPU whose processes are simulated burst by burst; a `ProcessCluster`.
 
     Time begins at 0. The same seed, calls and settings give the same numbers; draws are ``burst`` (length of a burst),
     ``tick`` (what is logged) and ``tick-phase`` (of a node, under linux-epochs).
@@ -105,7 +105,7 @@ class ExactCluster:
             self._begin(node, policy.interval_us)
 
     def start(self, job: int, program: Program, places: Sequence[int], memory_mb: int = 0) -> None:
-        """Put the processes of a job on nodes, stopped (see `Cluster.start`)."""
+        """Put the processes of a job on nodes, stopped (see `ProcessCluster.start`)."""
         if job in self.jobs:
             raise InvariantError(f"job {job} is on its nodes already")
         if not places or not all(0 <= node < len(self.cpus) for node in places):
@@ -124,7 +124,7 @@ class ExactCluster:
         self.jobs[job] = record
 
     def allow(self, now_us: int, runnable: Mapping[int, Sequence[int]]) -> None:
-        """Let the jobs listed for each node run there and stop all others (see `Cluster.allow`)."""
+        """Let the jobs listed for each node run there and stop all others (see `ProcessCluster.allow`)."""
         self._set_time(now_us)
         chosen = [self._chosen(node, runnable.get(node, ())) for node in range(len(self.cpus))]
         for node, processes in enumerate(chosen):
@@ -142,7 +142,7 @@ class ExactCluster:
             self._finish()
 
     def remove(self, job: int) -> None:
-        """Remove a job that has not ended (see `Cluster.remove`)."""
+        """Remove a job that has not ended (see `ProcessCluster.remove`)."""
         record = self._left[job] = self.jobs.pop(job)
         self._messages = self._messages.plus([record])
         self._courses.pop(job, None)
@@ -168,7 +168,7 @@ class ExactCluster:
         self._freezer.thaw(nodes, self.now_us)
 
     def advance(self, until_us: int) -> Reached:
-        """Go on to ``until_us`` or to the first instant at which a job ends (see `Cluster.advance`)."""
+        """Go on to ``until_us`` or to the first instant at which a job ends (see `ProcessCluster.advance`)."""
         events, cpus, process_of = self._events, self.cpus, self._processes.get
         next_burst, done, ended = self._execution.next_burst, self._execution.done, self._ended
         handled = 0
@@ -201,7 +201,7 @@ class ExactCluster:
         return reached
 
     def consumed_us(self, job: int) -> int:
-        """Return the CPU time of a job's processes (see `Cluster.consumed_us`)."""
+        """Return the CPU time of a job's processes (see `ProcessCluster.consumed_us`)."""
         return sum(process.consumed_us for process in self._charged(job))
 
     def useful_us(self, job: int) -> int:
@@ -217,7 +217,7 @@ class ExactCluster:
         return sum(process.polled_us() for process in self._charged(job))
 
     def progress(self, job: int) -> float:
-        """Return the share of its program that a job has done (see `Cluster.progress`)."""
+        """Return the share of its program that a job has done (see `ProcessCluster.progress`)."""
         record = self.jobs.get(job)
         if record is None:
             raise InvariantError(f"job {job} is not on its nodes")
@@ -228,16 +228,16 @@ class ExactCluster:
         )
 
     def counters(self) -> Counters:
-        """Return what has happened on the nodes (see `Cluster.counters`)."""
+        """Return what has happened on the nodes (see `ProcessCluster.counters`)."""
         return counters_of(self.cpus, self._messages.plus(self.jobs.values()), self.now_us)
 
     @property
     def simulated(self) -> float:
-        """Return 1: all is simulated (see `Cluster.simulated`)."""
+        """Return 1: all is simulated (see `ProcessCluster.simulated`)."""
         return 1.0
 
     def collect(self) -> list[NodeUse]:
-        """Return what was used since the last call (see `Cluster.collect`)."""
+        """Return what was used since the last call (see `ProcessCluster.collect`)."""
         for cpu in self.cpus:
             cpu.charge(self.now_us)
         processes = [process for process in self._used.values() if self._allowed_us(process)]
@@ -384,6 +384,8 @@ class ExactCluster:
         if process.allowed and not process.paging and self._execution.find_work(process, self.now_us):
             self.cpus[process.node].wake(process, self.now_us)
 
+    # Must be called when ``_execution.done`` has entries, before the next event is handled: a process that has ended still has a
+    # CPU.
     def _finish(self) -> None:
         """Remove the processes that have ended, and their jobs."""
         done = self._execution.done[:]

@@ -179,6 +179,8 @@ class Dispatcher:
 
     # ------------------------------------------------------------ time
 
+    # Must be called before the timeline is asked what is due by ``until_us``: ends of processes enter it only as the cluster gets
+    # there.
     def run(self, until_us: int) -> None:
         """Let the processes run until ``until_us``, or until a job ends, and enter its end."""
         if not self.allowed:
@@ -198,6 +200,8 @@ class Dispatcher:
         if until_us >= FOREVER_US and not reached.ended:
             raise InvariantError(f"jobs {sorted(self.allowed)} may run, and none of them ever ends")
 
+    # The only place where it changes who may run. The cluster must have been advanced to ``now_us``: what was used up to then
+    # belongs to the jobs that could run before.
     def allow(self, jobs: Sequence[ManagedJob], now_us: int, until_us: int) -> Mapping[int, int]:
         """Let these jobs run from now on, at least until ``until_us`` unless they are stopped, and stop all others.
 

@@ -1,4 +1,4 @@
-"""The progress of running jobs that are processes on their nodes: with the methods of `Progress`."""
+"""The progress of running jobs that are processes on their nodes: with the methods of `JobProgress`."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class ProcessProgress:
             return f"a process wants {need_mb} MB of memory, nodes have {room_mb} MB for processes"
         return None
 
-    def start(self, job: ManagedJob, now_us: int) -> None:  # noqa: ARG002 - of `Progress`
+    def start(self, job: ManagedJob, now_us: int) -> None:  # noqa: ARG002 - of `JobProgress`
         """Put the processes of a job on its nodes."""
         self._dispatcher.start(job)
         self.rotating.start(job.job.spec.id)
@@ -64,7 +64,7 @@ class ProcessProgress:
         self._dispatcher.leave(job, now_us)
         self.rotating.leave(self.running, now_us)
 
-    def work_us(self, job: ManagedJob, now_us: int) -> int:  # noqa: ARG002 - of `Progress`
+    def work_us(self, job: ManagedJob, now_us: int) -> int:  # noqa: ARG002 - of `JobProgress`
         """Return the work that a running job has done since its start."""
         return self._dispatcher.work_us(job)
 
@@ -80,7 +80,7 @@ class ProcessProgress:
         else:
             self.rotating.may_start()
 
-    def schedule_end(self, job: ManagedJob, end_us: int) -> None:  # noqa: ARG002 - of `Progress`
+    def schedule_end(self, job: ManagedJob, end_us: int) -> None:  # noqa: ARG002 - of `JobProgress`
         """Enter the job's kill again, as its limit has changed."""
         self._dispatcher.schedule_kill(job)
 
@@ -88,7 +88,7 @@ class ProcessProgress:
         """Let the jobs run whose turn it is."""
         self.rotating.settle(running, now_us)
 
-    def measure(self, job_id: int) -> ProgressMeasured | None:  # noqa: ARG002 - of `Progress`
+    def measure(self, job_id: int) -> ProgressMeasured | None:  # noqa: ARG002 - of `JobProgress`
         """Return None: slowdowns are not measured."""
         return None
 

@@ -23,7 +23,7 @@ _Chosen = tuple[tuple[int, ...], ...]  # jobs that may run, by node
 
 
 class WindowedCluster:
-    """Nodes of one CPU around one exact cluster; a `Cluster`.
+    """Nodes of one CPU around one exact cluster; a `ProcessCluster`.
 
     Jobs that influence each other are a *group*. After each change a group is simulated exactly, until the rate of each of
     its jobs is known (`Window`). Then its nodes are frozen as they are, and the jobs progress at these rates; at the next
@@ -69,14 +69,14 @@ class WindowedCluster:
     # ------------------------------------------------------------ jobs
 
     def start(self, job: int, program: Program, places: Sequence[int], memory_mb: int = 0) -> None:
-        """Put the processes of a job on nodes, stopped (see `Cluster.start`)."""
+        """Put the processes of a job on nodes, stopped (see `ProcessCluster.start`)."""
         self.exact.start(job, program, places, memory_mb)
         extent = Extent(program, len(places), self.settings)
         record = self.exact.jobs[job]
         self.jobs[job] = WindowJob(record, extent, self.exact.useful_by_rank, places, memory_mb, self.now_us)
 
     def allow(self, now_us: int, runnable: Mapping[int, Sequence[int]]) -> None:
-        """Let the jobs listed for each node run there and stop all others (see `Cluster.allow`)."""
+        """Let the jobs listed for each node run there and stop all others (see `ProcessCluster.allow`)."""
         if now_us != self.now_us and (now_us < self.now_us or self.advance(now_us) != (now_us, ())):
             raise InvariantError(f"time {now_us} us is not {self.now_us} us, up to which the cluster has advanced")
         chosen = tuple([tuple(runnable.get(node, ())) for node in range(len(self._chosen))])
@@ -100,14 +100,14 @@ class WindowedCluster:
         self._regroup()
 
     def remove(self, job: int) -> None:
-        """Take away a job that has not ended (see `Cluster.remove`)."""
+        """Take away a job that has not ended (see `ProcessCluster.remove`)."""
         nodes = set(self.jobs[job].nodes)
         self._dissolve([part for part in self._groups if not nodes.isdisjoint(part.nodes)])
         self.exact.remove(job)
         self._take_away([job])
 
     def advance(self, until_us: int) -> Reached:
-        """Go on to ``until_us`` or to the first instant at which a job ends (see `Cluster.advance`)."""
+        """Go on to ``until_us`` or to the first instant at which a job ends (see `ProcessCluster.advance`)."""
         while True:
             if self._stale:
                 self._regroup()
@@ -122,7 +122,7 @@ class WindowedCluster:
     # ------------------------------------------------------------ what was done and used
 
     def consumed_us(self, job: int) -> int:
-        """Return the CPU time of a job's processes (see `Cluster.consumed_us`)."""
+        """Return the CPU time of a job's processes (see `ProcessCluster.consumed_us`)."""
         return sum(use.consumed_us for use in self._uses(job))
 
     def spun_us(self, job: int) -> int:
@@ -130,11 +130,11 @@ class WindowedCluster:
         return sum(use.spun_us for use in self._uses(job))
 
     def counters(self) -> Counters:
-        """Return what has happened on the nodes while they were simulated exactly (see `Cluster.counters`)."""
+        """Return what has happened on the nodes while they were simulated exactly (see `ProcessCluster.counters`)."""
         return self.exact.counters()._replace(node_us=self.exact_node_us)
 
     def progress(self, job: int) -> float:
-        """Return the share of its work that a job has done; that of all its processes counts (see `Cluster.progress`)."""
+        """Return the share of its work that a job has done; that of all its processes counts (see `ProcessCluster.progress`)."""
         record = self.jobs.get(job)
         if record is None:
             raise InvariantError(f"job {job} is not on its nodes")
@@ -142,7 +142,7 @@ class WindowedCluster:
         return min(1.0, record.done_us(self.now_us) / record.extent.work_us)
 
     def collect(self) -> list[NodeUse]:
-        """Return what was used since the last call (see `Cluster.collect`)."""
+        """Return what was used since the last call (see `ProcessCluster.collect`)."""
         self._charge(self._live)
         hidden_ppm = WHOLE_PPM - self.settings.io_logged_ppm
         rows: list[tuple[int, int, int, int]] = []
@@ -237,6 +237,8 @@ class WindowedCluster:
 
     # ------------------------------------------------------------ groups
 
+    # Must be called after who may run has changed, and before time goes on (``_stale``): a group that is no longer the same has to
+    # be settled and dissolved, as its rates hold for its jobs together.
     def _regroup(self) -> None:
         """Make the groups of what may run now; those that are as before go on."""
         self._stale = False
