@@ -16,7 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from cosched_emulator.nodeos.process_cluster import Counters, NodeUse, ProcessCluster
+from cosched_emulator.nodeos.process_cluster import Counters, ProcessCluster, ProcessUse
 from cosched_emulator.nodeos.programs import Program
 from cosched_emulator.nodeos.settings import NodeSettings, WindowPlan
 from cosched_emulator.nodeos.work_alone import IterationNeed
@@ -30,8 +30,8 @@ __all__ = [
     "Counters",
     "IterationNeed",
     "NodeSettings",
-    "NodeUse",
     "ProcessCluster",
+    "ProcessUse",
     "Program",
     "WindowPlan",
     "cluster_for",

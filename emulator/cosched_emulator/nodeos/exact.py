@@ -32,7 +32,7 @@ from cosched_emulator.nodeos.local import make_local
 from cosched_emulator.nodeos.messaging.delivery import CoscheduledCpu, Delivery
 from cosched_emulator.nodeos.messaging.execution import Execution
 from cosched_emulator.nodeos.messaging.layer import MessageLayer
-from cosched_emulator.nodeos.process_cluster import Counters, Messages, NodeUse, Reached
+from cosched_emulator.nodeos.process_cluster import Counters, Messages, ProcessUse, Reached
 from cosched_emulator.nodeos.programs import Compute, Loop, Program, Wait
 from cosched_emulator.nodeos.settings import NodeSettings
 from cosched_emulator.nodeos.simulated_process import DONE, POLLING, RESUMABLE, RUNNABLE, ParallelJob, Process
@@ -236,7 +236,7 @@ class ExactCluster:
         """Return 1: all is simulated (see `ProcessCluster.simulated`)."""
         return 1.0
 
-    def collect(self) -> list[NodeUse]:
+    def collect(self) -> list[ProcessUse]:
         """Return what was used since the last call (see `ProcessCluster.collect`)."""
         for cpu in self.cpus:
             cpu.charge(self.now_us)
@@ -261,7 +261,7 @@ class ExactCluster:
                 self._collected[process.index] = (process.consumed_us, process.io_us)
         self._used = {process.index: process for processes in self._allowed for process in processes}
         self._left.clear()
-        return [NodeUse(job, node, *row) for (job, node), row in sorted(sums.items())]
+        return [ProcessUse(job, node, *row) for (job, node), row in sorted(sums.items())]
 
     def _charged(self, job: int) -> list[Process]:
         """Return the processes of a job, with the CPU time that they have used up to now."""

@@ -16,7 +16,7 @@ class Reached(NamedTuple):
     ended: tuple[int, ...]
 
 
-class NodeUse(NamedTuple):
+class ProcessUse(NamedTuple):
     """What the processes of one job on one node used since the last `ProcessCluster.collect`, in microseconds.
 
     ``logged_us`` is what the node's kernel says, in ticks and without I/O's CPU time; ``allowed_us`` how long they might
@@ -104,6 +104,6 @@ class ProcessCluster(Protocol):
         """Return what has happened on the nodes while they were simulated burst by burst; None: they never were."""
         ...
 
-    def collect(self) -> list[NodeUse]:
+    def collect(self) -> list[ProcessUse]:
         """Return what was used since the last call by jobs that could run, or ended since; ordered by job and node."""
         ...

@@ -21,7 +21,7 @@ from cosched_emulator.studies.experiment import HARM
 from cosched_emulator.studies.study_folder import StoredCell, StoredPlan, StudyFolder
 from cosched_emulator.studies.study_table import (
     Row,
-    SeedSeries,
+    SeedRows,
     Stored,
     base_of,
     interval_rows,
@@ -156,7 +156,7 @@ class StudyResult:
         return {name: _column([place_value(name, row[name]) for row in self.rows]) for name in names}
 
     @cached_property
-    def series(self) -> list[SeedSeries]:
+    def series(self) -> list[SeedRows]:
         """Return the rows grouped by everything but the seed, for intervals over seeds."""
         return series_of(self.rows)
 
@@ -170,13 +170,13 @@ class StudyResult:
         """Tell whether all cells and their baselines are done."""
         return len(self.rows) == len(self.plan.cells) and not self.harm.missing
 
-    def base(self, series: SeedSeries) -> SeedSeries | None:
+    def base(self, series: SeedRows) -> SeedRows | None:
         """Return the series of the baseline that belongs to ``series``; None for the baseline itself, and where there is none."""
         if self.baseline in (None, series.policy):
             return None
         return base_of(series, self.series, self.baseline or "")
 
-    def within(self, series: SeedSeries, figure: str, level: float = LEVEL) -> Interval | None:
+    def within(self, series: SeedRows, figure: str, level: float = LEVEL) -> Interval | None:
         """Return a figure of a series that has one run, or the same run for each seed, with an interval within that run.
 
         None for other series, for a figure that is no mean or percentile of waits or responses, and where the folder was temporary.

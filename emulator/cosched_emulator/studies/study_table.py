@@ -139,7 +139,7 @@ OF_SETTING: Final = tuple(name for name in OF_SERIES if name != POLICY)
 
 
 @dataclass(frozen=True, eq=False)
-class SeedSeries:
+class SeedRows:
     """The rows that differ in the seed alone."""
 
     places: Mapping[str, str]  # column of an axis -> name
@@ -173,18 +173,18 @@ class SeedSeries:
             values = dict([*values.items()][:1])
         return interval_of(values, level)
 
-    def change(self, figure: str, base: SeedSeries, level: float = LEVEL) -> Interval | None:
+    def change(self, figure: str, base: SeedRows, level: float = LEVEL) -> Interval | None:
         """Return by how many percent a figure is above that of ``base``, over the seeds that both have (geometric mean).
 
         None where there are none, or where a figure is not above 0.
         """
         return change_of(self._beside(figure, base), base.by_seed(figure), level)
 
-    def difference(self, figure: str, base: SeedSeries, level: float = LEVEL) -> Interval | None:
+    def difference(self, figure: str, base: SeedRows, level: float = LEVEL) -> Interval | None:
         """Return by how much a figure is above that of ``base``, over the seeds that both have; None where there are none."""
         return difference_of(self._beside(figure, base), base.by_seed(figure), level)
 
-    def _beside(self, figure: str, base: SeedSeries) -> dict[int, float]:
+    def _beside(self, figure: str, base: SeedRows) -> dict[int, float]:
         """Return a figure by seed for a comparison; a pair of runs that is the same under all seeds counts once."""
         mine = self.by_seed(figure)
         if self.repeats and base.repeats:
@@ -206,15 +206,15 @@ def _of_run(column: str) -> bool:
     return column not in PLACES and column not in ORIGIN and not column.startswith(HARM)
 
 
-def series_of(rows: Iterable[Row]) -> list[SeedSeries]:
+def series_of(rows: Iterable[Row]) -> list[SeedRows]:
     """Return the series of a table's rows, in the order of their first rows."""
     found: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
         found.setdefault(tuple(row[name] for name in OF_SERIES), []).append(row)
-    return [SeedSeries(dict(zip(OF_SERIES, places, strict=True)), tuple(group)) for places, group in found.items()]
+    return [SeedRows(dict(zip(OF_SERIES, places, strict=True)), tuple(group)) for places, group in found.items()]
 
 
-def base_of(series: SeedSeries, all_series: Sequence[SeedSeries], policy: str) -> SeedSeries | None:
+def base_of(series: SeedRows, all_series: Sequence[SeedRows], policy: str) -> SeedRows | None:
     """Return the series of the baseline's policy with the same values; else with another belief, which it does not act on."""
     same = [other for other in all_series if other.policy == policy]
     for ignored in ((), ("belief",)):

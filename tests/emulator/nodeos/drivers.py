@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from cosched_emulator.nodeos.exact import ExactCluster
-from cosched_emulator.nodeos.process_cluster import NodeUse, ProcessCluster
+from cosched_emulator.nodeos.process_cluster import ProcessCluster, ProcessUse
 from cosched_emulator.nodeos.programs import Program
 from cosched_emulator.nodeos.skeletons.paired_gang import compute_program, fine_program, io_program
 
@@ -73,7 +73,7 @@ def consume(cluster: ProcessCluster, jobs: Sequence[Job], turns: Iterator[Turn],
     return used
 
 
-def run_turns(cluster: ProcessCluster, jobs: Sequence[Job], turns: Iterator[Turn], quanta: int) -> Iterator[NodeUse]:
+def run_turns(cluster: ProcessCluster, jobs: Sequence[Job], turns: Iterator[Turn], quanta: int) -> Iterator[ProcessUse]:
     """Run jobs in turns, and yield what is used."""
     for number, (program, places) in enumerate(jobs):
         cluster.start(number, program, places)

@@ -12,7 +12,7 @@ from cosched_emulator.nodeos.exact import ExactCluster
 from cosched_emulator.nodeos.fluid import situations as window
 from cosched_emulator.nodeos.fluid.fluid_cluster import FluidCluster
 from cosched_emulator.nodeos.fluid.situations import Windows
-from cosched_emulator.nodeos.process_cluster import NodeUse, ProcessCluster
+from cosched_emulator.nodeos.process_cluster import ProcessCluster, ProcessUse
 from cosched_emulator.nodeos.programs import (
     Barrier,
     ByRank,
@@ -31,7 +31,7 @@ from cosched_emulator.offered import LOCAL_SCHEDULERS
 
 NODES = 4
 QUANTUM_US = 100_000
-Quantum = tuple[list[NodeUse], list[tuple[int, float]], list[tuple[int, int]]]  # usages, progress, ends
+Quantum = tuple[list[ProcessUse], list[tuple[int, float]], list[tuple[int, int]]]  # usages, progress, ends
 
 
 def some_job(chance: random.Random) -> tuple[Program, list[int]]:

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, Protocol, runtime_checkable
 from cosched_emulator.errors import InvariantError
 from cosched_emulator.manager.managed_job import RUNNING, ManagedJob
 from cosched_emulator.manager.timeline import END, Timeline
-from cosched_emulator.nodeos.clusters import NodeUse, ProcessCluster, Program
+from cosched_emulator.nodeos.clusters import ProcessCluster, ProcessUse, Program
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.common.allocation import each_node
 from cosched_plugin.protocol.messages import COMPLETED, FAILED, TIMEOUT
@@ -69,7 +69,7 @@ class CpuMeter:
         if before_us is not None and self._tells is not None:
             self._spun_us[job] = self._spun_us.get(job, 0) + self._tells.spun_us(job) - before_us
 
-    def collect(self, now_us: int | None = None) -> list[NodeUse]:
+    def collect(self, now_us: int | None = None) -> list[ProcessUse]:
         """Return what `ProcessCluster.collect` does, and pass it on; None: nothing has run since the meter was told of a time."""
         if now_us is not None:
             self.now_us = now_us
@@ -86,7 +86,7 @@ class CpuMeter:
         self._since_us = self.now_us
         return usages
 
-    def _use(self, usage: NodeUse, of_job_us: int) -> CpuUse:
+    def _use(self, usage: ProcessUse, of_job_us: int) -> CpuUse:
         spun_us = self._spun_us.get(usage.job, 0) * usage.consumed_us / of_job_us
         return CpuUse(usage.job, usage.node, self._since_us, self.now_us, usage.consumed_us, spun_us)
 
@@ -241,7 +241,7 @@ class Dispatcher:
             job.outcome = TIMEOUT
             self._timeline.schedule(kill_us, END, job.job.spec.id, job.version)
 
-    def collect(self, now_us: int) -> list[NodeUse]:
+    def collect(self, now_us: int) -> list[ProcessUse]:
         """Return what the jobs have used since the last call."""
         return self._cluster.collect() if self._meter is None else self._meter.collect(now_us)
 

@@ -15,7 +15,7 @@ from cosched_emulator.manager.managed_job import RUNNING, ManagedJob
 from cosched_emulator.manager.record import GUEST, PARTNER, ROW, QuantumPart, QuantumRecord
 from cosched_emulator.manager.time_sharing.dispatch import FOREVER_US, Dispatcher
 from cosched_emulator.manager.timeline import QUANTUM, Timeline
-from cosched_emulator.nodeos.clusters import NodeUse
+from cosched_emulator.nodeos.clusters import ProcessUse
 from cosched_hwmodel.units import WHOLE_PPM
 from cosched_plugin.common.slots import Member, Rotation, quantum_refusal, rotation_of, rotation_refusal
 from cosched_plugin.protocol.messages import MOST_SHARES, QuantumEnded, SetRotation, SlotState, Turn
@@ -321,7 +321,7 @@ def _may_run(job: ManagedJob, now_us: int) -> bool:
     return job.state == RUNNING and job.ready_us <= now_us
 
 
-def _by_job(usages: Iterable[NodeUse]) -> dict[int, list[int]]:
+def _by_job(usages: Iterable[ProcessUse]) -> dict[int, list[int]]:
     """Return what each job used on all its nodes: consumed, logged and allowed."""
     sums: dict[int, list[int]] = {}
     for job_id, _, consumed_us, logged_us, allowed_us in usages:

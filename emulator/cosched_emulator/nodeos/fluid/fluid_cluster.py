@@ -11,7 +11,7 @@ from cosched_emulator.nodeos.fluid.rates import FluidJob, FluidStage, Rates
 from cosched_emulator.nodeos.fluid.situations import Windows
 from cosched_emulator.nodeos.kernel.cpu import TickLog
 from cosched_emulator.nodeos.kernel.devices import FifoServer, NodeMemory, swap_us
-from cosched_emulator.nodeos.process_cluster import NodeUse, Reached
+from cosched_emulator.nodeos.process_cluster import ProcessUse, Reached
 from cosched_emulator.nodeos.programs import Program
 from cosched_emulator.nodeos.settings import NodeSettings
 from cosched_hwmodel.units import WHOLE_PPM
@@ -157,7 +157,7 @@ class FluidCluster:
     def counters(self) -> None:
         """Return None (see `ProcessCluster.counters`)."""
 
-    def collect(self) -> list[NodeUse]:
+    def collect(self) -> list[ProcessUse]:
         """Return what was used since the last call (see `ProcessCluster.collect`)."""
         jobs: list[int] = []
         nodes: list[int] = []
@@ -179,7 +179,7 @@ class FluidCluster:
                 allowed += [processes * allowed_us] * len(there)
         logged = self._ticks.log_us(jobs, nodes, loggable)
         self._used = {job.number: job for job in self._situation.places}
-        return list(map(NodeUse._make, zip(jobs, nodes, consumed, logged, allowed, strict=True)))
+        return list(map(ProcessUse._make, zip(jobs, nodes, consumed, logged, allowed, strict=True)))
 
     def _enter(self, runnable: _Runnable) -> None:
         """Go over to a situation: count what the jobs of the last one did, and let those of the next one run."""

@@ -9,7 +9,7 @@ from typing import Final
 from cosched_emulator.errors import ConfigurationError, InvariantError
 from cosched_emulator.nodeos.exact import ExactCluster
 from cosched_emulator.nodeos.kernel.cpu import TickLog
-from cosched_emulator.nodeos.process_cluster import Counters, NodeUse, Reached
+from cosched_emulator.nodeos.process_cluster import Counters, ProcessUse, Reached
 from cosched_emulator.nodeos.programs import Program
 from cosched_emulator.nodeos.settings import NodeSettings, WindowPlan
 from cosched_emulator.nodeos.windows.window_groups import ConnectedJobs, LonePaces, WindowGroup, parts_of
@@ -141,7 +141,7 @@ class WindowedCluster:
         self._charge(record.nodes)
         return min(1.0, record.done_us(self.now_us) / record.extent.work_us)
 
-    def collect(self) -> list[NodeUse]:
+    def collect(self) -> list[ProcessUse]:
         """Return what was used since the last call (see `ProcessCluster.collect`)."""
         self._charge(self._live)
         hidden_ppm = WHOLE_PPM - self.settings.io_logged_ppm
@@ -162,7 +162,8 @@ class WindowedCluster:
         self._left.clear()
         self.exact.collect()
         return [
-            NodeUse(job, node, used, log, allowed) for (job, node, used, allowed), log in zip(rows, logged, strict=True)
+            ProcessUse(job, node, used, log, allowed)
+            for (job, node, used, allowed), log in zip(rows, logged, strict=True)
         ]
 
     @property
