@@ -250,3 +250,16 @@ def test_packages_have_no_circular_imports(package: str) -> None:
 def test_a_sub_package_uses_nothing_that_is_made_of_it(package: str) -> None:
     """An arrow from a sub-package up to a module beside it, which itself imports the sub-package, is a circle of rooms."""
     assert circles(rooms(package)) == []
+
+
+def test_a_command_is_carried_out_by_the_module_of_its_name() -> None:
+    """``commands/X`` names ``cli/X``, but for what would slow down the other commands of its group."""
+    apart = {("jobs", "history"), ("nodes", "top")}
+    found = set()
+    for file in sorted((ROOT / "emulator" / "cosched_emulator" / "cli" / "commands").glob("*.py")):
+        for module in re.findall(
+            r'@implementation\("cosched_emulator\.cli\.(\w+)"\)', file.read_text(encoding="utf-8")
+        ):
+            if module != file.stem:
+                found.add((file.stem, module))
+    assert found == apart
