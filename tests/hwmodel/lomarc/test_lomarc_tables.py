@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.hwmodel import lomarc_tables as tables
+from tests.hwmodel.lomarc import lomarc_tables as tables
 
 from cosched_hwmodel.lomarc.model import LomarcModel
 
-MODEL_MD = Path(__file__).parents[2] / "hwmodel" / "MODEL.md"
+MODEL_MD = Path(__file__).parents[3] / "hwmodel" / "MODEL.md"
 
 
 def test_all_cells_are_there() -> None:
