@@ -1,10 +1,11 @@
-"""The run folder: written atomically, the same bytes for the same run, readable again."""
+"""The run folder: written atomically, the same bytes for the same run, readable again, and read by evalys."""
 
 from __future__ import annotations
 
 import json
 import os
 import re
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -12,7 +13,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.emulator.results.samples import TWO_NODES, UNEQUAL_NODES, records_on_unequal_nodes, six_jobs, workload_of
+from tests.emulator.results.samples import (
+    TWO_NODES,
+    UNEQUAL_NODES,
+    lines_of,
+    records_on_unequal_nodes,
+    six_jobs,
+    workload_of,
+)
 from tests.properties import drawn
 
 from cosched_emulator.errors import InputError
@@ -348,3 +356,22 @@ def test_files_that_are_no_utf_8_are_an_error(run_folder: Path) -> None:
     (run_folder / "allocations.csv").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(InputError, match="expected a CSV file"):
         read_run(run_folder)
+
+
+@pytest.mark.slow
+def test_evalys_reads_and_draws_our_jobs(tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # evalys and pandas give warnings
+        jobset = pytest.importorskip("evalys.jobset", reason="evalys is not installed: pip install evalys")
+        file = tmp_path / "jobs.csv"
+        file.write_text("".join(lines_of("jobs.csv", six_jobs())), encoding="utf-8")
+        jobs: Any = jobset.JobSet.from_csv(str(file))
+        jobs.plot(with_details=True)
+    assert len(jobs.df) == 6
+    assert jobs.MaxProcs == 8
+    rows = jobs.df.set_index("jobID")
+    assert str(rows.allocated_resources["3"]) == "6-7"
+    assert rows.waiting_time["4"] == 70
+    assert rows.finish_time["2"] == rows.submission_time["2"] + rows.waiting_time["2"] + rows.execution_time["2"]
+    used = jobs.utilisation
+    assert used.load.max() == 8  # between 30 and 50 s, as in `test_occupancy`

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import NamedTuple
 
 import pytest
-from tests.hwmodel.lomarc_tables import TABLES
+from tests.hwmodel.lomarc.lomarc_tables import TABLES
 
 from cosched_hwmodel.composite.calibration.least_squares import FitError, Number, fit
 from cosched_hwmodel.composite.calibration.lomarc_fit import (

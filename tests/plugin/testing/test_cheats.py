@@ -1,4 +1,4 @@
-"""The conformance check catches state per user or name outside notes, and decisions that cannot be encoded."""
+"""The conformance check catches state outside notes, decisions that cannot be encoded, and parts that violate their protocols."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import Any, cast
 
 import pytest
 from tests.plugin.testing.cheats import CHEATS, LastEnds
+from tests.plugin.testing.part_cheats import CHEATS as PART_CHEATS
 
 from cosched_plugin.api import Action, JobSpec, SetNote, StartJob, View
 from cosched_plugin.core.engine import Policy
+from cosched_plugin.policies.composition.composed import compose
 from cosched_plugin.testing import check
 from cosched_plugin.testing.check import PolicyCheckError, check_policy
 from cosched_plugin.testing.sites import with_owner
@@ -119,3 +121,21 @@ def test_decisions_that_another_process_would_not_receive_are_caught(
 
 def test_a_policy_with_plain_notes_passes() -> None:
     assert check_policy(Noting, seed=5, runs=5).jobs > 100
+
+
+# ---------------------------------------------------------------- parts of a composition that violate their protocols
+
+
+@pytest.mark.parametrize(("table", "problem"), PART_CHEATS, ids=lambda value: value if isinstance(value, str) else "")
+def test_parts_that_violate_their_protocols_are_caught(table: dict[str, Any], problem: str) -> None:
+    with pytest.raises(PolicyCheckError) as caught:
+        check_policy(lambda: compose(table), runs=3)
+    assert problem in caught.value.problem
+    assert caught.value.problem.startswith("PolicyError: policy.")
+
+
+@pytest.mark.parametrize("above", [{"preset": "ssp"}, {"budget": "counted"}], ids=["slices", "budget"])
+def test_parts_below_slices_and_budgets_are_checked(above: dict[str, Any]) -> None:
+    table = {**above, "order": "tests.plugin.testing.part_cheats:Forgetful"}
+    with pytest.raises(PolicyCheckError, match=r"policy\.order: Forgetful: arrange: expected jobs"):
+        check_policy(lambda: compose(table), runs=3)

@@ -1,15 +1,15 @@
-"""The LOMARC paper's measurements against the model's estimates: which are above them, the errors, and the appendix with all."""
+"""The LOMARC paper's measurements against the model's estimates: which are above them, the errors, and the page of models."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from tests.hwmodel import lomarc_tables as tables
+from tests.hwmodel.lomarc import lomarc_tables as tables
 
 from cosched_hwmodel.lomarc.lomarc_model import LomarcModel
 
-ROWS = Path(__file__).parents[2] / "docs" / "results" / "appendix" / "models.md"
+ROWS = Path(__file__).parents[3] / "docs" / "results" / "appendix" / "models.md"
 
 
 def test_all_cells_are_there() -> None:
