@@ -21,6 +21,7 @@ OUTSIDE: Final = {
     "CONTRIBUTING.md": "contributing.md",
     "CHANGELOG.md": "changelog.md",
     "plugin/PROTOCOL.md": "protocol.md",
+    "plugin/PROTOCOL-EXAMPLES.md": "protocol-examples.md",
     "hwmodel/MODEL.md": "hardware-model.md",
 }
 _SOURCES: Final = {page: source for source, page in OUTSIDE.items()}

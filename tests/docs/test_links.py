@@ -12,7 +12,14 @@ from tests.processes import ROOT
 
 DOCS = ROOT / "docs"
 # Pages outside docs/ that are part of the site (scripts/site/hook.py).
-OUTSIDE = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "plugin/PROTOCOL.md", "hwmodel/MODEL.md"]
+OUTSIDE = [
+    "README.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "plugin/PROTOCOL.md",
+    "plugin/PROTOCOL-EXAMPLES.md",
+    "hwmodel/MODEL.md",
+]
 PAGES = [*OUTSIDE, *sorted(path.relative_to(ROOT).as_posix() for path in DOCS.rglob("*.md"))]
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
 
@@ -79,6 +86,4 @@ def test_the_index_links_every_page() -> None:
     assert [page for page in rest if (ROOT / page).resolve() not in named] == []
     assert appendices
     for page in appendices:
-        its_page = page.replace("/appendix/", "/")
-        its_page = its_page if (ROOT / its_page).exists() else page.replace("/results/appendix/", "/")
-        assert (ROOT / page).resolve() in linked(its_page), page
+        assert any((ROOT / page).resolve() in linked(other) for other in rest), page

@@ -1,7 +1,7 @@
 """The measurements of the LOMARC paper (section 4.2, tables 1 to 3 and paging) and the model's estimate of each.
 
 Xeon with hyperthreading and Myrinet. A cell holds one slowdown, or those of the row's and of the column's application. The
-tables that this module writes stand in MODEL.md.
+tables that this module writes stand in docs/results/appendix/models.md.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def needed_c(cell: Cell) -> float:
 
 
 def page() -> str:
-    """Return the validation as MODEL.md has it."""
+    """Return the validation as the appendix has it."""
     everything = [cell for cells in TABLES.values() for cell in cells]
     lines = [
         *_header("measurements", "numbers", "mean error", "mean absolute error", "above the estimate"),

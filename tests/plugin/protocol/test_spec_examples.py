@@ -26,7 +26,8 @@ from cosched_plugin.protocol.vocabulary import (
     Record,
 )
 
-SPECIFICATION = (Path(__file__).parents[3] / "plugin" / "PROTOCOL.md").read_text()
+PAGES = (Path(__file__).parents[3] / "plugin" / name for name in ("PROTOCOL.md", "PROTOCOL-EXAMPLES.md"))
+SPECIFICATION = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
 
 
 def blocks(kind: str) -> list[Any]:
