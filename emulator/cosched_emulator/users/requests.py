@@ -82,11 +82,6 @@ MOST_TASKS: Final = 10_000  # of one array
 MOST_TARGETS: Final = 10_000  # jobs or nodes of one request
 MOST_TOLD: Final = 10_000  # ended jobs of one answer
 DEPENDENCIES: Final = frozenset({"afterok", "afterany"})
-REFUSALS: Final = frozenset(
-    # malformed or unknown request; invalid value; not yours; no such job or node; too many requests; beyond a limit; the
-    # database cannot be written at present; not now
-    {"request", "value", "permission", "missing", "rate", "limit", "accounting", "busy"}
-)
 
 
 class Target(NamedTuple):
@@ -223,8 +218,10 @@ class Done(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """The answer to a refused request; ``code`` is one of `REFUSALS`, ``path`` the place in the request, if there is one."""
+    """The answer to a refused request; ``path`` is the place in the request, if there is one."""
 
+    # request: malformed or unknown; value: invalid; permission: not yours; missing: no such job or node; rate: too many requests;
+    # limit: beyond a limit; accounting: the database cannot be written at present; busy: not now.
     code: str
     text: str
     path: str = ""
