@@ -406,13 +406,20 @@ class Context(NamedTuple):
     order: Order
     placement: Placement
     matching: Matching
-    footprints: NodePlacement  # footprints of jobs on whole nodes: the placement itself, where it provides them
+    find_footprints: Callable[[], NodePlacement]  # makes them where they are asked for: most policies never do
     pairing: Pairing
     pending: PendingJobs = EMPTY
 
     def over(self, pending: PendingJobs) -> Context:
         """Return this context with another queue."""
-        return Context(self.view, self.order, self.placement, self.matching, self.footprints, self.pairing, pending)
+        return Context(
+            self.view, self.order, self.placement, self.matching, self.find_footprints, self.pairing, pending
+        )
+
+    @property
+    def footprints(self) -> NodePlacement:
+        """Return what tells the footprints of jobs on whole nodes: the placement itself, where it provides them."""
+        return self.find_footprints()
 
     def offer(self, job: JobSpec, snapshot: Snapshot) -> Offer | None:
         """Pay for and return the job's place in ``snapshot``; None if it has none, or if the budget is spent."""

@@ -33,7 +33,7 @@ def context_with(placement: Placement, units: int | None) -> Context:
     view = SchedulerCore(compose({"preset": "easy"}), welcome_of([nodes], (), JOBS)).view
     if units is not None:
         view.work.begin(units)
-    return Context(view, Fcfs(), placement, NoMatching(), Spread(), NoPairing())
+    return Context(view, Fcfs(), placement, NoMatching(), Spread, NoPairing())
 
 
 def offers(context: Context) -> list[bool]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Collection, Generator, Iterator
 from typing import ClassVar, NamedTuple
 
@@ -141,32 +142,19 @@ class Counting:
 _NOTHING: Iterator[Action] = iter(())
 
 
-class NoBackfill(Backfill):
-    """Start jobs in queue order until one does not fit."""
+class _Counted(Backfill):
+    """A pass by numbers alone where these decide which jobs fit, else the general pass with the same decisions."""
 
     provides = frozenset({COMPANY})
-
-    def decide(self, context: Context) -> Iterator[Action]:
-        """Yield the starts of the jobs at the head of the queue that fit."""
-        if context.view.queued:
-            yield from start_in_order(context.over(context.arranged()))
-
-
-class Easy(Backfill):
-    """One reservation, for the first job that cannot start; other jobs may start before it where that does not delay it.
-
-    ``candidates`` orders these: None keeps queue order (EASY, Lifka 1995), shortest first is SJBF (Tsafrir et al. 2007).
-    """
-
-    provides = frozenset({COMPANY})
-    candidates: ClassVar[Order | None] = None
 
     def __init__(self) -> None:
-        self._counting = Counting(self.candidates)
         self._known: tuple[Context | None, bool] = (None, False)  # a cache: a context, and the result of `_counts`
 
     def decide(self, context: Context) -> Iterator[Action]:
-        """Return the starts at the head of the queue, then those of the jobs that may overtake the first blocked job."""
+        """Return the decisions of a pass by numbers, or of the general pass.
+
+        The general one is needed as long as a pending job has constraints on its nodes, and where a trace asks for reasons.
+        """
         view = context.view
         queue = view.whole_queue
         if queue is not None:
@@ -177,9 +165,54 @@ class Easy(Backfill):
                 counts = _counts(context)
                 self._known = (context, counts)
             if counts and not queue.particular and view.trace is None:
-                starts = self._counting.starts(queue, view, context.placement)
-                return _NOTHING if starts is None else self._pass_by_numbers(starts, context)
+                return self._by_numbers(queue, context)
         return self._passes(context)
+
+    @abstractmethod
+    def _by_numbers(self, queue: Queue, context: Context) -> Iterator[Action]:
+        """Return the starts by numbers alone; the queue is not empty."""
+        ...
+
+    @abstractmethod
+    def _passes(self, context: Context) -> Iterator[Action]:
+        """Yield the decisions of the general pass."""
+        ...
+
+
+class NoBackfill(_Counted):
+    """Start jobs in queue order until one does not fit."""
+
+    def _by_numbers(self, queue: Queue, context: Context) -> Iterator[Action]:
+        # Most batches start nothing: they are answered without a generator.
+        return _first_ones(queue, context) if queue.first().processes <= context.view.free_threads else _NOTHING
+
+    def _passes(self, context: Context) -> Iterator[Action]:
+        if context.view.queued:
+            yield from start_in_order(context.over(context.arranged()))
+
+
+def _first_ones(queue: Queue, context: Context) -> Iterator[Action]:
+    """Yield the starts of the first jobs until one does not fit."""
+    view, placement = context.view, context.placement
+    while queue and (head := queue.first()).processes <= view.free_threads:
+        yield placement.start(head, view)
+
+
+class Easy(_Counted):
+    """One reservation, for the first job that cannot start; other jobs may start before it where that does not delay it.
+
+    ``candidates`` orders these: None keeps queue order (EASY, Lifka 1995), shortest first is SJBF (Tsafrir et al. 2007).
+    """
+
+    candidates: ClassVar[Order | None] = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._counting = Counting(self.candidates)
+
+    def _by_numbers(self, queue: Queue, context: Context) -> Iterator[Action]:
+        starts = self._counting.starts(queue, context.view, context.placement)
+        return _NOTHING if starts is None else self._pass_by_numbers(starts, context)
 
     def _pass_by_numbers(self, starts: Generator[Action, None, bool], context: Context) -> Iterator[Action]:
         if (yield from starts):
@@ -288,11 +321,12 @@ def _start_until_blocked(context: Context) -> Generator[Action, None, _Blocked |
         left = view.work.left
         pending = yield from start_in_order(context, reason)
         free = view.free_threads
-        behind = pending.jobs[1:]
+        jobs = pending.jobs
+        behind = jobs[1:]
         fitting = [job for job in behind if job.processes <= free]
         if not fitting and not (behind and matching.has_hosts(view)):
             return None
-        reservation = reserve(pending.jobs[0], context)
+        reservation = reserve(jobs[0], context)
         if reservation is not None:
             return _Blocked(pending, behind, fitting, reservation)
         if not fitting and not matching.join_candidates(context.over(pending)):

@@ -82,8 +82,8 @@ class Composed:
     """A policy made of parts."""
 
     __slots__ = (
-        "_backfill", "_context", "_matching", "_memory", "_order", "_pairing", "_parts", "_placement", "_plain", "_shape", "_view",
-        "_whole",
+        "_backfill", "_context", "_footprints", "_matching", "_memory", "_order", "_pairing", "_parts", "_placement", "_plain",
+        "_shape", "_view", "_whole",
     )  # fmt: skip
 
     def __init__(
@@ -111,6 +111,7 @@ class Composed:
         self._whole = whole
         self._view: View | None = None  # the view of the context
         self._context: Context
+        self._footprints: NodePlacement | None = None  # a cache: see `_find_footprints`
         self._parts: tuple[Part, ...] = (order, backfill, placement, matching, pairing, shape, *besides)
         self._memory = Memory(self._parts)
         self._plain = matching.alone and not self._memory.parts  # nothing to prepare and no note to keep
@@ -141,13 +142,20 @@ class Composed:
         if self._view is not view:
             # Time slices hand a view of whole nodes, of one class of jobs.
             shaped = view if nodes_view(view) is not None else self._shape.shaped(view)
-            placement = self._placement
-            # Where jobs have whole nodes, they take one process a core under any other placement.
-            footprints = cast(NodePlacement, placement) if FOOTPRINTS in placement.provides else Spread()
-            self._context = Context(shaped, self._order, placement, self._matching, footprints, self._pairing)
+            self._footprints = None  # it is of one machine
+            self._context = Context(
+                shaped, self._order, self._placement, self._matching, self._find_footprints, self._pairing
+            )
             self.check(shaped)
             self._view = view
         return self._context
+
+    def _find_footprints(self) -> NodePlacement:
+        """Return the placement, where it tells footprints; under any other one, jobs on whole nodes take one process a core."""
+        if self._footprints is None:
+            placement = self._placement
+            self._footprints = cast(NodePlacement, placement) if FOOTPRINTS in placement.provides else Spread()
+        return self._footprints
 
     def _passes(self, context: Context) -> Iterator[Action]:
         return self._remembered_passes(context) if self._memory.parts else self._pass(context)

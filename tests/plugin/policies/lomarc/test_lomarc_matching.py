@@ -227,7 +227,7 @@ def test_the_host_of_each_newcomer_is_that_of_the_reference(heuristic: str, mode
         alone.sort(key=lambda job: (job.start_us, job.spec.id))
         queue = [draw_spec(random, number, 6) for number in range(1, 12)]
         view = view_of(welcome(hyperthreaded(nodes), model, queue, running))
-        context = Context(view, Fcfs(), FirstFit(), NoMatching(), Spread(), NoPairing(), PendingJobs(queue))
+        context = Context(view, Fcfs(), FirstFit(), NoMatching(), Spread, NoPairing(), PendingJobs(queue))
         matching = Lookahead(HEURISTICS[heuristic], cpu=model.cpu, weak_load=1.0)
         join_candidates = set(matching.join_candidates(context))
         for job in queue:
