@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from cosched_hwmodel.bandwidth.matrix import Ints, NodeTable
@@ -283,6 +283,19 @@ class View(SlotFacts):
     def expected_end(self, running: Running) -> int:
         """Return the expected end of a running job; an overdue job may end at the next instant."""
         return max(running.end_us, self._state.now_us + 1)
+
+    def times_left_us(self, jobs: Iterable[Running]) -> list[int]:
+        """Return the expected time left of each of these running jobs: a microsecond of those that are overdue."""
+        now_us = self._state.now_us
+        return [max(running.end_us - now_us, 1) for running in jobs]
+
+    def notes(self, key: str) -> dict[int | None, NoteValue]:
+        """Return the notes under ``key`` by job (None: the cluster), held jobs and jobs of other views included, in no order.
+
+        It does not follow later decisions: ask again once one was yielded.
+        """
+        notes = self._state.notes
+        return {job_id: notes[job_id][key] for job_id in self._state.noted.get(key, ())}
 
     def threads_back(self, running: Running) -> int:
         """Return how many threads of slot 0 become free when a running job ends: those on nodes in service."""

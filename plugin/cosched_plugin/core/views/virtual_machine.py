@@ -9,7 +9,7 @@ The layer of time slices sets the clock, and the nodes on which jobs of the clas
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import cast
 
 from cosched_hwmodel.units import NodeSet
@@ -129,6 +129,11 @@ class VirtualMachine(WholeNodesView):
     def expected_end(self, running: Running) -> int:
         """Return the expected end of a running job; an overdue job may end at the next instant."""
         return max(running.end_us, self._virtual_us + 1)
+
+    def times_left_us(self, jobs: Iterable[Running]) -> list[int]:
+        """Return the expected time left of each of these running jobs, in the class's time."""
+        now_us = self._virtual_us
+        return [max(running.end_us - now_us, 1) for running in jobs]
 
     @property
     def free_nodes(self) -> NodeSet:
