@@ -16,10 +16,10 @@ from cosched_hwmodel.units import ThreadMask
 class Load(NamedTuple):
     """One job's processes, threads and demand on one node at one instant."""
 
-    job_id: int
-    processes: int  # on this node
-    thread_mask: ThreadMask  # hardware threads of the node that they hold
-    demand: tuple[int, int, int]  # MB/s, summed over these processes
+    job_id: int  # the job
+    processes: int  # how many of its processes are there
+    thread_mask: ThreadMask  # the hardware threads of the node that they hold
+    demand: tuple[int, int, int]  # of these processes together: memory bandwidth, network, disk
 
 
 @runtime_checkable
@@ -51,9 +51,9 @@ class ContentionModel(Protocol):
 class Neighbour(NamedTuple):
     """A job's load on a node, there in [start_us, end_us)."""
 
-    start_us: int
-    end_us: int
-    load: Load
+    start_us: int  # instant from which it is there
+    end_us: int  # instant from which it is not, as expected
+    load: Load  # its load: a `NodeLoad`
 
 
 def penalised_us(

@@ -95,8 +95,8 @@ class Beside(NamedTuple):
     Entries of jobs that the model does not know, and of the job itself, have no meaning.
     """
 
-    slowdowns: Floats  # `PairModel.both`
-    compete: Bools  # `PairModel.compete`
+    slowdowns: Floats  # one number for the two, as `PairModel.both`
+    compete: Bools  # whether they compete, as `PairModel.compete`
 
 
 class PairModel(Protocol):

@@ -29,7 +29,7 @@ def catalogue() -> dict[str, Any]:
                     "name": name,
                     "text": part.text,
                     "parameters": [
-                        {"name": key, "expected": item.expected, "default": item.default, "text": item.text}
+                        {"name": key, "expected": item.expected, "default": part.default(key), "text": item.text}
                         for key, item in part.parameters.items()
                     ],
                 }

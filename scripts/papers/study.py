@@ -13,11 +13,12 @@ from typing import Any, Final, NamedTuple
 from scripts.papers.figures import Figures
 from scripts.processes import PROJECT
 from scripts.progress import Progress
-from scripts.tables import write_tables
+from scripts.verdicts import FOLDER, write_results
 
 from cosched_emulator.errors import EmulatorError
+from cosched_emulator.studies.axes import AXES
 from cosched_emulator.studies.cells import Plan, make_plan, merged
-from cosched_emulator.studies.experiment import AXES, read_experiment
+from cosched_emulator.studies.experiment import read_experiment
 from cosched_emulator.studies.folder import StudyFolder
 from cosched_emulator.studies.runner import Way, run_plan
 from cosched_emulator.studies.study_result import StudyResult
@@ -83,10 +84,10 @@ def reproduce(paper: Paper) -> None:
     folder = PROJECT / "docs" / "results" if size.jobs == paper.jobs else store
     figures = Figures(result.series, paper.usual)
     page = folder / f"{paper.name}.md"
-    write_tables(page, paper.name, paper.title, paper.report(figures, size))
+    write_results(page, paper.name, paper.title, paper.report(figures, size))
     pictures = paper.draw(figures, folder)
     beside = f"picture in {pictures[0]}" if len(pictures) == 1 else f"{len(pictures)} pictures beside it"
-    print(f"{len(result.rows)} of {len(plan.cells)} runs; tables in {page}, {beside}")
+    print(f"{len(result.rows)} of {len(plan.cells)} runs; verdicts in {page}, rows in {FOLDER}/, {beside}")
     if result.failures:
         failed = [f"{cell.number} ({failure.text})" for cell, failure in result.failures]
         raise SystemExit(f"reproduce: failed cells of {store}: {', '.join(failed)}")

@@ -111,7 +111,7 @@ DEFECTS: Final = (
     Defect(
         "manager-kill-first",
         "a job that completes exactly at its limit is killed",
-        f"{MANAGER}/progress.py",
+        f"{MANAGER}/job_ends.py",
         "end_us > job.start_us + job.limit_us:",
         "end_us >= job.start_us + job.limit_us:",
     ),

@@ -11,6 +11,7 @@ import re
 from pathlib import Path
 from typing import Any, Final
 
+import aafigure
 from mkdocs.structure.files import File, Files
 
 ROOT: Final = Path(__file__).parents[2]
@@ -55,8 +56,20 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 def _plain_fence(fence: str) -> str:
-    """Return a block without the words after its language, which are for the tests; a file's name becomes its title."""
+    """Return a block without the words after its language, which are for the tests; a file's name becomes its title.
+
+    A block of language ``picture`` is drawn.
+    """
     first, rest = fence.split("\n", 1)
     language, *words = first.split()
+    if language == "```picture":
+        return _drawn(rest.rsplit("```", 1)[0])
     names = [word.partition("=")[2] for word in words if word.startswith("file=")]
     return "\n".join([" ".join([language, *[f'title="{name}"' for name in names]]), rest])
+
+
+def _drawn(text: str) -> str:
+    """Return a picture of boxes, lines and arrows in characters as SVG, in the colour of the page's text."""
+    options = {"format": "svg", "textual_strict": True, "scale": 0.75, "line_width": 1.5, "foreground": "#010203"}
+    svg = aafigure.render(text, options=options)[1].getvalue().decode()
+    return f"<div>{svg[svg.index('<svg') :].replace('#010203', 'currentColor')}</div>"

@@ -15,11 +15,9 @@ import re
 import shlex
 import socket
 import sys
-import types
-import typing
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import MISSING, fields
+from dataclasses import fields
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -30,25 +28,11 @@ from tests.processes import PACKAGES, ROOT, Ran, ended, fork_program, run_comman
 
 from cosched_emulator import Run, simulate
 from cosched_emulator.api.tables import AllocationTable, JobTable
-from cosched_emulator.cli.commands.options.scenario_options import PLACES
-from cosched_emulator.results.figures import metrics
-from cosched_emulator.results.files import folder, run_files
-from cosched_emulator.results.files.csv_files import ALLOCATION_COLUMNS, JOB_COLUMNS, POWER_COLUMNS
-from cosched_emulator.results.run_energy import energy_of
 from cosched_emulator.scenario.reader import read_scenario
-from cosched_emulator.scenario.schema import CHANGES, Scenario, ScriptEntry, TimeSharingSection
+from cosched_emulator.scenario.schema import CHANGES
 from cosched_emulator.workload.swf.reader import SwfOptions
-from cosched_hwmodel.energy import PAPER_NODE
-from cosched_plugin import api
 from cosched_plugin.config import choose, from_table, read_policy_file
 from cosched_plugin.core.views.view import View
-from cosched_plugin.core.work import Price
-from cosched_plugin.parts import prices
-from cosched_plugin.parts.needs import MEANING
-from cosched_plugin.policies.composition.catalogue import KINDS
-from cosched_plugin.policies.composition.presets import ALIASES, PRESETS
-from cosched_plugin.policies.composition.resolved import name_of, resolve
-from cosched_plugin.protocol.messages import Belief, NodeClass
 from cosched_plugin.testing.check import check_policy
 
 DOCS = ROOT / "docs"
@@ -237,135 +221,14 @@ def test_example_files_are_read(tmp_path: Path) -> None:
 # ---------------------------------------------------------------- tables
 
 
-def kind_of(hint: Any) -> str:
-    if typing.get_origin(hint) in (types.UnionType, typing.Union):
-        hint = next(option for option in typing.get_args(hint) if option is not types.NoneType)
-    return _TYPES[hint]
-
-
-def default_of(item: Any) -> str:
-    if item.default is MISSING:
-        return "required"
-    return "–" if item.default is None else f"`{json.dumps(item.default)}`"  # noqa: RUF001 - as the tables have it
-
-
-def documented_sections() -> dict[str, list[list[str]]]:
-    """Return the rows of scenarios.md by section; those of the top level under ``""``."""
-    found: dict[str, list[list[str]]] = {}
-    section = None
-    for line in text_of("scenarios.md").splitlines():
-        if line.startswith("## "):
-            name = re.match(r"## `\[+(\w+)\]+`", line)
-            section = name[1] if name else "" if line == "## Top level" else None
-        elif section is not None and line.startswith("| `") and len(cells := line.strip("|").split("|")) == 5:
-            found.setdefault(section, []).append([cell.strip() for cell in cells])
-    return found
-
-
-def test_scenario_keys_are_all_documented() -> None:
-    documented = documented_sections()
-    hints = typing.get_type_hints(Scenario)
-    sections = {name: hint for name, hint in hints.items() if hasattr(hint, "__dataclass_fields__")}
-    sections["time_sharing"] = TimeSharingSection
-    scalars = {
-        item.name: item for item in fields(Scenario) if item.name not in {*sections, "policy", "script", "faults"}
-    }
-    assert set(documented) == {"", *sections, "script"}
-    options = {place: "--" + option.replace("_", "-") for option, place in PLACES.items()}
-    options |= {
-        ("", "seed"): "--seed",
-        ("clock", "wait_s"): "--wait",
-        ("clock", "mode"): "--clock",
-        ("clock", "speed"): "--speed",
-    }
-    for section, table in documented.items():
-        kind: Any = Scenario if not section else ScriptEntry if section == "script" else sections[section]
-        known = scalars if not section else {item.name: item for item in fields(kind)}
-        assert [names(row[0])[0] for row in table] == list(known), section
-        types_of = typing.get_type_hints(kind)
-        for key, option, type_name, default, _ in table:
-            name = names(key)[0]
-            place = f"{section}.{name}"
-            assert names(option) == ([options[section, name]] if (section, name) in options else []), place
-            assert type_name == kind_of(types_of[name]), place
-            assert default == default_of(known[name]), place
-
-
 def test_scripted_changes_are_documented() -> None:
     assert [names(row[0])[0] for row in rows("scenarios.md", "| change |")] == list(CHANGES)
-
-
-def test_policy_tables_agree_with_the_catalogue() -> None:
-    presets = {names(row[0])[0]: [names(cell)[0] for cell in row[1:9]] for row in rows("policies.md", "| preset |")}
-    shown = [kind for kind in KINDS if kind != "budget"]
-    assert presets == {name: [name_of(kind, resolve({"preset": name})) for kind in shown] for name in PRESETS}
-    aliases = {names(row[0])[0]: names(row[1])[0] for row in rows("policies.md", "| alias |")}
-    assert aliases == ALIASES
-    assert all(resolve({"preset": alias}) == resolve({"preset": name}) for alias, name in aliases.items())
-    documented = [(row[0], names(row[1])[0], names(row[2]), names(row[3])) for row in rows("policies.md", "| kind |")]
-    catalogue: list[tuple[str, str, list[str], list[str]]] = []
-    for kind, parts in KINDS.items():
-        for name, part in parts.items():
-            settings = [([key], [json.dumps(item.default)]) for key, item in part.parameters.items()]
-            catalogue += [(kind, name, *setting) for setting in settings or [([], [])]]
-    assert sorted(documented) == sorted(catalogue)
-
-
-def test_needs_of_parts_agree_with_the_catalogue() -> None:
-    documented = {row[0]: (words(row[1]), words(row[2])) for row in rows("policies.md", "| part | needs |")}
-    found = {}
-    for kind, parts in KINDS.items():
-        for name, entry in parts.items():
-            part = entry.build(**{key: item.default for key, item in entry.parameters.items()})
-            if part is not None and (part.needs or part.provides):
-                found[f"{kind} `{name}`"] = (sorted(part.needs), sorted(part.provides))
-    assert documented == found
-    assert [tuple(row) for row in rows("policies.md", "| word |")] == list(MEANING.items())
-
-
-def words(cell: str) -> list[str]:
-    return [] if cell == "–" else cell.split(", ")  # noqa: RUF001 - as the tables have it
 
 
 def test_view_members_are_documented() -> None:
     documented = {name.partition("(")[0] for row in rows("writing-a-policy.md", "| member |") for name in names(row[0])}
     kinds = [kind for kind in View.__mro__ if kind is not object]
     assert documented == {name for kind in kinds for name in vars(kind) if not name.startswith("_")}
-
-
-def test_every_field_of_every_record_is_documented() -> None:
-    tables = {
-        record: [
-            (names(row[0])[0], row[1].replace("\\|", "|").strip("`"), row[2], row[3])
-            for row in rows("records.md", head)
-        ]
-        for head, record in re.findall(r"^(\| (?:field|attribute) of `(\w+)`)", text_of("records.md"), re.MULTILINE)
-    }
-    exported = {name: getattr(api, name) for name in api.__all__}
-    records = {name: kind for name, kind in exported.items() if isinstance(kind, type) and hasattr(kind, "_fields")}
-    records["Belief"] = Belief
-    assert set(tables) == {*records, "Machine", "Queue"}
-    for name, kind in records.items():
-        fields_of = {field: hint.__forward_arg__ for field, hint in kind.__annotations__.items()}
-        assert {field: hint for field, hint, _, _ in tables[name]} == fields_of, name
-    for kind in (api.Machine, api.Queue):
-        slots = [name for name in kind.__slots__ if not name.startswith("_")]
-        assert [field for field, _, _, _ in tables[kind.__name__]] == slots
-    units = {"us": "µs", "mb": "MiB", "mbs": "MB/s", "ppm": "millionths"}
-    for name, table in tables.items():
-        for field, _, unit, meaning in table:
-            assert unit == units.get(field.rpartition("_")[2], unit), f"{name}.{field}"
-            assert meaning, f"{name}.{field}"
-
-
-def test_price_table_agrees_with_the_code() -> None:
-    def units(price: Price) -> str:
-        rates = [f"{rate.units} {'*' if rate.per == 1 else f'for every {rate.per}'} {rate.of}" for rate in price.rates]
-        return " + ".join([str(price.fixed)] * bool(price.fixed) + rates)
-
-    table = {name: price for name, price in vars(prices).items() if isinstance(price, Price)}
-    documented = {names(row[0])[0]: (row[1], row[2]) for row in rows("policies.md", "| price |")}
-    assert documented == {name: (units(price), price.meaning) for name, price in table.items()}
 
 
 def test_the_python_interface_is_documented() -> None:
@@ -382,22 +245,3 @@ def test_the_python_interface_is_documented() -> None:
 def test_swf_rules_are_documented() -> None:
     documented = {names(row[0])[0]: names(row[1])[0] for row in rows("swf.md", "| rule |")}
     assert documented == {item.name: json.dumps(item.default) for item in fields(SwfOptions)}
-
-
-def test_run_folder_tables_are_complete() -> None:
-    page = "run-folder.md"
-    files = {names(row[0])[0] for row in rows(page, "| file |")}
-    assert files == {
-        run_files.JOBS, run_files.ALLOCATIONS, run_files.SCHEDULE, folder.WORKLOAD, folder.USAGE, folder.SUMMARY, folder.RUN,
-        folder.TIMING,
-    }  # fmt: skip
-    columns = [names(row[0])[0] for row in rows(page, "| column |")]
-    assert columns == [*JOB_COLUMNS, *ALLOCATION_COLUMNS]
-    keys = [name for row in rows(page, "| key |") for name in names(row[0])]
-    summary = metrics.summarise([], [])
-    assert keys == [*metrics.QUANTITIES, *summary]
-    assert [name for row in rows(page, "| key of") for name in names(row[0])] == list(summary["machine"])
-    shared = {"cpu_utilisation": None}
-    energy = energy_of([], [NodeClass(1, 1, 1, 1, 1, 0, 0, 0)], [PAPER_NODE], metrics.ALL_JOBS, shared).figures
-    assert [name for row in rows(page, "| figure of `energy`") for name in names(row[0])] == list(energy)
-    assert [name for row in rows(page, "| field of `power.csv`") for name in names(row[0])] == list(POWER_COLUMNS)

@@ -54,21 +54,24 @@ def missing(readme: str) -> list[str]:
     lost = []
     for row in table_of(readme):
         page = row.page.read_text(encoding="utf-8")
+        pages = page
+        if row.page.parent.name == "appendix":  # the page has the conditions of its rows
+            pages += (row.page.parents[1] / row.page.name).read_text(encoding="utf-8")
         cells = {cell.strip() for line in section(page, row.anchor).splitlines() for cell in line.split("|")}
         lost += [figure for figure in row.in_section if figure not in cells]
-        lost += [load for load in row.on_page if not re.search(rf"(?<![\d.]){re.escape(load)}(?![\d.])", page)]
+        lost += [load for load in row.on_page if not re.search(rf"(?<![\d.]){re.escape(load)}(?![\d.])", pages)]
     return lost
 
 
 def test_numbers_are_on_the_pages_that_the_readme_names() -> None:
     text = README.read_text(encoding="utf-8")
-    assert sum(len(row.in_section) for row in table_of(text)) >= 15
+    assert sum(len(row.in_section) for row in table_of(text)) >= 12
     assert missing(text) == []
 
 
 def test_a_number_missing_from_its_page_is_found() -> None:
     text = README.read_text(encoding="utf-8")
-    for number, other in (("-35.8 ± 5.9", "-35.8 ± 5.8"), ("-48.0", "-49.0"), ("load 1.70", "load 1.69")):
+    for number, other in (("-60.7 ± 7.1", "-60.7 ± 7.2"), ("-53.2", "-53.3"), ("load 0.94", "load 0.9417")):
         assert missing(text.replace(number, other)) == [other.removeprefix("load ")]
 
 

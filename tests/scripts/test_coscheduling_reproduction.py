@@ -282,7 +282,7 @@ def test_a_small_reproduction_runs_and_reports(tmp_path: Path) -> None:
     done = reproduce("coscheduling", "--quick", "--jobs", "4", "--seeds", "1", "--store", str(store))
     assert done.code == 0, done.err
     runs = len(cells_of(Size(4, 1, quick=True)))
-    assert f"{runs} of {runs} runs; tables in {store / 'coscheduling.md'}" in done.out
+    assert f"{runs} of {runs} runs; verdicts in {store / 'coscheduling.md'}" in done.out
 
 
 def test_an_unknown_stage_is_named(tmp_path: Path) -> None:

@@ -342,7 +342,10 @@ def test_a_small_reproduction_runs_and_reports(tmp_path: Path) -> None:
     done = reproduce("g-lomarc-ts", "--quick", "--jobs", "20", "--seeds", "1", "--store", str(store))
     assert done.code == 0, done.err
     runs = len(cells_of(Size(20, 1, quick=True)))
-    assert f"{runs} of {runs} runs; tables in {store / 'g-lomarc-ts.md'}, 4 pictures beside it" in done.out
+    assert (
+        f"{runs} of {runs} runs; verdicts in {store / 'g-lomarc-ts.md'}, rows in appendix/, 4 pictures beside it"
+        in done.out
+    )
     assert {file.stem for file in store.glob("*.png")} == PICTURES - {"g-lomarc-ts-load"}
-    page = (store / "g-lomarc-ts.md").read_text(encoding="utf-8")
+    page = (store / "appendix" / "g-lomarc-ts.md").read_text(encoding="utf-8")
     assert "| GLTS against SSP, RR of medium jobs, %: lower | W1 | -34.9 |" in page

@@ -60,7 +60,7 @@ def test_a_page_of_a_small_table(tmp_path: Path) -> None:
         "hardware", "--quick", "--jobs", "5", "--seeds", "1", "--traces", str(tmp_path), "--store", str(store)
     )
     assert done.code == 0, done.err
-    page = (store / "hardware.md").read_text(encoding="utf-8")
+    page = (store / "appendix" / "hardware.md").read_text(encoding="utf-8")
     assert "| Table 2, mean speedup 1.12: makespan of the EASY co-scheduler against EASY, %" in page
     assert "| 64, 121, 128, 256, 484, 512, 1024 | 0.0 |" in page
     assert "| co-execution | 1.00 | 0 | 0 |" not in page  # a ratio of .9 helps every job

@@ -294,7 +294,7 @@ def test_a_small_reproduction_runs_and_reports(tmp_path: Path) -> None:
     done = reproduce("paired-gang", "--quick", "--jobs", "20", "--seeds", "1", "--store", str(store))
     assert done.code == 0, done.err
     runs = len(cells_of(Size(20, 1, quick=True)))
-    assert f"{runs} of {runs} runs; tables in {store / 'paired-gang.md'}" in done.out
-    page = (store / "paired-gang.md").read_text(encoding="utf-8")
+    assert f"{runs} of {runs} runs; verdicts in {store / 'paired-gang.md'}" in done.out
+    page = (store / "appendix" / "paired-gang.md").read_text(encoding="utf-8")
     assert f"| {mix(MIXES[1])} | gang | 1 | 3.2" in page
     assert LOADS[0] in page

@@ -35,8 +35,9 @@ from tests.scripts.commands import reproduce
 
 import cosched_emulator
 from cosched_emulator.statistics.intervals import Verdict, mean_interval
+from cosched_emulator.studies.axes import COLUMNS
 from cosched_emulator.studies.cells import Plan, make_plan
-from cosched_emulator.studies.experiment import COLUMNS, read_experiment
+from cosched_emulator.studies.experiment import read_experiment
 from cosched_emulator.studies.table import series_of
 from cosched_plugin.policies.lomarc.queue_table import Future, Match
 
@@ -66,13 +67,19 @@ def test_only_what_is_between_the_markers_is_written(tmp_path: Path) -> None:
         write_tables(page, "lomarc", "Title", [])
 
 
-@pytest.mark.parametrize("paper", ["rua", "lomarc", "g-lomarc-ts", "paired-gang", "coscheduling"])
+PAPERS = ("rua", "lomarc", "g-lomarc-ts", "paired-gang", "coscheduling", "hardware")
+
+
+@pytest.mark.parametrize("paper", PAPERS)
 def test_the_page_has_its_markers_and_pictures(paper: str) -> None:
     folder = ROOT / "docs" / "results"
     text = (folder / f"{paper}.md").read_text(encoding="utf-8")
-    assert text.count(f"<!-- tables: written by scripts/reproduce {paper} -->") == text.count(END) == 1
+    rows = (folder / "appendix" / f"{paper}.md").read_text(encoding="utf-8")
+    for page in (text, rows):
+        assert page.count(f"<!-- tables: written by scripts/reproduce {paper} -->") == page.count(END) == 1
     pictures = {file.name for file in folder.glob("*.png") if re.match(rf"{paper}[-.]", file.name)}
-    assert set(re.findall(r"\]\(([^)/]+\.png)\)", text)) == pictures != set()
+    shown = {*re.findall(r"\]\(([^)/]+\.png)\)", text), *re.findall(r"\]\(\.\./([^)/]+\.png)\)", rows)}
+    assert shown == pictures != set()
 
 
 def test_rua_has_a_help_text() -> None:
@@ -103,13 +110,18 @@ def test_a_small_reproduction_of_lomarc_runs_and_reports(tmp_path: Path) -> None
     assert done.code == 0, done.err
     runs = len(lomarc.WORKLOADS) * len(lomarc.SCHEDULERS)
     assert done.err.splitlines()[0] == f"{runs + 9 * 3} runs, 0 of them done before, 2 at a time"
-    assert done.out == f"{runs} of {runs} runs; tables in {tmp_path / 'lomarc.md'}, 5 pictures beside it\n"
+    assert (
+        done.out
+        == f"{runs} of {runs} runs; verdicts in {tmp_path / 'lomarc.md'}, rows in appendix/, 5 pictures beside it\n"
+    )
     pictures = {file.stem for file in tmp_path.glob("*.png")}
     assert pictures == {"lomarc", "lomarc-response", "lomarc-rbr", "lomarc-efficiency", "lomarc-mixes"}
     ours = (ROOT / "docs" / "results" / "lomarc.md").read_text(encoding="utf-8")
     assert all(f"]({name}.png)" in ours for name in pictures)
+    rows = (tmp_path / "appendix" / "lomarc.md").read_text(encoding="utf-8")
+    assert "| W3 M1 | measured | 1 | " in rows
     page = (tmp_path / "lomarc.md").read_text(encoding="utf-8")
-    assert "| W3 M1 | measured | 1 | " in page
+    assert "| [3](appendix/lomarc.md#the-papers-claims) |" in page
     assert reproduce(*options, "--report-only").out == done.out
     assert (tmp_path / "lomarc.md").read_text(encoding="utf-8") == page
 

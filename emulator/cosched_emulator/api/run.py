@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from cosched_emulator.api.arguments import check_plain, read_records
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.manager.record import JobRecord
-from cosched_emulator.results.figures.metrics import POPULATIONS, QUANTITIES
+from cosched_emulator.offered import POPULATIONS
+from cosched_emulator.results.figures.metrics import QUANTITIES
 from cosched_emulator.results.files.folder import check_run_folder, new_run_folder, read_summary
 from cosched_emulator.results.files.reader import read_run
 from cosched_emulator.results.harm import DEFAULT_RULE, Harm, LaterRule, LoserClasses, Outcomes, measure_harm, outcomes

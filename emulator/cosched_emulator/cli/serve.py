@@ -51,10 +51,7 @@ def serve(
 ) -> None:
     """Run the manager for a scheduler in another terminal."""
     began = time.perf_counter()
-    table = overrides(options)
-    for key, value in (("wait_s", wait), ("mode", clock), ("speed", speed)):
-        if value is not None:
-            table.setdefault("clock", {})[key] = value
+    table = overrides({**options, "clock": clock, "speed": speed, "wait": wait})
     _check_until(until)
     scenario = _read_scenario(scenario_file, table, faults)
     if out is not None:

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 import click
 
+from cosched_emulator import offered
 from cosched_emulator.scenario.machine import build_machine, cores_of
 from cosched_emulator.scenario.reader import read_scenario
 from cosched_emulator.scenario.rules import check_cluster
@@ -33,7 +34,7 @@ class MachineSize(NamedTuple):
     cores: int  # for jobs that grow
 
 
-DEFAULT_SIZE: Final = MachineSize(128, 128, 128 * CORES_PER_NODE)
+DEFAULT_SIZE: Final = MachineSize(offered.NODES, offered.NODES, offered.NODES * CORES_PER_NODE)
 
 
 def describe(

@@ -1,8 +1,10 @@
-"""Local schedulers by name."""
+"""Local schedulers: which process of a node has its CPU next. The protocol, one class for each scheduler, and their names."""
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final, NamedTuple, Protocol
 
 from cosched_emulator.nodeos.process import Process
 from cosched_hwmodel import draws
@@ -247,13 +249,42 @@ class LinuxEpochs:
             process.counter = process.counter // 2 + self._epoch_ticks
 
 
+# Local schedulers by name.
+
 _PHASES: Final = 100  # different ones of the ticks of nodes
-LOCAL_SCHEDULERS: Final = ("linux-epochs", "rr", "wake-first")
+
+
+def _linux_epochs(_slice_us: int, epoch_ticks: int, seed: int, node: int) -> LocalScheduler:
+    """The ticks of nodes do not come together (draw ``tick-phase``)."""
+    phase = int(draws.uniform(seed, "tick-phase", node) * _PHASES)
+    return LinuxEpochs(phase * (TICK_US // _PHASES), seed, epoch_ticks)
+
+
+class _Kind(NamedTuple):
+    """A local scheduler by name; `offered.LOCAL_SCHEDULERS` has the names."""
+
+    make: Callable[[int, int, int, int], LocalScheduler]  # of slice_us, epoch_ticks, seed and node
+    counts_ticks: bool = False  # its turns are ``epoch_ticks`` long, and not a slice
+    fractions: bool = False  # see `depends_on_fractions`
+
+
+_KINDS: Final[Mapping[str, _Kind]] = MappingProxyType(
+    {
+        "wake-first": _Kind(lambda slice_us, *_: WakeFirst(slice_us)),
+        "rr": _Kind(lambda slice_us, *_: RoundRobin(slice_us), fractions=True),
+        "linux-epochs": _Kind(_linux_epochs, counts_ticks=True),
+    }
+)
+
+
+def counts_ticks(name: str) -> bool:
+    """Return whether the turns of a scheduler are counted in ticks of an epoch, and not in slices."""
+    return _KINDS[name].counts_ticks
 
 
 def period_us(name: str, epoch_ticks: int) -> int:
     """Return after which time a scheduler's own state repeats, besides slices that end: an epoch of two processes; 0: it has none."""
-    return 2 * epoch_ticks * TICK_US if name == "linux-epochs" else 0
+    return 2 * epoch_ticks * TICK_US if _KINDS[name].counts_ticks else 0
 
 
 def depends_on_fractions(name: str) -> bool:
@@ -262,17 +293,9 @@ def depends_on_fractions(name: str) -> bool:
     So it is where a process that wakes waits for the end of another one's burst: then it counts how many iterations of one
     job just fit between the bursts of the other.
     """
-    return name == "rr"
+    return _KINDS[name].fractions
 
 
 def make_local(name: str, slice_us: int, epoch_ticks: int, seed: int, node: int) -> LocalScheduler:
-    """Return the scheduler of one node; the ticks of nodes do not come together (draw ``tick-phase``)."""
-    match name:
-        case "linux-epochs":
-            phase = int(draws.uniform(seed, "tick-phase", node) * _PHASES)
-            return LinuxEpochs(phase * (TICK_US // _PHASES), seed, epoch_ticks)
-        case "rr":
-            return RoundRobin(slice_us)
-        case "wake-first":
-            return WakeFirst(slice_us)
-    raise ValueError(f"no local scheduler {name!r}")
+    """Return the scheduler of one node; `NodeSettings` has refused other names."""
+    return _KINDS[name].make(slice_us, epoch_ticks, seed, node)

@@ -3,68 +3,96 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Final
+from typing import Annotated, Final, TypeAlias
 
+from cosched_emulator.bounds import Above0, Amount, Choice, Microseconds, Range, at_least, between, bounds_of
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.nodeos.coscheduling.policies import make_policy
-from cosched_emulator.nodeos.local import EPOCH_TICKS, LOCAL_SCHEDULERS
+from cosched_emulator.nodeos.local import EPOCH_TICKS
+from cosched_emulator.offered import LOCAL_SCHEDULERS
 
-_POSITIVE: Final = (
-    "slice_us",
-    "epoch_ticks",
-    "barrier_us",
-    "io_service_us",
-    "message_cpu_us",
-    "network_mb_s",
-    "swap_mb_s",
-    "daemon_period_us",
-)
 _NO_NUMBERS: Final = ("local", "coscheduling", "coscheduling_parameters")
+
+# Costs of messages: the defaults of a scenario differ from those here, with which a message only takes its time.
+MessageCpu: TypeAlias = Annotated[Microseconds, at_least(1), "CPU time to send a message"]
+ReceiveCpu: TypeAlias = Annotated[Microseconds, "CPU time to receive a message"]
+Latency: TypeAlias = Annotated[
+    Microseconds, "of the network; with both CPU times, a short message takes 10 µs from program to program"
+]
+NetworkSpeed: TypeAlias = Annotated[Above0, "speed of a node's way out to the network, MB/s"]
+RendezvousSize: TypeAlias = Annotated[
+    Amount, "larger messages leave when their receiver has answered a request; 0: none asks"
+]
+InterruptCpu: TypeAlias = Annotated[Microseconds, "CPU time of an interrupt by the network, used by no process"]
 
 
 @dataclass(frozen=True, slots=True)
-class NodeSettings:
-    """Settings of all nodes of a cluster; times in microseconds, sizes in MB (10^6 bytes), speeds in MB/s.
+class CommonSettings:
+    """Settings that a scenario's ``[time_sharing]`` gives by the same name, in the same unit, with the same default.
 
     The defaults are those of the paired gang paper (Wiseman and Feitelson 2003), and our decisions where it is silent:
     a file costs 0.1 ms of CPU that is logged to no process, and a server time with which 8 nodes that write 20 files
-    each take 75 ms, as long as its compute barrier. Raises `ConfigurationError` for a value out of range.
+    each take 75 ms, as long as its compute barrier.
     """
 
-    local: str = "wake-first"  # the scheduler of each node's CPU
-    slice_us: int = 200_000  # a process's turn under wake-first and rr; linux-epochs counts its own ticks
-    epoch_ticks: int = EPOCH_TICKS  # linux-epochs: ticks of 10 ms that an epoch gives a process
+    local: Annotated[str, Choice(LOCAL_SCHEDULERS), "which process of a node gets its CPU"] = LOCAL_SCHEDULERS[0]
+    epoch_ticks: Annotated[
+        int,
+        between(1, 10_000, "a whole number of ticks"),
+        "ticks of 10 ms that each epoch gives a process under `linux-epochs`",
+    ] = EPOCH_TICKS
+    io_cpu_us: Annotated[Microseconds, "CPU time to open, write and close a file"] = 100
+    io_service_us: Annotated[Microseconds, at_least(1), "time of the disk or server for a file"] = 463
+    barrier_us: Annotated[
+        Microseconds, at_least(1), "from the last arrival at a barrier to its release: communication, without CPU time"
+    ] = 920
+    barrier_process_us: Annotated[Microseconds, "more for each process but the first"] = 0
+    switch_us: Annotated[Microseconds, "CPU time that a switch between processes costs"] = 0
+    refill_us: Annotated[Microseconds, "more after a switch, until the cache is filled again"] = 0
+    memory_mb: Annotated[
+        Amount,
+        "memory of a node for the processes that are there, in MB: where they do not fit, they are paged; "
+        "0: everything fits. What the scheduler knows of is `memory_mb` of `[cluster]`",
+    ] = 0
+    swap_mb_s: Annotated[Above0, "speed of a node's swap device, MB/s"] = 25
+    paged_first_mb: Annotated[
+        Amount, "memory that a process touches at once when it gets the CPU, where memory is short"
+    ] = 1
+    paged_mb_s: Annotated[Amount, "memory that it touches as it runs, a second"] = 40
+    daemon_us: Annotated[
+        Microseconds, "CPU time of the system's own processes in each period, on each node; 0: there are none"
+    ] = 0
+    daemon_period_us: Annotated[Above0, "that period"] = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSettings(CommonSettings):
+    """Settings of all nodes of a cluster; times in microseconds, sizes in MB (10^6 bytes), speeds in MB/s.
+
+    Raises `ConfigurationError` for a value out of range.
+    """
+
+    slice_us: Annotated[int, at_least(1)] = 200_000  # a process's turn; linux-epochs counts its own ticks
     tick_us: int = 10_000  # CPU time is logged in ticks, rounded at random; 0 logs it exactly
     io_logged_ppm: int = 0  # share of I/O's CPU time that is logged to the process
-    io_cpu_us: int = 100  # CPU to open, write and close one file
-    io_service_us: int = 463  # of the disk or server for one file
-    barrier_us: int = 920  # from the last arrival to the release: communication, no CPU
-    barrier_process_us: int = 0  # more for each process but the first
-    switch_us: int = 0  # CPU time of a switch between processes, used by none of them
-    refill_us: int = 0  # more after a switch, until the cache is filled again
-    message_cpu_us: int = 5  # CPU to send a message
-    latency_us: int = 10  # of the network
-    network_mb_s: int = 100  # of a node's way out
-    memory_mb: int = 0  # of a node for processes; 0: everything fits
-    swap_mb_s: int = 25  # of a node's swap device
-    paged_first_mb: int = 1  # touched at once by a process that gets the CPU, where memory is short
-    paged_mb_s: int = 40  # touched by it as it runs
+    message_cpu_us: MessageCpu = 5
+    receive_cpu_us: ReceiveCpu = 0
+    latency_us: Latency = 10
+    network_mb_s: NetworkSpeed = 100
+    rendezvous_bytes: RendezvousSize = 0
+    interrupt_us: InterruptCpu = 0
     coscheduling: str = "none"  # the policy of the message layer; none: who waits for a message blocks at once
     coscheduling_parameters: tuple[tuple[str, object], ...] = ()  # its parameters, by name
-    receive_cpu_us: int = 0  # CPU to receive a message
-    rendezvous_bytes: int = 0  # larger messages wait until their receiver has answered; 0: none does
-    interrupt_us: int = 0  # CPU time of an interrupt by the network, used by no process
-    daemon_us: int = 0  # CPU time of the system's own processes in each period, on each node; 0: none
-    daemon_period_us: int = 1_000_000
 
     def __post_init__(self) -> None:
-        if self.local not in LOCAL_SCHEDULERS:
-            raise ConfigurationError.unknown_name("local", self.local, LOCAL_SCHEDULERS)
+        Choice(LOCAL_SCHEDULERS).check(self.local, "local")
         make_policy(self.coscheduling, self.coscheduling_parameters)
         for field in fields(self):
             value = getattr(self, field.name)
-            least = 1 if field.name in _POSITIVE else 0
-            if field.name not in _NO_NUMBERS and (type(value) is not int or value < least):
+            if field.name in _NO_NUMBERS:
+                continue
+            least = max([0, *(bound.least for bound in bounds_of(type(self), field.name) if isinstance(bound, Range))])
+            if type(value) is not int or value < least:
                 raise ConfigurationError(field.name, f"a whole number of at least {least}", repr(value))
         if self.io_logged_ppm > 1_000_000:
             raise ConfigurationError("io_logged_ppm", "at most 1000000", str(self.io_logged_ppm))

@@ -21,9 +21,10 @@ import numpy.typing as npt
 
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.manager.time_sharing.dispatch import CpuUse
+from cosched_emulator.offered import POPULATIONS
 from cosched_emulator.results.columns import IntArray, JobColumns, StayColumns, job_columns, stay_columns
 from cosched_emulator.results.figures.classes import cores_used
-from cosched_emulator.results.figures.metrics import POPULATIONS, Selection, Summary, population, statistics
+from cosched_emulator.results.figures.metrics import Selection, Summary, population, statistics
 from cosched_emulator.results.figures.occupancy import PAIRS_AT_ONCE, counters, integral, node_groups, pairs_on, span_us
 from cosched_emulator.results.thread_intervals import mask_intervals
 from cosched_hwmodel.energy import NodePower, formula_j
@@ -303,6 +304,22 @@ class RunEnergy(NamedTuple):
     job_j: FloatArray  # of each job, in order of `JobColumns`
     by_job: dict[int, float]  # the same by job id
     trace: PowerTrace
+
+
+# The figures of `energy` in `summary.json`: what they are.
+FIGURES: Final[Mapping[str, str]] = {
+    "total_j": "joules of all nodes from the first submission to the last end: `idle_j` + `busy_j`",
+    "idle_j": "what all nodes, also those that are down, would draw if no core was ever busy",
+    "busy_j": "what busy cores add",
+    "spin_j": (
+        "the part of `busy_j` in which processes polled; only with time sharing, 0 where the nodes do not count polling"
+    ),
+    "unheld_j": "the part of `idle_j` of nodes that no job held",
+    "mean_w": "`total_j` / makespan",
+    "utilisation": "U of the formula: busy part of the time of all cores, by the records of the jobs",
+    "formula_j": "E = (B + X·U)·N·T, of the coscheduling paper",
+    **dict.fromkeys(POPULATIONS, "`energy_j`, the energy of a job"),
+}
 
 
 def run_energy(

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from cosched_emulator.nodeos.node_model import Cluster
     from cosched_emulator.nodeos.settings import NodeSettings
     from cosched_emulator.nodeos.windows.window import Alone
-    from cosched_emulator.scenario.schema import TimeSharingSection
+    from cosched_emulator.scenario.sections import TimeSharingSection
 
 Value = TypeVar("Value")
 

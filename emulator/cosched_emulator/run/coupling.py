@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from cosched_emulator.couplings.link import DirectLink, Link, LoopbackLink
 from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.offered import LINKS
 from cosched_emulator.run.prepare import Prepared
 from cosched_plugin.common.trace_file import TraceFile
 from cosched_plugin.config import PolicyChoice, allow_models
@@ -17,7 +18,6 @@ from cosched_plugin.protocol.scheduler import SchedulerFactory
 if TYPE_CHECKING:
     from cosched_emulator.accounting.accounts import Accounting
 
-LINKS: Final = ("direct", "loopback", "zmq")
 TraceRecord: TypeAlias = dict[str, Any]  # of a decision trace; JSON-ready
 TraceSink: TypeAlias = Callable[[TraceRecord], None]
 LinkMaker: TypeAlias = Callable[[SchedulerFactory], Link]

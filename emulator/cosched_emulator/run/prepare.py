@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cosched_emulator.bounds import check_bounds
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.results.figures.metrics import Selection
 from cosched_emulator.scenario.co_runs import jobs_without_ratios
@@ -13,7 +14,6 @@ from cosched_emulator.scenario.machine import BuiltMachine, build_nodes, cores_o
 from cosched_emulator.scenario.planned_events import Scripted, build_faults, build_script
 from cosched_emulator.scenario.rules import check_rules, settings_without_effect
 from cosched_emulator.scenario.schema import ResultsSection, Scenario
-from cosched_emulator.scenario.values import check_bounds
 from cosched_emulator.scenario.workload import build_workload
 from cosched_emulator.workload.columns import Same, columns_of
 from cosched_emulator.workload.job import WARNING, Workload

@@ -12,18 +12,17 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heapreplace
 from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
 
+from cosched_emulator.bounds import Choice, between
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.scenario.values import (
     SECONDS,
     AtLeastOne,
-    Choice,
     FaultSpan,
     Instant,
     Jump,
     PluginFaultCount,
     Share,
     Slowdown,
-    between,
 )
 from cosched_hwmodel.draws import uniform
 from cosched_plugin.protocol.limits import INT64_MAX
@@ -170,73 +169,82 @@ class Faults:
 class NodeFaultsSection:
     """Nodes that fail and return repeatedly and independently, after exponentially distributed times."""
 
-    mean_up_s: FaultSpan
-    mean_down_s: FaultSpan
-    share: Share = 1.0  # share of the nodes that ever fail
+    mean_up_s: Annotated[
+        FaultSpan, "mean time for which a node works; every time is drawn by itself, distributed exponentially"
+    ]
+    mean_down_s: Annotated[FaultSpan, "mean time for which it has failed"]
+    share: Annotated[Share, "share of the nodes that ever fail, drawn"] = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class SlowFaultsSection:
     """Nodes that are slow for a time, repeatedly, after exponentially distributed times."""
 
-    mean_normal_s: FaultSpan
-    mean_slow_s: FaultSpan
-    slowdown: Slowdown  # by how many times everything takes longer
-    share: Share = 1.0  # share of the nodes that are ever slow
+    mean_normal_s: Annotated[FaultSpan, "mean time for which a node runs at full speed"]
+    mean_slow_s: Annotated[FaultSpan, "mean time for which it is slow"]
+    slowdown: Annotated[Slowdown, "how many times as long everything takes there meanwhile, 1 to 1000"]
+    share: Annotated[Share, "share of the nodes that are ever slow, drawn"] = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class FaultEntry:
     """One fault of one node at a given time: it fails, returns, becomes slow or is normal again."""
 
-    at_s: Instant
-    do: Annotated[str, Choice(KINDS)]
-    node: int
-    slowdown: Slowdown | None = None  # of a node that becomes slow
+    at_s: Annotated[Instant, "when"]
+    do: Annotated[str, Choice(KINDS), "`fail`, `return`, `slow` or `normal`"]
+    node: Annotated[int, "which node, from 0"]
+    slowdown: Annotated[Slowdown | None, "with `slow`, and only there: how many times as long"] = None
 
 
 @dataclass(frozen=True, slots=True)
 class MessageFaultsSection:
     """The faults of messages between manager and scheduler: probabilities, for each message in each direction."""
 
-    drop: Share = 0.0
-    duplicate: Share = 0.0
-    delay: Share = 0.0
-    delay_s: Annotated[float, between(0, 60, SECONDS)] = 0.1  # longest delay
-    reorder: Share = 0.0  # it arrives after the next one
+    drop: Annotated[Share, "probability that a message is lost"] = 0.0
+    duplicate: Annotated[Share, "that it arrives twice; the other one may be late"] = 0.0
+    delay: Annotated[Share, "that it is late"] = 0.0
+    delay_s: Annotated[float, between(0, 60, SECONDS), "by how many real seconds at most, up to 60; drawn evenly"] = 0.1
+    reorder: Annotated[
+        Share,
+        "that it arrives after the next one in its direction, or 0.05 real seconds later if there is none by then",
+    ] = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class PluginFaultsSection:
     """The faults of the scheduler's process."""
 
-    kills: PluginFaultCount = 0  # number of times it is killed and restarted
-    stalls: PluginFaultCount = 0  # number of times it is stopped for a time
-    stall_s: Annotated[float, between(0, 3_600, SECONDS)] = 1.0
-    batches: AtLeastOne | None = None  # faults fall among this number of first batches; default: the number of jobs
+    kills: Annotated[
+        PluginFaultCount, "how many times the scheduler's process is killed (SIGKILL) and another one started"
+    ] = 0
+    stalls: Annotated[PluginFaultCount, "how many times it is stopped (SIGSTOP) and continues later"] = 0
+    stall_s: Annotated[float, between(0, 3_600, SECONDS), "after how many real seconds, up to 3600"] = 1.0
+    batches: Annotated[
+        AtLeastOne | None, "kills and stalls fall among the first N batches; default: as many as there are jobs"
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
 class ClockFault:
     """One jump of the clock of a live manager, forwards or (below 0) backwards."""
 
-    at_s: Instant
-    jump_s: Jump
+    at_s: Annotated[Instant, "when"]
+    jump_s: Annotated[Jump, "how far the clock jumps, in emulated seconds; below 0: back"]
 
 
 @dataclass(frozen=True, slots=True)
 class DiskFault:
     """A time in which the disk of the database is full."""
 
-    at_s: Instant
-    for_s: FaultSpan
+    at_s: Annotated[Instant, "from when"]
+    for_s: Annotated[FaultSpan, "for how long the database cannot grow"]
 
 
 @dataclass(frozen=True, slots=True)
 class FaultsSection:
     """A fault plan: the planned faults and their times."""
 
-    seed: int | None = None  # seed of its draws; default: the scenario's
+    seed: Annotated[int | None, "seed of all draws of the plan; where not given, the scenario's"] = None
     nodes: NodeFaultsSection | None = None
     slow: SlowFaultsSection | None = None
     at: tuple[FaultEntry, ...] = ()

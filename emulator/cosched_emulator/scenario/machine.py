@@ -6,15 +6,16 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final, NamedTuple, TypeAlias
 
+from cosched_emulator import offered
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.scenario.schema import ClusterSection
+from cosched_emulator.scenario.sections import ClusterSection
 from cosched_hwmodel.energy import NodePower
 from cosched_hwmodel.errors import HardwareModelError
 from cosched_hwmodel.topology import WATTS, NodeShape, load_machine, load_shape, parse_layout, preset_names
 from cosched_plugin.protocol.limits import MAX_NODES, MAX_THREADS
 from cosched_plugin.protocol.messages import CacheLevel, NodeClass, NodeHardware
 
-DEFAULT_NODES: Final = 128
+DEFAULT_NODES: Final = offered.NODES
 _OF_SHAPE: Final = ("memory_bandwidth_mbs", "network_mbs", "disk_mbs", "memory_mb", "swap_mb", *WATTS)
 _Classes: TypeAlias = tuple[tuple[int, NodeShape], ...]  # number of nodes, and what they are like
 

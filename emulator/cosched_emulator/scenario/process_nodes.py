@@ -21,7 +21,7 @@ from cosched_emulator.nodeos.skeletons.paired_gang import (
 )
 from cosched_emulator.nodeos.windows.window import WindowPlan
 from cosched_emulator.nodeos.work import Work
-from cosched_emulator.scenario.schema import TimeSharingSection, WorkloadSection
+from cosched_emulator.scenario.sections import TimeSharingSection, WorkloadSection
 from cosched_emulator.workload.columns import columns_of
 from cosched_emulator.workload.job import WARNING, JobProgram, Programs, Workload, WorkloadJob
 from cosched_emulator.workload.nas import LABELS, PREFIX, Kind, kind_of

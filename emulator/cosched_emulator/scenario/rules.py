@@ -6,19 +6,18 @@ from dataclasses import fields
 from typing import Final
 
 from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.nodeos.local import counts_ticks
 from cosched_emulator.scenario.co_runs import PAIRS
 from cosched_emulator.scenario.faults import FaultEntry, FaultsSection
-from cosched_emulator.scenario.schema import (
+from cosched_emulator.scenario.schema import ClockSection, Scenario, ScriptEntry
+from cosched_emulator.scenario.sections import (
     OF_APPLICATIONS,
     OF_BELIEVED_PAIRS,
     OF_FILES_AND_BARRIERS,
     OF_MESSAGES,
     OF_NAS,
     OF_PROCESSES,
-    ClockSection,
     ClusterSection,
-    Scenario,
-    ScriptEntry,
     TimeSharingSection,
     WorkloadSection,
 )
@@ -202,8 +201,7 @@ def _unused_of_nodes(sharing: TimeSharingSection) -> list[tuple[tuple[str, ...],
         (("coscheduling", "coscheduling_parameters", *OF_MESSAGES), sharing.nodes == "fluid", kind),
         (("window_min_s", "window_max_s", "turn_overhead"), sharing.nodes != "windows", kind),
         (("daemon_period_us",), not sharing.daemon_us, "time_sharing.daemon_us = 0"),
-        (("slice_ms",), sharing.local == "linux-epochs", 'local = "linux-epochs"'),
-        (("epoch_ticks",), sharing.local != "linux-epochs", f'local = "{sharing.local}"'),
+        (("slice_ms" if counts_ticks(sharing.local) else "epoch_ticks",), True, f'local = "{sharing.local}"'),
         (("swap_mb_s", "paged_first_mb", "paged_mb_s"), not sharing.memory_mb, "time_sharing.memory_mb = 0"),
     )
     return [(keys, cause) for keys, unused, cause in rules if unused]

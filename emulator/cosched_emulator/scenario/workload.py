@@ -8,7 +8,8 @@ from typing import Literal, cast
 
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.scenario.co_runs import co_run_table
-from cosched_emulator.scenario.schema import Scenario, WorkloadSection
+from cosched_emulator.scenario.schema import Scenario
+from cosched_emulator.scenario.sections import WorkloadSection
 from cosched_emulator.workload.beliefs import (
     SelfBelief,
     UsageBelief,

@@ -15,12 +15,13 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from cosched_emulator.bounds import check_bounds
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.scenario.reader import FILES, check_owner_of_parameters, scenario_of_table
 from cosched_emulator.scenario.rules import check_rules
 from cosched_emulator.scenario.schema import Scenario
-from cosched_emulator.scenario.values import check_bounds
-from cosched_emulator.studies.experiment import AXES, AxisValue, Baseline, Experiment, Names, text_of
+from cosched_emulator.studies.axes import AXES
+from cosched_emulator.studies.experiment import AxisValue, Baseline, Experiment, Names, text_of
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.config import PolicyChoice, choose, from_table
 

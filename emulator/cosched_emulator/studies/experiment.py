@@ -26,20 +26,9 @@ from typing import Any, Final, TypeAlias
 
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.scenario.reader import anchor, read_table, scenario_of_table
+from cosched_emulator.studies.axes import AXES, COLUMNS
 from cosched_plugin.config import assignment_texts
 
-# From the outermost to the innermost: the order of the rows of a study's table.
-AXES: Final = ("workloads", "loads", "hardware", "beliefs", "variants", "policies", "seeds")
-# Axis -> its column in the table.
-COLUMNS: Final = {
-    "workloads": "workload",
-    "loads": "load",
-    "hardware": "hardware",
-    "beliefs": "belief",
-    "variants": "variant",
-    "policies": "policy",
-    "seeds": "seed",
-}
 # Columns of the table beside the figures: before them the place of a row, behind them where it comes from.
 PLACES: Final = ("cell", *COLUMNS.values())
 ORIGIN: Final = ("key", "version", "policy_settings", "scenario")
@@ -241,8 +230,9 @@ class _Reader:
         if policy is not None and axis != "policies":
             raise self.error(f"{place}.policy", "no policy: policies are an axis of their own", policy)
         settings = self.settings(rest.pop("set", []), f"{place}.set")
-        if settings and axis not in ("policies", "variants"):
-            raise self.error(f"{place}.set", "no settings: policies and variants have some", list(settings))
+        if settings and not AXES[axis].settings:
+            having = " and ".join(sorted(key for key in AXES if AXES[key].settings))
+            raise self.error(f"{place}.set", f"no settings: {having} have some", list(settings))
         name = self.text(f"{place}.name", rest.pop("name", ""))
         if axis == "policies":
             name = name or (policy if isinstance(policy, str) else "")
@@ -273,7 +263,7 @@ class _Reader:
             if not isinstance(item, Mapping):
                 raise self.error(place, "a table", item)
             for axis in item:
-                self.check_key(f"{place}.{axis}", axis, AXES)
+                self.check_key(f"{place}.{axis}", axis, list(AXES))
                 if not axes[axis][0].name:
                     raise self.error(f"{place}.{axis}", "an axis that the experiment declares", axis)
             yield Selector(place, {axis: self.names(axis, f"{place}.{axis}", item[axis], axes[axis]) for axis in item})

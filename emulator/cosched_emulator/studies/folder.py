@@ -26,8 +26,9 @@ from typing import Any, Final, NamedTuple
 
 from cosched_emulator.errors import InputError
 from cosched_emulator.results.harm import Outcomes
+from cosched_emulator.studies.axes import COLUMNS
 from cosched_emulator.studies.cells import Cell, Plan, version
-from cosched_emulator.studies.experiment import COLUMNS, Names
+from cosched_emulator.studies.experiment import Names
 from cosched_emulator.studies.run_figures import unpack_outcomes
 from cosched_emulator.studies.work import Failure, Result
 

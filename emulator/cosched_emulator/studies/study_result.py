@@ -1,4 +1,4 @@
-"""A study that is done, wholly or in part: its rows, what failed, and who is worse off."""
+"""The result of a study, done wholly or in part: its rows, what failed, who is worse off, and intervals within a run."""
 
 from __future__ import annotations
 
@@ -131,6 +131,9 @@ def _some(prefix: str, names: tuple[str, ...], figures: HarmFigures) -> Iterator
 def _losers(cell: StoredCell, harm: Harm) -> Iterator[dict[str, Any]]:
     for loser in harm.losers(LOSERS_LISTED):
         yield {**cell.places, **{("job" if name == "id" else name): value for name, value in loser._asdict().items()}}
+
+
+# A study that is done, wholly or in part: its rows, what failed, and who is worse off.
 
 
 @dataclass(frozen=True, eq=False)

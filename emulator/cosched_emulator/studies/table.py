@@ -27,7 +27,8 @@ from cosched_emulator.statistics.intervals import (
     difference_of,
     interval_of,
 )
-from cosched_emulator.studies.experiment import AXES, COLUMNS, HARM, ORIGIN, PLACES
+from cosched_emulator.studies.axes import AXES, COLUMNS
+from cosched_emulator.studies.experiment import HARM, ORIGIN, PLACES
 from cosched_emulator.studies.folder import FORMAT, StoredCell, StudyFolder
 
 RESULTS, TIMINGS, DATABASE = "results.csv", "timings.csv", "results.sqlite"

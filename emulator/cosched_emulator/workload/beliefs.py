@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cosched_emulator import offered
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.workload.columns import Column, Computed, Jobs, Numbers, Same, columns_of, round_up_all_us
 from cosched_emulator.workload.job import Workload
@@ -27,7 +28,7 @@ def noisy(value: int, noise: float, seed: int, noise_key: str, source_id: int, i
 
 # Estimates of run times by users, for workloads without them.
 
-ESTIMATE_MODELS = ("exact", "f-model", "day")
+ESTIMATE_MODELS = offered.ESTIMATES
 DAY_US = 86_400 * SECOND_US
 
 

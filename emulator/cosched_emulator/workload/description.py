@@ -1,4 +1,4 @@
-"""Statistics of a workload."""
+"""What a workload is like: statistics of its jobs, when they arrive, and how users share the work."""
 
 from __future__ import annotations
 
@@ -126,6 +126,8 @@ def _rows(
     for label, share, amount in zip(labels, jobs, work, strict=True):
         yield label, f"{share:.1%}", f"{amount:.1%}", "#" * round(_WIDTH * share / longest)
 
+
+# Statistics of a workload.
 
 _PERCENTILES = (0, 5, 25, 50, 75, 95, 99, 100)
 CLASSES = ("short", "medium", "long")

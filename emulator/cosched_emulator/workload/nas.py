@@ -1,4 +1,4 @@
-"""Random workloads of the paper's programs: exponential gaps, and programs, classes and sizes that are equally likely."""
+"""NAS jobs (Choi et al. 2004): the paper's tables of programs, and random workloads of them."""
 
 from __future__ import annotations
 
@@ -123,6 +123,8 @@ def kind_of(text: str, processes: int, path: str) -> Kind:
         raise ConfigurationError(path, expected, f"{processes} processes")
     return Kind(program, size_class, processes)
 
+
+# Random workloads of the paper's programs: exponential gaps, and programs, classes and sizes that are equally likely.
 
 LONGEST_GAP_S = 1e9
 

@@ -1,4 +1,4 @@
-"""A workload brought to an offered load: by its gaps, or by its users and for the rest by its gaps."""
+"""A workload changed: brought to an offered load by gaps or users, or its run times shaken."""
 
 from __future__ import annotations
 
@@ -189,6 +189,8 @@ def _names(users: _Users, of_job: NDArray[np.int64], copy: NDArray[np.int64]) ->
 def _ids(jobs: int) -> Numbers:
     return Numbers(range(1, jobs + 1))
 
+
+# A workload brought to an offered load: by its gaps, or by its users and for the rest by its gaps.
 
 METHODS = ("gaps", "users")
 _MUCH_SCALED = 0.05  # of the gaps, by the method that is to leave them alone

@@ -35,13 +35,14 @@ _MOST_DEMANDS = 64  # whose results are cached
 class Planned(NamedTuple):
     """A job that will be on some nodes in [start_us, end_us)."""
 
-    start_us: int
-    end_us: int
-    demands: tuple[tuple[int, int, Rates], ...]  # (first node, nodes, demand on each of them), every node once
-    job_id: int
+    start_us: int  # instant from which it is there
+    end_us: int  # instant from which it is not
+    # (first node, number of nodes, demand on each of them); `Rates` is (memory bandwidth, network, disk)
+    demands: tuple[tuple[int, int, Rates], ...]
+    job_id: int  # the job
     runs: tuple[
         tuple[int, int, ThreadMask, int], ...
-    ] = ()  # (first node, nodes, hardware threads and processes on each)
+    ] = ()  # (first node, number of nodes, hardware threads and processes on each of them)
 
 
 _load: Final = itemgetter(slice(3))  # the fields of a `Load`

@@ -125,14 +125,17 @@ class Machine:
     )
 
     def __init__(self, classes: Sequence[NodeClass]) -> None:
-        self.classes = tuple(classes)
-        self.nodes = sum(node_class.nodes for node_class in classes)
+        self.classes = tuple(classes)  # the nodes by class, as the manager described them
+        self.nodes = sum(node_class.nodes for node_class in classes)  # how many there are, also those out of service
+        # the most threads that a node has: the length of `Layers`
         self.depth = max((node_class.threads for node_class in classes), default=1)
         exists, firsts, seconds = ([0] * self.depth for _ in range(3))
-        self.threads_of: list[int] = []
-        self.memory_mb: list[int] = []
-        self.swap_mb: list[int] = []
-        self.capacity_of: list[DemandTuple] = []  # by node: memory bandwidth, network, disk in MB/s
+        self.threads_of: list[int] = []  # hardware threads of each node
+        self.memory_mb: list[int] = []  # of each node
+        self.swap_mb: list[int] = []  # of each node: disk space for the memory of jobs that are suspended to disk
+        self.capacity_of: list[
+            DemandTuple
+        ] = []  # what each node offers: memory bandwidth, network, disk in MB/s; 0: unknown, no limit
         first = 0
         for node_class in classes:
             mask = ((1 << node_class.nodes) - 1) << first
@@ -149,11 +152,11 @@ class Machine:
             capacity = (node_class.memory_bandwidth_mbs, node_class.network_mbs, node_class.disk_mbs)
             self.capacity_of += [capacity] * node_class.nodes
             first += node_class.nodes
-        self.exists: Layers = tuple(map(NodeSet, exists))
-        self.first_threads: Layers = tuple(map(NodeSet, firsts))  # the first hardware thread of every core
-        self.second_threads: Layers = tuple(map(NodeSet, seconds))  # the second one, where cores have two
-        self.threads = size(self.exists)
-        self.cores = size(self.first_threads)
+        self.exists: Layers = tuple(map(NodeSet, exists))  # all threads
+        self.first_threads: Layers = tuple(map(NodeSet, firsts))  # the first thread of every core
+        self.second_threads: Layers = tuple(map(NodeSet, seconds))  # the second thread of every core that has two
+        self.threads = size(self.exists)  # of all nodes
+        self.cores = size(self.first_threads)  # of all nodes
 
     def most_processes(self, job: JobSpec) -> int:
         """Return how many processes of a job like this one the empty machine holds."""

@@ -136,7 +136,9 @@ def _in_service(base: ThreadPool) -> Layers:
 class Rotation(NamedTuple):
     """The turns in order, the next one first, and how many quanta of that one are still to come (0: all of them)."""
 
-    turns: tuple[Turn, ...] = ()
+    turns: tuple[Turn, ...] = ()  # the turns in order, the next one first; the one that ran last is the last
+    # how many of the first turn are still to come; 0: all of them. While it is above 0, the turn that ran last is the
+    # first
     left: int = 0
 
     def ended(self, slot: int, left: int) -> Rotation:

@@ -371,7 +371,7 @@ def _failure(error: BaseException, decision: object) -> PolicyError:
     if below is None:  # it could not be called, or its answer not be read
         return PolicyError(None, f"the policy failed: expected decide(view) to yield decisions, got {text}")
     if decision is not None and below.tb_frame.f_code.co_filename == __file__:
-        return PolicyError(decision, f"a field has another type than docs/records.md says: {text}")
+        return PolicyError(decision, f"a field has another type than docs/reference/records.md says: {text}")
     return PolicyError(None, f"the policy failed: {_describe(error)}")
 
 

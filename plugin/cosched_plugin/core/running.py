@@ -122,31 +122,34 @@ REQUEUED: Final = "REQUEUED"  # the state of an `Ended` job that is pending agai
 class Running(NamedTuple):
     """A running job, on its nodes or suspended."""
 
-    job: JobSpec
-    start_us: int
-    end_us: int  # start + the run time expected under its placement, as last revised
-    runs: tuple[Run, ...]
-    layers: Layers
-    joined: int  # the same as `availability.side_by_side` has it
-    threads: int  # total held
-    limit_us: int | None
-    suspended_us: int | None = None  # since when it is suspended
-    measured_ppm: int = 0  # slowdown measured among its present neighbours; 0: none
-    idle_us: int = 0  # time in which it made no progress, up to its last resumption, or to `ready_us`
-    on_disk: bool = False  # others may have its threads
-    ready_us: int = 0  # when it resumed, or will, after it came back from disk
-    slot: int = 0
-    quanta: int = 0  # quanta since its start in which a share was measured
-    shares: tuple[int, ...] = ()  # the last of these shares in millionths, the newest first; at most `MOST_SHARES`
+    job: JobSpec  # the job
+    start_us: int  # instant of its start
+    # instant at which it is expected to end, as last revised. It may have passed: `view.expected_end(running)` has not
+    end_us: int
+    runs: tuple[Run, ...]  # its nodes; for a job on disk, those to which it comes back
+    layers: Layers  # its threads, the same as a set
+    joined: int  # the same as one number, for the core's own use
+    threads: int  # how many these are
+    limit_us: int | None  # span from its start after which the manager kills it, as last granted; `None`: never
+    suspended_us: int | None = None  # instant since which it is suspended; `None`: it runs
+    measured_ppm: int = 0  # slowdown that was measured beside its present neighbours; 0: not measured
+    idle_us: int = 0  # span without progress since its start, up to its last resumption or to `ready_us`
+    on_disk: bool = False  # it is suspended to disk: other jobs may have its threads and its memory
+    ready_us: int = 0  # instant at which it went on, or will, after it came back from disk last; 0: never
+    slot: int = 0  # its slot; 0 on machines without slots
+    quanta: int = 0  # in how many, since its start, a share of it was measured
+    # the last four of these shares, the newest first: CPU time that was logged for it in a quantum / time for which it
+    # could run then, the mean over its processes
+    shares: tuple[int, ...] = ()
 
 
 class Ended(NamedTuple):
     """A job that ran and has released its nodes."""
 
-    running: Running  # its state when it left
-    state: str  # of its `JobEnded` (COMPLETED, FAILED, TIMEOUT, CANCELLED, NODE_FAIL), or REQUEUED
-    at_us: int  # the instant of the batch that reports it
-    progress_us: int  # its time of progress, as `View.progress_us` defines it
+    running: Running  # the job as it was when it left
+    state: str  # `COMPLETED`, `FAILED`, `TIMEOUT`, `CANCELLED` or `NODE_FAIL`; `REQUEUED`: it is pending again
+    at_us: int  # instant of the batch
+    progress_us: int  # span in which it made progress: neither suspended nor on its way back from disk
 
 
 def running_job(told: RunningJob, machine: Machine) -> Running:

@@ -13,17 +13,17 @@ from typing import NamedTuple
 class Rate(NamedTuple):
     """A part of a price that grows with a number: ``units`` for every ``per`` of what ``of`` names, rounded down."""
 
-    of: str
-    units: int = 1
-    per: int = 1
+    of: str  # what is counted
+    units: int = 1  # for every `per` of these
+    per: int = 1  # see `units`
 
 
 class Price(NamedTuple):
     """The price of one kind of check, in units of work: a fixed part, and a rate for each number that it grows with."""
 
-    meaning: str
-    fixed: int
-    rates: tuple[Rate, ...] = ()
+    meaning: str  # what is paid for
+    fixed: int  # fixed part; a unit is about a microsecond of work
+    rates: tuple[Rate, ...] = ()  # parts that grow with a number
 
     def units(self, *counts: int) -> int:
         """Return the price; ``counts``: one number for each rate, in order."""

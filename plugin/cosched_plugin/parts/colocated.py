@@ -45,8 +45,8 @@ _Preference: TypeAlias = Callable[["_OnNode", int], tuple[int, ...]]
 class SeatOf(NamedTuple):
     """A job and its threads."""
 
-    job: JobSpec
-    runs: tuple[Run, ...]
+    job: JobSpec  # the job
+    runs: tuple[Run, ...]  # its nodes and threads
 
 
 class Seating(NamedTuple):
@@ -191,11 +191,11 @@ def spans_together(one_us: int, other_us: int, slowdown: float) -> tuple[int, in
 class Pair(NamedTuple):
     """Two pending jobs that start together, the guest on the other hardware threads of (some of) the host's nodes."""
 
-    host: Offer
-    guest: Offer
-    slowdown: float
-    host_work_us: int  # run time of each alone, on its nodes
-    guest_work_us: int
+    host: Offer  # the job that has the nodes
+    guest: Offer  # the job beside it
+    slowdown: float  # of both, while both run
+    host_work_us: int  # span: run time of the host alone on its nodes
+    guest_work_us: int  # span: run time of the guest alone on its nodes
 
     @property
     def sole(self) -> None:
@@ -238,13 +238,13 @@ class Pair(NamedTuple):
 class Guest(NamedTuple):
     """A pending job that joins a running one."""
 
-    host: Running
-    guest: Offer
-    slowdown: float
-    left_us: int  # work left of the host
-    host_span_us: int  # time left of the host, beside the guest
-    progress_us: int  # time of progress of the host so far
-    guest_work_us: int  # run time of the guest alone, on its nodes
+    host: Running  # the running job
+    guest: Offer  # the job that joins it
+    slowdown: float  # of both, while both run
+    left_us: int  # span: run time alone that the host has left
+    host_span_us: int  # span: time that the host has left beside the guest
+    progress_us: int  # span in which the host has made progress so far
+    guest_work_us: int  # span: run time of the guest alone on its nodes
 
     @property
     def sole(self) -> None:

@@ -37,8 +37,8 @@ from cosched_plugin.protocol.messages import Action, JobSpec, NoteValue, Run, St
 class Changes(NamedTuple):
     """What has happened since a part last updated its note."""
 
-    started: Sequence[JobSpec]  # after this pass
-    ended: Sequence[Ended]  # or requeued, before the first pass of this batch
+    started: Sequence[JobSpec]  # jobs that this pass has started
+    ended: Sequence[Ended]  # jobs that have ended or are pending again
 
 
 class Part(Protocol):
@@ -189,10 +189,10 @@ class Placement(Part, Protocol):
 class Footprint(NamedTuple):
     """A job on whole nodes."""
 
-    per_node: int  # processes; the last node may have fewer
-    nodes: int
-    factor: float  # run time there / run time at one process a node
-    run_us: int  # run time there
+    per_node: int  # on each node; the last one may have fewer
+    nodes: int  # how many
+    factor: float  # run time there / run time with one process a node
+    run_us: int  # span: the run time there
 
 
 class NodePlacement(Placement, Protocol):
@@ -283,8 +283,8 @@ class PenaltyPlacement(Placement, Protocol):
 class RowLoad(NamedTuple):
     """A row as a pairing sees it."""
 
-    slot: int
-    most_ppm: int  # the largest CPU share that is predicted for a job of the row, in millionths
+    slot: int  # its slot
+    most_ppm: int  # the largest CPU share that is predicted for one of its jobs
 
 
 class Pairing(Part, Protocol):
@@ -402,24 +402,17 @@ class Matching(Part, Protocol):
 class Context(NamedTuple):
     """What the parts of a pass share during one scan of the queue."""
 
-    view: View
-    order: Order
-    placement: Placement
-    matching: Matching
-    find_footprints: Callable[[], NodePlacement]  # makes them where they are asked for: most policies never do
-    pairing: Pairing
-    pending: PendingJobs = EMPTY
+    view: View  # the view, in the composition's shape
+    order: Order  # the part that arranges the queue
+    placement: Placement  # the part that chooses threads
+    matching: Matching  # the part that finds co-located jobs
+    footprints: NodePlacement  # what jobs take on whole nodes
+    pairing: Pairing  # the part that chooses which rows run together
+    pending: PendingJobs = EMPTY  # the pending jobs in queue order: `pending.jobs`
 
     def over(self, pending: PendingJobs) -> Context:
         """Return this context with another queue."""
-        return Context(
-            self.view, self.order, self.placement, self.matching, self.find_footprints, self.pairing, pending
-        )
-
-    @property
-    def footprints(self) -> NodePlacement:
-        """Return what tells the footprints of jobs on whole nodes: the placement itself, where it provides them."""
-        return self.find_footprints()
+        return Context(self.view, self.order, self.placement, self.matching, self.footprints, self.pairing, pending)
 
     def offer(self, job: JobSpec, snapshot: Snapshot) -> Offer | None:
         """Pay for and return the job's place in ``snapshot``; None if it has none, or if the budget is spent."""

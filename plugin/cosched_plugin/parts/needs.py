@@ -48,10 +48,10 @@ OF_SITE: Final[Needs] = frozenset({PAIR_BELIEF, DISK, SLOTS})
 class Member(NamedTuple):
     """A part in a composition."""
 
-    kind: str
-    name: str
-    needs: Needs
-    provides: Needs
+    kind: str  # `order`, `placement`, ...
+    name: str  # its name, or `module:Class`
+    needs: Needs  # words for what another part must provide
+    provides: Needs  # words for what it provides
 
 
 def refusal(members: Collection[Member], providers: Callable[[str], Collection[str]]) -> str | None:

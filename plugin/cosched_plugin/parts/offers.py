@@ -47,13 +47,13 @@ EMPTY: Final = PendingJobs([])
 class Offer(NamedTuple):
     """A job on certain threads from a certain instant on."""
 
-    job: JobSpec
-    start_us: int
-    runs: tuple[Run, ...]
-    factor: float  # expected run time there / run time alone
-    run_us: int  # run time to plan with
-    limit_us: int | None  # kill limit to ask for
-    slot: int = 0
+    job: JobSpec  # the job
+    start_us: int  # instant of the start
+    runs: tuple[Run, ...]  # its nodes
+    factor: float  # run time expected there / run time alone
+    run_us: int  # span: the run time to plan with
+    limit_us: int | None  # span: the limit to ask for
+    slot: int = 0  # the slot that it is to start in; 0 unless the machine has slots
 
     @property
     def sole(self) -> Offer:
@@ -98,11 +98,12 @@ class Offer(NamedTuple):
 class Snapshot(NamedTuple):
     """The machine as it is, or as it is expected from a later instant on; running jobs and planned ones count."""
 
-    view: View
-    at_us: int
-    free: Layers  # threads that a job starting at `at_us` may hold without a time limit
-    planned: tuple[Planned, ...] = ()  # jobs that will run besides the running jobs
-    memory_mb: Sequence[int] | None = None  # free memory of each node, where it is not what running jobs leave
+    view: View  # the view
+    at_us: int  # the instant
+    free: Layers  # threads that a job may hold from then on, without a time limit
+    planned: tuple[Planned, ...] = ()  # jobs that will run besides the running ones
+    # free memory of each node; `None`: what running jobs leave. Ask `memory_for(job)`
+    memory_mb: Sequence[int] | None = None
 
     def memory_for(self, job: JobSpec) -> Sequence[int]:
         """Return the free memory of each node; where ``job`` asks for none, that of the present, which is cheaper."""

@@ -50,14 +50,6 @@ def delay_of(running: Running, view: View) -> float:
     return (view.wall_us(view.expected_end(running)) - running.job.submit_us) / expected_us
 
 
-class NoFairness(Fairness):
-    """No limit."""
-
-    def limit(self, matching: Matching) -> Matching:
-        """Return the matching as it is."""
-        return matching
-
-
 class Slack(Fairness):
     """A limit on delays: no job may respond later than expected at submission times ``factor``.
 

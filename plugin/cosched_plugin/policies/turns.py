@@ -1,8 +1,4 @@
-"""How turns change hands: jobs go to the disks of their nodes and come back, or the manager lets slots run in turn.
-
-Disks are for turns of minutes to hours, whose jobs would not fit into memory together. The manager's rotation is for turns of seconds:
-all jobs stay in memory, and a scheduler that is late holds up none of them.
-"""
+"""Turns, as time slices and gang scheduling have them in common: their order, what belongs to each, room beside it, how they change."""
 
 from __future__ import annotations
 
@@ -123,6 +119,12 @@ def nodes_of_bundle(bundle: Bundle) -> NodeSet:
     for running in bundle:
         nodes |= any_layer(running.layers)
     return NodeSet(nodes)
+
+
+# How turns change hands: jobs go to the disks of their nodes and come back, or the manager lets slots run in turn.
+#
+# Disks are for turns of minutes to hours, whose jobs would not fit into memory together. The manager's rotation is for
+# turns of seconds: all jobs stay in memory, and a scheduler that is late holds up none of them.
 
 
 def to_disk(bundle: Bundle, view: View) -> Iterator[Action]:

@@ -39,16 +39,16 @@ class NodeHardware(NamedTuple):
 class NodeClass(NamedTuple):
     """``nodes`` equal nodes, numbered on from those of the classes before."""
 
-    nodes: int
-    sockets: int
-    cores_per_socket: int
-    threads_per_core: int
-    memory_mb: int
-    memory_bandwidth_mbs: int
-    network_mbs: int
-    disk_mbs: int
-    swap_mb: int = 0  # disk space for the memory of jobs that are suspended to disk
-    hardware: NodeHardware | None = None  # None: caches and issue slots slow no job down
+    nodes: int  # how many
+    sockets: int  # of each node
+    cores_per_socket: int  # of each CPU
+    threads_per_core: int  # of each core
+    memory_mb: int  # of each node; 0: jobs that ask for memory have no place
+    memory_bandwidth_mbs: int  # of each node; 0: unknown, no limit
+    network_mbs: int  # of each node; 0: unknown, no limit
+    disk_mbs: int  # of each node; 0: unknown, no limit
+    swap_mb: int = 0  # disk space of each node for suspended jobs
+    hardware: NodeHardware | None = None  # issue slots and caches of each node; `None`: they slow no job down
 
     @property
     def threads(self) -> int:
@@ -67,9 +67,10 @@ MOST_SHARES: Final = 4  # consumed shares that the manager keeps of a job (paire
 class Turn(NamedTuple):
     """What may run in ``quanta`` quanta in a row: the jobs of these slots, and the guests, all of them together."""
 
-    slots: tuple[int, ...]  # at least one; the first one names the turn
-    quanta: int = 1
-    guests: tuple[int, ...] = ()  # ids of running jobs of other slots
+    # at least one; all their jobs run. The first one names the turn: no other turn of a rotation begins with it
+    slots: tuple[int, ...]
+    quanta: int = 1  # how many in a row, at least 1
+    guests: tuple[int, ...] = ()  # jobs of other slots that run as well
 
 
 class SlotState(NamedTuple):
@@ -100,15 +101,15 @@ class SetRotation(NamedTuple):
     No two turns have the same first slot. Without turns, slot 0 runs all the time.
     """
 
-    quantum: int
-    turns: tuple[Turn, ...]
+    quantum: int  # number of the quantum with which the first turn begins: the next one, `view.quantum + 1`
+    turns: tuple[Turn, ...]  # the turns; each slot has a running job. None: slot 0 runs all the time
 
 
 class ChangeSlot(NamedTuple):
     """Move a running job to another slot, in which its threads are free; it stays on its nodes."""
 
-    job_id: int
-    slot: int
+    job_id: int  # the job
+    slot: int  # its new slot
 
 
 # The vocabulary of the scheduler protocol: the events that a manager sends, and the actions that a scheduler may request.
@@ -144,32 +145,33 @@ END_STATES = frozenset({COMPLETED, FAILED, TIMEOUT, CANCELLED, NODE_FAIL, REJECT
 class Run(NamedTuple):
     """Neighbouring nodes that a job uses in the same way; an allocation is a tuple of runs that have no node in common."""
 
-    first: int  # node
-    count: int  # type: ignore[assignment]  # of nodes; no program asks a run for `tuple.count`
-    mask: ThreadMask  # hardware threads that the job has on each of the nodes
-    processes: int  # on each of the nodes
+    first: int  # number of the first node
+    count: int  # type: ignore[assignment]  # how many, from `first` on
+    mask: ThreadMask  # the threads that the job has on each of them
+    processes: int  # on each of them
 
 
 class JobSpec(NamedTuple):
     """A job as its user described it: all that a real manager knows before the job runs."""
 
-    id: int
-    submit_us: int
-    processes: int
-    estimate_us: int  # the user's estimate, used for planning
-    limit_us: int | None = None  # when the manager kills; None: never
-    user: str = ""
-    name: str = ""
-    ppn_min: int = 1  # processes per node; the last node may hold the remainder
-    ppn_max: int = 0  # 0: as many as fit
-    threads_per_process: int = 1
-    memory_mb: int = 0  # per process
-    exclusive: bool = False  # whole nodes, in its slot
-    demand: DemandTuple | None = None  # per process; None: unknown
-    usage: UsageTuple | None = None  # None: unknown
-    self_slowdown: SelfSlowdown | None = None  # None: unknown
+    id: int  # number of the job, unique in a run
+    submit_us: int  # instant of the submission
+    processes: int  # how many it asks for, at least 1
+    estimate_us: int  # span: the run time that the user expects. Plans are made with it
+    limit_us: int | None = None  # span from its start after which the manager kills it; `None`: never
+    user: str = ""  # its owner; empty if unknown
+    name: str = ""  # its name; empty if it has none. Of an SWF log: the number of its program
+    ppn_min: int = 1  # the least on a node; the last node may have fewer
+    ppn_max: int = 0  # the most on a node; 0: as many as fit
+    threads_per_process: int = 1  # how many each process takes
+    memory_mb: int = 0  # memory of each process; 0: it asks for none
+    exclusive: bool = False  # it takes all threads of its nodes, in its slot
+    demand: DemandTuple | None = None  # what each process asks of its node; `None`: unknown
+    usage: UsageTuple | None = None  # how it uses its nodes; `None`: unknown
+    self_slowdown: SelfSlowdown | None = None  # how it slows itself down; `None`: unknown
     unpaired: bool = False  # no job of another slot may run on its nodes in the same quantum
-    profile: Profile | None = None  # of a process; None: unknown
+    # what each process asks of all of its node (`plugin/PROTOCOL.md`, "A profile"); `None`: unknown
+    profile: Profile | None = None
 
 
 class RunningJob(NamedTuple):
@@ -298,17 +300,18 @@ class StartJob(NamedTuple):
     own limit, None exactly when the job has none.
     """
 
-    job_id: int
-    runs: tuple[Run, ...]
-    estimate_us: int
+    job_id: int  # the job
+    runs: tuple[Run, ...]  # its nodes
+    estimate_us: int  # span: the run time expected there, at least 1
+    # span from its start after which the manager kills it: at least the job's own; `None` exactly if the job has none
     limit_us: int | None
-    slot: int = 0
+    slot: int = 0  # the slot in which it is to run, on machines with slots
 
 
 class StartTogether(NamedTuple):
     """Start several jobs in one decision: all of them, or none."""
 
-    starts: tuple[StartJob, ...]
+    starts: tuple[StartJob, ...]  # the starts
 
 
 class ReviseJob(NamedTuple):
@@ -317,9 +320,9 @@ class ReviseJob(NamedTuple):
     The limit never falls, and is None exactly when the job has none.
     """
 
-    job_id: int
-    estimate_us: int
-    limit_us: int | None
+    job_id: int  # the job
+    estimate_us: int  # span from its start to the end that is now expected
+    limit_us: int | None  # span from its start after which the manager kills it; it never falls
 
 
 class SuspendJob(NamedTuple):
@@ -329,35 +332,35 @@ class SuspendJob(NamedTuple):
     it can only go on where it was.
     """
 
-    job_id: int
-    to_disk: bool = False
+    job_id: int  # the job
+    to_disk: bool = False  # its memory goes to the disks of its nodes; other jobs may have its threads
 
 
 class ResumeJob(NamedTuple):
     """Resume a suspended job where it stopped; from disk, once its threads and memory are free, and after `Welcome.resume_us`."""
 
-    job_id: int
+    job_id: int  # the job
 
 
 class SetNote(NamedTuple):
     """Leave ``value`` with the manager under ``key``; None takes the note away."""
 
-    job_id: int | None
-    key: str
-    value: NoteValue
+    job_id: int | None  # the job that the note is about; `None`: the cluster
+    key: str  # name of the note
+    value: NoteValue  # its value; `None` takes the note away
 
 
 class WakeAt(NamedTuple):
     """Ask for a `Woken` event at ``at_us``, which must lie ahead."""
 
-    at_us: int
+    at_us: int  # the instant; it must be after now
 
 
 class RejectJob(NamedTuple):
     """Take a pending job out of the queue for good, with a reason for its user."""
 
-    job_id: int
-    reason: str
+    job_id: int  # the job
+    reason: str  # why, for its user
 
 
 class UnknownAction(NamedTuple):
@@ -398,10 +401,10 @@ class Hello(NamedTuple):
 class Belief(NamedTuple):
     """The site's belief about contention on its nodes."""
 
-    contention: str  # name of the model
-    composition: str  # how node penalties make a job's
-    resources: tuple[str, ...]  # resources that count
-    parameters: tuple[tuple[str, NoteValue], ...] = ()  # of the model, by name
+    contention: str  # name of the model; `none`: jobs do not slow each other down
+    composition: str  # how the slowdowns on its nodes make that of a job: `bulk-synchronous` or `paper`
+    resources: tuple[str, ...]  # resources that count, of `memory_bandwidth`, `network` and `disk`
+    parameters: tuple[tuple[str, NoteValue], ...] = ()  # parameters of the model, by name
 
 
 class Welcome(NamedTuple):

@@ -1,4 +1,8 @@
-"""The manager's end of the conversation."""
+"""The conversation of manager and scheduler, without sockets: its table, and a state machine for each end.
+
+Read the table first: which end may send which message in which state, and what the state is then. Both ends are tested on it.
+Every message, sent or received, goes through `Session`; the rules of sequence numbers, repeats and greetings stand there once.
+"""
 
 from __future__ import annotations
 
@@ -320,6 +324,9 @@ class SchedulerSession(Session):
         self.now_us = message.now_us
         self._reply = None
         return Received((), message)
+
+
+# The manager's end of the conversation.
 
 
 class ManagerSession(Session):

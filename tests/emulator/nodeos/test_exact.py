@@ -10,7 +10,6 @@ from tests.emulator.nodeos.drivers import QUANTUM_US, best_fit, consume, static_
 
 from cosched_emulator.errors import ConfigurationError, InvariantError
 from cosched_emulator.nodeos.exact import ExactCluster
-from cosched_emulator.nodeos.local import LOCAL_SCHEDULERS
 from cosched_emulator.nodeos.programs import (
     Barrier,
     ByRank,
@@ -26,6 +25,7 @@ from cosched_emulator.nodeos.programs import (
 )
 from cosched_emulator.nodeos.settings import NodeSettings
 from cosched_emulator.nodeos.skeletons.paired_gang import compute_program, fine_program, io_program
+from cosched_emulator.offered import LOCAL_SCHEDULERS
 
 EXACT_LOG = NodeSettings(tick_us=0)
 

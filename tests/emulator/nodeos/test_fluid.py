@@ -13,11 +13,11 @@ from cosched_emulator.nodeos.exact import ExactCluster
 from cosched_emulator.nodeos.fluid.fluid_cluster import FluidCluster
 from cosched_emulator.nodeos.fluid.patterns import Placed, body_of, pattern_of
 from cosched_emulator.nodeos.fluid.situations import Windows
-from cosched_emulator.nodeos.local import LOCAL_SCHEDULERS
 from cosched_emulator.nodeos.node_model import Cluster
 from cosched_emulator.nodeos.programs import Barrier, ByRank, Compute, Loop, Program, Send, Wait, WriteFiles
 from cosched_emulator.nodeos.settings import NodeSettings
 from cosched_emulator.nodeos.skeletons.paired_gang import compute_program, fine_program, qcrd_program
+from cosched_emulator.offered import LOCAL_SCHEDULERS
 
 RR = NodeSettings(local="rr", slice_us=2_000)
 FINE = body_of(fine_program(1).loops[0], 1, RR)

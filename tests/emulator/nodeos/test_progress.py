@@ -12,7 +12,6 @@ from cosched_emulator.nodeos.exact import ExactCluster
 from cosched_emulator.nodeos.fluid import situations as window
 from cosched_emulator.nodeos.fluid.fluid_cluster import FluidCluster
 from cosched_emulator.nodeos.fluid.situations import Windows
-from cosched_emulator.nodeos.local import LOCAL_SCHEDULERS
 from cosched_emulator.nodeos.node_model import Cluster, Usage
 from cosched_emulator.nodeos.programs import (
     Barrier,
@@ -28,6 +27,7 @@ from cosched_emulator.nodeos.programs import (
 )
 from cosched_emulator.nodeos.settings import NodeSettings
 from cosched_emulator.nodeos.skeletons.paired_gang import QCRD, fine_program, loop_program, qcrd_program
+from cosched_emulator.offered import LOCAL_SCHEDULERS
 
 NODES = 4
 QUANTUM_US = 100_000

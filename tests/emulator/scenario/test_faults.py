@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from cosched_emulator.bounds import check_bounds
 from cosched_emulator.couplings.spawned_plugin import MOMENTS, plugin_faults
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.scenario.faults import (
@@ -28,7 +29,6 @@ from cosched_emulator.scenario.planned_events import build_faults
 from cosched_emulator.scenario.reader import read_faults, read_scenario
 from cosched_emulator.scenario.rules import check_rules
 from cosched_emulator.scenario.schema import Scenario
-from cosched_emulator.scenario.values import check_bounds
 from cosched_plugin.protocol.limits import INT64_MAX
 
 PLAN = """

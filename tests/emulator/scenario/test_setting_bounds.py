@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import pytest
 
+from cosched_emulator.bounds import Choice, Range, at_least, between, check_bounds
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.scenario.values import Choice, Range, at_least, between, check_bounds
 
 
 @dataclass(frozen=True)

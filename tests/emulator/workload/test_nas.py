@@ -11,7 +11,7 @@ import pytest
 from cosched_emulator import prepare
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.scenario.reader import read_scenario
-from cosched_emulator.scenario.schema import OF_NAS
+from cosched_emulator.scenario.sections import OF_NAS
 from cosched_emulator.workload.nas import NAS, TABLE_2, Kind, NasParameters, generate, kinds
 from cosched_hwmodel.units import SECOND_US
 

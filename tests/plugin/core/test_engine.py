@@ -416,7 +416,7 @@ def policy_of(decide: Callable[..., Any]) -> Any:
         ),
         (
             lambda _self, view: [StartJob(view.queue[0].id, (0,), 10, None)],  # type: ignore[arg-type]
-            r"impossible decision StartJob\(.*\): a field has another type than docs/records\.md says: TypeError: ",
+            r"impossible decision StartJob\(.*\): a field has another type than docs/reference/records\.md says: TypeError: ",
         ),
     ],
 )

@@ -10,11 +10,10 @@ from cosched_plugin.core.views.view import View
 from cosched_plugin.parts.kinds import Context, Placement
 from cosched_plugin.parts.offers import snapshot_now
 from cosched_plugin.policies.composition.composed import compose
-from cosched_plugin.policies.gang.pairings import NoPairing
 from cosched_plugin.policies.orders import Fcfs
 from cosched_plugin.policies.placement.compact import FirstFit
 from cosched_plugin.policies.placement.spread import Spread
-from cosched_plugin.policies.planning.reservation import NoMatching
+from cosched_plugin.policies.planning.neutral import NoMatching, NoPairing
 from cosched_plugin.policies.rua.lessconsume import LessConsume
 from cosched_plugin.protocol.messages import JobSpec, NodeClass
 
@@ -33,7 +32,7 @@ def context_with(placement: Placement, units: int | None) -> Context:
     view = SchedulerCore(compose({"preset": "easy"}), welcome_of([nodes], (), JOBS)).view
     if units is not None:
         view.work.begin(units)
-    return Context(view, Fcfs(), placement, NoMatching(), Spread, NoPairing())
+    return Context(view, Fcfs(), placement, NoMatching(), Spread(), NoPairing())
 
 
 def offers(context: Context) -> list[bool]:

@@ -10,9 +10,8 @@ from cosched_plugin.api import Action, Changes, JobSpec, NoteValue, Order, Start
 from cosched_plugin.core.engine import Policy
 from cosched_plugin.policies.backfilling.easy import Easy
 from cosched_plugin.policies.composition.composed import Composed
-from cosched_plugin.policies.gang.pairings import NoPairing
 from cosched_plugin.policies.placement.compact import FirstFit, Threads
-from cosched_plugin.policies.planning.reservation import NoMatching
+from cosched_plugin.policies.planning.neutral import NoMatching, NoPairing
 
 
 class Sorted:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from cosched_emulator import offered
 from cosched_emulator.cli.commands.lazy import implementation
 
 _EXAMPLES = """\b
@@ -17,7 +18,7 @@ Example, a manager, one scheduler, one user:
 Give the file keyring/manager.key to all peers: it identifies the manager. A file that ends in .key_secret never leaves the
 account and the machine that it was made for.
 """
-_ROLE = click.Choice(["plugin", "user", "operator"])
+_ROLE = click.Choice(offered.ROLES)
 
 
 @click.group(epilog=_EXAMPLES)

@@ -6,14 +6,15 @@ from pathlib import Path
 
 import click
 
+from cosched_emulator import offered
 from cosched_emulator.cli.commands.lazy import implementation
 
 RUN_DIRS = click.argument("run_dirs", metavar="RUN_DIR...", nargs=-1, required=True, type=click.Path(path_type=Path))
 POPULATION = click.option(
     "--jobs",
     "population",
-    type=click.Choice(["finished", "all"]),
-    default="finished",
+    type=click.Choice(offered.POPULATIONS),
+    default=offered.POPULATIONS[0],
     show_default=True,
     help="Jobs whose waits and slowdowns count: those that completed, or all that ran.",
 )
@@ -103,7 +104,7 @@ def classes() -> None:
 @RUN_DIRS
 @click.option(
     "--kind",
-    type=click.Choice(["gantt", "load", "quanta", "jobs", "power", "ecdf"]),
+    type=click.Choice(offered.PLOT_KINDS),
     required=True,
     help="What to draw; see above.",
 )

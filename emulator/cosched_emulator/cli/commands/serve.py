@@ -1,12 +1,12 @@
 """The command ``serve``."""
-# Under 60 lines: declares one command; what it does loads on use.
 
 from __future__ import annotations
 
 import click
 
+from cosched_emulator import offered
 from cosched_emulator.cli.commands.lazy import implementation
-from cosched_emulator.cli.commands.options.scenario_options import a_file, scenario_options
+from cosched_emulator.cli.commands.options.scenario_options import a_file, scenario_options, sets
 
 
 @click.command()
@@ -19,8 +19,13 @@ from cosched_emulator.cli.commands.options.scenario_options import a_file, scena
     help="Where to listen for the scheduler (ipc://, or tcp://: beyond loopback with --keys only).",
 )
 @scenario_options
-@click.option("--clock", type=click.Choice(["virtual", "scaled", "real"]), help="How time passes.  [default: virtual]")
-@click.option("--speed", type=float, metavar="N", help="Scaled clock: emulated seconds a second.")
+@sets(
+    "clock.mode",
+    "--clock",
+    type=click.Choice(offered.CLOCK_MODES),
+    help=f"How time passes.  [default: {offered.CLOCK_MODE}]",
+)
+@sets("clock.speed", "--speed", type=float, metavar="N", help="Scaled clock: emulated seconds a second.")
 @click.option(
     "--users", metavar="ENDPOINT", help="Running clock: where to listen for users (ipc://, or tcp:// with --keys)."
 )
@@ -34,8 +39,12 @@ from cosched_emulator.cli.commands.options.scenario_options import a_file, scena
 @click.option("--check", is_flag=True, help="Running clock: check all invariants after every step.")
 @click.option("--metrics", metavar="HOST:PORT", help="Running clock: serve Prometheus there (loopback only).")
 @click.option("--log-json", is_flag=True, help="Log as JSON lines on standard error.")
-@click.option(
-    "--wait", type=click.FloatRange(min=0), metavar="S", help="Virtual: seconds to wait for a scheduler.  [default: 60]"
+@sets(
+    "clock.wait_s",
+    "--wait",
+    type=click.FloatRange(min=0),
+    metavar="S",
+    help=f"Virtual: seconds to wait for a scheduler.  [default: {offered.WAIT_S:g}]",
 )
 @click.option("--out", type=click.Path(), metavar="DIR", help="Write the run folder there at the end.")
 @click.option("--force", is_flag=True, help="Replace an older run folder.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import click
 
+from cosched_emulator import offered
 from cosched_emulator.cli.commands.lazy import implementation
 from cosched_emulator.cli.commands.options.scenario_options import a_file, scenario_options
 
@@ -24,8 +25,8 @@ from cosched_emulator.cli.commands.options.scenario_options import a_file, scena
 )
 @click.option(
     "--link",
-    type=click.Choice(["direct", "loopback", "zmq"]),
-    default="direct",
+    type=click.Choice(offered.LINKS),
+    default=offered.LINKS[0],
     show_default=True,
     help="Scheduler in this process, behind the codec, or in a process of its own.",
 )

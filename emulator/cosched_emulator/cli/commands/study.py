@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from cosched_emulator.cli.commands.lazy import implementation
+from cosched_emulator.studies.axes import DRAWN
 
 _FOLDER = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 _JSON = click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
@@ -108,7 +109,7 @@ def table() -> None:
 @click.option(
     "--x",
     "axis",
-    type=click.Choice(["workload", "load", "hardware", "belief", "variant"]),
+    type=click.Choice(DRAWN),
     help="Axis along which to draw.  [default: the first with several values]",
 )
 @click.option("--change", is_flag=True, help="Draw the change against the baseline, in percent, instead of the figure.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from cosched_emulator import offered
 from cosched_emulator.cli.commands.lazy import implementation
 from cosched_emulator.cli.commands.options.scenario_options import Command, a_file
 
@@ -27,7 +28,7 @@ _LUBLIN_EXAMPLES = """Examples:
 """
 _POSITIVE = click.IntRange(min=1)
 _SELF_SLOWDOWNS = click.option(
-    "--self-slowdowns", type=click.Choice(["table4"]), help="Draw the self slowdowns of jobs."
+    "--self-slowdowns", type=click.Choice(offered.SELF_SLOWDOWNS), help="Draw the self slowdowns of jobs."
 )
 _GROW = click.option(
     "--grow", is_flag=True, help="Let sizes grow: --processors are nodes of two CPUs with two cores each."
@@ -39,7 +40,9 @@ def _machine_options(command: Command) -> Command:
     for option in (
         click.option("--machine", callback=a_file, metavar="FILE", help="Machine: a TOML file of [[nodes]]."),
         click.option("--node", metavar="SHAPE", help="Machine: its nodes, of `presets` or SOCKETSxCORESxTHREADS."),
-        click.option("--nodes", type=_POSITIVE, metavar="N", help="Machine: how many nodes.  [default: 128]"),
+        click.option(
+            "--nodes", type=_POSITIVE, metavar="N", help=f"Machine: how many nodes.  [default: {offered.NODES}]"
+        ),
     ):
         command = option(command)
     return command
@@ -54,10 +57,12 @@ def workload() -> None:
 @click.argument("file", required=False, type=click.Path())
 @click.option("--lublin", "lublin_jobs", type=_POSITIVE, metavar="N", help="Describe N jobs of the Lublin model.")
 @click.option(
-    "--processors", type=_POSITIVE, help="Size of the machine.  [default: the file's MaxProcs; 128 with --lublin]"
+    "--processors",
+    type=_POSITIVE,
+    help=f"Size of the machine.  [default: the file's MaxProcs; {offered.NODES} with --lublin]",
 )
-@click.option("--aarr", type=float, help="Lublin: parameter of the arrival rate.  [default: 10.2303]")
-@click.option("--seed", type=int, help="Seed of all draws.  [default: 1]")
+@click.option("--aarr", type=float, help=f"Lublin: parameter of the arrival rate.  [default: {offered.AARR:g}]")
+@click.option("--seed", type=int, help=f"Seed of all draws.  [default: {offered.SEED}]")
 @click.option("--characteristics", metavar="MIX", help="Draw what bounds jobs: M1, M2, M3, or shares such as 40:30:30.")
 @click.option(
     "--annotations", type=click.Path(), metavar="FILE", help="Read what bounds jobs from a side file, CSV or TOML."
@@ -79,10 +84,12 @@ def describe() -> None:
 
 @workload.command(epilog=_LUBLIN_EXAMPLES)
 @click.option("--jobs", type=_POSITIVE, required=True, help="Number of jobs.")
-@click.option("--processors", type=_POSITIVE, help="Size of the machine.  [default: 128]")
+@click.option("--processors", type=_POSITIVE, help=f"Size of the machine.  [default: {offered.NODES}]")
 @_machine_options
-@click.option("--aarr", type=float, help="Parameter of the arrival rate; smaller is busier.  [default: 10.2303]")
-@click.option("--seed", type=int, default=1, show_default=True, help="Seed of all draws.")
+@click.option(
+    "--aarr", type=float, help=f"Parameter of the arrival rate; smaller is busier.  [default: {offered.AARR:g}]"
+)
+@click.option("--seed", type=int, default=offered.SEED, show_default=True, help="Seed of all draws.")
 @click.option("--gap-factor", type=float, default=1.0, show_default=True, help="Multiply the gaps between arrivals.")
 @click.option("--run-factor", type=float, default=1.0, show_default=True, help="Multiply the run times.")
 @click.option(

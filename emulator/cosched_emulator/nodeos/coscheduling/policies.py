@@ -1,4 +1,4 @@
-"""Coscheduling policies by name: those here, those of installed packages, and ``module:Class``."""
+"""The coscheduling policies of Choi et al. 2004, one class each, and those of others by ``module:Class`` or entry point."""
 
 from __future__ import annotations
 
@@ -242,6 +242,8 @@ class ForeignPolicy(CoschedulingPolicy):
             text = f"{type(got).__name__}, of which repr raises {type(error).__name__}"
         return CoschedulingError(self._name, hook, f"expected {expected}, got {text[:200]}")
 
+
+# Coscheduling policies by name: those here, those of installed packages, and ``module:Class``.
 
 NAME_KEY: Final = "coscheduling"
 PARAMETERS_KEY: Final = "coscheduling_parameters"

@@ -1,4 +1,4 @@
-"""Rates of jobs that run together, measured by running their pattern in an exact cluster for a while."""
+"""Situations: jobs that run together on nodes, how fast each then is, and the memory of those measured already, also on disk."""
 
 from __future__ import annotations
 
@@ -240,6 +240,8 @@ def half_width(values: Sequence[int]) -> float:
     variance = sum((value - mean) ** 2 for value in values) / (len(values) - 1)
     return _STUDENT * sqrt(variance / len(values)) / mean if mean else 0.0
 
+
+# Rates of jobs that run together, measured by running their pattern in an exact cluster for a while.
 
 NUMBERS: Final = 2  # raised whenever a window gives other numbers than before: stored rates are void then
 FELT: Final = 0.05  # of a quantum: an iteration that is shorter does not notice where quanta begin

@@ -1,4 +1,4 @@
-"""The skeletons by name, and programs made of them that take a given time alone."""
+"""Skeletons of the NAS programs: what each computes, sends and waits for; and programs made of them that take a given time alone."""
 
 from __future__ import annotations
 
@@ -385,6 +385,8 @@ def blocksolve(_size_class: str, processes: int) -> Skeleton:
 
     return Skeleton(_BLOCK_STEPS, main, no_end)
 
+
+# The skeletons by name, and programs made of them that take a given time alone.
 
 JITTER_PPM: Final = 170_000  # of each burst: a standard deviation of 10 %; the paper gives none
 SKELETONS: Final[Mapping[str, Callable[[str, int], Skeleton]]] = {

@@ -15,14 +15,15 @@ Undefined figures are None. Figures are rounded to six decimals, so times are ex
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from cosched_emulator.manager.record import JobRecord
+from cosched_emulator.offered import POPULATIONS
 from cosched_emulator.results.columns import (
     BoolArray,
     DiskColumns,
@@ -50,7 +51,6 @@ Summary: TypeAlias = dict[str, Any]  # JSON-ready
 
 STATES = (COMPLETED, FAILED, TIMEOUT, CANCELLED, NODE_FAIL, REJECTED)
 UNFINISHED = "UNFINISHED"  # jobs that had not ended when the run was stopped
-POPULATIONS = ("finished", "all")
 SUMMARY_FORMAT = 1
 PERCENTILE_RULE: Literal["linear"] = "linear"
 _PLACES = 6
@@ -126,7 +126,7 @@ def population(jobs: JobColumns, name: str, selection: Selection = ALL_JOBS) -> 
 
 def quantity(jobs: JobColumns, name: str, rows: BoolArray) -> FloatArray:
     """Return quantity ``name`` (a key of `QUANTITIES`) of those ``rows`` for which it is defined."""
-    return QUANTITIES[name](jobs, rows)
+    return QUANTITIES[name].of(jobs, rows)
 
 
 def statistics(values: FloatArray) -> dict[str, float | int | None]:
@@ -185,18 +185,69 @@ def _penalised_percent(jobs: JobColumns, rows: BoolArray) -> FloatArray:
     return 100 * (jobs.wall_us[worked] - jobs.work_us[worked]) / jobs.work_us[worked]
 
 
-QUANTITIES: dict[str, Callable[[JobColumns, BoolArray], FloatArray]] = {
-    "wait_s": _wait_s,
-    "response_s": _response_s,
-    "bounded_slowdown_10s": _bounded_slowdown(10),
-    "bounded_slowdown_60s": _bounded_slowdown(60),
-    "relative_response_60s": _relative_response(60),
-    "slowdown": _slowdown,
-    "penalised_percent": _penalised_percent,
+class Quantity(NamedTuple):
+    """A figure of a job: how it is computed for rows, what it is, and for which jobs it exists."""
+
+    of: Callable[[JobColumns, BoolArray], FloatArray]
+    meaning: str
+    exists_for: str = "all"
+
+
+# With *run* the work done since a job's last start, which for a completed job is its run time alone.
+QUANTITIES: Final[Mapping[str, Quantity]] = {
+    "wait_s": Quantity(_wait_s, "start - submission"),
+    "response_s": Quantity(_response_s, "end - submission"),
+    "bounded_slowdown_10s": Quantity(_bounded_slowdown(10), "max(1, response / max(run, 10 s))"),
+    "bounded_slowdown_60s": Quantity(_bounded_slowdown(60), "max(1, response / max(run, 60 s))"),
+    "relative_response_60s": Quantity(
+        _relative_response(60), "response / max(run, 60 s), may be below 1 (the LOMARC paper's RBR)"
+    ),
+    "slowdown": Quantity(_slowdown, "response / run", "run > 0"),
+    "penalised_percent": Quantity(
+        _penalised_percent,
+        "100 · (time on the nodes since the last start - run) / run: how much longer than alone; time on disk does not count",
+        "run > 0",
+    ),
 }
 
 
 # ---------------------------------------------------------------- figures of the machine
+
+
+# Figures of the machine in `summary.json`: what they are. Those of preemption are there only if any job was preempted.
+MACHINE: Final[Mapping[str, str]] = {
+    "nodes": "nodes of the machine",
+    "threads": "its hardware threads",
+    "makespan_s": "last end - first submission",
+    "utilisation": (
+        "Σ threads held · time / (threads · makespan); a thread on which jobs take turns counts once. A "
+        "thread is held also while its job is slowed down, so more penalty is more utilisation"
+    ),
+    "node_utilisation": "node time with at least one job / (nodes · makespan)",
+    "node_sharing": "node time with two jobs or more / node time with at least one",
+    "node_efficiency": "Σ nodes · run / (nodes · makespan), over last starts (the LOMARC paper's E)",
+    "mean_queue_length": "Σ time waited / makespan; after a requeue a job waits again, on disk it does not",
+    "offered_load": (
+        "Σ run time alone · threads asked / (cores, whatever their hardware threads, · time between the first "
+        "and the last submission), refused jobs included"
+    ),
+    "jobs_per_hour": "completed jobs / makespan",
+    "preemptions": "how often jobs were suspended to disk; ",
+    "preemptions_per_job": "mean, of the jobs that were",
+    "peak_swap_mb": "most swap space taken at any time, on all nodes together; only if any was",
+}
+# The other keys of `summary.json`.
+SUMMARY: Final[Mapping[str, str]] = {
+    "format": "1",
+    "selection": "`jobs`, `warmup`, `cooldown`, `counted` = jobs - warmup - cooldown",
+    "states": "how many of the counted jobs ended in each state; `UNFINISHED`: never ended",
+    "ran": "counted jobs that ran and ended",
+    "killed": "`count`: those of them killed at their limit (`TIMEOUT`); `share`: count / `ran`",
+    "machine": "figures of the machine, below",
+    "percentile_rule": "`linear`",
+    "finished": "the quantities above",
+    "all": "the quantities above",
+}
 
 
 def _machine_figures(

@@ -12,12 +12,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
 import numpy as np
 
 from cosched_emulator.manager.record import JobRecord, QuantumRecord
+from cosched_emulator.offered import POPULATIONS
 from cosched_emulator.results.columns import (
     BoolArray,
     IntArray,
@@ -27,12 +28,29 @@ from cosched_emulator.results.columns import (
     job_columns,
     stay_columns,
 )
-from cosched_emulator.results.figures.metrics import ALL_JOBS, POPULATIONS, Selection, population, statistics
+from cosched_emulator.results.figures.metrics import ALL_JOBS, Selection, population, statistics
 from cosched_emulator.results.figures.occupancy import Steps, integral, steps_of
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.messages import NodeClass
 
 TIME_SHARING = "time_sharing"  # key in a summary
+# The figures of `time_sharing` in `summary.json`: what they are.
+FIGURES: Final[Mapping[str, str]] = {
+    "quantum_s": "length of a quantum",
+    "quanta": "how many there were",
+    "quanta_paired": "in how many of them a node had more than one job that could run",
+    "slots_used": "node time in quanta with a job that could run / all node time in quanta",
+    "cpu_used": "CPU time of processes in quanta / all node time in quanta",
+    "cpu_utilisation": "CPU time of processes since the jobs' last starts / (nodes · makespan)",
+    "mean_jobs": "jobs that hold nodes, in their turn or not: mean over the makespan",
+    "max_jobs": "the most of them at a time",
+    "jobs_at_last_submission": "jobs in the system then, the last one included",
+    "drain_s": "last end - last submission",
+    **dict.fromkeys(
+        POPULATIONS,
+        "`slowdown_cpu` = response / `cpu_s`, `slowdown_dispatched` = response / `dispatched_s`, and both bounded by 10 s",
+    ),
+}
 BOUND_S = 10
 _PLACES = 6
 

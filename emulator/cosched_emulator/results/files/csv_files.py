@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
 from cosched_emulator.manager.record import JobRecord, QuantumRecord
 from cosched_emulator.results.run_energy import PowerTrace
@@ -25,11 +26,29 @@ from cosched_plugin.protocol.messages import CANCELLED, COMPLETED, FAILED, NODE_
 # the way back from disk), ``user``, ``source`` (number in the trace), ``reason``, ``end_s`` (of a refused job: Batsim leaves its
 # times empty), and ``until_s`` (of a job that still ran when the run was stopped: the time of that; its execution time is empty).
 
-JOB_COLUMNS = (
-    "job_id", "workload_name", "profile", "submission_time", "requested_number_of_resources", "requested_time",
-    "success", "final_state", "starting_time", "execution_time", "finish_time", "waiting_time", "turnaround_time",
-    "stretch", "allocated_resources", "consumed_energy", "metadata",
-)  # fmt: skip
+JOB_COLUMNS: Final[Mapping[str, str]] = {
+    "job_id": "number in this run, from 1 in submit order",
+    "workload_name": "always `w0`, Batsim's name of the first workload",
+    "profile": "the job's name, else its id",
+    "submission_time": "when it was submitted",
+    "requested_number_of_resources": "hardware threads asked for: processes * threads per process",
+    "requested_time": "the user's estimate (not the limit)",
+    "success": "1 for `COMPLETED`, else 0",
+    "final_state": (
+        "Batsim's name of the state: `COMPLETED_SUCCESSFULLY`, `COMPLETED_WALLTIME_REACHED` (killed at its "
+        "limit), `COMPLETED_KILLED` (cancelled), `COMPLETED_FAILED` (also: lost with a node), `REJECTED`; "
+        "`RUNNING` or `SUBMITTED` where it never ended"
+    ),
+    "starting_time": "the last one; empty if it never started, like the next five",
+    "execution_time": "from there to the end, time on disk included; empty if it ran when the run was cut short",
+    "finish_time": "empty for a refused job and one that never ended; a cancelled job has one",
+    "waiting_time": "start - submission",
+    "turnaround_time": "finish - submission",
+    "stretch": "turnaround / execution time, six places",
+    "allocated_resources": "hardware threads, numbered through the machine from 0, node after node: `0-3 8`",
+    "consumed_energy": "joules (energy); -1 where the watts of nodes are not known",
+    "metadata": '`key=value` joined by `;`, with `%`, `;`, `,`, `"` and line ends percent-encoded',
+}
 WORKLOAD_NAME = "w0"  # Batsim's name of the first workload
 BATSIM_STATES = {
     COMPLETED: "COMPLETED_SUCCESSFULLY",
@@ -129,9 +148,18 @@ def _metadata(record: JobRecord) -> str:
 # gives the hardware threads that it held on each of the ``node_count`` nodes from ``first_node`` on. Ordered by job id, stay and
 # run; times are exact decimals of seconds. The end is empty if the run was stopped before it.
 
-ALLOCATION_COLUMNS = (
-    "job_id", "interval", "start_s", "end_s", "first_node", "node_count", "thread_mask", "processes_per_node",
-)  # fmt: skip
+ALLOCATION_COLUMNS: Final[Mapping[str, str]] = {
+    "job_id": "the job",
+    "interval": "which of the job's stays, from 0; more than one after a requeue, or where it was preempted",
+    "start_s": "when it began",
+    "end_s": "empty if the job was there when the run was cut short",
+    "first_node": "from 0",
+    "node_count": "how many nodes, from the first one on",
+    "thread_mask": (
+        "hexadecimal: bit *k* for hardware thread *k* of each of these nodes. How threads are numbered: MODEL.md"
+    ),
+    "processes_per_node": "of the job, on each of these nodes",
+}
 
 
 def allocation_rows(record: JobRecord) -> str:
@@ -150,7 +178,13 @@ def allocation_rows(record: JobRecord) -> str:
 # ``preemption`` counts a job's times from 0; ``end_s`` is when it resumed, ended or was requeued, empty if it never left the disk;
 # ``swap_mb`` is the swap space that it took on all nodes of its preceding stay. Ordered by job id and time.
 
-PREEMPTION_COLUMNS = ("job_id", "preemption", "start_s", "end_s", "swap_mb")
+PREEMPTION_COLUMNS: Final[Mapping[str, str]] = {
+    "job_id": "the job",
+    "preemption": "which of the job's times on disk, from 0",
+    "start_s": "when it was suspended: the end of a stay",
+    "end_s": "when it came back, ended or was requeued; empty where it is still there when the run ends",
+    "swap_mb": "swap space that it took on all its nodes together, in MiB",
+}
 
 
 def preemption_rows(record: JobRecord) -> str:
@@ -171,9 +205,28 @@ def preemption_rows(record: JobRecord) -> str:
 # scheduler is told, empty if none was measured. A quantum in which all jobs end is shorter than the others, and the
 # next one has its number again.
 
-QUANTUM_COLUMNS = (
-    "quantum", "start_s", "length_s", "turn", "jobs", "job_id", "slot", "role", "paired", "allowed_s", "cpu_s", "share_ppm",
-)  # fmt: skip
+QUANTUM_COLUMNS: Final[Mapping[str, str]] = {
+    "quantum": (
+        "its number. A quantum after whose beginning no job can run any more is cut short, and the next one "
+        "has its number again"
+    ),
+    "start_s": "when it began",
+    "length_s": "how long it was",
+    "turn": "the first slot of the turn that it belonged to",
+    "jobs": "running jobs at its beginning, those included that waited for their turn",
+    "job_id": "the job that could run",
+    "slot": "its slot",
+    "role": (
+        "`row`: of the turn's first slot; `partner`: of another one of its slots; `guest`: of a slot of another turn"
+    ),
+    "paired": "1: another job could run on one of its nodes",
+    "allowed_s": "for how long the job could run",
+    "cpu_s": "CPU time of all its processes",
+    "share_ppm": (
+        "the share that the scheduler is told, in millionths; empty where the job could run for less than "
+        "half a quantum, or has ended"
+    ),
+}
 
 
 def quantum_rows(record: QuantumRecord) -> str:
@@ -192,7 +245,11 @@ def quantum_rows(record: QuantumRecord) -> str:
 # Intervals are of equal length, a power of two in seconds, but for the last; together they make the run, from the first
 # submission to the last end.
 
-POWER_COLUMNS = ("start_s", "end_s", "watts")
+POWER_COLUMNS: Final[Mapping[str, str]] = {
+    "start_s": "begin of the interval",
+    "end_s": "its end",
+    "watts": "mean in it, of all nodes",
+}
 
 
 def power_lines(trace: PowerTrace) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import unquote
@@ -291,7 +291,7 @@ def _job_of(row: CsvRow, index_of: dict[int, int]) -> int:
     return job
 
 
-def csv_rows(file: Path, columns: Sequence[str]) -> Iterator[CsvRow]:
+def csv_rows(file: Path, columns: Collection[str]) -> Iterator[CsvRow]:
     """Yield the rows of a CSV file with these columns; raise `InputError` for another file, or one that cannot be read."""
     places = {name: place for place, name in enumerate(columns)}
     csv.field_size_limit(sys.maxsize)  # a large job on scattered nodes has a long list of them

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -165,7 +165,7 @@ def run_files_of(
     return files
 
 
-def _copy(texts: IO[bytes], path: Path, columns: Sequence[str]) -> None:
+def _copy(texts: IO[bytes], path: Path, columns: Collection[str]) -> None:
     """Write a new file: a header, then all texts."""
     with open(path, "xb") as file:
         file.write((",".join(columns) + "\n").encode())

@@ -23,9 +23,9 @@ from cosched_plugin.protocol.messages import JobSpec, Run
 class Occupancy(NamedTuple):
     """The nodes of a job from now on."""
 
-    end_us: int
-    job_id: int
-    nodes: NodeSet
+    end_us: int  # instant at which the job is expected to leave the nodes
+    job_id: int  # the job
+    nodes: NodeSet  # its nodes
 
 
 class WholeNodesView(View):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Collection, Generator, Iterator
 from typing import ClassVar, NamedTuple
 
@@ -142,63 +141,56 @@ class Counting:
 _NOTHING: Iterator[Action] = iter(())
 
 
-class _Counted(Backfill):
-    """A pass by numbers alone where these decide which jobs fit, else the general pass with the same decisions."""
+class _Counts(Backfill):
+    """A backfill with a pass of its own for the case in which the number of free threads tells which jobs fit."""
 
     provides = frozenset({COMPANY})
 
     def __init__(self) -> None:
-        self._known: tuple[Context | None, bool] = (None, False)  # a cache: a context, and the result of `_counts`
+        self._known: tuple[Context | None, bool] = (None, False)  # a cache: a context, and the result of `_by_numbers`
 
-    def decide(self, context: Context) -> Iterator[Action]:
-        """Return the decisions of a pass by numbers, or of the general pass.
-
-        The general one is needed as long as a pending job has constraints on its nodes, and where a trace asks for reasons.
-        """
+    # A trace has to name what the general pass looks at, so there is no fast pass with one.
+    def _counted(self, context: Context) -> Queue | None:
+        """Return the queue where counting threads is enough for all of it; None where the general pass has to look."""
+        known, counts = self._known
+        if known is not context:
+            counts = _by_numbers(context)
+            self._known = (context, counts)
         view = context.view
+        if not counts or view.trace is not None:
+            return None
         queue = view.whole_queue
-        if queue is not None:
-            if not queue:
-                return _NOTHING
-            known, counts = self._known
-            if known is not context:
-                counts = _counts(context)
-                self._known = (context, counts)
-            if counts and not queue.particular and view.trace is None:
-                return self._by_numbers(queue, context)
-        return self._passes(context)
-
-    @abstractmethod
-    def _by_numbers(self, queue: Queue, context: Context) -> Iterator[Action]:
-        """Return the starts by numbers alone; the queue is not empty."""
-        ...
-
-    @abstractmethod
-    def _passes(self, context: Context) -> Iterator[Action]:
-        """Yield the decisions of the general pass."""
-        ...
+        return None if queue is None or queue.particular else queue
 
 
-class NoBackfill(_Counted):
+class NoBackfill(_Counts):
     """Start jobs in queue order until one does not fit."""
 
-    def _by_numbers(self, queue: Queue, context: Context) -> Iterator[Action]:
-        # Most batches start nothing: they are answered without a generator.
-        return _first_ones(queue, context) if queue.first().processes <= context.view.free_threads else _NOTHING
+    def decide(self, context: Context) -> Iterator[Action]:
+        """Return the starts of the jobs at the head of the queue that fit."""
+        view = context.view
+        if not view.queued:
+            return _NOTHING
+        queue = None if view.work.limited else self._counted(context)
+        return _in_order(context) if queue is None else _counted_in_order(queue, context)
 
-    def _passes(self, context: Context) -> Iterator[Action]:
-        if context.view.queued:
-            yield from start_in_order(context.over(context.arranged()))
+
+def _in_order(context: Context) -> Iterator[Action]:
+    yield from start_in_order(context.over(context.arranged()))
 
 
-def _first_ones(queue: Queue, context: Context) -> Iterator[Action]:
-    """Yield the starts of the first jobs until one does not fit."""
+def _counted_in_order(queue: Queue, context: Context) -> Iterator[Action]:
     view, placement = context.view, context.placement
-    while queue and (head := queue.first()).processes <= view.free_threads:
+    while queue:
+        head = queue.first()
+        if head.processes > view.free_threads:
+            if placement.never(head, view):
+                yield from _in_order(context)  # which rejects it
+            return
         yield placement.start(head, view)
 
 
-class Easy(_Counted):
+class Easy(_Counts):
     """One reservation, for the first job that cannot start; other jobs may start before it where that does not delay it.
 
     ``candidates`` orders these: None keeps queue order (EASY, Lifka 1995), shortest first is SJBF (Tsafrir et al. 2007).
@@ -210,8 +202,15 @@ class Easy(_Counted):
         super().__init__()
         self._counting = Counting(self.candidates)
 
-    def _by_numbers(self, queue: Queue, context: Context) -> Iterator[Action]:
-        starts = self._counting.starts(queue, context.view, context.placement)
+    def decide(self, context: Context) -> Iterator[Action]:
+        """Return the starts at the head of the queue, then those of the jobs that may overtake the first blocked job."""
+        view = context.view
+        if not view.queued:
+            return _NOTHING
+        queue = self._counted(context)
+        if queue is None:
+            return self._passes(context)
+        starts = self._counting.starts(queue, view, context.placement)
         return _NOTHING if starts is None else self._pass_by_numbers(starts, context)
 
     def _pass_by_numbers(self, starts: Generator[Action, None, bool], context: Context) -> Iterator[Action]:
@@ -301,7 +300,7 @@ class _Look(NamedTuple):
     gate: Gatekeeper
 
 
-def _counts(context: Context) -> bool:
+def _by_numbers(context: Context) -> bool:
     """Tell whether counting threads is enough: first come, first served, on any threads, each job alone."""
     return context.order.by_arrival and context.matching.alone and context.placement.counts and context.view.any_threads
 

@@ -1,461 +1,414 @@
-"""The parts of a composition by name, with the parameters that they take."""
+"""The parts of a composition by name, each with its settings: what they accept and what they mean.
+
+A part is named by its place, ``module:name`` below `cosched_plugin.policies`, and imported when a composition asks for it: choosing
+a policy loads what it is made of. The defaults of settings stand in the signatures of classes and functions alone, and are read there.
+"""
 
 from __future__ import annotations
 
+import inspect
+import math
 from collections.abc import Callable, Mapping
-from functools import partial
-from typing import Any, NamedTuple
+from functools import cache
+from importlib import import_module
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from cosched_plugin.api import PAIR_NOTE as PACE
-from cosched_plugin.policies.backfilling.conservative import Conservative
-from cosched_plugin.policies.backfilling.easy import Easy, NoBackfill, Sjbf, Skip
-from cosched_plugin.policies.backfilling.reservation_table import NOTE as PROMISE
-from cosched_plugin.policies.coexecution.by_gain import ByGain
-from cosched_plugin.policies.coexecution.halves import NOTE as SPREAD
-from cosched_plugin.policies.coexecution.halves import Halves
-from cosched_plugin.policies.coexecution.neighbours import Neighbours
-from cosched_plugin.policies.gang.gang import MOST_ROWS, PLACE_FRESH, Gang
-from cosched_plugin.policies.gang.matrix import NOTE as FRESH
-from cosched_plugin.policies.gang.matrix import SHARP_CHANGES
-from cosched_plugin.policies.gang.pairings import ALTERNATES, BestFit, Blind, NoPairing, Predesigned, Printed
-from cosched_plugin.policies.glomarc.grouping import Grouping
-from cosched_plugin.policies.glomarc.upkeep import NOTE as GROUP
-from cosched_plugin.policies.lomarc.lookahead import (
-    FUTURES,
-    First,
-    Lookahead,
-    ResponseImpact,
-    SharedTimeGain,
-    TimelessGain,
-)
-from cosched_plugin.policies.lomarc.next_in_queue import Adjacent, Always
-from cosched_plugin.policies.orders import NOTE as HISTORY
-from cosched_plugin.policies.orders import ClassPriority, Fcfs, RemembersStarts, Shortest, Widest
-from cosched_plugin.policies.placement.compact import (
-    Buddy,
-    Contiguous,
-    FirstFit,
-    LeastLoaded,
-    Nodes,
-    Packed,
-    Scattered,
-    Threads,
-)
-from cosched_plugin.policies.placement.spread import Spread
-from cosched_plugin.policies.planning.reservation import Counted, NoMatching
-from cosched_plugin.policies.rua.backfill import PAPER_THRESHOLDS, Rua
-from cosched_plugin.policies.rua.lessconsume import LessConsume
-from cosched_plugin.policies.slack import NOTE as RESPONSE
-from cosched_plugin.policies.slack import NoFairness, Slack
-from cosched_plugin.policies.slices import NOTE as CALENDAR
-from cosched_plugin.policies.slices import Classes
+from cosched_plugin.api import NONE, PAIR_NOTE, Needs
 
-# A part by name, and the settings of parts: accepted values, defaults, meanings.
+Build: TypeAlias = Callable[..., Any]
+_BELOW: Final = __name__.rpartition(".composition.")[0]
+
+
+@cache
+def at(place: str) -> Any:
+    """Return what stands at a place of the catalogue; it is imported on the first call."""
+    module, _, name = place.partition(":")
+    return getattr(import_module(f"{_BELOW}.{module}"), name)
+
+
+class Required:
+    """Stands for a missing default: the setting is passed only if it is given."""
+
+    def __repr__(self) -> str:
+        return "required"
+
+
+REQUIRED: Final = Required()
 
 
 class Parameter(NamedTuple):
-    """A setting of a part."""
+    """A setting of a part: what it accepts, told in words, and its meaning."""
 
     check: Callable[[object], bool]
-    expected: str
-    default: object
+    tell: Callable[[], str]
     text: str
+
+    @property
+    def expected(self) -> str:
+        """Return what is accepted, in words."""
+        return self.tell()
 
 
 class Entry(NamedTuple):
-    """A part by name."""
+    """A part by name. ``made_by``: its place, or what builds a part from outside; "": there is nothing of this kind."""
 
-    build: Callable[..., Any]  # None: nothing of this kind
+    made_by: str | Build
     text: str
     parameters: Mapping[str, Parameter] = {}
+    passes_on: tuple[str | Build, ...] = ()  # what gets settings that ``made_by`` does not take itself
+
+    def build(self, **settings: Any) -> Any:
+        """Build the part; None where there is nothing of this kind."""
+        made_by = self.made_by
+        if made_by == "":
+            return None
+        return (at(made_by) if isinstance(made_by, str) else made_by)(**settings)
+
+    def default(self, key: str) -> object:
+        """Return the default of a setting, as a file would have it; `REQUIRED` where it has none, or none that a file can have."""
+        for taker in (self.made_by, *self.passes_on):
+            found = (_defaults_at(taker) if isinstance(taker, str) else defaults_of(taker)).get(key, REQUIRED)
+            if found is not REQUIRED:
+                return found
+        return REQUIRED
+
+    def defaults(self) -> dict[str, object]:
+        """Return the defaults of all settings that have one."""
+        return {key: value for key in self.parameters if (value := self.default(key)) is not REQUIRED}
 
 
-def is_factor(value: object) -> bool:
-    """Tell whether it is a number >= 1."""
+def defaults_of(taker: Build) -> dict[str, object]:
+    """Return the keyword arguments of a class or function that a file can set, each with its default or `REQUIRED`."""
+    try:
+        arguments = inspect.signature(taker).parameters.values()
+    except (TypeError, ValueError):  # a built-in class: it has no settings
+        return {}
+    return {
+        argument.name: argument.default if is_setting(argument.default) else REQUIRED
+        for argument in arguments
+        if argument.kind in (argument.POSITIONAL_OR_KEYWORD, argument.KEYWORD_ONLY)
+    }
+
+
+@cache
+def _defaults_at(place: str) -> dict[str, object]:
+    found = defaults_of(at(place))
+    return {key: list(value) if isinstance(value, tuple) else value for key, value in found.items()}
+
+
+def is_setting(value: object) -> bool:
+    """Tell whether a file can express the value and a run's record can hold it."""
+    match value:
+        case bool() | int() | str():
+            return True
+        case float():
+            return math.isfinite(value)
+        case list() | tuple():
+            return all(map(is_setting, value))
+        case dict():
+            return all(isinstance(key, str) for key in value) and all(map(is_setting, value.values()))
+        case _:
+            return False
+
+
+# Settings: what they accept.
+
+
+def _told(expected: str) -> Callable[[], str]:
+    return lambda: expected
+
+
+def _is_factor(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 1.0 <= value < float("inf")
 
 
-def is_factors(value: object) -> bool:
-    """Tell whether it is a list of numbers >= 1, not empty."""
-    return isinstance(value, list | tuple) and len(value) > 0 and all(is_factor(item) for item in value)
+def factor(text: str) -> Parameter:
+    """Return a setting that is a number >= 1."""
+    return Parameter(_is_factor, _told("a number >= 1"), text)
 
 
-def is_bool(value: object) -> bool:
-    """Tell whether it is true or false."""
-    return isinstance(value, bool)
+def factors(text: str) -> Parameter:
+    """Return a setting that is a list of numbers >= 1, not empty."""
+
+    def check(value: object) -> bool:
+        return isinstance(value, list | tuple) and len(value) > 0 and all(map(_is_factor, value))
+
+    return Parameter(check, _told("a list of numbers >= 1"), text)
 
 
-def is_number(low: float, high: float) -> Callable[[object], bool]:
-    """Return a check for numbers from ``low`` to ``high``."""
-    return lambda value: isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
+def flag(text: str) -> Parameter:
+    """Return a setting that is true or false."""
+    return Parameter(lambda value: isinstance(value, bool), _told("true or false"), text)
 
 
-def is_whole(low: int, high: int) -> Callable[[object], bool]:
-    """Return a check for whole numbers from ``low`` to ``high``."""
-    return lambda value: type(value) is int and low <= value <= high
+def number(low: float, high: float, text: str, expected: str | None = None) -> Parameter:
+    """Return a setting that is a number from ``low`` to ``high``, or what ``expected`` calls it."""
+
+    def check(value: object) -> bool:
+        return isinstance(value, int | float) and not isinstance(value, bool) and low <= value <= high
+
+    return Parameter(check, _told(expected or f"a number from {low:g} to {_plain(high)}"), text)
 
 
-def one_of(*names: str, text: str) -> Parameter:
-    """Return a setting that is one of ``names``, the first by default."""
-    return Parameter(lambda value: value in names, ", ".join(names[:-1]) + f" or {names[-1]}", names[0], text)
+def _plain(value: float) -> str:
+    return str(int(value)) if value == int(value) else f"{value:g}"
 
 
-def extend_limit(default: bool) -> Parameter:
-    """Return the placements' setting that lets limits grow with expected penalties."""
-    return Parameter(
-        is_bool, "true or false", default, "multiply estimate and limit by the penalty factor expected at the start"
-    )
+def seconds(low: float, text: str) -> Parameter:
+    """Return a setting that is a number of seconds from ``low``, up to thirty years."""
+    least = "above 0" if 0 < low < 1 else f", {low:g} or more"
+    return number(low, 1e9, text, f"seconds {least}" if least.startswith("above") else f"seconds{least}")
 
 
-# The parts of gang scheduling by name, with the parameters that they take.
+def whole(low: int, high: int | str, text: str) -> Parameter:
+    """Return a setting that is a whole number from ``low`` to ``high``, which may be a place."""
 
-GANG = Entry(
-    Gang,
+    def most() -> int:
+        found: int = at(high) if isinstance(high, str) else high
+        return found
+
+    def check(value: object) -> bool:
+        return type(value) is int and low <= value <= most()
+
+    return Parameter(check, lambda: f"a whole number from {low} to {most()}", text)
+
+
+def one_of(place: str, text: str) -> Parameter:
+    """Return a setting that is one of the names at a place."""
+
+    def tell() -> str:
+        names: tuple[str, ...] = at(place)
+        return ", ".join(names[:-1]) + f" or {names[-1]}"
+
+    return Parameter(lambda value: value in at(place), tell, text)
+
+
+# The parts.
+
+ORDERS: Final[Mapping[str, Entry]] = {
+    "fcfs": Entry("orders:Fcfs", "first come, first served"),
+    "shortest": Entry("orders:Shortest", "shortest estimate first"),
+    "widest": Entry("orders:Widest", "most processes first"),
+    "class-priority": Entry(
+        "orders:ClassPriority",
+        "short, medium, long jobs; a pending job rises with time",
+        {"age_s": seconds(0, "wait that lifts a job by a class; 0: the mean wait")},
+    ),
+}
+GANG: Final = Entry(
+    "gang.gang:Gang",
     "gang scheduling: rows of jobs take turns, a quantum each",
     {
-        "rows": Parameter(
-            is_whole(0, MOST_ROWS), f"a whole number from 0 to {MOST_ROWS}", 0, "rows at most; 0: no limit"
-        ),
-        "band": Parameter(
-            is_number(0, 100),
-            "a number from 0 to 100",
-            0.0,
-            "range of the CPU shares of a row's jobs, in points, beyond which a job leaves it; 0: any",
+        "rows": whole(0, "gang.gang:MOST_ROWS", "rows at most; 0: no limit"),
+        "band": number(
+            0, 100, "range of the CPU shares of a row's jobs, in points, beyond which a job leaves it; 0: any"
         ),
         "place_fresh": one_of(
-            *PLACE_FRESH,
-            text="rows that take a new job: any, those whose band admits a share of 100, or a new row only",
+            "gang.gang:PLACE_FRESH",
+            "rows that take a new job: any, those whose band admits a share of 100, or a new row only",
         ),
         "sharp_change": one_of(
-            *SHARP_CHANGES,
-            text="a job runs without a partner for a quantum after its CPU share rose, or changed, by more than 20 points",
+            "gang.matrix:SHARP_CHANGES",
+            "a job runs without a partner for a quantum after its CPU share rose, or changed, by more than 20 points",
         ),
-        "pad": Parameter(
-            is_bool, "true or false", False, "of a job with less than four quanta, the missing ones count as 100 %"
-        ),
-        "compaction": Parameter(
-            is_bool, "true or false", False, "rows dissolve where other rows have room for all their jobs"
-        ),
+        "pad": flag("of a job with less than four quanta, the missing ones count as 100 %"),
+        "compaction": flag("rows dissolve where other rows have room for all their jobs"),
         "alternates": one_of(
-            *ALTERNATES,
-            text="jobs of other rows on idle nodes: where the largest shares still fit, within the band besides, "
+            "gang.pairings:ALTERNATES",
+            "jobs of other rows on idle nodes: where the largest shares still fit, within the band besides, "
             "where those on the same node fit, or none",
         ),
-        "alternates_when_unmatched": Parameter(
-            is_bool, "true or false", False, "alternates run beside a row that has no partner, too"
-        ),
-        "skip": Parameter(
-            is_bool, "true or false", False, "jobs behind one that has no place in any row may start before it"
-        ),
+        "alternates_when_unmatched": flag("alternates run beside a row that has no partner, too"),
+        "skip": flag("jobs behind one that has no place in any row may start before it"),
     },
 )
-_MARGIN: Mapping[str, Parameter] = {
-    "margin": Parameter(
-        is_number(0, 100), "a number from 0 to 100", 1.0, "CPU share that two jobs on a node leave, in points"
-    )
-}
-PAIRINGS: Mapping[str, Entry] = {
-    "none": Entry(NoPairing, "every row runs alone"),
-    "predesigned": Entry(
-        Predesigned,
-        "at the begin of a round, rows matched from both ends, so that most have a partner of their own",
-        _MARGIN,
+BACKFILLS: Final[Mapping[str, Entry]] = {
+    "none": Entry("backfilling.easy:NoBackfill", "start in queue order until one does not fit"),
+    "skip": Entry("backfilling.easy:Skip", "start every job that has a place, in queue order, without reservations"),
+    "easy": Entry("backfilling.easy:Easy", "one reservation, for the head; others in queue order"),
+    "sjbf": Entry("backfilling.easy:Sjbf", "one reservation, for the head; others shortest first"),
+    "conservative": Entry(
+        "backfilling.conservative:Conservative", "a promised start for every job, compressed when jobs end early"
     ),
-    "printed": Entry(Printed, "the same as printed: the row in the middle runs alone", _MARGIN),
-    "best-fit": Entry(BestFit, "for each turn, the row with the largest CPU share that fits", _MARGIN),
-    "blind": Entry(Blind, "always two rows together, whatever they are"),
-}
-
-
-ORDERS: Mapping[str, Entry] = {
-    "fcfs": Entry(Fcfs, "first come, first served"),
-    "shortest": Entry(Shortest, "shortest estimate first"),
-    "widest": Entry(Widest, "most processes first"),
-    "class-priority": Entry(
-        ClassPriority,
-        "short, medium, long jobs; a pending job rises with time",
-        {
-            "age_s": Parameter(
-                is_number(0, 1e9), "seconds, 0 or more", 0.0, "wait that lifts a job by a class; 0: the mean wait"
-            )
-        },
-    ),
-}
-BACKFILLS: Mapping[str, Entry] = {
-    "none": Entry(NoBackfill, "start in queue order until one does not fit"),
-    "skip": Entry(Skip, "start every job that has a place, in queue order, without reservations"),
-    "easy": Entry(Easy, "one reservation, for the head; others in queue order"),
-    "sjbf": Entry(Sjbf, "one reservation, for the head; others shortest first"),
-    "conservative": Entry(Conservative, "a promised start for every job, compressed when jobs end early"),
     "rua": Entry(
-        Rua,
+        "rua.backfill:Rua",
         "one reservation; places with the least expected slowdown, jobs that lose least first",
-        {
-            "thresholds": Parameter(
-                is_factors, "a list of numbers >= 1", list(PAPER_THRESHOLDS), "penalty factors to try for every job"
-            )
-        },
+        {"thresholds": factors("penalty factors to try for every job")},
     ),
     "by-gain": Entry(
-        ByGain,
+        "coexecution.by_gain:ByGain",
         "one reservation, for the head; of jobs of equal size the one that adds most work first",
-        {
-            "lookahead": Parameter(
-                is_whole(1, 1_000_000),
-                "a whole number from 1 to 1000000",
-                100,
-                "kinds of pending jobs that are compared, at most",
-            )
-        },
+        {"lookahead": whole(1, 1_000_000, "kinds of pending jobs that are compared, at most")},
     ),
     "gang": GANG,
 }
-_CONTEXTS: Mapping[str, Parameter] = {
-    "contexts": Parameter(
-        is_whole(0, 4096),
-        "a whole number from 0 to 4096",
-        0,
-        "hardware threads of a node that jobs may hold, in each slot; 0: all",
-    )
+SHAPES: Final[Mapping[str, Entry]] = {
+    "threads": Entry("placement.compact:Threads", "a job takes free hardware threads, wherever they are"),
+    "nodes": Entry(
+        "placement.compact:Nodes", "a job takes empty nodes, one process a core unless the placement says otherwise"
+    ),
 }
-PLACEMENTS: Mapping[str, Entry] = {
-    "first-fit": Entry(FirstFit, "lowest free threads", {"extend_limit": extend_limit(False)}),
-    "packed": Entry(Packed, "nodes with the fewest free threads first", {"extend_limit": extend_limit(False)}),
-    "least-loaded": Entry(LeastLoaded, "nodes with the fewest jobs first, whatever their slots"),
-    "buddy": Entry(Buddy, "an aligned block of 1, 2, 4, ... nodes, of those with the fewest jobs"),
+_EXTEND: Final = {"extend_limit": flag("multiply estimate and limit by the penalty factor expected at the start")}
+_CONTEXTS: Final = {
+    "contexts": whole(0, 4096, "hardware threads of a node that jobs may hold, in each slot; 0: all"),
+}
+PLACEMENTS: Final[Mapping[str, Entry]] = {
+    "first-fit": Entry("placement.compact:FirstFit", "lowest free threads", _EXTEND),
+    "packed": Entry("placement.compact:Packed", "nodes with the fewest free threads first", _EXTEND),
+    "least-loaded": Entry("placement.compact:LeastLoaded", "nodes with the fewest jobs first, whatever their slots"),
+    "buddy": Entry("placement.compact:Buddy", "an aligned block of 1, 2, 4, ... nodes, of those with the fewest jobs"),
     "contiguous": Entry(
-        Contiguous, "one process on each node, of the block of consecutive nodes with the fewest jobs", _CONTEXTS
+        "placement.compact:Contiguous",
+        "one process on each node, of the block of consecutive nodes with the fewest jobs",
+        _CONTEXTS,
     ),
     "scattered": Entry(
-        Scattered,
+        "placement.compact:Scattered",
         "one process on each node, of random ones with room",
-        {
-            **_CONTEXTS,
-            "seed": Parameter(
-                is_whole(0, 2**63 - 1), "a whole number from 0 to 9223372036854775807", 0, "of the draws of nodes"
-            ),
-        },
+        {**_CONTEXTS, "seed": whole(0, 2**63 - 1, "of the draws of nodes")},
     ),
-    "lessconsume": Entry(LessConsume, "least penalty factor at the same start", {"extend_limit": extend_limit(True)}),
+    "lessconsume": Entry("rua.lessconsume:LessConsume", "least penalty factor at the same start", _EXTEND),
     "lessconsume-threshold": Entry(
-        LessConsume,
+        "rua.lessconsume:within_threshold",
         "first start with a penalty factor within the threshold",
-        {
-            "threshold": Parameter(is_factor, "a number >= 1", 1.15, "largest penalty factor accepted"),
-            "extend_limit": extend_limit(True),
-        },
+        {"threshold": factor("largest penalty factor accepted"), **_EXTEND},
+        ("rua.lessconsume:LessConsume",),
     ),
     "spread": Entry(
-        Spread,
+        "placement.spread:Spread",
         "empty nodes, with one process on each, one a CPU or one a core",
         {
-            "max_slowdown": Parameter(
-                is_factor,
-                "a number >= 1",
-                1.25,
-                "how much a job may slow itself down with all cores of a node at work",
-            ),
-            "max_slowdown_cpus": Parameter(
-                is_factor, "a number >= 1", 1.12, "how much it may slow itself down with one process on each CPU"
-            ),
+            "max_slowdown": factor("how much a job may slow itself down with all cores of a node at work"),
+            "max_slowdown_cpus": factor("how much it may slow itself down with one process on each CPU"),
         },
     ),
     "halves": Entry(
-        Halves,
+        "coexecution.halves:Halves",
         "all cores of n nodes, or half of the cores of 2n beside other jobs: where most work is added",
         {
-            "compact": Parameter(is_bool, "true or false", True, "jobs may have all cores of their nodes"),
-            "share": Parameter(is_bool, "true or false", True, "jobs may have other jobs beside them"),
-            "max_slowdown": Parameter(
-                is_factor, "a number >= 1", 1.05, "run time of a job beside another one over that on all cores, at most"
-            ),
+            "compact": flag("jobs may have all cores of their nodes"),
+            "share": flag("jobs may have other jobs beside them"),
+            "max_slowdown": factor("run time of a job beside another one over that on all cores, at most"),
         },
     ),
 }
-SHAPES: Mapping[str, Entry] = {
-    "threads": Entry(Threads, "a job takes free hardware threads, wherever they are"),
-    "nodes": Entry(Nodes, "a job takes empty nodes, one process a core unless the placement says otherwise"),
-}
-_MATCHING: Mapping[str, Parameter] = {
-    "max_slowdown": Parameter(is_factor, "a number >= 1", 1.6, "largest slowdown of a pair"),
-    "cpu": Parameter(
-        lambda value: value in ("hyperthreaded", "standard"),
-        "hyperthreaded or standard",
-        "hyperthreaded",
-        "standard: the CPU is time-shared, only cpu-bound and disk-bound jobs match",
+_MATCHING: Final = {
+    "max_slowdown": factor("largest slowdown of a pair"),
+    "cpu": one_of(
+        "lomarc.constraints:CPUS", "standard: the CPU is time-shared, only cpu-bound and disk-bound jobs match"
     ),
-    "weak_load": Parameter(
-        is_number(0, 1),
-        "a number from 0 to 1",
-        0.2,
-        "no match while the queue asks for no more than the free nodes less this share",
-    ),
+    "weak_load": number(0, 1, "no match while the queue asks for no more than the free nodes less this share"),
 }
-
-
-def _by_response(*, future: str, **settings: Any) -> Lookahead:
-    return Lookahead(ResponseImpact(future), **settings)
-
-
-_LOMARC_MATCHINGS: Mapping[str, Entry] = {
-    "none": Entry(NoMatching, "every job alone"),
-    "always": Entry(Always, "a job and the next in the queue, whatever they are"),
-    "adjacent": Entry(Adjacent, "a job and the next in the queue, if they match", _MATCHING),
-    "first": Entry(partial(Lookahead, First()), "the first match in the queue, or among running jobs", _MATCHING),
+_LOOKAHEAD: Final = ("lomarc.lookahead:Lookahead",)
+MATCHINGS: Final[Mapping[str, Entry]] = {
+    "none": Entry("planning.neutral:NoMatching", "every job alone"),
+    "always": Entry("lomarc.next_in_queue:Always", "a job and the next in the queue, whatever they are"),
+    "adjacent": Entry("lomarc.next_in_queue:Adjacent", "a job and the next in the queue, if they match", _MATCHING),
+    "first": Entry(
+        "lomarc.lookahead:first_match", "the first match in the queue, or among running jobs", _MATCHING, _LOOKAHEAD
+    ),
     "u1": Entry(
-        partial(Lookahead, SharedTimeGain()),
+        "lomarc.lookahead:by_shared_time_gain",
         "the match with the highest utilisation gain, over the time that is shared",
         _MATCHING,
+        _LOOKAHEAD,
     ),
     "u2": Entry(
-        partial(Lookahead, TimelessGain()),
+        "lomarc.lookahead:by_timeless_gain",
         "the match with the highest utilisation gain, whatever the run times",
         _MATCHING,
+        _LOOKAHEAD,
     ),
     "response": Entry(
-        _by_response,
+        "lomarc.lookahead:by_response",
         "the match with the best impact on response times",
         {
             **_MATCHING,
-            "future": one_of(*FUTURES, text="expected arrivals that count: medium and long ones, all, or none"),
+            "future": one_of(
+                "lomarc.lookahead:FUTURES", "expected arrivals that count: medium and long ones, all, or none"
+            ),
         },
+        _LOOKAHEAD,
     ),
-}
-MATCHINGS: Mapping[str, Entry] = {
-    **_LOMARC_MATCHINGS,
-    "neighbours": Entry(Neighbours, "jobs on halves of nodes; expected ends follow who is beside whom"),
+    "neighbours": Entry(
+        "coexecution.neighbours:Neighbours", "jobs on halves of nodes; expected ends follow who is beside whom"
+    ),
     "group": Entry(
-        Grouping,
+        "glomarc.grouping:Grouping",
         "groups of jobs by utilisation gain",
         {
-            "max_slowdown": Parameter(is_factor, "a number >= 1", 1.25, "largest slowdown of a job beside another"),
-            "min_gain": Parameter(
-                is_number(-1, 1e3), "a number from -1 to 1000", 0.45, "least utilisation gain of a group"
-            ),
-            "block": Parameter(is_whole(1, 1_000_000), "a whole number from 1 to 1000000", 16, "candidates in a block"),
-            "larger": Parameter(
-                is_number(0, 1e3),
-                "a number from 0 to 1000",
-                0.125,
-                "by how much matched jobs may take more nodes than the primary",
-            ),
-            "longer_s": Parameter(
-                is_number(0, 1e9),
-                "seconds, 0 or more",
-                3000.0,
-                "by how much a matched job may take longer than the primary",
-            ),
-            "running": Parameter(
-                is_whole(0, 1_000_000),
-                "a whole number from 0 to 1000000",
-                8,
-                "running jobs that are considered as primary",
-            ),
-            "most": Parameter(
-                is_whole(0, 1_000_000),
-                "a whole number from 0 to 1000000",
-                0,
-                "matched jobs in a group; 0: as many as fit",
-            ),
-            "choice": one_of("best", "first", text="the best group, or the first that is suitable"),
+            "max_slowdown": factor("largest slowdown of a job beside another, its own not counted"),
+            "min_gain": number(-1, 1e3, "least utilisation gain of a group"),
+            "block": whole(1, 1_000_000, "candidates in a block"),
+            "larger": number(0, 1e3, "by how much matched jobs may take more nodes than the primary"),
+            "longer_s": seconds(0, "by how much a matched job may take longer than the primary"),
+            "running": whole(0, 1_000_000, "running jobs that are considered as primary"),
+            "most": whole(0, 1_000_000, "matched jobs in a group; 0: as many as fit"),
+            "choice": one_of("glomarc.formation:CHOICES", "the best group, or the first that is suitable"),
             "blocks": one_of(
-                "all", "first", "none", text="which blocks candidates come from; none: all are one, and not sorted"
+                "glomarc.formation:BLOCKS", "which blocks candidates come from; none: all are one, and not sorted"
             ),
-            "sort": Parameter(
-                is_bool,
-                "true or false",
-                True,
-                "sort the jobs of a block by what they have left",
-            ),
+            "sort": flag("sort the jobs of a block by what they have left"),
             "fairness_tries": one_of(
-                "one",
-                "all",
-                text="windows of a primary job that are tried while they are refused: the best or first, or all",
+                "glomarc.formation:TRIES",
+                "windows of a primary job that are tried while they are refused: the best or first, or all",
             ),
-            "short_s": Parameter(
-                is_number(0, 1e9), "seconds, 0 or more", 600.0, "jobs up to this length are not co-located"
-            ),
-            "space": Parameter(
-                is_bool,
-                "true or false",
-                True,
-                "a group has to gain more than its first job would alone on all cores",
-            ),
+            "short_s": seconds(0, "jobs up to this length are not co-located"),
+            "space": flag("a group has to gain more than its first job would alone on all cores"),
             "low_load": one_of(
-                "all",
-                "waiting",
-                "none",
-                text="jobs that must fit with one process on a node, for a job to get its nodes so",
+                "glomarc.formation:LOW_LOADS",
+                "jobs that must fit with one process on a node, for a job to get its nodes so",
             ),
         },
+        ("glomarc.formation:Search",),
     ),
 }
-FAIRNESS: Mapping[str, Entry] = {
-    "none": Entry(NoFairness, "co-location may delay other jobs without limit"),
+_MARGIN: Final = {"margin": number(0, 100, "CPU share that two jobs on a node leave, in points")}
+PAIRINGS: Final[Mapping[str, Entry]] = {
+    "none": Entry("planning.neutral:NoPairing", "every row runs alone"),
+    "predesigned": Entry(
+        "gang.pairings:Predesigned",
+        "at the begin of a round, rows matched from both ends, so that most have a partner of their own",
+        _MARGIN,
+    ),
+    "printed": Entry("gang.pairings:Printed", "the same as printed: the row in the middle runs alone", _MARGIN),
+    "best-fit": Entry("gang.pairings:BestFit", "for each turn, the row with the largest CPU share that fits", _MARGIN),
+    "blind": Entry("gang.pairings:Blind", "always two rows together, whatever they are"),
+}
+FAIRNESS: Final[Mapping[str, Entry]] = {
+    "none": Entry("planning.neutral:NoFairness", "co-location may delay other jobs without limit"),
     "slack": Entry(
-        Slack,
+        "slack:Slack",
         "co-location may not delay a job beyond the response expected at submission, times a factor",
         {
-            "factor": Parameter(is_number(0.01, 1e6), "a number from 0.01 to 1000000", 1.5, "slack factor"),
-            "adjust": Parameter(
-                is_number(0.01, 100),
-                "a number from 0.01 to 100",
-                0.75,
-                "part of the simulated response that is expected",
-            ),
+            "factor": number(0.01, 1e6, "slack factor"),
+            "adjust": number(0.01, 100, "part of the simulated response that is expected"),
         },
     ),
 }
-SLICES: Mapping[str, Entry] = {
-    "none": Entry(lambda: None, "all jobs at any time"),
+SLICES: Final[Mapping[str, Entry]] = {
+    "none": Entry("", "all jobs at any time"),
     "classes": Entry(
-        Classes,
+        "slices:Classes",
         "time slices for short, medium and long jobs, with preemption to disk",
         {
-            "interval_s": Parameter(is_number(1, 1e9), "seconds, 1 or more", 3600.0, "an interval with a slice each"),
-            "short_slice_s": Parameter(
-                is_number(0.001, 1e9),
-                "seconds above 0",
-                600.0,
-                "slice of short jobs, in an interval that begins with some",
-            ),
-            "medium_share": Parameter(
-                is_number(0.001, 0.999), "a share from 0.001 to 0.999", 0.3, "medium jobs' part of the rest"
-            ),
-            "short_s": Parameter(is_number(0.001, 1e9), "seconds above 0", 600.0, "longest estimate of a short job"),
-            "medium_s": Parameter(
-                is_number(0.001, 1e9), "seconds above 0", 10_800.0, "longest estimate of a medium job"
-            ),
+            "interval_s": seconds(1, "an interval with a slice each"),
+            "short_slice_s": seconds(0.001, "slice of short jobs, in an interval that begins with some"),
+            "medium_share": number(0.001, 0.999, "medium jobs' part of the rest", "a share from 0.001 to 0.999"),
+            "short_s": seconds(0.001, "longest estimate of a short job"),
+            "medium_s": seconds(0.001, "longest estimate of a medium job"),
         },
     ),
 }
-BUDGETS: Mapping[str, Entry] = {
-    "none": Entry(lambda: None, "the work of a decision has no limit"),
+BUDGETS: Final[Mapping[str, Entry]] = {
+    "none": Entry("", "the work of a decision has no limit"),
     "counted": Entry(
-        Counted,
+        "planning.neutral:Counted",
         "a decision stops searching once it has cost this many units; for live use",
-        {
-            "units": Parameter(
-                is_whole(1, 10**12),
-                "a whole number from 1 to 1000000000000",
-                2000,
-                "work of a decision, counted: each is about a microsecond",
-            )
-        },
+        {"units": whole(1, 10**12, "work of a decision, counted: each is about a microsecond")},
     ),
 }
-# Keys of the notes of cosched's own parts. A part from outside may share one only if it inherits the code that keeps it.
-OWN_NOTES: Mapping[str, Callable[..., object] | None] = {
-    HISTORY: RemembersStarts.remember,
-    CALENDAR: None,
-    PROMISE: None,
-    RESPONSE: None,
-    GROUP: None,
-    FRESH: None,
-    PACE: None,
-    SPREAD: None,
-}
-KINDS: Mapping[str, Mapping[str, Entry]] = {
+KINDS: Final[Mapping[str, Mapping[str, Entry]]] = {
     "order": ORDERS,
     "backfill": BACKFILLS,
     "shape": SHAPES,
@@ -466,3 +419,34 @@ KINDS: Mapping[str, Mapping[str, Entry]] = {
     "slices": SLICES,
     "budget": BUDGETS,
 }
+
+# Notes of cosched's own parts: the place of the key. A part from outside may share one only if it inherits the code that keeps it.
+_NOTES: Final[Mapping[str, str | None]] = {
+    "orders:NOTE": "orders:RemembersStarts",
+    **dict.fromkeys(
+        (
+            "slices:NOTE",
+            "backfilling.reservation_table:NOTE",
+            "slack:NOTE",
+            "glomarc.upkeep:NOTE",
+            "gang.matrix:NOTE",
+            "coexecution.halves:NOTE",
+        )
+    ),
+}
+
+
+def own_notes() -> Mapping[str, Build | None]:
+    """Return the keys of cosched's own notes, each with the method that keeps it where a part may inherit that."""
+    kept = {at(key): None if keeper is None else at(keeper).remember for key, keeper in _NOTES.items()}
+    return {PAIR_NOTE: None, **kept}
+
+
+def needs_and_provisions() -> Mapping[tuple[str, str], tuple[Needs, Needs]]:
+    """Return what each part needs and provides with its default settings, by kind and name."""
+    parts = {
+        (kind, name): entry.build(**entry.defaults())
+        for kind, entries in KINDS.items()
+        for name, entry in entries.items()
+    }
+    return {key: (NONE, NONE) if part is None else (part.needs, part.provides) for key, part in parts.items()}

@@ -12,6 +12,7 @@ from typing import cast
 from cosched_plugin.api import (
     FOOTPRINTS,
     SLOTS,
+    WHOLE_NODES,
     Action,
     Backfill,
     Budget,
@@ -37,10 +38,9 @@ from cosched_plugin.api import (
     nodes_view,
     started_by,
 )
-from cosched_plugin.policies.composition.catalogue import KINDS
+from cosched_plugin.policies.composition.catalogue import KINDS, at
 from cosched_plugin.policies.composition.presets import Table
 from cosched_plugin.policies.composition.resolved import Resolved, build_part, resolve
-from cosched_plugin.policies.placement.spread import Spread
 
 # Policies that start jobs in slot 0 only, on machines where another policy has left jobs in other slots, or a rotation.
 
@@ -82,8 +82,8 @@ class Composed:
     """A policy made of parts."""
 
     __slots__ = (
-        "_backfill", "_context", "_footprints", "_matching", "_memory", "_order", "_pairing", "_parts", "_placement", "_plain",
-        "_shape", "_view", "_whole",
+        "_backfill", "_context", "_matching", "_memory", "_order", "_pairing", "_parts", "_placement", "_plain", "_shape", "_view",
+        "_whole",
     )  # fmt: skip
 
     def __init__(
@@ -111,7 +111,6 @@ class Composed:
         self._whole = whole
         self._view: View | None = None  # the view of the context
         self._context: Context
-        self._footprints: NodePlacement | None = None  # a cache: see `_find_footprints`
         self._parts: tuple[Part, ...] = (order, backfill, placement, matching, pairing, shape, *besides)
         self._memory = Memory(self._parts)
         self._plain = matching.alone and not self._memory.parts  # nothing to prepare and no note to keep
@@ -142,20 +141,14 @@ class Composed:
         if self._view is not view:
             # Time slices hand a view of whole nodes, of one class of jobs.
             shaped = view if nodes_view(view) is not None else self._shape.shaped(view)
-            self._footprints = None  # it is of one machine
-            self._context = Context(
-                shaped, self._order, self._placement, self._matching, self._find_footprints, self._pairing
-            )
+            placement = self._placement
+            # Where jobs have whole nodes, they take one process a core under any other placement; elsewhere nobody asks for footprints.
+            own = FOOTPRINTS in placement.provides or WHOLE_NODES not in self._shape.provides
+            footprints: NodePlacement = cast(NodePlacement, placement) if own else at("placement.spread:Spread")()
+            self._context = Context(shaped, self._order, placement, self._matching, footprints, self._pairing)
             self.check(shaped)
             self._view = view
         return self._context
-
-    def _find_footprints(self) -> NodePlacement:
-        """Return the placement, where it tells footprints; under any other one, jobs on whole nodes take one process a core."""
-        if self._footprints is None:
-            placement = self._placement
-            self._footprints = cast(NodePlacement, placement) if FOOTPRINTS in placement.provides else Spread()
-        return self._footprints
 
     def _passes(self, context: Context) -> Iterator[Action]:
         return self._remembered_passes(context) if self._memory.parts else self._pass(context)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Callable, Mapping, Set
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,7 +21,7 @@ from cosched_plugin.api import (
     UsageError,
     import_named,
 )
-from cosched_plugin.policies.composition.catalogue import KINDS, OWN_NOTES, Entry, Parameter
+from cosched_plugin.policies.composition.catalogue import KINDS, Entry, Parameter, defaults_of, is_setting, own_notes
 from cosched_plugin.policies.composition.presets import ALIASES, PRESETS, Preset
 
 if TYPE_CHECKING:
@@ -118,7 +117,8 @@ def _entry_of(kind: str, name: str, make: Any) -> Entry:
     def build(**settings: Any) -> Any:
         return _build(kind, name, make, settings)
 
-    return Entry(build, f"installed as {name}", _parameters_of(make))
+    accepted = Parameter(is_setting, lambda: _SETTING, "")
+    return Entry(build, f"installed as {name}", dict.fromkeys(defaults_of(make), accepted), (make,))
 
 
 def _build(kind: str, name: str, make: Callable[..., Any], settings: Mapping[str, Any]) -> Any:
@@ -144,7 +144,7 @@ def _check_words(kind: str, name: str, part: Part) -> None:
     key = _value_of(kind, name, part, "note")
     if not isinstance(key, str):
         raise UsageError(f"policy.{kind}: {name}: note: expected a text, the key of its note, got {key!r}")
-    if key in OWN_NOTES and type(part).remember is not OWN_NOTES[key]:
+    if key and type(part).remember is not (kept := own_notes()).get(key) and key in kept:
         raise UsageError(f"policy.{kind}: {name}: note: {key!r} is a key that cosched uses; expected one of its own")
 
 
@@ -155,20 +155,6 @@ def _value_of(kind: str, name: str, part: Part, attribute: str) -> object:
         raise UsageError(f"policy.{kind}: {name}: {attribute}: {type(error).__name__}: {error}") from error
 
 
-def _parameters_of(make: Callable[..., Any]) -> dict[str, Parameter]:
-    """Return the keyword arguments that a file can set, with their defaults; their class checks the values."""
-    found: dict[str, Parameter] = {}
-    try:
-        arguments = inspect.signature(make).parameters.values()
-    except (TypeError, ValueError):  # a built-in class: it has no settings
-        return found
-    for argument in arguments:
-        if argument.kind in (argument.POSITIONAL_OR_KEYWORD, argument.KEYWORD_ONLY):
-            default = argument.default if _is_setting(argument.default) else REQUIRED
-            found[argument.name] = Parameter(_is_setting, _SETTING, default, "")
-    return found
-
-
 def settings_of(make: Callable[..., Any]) -> list[str] | None:
     """Return the names of the keyword arguments of a class; None where it takes any, or does not tell."""
     try:
@@ -177,29 +163,4 @@ def settings_of(make: Callable[..., Any]) -> list[str] | None:
         return None
     if any(argument.kind is argument.VAR_KEYWORD for argument in arguments):
         return None
-    return list(_parameters_of(make))
-
-
-class _Required:
-    """Stands for a missing default: the setting is passed only if it is given."""
-
-    def __repr__(self) -> str:
-        return "required"
-
-
-REQUIRED: Final = _Required()
-
-
-def _is_setting(value: object) -> bool:
-    """Tell whether a file can express the value and a run's record can hold it."""
-    match value:
-        case bool() | int() | str():
-            return True
-        case float():
-            return math.isfinite(value)
-        case list() | tuple():
-            return all(map(_is_setting, value))
-        case dict():
-            return all(isinstance(key, str) for key in value) and all(map(_is_setting, value.values()))
-        case _:
-            return False
+    return list(defaults_of(make))

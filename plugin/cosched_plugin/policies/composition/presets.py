@@ -13,6 +13,7 @@ class Preset(NamedTuple):
 
     text: str
     table: Table
+    source: str = ""  # where it is described
 
 
 _LOMARC: Table = {"order": "class-priority", "backfill": "easy", "shape": "nodes"}
@@ -32,31 +33,52 @@ def _groups(**search: object) -> Table:
 
 PRESETS: Mapping[str, Preset] = {
     "fcfs": Preset("first come, first served, no backfilling", {"backfill": "none"}),
-    "easy": Preset("EASY backfilling", {"backfill": "easy"}),
-    "sjbf": Preset("shortest-job-backfilled-first", {"backfill": "sjbf"}),
-    "conservative": Preset("conservative backfilling with compression", {"backfill": "conservative"}),
-    "lc": Preset("SJBF with LessConsume", {"backfill": "sjbf", "placement": "lessconsume"}),
-    "lct": Preset("SJBF with LessConsume Threshold", {"backfill": "sjbf", "placement": "lessconsume-threshold"}),
-    "rua": Preset("Resource-Usage-Aware backfilling", {"backfill": "rua", "placement": "lessconsume"}),
-    "pss": Preset("space sharing by class priority", _LOMARC),
-    "ac": Preset("coscheduling with the next job, whatever it is", {**_LOMARC, "matching": "always"}),
-    "am": Preset("coscheduling of neighbours in the queue", {**_LOMARC, "matching": "adjacent"}),
-    "lomarc-fm": Preset("LOMARC, first match", {**_LOMARC, "matching": "first"}),
-    "lomarc-u1": Preset("LOMARC, utilisation gain by time", {**_LOMARC, "matching": "u1"}),
-    "lomarc-u2": Preset("LOMARC, utilisation gain", {**_LOMARC, "matching": "u2"}),
-    "lomarc-r": Preset("LOMARC, response times", {**_LOMARC, "matching": "response"}),
-    "lomarc-n": Preset("LOMARC on standard CPUs", {**_LOMARC, "matching": {"name": "u1", "cpu": "standard"}}),
-    "ssp": Preset("space sharing in time slices", _SCOJO),
-    "glts": Preset("G-LOMARC-TS: groups in time slices", _groups()),
-    "cst": Preset("G-LOMARC-TS with pairs only, the best", _groups(most=1, space=False)),
+    "easy": Preset("EASY backfilling", {"backfill": "easy"}, "Lifka 1995; Mu'alem and Feitelson 2001"),
+    "sjbf": Preset("shortest-job-backfilled-first", {"backfill": "sjbf"}, "Tsafrir, Etsion and Feitelson 2007"),
+    "conservative": Preset(
+        "conservative backfilling with compression", {"backfill": "conservative"}, "Mu'alem and Feitelson 2001"
+    ),
+    "lc": Preset("SJBF with LessConsume", {"backfill": "sjbf", "placement": "lessconsume"}, "RUA paper, section 4"),
+    "lct": Preset(
+        "SJBF with LessConsume Threshold",
+        {"backfill": "sjbf", "placement": "lessconsume-threshold"},
+        "RUA paper, section 4",
+    ),
+    "rua": Preset(
+        "Resource-Usage-Aware backfilling", {"backfill": "rua", "placement": "lessconsume"}, "RUA paper, section 5"
+    ),
+    "pss": Preset("space sharing by class priority", _LOMARC, "LOMARC paper, section 6"),
+    "ac": Preset(
+        "coscheduling with the next job, whatever it is", {**_LOMARC, "matching": "always"}, "LOMARC paper, section 6"
+    ),
+    "am": Preset(
+        "coscheduling of neighbours in the queue", {**_LOMARC, "matching": "adjacent"}, "LOMARC paper, section 6"
+    ),
+    "lomarc-fm": Preset("LOMARC, first match", {**_LOMARC, "matching": "first"}, "LOMARC paper, section 6"),
+    "lomarc-u1": Preset("LOMARC, utilisation gain by time", {**_LOMARC, "matching": "u1"}, "LOMARC paper, section 5.2"),
+    "lomarc-u2": Preset("LOMARC, utilisation gain", {**_LOMARC, "matching": "u2"}, "LOMARC paper, section 5.2"),
+    "lomarc-r": Preset("LOMARC, response times", {**_LOMARC, "matching": "response"}, "LOMARC paper, section 5.2"),
+    "lomarc-n": Preset(
+        "LOMARC on standard CPUs",
+        {**_LOMARC, "matching": {"name": "u1", "cpu": "standard"}},
+        "LOMARC paper, section 5.1",
+    ),
+    "ssp": Preset("space sharing in time slices", _SCOJO, "G-LOMARC-TS paper, section 5.1"),
+    "glts": Preset("G-LOMARC-TS: groups in time slices", _groups(), "G-LOMARC-TS paper, section 4"),
+    "cst": Preset(
+        "G-LOMARC-TS with pairs only, the best", _groups(most=1, space=False), "G-LOMARC-TS paper, section 5.1"
+    ),
     "cstws": Preset(
         "G-LOMARC-TS with pairs only, the first",
         _groups(most=1, choice="first", sort=False, space=False, fairness_tries="all"),
+        "G-LOMARC-TS paper, section 5.1",
     ),
-    "glts-fbo": Preset("G-LOMARC-TS within the first block", _groups(blocks="first")),
-    "glts-ns": Preset("G-LOMARC-TS without sorting in blocks", _groups(sort=False)),
+    "glts-fbo": Preset("G-LOMARC-TS within the first block", _groups(blocks="first"), "G-LOMARC-TS paper, section 5.1"),
+    "glts-ns": Preset("G-LOMARC-TS without sorting in blocks", _groups(sort=False), "G-LOMARC-TS paper, section 5.1"),
     "glts-nh": Preset(
-        "G-LOMARC-TS with the first suitable group", _groups(blocks="none", choice="first", fairness_tries="all")
+        "G-LOMARC-TS with the first suitable group",
+        _groups(blocks="none", choice="first", fairness_tries="all"),
+        "G-LOMARC-TS paper, section 5.1",
     ),
     "co-execution": Preset(
         "jobs on all cores of their nodes or on half of those of twice as many, by gain",
@@ -65,14 +87,25 @@ PRESETS: Mapping[str, Preset] = {
     "co-execution-easy": Preset(
         "EASY; every job on half of the cores of twice as many nodes, beside its best neighbours",
         {"backfill": "easy", **_HALVES, "placement": {"name": "halves", "compact": False, "max_slowdown": 1000.0}},
+        "ELiSE (JSSPP 2025)",
     ),
     "spread": Preset(
         "EASY; every job on half of the cores of twice as many nodes, with no job beside it",
         {"backfill": "easy", **_HALVES, "placement": {"name": "halves", "compact": False, "share": False}},
     ),
-    "gang": Preset("strict gang scheduling", {"backfill": "gang", "placement": "least-loaded"}),
-    "paired-gang": Preset("paired gang scheduling, partners for a round", _PAIRED_GANG),
-    "paired-gang-bestfit": Preset("paired gang scheduling, the best partner", {**_PAIRED_GANG, "pairing": "best-fit"}),
+    "gang": Preset(
+        "strict gang scheduling",
+        {"backfill": "gang", "placement": "least-loaded"},
+        "paired gang paper, sections 2.1 and 2.6",
+    ),
+    "paired-gang": Preset(
+        "paired gang scheduling, partners for a round", _PAIRED_GANG, "paired gang paper, section 2.4, figure 4"
+    ),
+    "paired-gang-bestfit": Preset(
+        "paired gang scheduling, the best partner",
+        {**_PAIRED_GANG, "pairing": "best-fit"},
+        "paired gang paper, section 2.4",
+    ),
     "blind": Preset(
         "two rows of a gang scheduler together, whatever they are",
         {
@@ -85,17 +118,22 @@ PRESETS: Mapping[str, Preset] = {
     "coscheduling": Preset(
         "jobs share nodes, which coschedule their processes; contiguous nodes",
         {"backfill": "none", "placement": "contiguous"},
+        "coscheduling paper, PACKING",
     ),
     "coscheduling-scattered": Preset(
         "jobs share nodes, which coschedule their processes; random nodes",
         {"backfill": "none", "placement": "scattered"},
+        "coscheduling paper, NO PACKING",
     ),
     "batch-contiguous": Preset(
-        "space sharing: one job on a node, contiguous nodes", {"backfill": "none", "placement": _ONE_CONTEXT}
+        "space sharing: one job on a node, contiguous nodes",
+        {"backfill": "none", "placement": _ONE_CONTEXT},
+        "coscheduling paper, BATCH",
     ),
     "gang-contiguous": Preset(
         "strict gang scheduling in three rows, contiguous nodes",
         {"backfill": {"name": "gang", "rows": 3}, "placement": _ONE_CONTEXT},
+        "coscheduling paper, GANG",
     ),
 }
 ALIASES: Mapping[str, str] = {"g-lomarc-ts": "glts"}  # of presets

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from cosched_plugin.api import NONE, Member, Part, UsageError, refusal
-from cosched_plugin.policies.composition.catalogue import KINDS
-from cosched_plugin.policies.composition.finding import REQUIRED, entry_named, preset_named, suggest
+from cosched_plugin.policies.composition.catalogue import KINDS, REQUIRED, needs_and_provisions
+from cosched_plugin.policies.composition.finding import entry_named, preset_named, suggest
 from cosched_plugin.policies.composition.presets import DEFAULTS, Table
 
 Resolved = Mapping[str, Mapping[str, Any]]
@@ -74,13 +74,7 @@ def build_part(kind: str, resolved: Resolved) -> Any:
 
 def _providers(need: str) -> list[str]:
     """Return the parts of the catalogue that provide something, with default settings."""
-    found = []
-    for kind, entries in KINDS.items():
-        for name, entry in entries.items():
-            part = entry.build(**{key: item.default for key, item in entry.parameters.items()})
-            if part is not None and need in part.provides:
-                found.append(f"{kind} {name}")
-    return found
+    return [f"{kind} {name}" for (kind, name), (_, provided) in needs_and_provisions().items() if need in provided]
 
 
 def _merged(table: Table, below: tuple[str, ...]) -> dict[str, dict[str, Any]]:
@@ -117,7 +111,7 @@ def _resolve_part(kind: str, entry: Mapping[str, Any]) -> dict[str, Any]:
         if key != "name" and key not in part.parameters:
             raise UsageError(f"policy.{kind}.{key}: {kind} {name} has no such parameter{suggest(key, part.parameters)}")
     for key, parameter in part.parameters.items():
-        value = entry.get(key, parameter.default)
+        value = entry[key] if key in entry else part.default(key)
         if value is REQUIRED:
             continue
         if not parameter.check(value):

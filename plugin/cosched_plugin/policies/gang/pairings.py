@@ -5,24 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import ClassVar, Final
 
-from cosched_plugin.api import NONE, PAIRS, ROWS, WHOLE_PPM, Needs, Pairing, RowLoad
+from cosched_plugin.api import PAIRS, ROWS, WHOLE_PPM, Needs, Pairing, RowLoad
 from cosched_plugin.policies.gang.matrix import Band, Cell, Row, band_of, in_band
 from cosched_plugin.policies.turns import Room
-
-
-class NoPairing(Pairing):
-    """Every row runs alone: strict gang scheduling."""
-
-    alone: ClassVar[bool] = True
-    provides: ClassVar[Needs] = NONE
-
-    def fits(self, one_ppm: int, other_ppm: int) -> bool:
-        """Tell that no two jobs run on one hardware thread."""
-        return False
-
-    def partners(self, rows: Sequence[RowLoad], of: Collection[int]) -> Mapping[int, int]:
-        """Return nothing."""
-        return {}
 
 
 class Blind(Pairing):

@@ -39,6 +39,17 @@ from cosched_plugin.api import (
 from cosched_plugin.policies.glomarc.upkeep import Member, Outcome, Slowdown, evolve, remember
 from cosched_plugin.policies.placement.spread import NodeHalves, limit_beside
 
+# Values of settings, the default first.
+BEST, FIRST, ALL, NONE_OF_THEM, ONE, WAITING = "best", "first", "all", "none", "one", "waiting"
+CHOICES: Final = (BEST, FIRST)  # the group with the highest gain, or the first that is suitable
+BLOCKS: Final = (
+    ALL,
+    FIRST,
+    NONE_OF_THEM,
+)  # candidates of all blocks, of the first one; or all are one block, and not sorted
+TRIES: Final = (ONE, ALL)  # windows of a primary that are tried in turn while they are refused
+LOW_LOADS: Final = (ALL, WAITING, NONE_OF_THEM)  # the jobs that must fit with a node for each process
+
 
 @dataclass(frozen=True, slots=True)
 class Search:
@@ -51,10 +62,10 @@ class Search:
     longer_s: float = 3000.0  # by how much a matched job may take longer than the primary
     running: int = 8  # how many running jobs are considered as primary
     most: int = 0  # matched jobs in a group; 0: as many as fit
-    choice: str = "best"  # or first: the first suitable group
-    blocks: str = "all"  # or first: no job of the other blocks; none: all candidates are one block, and not sorted
+    choice: str = CHOICES[0]
+    blocks: str = BLOCKS[0]
     sort: bool = True  # whether jobs of a block are sorted by what they have left
-    fairness_tries: str = "one"  # windows of a primary that are tried in turn while they are refused; or all
+    fairness_tries: str = TRIES[0]
 
 
 class Found(NamedTuple):
@@ -116,7 +127,7 @@ def groups(
     first candidate. Where the best is wanted, the groups come from the best window and step 4 (as in the paper); under
     ``fairness_tries = "all"``, those of the other windows of the first block follow.
     """
-    if search.choice == "first":
+    if search.choice == FIRST:
         yield from _window_groups(primary, _blocks(candidates, search)[0], search, fits, must)
         return
     blocks = _blocks(candidates, search)
@@ -126,7 +137,7 @@ def groups(
         return
     stored = [_purify(found, must) for found in (best, *_fill(primary, best, blocks[1:], search, fits))]
     yield from sorted(stored, key=_gain, reverse=True)
-    if search.fairness_tries == "all":
+    if search.fairness_tries == ALL:
         others = [_purify(found, must) for found in windows if found is not best]
         yield from sorted(_fall_backs(others, stored), key=_gain, reverse=True)
 
@@ -143,10 +154,10 @@ def _fall_backs(others: Sequence[Found], stored: Sequence[Found]) -> Iterator[Fo
 
 def _blocks(candidates: Sequence[Member], search: Search) -> list[list[Member]]:
     """Return the candidates in blocks (step 2), at least one."""
-    if search.blocks == "none" or not candidates:
+    if search.blocks == NONE_OF_THEM or not candidates:
         return [list(candidates)]
     cut = [list(candidates[at : at + search.block]) for at in range(0, len(candidates), search.block)]
-    if search.blocks == "first":
+    if search.blocks == FIRST:
         cut = cut[:1]
     if search.sort:
         for block in cut:

@@ -40,7 +40,20 @@ from cosched_plugin.api import (
     whole_nodes,
     worst_resource,
 )
-from cosched_plugin.policies.glomarc.formation import Found, Group, Search, groups, seat_group, select_candidates
+from cosched_plugin.policies.glomarc.formation import (
+    BEST,
+    FIRST,
+    LOW_LOADS,
+    NONE_OF_THEM,
+    ONE,
+    WAITING,
+    Found,
+    Group,
+    Search,
+    groups,
+    seat_group,
+    select_candidates,
+)
 from cosched_plugin.policies.glomarc.upkeep import NOTE as GROUP
 from cosched_plugin.policies.glomarc.upkeep import (
     Member,
@@ -63,7 +76,9 @@ class Grouping(Matching):
 
     needs: ClassVar[Needs] = frozenset({WHOLE_NODES, COMPANY, FOOTPRINTS, PAIR_BELIEF})
 
-    def __init__(self, *, short_s: float = 600.0, low_load: str = "all", space: bool = True, **search: Any) -> None:
+    def __init__(
+        self, *, short_s: float = 600.0, low_load: str = LOW_LOADS[0], space: bool = True, **search: Any
+    ) -> None:
         """``search`` are the fields of `Search`.
 
         ``low_load``: a job gets a node for each process while all jobs, running ones included, would fit that way (all); while the
@@ -132,13 +147,13 @@ class Grouping(Matching):
         """Tell whether the machine would hold all jobs with one process on a node (section 4.3)."""
         wanted = sum([job.processes for job in pending.jobs])
         if (
-            self._low_load == "none"
+            self._low_load == NONE_OF_THEM
             or wanted > view.free_nodes.bit_count()
             or any(job.ppn_min > 1 for job in pending.jobs)
         ):
             return False
         running = sum([running.job.processes for running in view.running.values()])
-        return self._low_load == "waiting" or wanted + running <= view.machine.nodes
+        return self._low_load == WAITING or wanted + running <= view.machine.nodes
 
     def _gain_of(self, offer: Offer, context: Context) -> float:
         """Return the utilisation gain that a group must exceed: that of Case 5; none where some cores stay idle."""
@@ -291,7 +306,7 @@ class _Seeker:
             self._looked[primary.job.id, chosen[0].running is not None] = len(chosen)
             found = groups(primary, chosen, self._search, self._fits, must)
             good = (group for group in found if group.gain > self._above)
-            just_one = self._search.choice == "first" and self._search.fairness_tries == "one"
+            just_one = self._search.choice == FIRST and self._search.fairness_tries == ONE
             yield from islice(good, 1) if just_one else good
 
     def _select_candidates(self, primary: Member, candidates: Sequence[Member]) -> list[Member]:
@@ -299,7 +314,7 @@ class _Seeker:
 
     def first_of(self, candidates: Iterator[Found], gate: Gate) -> Group | None:
         """Return the best group that is admitted, or the first where that is wanted (step 6)."""
-        if self._search.choice == "best":
+        if self._search.choice == BEST:
             candidates = iter(sorted(candidates, key=lambda found: (found.falls_back, -found.gain)))
         for tried, found in enumerate(candidates, 1):
             if not self._work.pay(prices.GROUP_SEAT):

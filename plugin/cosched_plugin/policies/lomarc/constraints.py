@@ -32,6 +32,9 @@ from cosched_plugin.policies.lomarc.queue_table import Jobs, JobTable, QueueTabl
 
 # The funnel, in the order of table 5; "type" is the paper's "matchable".
 CONSTRAINTS: Final = ("short", "size", "memory", "type", "slowdown")
+# Kinds of CPU, the paper's first: hyperthreaded, or time-shared, where only cpu-bound and disk-bound jobs match.
+HYPERTHREADED, STANDARD = "hyperthreaded", "standard"
+CPUS: Final = (HYPERTHREADED, STANDARD)
 _CPU: Final = BOUNDS.index("cpu")
 _DISK: Final = BOUNDS.index("disk")
 _STANDARD_PARTNERS: Final = {_CPU: _DISK, _DISK: _CPU}

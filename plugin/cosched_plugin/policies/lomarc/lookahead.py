@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from functools import partial
-from typing import ClassVar, Final, Protocol, TypeAlias
+from typing import Any, ClassVar, Final, Protocol, TypeAlias
 
 import numpy as np
 
@@ -34,7 +34,7 @@ from cosched_plugin.api import (
     pair_up,
     prices,
 )
-from cosched_plugin.policies.lomarc.constraints import Hosts, Pairs, Rules, apply_constraints
+from cosched_plugin.policies.lomarc.constraints import HYPERTHREADED, STANDARD, Hosts, Pairs, Rules, apply_constraints
 from cosched_plugin.policies.lomarc.next_in_queue import is_weak
 from cosched_plugin.policies.lomarc.queue_table import (
     Future,
@@ -187,12 +187,12 @@ class Lookahead(RemembersStarts, Matching):
         heuristic: Heuristic,
         *,
         max_slowdown: float = 1.6,
-        cpu: str = "hyperthreaded",
+        cpu: str = HYPERTHREADED,
         weak_load: float = 0.2,
     ) -> None:
         self._heuristic = heuristic
         self._monitor = PairMonitor(max_slowdown)
-        self._rules = Rules(max_slowdown, cpu == "standard")
+        self._rules = Rules(max_slowdown, cpu == STANDARD)
         self._weak_load = weak_load
         self._job_table = JobTable()
         self._hosts = Hosts(self._rules, self._job_table)
@@ -390,3 +390,26 @@ def _best_first(profits: Floats) -> Iterator[int]:
         if not profits[rank] > 0.0:
             return
         yield rank
+
+
+# The matchings of the catalogue.
+
+
+def first_match(**settings: Any) -> Lookahead:
+    """Return the matching that takes the first match; ``settings``: those of `Lookahead`."""
+    return Lookahead(First(), **settings)
+
+
+def by_shared_time_gain(**settings: Any) -> Lookahead:
+    """Return the matching of U1."""
+    return Lookahead(SharedTimeGain(), **settings)
+
+
+def by_timeless_gain(**settings: Any) -> Lookahead:
+    """Return the matching of U2."""
+    return Lookahead(TimelessGain(), **settings)
+
+
+def by_response(*, future: str = FUTURES[0], **settings: Any) -> Lookahead:
+    """Return the matching by the impact on response times."""
+    return Lookahead(ResponseImpact(future), **settings)

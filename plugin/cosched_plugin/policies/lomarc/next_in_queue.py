@@ -28,7 +28,7 @@ from cosched_plugin.api import (
     prices,
     snapshot_now,
 )
-from cosched_plugin.policies.lomarc.constraints import Filtered, Rules, apply_constraints
+from cosched_plugin.policies.lomarc.constraints import HYPERTHREADED, STANDARD, Filtered, Rules, apply_constraints
 from cosched_plugin.policies.lomarc.queue_table import Jobs
 
 # The slowdown that a blind scheduler assumes for a pair without a belief: time-sharing.
@@ -75,9 +75,9 @@ class Adjacent(_WithTheNext):
 
     needs: ClassVar[Needs] = frozenset({WHOLE_NODES, COMPANY, PAIR_BELIEF})
 
-    def __init__(self, *, max_slowdown: float = 1.6, cpu: str = "hyperthreaded", weak_load: float = 0.2) -> None:
+    def __init__(self, *, max_slowdown: float = 1.6, cpu: str = HYPERTHREADED, weak_load: float = 0.2) -> None:
         super().__init__(max_slowdown)
-        self._rules = Rules(max_slowdown, cpu == "standard")
+        self._rules = Rules(max_slowdown, cpu == STANDARD)
         self._weak_load = weak_load
 
     def seat(self, offer: Offer, context: Context, gate: Gate) -> Seat | None:

@@ -1,7 +1,6 @@
-"""Placements with one process of a job on each node, where several jobs may share a node: contiguous nodes, or random ones.
+"""Placements on free hardware threads: first fit and packed, by the number of jobs on a node, and one process on each node.
 
-Choi et al. 2004, *Coscheduling in Clusters*: a node has one CPU, and as many hardware threads as jobs may share it (the
-multiprogramming level). *Packing* gives a job contiguous nodes; without it the nodes are random ones of those that have room.
+The shapes stand here, too: whether jobs take threads or whole nodes. `spread` has the placement on halves of whole nodes.
 """
 
 from __future__ import annotations
@@ -222,6 +221,12 @@ def _blocks_for(job: JobSpec, view: View) -> list[range]:
         ):
             return blocks
         size *= 2
+
+
+# Placements with one process of a job on each node, where several jobs may share a node: contiguous nodes, or random ones.
+#
+# Choi et al. 2004, *Coscheduling in Clusters*: a node has one CPU, and as many hardware threads as jobs may share it (the
+# multiprogramming level). *Packing* gives a job contiguous nodes; without it the nodes are random ones of those that have room.
 
 
 class _Wanted(NamedTuple):

@@ -7,21 +7,17 @@ job may be backfilled if it ends by the shadow time, or leaves the head enough t
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from typing import ClassVar
 
 from cosched_plugin.api import (
     UNRESERVED,
     Action,
     Bools,
-    Budget,
     Context,
     Floats,
-    Gate,
     Ints,
     JobSpec,
     Layers,
     MachineError,
-    Matching,
     NodeClass,
     Offer,
     PendingJobs,
@@ -51,34 +47,6 @@ def class_of_all(view: View) -> NodeClass:
             f"this machine has {len(classes)} classes of them"
         )
     return classes[0]
-
-
-# Budgets: how much a decision may cost.
-
-
-class Counted(Budget):
-    """The same number of units of work for each decision."""
-
-    def __init__(self, *, units: int) -> None:
-        self._units = units
-
-    def units(self, view: View) -> int:
-        """Return the units allowed."""
-        return self._units
-
-
-# The matching that starts every job alone.
-
-
-class NoMatching(Matching):
-    """Every job alone on its threads."""
-
-    alone: ClassVar[bool] = True
-    settled: ClassVar[bool] = True
-
-    def seat(self, offer: Offer, context: Context, gate: Gate) -> Seat | None:
-        """Return the offer as it is."""
-        return offer if gate.admit(offer) else None
 
 
 class CountedReservation:

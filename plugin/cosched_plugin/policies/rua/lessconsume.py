@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Sequence
 from heapq import heapify, heappop, heappush
 from math import inf
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -565,3 +565,8 @@ class Found:
             runs = self._places.runs(self.job, self._exchange)
             self._offer = penalised_offer(self.job, self.snapshot, runs, self.factor, extend_limit=self._extend_limit)
         return self._offer
+
+
+def within_threshold(*, threshold: float = 1.15, **settings: Any) -> LessConsume:
+    """Return LessConsume Threshold; ``settings``: those of `LessConsume`."""
+    return LessConsume(threshold=threshold, **settings)

@@ -56,7 +56,7 @@ from scripts.papers.coscheduling.published import BACKFILLING, NODE_MB, row_3
 from scripts.papers.coscheduling.published import WAIT_RATIO as PUBLISHED_WAIT_RATIO
 from scripts.papers.figures import Claim, Figures, Where, interval_text, judged, near, within
 
-from cosched_emulator.scenario.schema import TimeSharingSection
+from cosched_emulator.scenario.sections import TimeSharingSection
 from cosched_emulator.statistics.intervals import Verdict, verdict_below
 
 MOST_RESIDENTS: Final = 3

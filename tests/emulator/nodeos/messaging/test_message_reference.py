@@ -9,7 +9,6 @@ import pytest
 from tests.emulator.nodeos.reference import STEP_US
 from tests.emulator.nodeos.side_by_side import SideBySide
 
-from cosched_emulator.nodeos.local import LOCAL_SCHEDULERS
 from cosched_emulator.nodeos.programs import (
     Barrier,
     ByRank,
@@ -23,6 +22,7 @@ from cosched_emulator.nodeos.programs import (
     Send,
 )
 from cosched_emulator.nodeos.settings import NodeSettings
+from cosched_emulator.offered import LOCAL_SCHEDULERS
 
 QUANTUM_US = 50_000
 TICK_US = 10_000  # of policies

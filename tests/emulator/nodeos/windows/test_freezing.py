@@ -8,9 +8,9 @@ import pytest
 from tests.emulator.nodeos.test_reference import some_program
 
 from cosched_emulator.nodeos.exact import ExactCluster
-from cosched_emulator.nodeos.local import LOCAL_SCHEDULERS
 from cosched_emulator.nodeos.programs import ByRank, Compute, Loop, Operation, Program, Receive, Send
 from cosched_emulator.nodeos.settings import NodeSettings
+from cosched_emulator.offered import LOCAL_SCHEDULERS
 
 HALF = (range(2), range(2, 5))  # nodes of jobs that do not influence each other
 SPAN_US = 400_000

@@ -1,4 +1,4 @@
-"""EASY by counts makes the same decisions as the general pass, after any events of jobs and nodes."""
+"""Passes by counts make the same decisions as the general pass, after any events of jobs and nodes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from cosched_emulator import prepare, simulate
+from cosched_plugin.api import Context, Queue
 from cosched_plugin.core.views.view import View
-from cosched_plugin.policies.backfilling.easy import Counting, Easy
+from cosched_plugin.policies.backfilling.easy import _Counts
 
 
 def restless(seed: int, folder: Path) -> dict[str, Any]:
@@ -44,24 +45,25 @@ def restless(seed: int, folder: Path) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("preset", ["easy", "sjbf"])
+@pytest.mark.parametrize("preset", ["fcfs", "easy", "sjbf"])
 @pytest.mark.parametrize("seed", range(1, 13))
 def test_counts_give_the_decisions_of_the_general_pass(
     seed: int, preset: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prepared = prepare(restless(seed, tmp_path))
     counted = 0
-    starts = Counting.starts
+    fast = _Counts._counted
 
-    def watched(self: Counting, *arguments: Any) -> Any:
+    def watched(self: _Counts, context: Context) -> Queue | None:
         nonlocal counted
-        counted += 1
-        return starts(self, *arguments)
+        queue = fast(self, context)
+        counted += queue is not None
+        return queue
 
-    monkeypatch.setattr(Counting, "starts", watched)
+    monkeypatch.setattr(_Counts, "_counted", watched)
     by_numbers = simulate(prepared, preset)
     assert counted > 50
-    monkeypatch.setattr(Easy, "decide", Easy._passes)
+    monkeypatch.setattr(_Counts, "_counted", lambda *_: None)
     generally = simulate(prepared, preset)
     assert by_numbers.records == generally.records
     assert by_numbers.summary["machine"]["mean_queue_length"] > 1

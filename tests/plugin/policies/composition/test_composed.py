@@ -228,7 +228,7 @@ def test_every_part_can_be_built() -> None:
                     assert isinstance(policy, Composed)
                 case _:
                     entry = entries[name]
-                    alike = entry.build(**{key: item.default for key, item in entry.parameters.items()})
+                    alike = entry.build(**entry.defaults())
                     assert type(getattr(policy, f"_{kind}")) is type(alike)
 
 

@@ -6,7 +6,8 @@ import pytest
 
 from cosched_plugin.api import NodeSet
 from cosched_plugin.policies.gang.matrix import Cell, Row
-from cosched_plugin.policies.gang.pairings import Blind, NoPairing, Predesigned, alternates
+from cosched_plugin.policies.gang.pairings import Blind, Predesigned, alternates
+from cosched_plugin.policies.planning.neutral import NoPairing
 
 POINT = 10_000
 STRICT, PAIRED, BLIND = NoPairing().fits, Predesigned().fits, Blind().fits

@@ -10,7 +10,8 @@ import pytest
 from tests.reference.gang import Load, best_fit, figure_4
 
 from cosched_plugin.api import Pairing, RowLoad
-from cosched_plugin.policies.gang.pairings import BestFit, Blind, NoPairing, Predesigned, Printed
+from cosched_plugin.policies.gang.pairings import BestFit, Blind, Predesigned, Printed
+from cosched_plugin.policies.planning.neutral import NoPairing
 
 PPM = 1_000_000
 MARGIN = Fraction(1, 100)

@@ -46,14 +46,13 @@ from cosched_plugin.common.errors import UsageError
 from cosched_plugin.parts.colocated import Guest
 from cosched_plugin.parts.kinds import Context
 from cosched_plugin.policies.composition.resolved import resolve
-from cosched_plugin.policies.gang.pairings import NoPairing
 from cosched_plugin.policies.lomarc.constraints import Rules, apply_constraints, slowdown_beside
 from cosched_plugin.policies.lomarc.lookahead import First, Lookahead, ResponseImpact, SharedTimeGain, TimelessGain
 from cosched_plugin.policies.lomarc.queue_table import Jobs, JobTable
 from cosched_plugin.policies.orders import Fcfs
 from cosched_plugin.policies.placement.compact import FirstFit
 from cosched_plugin.policies.placement.spread import Spread
-from cosched_plugin.policies.planning.reservation import NoMatching
+from cosched_plugin.policies.planning.neutral import NoMatching, NoPairing
 from cosched_plugin.protocol.messages import (
     JobSpec,
     RunningJob,
@@ -227,7 +226,7 @@ def test_the_host_of_each_newcomer_is_that_of_the_reference(heuristic: str, mode
         alone.sort(key=lambda job: (job.start_us, job.spec.id))
         queue = [draw_spec(random, number, 6) for number in range(1, 12)]
         view = view_of(welcome(hyperthreaded(nodes), model, queue, running))
-        context = Context(view, Fcfs(), FirstFit(), NoMatching(), Spread, NoPairing(), PendingJobs(queue))
+        context = Context(view, Fcfs(), FirstFit(), NoMatching(), Spread(), NoPairing(), PendingJobs(queue))
         matching = Lookahead(HEURISTICS[heuristic], cpu=model.cpu, weak_load=1.0)
         join_candidates = set(matching.join_candidates(context))
         for job in queue:

@@ -8,65 +8,15 @@ from typing import Any, TypeVar
 
 import click
 
+from cosched_emulator import offered
+from cosched_hwmodel.composition import COMPOSITIONS
+
 Command = TypeVar("Command", bound=Callable[..., object])
 
-# Option -> its key in a scenario.
-PLACES: Mapping[str, tuple[str, str]] = {
-    "swf": ("workload", "swf"),
-    "lublin": ("workload", "lublin"),
-    "nas": ("workload", "nas"),
-    "applications": ("workload", "applications"),
-    "profiles": ("workload", "profiles"),
-    "gap_s": ("workload", "gap_s"),
-    "memory": ("workload", "memory"),
-    "first": ("workload", "first"),
-    "jobs": ("workload", "jobs"),
-    "aarr": ("workload", "aarr"),
-    "load": ("workload", "load"),
-    "load_method": ("workload", "load_method"),
-    "limits": ("workload", "limits"),
-    "estimates": ("workload", "estimates"),
-    "estimate_factor": ("workload", "estimate_factor"),
-    "mix": ("workload", "mix"),
-    "characteristics": ("workload", "characteristics"),
-    "resume_s": ("preemption", "resume_s"),
-    "annotations": ("workload", "annotations"),
-    "self_slowdowns": ("workload", "self_slowdowns"),
-    "grow": ("workload", "grow"),
-    "exclusive": ("workload", "exclusive"),
-    "skip_bad_rows": ("workload", "skip_bad_rows"),
-    "cap_runs": ("workload", "cap_runs"),
-    "log_memory": ("workload", "log_memory"),
-    "nodes": ("cluster", "nodes"),
-    "processors": ("cluster", "processors"),
-    "cores": ("cluster", "cores"),
-    "node": ("cluster", "preset"),
-    "memory_gb": ("cluster", "memory_mb"),
-    "bandwidth_gbs": ("cluster", "memory_bandwidth_mbs"),
-    "idle_w": ("cluster", "idle_w"),
-    "busy_w": ("cluster", "busy_w"),
-    "spin_w": ("cluster", "spin_w"),
-    "machine": ("cluster", "file"),
-    "contention": ("truth", "contention"),
-    "pairs": ("truth", "pairs"),
-    "composition": ("truth", "composition"),
-    "belief_demand": ("belief", "demand"),
-    "belief_usage": ("belief", "usage"),
-    "belief_pairs": ("belief", "pairs"),
-    "belief_self": ("belief", "self_slowdowns"),
-    "usage_noise": ("belief", "usage_noise"),
-    "time_sharing": ("time_sharing", "nodes"),
-    "quantum_s": ("time_sharing", "quantum_s"),
-    "local": ("time_sharing", "local"),
-    "coscheduling": ("time_sharing", "coscheduling"),
-    "windows": ("time_sharing", "windows"),
-    "programs": ("workload", "programs"),
-    "cpu_share": ("workload", "cpu_share"),
-    "warmup": ("results", "warmup"),
-    "deadline": ("clock", "deadline_s"),
-}
+# Option -> its key in a scenario; `sets` fills it. The section of the seed is empty.
+PLACES: dict[str, tuple[str, str]] = {}
 # Options with a larger unit than their key, and the factor: 1024 for memory, 1000 for rates.
-FACTORS: Mapping[str, int] = {"memory_gb": 1024, "bandwidth_gbs": 1000}
+FACTORS: dict[str, int] = {}
 _ABOVE_ZERO, _FROM_ZERO = click.FloatRange(0, 1e9, min_open=True), click.FloatRange(0, 1e9)
 
 
@@ -84,65 +34,113 @@ def an_amount(_context: click.Context, _option: click.Parameter, value: float | 
     return value
 
 
-# Over 50 lines: a line for each option.
+def sets(key: str, *words: str, factor: int = 1, **settings: Any) -> Callable[[Any], Any]:
+    """Return the option that sets ``key``, SECTION.KEY of a scenario, to ``factor`` times its value.
+
+    What the key means, its type and its bounds stand in `scenario.sections` and `scenario.schema`.
+    """
+    name = words[0].partition("/")[0].removeprefix("--").replace("-", "_")
+    section, _, place = key.rpartition(".")
+    PLACES[name] = (section, place)
+    if factor != 1:
+        FACTORS[name] = factor
+    return click.option(*words, **settings)
+
+
+_OPTIONS: list[Callable[[Any], Any]] = [
+    sets("workload.swf", "--swf", type=click.Path(),
+        help="Jobs: a log in Standard Workload Format (.gz or plain); - for standard input."),
+    sets("workload.lublin", "--lublin", type=click.IntRange(min=1), metavar="N", help="Jobs: N of the Lublin model."),
+    sets("workload.nas", "--nas", type=click.IntRange(min=1), metavar="N", help="Jobs: N random jobs of the NAS programs."),
+    sets("workload.applications", "--applications", callback=a_file, metavar="FILE",
+        help="Jobs: applications of a table of co-runs, CSV."),
+    sets("workload.profiles", "--profiles", callback=a_file, metavar="FILE",
+        help="What processes ask of nodes, by application or job, CSV."),
+    sets("workload.gap_s", "--gap-s", type=float, metavar="S",
+        help=f"NAS, applications: mean gap in seconds.  [default: {offered.GAP_S:g}]"),
+    sets("workload.memory", "--memory", type=click.Choice(offered.MEMORY_TOLD),
+        help=f"NAS: is the scheduler told it?  [default: {offered.MEMORY}]"),
+    sets("workload.first", "--first", type=click.IntRange(min=0), metavar="I",
+        help="Log: begin with usable job I, counted from 0."),
+    sets("workload.jobs", "--jobs", type=click.IntRange(min=1), metavar="N", help="Log: take N jobs; applications: draw N."),
+    sets("results.warmup", "--warmup", type=click.IntRange(min=0), metavar="N",
+        help="Leave the first N jobs out of the figures."),
+    sets("workload.aarr", "--aarr", type=float,
+        help=f"Lublin: arrival parameter, smaller is busier.  [default: {offered.AARR:g}]"),
+    sets("workload.load", "--load", type=float, metavar="L", help="Bring the jobs to this offered load, such as 0.9."),
+    sets("workload.load_method", "--load-method", type=click.Choice(offered.LOAD_METHODS),
+        help=f"By what: gaps, or users of a log.  [default: {offered.LOAD_METHOD}]"),
+    sets("workload.limits", "--limits", type=click.Choice(offered.LIMITS),
+        help="When to kill.  [default: logs estimate, else none]"),
+    sets("workload.estimates", "--estimates", type=click.Choice(offered.ESTIMATES), help="Replace the estimates."),
+    sets("workload.estimate_factor", "--estimate-factor", type=float, help="f-model: estimate = run x (1 + U x FACTOR)."),
+    sets("workload.mix", "--mix", help="Memory bandwidth demand: high, med, low, or shares such as 50:10:40.  [default: none]"),
+    sets("workload.characteristics", "--characteristics", metavar="MIX",
+        help="What bounds jobs: M1, M2, M3, or shares such as 40:30:30."),
+    sets("workload.annotations", "--annotations", callback=a_file, metavar="FILE",
+        help="What bounds jobs: a side file, CSV or TOML."),
+    sets("workload.self_slowdowns", "--self-slowdowns", type=click.Choice(offered.SELF_SLOWDOWNS),
+        help="Draw the self slowdowns of jobs."),
+    sets("workload.grow", "--grow", is_flag=True, default=None,
+        help="Sizes are for one process per node, and grow to fill cores."),
+    sets("preemption.resume_s", "--resume-s", type=float, metavar="S",
+        help="Seconds that a job preempted to disk needs to come back."),
+    sets("workload.exclusive", "--exclusive", is_flag=True, default=None, help="Every job takes whole nodes."),
+    sets("workload.skip_bad_rows", "--skip-bad-rows", is_flag=True, default=None, help="Log: leave malformed rows out."),
+    sets("workload.cap_runs", "--cap-runs/--no-cap-runs", default=None,
+        help="Log: cut run times to the estimate.  [default: cut]"),
+    sets("workload.log_memory", "--log-memory/--no-log-memory", default=None,
+        help="Log: take the memory that jobs request.  [default: take]"),
+    sets("cluster.nodes", "--nodes", type=click.IntRange(min=1), metavar="N",
+        help=f"Nodes.  [default: the log's machine, or {offered.NODES}]"),
+    sets("cluster.processors", "--processors", type=click.IntRange(min=1), metavar="N", help="Instead of --nodes: cores in all."),
+    sets("cluster.cores", "--cores", type=click.IntRange(min=1), metavar="C", help="Cores of a node, instead of the shape's."),
+    sets("cluster.preset", "--node", metavar="SHAPE",
+        help=f"Node: one of `presets`, or SOCKETSxCORESxTHREADS.  [default: {offered.SHAPE}]"),
+    sets("cluster.memory_mb", "--memory-gb", factor=1024, type=_ABOVE_ZERO, callback=an_amount, metavar="GB",
+        help="Memory of a node."),
+    sets("cluster.memory_bandwidth_mbs", "--bandwidth-gbs", factor=1000, type=_FROM_ZERO, callback=an_amount, metavar="N",
+        help="GB/s of a node's memory; 0: no limit."),
+    sets("cluster.idle_w", "--idle-w", type=_FROM_ZERO, callback=an_amount, metavar="W",
+        help="Watts of a node, all its cores idle."),
+    sets("cluster.busy_w", "--busy-w", type=_FROM_ZERO, callback=an_amount, metavar="W", help="More watts for each busy core."),
+    sets("cluster.spin_w", "--spin-w", type=_FROM_ZERO, callback=an_amount, metavar="W",
+        help="The same where a process only polls."),
+    sets("cluster.file", "--machine", callback=a_file, metavar="FILE",
+        help="Nodes: a TOML file of [[nodes]], instead of these options."),
+    sets("truth.contention", "--contention", metavar="MODEL",
+        help="bandwidth, lomarc, statistical, pairs, composite, none, MODULE:CLASS."),
+    sets("truth.pairs", "--pairs", callback=a_file, metavar="FILE", help="Contention pairs: a table of measured co-runs, CSV."),
+    sets("truth.composition", "--composition", type=click.Choice(list(COMPOSITIONS)), help="How the slowest node slows a job."),
+    sets("belief.demand", "--belief-demand", type=click.Choice(offered.KNOWLEDGE), help="What the scheduler knows of demand."),
+    sets("belief.usage", "--belief-usage", type=click.Choice(offered.KNOWLEDGE), help="What the scheduler knows of jobs' usage."),
+    sets("belief.usage_noise", "--usage-noise", type=click.FloatRange(0, 1, max_open=True), metavar="X",
+        help="Relative error in that, at most."),
+    sets("belief.pairs", "--belief-pairs", type=click.Choice(offered.KNOWLEDGE),
+        help="What the scheduler knows of pairs of jobs."),
+    sets("belief.self_slowdowns", "--belief-self", type=click.Choice(offered.KNOWLEDGE), help="What it knows of self slowdowns."),
+    sets("time_sharing.nodes", "--time-sharing", type=click.Choice(offered.NODE_KINDS),
+        help="Nodes run processes, which share CPUs."),
+    sets("time_sharing.quantum_s", "--quantum-s", type=float, metavar="S",
+        help=f"Time sharing: length of a quantum in seconds.  [default: {offered.QUANTUM_S:g}]"),
+    sets("time_sharing.local", "--local", type=click.Choice(offered.LOCAL_SCHEDULERS), help="Time sharing: who gets a CPU next."),
+    sets("time_sharing.coscheduling", "--coscheduling", metavar="POLICY",
+        help=f"Time sharing: {', '.join(offered.COSCHEDULING)}, MODULE:CLASS."),
+    sets("time_sharing.windows", "--windows", callback=a_file, metavar="DIR",
+        help="Time sharing: where measured rates are kept for other runs."),
+    sets("workload.programs", "--programs", callback=a_file, metavar="NAME",
+        help="Time sharing: what processes do, a program or FILE.csv."),
+    sets("workload.cpu_share", "--cpu-share", type=float, metavar="X",
+        help=f"Program fine: part of the time that it computes.  [default: {offered.CPU_SHARE:g}]"),
+    sets("clock.deadline_s", "--deadline", type=click.FloatRange(min=0.1), metavar="S",
+        help=f"Seconds a plugin has to answer.  [default: {offered.DEADLINE_S:g}]"),
+    sets("seed", "--seed", type=int, help=f"Seed of all random draws.  [default: {offered.SEED}]"),
+]  # fmt: skip
+
+
 def scenario_options(command: Command) -> Command:
     """Add the options that set keys of a scenario."""
-    options = [
-        click.option("--swf", type=click.Path(), help="Jobs: a log in Standard Workload Format (.gz or plain); - for standard input."),
-        click.option("--lublin", type=click.IntRange(min=1), metavar="N", help="Jobs: N of the Lublin model."),
-        click.option("--nas", type=click.IntRange(min=1), metavar="N", help="Jobs: N random jobs of the NAS programs."),
-        click.option("--applications", callback=a_file, metavar="FILE", help="Jobs: applications of a table of co-runs, CSV."),
-        click.option("--profiles", callback=a_file, metavar="FILE", help="What processes ask of nodes, by application or job, CSV."),
-        click.option("--gap-s", type=float, metavar="S", help="NAS, applications: mean gap in seconds.  [default: 100]"),
-        click.option("--memory", type=click.Choice(["aware", "unaware"]), help="NAS: is the scheduler told it?  [default: aware]"),
-        click.option("--first", type=click.IntRange(min=0), metavar="I", help="Log: begin with usable job I, counted from 0."),
-        click.option("--jobs", type=click.IntRange(min=1), metavar="N", help="Log: take N jobs; applications: draw N."),
-        click.option("--warmup", type=click.IntRange(min=0), metavar="N", help="Leave the first N jobs out of the figures."),
-        click.option("--aarr", type=float, help="Lublin: arrival parameter, smaller is busier.  [default: 10.2303]"),
-        click.option("--load", type=float, metavar="L", help="Bring the jobs to this offered load, such as 0.9."),
-        click.option("--load-method", type=click.Choice(["gaps", "users"]), help="By what: gaps, or users of a log.  [default: gaps]"),
-        click.option("--limits", type=click.Choice(["estimate", "none"]), help="When to kill.  [default: logs estimate, else none]"),
-        click.option("--estimates", type=click.Choice(["exact", "f-model", "day"]), help="Replace the estimates."),
-        click.option("--estimate-factor", type=float, help="f-model: estimate = run x (1 + U x FACTOR)."),
-        click.option("--mix", help="Memory bandwidth demand: high, med, low, or shares such as 50:10:40.  [default: none]"),
-        click.option("--characteristics", metavar="MIX", help="What bounds jobs: M1, M2, M3, or shares such as 40:30:30."),
-        click.option("--annotations", callback=a_file, metavar="FILE", help="What bounds jobs: a side file, CSV or TOML."),
-        click.option("--self-slowdowns", type=click.Choice(["table4"]), help="Draw the self slowdowns of jobs."),
-        click.option("--grow", is_flag=True, default=None, help="Sizes are for one process per node, and grow to fill cores."),
-        click.option("--resume-s", type=float, metavar="S", help="Seconds that a job preempted to disk needs to come back."),
-        click.option("--exclusive", is_flag=True, default=None, help="Every job takes whole nodes."),
-        click.option("--skip-bad-rows", is_flag=True, default=None, help="Log: leave malformed rows out."),
-        click.option("--cap-runs/--no-cap-runs", default=None, help="Log: cut run times to the estimate.  [default: cut]"),
-        click.option("--log-memory/--no-log-memory", default=None, help="Log: take the memory that jobs request.  [default: take]"),
-        click.option("--nodes", type=click.IntRange(min=1), metavar="N", help="Nodes.  [default: the log's machine, or 128]"),
-        click.option("--processors", type=click.IntRange(min=1), metavar="N", help="Instead of --nodes: cores in all."),
-        click.option("--cores", type=click.IntRange(min=1), metavar="C", help="Cores of a node, instead of the shape's."),
-        click.option("--node", metavar="SHAPE", help="Node: one of `presets`, or SOCKETSxCORESxTHREADS.  [default: single]"),
-        click.option("--memory-gb", type=_ABOVE_ZERO, callback=an_amount, metavar="GB", help="Memory of a node."),
-        click.option("--bandwidth-gbs", type=_FROM_ZERO, callback=an_amount, metavar="N", help="GB/s of a node's memory; 0: no limit."),
-        click.option("--idle-w", type=_FROM_ZERO, callback=an_amount, metavar="W", help="Watts of a node, all its cores idle."),
-        click.option("--busy-w", type=_FROM_ZERO, callback=an_amount, metavar="W", help="More watts for each busy core."),
-        click.option("--spin-w", type=_FROM_ZERO, callback=an_amount, metavar="W", help="The same where a process only polls."),
-        click.option("--machine", callback=a_file, metavar="FILE", help="Nodes: a TOML file of [[nodes]], instead of these options."),
-        click.option("--contention", metavar="MODEL", help="bandwidth, lomarc, statistical, pairs, composite, none, MODULE:CLASS."),
-        click.option("--pairs", callback=a_file, metavar="FILE", help="Contention pairs: a table of measured co-runs, CSV."),
-        click.option("--composition", type=click.Choice(["bulk-synchronous", "paper"]), help="How the slowest node slows a job."),
-        click.option("--belief-demand", type=click.Choice(["exact", "unknown"]), help="What the scheduler knows of demand."),
-        click.option("--belief-usage", type=click.Choice(["exact", "unknown"]), help="What the scheduler knows of jobs' usage."),
-        click.option("--usage-noise", type=click.FloatRange(0, 1, max_open=True), metavar="X", help="Relative error in that, at most."),
-        click.option("--belief-pairs", type=click.Choice(["exact", "unknown"]), help="What the scheduler knows of pairs of jobs."),
-        click.option("--belief-self", type=click.Choice(["exact", "unknown"]), help="What it knows of self slowdowns."),
-        click.option("--time-sharing", type=click.Choice(["fluid", "exact", "windows"]), help="Nodes run processes, which share CPUs."),
-        click.option("--quantum-s", type=float, metavar="S", help="Time sharing: length of a quantum in seconds.  [default: 1]"),
-        click.option("--local", type=click.Choice(["wake-first", "rr", "linux-epochs"]), help="Time sharing: who gets a CPU next."),
-        click.option("--coscheduling", metavar="POLICY", help="Time sharing: nls, sb, cc, dcs, pb, hybrid, none, MODULE:CLASS."),
-        click.option("--windows", callback=a_file, metavar="DIR", help="Time sharing: where measured rates are kept for other runs."),
-        click.option("--programs", callback=a_file, metavar="NAME", help="Time sharing: what processes do, a program or FILE.csv."),
-        click.option("--cpu-share", type=float, metavar="X", help="Program fine: part of the time that it computes.  [default: 0.45]"),
-        click.option("--deadline", type=click.FloatRange(min=0.1), metavar="S", help="Seconds a plugin has to answer.  [default: 300]"),
-        click.option("--seed", type=int, help="Seed of all random draws.  [default: 1]"),
-    ]  # fmt: skip
-    for option in reversed(options):
+    for option in reversed(_OPTIONS):
         command = option(command)
     return command
 
@@ -153,7 +151,6 @@ def overrides(values: Mapping[str, Any]) -> dict[str, Any]:
     for option, (section, key) in PLACES.items():
         if values.get(option) is not None:
             value = values[option]
-            table.setdefault(section, {})[key] = round(value * FACTORS[option]) if option in FACTORS else value
-    if values.get("seed") is not None:
-        table["seed"] = values["seed"]
+            below = table.setdefault(section, {}) if section else table
+            below[key] = round(value * FACTORS[option]) if option in FACTORS else value
     return table

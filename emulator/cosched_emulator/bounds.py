@@ -1,0 +1,116 @@
+"""The valid values of settings: ranges of numbers and choices of names, in the annotations of a class's fields.
+
+    quantum_s: Annotated[float, between(1e-3, 1_000_000, "a number of seconds"), "length of a quantum"] = 1.0
+
+Bounds and meaning (the text) stand with the field. `check_bounds` checks the values of an object; `bounds_of` and
+`meaning_of` are for the printed reference.
+"""
+
+from __future__ import annotations
+
+import math
+import typing
+from dataclasses import dataclass, is_dataclass
+from functools import cache
+from typing import Annotated, Any, TypeAlias
+
+from cosched_emulator.errors import ConfigurationError
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Numbers from ``least`` to ``most``, except ``excluded``; NaN is in no range.
+
+    ``expected`` describes them in an error. The ends belong to the range unless they are ``open``.
+    """
+
+    expected: str
+    least: float = -math.inf
+    most: float = math.inf
+    least_open: bool = False
+    most_open: bool = False
+    excluded: float | None = None
+
+    def check(self, value: float, path: str) -> None:
+        """Raise ConfigurationError for the setting at ``path`` if ``value`` is not in the range."""
+        inside = self.least <= value <= self.most
+        open_end = (self.least_open and value == self.least) or (self.most_open and value == self.most)
+        if not inside or open_end or value == self.excluded:
+            raise ConfigurationError(path, self.expected, str(value))
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of some names."""
+
+    names: tuple[str, ...]
+
+    def check(self, value: str, path: str) -> None:
+        """Raise ConfigurationError for the setting at ``path`` if ``value`` is none of the names."""
+        if value not in self.names:
+            raise ConfigurationError.unknown_name(path, value, self.names)
+
+
+def between(least: float, most: float, what: str = "a number") -> Range:
+    """Return the range from ``least`` to ``most``, of ``what``."""
+    return Range(f"{what} from {_text(least)} to {_text(most)}", least, most)
+
+
+def at_least(least: float, what: str = "", most: float = math.inf) -> Range:
+    """Return the range from ``least`` on, of ``what``; errors do not name ``most``, as no sensible value reaches it."""
+    return Range(f"{what}, {_text(least)} or more" if what else f"{_text(least)} or more", least, most)
+
+
+def check_bounds(section: Any, path: str = "") -> None:
+    """Raise ConfigurationError for the first setting of a section, or of a section in it, that is out of its bounds.
+
+    The annotation of a field holds its bounds, as in ``Annotated[float, between(0, 1)]``. Each item of a tuple must be
+    within them; None always is.
+    """
+    kind: Any = type(section)
+    for name, bounds in _fields(kind):
+        place = f"{path}.{name}" if path else name
+        value = getattr(section, name)
+        for index, item in enumerate(value if isinstance(value, tuple) else (value,)):
+            if is_dataclass(item):
+                check_bounds(item, f"{place}[{index}]" if isinstance(value, tuple) else place)
+            elif item is not None:
+                for bound in bounds:
+                    bound.check(item, place)
+
+
+@cache
+def _fields(kind: type) -> list[tuple[str, list[Range | Choice]]]:
+    """Return the name and the bounds of each field of a section."""
+    hints = typing.get_type_hints(kind, include_extras=True)
+    return [
+        (name, [item for item in _metadata(hint) if isinstance(item, Range | Choice)]) for name, hint in hints.items()
+    ]
+
+
+def _metadata(hint: Any) -> list[Any]:
+    """Return what stands beside types anywhere in an annotation."""
+    found = [*getattr(hint, "__metadata__", ())]
+    for part in typing.get_args(hint):
+        found += _metadata(part)
+    return found
+
+
+def bounds_of(kind: type, name: str) -> list[Range | Choice]:
+    """Return the bounds of a field of a section."""
+    return dict(_fields(kind))[name]
+
+
+def meaning_of(kind: type, name: str) -> str:
+    """Return what a field of a section means, empty where its annotation does not say so."""
+    hint = typing.get_type_hints(kind, include_extras=True)[name]
+    return next((item for item in _metadata(hint) if isinstance(item, str)), "")
+
+
+def _text(number: float) -> str:
+    return str(number) if isinstance(number, int) else f"{number:g}"
+
+
+Microseconds: TypeAlias = Annotated[int, between(0, 1_000_000_000, "a whole number of microseconds")]
+Above0: TypeAlias = Annotated[int, between(1, 1_000_000_000, "a whole number")]
+Amount: TypeAlias = Annotated[int, between(0, 1_000_000_000, "a whole number")]

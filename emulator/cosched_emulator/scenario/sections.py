@@ -1,0 +1,409 @@
+"""The sections of a scenario that say what runs on what: machine, contention, belief, jobs, and nodes that run processes.
+
+Each key is a field: its annotation holds its type, its bounds and its meaning, and its default stands behind it. Nothing
+else declares them: `reader` reads keys and types here, `check_bounds` the bounds, and the printed reference
+(docs/reference/scenario.md) all of it. The remaining sections are in `schema`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+
+from cosched_emulator import offered
+from cosched_emulator.bounds import Above0, at_least, between
+from cosched_emulator.nodeos.settings import (
+    CommonSettings,
+    InterruptCpu,
+    Latency,
+    MessageCpu,
+    NetworkSpeed,
+    ReceiveCpu,
+    RendezvousSize,
+)
+from cosched_emulator.scenario.values import (
+    SECONDS,
+    AtLeastOne,
+    Bias,
+    Composition,
+    Cpu,
+    CScope,
+    DurationAboveZero,
+    Grain,
+    Knowledge,
+    LoadMethod,
+    LublinSize,
+    MemoryTold,
+    Milliseconds,
+    NodeKind,
+    Noise,
+    OfferedLoad,
+    Resource,
+    SelfSlowdowns,
+    Share,
+    Slowdown,
+    SlowdownLimit,
+    Watts,
+    WindowLength,
+)
+from cosched_emulator.workload.nas import CLASSES, NAS, SIZES
+
+OF_NAS: Final = ("gap_s", "nas_programs", "nas_classes", "nas_sizes", "nas_memory_mb", "memory")  # keys of [workload]
+OF_APPLICATIONS: Final = (  # keys of [workload]
+    "applications", "application_names", "application_processes", "application_run_s", "shuffle_seed",
+)  # fmt: skip
+OF_BELIEVED_PAIRS: Final = ("pair_table", "pair_noise", "pair_missing")  # keys of [belief]
+OF_PROCESSES: Final = ("programs", "cpu_share", "null_statements", "files", "jitter", "grain")  # keys of [workload]
+OF_MESSAGES: Final = (  # keys of [time_sharing]
+    "message_cpu_us", "receive_cpu_us", "latency_us", "network_mb_s", "rendezvous_bytes", "interrupt_us",
+)  # fmt: skip
+OF_FILES_AND_BARRIERS: Final = (
+    "io_logged",
+    "io_cpu_us",
+    "io_service_us",
+    "barrier_us",
+    "barrier_process_us",
+)  # likewise
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSection:
+    """The machine. ``file`` names a TOML file of ``[[nodes]]``; otherwise all nodes are alike."""
+
+    nodes: Annotated[
+        AtLeastOne | None,
+        "number of nodes. Where neither this, `processors` nor `file` is given: those of the log's machine "
+        f"(`MaxProcs`), else {offered.NODES}",
+    ] = None
+    processors: Annotated[
+        AtLeastOne | None,
+        "instead of `nodes`: cores in all. What is left over after whole nodes becomes one node with fewer cores "
+        "and the same capacities",
+    ] = None
+    preset: Annotated[
+        str,
+        "shape of a node: one of those that `cosched-emulator presets` lists, or sockets x cores of a socket x "
+        "threads of a core, such as `2x16x2`",
+    ] = offered.SHAPE
+    cores: Annotated[int | None, "instead of the shape's: one socket with this many cores, one thread each"] = None
+    memory_bandwidth_mbs: Annotated[
+        int | None, "instead of the shape's, of each node, in MB/s (the option: in GB/s of 1000 MB/s); 0 is unlimited"
+    ] = None
+    network_mbs: Annotated[int | None, "likewise"] = None
+    disk_mbs: Annotated[int | None, "likewise"] = None
+    memory_mb: Annotated[int | None, "likewise, in MiB (the option: in GB of 1024 MiB); 1 or more"] = None
+    swap_mb: Annotated[
+        int | None,
+        "likewise: disk space for the memory of jobs that are suspended to disk, in MiB. No preset has any; jobs "
+        "without `memory_mb` need none",
+    ] = None
+    idle_w: Annotated[
+        Watts | None,
+        "likewise: watts of a node, all its cores idle. No preset has any; with watts, a run reports its energy",
+    ] = None
+    busy_w: Annotated[Watts | None, "likewise: more for each busy core; needed with `idle_w`"] = None
+    spin_w: Annotated[
+        Watts | None,
+        "likewise: more for each core whose process only polls for a message. Without it polling costs what "
+        "computing does. With `[time_sharing]` only",
+    ] = None
+    file: Annotated[str | None, "instead of all other keys: a TOML file of `[[nodes]]`, described in MODEL.md"] = None
+
+
+@dataclass(frozen=True, slots=True)
+class TruthSection:
+    """How the hardware behaves."""
+
+    contention: Annotated[
+        str,
+        'jobs compete for `resources`, by `mix`; `"lomarc"`: they share nodes as the LOMARC paper says, by '
+        '`characteristics` or `annotations`; `"statistical"`: by self slowdowns, and pairs by drawn ones; '
+        '`"pairs"`: as a table of measured co-runs says; `"composite"`: by the profiles of their processes and by'
+        ' the threads that they hold; `"none"`: they never slow each other down; or your own model, by '
+        "`module:Class` or the name under which it is installed",
+    ] = "bandwidth"
+    composition: Annotated[
+        Composition,
+        'a job goes at the pace of its worst node at every instant; `"paper"`: each node progresses by itself, '
+        "and the last one ends the job",
+    ] = "bulk-synchronous"
+    resources: Annotated[tuple[Resource, ...], "what counts: `memory_bandwidth`, `network`, `disk`"] = (
+        "memory_bandwidth",
+    )
+    remainder: Annotated[
+        bool,
+        "of `lomarc`, like all below unless they say otherwise: whether the time in which neither of two jobs "
+        "competes counts as 1. `false`: the formula as it is printed, cut at 1",
+    ] = False
+    c_scope: Annotated[
+        CScope,
+        'how well two jobs share a CPU is drawn for every pair; `"cpu_cpu"`: for two cpu-bound jobs, and all '
+        "other pairs are compatible",
+    ] = "all"
+    cpu: Annotated[Cpu, '`"standard"`: the CPU is time-shared, and no pair is compatible'] = "hyperthreaded"
+    pair_seed: Annotated[
+        int | None,
+        "of `statistical`, too: seed of what is drawn for pairs; the scenario's where not given. Pairs are those "
+        "of the jobs' numbers in the run, so they are not the same in another window",
+    ] = None
+    good_share: Annotated[Share, "share of the pairs that are compatible"] = 0.33
+    paging: Annotated[
+        Slowdown, "slowdown of two jobs that do not fit into a node's memory, unless the rest is worse"
+    ] = 2.5
+    cos_shares: Annotated[
+        tuple[int, ...],
+        "of `statistical`: percent of the pairs in which one job slows the other by 1.0 to 1.1, 1.1 to 1.2, ... "
+        "times; together 100",
+    ] = (68, 17, 7, 3, 2, 1, 1, 1)
+    pairs: Annotated[str | None, "of `pairs`: a table of measured co-runs, CSV"] = None
+    parameters: Annotated[
+        Mapping[str, Any] | None,
+        "of your own model: the keyword arguments of its class. Of `composite`: its parameters. The other models "
+        "that ship have none",
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class BeliefSection:
+    """What the scheduler knows of the hardware and of jobs: the truth unless set otherwise."""
+
+    contention: Annotated[
+        str | None,
+        'like those of `[truth]`, and equal to them where not given; `"none"` where the truth is a model of nodes'
+        " from a third party, as no scheduler can believe in it",
+    ] = None
+    composition: Annotated[
+        Composition | None,
+        "likewise. It is sent, but no policy that ships uses it: they all predict penalties as the RUA paper "
+        "does, node by node",
+    ] = None
+    resources: Annotated[tuple[Resource, ...] | None, "likewise"] = None
+    demand: Annotated[
+        Knowledge, 'what the scheduler knows of each job\'s demand; `"unknown"`: nothing. Matters only with `mix`'
+    ] = "exact"
+    usage: Annotated[Knowledge, 'what it knows of each job\'s characteristics; `"unknown"`: nothing'] = "exact"
+    usage_noise: Annotated[Noise, "relative error of every fraction and of memory, at most"] = 0.0
+    usage_bias: Annotated[Bias, "relative error of memory and of the bound's fraction"] = 0.0
+    usage_missing: Annotated[
+        float, between(0, 1, "a share"), "share of the jobs of whose characteristics nothing is known"
+    ] = 0.0
+    remainder: Annotated[bool | None, "like that of `[truth]`, and equal to it where not given"] = None
+    c_scope: Annotated[CScope | None, "likewise"] = None
+    pairs: Annotated[
+        Knowledge,
+        'which pairs are compatible; `"unknown"`: with `lomarc` every pair is believed to compete; with '
+        "`statistical` the scheduler believes in other pairs of the same distribution, drawn with another seed, "
+        "so it knows the distribution of slowdowns, but not the slowdown of a pair; with `pairs` it knows no "
+        "application, and no job shares nodes",
+    ] = "exact"
+    self_slowdowns: Annotated[Knowledge, 'what it knows of each job\'s self slowdown; `"unknown"`: nothing'] = "exact"
+    self_noise: Annotated[Noise, "relative error of each of the two factors, at most"] = 0.0
+    profiles: Annotated[Knowledge, 'what the scheduler knows of the profiles of jobs; `"unknown"`: nothing'] = "exact"
+    pair_table: Annotated[
+        str | None, "of `pairs`, like the next two: another table of co-runs, CSV, instead of the truth's"
+    ] = None
+    pair_noise: Annotated[Noise, "relative error of each ratio of the table, at most, drawn for each ordered pair"] = (
+        0.0
+    )
+    pair_missing: Annotated[
+        Share, "share of the pairs that are taken out of the table, in both directions, and predicted from the others"
+    ] = 0.0
+    parameters: Annotated[
+        Mapping[str, Any] | None,
+        "of your own model: on top of those of `[truth]` where `contention` is the same, else all there are",
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadSection:
+    """The jobs: a log (``swf``), a model (``lublin``), random NAS programs (``nas``), or ``applications`` of a table of co-runs."""
+
+    swf: Annotated[str | None, "a log in Standard Workload Format, plain or gzip; `-`: standard input"] = None
+    lublin: Annotated[
+        int | None, "this many jobs of the Lublin-Feitelson model, for a machine of this size (`lublin_size`)"
+    ] = None
+    nas: Annotated[Annotated[int, between(1, 10_000_000)] | None, "this many random jobs of the NAS programs"] = None
+    applications: Annotated[
+        str | None,
+        "jobs are the applications of a table of co-runs, CSV, each equally likely: `jobs` of them, each once "
+        "where that is not given",
+    ] = None
+    application_names: Annotated[tuple[str, ...], "of `applications`, like the next three: these only; empty: all"] = ()
+    application_processes: Annotated[
+        tuple[AtLeastOne, ...],
+        "only those with one of these numbers of processes; empty: all. Where the table has none (no `procs`), "
+        "the one number here is that of all",
+    ] = ()
+    application_run_s: Annotated[
+        DurationAboveZero | None, "run time in seconds where the table has none (no `compact_s`)"
+    ] = None
+    shuffle_seed: Annotated[int, "the same jobs in another order for each seed; 0: as drawn"] = 0
+    gap_s: Annotated[
+        float,
+        between(0, 1e9, SECONDS),
+        "of `nas` and `applications`: mean gap between arrivals, exponentially distributed; 0: all jobs come at once",
+    ] = offered.GAP_S
+    nas_programs: Annotated[
+        tuple[str, ...],
+        'of `nas`, like the next four: `"CG"`, `"CG.C"`, `"CG.C.16"`, `"sPPM.8"`: equally likely. What is left '
+        "out of a name is drawn, the class first, then the number of processes",
+    ] = NAS
+    nas_classes: Annotated[tuple[str, ...], "of these"] = CLASSES
+    nas_sizes: Annotated[tuple[int, ...], "of these, as far as the program runs on them"] = SIZES
+    nas_memory_mb: Annotated[AtLeastOne, "programs with larger processes are left out, in MB"] = 900
+    memory: Annotated[
+        MemoryTold,
+        'jobs tell the scheduler what a process takes of its node\'s memory; `"unaware"`: the nodes alone know it',
+    ] = offered.MEMORY
+    first: Annotated[int, "of a log: skip this many usable jobs, in submit order, after all repairs"] = 0
+    jobs: Annotated[int | None, "of a log: take this many; all where not given. Of `applications`: draw this many"] = (
+        None
+    )
+    aarr: Annotated[float, "of the model: arrival parameter, smaller is busier"] = offered.AARR
+    gap_factor: Annotated[float, "of the model: multiplies the gaps between arrivals"] = 1.0
+    run_factor: Annotated[float, "of the model: multiplies the run times"] = 1.0
+    load: Annotated[
+        OfferedLoad | None,
+        "the jobs are brought to this offered load, `machine.offered_load` in `summary.json`",
+    ] = None
+    load_method: Annotated[
+        LoadMethod, 'by one factor for all gaps; `"users"`: users of a log are left out or copied'
+    ] = offered.LOAD_METHOD
+    shake: Annotated[
+        Noise,
+        "run times are multiplied by 1 + U, U uniform in [-shake, shake) and drawn for each job",
+    ] = 0.0
+    shake_seed: Annotated[int, "seed of these draws, beside the scenario's"] = 0
+    limits: Annotated[
+        str | None,
+        '`"estimate"`: a job is killed when its estimate ends; `"none"`: never. Where not given: `estimate` for '
+        "logs, `none` for models",
+    ] = None
+    estimates: Annotated[
+        str | None,
+        '`"exact"`: the run time; `"f-model"`: run time x (1 + U x factor), U uniform in [0, 1); `"day"`: a day '
+        "for each job, or its run time if that is longer. Where not given: what the source says, exact for the "
+        "model. Limits follow the new estimate",
+    ] = None
+    estimate_factor: Annotated[float, "that factor"] = 1.0
+    cap_runs: Annotated[
+        bool,
+        "of a log: run times above the estimate are cut to it (`--no-cap-runs`: they are not). The run says how "
+        "much work is lost by that",
+    ] = True
+    skip_bad_rows: Annotated[bool, "of a log: malformed rows are left out; else the first is an error"] = False
+    log_memory: Annotated[
+        bool,
+        "of a log: a process takes the memory that its job requested (SWF field 10), where there is any "
+        "(`--no-log-memory`: none). `memory_mb` comes before it",
+    ] = True
+    mix: Annotated[
+        str | None,
+        "demand classes, drawn for each job: `high` (80:10:10), `med` (50:10:40), `low` (10:10:80), or shares "
+        "HIGH:MEDIUM:LOW. Without it no job has any demand, and there is no contention",
+    ] = None
+    demand_high: Annotated[
+        tuple[int, ...], "what a process of a *high* job asks: memory bandwidth, network, disk, in MB/s"
+    ] = (2000, 0, 0)
+    demand_medium: Annotated[tuple[int, ...], "likewise"] = (1000, 0, 0)
+    demand_low: Annotated[tuple[int, ...], "likewise"] = (500, 0, 0)
+    characteristics: Annotated[
+        str | None,
+        "what bounds jobs, and how they use their nodes, drawn for each job: `M1` (40:30:30), `M2` (40:10:50), "
+        "`M3` (30:50:20), or shares CPU:NETWORK:DISK",
+    ] = None
+    annotations: Annotated[
+        str | None,
+        "likewise, and how jobs slow themselves down, from a side file; where it says something of a job, that "
+        "replaces what was drawn",
+    ] = None
+    profiles: Annotated[
+        str | None,
+        "what the processes of jobs ask of their nodes, for the contention model `composite`: a side file, CSV",
+    ] = None
+    exclusive: Annotated[bool, "every job takes whole nodes"] = False
+    memory_mb: Annotated[int, at_least(0), "what every process asks of its node's memory, in MiB"] = 0
+    self_slowdowns: Annotated[
+        SelfSlowdowns | None,
+        '`"table4"`: by how much each job slows itself down is drawn as the G-LOMARC-TS paper distributes it',
+    ] = None
+    lublin_size: Annotated[
+        LublinSize | None,
+        'the model\'s machine has one processor for each of the `"cores"` or of the `"nodes"`. Where not '
+        "given: nodes with `grow`, else cores",
+    ] = None
+    grow: Annotated[bool, "sizes are for one process a node; users of nodes with several cores choose larger ones"] = (
+        False
+    )
+    grow_max_slowdown: Annotated[
+        SlowdownLimit, "of `grow`: fourfold where all cores of a node slow a job by this at most"
+    ] = 1.25
+    grow_max_slowdown_cpus: Annotated[
+        SlowdownLimit, "of `grow`: else twofold where a process on each CPU slows it by this at most"
+    ] = 1.12
+    programs: Annotated[
+        str | None,
+        "of time sharing, like all below: what jobs' processes do, `fine` where not given; or a side file, `FILE.csv`",
+    ] = None
+    cpu_share: Annotated[Share, "of `fine`: part of the time alone in which a process computes; cut at 0.995"] = (
+        offered.CPU_SHARE
+    )
+    null_statements: Annotated[Above0, "of `compute`: between two barriers; 33,333 take a millisecond"] = 2_500_000
+    files: Annotated[Above0, "of `io`: that a process writes between two barriers"] = 20
+    jitter: Annotated[
+        Share | None,
+        "each burst is uniform within this part of its length around it. Where not given: 0.015 of `compute`, "
+        "0.17 of NAS programs, 0.1 of the others",
+    ] = None
+    grain: Annotated[
+        Grain,
+        "of NAS programs: bursts and messages are so many times as large, and there are fewer of them, so that a "
+        "job takes its time alone",
+    ] = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class TimeSharingSection(CommonSettings):
+    """Nodes that run processes: jobs share the CPU of a node, in slots that take turns."""
+
+    nodes: Annotated[
+        NodeKind,
+        'jobs progress at rates that are measured in exact nodes; `"exact"`: every burst is simulated, which '
+        'takes far longer; `"windows"`: exact for a while after each change, then at the rates of that while. '
+        'Programs with messages need `"windows"` or `"exact"`',
+    ] = "fluid"
+    quantum_s: Annotated[float, between(1e-3, 1_000_000, SECONDS), "length of a quantum"] = offered.QUANTUM_S
+    slice_ms: Annotated[
+        float, between(0.1, 1_000_000, "a number of milliseconds"), "a process's turn under `wake-first` and `rr`"
+    ] = 200.0
+    tick_ms: Annotated[Milliseconds, "CPU time is logged in ticks, rounded at random; 0: exactly"] = 10.0
+    io_logged: Annotated[Share, "share of the CPU time of I/O that is logged to the process"] = 0.0
+    rounded: Annotated[bool, "of `fluid`: situations that are nearly alike are measured once"] = True
+    windows: Annotated[
+        str | None,
+        "of `fluid`: a folder in which measured rates are kept, for other runs and processes with the same nodes "
+        "and quantum. The results are the same with and without it",
+    ] = None
+    window_min_s: Annotated[
+        WindowLength, "of `windows`: for how long jobs are simulated exactly after each change, at least"
+    ] = 10.0
+    window_max_s: Annotated[WindowLength, "and at most"] = 30.0
+    turn_overhead: Annotated[Noise, "of `windows`: share of a quantum for which nothing runs when turns change"] = 0.03
+    coscheduling: Annotated[
+        str | None,
+        'what a process does that waits for a message, and which process the node prefers: `"none"`, `"nls"`, '
+        '`"sb"`, `"cc"`, `"dcs"`, `"pb"`, `"hybrid"`, or a class of others, `"module:Class"`. Where not '
+        'given: `"nls"` with `nodes = "windows"`, else `"none"`',
+    ] = None
+    coscheduling_parameters: Annotated[
+        Mapping[str, Any] | None,
+        "of that policy, such as `{ spin_us = 1000 }`. An option, an override or a value of a study that names "
+        "another policy is refused while these stay",
+    ] = None
+    message_cpu_us: MessageCpu = 2
+    receive_cpu_us: ReceiveCpu = 2
+    latency_us: Latency = 6
+    network_mb_s: NetworkSpeed = 80
+    rendezvous_bytes: RendezvousSize = 16_384
+    interrupt_us: InterruptCpu = 10

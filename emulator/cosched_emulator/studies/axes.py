@@ -1,0 +1,35 @@
+"""The axes of a study: one table that the experiment's reader, the cells, the tables of results and ``study plot`` read."""
+# Under 60 lines: a table that the command line reads without what makes studies.
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+
+class Axis(NamedTuple):
+    """One axis of an experiment."""
+
+    column: str  # in the table of results, and behind ``study plot --x``
+    values: str  # what the experiment's file gives for it
+    drawn: bool = True  # whether a picture can have it as its x axis
+    settings: bool = False  # its values may have ``set``, settings of the policy
+
+
+# By key of an experiment, from the outermost to the innermost: the order of the rows of a study's table.
+AXES: Final[dict[str, Axis]] = {
+    "workloads": Axis("workload", "tables with a `name` and sections of a scenario that replace the common keys"),
+    "loads": Axis("load", "a list of offered loads, 0.9 for 90 %; each sets `workload.load`"),
+    "hardware": Axis("hardware", "tables with a `name` and sections of a scenario that replace the common keys"),
+    "beliefs": Axis("belief", "tables with a `name` and sections of a scenario that replace the common keys"),
+    "variants": Axis("variant", "the same, and `set`: settings on top of every policy's", settings=True),
+    "policies": Axis(
+        "policy",
+        "names of policies, or tables with `name`, `policy` (preset, `FILE.toml`, `MODULE:CLASS`) and `set`: settings, as "
+        "a table or a list of texts as after `--set`",
+        drawn=False,
+        settings=True,
+    ),
+    "seeds": Axis("seed", 'a list of numbers, or a text such as `"1-10"`', drawn=False),
+}
+COLUMNS: Final = {key: axis.column for key, axis in AXES.items()}
+DRAWN: Final = tuple(axis.column for axis in AXES.values() if axis.drawn)

@@ -1,0 +1,156 @@
+"""The pages about scenarios and run folders: every key and option, every file and column, every figure of a summary."""
+
+from __future__ import annotations
+
+import json
+import types
+import typing
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import MISSING, Field, fields, is_dataclass
+from typing import Any, Final
+
+from scripts.reference_pages.policies import code, table
+from scripts.tables import NOTHING
+
+from cosched_emulator.bounds import Choice, bounds_of, meaning_of
+from cosched_emulator.cli.commands.options.scenario_options import PLACES
+from cosched_emulator.results import run_energy
+from cosched_emulator.results.figures import metrics, turn_metrics
+from cosched_emulator.results.files.csv_files import (
+    ALLOCATION_COLUMNS,
+    JOB_COLUMNS,
+    POWER_COLUMNS,
+    PREEMPTION_COLUMNS,
+    QUANTUM_COLUMNS,
+)
+from cosched_emulator.scenario.faults import FaultsSection
+from cosched_emulator.scenario.schema import Scenario, ScriptEntry
+from cosched_emulator.scenario.sections import TimeSharingSection
+
+# Options of settings that no table of the command line has: they choose the run, not its scenario.
+OTHER_OPTIONS: Final = {
+    ("", "seed"): "--seed",
+    ("clock", "wait_s"): "--wait",
+    ("clock", "mode"): "--clock",
+    ("clock", "speed"): "--speed",
+}
+TYPES: Final = {bool: "true or false", int: "whole number", float: "number", str: "text"}
+
+
+def scenario_page() -> Iterator[str]:
+    """Yield every key of a scenario, section by section."""
+    yield "# Keys of a scenario"
+    yield ""
+    yield "[Scenarios](../scenarios.md) explains what they are for. A key without a default is left out of a run that does not set it."
+    yield ""
+    hints = typing.get_type_hints(Scenario)
+    sections: dict[str, type] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}  # type: ignore[misc]
+    sections["time_sharing"] = TimeSharingSection
+    sections["faults"] = FaultsSection
+    top = [item for item in fields(Scenario) if item.name not in {*sections, "policy", "script"}]
+    yield from _section("Top level", "", Scenario, top)
+    for name, kind in sections.items():
+        inner = _tables_in(kind)
+        yield from _section(f"`[{name}]`", name, kind, [item for item in fields(kind) if item.name not in inner])
+        for key, (below, many) in inner.items():
+            place = f"{name}.{key}"
+            yield from _section(f"`[[{place}]]`" if many else f"`[{place}]`", place, below, fields(below))
+    yield from _section("`[[script]]`", "script", ScriptEntry, fields(ScriptEntry))
+
+
+def _tables_in(kind: type) -> dict[str, tuple[type, bool]]:
+    """Return the keys of a section that are tables with keys of their own, or lists of them."""
+    found = {}
+    for name, hint in typing.get_type_hints(kind).items():
+        inside = [part for part in (hint, *typing.get_args(hint)) if is_dataclass(part) and isinstance(part, type)]
+        if inside:
+            found[name] = (inside[0], typing.get_origin(hint) is tuple)
+    return found
+
+
+def _section(title: str, section: str, kind: type, items: Iterable[Field[Any]]) -> Iterator[str]:
+    yield from (f"## {title}", "")
+    options = {place: "--" + option.replace("_", "-") for option, place in PLACES.items()} | OTHER_OPTIONS
+    hints = typing.get_type_hints(kind)
+    yield from table(
+        ("key", "option", "accepts", "default", "meaning"),
+        (
+            (
+                code(item.name),
+                code(options.get((section, item.name), "")),
+                _accepts(kind, item.name, hints[item.name]),
+                _default(item),
+                meaning_of(kind, item.name),
+            )
+            for item in items
+        ),
+    )
+
+
+def _accepts(kind: type, name: str, hint: Any) -> str:
+    told = [
+        ", ".join(f"`{word}`" for word in bound.names) if isinstance(bound, Choice) else bound.expected
+        for bound in bounds_of(kind, name)
+    ]
+    return "; ".join(dict.fromkeys(told)) or _type(hint)
+
+
+def _type(hint: Any) -> str:
+    if typing.get_origin(hint) in (types.UnionType, typing.Union):
+        return " or ".join(_type(option) for option in typing.get_args(hint) if option is not types.NoneType)
+    if typing.get_origin(hint) is tuple:
+        inside = typing.get_args(hint)[0]
+        return "a list of tables" if is_dataclass(inside) else f"a list: {_type(inside)}"
+    if typing.get_origin(hint) is typing.Literal:
+        return ", ".join(typing.get_args(hint))
+    if is_dataclass(hint) or typing.get_origin(hint) is not None:
+        return "a table"
+    return TYPES.get(hint, "a table")
+
+
+def _default(item: Field[Any]) -> str:
+    if item.default is not MISSING:
+        return NOTHING if item.default is None else f"`{json.dumps(item.default, default=str)}`"
+    return "required" if item.default_factory is MISSING else NOTHING
+
+
+def run_folder_page() -> Iterator[str]:
+    """Yield the columns of the tables of a run folder, and the figures of its summary."""
+    yield "# Columns and figures of a run folder"
+    yield ""
+    yield "[The run folder](../run-folder.md) explains them. Times are exact decimals of seconds since the first submission."
+    yield ""
+    for name, columns in (
+        ("jobs.csv", JOB_COLUMNS),
+        ("allocations.csv", ALLOCATION_COLUMNS),
+        ("preemptions.csv", PREEMPTION_COLUMNS),
+        ("quanta.csv", QUANTUM_COLUMNS),
+        ("power.csv", POWER_COLUMNS),
+    ):
+        yield from (f"## `{name}`", "")
+        yield from _meanings("column", columns)
+    yield from ("## `summary.json`", "")
+    yield from _meanings("key", metrics.SUMMARY)
+    yield "Figures of a job, each for the populations `finished` and `all`, with *run* the work done since its last start:"
+    yield ""
+    yield from table(
+        ("key", "is", "exists for"),
+        ((code(name), item.meaning, item.exists_for) for name, item in metrics.QUANTITIES.items()),
+    )
+    for name, figures in (
+        ("machine", metrics.MACHINE),
+        ("time_sharing", turn_metrics.FIGURES),
+        ("energy", run_energy.FIGURES),
+    ):
+        yield from (f"### `{name}`", "")
+        yield from _meanings(f"figure of `{name}`", figures)
+
+
+def _meanings(head: str, rows: Mapping[str, str]) -> Iterator[str]:
+    yield from table((head, "is"), ((code(name), meaning) for name, meaning in rows.items()))
+
+
+PAGES: Final[Mapping[str, Callable[[], Iterable[str]]]] = {
+    "scenario.md": scenario_page,
+    "run-folder.md": run_folder_page,
+}

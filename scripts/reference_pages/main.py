@@ -1,0 +1,59 @@
+"""Writes the pages of docs/reference, or tells which of them differ from what the programs say.
+
+Usage: python -m scripts.reference_pages.main [--check]
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+from scripts.reference_pages.emulator import PAGES as EMULATOR
+from scripts.reference_pages.imports import PAGES as IMPORTS
+from scripts.reference_pages.policies import PAGES as POLICIES
+from scripts.reference_pages.records import PAGES as RECORDS
+
+FOLDER: Final = Path(__file__).parents[2] / "docs" / "reference"
+PAGES: Final[Mapping[str, Callable[[], Iterable[str]]]] = {
+    **POLICIES,
+    **RECORDS,
+    **EMULATOR,
+    **IMPORTS,
+}
+FIRST: Final = "<!-- Printed by scripts/reference from the code; do not edit. -->"
+
+
+def page_text(name: str) -> str:
+    """Return the text of a page."""
+    lines = [FIRST, "", *PAGES[name]()]
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def stale(folder: Path = FOLDER) -> list[str]:
+    """Return the names of pages that are missing, differ from what the programs say, or belong to no program."""
+    found = {file.name: file.read_text(encoding="utf-8") for file in folder.glob("*.md")}
+    return sorted({*found} - {*PAGES}) + [name for name in PAGES if found.get(name) != page_text(name)]
+
+
+def main() -> int:
+    """Write the pages, or check them; return the exit code."""
+    if sys.argv[1:] == ["--check"]:
+        names = stale()
+        if names:
+            print(f"reference: not as the programs say: {', '.join(names)}; run scripts/reference", file=sys.stderr)
+        return 1 if names else 0
+    if sys.argv[1:]:
+        print("reference: expected --check or nothing", file=sys.stderr)
+        return 2
+    FOLDER.mkdir(exist_ok=True)
+    for name in PAGES:
+        (FOLDER / name).write_text(page_text(name), encoding="utf-8")
+    for name in sorted({file.name for file in FOLDER.glob("*.md")} - {*PAGES}):
+        (FOLDER / name).unlink()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,60 @@
+"""The pages of docs/reference are as the programs print them now."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from scripts.reference_pages import main
+from scripts.reference_pages.records import fields_of, records
+
+from cosched_emulator.results import run_energy
+from cosched_emulator.results.columns import job_columns, stay_columns
+from cosched_emulator.results.figures import metrics, turn_metrics
+from cosched_emulator.results.run_energy import energy_of
+from cosched_hwmodel.energy import NodePower
+from cosched_plugin.protocol.messages import NodeClass
+
+
+def test_the_reference_is_up_to_date() -> None:
+    assert main.stale() == [], "run scripts/reference"
+
+
+def test_a_changed_and_a_strange_page_are_found(tmp_path: Path) -> None:
+    for name in main.PAGES:
+        (tmp_path / name).write_text(main.page_text(name), encoding="utf-8")
+    assert main.stale(tmp_path) == []
+    first = next(iter(main.PAGES))
+    (tmp_path / first).write_text("by hand", encoding="utf-8")
+    (tmp_path / "strange.md").touch()
+    assert main.stale(tmp_path) == ["strange.md", first]
+
+
+def test_every_field_of_every_record_has_a_meaning() -> None:
+    """The meaning of a field is the comment beside it; `fields_of` finds those that a named tuple really has."""
+    for name, kind in records().items():
+        found = fields_of(kind)
+        if hasattr(kind, "_fields"):
+            assert [field for field, _, _ in found] == list(kind._fields), name
+        else:
+            slots = [slot for slot in kind.__slots__ if not slot.startswith("_")]  # type: ignore[attr-defined]
+            assert sorted(field for field, _, _ in found) == sorted(slots), name
+        assert [field for field, _, meaning in found if not meaning] == [], name
+
+
+def test_no_key_and_no_column_is_without_a_meaning() -> None:
+    for page in ("scenario.md", "run-folder.md", "imports.md"):
+        assert [line for line in main.page_text(page).splitlines() if line.endswith("|  |")] == []
+
+
+def test_the_summary_has_the_figures_that_the_reference_names() -> None:
+    """Figures of preempted jobs, of polling and of slots are in a summary only where there are any."""
+    summary = metrics.summarise([], [])
+    assert list(metrics.SUMMARY) == list(summary)
+    sometimes = ("preemptions", "preemptions_per_job", "peak_swap_mb")
+    assert [name for name in metrics.MACHINE if name not in sometimes] == list(summary["machine"])
+    shared = {"cpu_utilisation": None}
+    machine = [NodeClass(1, 1, 1, 1, 1, 0, 0, 0)]
+    energy = energy_of([], machine, [NodePower(1.0, 1.0, 1.0)], metrics.ALL_JOBS, shared).figures
+    assert list(run_energy.FIGURES) == list(energy)
+    turns = turn_metrics.TimeSharingTotals().figures(job_columns([]), stay_columns([]), machine, 1)
+    assert list(turn_metrics.FIGURES) == list(turns)

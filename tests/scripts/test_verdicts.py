@@ -1,0 +1,73 @@
+"""The pages of results: a verdict table made from the rows of the appendix, and no page too long to be read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from scripts.tables import write_tables
+from scripts.verdicts import FOLDER, claims_in, verdict_lines, write_results
+
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS = ROOT / "docs" / "results"
+PAPERS = ("rua", "lomarc", "g-lomarc-ts", "paired-gang", "coscheduling", "hardware")
+MOST_WORDS = 3_000
+BODY = [
+    "## The claims: waits",
+    "",
+    "| claim |  | published | measured | seeds | verdict |",
+    "|---|---|---|---|---|---|",
+    "| C1: mean wait, A, below 1 | X1 | helps | 0.50 (0.40 to 0.60) | 3 | yes |",
+    "| C1: mean wait, B, below 1 | X1 | helps | 1.20 (0.90 to 1.50) | 3 | not shown |",
+    "| kills: A / B, within a quarter | W1 | 2 | 1,900 (1,800 to 2,000) | 3 | **no** |",
+    "",
+    "| two tries | | published | one try | verdict | all tried | verdict | seeds |",
+    "|---|---|---|---|---|---|---|---|",
+    "| no claim | | 1 | 2 | yes | 3 | yes | 3 |",
+]
+
+
+def test_rows_of_one_claim_are_one_row_with_the_range_and_the_counts() -> None:
+    assert list(verdict_lines(BODY, "appendix/x.md"))[2:] == [
+        "| C1: mean wait, below 1 | helps | 0.50 to 1.20 | 1 yes, 1 not shown | [2](appendix/x.md#the-claims-waits) |",
+        "| kills: A / B, within a quarter | 2 | 1,900 (1,800 to 2,000) | **no** | [1](appendix/x.md#the-claims-waits) |",
+        "",
+    ]
+
+
+def test_bounds_of_one_figure_and_two_columns_of_it_are_one_row() -> None:
+    body = [
+        "| claim |  | published | one try | verdict | all tried | verdict | seeds |",
+        "|---|---|---|---|---|---|---|---|",
+        "| A against B, %: lower | W1 | -30 | -20 (-30 to -10) | yes | -5 (-9 to +1) | not shown | 3 |",
+        "| A against B, %: within 5 points | W1 | -30 | -20 (-30 to -10) | not shown | -5 (-9 to +1) | **no** | 3 |",
+    ]
+    told = "lower: yes, within 5 points: not shown / lower: not shown, within 5 points: **no**"
+    figures = "one try: -20 (-30 to -10); all tried: -5 (-9 to +1)"
+    assert list(verdict_lines(body, "x.md"))[2] == f"| A against B, % | -30 | {figures} | {told} | [2](x.md#) |"
+
+
+def test_a_report_is_split_and_its_links_still_lead_there(tmp_path: Path) -> None:
+    page = tmp_path / "x.md"
+    write_tables(page, "x", "X", [])
+    page.write_text(page.read_text().replace("# X\n", "# X\n\n## Conditions\n"))
+    write_results(
+        page, "x", "X", [*BODY, "", "[a](#the-claims-waits) [b](#conditions) ![c](x.png) [d](https://example.org)"]
+    )
+    rows = (tmp_path / FOLDER / "x.md").read_text()
+    assert "[a](#the-claims-waits) [b](../x.md#conditions) ![c](../x.png) [d](https://example.org)" in rows
+    assert "| C1: mean wait, B, below 1 |" in rows
+    assert "## Conditions" in page.read_text()
+    assert "[2](appendix/x.md#the-claims-waits)" in page.read_text()
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_a_page_of_results_can_be_read_at_one_go(paper: str) -> None:
+    """The verdict table is that of the rows in the appendix, and the page has at most 3,000 words."""
+    page = (RESULTS / f"{paper}.md").read_text(encoding="utf-8")
+    assert len(page.split()) <= MOST_WORDS
+    begin, end = f"<!-- tables: written by scripts/reproduce {paper} -->", "<!-- end of tables -->"
+    rows = (RESULTS / FOLDER / f"{paper}.md").read_text(encoding="utf-8").split(begin)[1].split(end)[0].split("\n")
+    assert len([*claims_in(rows)]) >= 10
+    written = [line for line in page.split(begin)[1].split(end)[0].split("\n") if line]
+    assert written == [line for line in verdict_lines(rows, f"{FOLDER}/{paper}.md") if line]
