@@ -13,6 +13,7 @@ from typing import Any
 
 from cosched_hwmodel.bandwidth.matrix import NodeTable
 from cosched_hwmodel.models.by_name import BUILT_IN, PairFactory
+from cosched_hwmodel.units import NodeSet
 from cosched_plugin.common.allocation import (
     Layers,
     Machine,
@@ -29,6 +30,7 @@ from cosched_plugin.core.contention import (
     believed_model,
     believed_pairs,
 )
+from cosched_plugin.core.first_fit import any_layer
 from cosched_plugin.core.queue import Queue
 from cosched_plugin.core.running import Running, check_place, delay, running_job, side_by_side
 from cosched_plugin.core.slots import Slots, with_share
@@ -45,6 +47,7 @@ class State:
         "believed",
         "ended",
         "held",
+        "job_nodes",
         "machine",
         "measured",
         "model",
@@ -91,6 +94,7 @@ class State:
         self.work = Work()
         self.version = 0  # changes whenever nodes or running jobs do
         self.residents: Residents | None = None  # kept after the first call of `node_table`
+        self.job_nodes: dict[int, NodeSet] | None = None  # kept after the first call of `nodes_by_job`
         # Where the believed penalties of a node's jobs do not follow from summed demand.
         contention = believed_contention(self.pairs, KnownJobs(self.queue, self.running))
         self.believed = None if contention is None else Neighbours(contention, self.machine)
@@ -123,6 +127,8 @@ class State:
         self.version += 1
         running = self.running.pop(job_id)
         del self.releases[bisect_left(self.releases, (running.end_us, job_id))]
+        if self.job_nodes is not None:
+            del self.job_nodes[job_id]
         if self.away and job_id in self.away:
             self._leave_away(running)
             return running.job
@@ -292,6 +298,8 @@ class State:
         job = running.job
         self.running[job.id] = running
         insort(self.releases, (running.end_us, job.id))
+        if self.job_nodes is not None:
+            self.job_nodes[job.id] = any_layer(running.layers)
         if running.on_disk or running.slot:
             self._seat_away(running)
             return
@@ -352,6 +360,15 @@ class State:
         if self.residents is None:
             self.residents = Residents(self.model, self.machine, self.running.values())
         return self.residents.table()
+
+    def nodes_by_job(self) -> Mapping[int, NodeSet]:
+        """Return the nodes of each running job, on disk or not; kept up to date from the first call on.
+
+        A job keeps its threads for as long as it runs, so only starts and ends change this.
+        """
+        if self.job_nodes is None:
+            self.job_nodes = {job_id: any_layer(running.layers) for job_id, running in self.running.items()}
+        return self.job_nodes
 
     def neighbours(self) -> Neighbours | None:
         """Return the running jobs on each node, as the believed model of a node's jobs sees them; None where demand alone counts."""

@@ -169,6 +169,11 @@ class View(SlotFacts):
         return self._state.running
 
     @property
+    def nodes_by_job(self) -> Mapping[int, NodeSet]:
+        """Return the nodes of each running job by id, those of jobs that other views show included."""
+        return self._state.nodes_by_job()
+
+    @property
     def ended(self) -> Sequence[Ended]:
         """Return the jobs that ran and left in the present batch, in order of the events.
 

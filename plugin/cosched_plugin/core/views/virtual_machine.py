@@ -14,7 +14,6 @@ from typing import cast
 
 from cosched_hwmodel.units import NodeSet
 from cosched_plugin.common.allocation import Layers, each_node, size
-from cosched_plugin.core.first_fit import any_layer
 from cosched_plugin.core.running import Ended, Running
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.whole_nodes import Occupancy, WholeNodesView
@@ -149,9 +148,9 @@ class VirtualMachine(WholeNodesView):
     @property
     def unclaimed_nodes(self) -> NodeSet:
         """Return the idle nodes to which no job of another class on disk will come back."""
-        claim = 0
+        claim, nodes = 0, self._state.nodes_by_job()
         for job_id in self._state.on_disk:
-            claim |= any_layer(self._state.running[job_id].layers)
+            claim |= nodes[job_id]
         return NodeSet(self.idle_nodes & ~claim)
 
     @property
@@ -224,8 +223,9 @@ class VirtualMachine(WholeNodesView):
         if self._held_at != self._state.version:
             self._held_at = self._state.version
             above_us, most_us = self._above_us, self._most_us
+            nodes_by_job = self._state.nodes_by_job()
             self._nodes = {
-                job_id: any_layer(running.layers)
+                job_id: nodes_by_job[job_id]
                 for job_id, running in self._state.running.items()
                 if above_us < running.job.estimate_us <= most_us
             }

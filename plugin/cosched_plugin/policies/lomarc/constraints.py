@@ -19,13 +19,10 @@ from cosched_plugin.api import (
     Gatekeeper,
     Ints,
     JobSpec,
-    Layers,
-    NodeSet,
     PairModel,
     PendingJobs,
     Running,
     View,
-    any_layer,
     worst_resource,
 )
 from cosched_plugin.policies.lomarc.queue_table import Jobs, JobTable, QueueTable, may_share, queue_table
@@ -182,7 +179,7 @@ class Hosts:
         "_hospitable",
         "_job_table",
         "_learnt",
-        "_places",
+        "_may_share",
         "_renewals",
         "_rules",
         "_slow",
@@ -196,9 +193,7 @@ class Hosts:
         self._slow: dict[int, Floats] = {}  # by running job: slowdown beside each of the job table; 0: may not share
         self._upto: dict[int, int] = {}  # by running job: how many rows of the job table it was checked against
         self._learnt = (0, 0, -1)  # what it was last checked against, and the version of the view then
-        self._places: dict[
-            int, tuple[Layers, NodeSet, bool]
-        ] = {}  # of running jobs: threads, nodes, whether it may share
+        self._may_share: dict[int, bool] = {}  # by running job that is alone
         self._alone: list[int] = []  # ids: times may change while nodes and jobs do not
         self._hospitable: list[int] = []
         self._alone_at = -1
@@ -267,32 +262,29 @@ class Hosts:
     def _renew(self, view: View) -> Mapping[int, Running]:
         """Bring the lists of hosts up to the view's version, and return all running jobs.
 
-        A job keeps its threads, and whether it may share, for as long as it runs: only jobs that are new are asked for these.
+        Whether a job may share never changes, so only jobs that are new are asked.
         """
         version, jobs = view.version, view.running
         if self._alone_at == version:
             return jobs
         self._alone_at = version
-        known, model = self._places, view.pairs
-        places: dict[int, tuple[Layers, NodeSet, bool]] = {}
+        nodes_by_job, model, known = view.nodes_by_job, view.pairs, self._may_share
         once = twice = 0
-        for job_id, running in jobs.items():
-            place = known.get(job_id)
-            if place is None or place[0] is not running.layers:  # it is new, or was requeued and has started again
-                place = (running.layers, any_layer(running.layers), may_share(running.job, model))
-            places[job_id] = place
-            nodes = place[1]
+        for job_id in jobs:
+            nodes = nodes_by_job[job_id]
             twice |= once & nodes
             once |= nodes
-        self._places = places
         alone = [
             (running.start_us, job_id)
             for job_id, running in jobs.items()
-            if running.suspended_us is None and not places[job_id][1] & twice
+            if running.suspended_us is None and not nodes_by_job[job_id] & twice
         ]
         alone.sort()
         self._alone = [job_id for _, job_id in alone]
-        self._hospitable = [job_id for job_id in self._alone if places[job_id][2]]
+        self._may_share = {
+            job_id: known[job_id] if job_id in known else may_share(jobs[job_id].job, model) for job_id in self._alone
+        }
+        self._hospitable = [job_id for job_id in self._alone if self._may_share[job_id]]
         return jobs
 
     def facts(self, job: JobSpec, profits: Mapping[int, float], view: View) -> dict[str, object]:

@@ -277,7 +277,7 @@ class DemandLosses:
 
     def keys(self, jobs: Sequence[JobSpec], planned: tuple[Planned, ...]) -> list[Key]:
         """Return for each job its demand and estimate, and the demands and times of the planned jobs."""
-        beside = loads_of(planned)
+        beside = loads_of(planned) if planned else ()
         return [(job.demand or NO_DEMAND, job.estimate_us, beside) for job in jobs]
 
     def ground(self, nodes: Ints, job: JobSpec, snapshot: Snapshot) -> NodeLosses:

@@ -277,11 +277,12 @@ class LossCache:
         view = snapshot.view
         if not is_plain(job):
             return Places(job, snapshot, self.losses(view))
+        now_us = view.now_us
         if self._version != view.version or self._view is not view:
             self._turn_to(view)
-        elif self._now_us != view.now_us:  # the past is never requested again
-            self._places = {key: places for key, places in self._places.items() if key[0] >= view.now_us}
-        self._now_us = view.now_us
+        elif self._now_us != now_us:  # the past is never requested again
+            self._places = {key: places for key, places in self._places.items() if key[0] >= now_us}
+        self._now_us = now_us
         key = (snapshot.at_us, snapshot.free)
         places = self._places.get(key)
         if places is None:
@@ -521,7 +522,8 @@ def _limit_us(job: JobSpec, threshold: float) -> float:
 
 def pay_for_look(job: JobSpec, view: View) -> bool:
     """Pay for an examination of the places at one instant; tell whether the budget allowed it."""
-    return not view.work.limited or view.work.pay(_price(job), view.machine.nodes)
+    work = view.work
+    return not work.limited or work.pay(_price(job), view.machine.nodes)
 
 
 def _price(job: JobSpec) -> Price:
