@@ -16,7 +16,6 @@ from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.record import JobFinished, JobRecord, QuantumRecord
 from cosched_emulator.manager.time_sharing.rotating import Rotating
 from cosched_emulator.manager.time_sharing.shared_progress import ProcessProgress
-from cosched_emulator.nodeos.kernel.cpu import Counters
 from cosched_emulator.results.columns import ColumnBuilder, JobColumns, StayColumns
 from cosched_emulator.results.figures.metrics import Selection, Summary, summarise_columns
 from cosched_emulator.results.figures.turn_metrics import TIME_SHARING, TimeSharingTotals
@@ -33,6 +32,7 @@ from cosched_plugin.protocol.messages import NodeClass
 
 if TYPE_CHECKING:
     from cosched_emulator.accounting.accounts import Accounting
+    from cosched_emulator.nodeos.kernel.cpu import Counters
 
 # The accounts of a run: new ones, or those of a killed run, which then resumes.
 

@@ -330,7 +330,7 @@ class _DemandGround:
 
 def factor(job: JobSpec, lost_us: float) -> float:
     """Return the penalty factor of a job that loses ``lost_us`` on its worst node."""
-    return penalty_factor(job.estimate_us, (lost_us,))
+    return penalty_factor(job.estimate_us, (lost_us,)) if lost_us else 1.0  # most places cost nothing
 
 
 def factor_of(job: JobSpec, snapshot: Snapshot, runs: Sequence[Run]) -> float:

@@ -326,7 +326,8 @@ class LessConsume(PenaltyPlacement):
         self._floors: dict[object, float] = {}  # by kind
         self._floor_of: dict[int, tuple[JobSpec, float]] = {}
         self._floors_of: Layers = ()  # the nodes in service for which they are valid
-        self._floors_at: tuple[View, int] | None = None  # when these were last checked
+        self._floors_view: View | None = None  # the view and its version when these were last checked
+        self._floors_at = -1
 
     @property
     def provides(self) -> Needs:
@@ -424,8 +425,9 @@ class LessConsume(PenaltyPlacement):
         return tuple(sorted({max(threshold, least) for threshold in thresholds}))
 
     def _least_ever(self, job: JobSpec, view: View) -> float:
-        if self._floors_at != (view, view.version):
-            self._floors_at = (view, view.version)
+        version = view.version
+        if self._floors_at != version or self._floors_view is not view:
+            self._floors_at, self._floors_view = version, view
             in_service = view.in_service
             if in_service != self._floors_of:
                 self._floors_of = in_service
@@ -481,8 +483,6 @@ class LessConsume(PenaltyPlacement):
         if is_rigid(job):
             offer = self._rigid(job, snapshot, thresholds)
             return None if offer is None else Found(job, snapshot, offer.factor, offer=offer)
-        if job.processes > size(snapshot.free):
-            return None
         places = self._known.places(job, snapshot)
         if job.processes > places.total:
             return None
