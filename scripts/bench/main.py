@@ -325,6 +325,15 @@ def parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="exit with 1 if a subject significantly takes more than RATIO times as long",
     )
     options = parser.parse_args(arguments)
+    _check(options, parser)
+    options.counter = find_counter() if options.instructions else None
+    if options.instructions and options.counter is None:
+        parser.error("--instructions needs valgrind, or perf and a processor whose counter of instructions it can read")
+    return options
+
+
+def _check(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
+    """End with an error for options that do not go together."""
     names = PARTS if options.against is None else SUBJECTS
     if options.only and not set(options.only) <= set(names):
         parser.error(f"--only: choose from {', '.join(names)}")
@@ -343,10 +352,6 @@ def parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
         parser.error(f"--limit needs at least {FEWEST_PAIRS} pairs")
     if options.json is not None and not options.json.resolve().parent.is_dir():
         parser.error(f"--json: there is no folder {options.json.parent}")  # checked before half an hour of runs
-    options.counter = find_counter() if options.instructions else None
-    if options.instructions and options.counter is None:
-        parser.error("--instructions needs valgrind, or perf and a processor whose counter of instructions it can read")
-    return options
 
 
 def run_parts(options: argparse.Namespace) -> Figures:

@@ -108,6 +108,10 @@ class State:
             self.set_note(note.job_id, note.key, note.value)
 
     # ------------------------------------------------------------ jobs
+    #
+    # Whatever changes a running job, or which nodes are in service, must raise `version`: views, placements and searches keep what
+    # they have derived for as long as it stays the same. The queue has a number of its own, `Queue.changes`. Notes and the present
+    # time are in neither: who keeps something that depends on them compares them, too.
 
     def start(self, start: StartJob, layers: Layers) -> None:
         """Start a queued job; ``layers`` are its threads in the pool."""
@@ -240,6 +244,8 @@ class State:
         self._replace(now, restored)
         self._disturb(restored)
 
+    # Must be called after refusals were undone and all later events were applied. In between, free resources are not those of the
+    # running jobs: a job that came back may hold a thread on which the manager has started another one.
     def recount(self) -> None:
         """Derive the free resources again from those that the running jobs hold."""
         if self.slots is not None:
@@ -252,6 +258,8 @@ class State:
             else:
                 self.pool_of(running.slot).take(running.job, running.runs, running.layers)
 
+    # Must be called after any change of a running job that may have changed its expected end or where its threads are: `releases`,
+    # `away` and the residents of nodes follow from these two. A share or a measured slowdown changes neither.
     def _replace(self, before: Running, after: Running) -> None:
         """Replace a running job by the same one with other values."""
         del self.releases[bisect_left(self.releases, (before.end_us, before.job.id))]
@@ -273,6 +281,8 @@ class State:
         self.measured.add(job_id)
         self.running[job_id] = self.running[job_id]._replace(measured_ppm=slowdown_ppm)
 
+    # Must be called after anything that may have changed who makes progress beside whom: a slowdown was measured among the neighbours
+    # of its time.
     def _disturb(self, cause: Running) -> None:
         """Delete the measured slowdowns of a job that starts, ends, is suspended or resumes, and of all jobs on its nodes."""
         if not self.measured:
@@ -293,6 +303,8 @@ class State:
             for key in self.notes.pop(job_id, ()):
                 self.noted[key].discard(job_id)
 
+    # Every job that begins to run comes through here, those of the welcome included, and leaves through `leave`. What one of the two
+    # enters into a cache the other takes out; `invariants` derives each of these caches again.
     def _seat(self, running: Running) -> None:
         self.version += 1
         job = running.job
@@ -354,6 +366,8 @@ class State:
                 del self.notes[job_id]
 
     # ------------------------------------------------------------ caches
+    #
+    # Each is made, or brought up to date, when a policy asks for it: most policies never pay for any.
 
     def node_table(self) -> NodeTable:
         """Return the running jobs on each node and their demands; kept up to date from the first call on."""

@@ -67,6 +67,9 @@ class SlotFacts:
         return none_of(self._state.machine) if slot else self._state.pool.free
 
 
+# Numbers, lists and sets of threads must be asked for again after each decision that was yielded; `running` and `releases` of the
+# whole machine are the state's own, and follow. Whoever keeps something derived must compare `version`, and `now_us` where expected
+# ends are in it: time moves between batches only, the version with each decision that changes a running job, too.
 class View(SlotFacts):
     """A view of the scheduler's state, always current: after each decision it shows that decision's effect.
 
@@ -302,6 +305,9 @@ class View(SlotFacts):
         notes = self._state.notes
         return {job_id: notes[job_id][key] for job_id in self._state.noted.get(key, ())}
 
+    # `threads_back`, `shadow`, `free_steps` and `availability` must tell the same story: EASY's fast pass counts with the second,
+    # conservative with the third, and everything that places a job with the last. Where all nodes are up and all jobs hold threads
+    # of slot 0, `Running.threads` is the answer of the first, without a call for each job.
     def threads_back(self, running: Running) -> int:
         """Return how many threads of slot 0 become free when a running job ends: those on nodes in service."""
         pool = self._state.pool
@@ -336,15 +342,19 @@ class View(SlotFacts):
         soonest_us = state.now_us + 1
         free = self.free_threads
         steps = [(state.now_us, free)]
+        running = state.running
+        in_place = state.pool.all_up and not state.away
         for expected_us, job_id in state.releases:
             end_us = expected_us if expected_us > soonest_us else soonest_us
-            free += self.threads_back(state.running[job_id])
+            free += running[job_id].threads if in_place else self.threads_back(running[job_id])
             if steps[-1][0] == end_us:
                 steps[-1] = (end_us, free)
             else:
                 steps.append((end_us, free))
         return steps
 
+    # The result must not be kept over a decision. While no job starts, ends or changes, only its first step moves with the present, up
+    # to the first expected end (`Availability.at`).
     def availability(self) -> Availability:
         """Return (instant, free threads from then on) now and at every expected end, ascending, by the running jobs."""
         state = self._state

@@ -58,6 +58,8 @@ class VirtualMachine(WholeNodesView):
         self._occupancies: list[Occupancy] = []
         self._occupancies_key: object = None
 
+    # Must be called before the policy of this class is asked, in every batch, and again after anything that may have changed which
+    # nodes the class may use: until then the view has the clock and the nodes of its last turn.
     def turn_to(self, virtual_us: int, open_nodes: NodeSet, wall_us: Callable[[int], int]) -> None:
         """Set the clock, the nodes on which jobs may be started now, and the conversion of later instants to the run's clock."""
         self._virtual_us = virtual_us
