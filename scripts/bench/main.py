@@ -2,6 +2,7 @@
 
 Usage: .venv/bin/python scripts/bench.py [--quick] [--json FILE] [--only PART]... [--write-docs]
        .venv/bin/python scripts/bench.py --against COMMIT [--pairs N | --instructions] [--limit RATIO] [--json FILE] [--only SUBJECT]...
+       .venv/bin/python scripts/bench.py --against COMMIT --stations [--json FILE]
 
 This is not a test: figures of different machines or times are not comparable. Every comparison measures both sides in the same
 run. The full benchmark takes about twenty minutes, a quick one two, a comparison with another commit ten.
@@ -28,6 +29,7 @@ import zmq
 from scripts.bench import bench_tables
 from scripts.bench import latency as bench_latency
 from scripts.bench import outside as bench_outside
+from scripts.bench import stations as bench_stations
 from scripts.bench import studies as bench_studies
 from scripts.bench import turns as bench_turns
 from scripts.bench import wire as bench_wire
@@ -241,6 +243,11 @@ def measure_studies(extent: Extent, tell: Tell) -> list[Figures]:
     return bench_studies.measure(*extent.study, tell)
 
 
+def measure_stations(_extent: Extent, tell: Tell) -> list[Figures]:
+    """Return the files that a decision enters."""
+    return bench_stations.measure(tell)
+
+
 def measure_start_up(extent: Extent, tell: Tell) -> list[Figures]:
     """Return the times of trivial commands."""
     return start_up(COMMANDS, extent.starts, tell)
@@ -260,6 +267,7 @@ PARTS: Final = {
     "start-up": Part("Start-up", measure_start_up, bench_tables.start_up_lines),
     "latency": Part("Time of a decision", measure_latency, bench_tables.latency_lines),
     "turns": Part("Jobs that take turns", measure_turns, bench_turns.lines),
+    "stations": Part("Files that a decision enters", measure_stations, bench_stations.lines),
     "outside": Part("A queue order from outside", measure_outside, bench_outside.lines),
     "studies": Part("Many runs", measure_studies, bench_studies.lines),
     "direct": Part("Jobs a second in one process", measure_grid, bench_tables.direct_lines),
@@ -308,12 +316,24 @@ def parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="compare numbers of instructions, not CPU time: for a busy machine; wants valgrind, or perf with a counter",
     )
     parser.add_argument(
+        "--stations", action="store_true", help="with --against: compare the files that a decision enters, not CPU time"
+    )
+    parser.add_argument(
         "--limit",
         metavar="RATIO",
         type=float,
         help="exit with 1 if a subject significantly takes more than RATIO times as long",
     )
     options = parser.parse_args(arguments)
+    _check(options, parser)
+    options.counter = find_counter() if options.instructions else None
+    if options.instructions and options.counter is None:
+        parser.error("--instructions needs valgrind, or perf and a processor whose counter of instructions it can read")
+    return options
+
+
+def _check(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
+    """End with an error for options that do not go together."""
     names = PARTS if options.against is None else SUBJECTS
     if options.only and not set(options.only) <= set(names):
         parser.error(f"--only: choose from {', '.join(names)}")
@@ -323,16 +343,15 @@ def parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
         parser.error("--pairs, --instructions and --limit need --against")
     if options.against is not None and (options.quick or options.write_docs):
         parser.error("--against does not go with --quick and --write-docs")
+    timed = options.only or options.pairs or options.instructions or options.limit is not None
+    if options.stations and (options.against is None or timed):
+        parser.error("--stations needs --against, and goes with --json alone")
     if options.instructions and options.pairs:
         parser.error("--instructions does not go with --pairs: one run of each counts")
     if options.limit is not None and (options.pairs or PAIRS) < FEWEST_PAIRS:
         parser.error(f"--limit needs at least {FEWEST_PAIRS} pairs")
     if options.json is not None and not options.json.resolve().parent.is_dir():
         parser.error(f"--json: there is no folder {options.json.parent}")  # checked before half an hour of runs
-    options.counter = find_counter() if options.instructions else None
-    if options.instructions and options.counter is None:
-        parser.error("--instructions needs valgrind, or perf and a processor whose counter of instructions it can read")
-    return options
 
 
 def run_parts(options: argparse.Namespace) -> Figures:
@@ -357,6 +376,8 @@ def run_parts(options: argparse.Namespace) -> Figures:
 
 def run_against(options: argparse.Namespace) -> tuple[Figures, int]:
     """Compare with another commit, print the table, and return the figures and the exit code."""
+    if options.stations:
+        return compare_stations(options.against), 0
     counter = options.counter
     pairs = 1 if counter is not None else options.pairs or PAIRS
     progress = Progress()
@@ -380,3 +401,13 @@ def run_against(options: argparse.Namespace) -> tuple[Figures, int]:
     for failure in failures:
         print(f"bench: {failure}", file=sys.stderr)
     return figures, 1 if failures else 0
+
+
+def compare_stations(wanted: str) -> Figures:
+    """Print the files that a decision enters in another commit and in this tree, and return them."""
+    progress = Progress()
+    with checkout(PROJECT, wanted) as (commit, tree):
+        rows = bench_stations.measure(progress.text, tree)
+    progress.clear()
+    print("\n".join([f"old is {commit}, new this tree", "", *bench_stations.lines(rows)]), flush=True)
+    return {"against": commit, "stations": rows}

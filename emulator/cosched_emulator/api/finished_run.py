@@ -18,7 +18,6 @@ from cosched_emulator.offered import POPULATIONS
 from cosched_emulator.results.figures.metrics import QUANTITIES
 from cosched_emulator.results.files.run_folder import check_run_folder, new_run_folder, read_summary
 from cosched_emulator.results.files.run_reader import read_run
-from cosched_emulator.results.harm import DEFAULT_RULE, Harm, LaterRule, LoserClasses, Outcomes, measure_harm, outcomes
 from cosched_emulator.run.coupling import TraceRecord
 from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.run.run import Finished, store
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 
     from cosched_emulator.api.tables import AllocationTable, JobTable
     from cosched_emulator.results.figures.run_energy import RunEnergy
+    from cosched_emulator.results.harm import Harm, LaterRule, LoserClasses, Outcomes
     from cosched_emulator.results.quanta import QuantaColumns
 
 
@@ -41,12 +41,16 @@ def compare_runs(
     run: Finished, baselines: Sequence[RunLike], rule: LaterRule | None, classes: LoserClasses | None
 ) -> Harm:
     """Return which jobs of ``run`` respond later than in the baselines; see `Run.against`."""
+    from cosched_emulator.results.harm import DEFAULT_RULE, measure_harm  # noqa: PLC0415 - few runs are compared
+
     found = [_outcomes(each, classes) for each in baselines]
     return measure_harm(_outcomes(run, classes), found, DEFAULT_RULE if rule is None else rule)
 
 
 def _outcomes(run: RunLike, classes: LoserClasses | None) -> Outcomes:
     """Return what became of the jobs of a run, or of the one in a folder."""
+    from cosched_emulator.results.harm import outcomes  # noqa: PLC0415 - few runs are compared
+
     if isinstance(run, Finished):
         return outcomes(run.jobs, run.prepared.nodes, run.prepared.selection, classes)
     stored = read_run(run)

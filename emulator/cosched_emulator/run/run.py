@@ -7,10 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from cosched_emulator.accounting.accounts import Accounting
-from cosched_emulator.accounting.file import check_meta, meta_of
 from cosched_emulator.couplings.link import Link
 from cosched_emulator.errors import InvariantError
 from cosched_emulator.manager.diary import Diary
@@ -18,7 +16,6 @@ from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.record import JobFinished, JobRecord, QuantumRecord
 from cosched_emulator.manager.time_sharing.rotating import Rotating
 from cosched_emulator.manager.time_sharing.shared_progress import ProcessProgress
-from cosched_emulator.nodeos.clusters import Counters
 from cosched_emulator.results.figures.metrics import Selection, Summary, summarise_columns
 from cosched_emulator.results.figures.run_energy import CpuEnergy, RunEnergy, machine_power, run_energy
 from cosched_emulator.results.figures.turn_metrics import TIME_SHARING, TimeSharingTotals
@@ -33,12 +30,19 @@ from cosched_hwmodel.energy import NodePower
 from cosched_plugin.common.process import freeze_heap
 from cosched_plugin.protocol.messages import NodeClass
 
+if TYPE_CHECKING:
+    from cosched_emulator.accounting.accounts import Accounting
+    from cosched_emulator.nodeos.clusters import Counters
+
 # The accounts of a run: new ones, or those of a killed run, which then resumes.
 
 
 @contextmanager
 def open_accounts(db: str | None, prepared: Prepared, kind: str) -> Iterator[Accounting]:
     """Yield the accounts of a run of this kind: in file ``db``, continued if it exists; in memory if ``db`` is None."""
+    from cosched_emulator.accounting.accounts import Accounting  # noqa: PLC0415 - with sqlite, which few runs need
+    from cosched_emulator.accounting.file import check_meta, meta_of  # noqa: PLC0415 - likewise
+
     if db is not None and Path(db).exists():
         accounting = Accounting.open(db)
         try:

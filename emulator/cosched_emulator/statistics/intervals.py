@@ -19,7 +19,6 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from functools import lru_cache
-from statistics import NormalDist
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
@@ -52,7 +51,6 @@ _PRECISION: Final = 1e-15
 _STEPS: Final = 100  # Newton's method takes fewer than ten
 _CLOSE: Final = 1e-9  # a step of Newton's method after which the error is its square
 _TERMS: Final = 100_000  # of a series; a few hundred are usual
-_NORMAL: Final = NormalDist()
 
 
 # Not scipy.stats.t: a plain run has no SciPy, which takes 100 MB of disk and half a second to load for this one quantile, and figures
@@ -85,7 +83,9 @@ def _upper(tail: float, freedom: float) -> float:
     """Return t ≥ 0 with P(T > t) = tail."""
     if tail == 0.5:
         return 0.0
-    normal = -_NORMAL.inv_cdf(tail)
+    from statistics import NormalDist  # noqa: PLC0415 - few runs print an interval, and all load this module
+
+    normal = -NormalDist().inv_cdf(tail)
     if freedom > _LARGE * max(1.0, normal * normal / 2):
         return _expansion(normal, freedom)
     if tail > (_CENTRE if freedom > 4 else 0.25):

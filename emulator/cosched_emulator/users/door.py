@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 import zmq
 
-from cosched_emulator.couplings.link import listen
+from cosched_emulator.couplings.scheduler_port import listen
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.users.requests import (
     MAX_ANSWER_BYTES,

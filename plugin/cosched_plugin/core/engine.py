@@ -98,6 +98,9 @@ class SchedulerCore:
         """Return the read-only view of the policy."""
         return self._view
 
+    # All events go through here, and all decisions come out of here. It must be called once for each batch, in the manager's order,
+    # with all that has happened since the last one. After a PolicyError it must not be called again: the state has decisions that the
+    # manager never got, and a new core begins with what the manager knows.
     def handle(self, now_us: int, events: Sequence[Event]) -> list[Action]:
         """Apply all events of one instant and return the decisions that follow.
 
@@ -118,6 +121,8 @@ class SchedulerCore:
         """Re-derive every invariant of the state; AssertionError where one does not hold."""
         check_invariants(self._state)
 
+    # Must be through before the policy is asked, and refusals must be undone before anything else is read: what has happened since
+    # happened on the state that the manager kept, without the actions that it refused.
     def _take_in(self, events: Sequence[Event]) -> None:
         """Apply all events of one instant to the state."""
         state = self._state
@@ -143,6 +148,8 @@ class SchedulerCore:
             # In between, two jobs may have held one thread: one that came back, and one that the manager has started meanwhile.
             state.recount()
 
+    # Each decision must be applied before the policy is resumed: policies yield one and go on with a view that shows its effect.
+    # A check must come before its change, so that a decision that is refused here leaves the state as it was.
     def _decide(self) -> list[Action]:
         """Return the policy's decisions, each applied to the state before the next one is asked for."""
         state = self._state
@@ -234,6 +241,8 @@ class SchedulerCore:
                 elif self._changes is not None:
                     self._changes.take_back(event.action, state)
 
+    # Every decision that changes a running job must come through here: the manager may refuse it with the next batch, and what
+    # is not recorded here cannot be taken back.
     def _apply_to_running(self, decision: Action, number: int) -> None:
         """Apply decision ``number`` of a reply, and record how to undo it if the manager refuses it."""
         assert isinstance(decision, ReviseJob | SuspendJob | ResumeJob | ChangeSlot)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from cosched_plugin.common.allocation import Layers, busy_refusal, each_node, layers_of, minus, none_of, union
 from cosched_plugin.common.slots import pairing_refusal
 from cosched_plugin.core.contention import Residents
+from cosched_plugin.core.first_fit import any_layer
 from cosched_plugin.core.slots import members
 from cosched_plugin.core.state import State
 from cosched_plugin.protocol.messages import MOST_SHARES
@@ -45,6 +46,9 @@ def check_invariants(state: State) -> None:
     kept = {(key, job_id) for job_id, notes in state.notes.items() for key in notes}
     _hold(kept == {(key, job_id) for key, noted in state.noted.items() for job_id in noted}, "who has notes")
     state.queue.check()
+    if state.job_nodes is not None:
+        nodes = {job_id: any_layer(running.layers) for job_id, running in state.running.items()}
+        _hold(state.job_nodes == nodes, "the nodes of running jobs")
     if state.residents is not None:
         anew = Residents(state.model, machine, state.running.values())
         _hold(state.node_table().same_as(anew.table()), "the node table differs from running jobs")

@@ -13,6 +13,7 @@ from typing import Any
 
 from cosched_hwmodel.bandwidth.bandwidth_matrix import NodeTable
 from cosched_hwmodel.models.by_name import BUILT_IN, PairFactory
+from cosched_hwmodel.units import NodeSet
 from cosched_plugin.common.allocation import (
     Layers,
     Machine,
@@ -29,6 +30,7 @@ from cosched_plugin.core.contention import (
     believed_model,
     believed_pairs,
 )
+from cosched_plugin.core.first_fit import any_layer
 from cosched_plugin.core.queue import Queue
 from cosched_plugin.core.running import Running, check_place, delay, running_job, side_by_side
 from cosched_plugin.core.slots import Slots, with_share
@@ -45,6 +47,7 @@ class State:
         "believed",
         "ended",
         "held",
+        "job_nodes",
         "machine",
         "measured",
         "model",
@@ -91,6 +94,7 @@ class State:
         self.work = Work()
         self.version = 0  # changes whenever nodes or running jobs do
         self.residents: Residents | None = None  # kept after the first call of `node_table`
+        self.job_nodes: dict[int, NodeSet] | None = None  # kept after the first call of `nodes_by_job`
         # Where the believed penalties of a node's jobs do not follow from summed demand.
         contention = believed_contention(self.pairs, KnownJobs(self.queue, self.running))
         self.believed = None if contention is None else Neighbours(contention, self.machine)
@@ -104,6 +108,10 @@ class State:
             self.set_note(note.job_id, note.key, note.value)
 
     # ------------------------------------------------------------ jobs
+    #
+    # Whatever changes a running job, or which nodes are in service, must raise `version`: views, placements and searches keep what
+    # they have derived for as long as it stays the same. The queue has a number of its own, `Queue.changes`. Notes and the present
+    # time are in neither: who keeps something that depends on them compares them, too.
 
     def start(self, start: StartJob, layers: Layers) -> None:
         """Start a queued job; ``layers`` are its threads in the pool."""
@@ -123,6 +131,8 @@ class State:
         self.version += 1
         running = self.running.pop(job_id)
         del self.releases[bisect_left(self.releases, (running.end_us, job_id))]
+        if self.job_nodes is not None:
+            del self.job_nodes[job_id]
         if self.away and job_id in self.away:
             self._leave_away(running)
             return running.job
@@ -234,6 +244,8 @@ class State:
         self._replace(now, restored)
         self._disturb(restored)
 
+    # Must be called after refusals were undone and all later events were applied. In between, free resources are not those of the
+    # running jobs: a job that came back may hold a thread on which the manager has started another one.
     def recount(self) -> None:
         """Derive the free resources again from those that the running jobs hold."""
         if self.slots is not None:
@@ -246,6 +258,8 @@ class State:
             else:
                 self.pool_of(running.slot).take(running.job, running.runs, running.layers)
 
+    # Must be called after any change of a running job that may have changed its expected end or where its threads are: `releases`,
+    # `away` and the residents of nodes follow from these two. A share or a measured slowdown changes neither.
     def _replace(self, before: Running, after: Running) -> None:
         """Replace a running job by the same one with other values."""
         del self.releases[bisect_left(self.releases, (before.end_us, before.job.id))]
@@ -267,6 +281,8 @@ class State:
         self.measured.add(job_id)
         self.running[job_id] = self.running[job_id]._replace(measured_ppm=slowdown_ppm)
 
+    # Must be called after anything that may have changed who makes progress beside whom: a slowdown was measured among the neighbours
+    # of its time.
     def _disturb(self, cause: Running) -> None:
         """Delete the measured slowdowns of a job that starts, ends, is suspended or resumes, and of all jobs on its nodes."""
         if not self.measured:
@@ -287,11 +303,15 @@ class State:
             for key in self.notes.pop(job_id, ()):
                 self.noted[key].discard(job_id)
 
+    # Every job that begins to run comes through here, those of the welcome included, and leaves through `leave`. What one of the two
+    # enters into a cache the other takes out; `invariants` derives each of these caches again.
     def _seat(self, running: Running) -> None:
         self.version += 1
         job = running.job
         self.running[job.id] = running
         insort(self.releases, (running.end_us, job.id))
+        if self.job_nodes is not None:
+            self.job_nodes[job.id] = any_layer(running.layers)
         if running.on_disk or running.slot:
             self._seat_away(running)
             return
@@ -346,12 +366,23 @@ class State:
                 del self.notes[job_id]
 
     # ------------------------------------------------------------ caches
+    #
+    # Each is made, or brought up to date, when a policy asks for it: most policies never pay for any.
 
     def node_table(self) -> NodeTable:
         """Return the running jobs on each node and their demands; kept up to date from the first call on."""
         if self.residents is None:
             self.residents = Residents(self.model, self.machine, self.running.values())
         return self.residents.table()
+
+    def nodes_by_job(self) -> Mapping[int, NodeSet]:
+        """Return the nodes of each running job, on disk or not; kept up to date from the first call on.
+
+        A job keeps its threads for as long as it runs, so only starts and ends change this.
+        """
+        if self.job_nodes is None:
+            self.job_nodes = {job_id: any_layer(running.layers) for job_id, running in self.running.items()}
+        return self.job_nodes
 
     def neighbours(self) -> Neighbours | None:
         """Return the running jobs on each node, as the believed model of a node's jobs sees them; None where demand alone counts."""

@@ -489,22 +489,22 @@ class PairMonitor:
     def keep_up(self, view: View) -> Iterator[Action]:
         """Yield the decisions that bring expected ends and notes of pairs up to date."""
         yield from delete_stale_notes(view, NOTE)
-        if self._settled_at == view.version:
+        version = view.version
+        if self._settled_at == version:
             return
-        settled = True
-        jobs = view.running
+        jobs, notes = view.running, view.notes(NOTE)
         if len(self._settled) > 2 * len(jobs):
             self._settled = {job_id: known for job_id, known in self._settled.items() if job_id in jobs}
-        for job_id in running_with_note(NOTE, view):
+        for job_id in sorted([job_id for job_id in notes if job_id is not None and job_id in jobs]):
             known = self._settled.get(job_id)
-            if known is not None and known[0] is jobs[job_id] and known[2] is view.note(job_id, NOTE):
+            if known is not None and known[0] is jobs[job_id] and known[2] is notes.get(job_id):
                 partner = known[1]
                 if jobs.get(partner.job.id) is partner:
                     continue
             for action in self._of_one(job_id, view):
-                settled = False
                 yield action
-        self._settled_at = view.version if settled else -1
+                version, notes = -1, view.notes(NOTE)
+        self._settled_at = version
 
     def _of_one(self, job_id: int, view: View) -> Iterable[Action]:
         pace = pace_of(job_id, view)

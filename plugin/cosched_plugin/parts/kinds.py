@@ -410,10 +410,14 @@ class Context(NamedTuple):
     pairing: Pairing  # the part that chooses which rows run together
     pending: PendingJobs = EMPTY  # the pending jobs in queue order: `pending.jobs`
 
+    # Must be called after starts, before the matching is asked again, unless it is settled: a matching looks for partners among
+    # `pending`, and keeps what it found for as long as it gets the same object.
     def over(self, pending: PendingJobs) -> Context:
         """Return this context with another queue."""
         return Context(self.view, self.order, self.placement, self.matching, self.footprints, self.pairing, pending)
 
+    # A pass must ask here and never the placement: the price is paid here, and None may mean that the budget is spent. What is asked
+    # for a reservation goes through `Placement.earliest`, which pays for itself and is never cut short.
     def offer(self, job: JobSpec, snapshot: Snapshot) -> Offer | None:
         """Pay for and return the job's place in ``snapshot``; None if it has none, or if the budget is spent."""
         if self.view.work.limited and not self._pay_for(job):

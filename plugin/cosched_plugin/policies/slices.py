@@ -40,7 +40,6 @@ from cosched_plugin.policies.turns import (
     fits_on_disk,
     following,
     from_disk,
-    nodes_of_bundle,
     to_disk,
 )
 
@@ -283,7 +282,7 @@ class Sliced:
         back = self._groups(view, kind, on_disk=True)
         open_nodes = self._whole.free_nodes | self._nodes_to_yield(view, others) if back else 0
         for group in back:
-            nodes = nodes_of_bundle(group)
+            nodes = group.nodes
             if not nodes & ~open_nodes:  # otherwise preempting the others would not help
                 yield from self._clear(nodes, kind, view)
                 yield from self._resume(group, kind, view)
@@ -313,7 +312,7 @@ class Sliced:
         for kind in kinds:
             for group in self._groups(view, kind, on_disk=False):
                 if fits_on_disk(group, view):
-                    nodes |= nodes_of_bundle(group)
+                    nodes |= group.nodes
         return NodeSet(nodes)
 
     def _resume(self, group: Bundle, kind: int, view: View) -> Iterator[Action]:
@@ -323,7 +322,7 @@ class Sliced:
         for other in _KINDS:
             if other != kind:
                 room.take(there[other].held)
-        if room.admits(nodes_of_bundle(group)):
+        if room.admits(group.nodes):
             yield from from_disk(group, view)
 
     def _decide_for(self, view: View, present: Slice, kind: int, open_nodes: int) -> Iterator[Action]:
@@ -354,7 +353,7 @@ class Sliced:
         for other in _KINDS:
             if other != kind:
                 for group in self._groups(view, other, on_disk=False):
-                    if nodes_of_bundle(group) & nodes:
+                    if group.nodes & nodes:
                         yield from to_disk(group, view)
 
     def _groups(self, view: View, kind: int, *, on_disk: bool) -> Sequence[Bundle]:
@@ -364,13 +363,15 @@ class Sliced:
 
     def _present(self, view: View) -> _Present:
         """Return the started jobs."""
-        if self._there_at != view.version:
-            self._there_at = view.version
+        version = view.version
+        if self._there_at != version:
+            self._there_at = version
             there = _Present([Bundles() for _ in _KINDS], [Bundles() for _ in _KINDS])
-            jobs = view.running
+            jobs, nodes = view.running, view.nodes_by_job
             for job_id in sorted(jobs):
                 running = jobs[job_id]
-                (there.on_disk if running.on_disk else there.on_nodes)[self._slices.kind_of(running.job)].add(running)
+                kinds = there.on_disk if running.on_disk else there.on_nodes
+                kinds[self._slices.kind_of(running.job)].add(running, nodes[job_id])
             self._there = there
         return self._there
 

@@ -16,7 +16,6 @@ from cosched_plugin.api import (
     SuspendJob,
     Turn,
     View,
-    any_layer,
     each_node,
 )
 
@@ -81,44 +80,31 @@ class Members(Generic[Member]):
         self.held = held
 
 
-Bundle = Sequence[Running]  # jobs that share nodes, so that they leave them, and come back, together
+class Bundle(NamedTuple):
+    """Jobs that share nodes, so that they leave them, and come back, together."""
+
+    jobs: Sequence[Running]
+    nodes: NodeSet
 
 
 class Bundles(Members[Bundle]):
     """The jobs of one turn by id, in bundles, and their nodes."""
 
-    __slots__ = ("_nodes",)
+    __slots__ = ()
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._nodes: list[NodeSet] = []  # of each bundle
-
-    def add(self, running: Running) -> None:
-        """Enter a job; jobs come by id."""
-        nodes = any_layer(running.layers)
-        bundle = [running]
+    def add(self, running: Running, nodes: NodeSet) -> None:
+        """Enter a job on its nodes; jobs come by id."""
+        bundle = Bundle([running], nodes)
         if nodes & self.held:
             apart: list[Bundle] = []
-            nodes_apart: list[NodeSet] = []
-            for there, jobs in zip(self._nodes, self.members, strict=True):
-                if there & nodes:
-                    nodes = NodeSet(nodes | there)
-                    bundle = [*jobs, *bundle]
+            for other in self.members:
+                if other.nodes & bundle.nodes:
+                    bundle = Bundle([*other.jobs, *bundle.jobs], NodeSet(other.nodes | bundle.nodes))
                 else:
-                    apart.append(jobs)
-                    nodes_apart.append(there)
-            self.members, self._nodes = apart, nodes_apart
+                    apart.append(other)
+            self.members = apart
         self.members.append(bundle)
-        self._nodes.append(nodes)
         self.held |= nodes
-
-
-def nodes_of_bundle(bundle: Bundle) -> NodeSet:
-    """Return the nodes of jobs that share nodes."""
-    nodes = 0
-    for running in bundle:
-        nodes |= any_layer(running.layers)
-    return NodeSet(nodes)
 
 
 # How turns change hands: jobs go to the disks of their nodes and come back, or the manager lets slots run in turn.
@@ -130,7 +116,7 @@ def nodes_of_bundle(bundle: Bundle) -> NodeSet:
 def to_disk(bundle: Bundle, view: View) -> Iterator[Action]:
     """Suspend jobs that share nodes to disk: all of them, or none if the disks have no room for their memory."""
     if fits_on_disk(bundle, view):
-        for running in bundle:
+        for running in bundle.jobs:
             if running.suspended_us is not None:
                 yield ResumeJob(running.job.id)  # it was suspended on its nodes
             yield SuspendJob(running.job.id, to_disk=True)
@@ -139,7 +125,7 @@ def to_disk(bundle: Bundle, view: View) -> Iterator[Action]:
 def fits_on_disk(bundle: Bundle, view: View) -> bool:
     """Tell whether the disks of their nodes have room for the memory of all these jobs."""
     wanted: dict[int, int] = {}
-    for running in bundle:
+    for running in bundle.jobs:
         for node, processes in each_node(running.runs) if running.job.memory_mb else ():
             wanted[node] = wanted.get(node, 0) + processes * running.job.memory_mb
     return all(megabytes <= view.free_swap_mb[node] for node, megabytes in wanted.items())
@@ -147,8 +133,8 @@ def fits_on_disk(bundle: Bundle, view: View) -> bool:
 
 def from_disk(bundle: Bundle, view: View) -> Iterator[Action]:
     """Resume jobs that share nodes, all of them or none."""
-    if all(view.may_resume(running) for running in bundle):
-        for running in bundle:
+    if all(view.may_resume(running) for running in bundle.jobs):
+        for running in bundle.jobs:
             yield ResumeJob(running.job.id)
 
 

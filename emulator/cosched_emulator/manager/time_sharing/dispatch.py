@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, runtime_checkable
 
 from cosched_emulator.errors import InvariantError
 from cosched_emulator.manager.managed_job import RUNNING, ManagedJob
 from cosched_emulator.manager.timeline import END, Timeline
-from cosched_emulator.nodeos.clusters import ProcessCluster, ProcessUse, Program
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.common.allocation import each_node
 from cosched_plugin.protocol.messages import COMPLETED, FAILED, TIMEOUT
+
+if TYPE_CHECKING:
+    from cosched_emulator.nodeos.clusters import ProcessCluster, ProcessUse, Program
 
 # What the jobs of a cluster use on each node and when: the trace that energy is integrated over.
 

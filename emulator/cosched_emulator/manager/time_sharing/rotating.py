@@ -8,17 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from operator import itemgetter
-from typing import Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from cosched_emulator.manager.diary import Diary
 from cosched_emulator.manager.managed_job import RUNNING, ManagedJob
 from cosched_emulator.manager.record import GUEST, PARTNER, ROW, QuantumPart, QuantumRecord
 from cosched_emulator.manager.time_sharing.dispatch import FOREVER_US, Dispatcher
 from cosched_emulator.manager.timeline import QUANTUM, Timeline
-from cosched_emulator.nodeos.clusters import ProcessUse
 from cosched_hwmodel.units import WHOLE_PPM
 from cosched_plugin.common.slots import Member, Rotation, quantum_refusal, rotation_of, rotation_refusal
 from cosched_plugin.protocol.messages import MOST_SHARES, QuantumEnded, SetRotation, SlotState, Turn
+
+if TYPE_CHECKING:
+    from cosched_emulator.nodeos.clusters import ProcessUse
 
 _READY: Final = 0  # version of the entry for a job that is back from disk; ends of quanta have others
 

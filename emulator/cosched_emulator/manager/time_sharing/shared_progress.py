@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.manager.diary import Diary
@@ -11,9 +11,11 @@ from cosched_emulator.manager.managed_job import ManagedJob
 from cosched_emulator.manager.time_sharing.dispatch import FOREVER_US, CpuMeter, CpuUse, Dispatcher
 from cosched_emulator.manager.time_sharing.rotating import Rotating
 from cosched_emulator.manager.timeline import Timeline
-from cosched_emulator.nodeos.clusters import Counters, ProcessCluster, Program
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.protocol.messages import ProgressMeasured
+
+if TYPE_CHECKING:
+    from cosched_emulator.nodeos.clusters import Counters, ProcessCluster, Program
 
 
 def _asked_mb(job: WorkloadJob) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from cosched_hwmodel.bandwidth.bandwidth_matrix import Ints, NodeTable
@@ -67,6 +67,9 @@ class SlotFacts:
         return none_of(self._state.machine) if slot else self._state.pool.free
 
 
+# Numbers, lists and sets of threads must be asked for again after each decision that was yielded; `running` and `releases` of the
+# whole machine are the state's own, and follow. Whoever keeps something derived must compare `version`, and `now_us` where expected
+# ends are in it: time moves between batches only, the version with each decision that changes a running job, too.
 class View(SlotFacts):
     """A view of the scheduler's state, always current: after each decision it shows that decision's effect.
 
@@ -167,6 +170,11 @@ class View(SlotFacts):
     def running(self) -> Mapping[int, Running]:
         """Return the running jobs by id."""
         return self._state.running
+
+    @property
+    def nodes_by_job(self) -> Mapping[int, NodeSet]:
+        """Return the nodes of each running job by id, those of jobs that other views show included."""
+        return self._state.nodes_by_job()
 
     @property
     def ended(self) -> Sequence[Ended]:
@@ -284,6 +292,22 @@ class View(SlotFacts):
         """Return the expected end of a running job; an overdue job may end at the next instant."""
         return max(running.end_us, self._state.now_us + 1)
 
+    def times_left_us(self, jobs: Iterable[Running]) -> list[int]:
+        """Return the expected time left of each of these running jobs: a microsecond of those that are overdue."""
+        now_us = self._state.now_us
+        return [max(running.end_us - now_us, 1) for running in jobs]
+
+    def notes(self, key: str) -> dict[int | None, NoteValue]:
+        """Return the notes under ``key`` by job (None: the cluster), held jobs and jobs of other views included, in no order.
+
+        It does not follow later decisions: ask again once one was yielded.
+        """
+        notes = self._state.notes
+        return {job_id: notes[job_id][key] for job_id in self._state.noted.get(key, ())}
+
+    # `threads_back`, `shadow`, `free_steps` and `availability` must tell the same story: EASY's fast pass counts with the second,
+    # conservative with the third, and everything that places a job with the last. Where all nodes are up and all jobs hold threads
+    # of slot 0, `Running.threads` is the answer of the first, without a call for each job.
     def threads_back(self, running: Running) -> int:
         """Return how many threads of slot 0 become free when a running job ends: those on nodes in service."""
         pool = self._state.pool
@@ -318,15 +342,19 @@ class View(SlotFacts):
         soonest_us = state.now_us + 1
         free = self.free_threads
         steps = [(state.now_us, free)]
+        running = state.running
+        in_place = state.pool.all_up and not state.away
         for expected_us, job_id in state.releases:
             end_us = expected_us if expected_us > soonest_us else soonest_us
-            free += self.threads_back(state.running[job_id])
+            free += running[job_id].threads if in_place else self.threads_back(running[job_id])
             if steps[-1][0] == end_us:
                 steps[-1] = (end_us, free)
             else:
                 steps.append((end_us, free))
         return steps
 
+    # The result must not be kept over a decision. While no job starts, ends or changes, only its first step moves with the present, up
+    # to the first expected end (`Availability.at`).
     def availability(self) -> Availability:
         """Return (instant, free threads from then on) now and at every expected end, ascending, by the running jobs."""
         state = self._state

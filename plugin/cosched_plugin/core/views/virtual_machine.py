@@ -9,12 +9,11 @@ The layer of time slices sets the clock, and the nodes on which jobs of the clas
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import cast
 
 from cosched_hwmodel.units import NodeSet
 from cosched_plugin.common.allocation import Layers, each_node, size
-from cosched_plugin.core.first_fit import any_layer
 from cosched_plugin.core.running import Ended, Running
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.whole_nodes import Occupancy, WholeNodesView
@@ -59,6 +58,8 @@ class VirtualMachine(WholeNodesView):
         self._occupancies: list[Occupancy] = []
         self._occupancies_key: object = None
 
+    # Must be called before the policy of this class is asked, in every batch, and again after anything that may have changed which
+    # nodes the class may use: until then the view has the clock and the nodes of its last turn.
     def turn_to(self, virtual_us: int, open_nodes: NodeSet, wall_us: Callable[[int], int]) -> None:
         """Set the clock, the nodes on which jobs may be started now, and the conversion of later instants to the run's clock."""
         self._virtual_us = virtual_us
@@ -130,6 +131,11 @@ class VirtualMachine(WholeNodesView):
         """Return the expected end of a running job; an overdue job may end at the next instant."""
         return max(running.end_us, self._virtual_us + 1)
 
+    def times_left_us(self, jobs: Iterable[Running]) -> list[int]:
+        """Return the expected time left of each of these running jobs, in the class's time."""
+        now_us = self._virtual_us
+        return [max(running.end_us - now_us, 1) for running in jobs]
+
     @property
     def free_nodes(self) -> NodeSet:
         """Return the nodes that no job of the class holds and that are open to it now."""
@@ -144,9 +150,9 @@ class VirtualMachine(WholeNodesView):
     @property
     def unclaimed_nodes(self) -> NodeSet:
         """Return the idle nodes to which no job of another class on disk will come back."""
-        claim = 0
+        claim, nodes = 0, self._state.nodes_by_job()
         for job_id in self._state.on_disk:
-            claim |= any_layer(self._state.running[job_id].layers)
+            claim |= nodes[job_id]
         return NodeSet(self.idle_nodes & ~claim)
 
     @property
@@ -219,8 +225,9 @@ class VirtualMachine(WholeNodesView):
         if self._held_at != self._state.version:
             self._held_at = self._state.version
             above_us, most_us = self._above_us, self._most_us
+            nodes_by_job = self._state.nodes_by_job()
             self._nodes = {
-                job_id: any_layer(running.layers)
+                job_id: nodes_by_job[job_id]
                 for job_id, running in self._state.running.items()
                 if above_us < running.job.estimate_us <= most_us
             }

@@ -160,7 +160,8 @@ def _start_due(context: Context, table: ReservationTable, *, join: bool) -> Gene
     is sought if ``join`` is set.
     """
     view, matching, pending = context.view, context.matching, table.pending
-    places = table.due(view.now_us)
+    now_us = view.now_us
+    places = table.due(now_us)
     if join:
         head = next((number for number, place in enumerate(places) if place != number), len(places))
         if head < len(pending):
@@ -170,7 +171,7 @@ def _start_due(context: Context, table: ReservationTable, *, join: bool) -> Gene
         job = pending[place]
         promise = table.promises.get(job.id)
         offer = None
-        if promise is not None and start_of(promise) == view.now_us:
+        if promise is not None and start_of(promise) == now_us:
             offer = table.profile.offer(job, promise)
         first = place == len(started)
         gate = UNRESERVED if first else table

@@ -168,15 +168,15 @@ class NoBackfill(_Counts):
 
     def decide(self, context: Context) -> Iterator[Action]:
         """Return the starts of the jobs at the head of the queue that fit."""
-        view = context.view
-        if not view.queued:
-            return _NOTHING
-        queue = None if view.work.limited else self._counted(context)
-        return _in_order(context) if queue is None else _counted_in_order(queue, context)
+        queue = None if context.view.work.limited else self._counted(context)
+        if queue is None:
+            return _in_order(context)
+        return _counted_in_order(queue, context) if queue else _NOTHING
 
 
 def _in_order(context: Context) -> Iterator[Action]:
-    yield from start_in_order(context.over(context.arranged()))
+    if context.view.queued:
+        yield from start_in_order(context.over(context.arranged()))
 
 
 def _counted_in_order(queue: Queue, context: Context) -> Iterator[Action]:
@@ -204,13 +204,12 @@ class Easy(_Counts):
 
     def decide(self, context: Context) -> Iterator[Action]:
         """Return the starts at the head of the queue, then those of the jobs that may overtake the first blocked job."""
-        view = context.view
-        if not view.queued:
-            return _NOTHING
         queue = self._counted(context)
         if queue is None:
             return self._passes(context)
-        starts = self._counting.starts(queue, view, context.placement)
+        if not queue:
+            return _NOTHING
+        starts = self._counting.starts(queue, context.view, context.placement)
         return _NOTHING if starts is None else self._pass_by_numbers(starts, context)
 
     def _pass_by_numbers(self, starts: Generator[Action, None, bool], context: Context) -> Iterator[Action]:
@@ -320,11 +319,12 @@ def _start_until_blocked(context: Context) -> Generator[Action, None, _Blocked |
         left = view.work.left
         pending = yield from start_in_order(context, reason)
         free = view.free_threads
-        behind = pending.jobs[1:]
+        jobs = pending.jobs
+        behind = jobs[1:]
         fitting = [job for job in behind if job.processes <= free]
         if not fitting and not (behind and matching.has_hosts(view)):
             return None
-        reservation = reserve(pending.jobs[0], context)
+        reservation = reserve(jobs[0], context)
         if reservation is not None:
             return _Blocked(pending, behind, fitting, reservation)
         if not fitting and not matching.join_candidates(context.over(pending)):

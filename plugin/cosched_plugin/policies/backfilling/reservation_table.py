@@ -253,6 +253,10 @@ class MovableJobs:
 NOTE: Final = "promise"
 
 
+# A pass must call, in this order: `follow` (or `restore`, from the notes alone), `due`, `compress`, `promise`, `due`, `changed`. Jobs
+# with a promise move before new ones get theirs, so nobody is overtaken by a later arrival; what was freed since the last
+# `compress` is in `_freed`. Where `follow` returns False the table is void, and the pass makes another one from the notes: a
+# scheduler that was restarted has nothing else, and must decide alike.
 class ReservationTable:
     """The promises made so far, and the profile that they leave; the gate for other starts."""
 
@@ -333,6 +337,7 @@ class ReservationTable:
     def _is_pending(self, job_id: int) -> bool:
         return job_id in self.jobs or any(job.id == job_id for job in self.pending)
 
+    # Must be called after jobs were started as promised, before anything else is asked: the places of all jobs behind them change.
     def leave(self, places: Sequence[int]) -> None:
         """Forget the jobs at these places, which have been started as promised: they keep their part of the profile."""
         for place in places:
@@ -373,6 +378,8 @@ class ReservationTable:
         """Return True: only `admit` decides."""
         return True
 
+    # The promises of the jobs that the seat starts are lifted while it is examined, and must be back when this returns, whatever the
+    # answer.
     def admit(self, seat: Seat) -> bool:
         """Tell whether ``seat`` breaks none of the promises made to jobs that it does not start."""
         if seat.sole is not None:

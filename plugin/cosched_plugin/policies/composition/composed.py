@@ -128,6 +128,9 @@ class Composed:
         """Yield the decisions that bring notes and expected ends up to date, as a pass does first."""
         return self._matching.prepare(self._context_of(view))
 
+    # A pass has this order, and each step relies on the one before. Jobs that another policy left on disk come back first, or
+    # starts would take their threads for ever. Then the matching brings notes and expected ends up to date (`prepare`), since
+    # reservations are made of these. The backfill is last, and asks the other parts.
     def decide(self, view: View) -> Iterator[Action]:
         """Yield the decisions of one pass."""
         context = self._context if self._view is view else self._context_of(view)
@@ -156,6 +159,8 @@ class Composed:
     def _pass(self, context: Context) -> Iterator[Action]:
         return chain(self._matching.prepare(context), self._backfill.decide(context))
 
+    # A note must be yielded after the starts that it counts and before the next pass: an order that ages by the mean wait would
+    # otherwise arrange the rest of the queue by a number that a restarted scheduler does not have.
     def _remembered_passes(self, context: Context) -> Iterator[Action]:
         """Yield passes, and the notes of parts about the jobs started in each, as long as these may change the next pass."""
         view = context.view

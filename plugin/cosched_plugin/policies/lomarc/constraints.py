@@ -23,7 +23,6 @@ from cosched_plugin.api import (
     PendingJobs,
     Running,
     View,
-    any_layer,
     worst_resource,
 )
 from cosched_plugin.policies.lomarc.queue_table import Jobs, JobTable, QueueTable, may_share, queue_table
@@ -174,7 +173,18 @@ class Pairs(NamedTuple):
 class Hosts:
     """Pairs of a pending and a running job that may share the nodes of the running one."""
 
-    __slots__ = ("_alone", "_alone_at", "_hospitable", "_job_table", "_learnt", "_renewals", "_rules", "_slow", "_upto")
+    __slots__ = (
+        "_alone",
+        "_alone_at",
+        "_hospitable",
+        "_job_table",
+        "_learnt",
+        "_may_share",
+        "_renewals",
+        "_rules",
+        "_slow",
+        "_upto",
+    )
 
     def __init__(self, rules: Rules, job_table: JobTable) -> None:
         self._rules = rules
@@ -183,7 +193,8 @@ class Hosts:
         self._slow: dict[int, Floats] = {}  # by running job: slowdown beside each of the job table; 0: may not share
         self._upto: dict[int, int] = {}  # by running job: how many rows of the job table it was checked against
         self._learnt = (0, 0, -1)  # what it was last checked against, and the version of the view then
-        self._alone: list[int] = []  # by id: times may change while nodes and jobs do not
+        self._may_share: dict[int, bool] = {}  # by running job that is alone
+        self._alone: list[int] = []  # ids: times may change while nodes and jobs do not
         self._hospitable: list[int] = []
         self._alone_at = -1
 
@@ -212,9 +223,8 @@ class Hosts:
     def _pairs_in_columns(
         self, newcomers: Ints, ranks: Ints, slowdowns: Floats, hosts: Sequence[Running], view: View
     ) -> Pairs:
-        now_us = view.now_us
         sizes = np.array([host.job.processes for host in hosts], dtype=np.int64)
-        left_us = np.array([view.expected_end(host) - now_us for host in hosts], dtype=np.int64)
+        left_us = np.array(view.times_left_us(hosts), dtype=np.int64)
         return Pairs(newcomers, ranks, slowdowns, hosts, sizes, left_us)
 
     def let_in(self, pairs: Pairs, table: QueueTable, view: View, gate: Gatekeeper) -> Pairs:
@@ -236,35 +246,46 @@ class Hosts:
 
     def available(self, view: View) -> list[Running]:
         """Return the running jobs that share no node with another and are not stopped, by start and id."""
-        if self._alone_at != view.version:
-            self._alone_at = view.version
-            once = twice = 0
-            nodes_of = []
-            for running in view.running.values():
-                nodes = any_layer(running.layers)
-                nodes_of.append((nodes, running))
-                twice |= once & nodes
-                once |= nodes
-            alone = [running for nodes, running in nodes_of if not nodes & twice and running.suspended_us is None]
-            alone.sort(key=lambda running: (running.start_us, running.job.id))
-            self._alone = [running.job.id for running in alone]
-            model = view.pairs
-            self._hospitable = [running.job.id for running in alone if may_share(running.job, model)]
-        running_jobs = view.running
+        running_jobs = self._renew(view)
         return [running_jobs[job_id] for job_id in self._alone]
 
     def hospitable(self, view: View) -> list[Running]:
         """Return the running jobs that may be co-located."""
-        if self._alone_at != view.version:
-            self.available(view)
-        running_jobs = view.running
+        running_jobs = self._renew(view)
         return [running_jobs[job_id] for job_id in self._hospitable]
 
     def any_hospitable(self, view: View) -> bool:
         """Tell whether there are such jobs."""
-        if self._alone_at != view.version:
-            self.available(view)
+        self._renew(view)
         return bool(self._hospitable)
+
+    def _renew(self, view: View) -> Mapping[int, Running]:
+        """Bring the lists of hosts up to the view's version, and return all running jobs.
+
+        Whether a job may share never changes, so only jobs that are new are asked.
+        """
+        version, jobs = view.version, view.running
+        if self._alone_at == version:
+            return jobs
+        self._alone_at = version
+        nodes_by_job, model, known = view.nodes_by_job, view.pairs, self._may_share
+        once = twice = 0
+        for job_id in jobs:
+            nodes = nodes_by_job[job_id]
+            twice |= once & nodes
+            once |= nodes
+        alone = [
+            (running.start_us, job_id)
+            for job_id, running in jobs.items()
+            if running.suspended_us is None and not nodes_by_job[job_id] & twice
+        ]
+        alone.sort()
+        self._alone = [job_id for _, job_id in alone]
+        self._may_share = {
+            job_id: known[job_id] if job_id in known else may_share(jobs[job_id].job, model) for job_id in self._alone
+        }
+        self._hospitable = [job_id for job_id in self._alone if self._may_share[job_id]]
+        return jobs
 
     def facts(self, job: JobSpec, profits: Mapping[int, float], view: View) -> dict[str, object]:
         """Return the facts for a decision trace about a search; ``profits``: by host, of the hosts compared."""
@@ -280,9 +301,10 @@ class Hosts:
         """Check running jobs against the rows of the job table that they were not checked against yet."""
         job_table, slow, upto = self._job_table, self._slow, self._upto
         last = len(job_table)
-        if self._learnt == (job_table.renewals, last, view.version):
+        now = (job_table.renewals, last, self._alone_at)  # `hosts` are those of this version
+        if self._learnt == now:
             return
-        self._learnt = (job_table.renewals, last, view.version)
+        self._learnt = now
         if self._renewals != job_table.renewals or len(slow) > 2 * len(view.running) + _FEW:
             self._renewals = job_table.renewals
             slow.clear()

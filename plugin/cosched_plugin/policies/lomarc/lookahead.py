@@ -290,8 +290,8 @@ class Lookahead(RemembersStarts, Matching):
         if known is not pending or job.id not in ranking:
             if view.work.limited:
                 ranking = self._rank_all(pending, view, UNRESERVED)  # paid for together
-            elif view.pairs is not None:
-                pairs = self._hosts.pairs_of(job, pending, self._hosts.hospitable(view), view, view.pairs)
+            elif (model := view.pairs) is not None:
+                pairs = self._hosts.pairs_of(job, pending, self._hosts.hospitable(view), view, model)
                 ranking = (
                     _NO_HOSTS if pairs is None else self._ranking(pairs, queue_table(pending, self._job_table), view)
                 )
@@ -315,11 +315,12 @@ class Lookahead(RemembersStarts, Matching):
         known, pairs = self._paired
         if known is not pending:
             pairs = None
-            hosts = [] if view.pairs is None else self._hosts.hospitable(view)
+            model = view.pairs
+            hosts = [] if model is None else self._hosts.hospitable(view)
             jobs = len(pending.jobs)
             if hosts and jobs and view.work.pay(prices.HOSTS, jobs, jobs * len(hosts)):
-                assert view.pairs is not None  # or there were no hosts
-                pairs = self._hosts.pairs(queue_table(pending, self._job_table), hosts, view, view.pairs)
+                assert model is not None  # or there were no hosts
+                pairs = self._hosts.pairs(queue_table(pending, self._job_table), hosts, view, model)
             self._paired = (pending, pairs)
         return pairs
 

@@ -277,7 +277,7 @@ class DemandLosses:
 
     def keys(self, jobs: Sequence[JobSpec], planned: tuple[Planned, ...]) -> list[Key]:
         """Return for each job its demand and estimate, and the demands and times of the planned jobs."""
-        beside = loads_of(planned)
+        beside = loads_of(planned) if planned else ()
         return [(job.demand or NO_DEMAND, job.estimate_us, beside) for job in jobs]
 
     def ground(self, nodes: Ints, job: JobSpec, snapshot: Snapshot) -> NodeLosses:
@@ -330,7 +330,7 @@ class _DemandGround:
 
 def factor(job: JobSpec, lost_us: float) -> float:
     """Return the penalty factor of a job that loses ``lost_us`` on its worst node."""
-    return penalty_factor(job.estimate_us, (lost_us,))
+    return penalty_factor(job.estimate_us, (lost_us,)) if lost_us else 1.0  # most places cost nothing
 
 
 def factor_of(job: JobSpec, snapshot: Snapshot, runs: Sequence[Run]) -> float:

@@ -47,6 +47,8 @@ class Change(NamedTuple):
     amount: int
 
 
+# After each change neighbouring steps must differ (`_mend`): promises come and go by the thousand, and each search is over steps.
+# `times` and `values` cannot be resized while there is an array over them (`np.frombuffer`), so none may outlive its method.
 class Timeline:
     """Steps: ``values[k]`` from ``times[k]`` on, up to the next; the last goes on for ever."""
 
@@ -278,6 +280,8 @@ class Promises(NamedTuple):
     starts_us: Ints
 
 
+# What was reserved must be lifted with the same promise. A job that starts as promised keeps its part: `follow` then compares what
+# running jobs leave free, before and now.
 class Profile(Protocol):
     """Answers when a job may start, given all promises."""
 

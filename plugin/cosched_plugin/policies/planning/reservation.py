@@ -76,6 +76,7 @@ class CountedReservation:
         """Return what `may_hold` returns, for each of many."""
         return _free_or_spare(since_us, until_us, threads, self.shadow_us, self._extra)
 
+    # A seat that was admitted must be taken: its threads count as gone from here on.
     def admit(self, seat: Seat) -> bool:
         """Tell whether ``seat``, taken now, leaves the head its start; if so it is counted as taken."""
         if seat.end_us <= self.shadow_us:

@@ -277,11 +277,12 @@ class LossCache:
         view = snapshot.view
         if not is_plain(job):
             return Places(job, snapshot, self.losses(view))
+        now_us = view.now_us
         if self._version != view.version or self._view is not view:
             self._turn_to(view)
-        elif self._now_us != view.now_us:  # the past is never requested again
-            self._places = {key: places for key, places in self._places.items() if key[0] >= view.now_us}
-        self._now_us = view.now_us
+        elif self._now_us != now_us:  # the past is never requested again
+            self._places = {key: places for key, places in self._places.items() if key[0] >= now_us}
+        self._now_us = now_us
         key = (snapshot.at_us, snapshot.free)
         places = self._places.get(key)
         if places is None:
@@ -325,7 +326,8 @@ class LessConsume(PenaltyPlacement):
         self._floors: dict[object, float] = {}  # by kind
         self._floor_of: dict[int, tuple[JobSpec, float]] = {}
         self._floors_of: Layers = ()  # the nodes in service for which they are valid
-        self._floors_at: tuple[View, int] | None = None  # when these were last checked
+        self._floors_view: View | None = None  # the view and its version when these were last checked
+        self._floors_at = -1
 
     @property
     def provides(self) -> Needs:
@@ -423,8 +425,9 @@ class LessConsume(PenaltyPlacement):
         return tuple(sorted({max(threshold, least) for threshold in thresholds}))
 
     def _least_ever(self, job: JobSpec, view: View) -> float:
-        if self._floors_at != (view, view.version):
-            self._floors_at = (view, view.version)
+        version = view.version
+        if self._floors_at != version or self._floors_view is not view:
+            self._floors_at, self._floors_view = version, view
             in_service = view.in_service
             if in_service != self._floors_of:
                 self._floors_of = in_service
@@ -480,8 +483,6 @@ class LessConsume(PenaltyPlacement):
         if is_rigid(job):
             offer = self._rigid(job, snapshot, thresholds)
             return None if offer is None else Found(job, snapshot, offer.factor, offer=offer)
-        if job.processes > size(snapshot.free):
-            return None
         places = self._known.places(job, snapshot)
         if job.processes > places.total:
             return None
@@ -521,7 +522,8 @@ def _limit_us(job: JobSpec, threshold: float) -> float:
 
 def pay_for_look(job: JobSpec, view: View) -> bool:
     """Pay for an examination of the places at one instant; tell whether the budget allowed it."""
-    return not view.work.limited or view.work.pay(_price(job), view.machine.nodes)
+    work = view.work
+    return not work.limited or work.pay(_price(job), view.machine.nodes)
 
 
 def _price(job: JobSpec) -> Price:
