@@ -192,9 +192,12 @@ def test_shown_lines_are_found_in_order() -> None:
     assert missing_line(["c", "...", "a"], output) == "a"
 
 
-@pytest.mark.parametrize(("module", "name"), [("largest", "LargestFirst"), ("patient", "Patient")])
-def test_example_policies_conform_and_use_only_the_api(module: str, name: str, tmp_path: Path) -> None:
-    write_files("writing-a-policy.md", tmp_path)
+@pytest.mark.parametrize(
+    ("page", "module", "name"),
+    [("tutorial-policy.md", "least_work", "LeastWork"), ("writing-a-policy.md", "patient", "Patient")],
+)
+def test_example_policies_conform_and_use_only_the_api(page: str, module: str, name: str, tmp_path: Path) -> None:
+    write_files(page, tmp_path)
     file = tmp_path / f"{module}.py"
     source = file.read_text(encoding="utf-8")
     assert set(re.findall(r"^from (cosched\S*) import", source, re.MULTILINE)) == {"cosched_plugin.api"}
