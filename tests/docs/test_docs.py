@@ -234,7 +234,7 @@ def test_the_python_interface_is_documented() -> None:
     public = {name for name in {*vars(Run), *Run.__annotations__} if not name.startswith("_")}
     assert members == public - {"finished", "trace_at"}
     assert [name for row in rows("python.md", "| column |") for name in names(row[0])] == list(JobTable.columns())
-    told = text_of("python.md").partition("Columns of `allocations`:")[2].partition("\n")[0]
+    told = text_of("python.md").partition("Columns of `allocations`:")[2].partition("\n\n")[0]
     assert names(told) == list(AllocationTable.columns())
 
 
