@@ -15,11 +15,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from cosched_emulator.results.columns import JobColumns
 from cosched_emulator.results.figures.comparison import number_texts, time_unit
-from cosched_emulator.results.files.reader import read_quanta, read_run
+from cosched_emulator.results.files.run_reader import read_quanta, read_run
 from cosched_emulator.results.harm import Outcomes, measure_harm, outcomes
 from cosched_emulator.results.quanta import QuantaColumns
+from cosched_emulator.results.record_columns import RecordColumns
 from cosched_hwmodel.units import SECOND_US
 
 HOUR_S: Final = 3600
@@ -55,7 +55,7 @@ def overload(load: float) -> str:
     )
 
 
-def window(jobs: JobColumns) -> tuple[int, int]:
+def window(jobs: RecordColumns) -> tuple[int, int]:
     """Return the first and the last hour of the half day in which most jobs start."""
     starts_h = np.sort(jobs.start_us[jobs.started]) / (HOUR_S * SECOND_US)
     hours = np.unique(starts_h.astype(np.int64))

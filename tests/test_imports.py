@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
@@ -20,7 +21,9 @@ TERMINAL = "cosched_hwmodel.cli.terminal"  # what the command lines of all progr
 ALLOWED = [
     ("cosched_hwmodel", ("cosched_hwmodel", "numpy", "click")),
     ("cosched_plugin", ("cosched_plugin", "cosched_hwmodel", "numpy", "msgpack", "zmq", "click")),
-    ("cosched_plugin.protocol", ("cosched_plugin.protocol", "cosched_hwmodel.units", "cosched_hwmodel.composite.profile", "msgpack")),
+    ("cosched_plugin.protocol", (
+        "cosched_plugin.protocol", "cosched_hwmodel.units", "cosched_hwmodel.composite.job_profile", "msgpack",
+    )),
     (COMMON, (COMMON, "cosched_plugin.protocol", "cosched_hwmodel.units", TERMINAL, "zmq")),
     (f"{COMMON}.allocation", ("cosched_plugin.protocol", "cosched_hwmodel.units")),
     ("cosched_plugin.core", (
@@ -62,13 +65,14 @@ ONLY_BY = [
     ("msgpack", ("cosched_plugin.protocol.codec",)),
     ("zmq", (
         "cosched_plugin.connection", f"{COMMON}.curve", f"{COMMON}.sockets", "cosched_plugin.status_server",
-        "cosched_emulator.couplings", "cosched_emulator.live.server", "cosched_emulator.users.client", "cosched_emulator.users.door",
+        "cosched_emulator.couplings", "cosched_emulator.live.live_server", "cosched_emulator.users.client",
+        "cosched_emulator.users.door",
     )),
     ("matplotlib", (
         "cosched_emulator.results.figures.plot", "cosched_emulator.results.figures.plot_over_time",
         "cosched_emulator.studies.pictures",
     )),
-    ("pandas", ("cosched_emulator.api.run", "cosched_emulator.api.tables", "cosched_emulator.studies.study_result")),
+    ("pandas", ("cosched_emulator.api.finished_run", "cosched_emulator.api.tables", "cosched_emulator.studies.study_result")),
     ("click", ("cosched_hwmodel.cli", "cosched_plugin.cli", "cosched_emulator.cli")),
     ("cosched_plugin.core", (
         "cosched_plugin.core", "cosched_plugin.parts", "cosched_plugin.api", "cosched_plugin.config", "cosched_plugin.testing",
@@ -239,3 +243,24 @@ def test_packages_have_no_circular_imports(package: str) -> None:
     arrows = rooms(package)
     assert len(arrows) > 5
     assert circles(arrows) == []
+
+
+@pytest.mark.parametrize(
+    "package", sorted({name.rpartition(".")[0] for name, file in FILES.items() if file.stem == "__init__"} - {""})
+)
+def test_a_sub_package_uses_nothing_that_is_made_of_it(package: str) -> None:
+    """An arrow from a sub-package up to a module beside it, which itself imports the sub-package, is a circle of rooms."""
+    assert circles(rooms(package)) == []
+
+
+def test_a_command_is_carried_out_by_the_module_of_its_name() -> None:
+    """``commands/X`` names ``cli/X``, but for what would slow down the other commands of its group."""
+    apart = {("jobs", "history"), ("nodes", "top")}
+    found = set()
+    for file in sorted((ROOT / "emulator" / "cosched_emulator" / "cli" / "commands").glob("*.py")):
+        for module in re.findall(
+            r'@implementation\("cosched_emulator\.cli\.(\w+)"\)', file.read_text(encoding="utf-8")
+        ):
+            if module != file.stem:
+                found.add((file.stem, module))
+    assert found == apart

@@ -1,6 +1,9 @@
 """A resource manager and its nodes, emulated: workloads, clock, hardware, faults, results.
 
-From Python: ``from cosched_emulator import simulate, study`` (docs/python.md). Each public name is imported on first use.
+From Python: ``from cosched_emulator import simulate, study`` (docs/python.md); each public name is imported on first use. The
+command line is ``cli``. A run in virtual time goes ``api``, ``run``, ``scenario`` and ``workload`` for its input, ``manager`` and
+``couplings`` for its instants, ``results`` for its end; a live manager goes ``live`` and ``users`` instead. Open first:
+``api/simulate.py`` or ``live/live_server.py``.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from cosched_emulator.api.arguments import prepare
-    from cosched_emulator.api.run import Run
+    from cosched_emulator.api.finished_run import Run
     from cosched_emulator.api.simulate import simulate
     from cosched_emulator.run.prepare import Prepared
     from cosched_emulator.scenario.reader import read_scenario
@@ -21,7 +24,7 @@ __all__ = ["Prepared", "Run", "Scenario", "prepare", "read_scenario", "simulate"
 
 _MODULES: Final = {
     "Prepared": "run.prepare",
-    "Run": "api.run",
+    "Run": "api.finished_run",
     "Scenario": "scenario.schema",
     "prepare": "api.arguments",
     "read_scenario": "scenario.reader",

@@ -7,7 +7,7 @@ computes on one of its hardware threads, or polls for a message. `MODEL.md` says
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 
 class NodePower(NamedTuple):
@@ -20,10 +20,6 @@ class NodePower(NamedTuple):
     def energy_j(self, nodes_s: float, busy_s: float, spinning_s: float = 0.0) -> float:
         """Return joules from node seconds, seconds of busy cores, and the part of the latter in which processes polled."""
         return self.idle_w * nodes_s + self.busy_w * (busy_s - spinning_s) + self.spin_w * spinning_s
-
-
-# One 1.76 GHz processor, measured at the plug. The text has 18.839 W as well; 18.968 stands with the formula.
-PAPER_NODE: Final = NodePower(219.10, 18.968, 18.968)
 
 
 def formula_j(power: NodePower, utilisation: float, nodes: int, time_s: float, cores: float = 1.0) -> float:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
-from cosched_hwmodel.composite.profile import ProfileTuple
+from cosched_hwmodel.composite.job_profile import ProfileTuple
 from cosched_hwmodel.contention import ContentionModel, Load
 from cosched_hwmodel.errors import ContentionError
 from cosched_hwmodel.statistical import SelfSlowdown, spread
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from cosched_hwmodel.lomarc.matrix import UsageColumns
+    from cosched_hwmodel.lomarc.lomarc_matrix import UsageColumns
 
     Bools: TypeAlias = NDArray[np.bool_]
     Floats: TypeAlias = NDArray[np.float64]

@@ -147,7 +147,7 @@ class NodeShape:
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class MachineShape:
     """Nodes by classes of (count, shape), numbered on from one class to the next; raises TopologyError."""
 
     classes: tuple[tuple[int, NodeShape], ...]
@@ -220,26 +220,26 @@ def load_shape(text: str) -> NodeShape:
     )
 
 
-def load_machine(path: Path | str) -> Machine:
+def load_machine(path: Path | str) -> MachineShape:
     """Read a machine from a TOML file of ``[[nodes]]`` tables (see `from_table`); raises TopologyError."""
     return from_table(_read(Path(path)), where=str(path))
 
 
-def load_nodes(text: str) -> Machine:
+def load_nodes(text: str) -> MachineShape:
     """Return the nodes that ``text`` names: a TOML file if there is one, else one node of a preset or layout (`load_shape`).
 
     The file has ``[[nodes]]`` tables, or the keys of a single node. Raises TopologyError.
     """
     path = Path(text)
     if not path.exists() and path.suffix != ".toml":
-        return Machine(((1, load_shape(text)),))
+        return MachineShape(((1, load_shape(text)),))
     table = _read(path)
     if "nodes" in table:
         return from_table(table, where=text)
-    return Machine(((1, shape_from_table(table, where=text, default_name=path.stem)),))
+    return MachineShape(((1, shape_from_table(table, where=text, default_name=path.stem)),))
 
 
-def from_table(table: Mapping[str, Any], where: str = "") -> Machine:
+def from_table(table: Mapping[str, Any], where: str = "") -> MachineShape:
     """Build a machine from ``{"nodes": [{...}, ...]}``, the form of a TOML file with ``[[nodes]]`` tables.
 
     Each has ``count`` (default 1) and the keys of `NodeShape`, or a ``preset`` (or a layout, see `load_shape`) to start from
@@ -256,7 +256,7 @@ def from_table(table: Mapping[str, Any], where: str = "") -> Machine:
         count = _integer(keys.pop("count", 1), where, f"{path}.count")
         classes.append((count, _shape(keys, where, path, extra_key="count")))
     try:
-        return Machine(tuple(classes))
+        return MachineShape(tuple(classes))
     except TopologyError as error:
         raise TopologyError(_place(where, error.where), error.text) from None
 

@@ -7,12 +7,12 @@ A policy is an object with `decide(view)`, a generator of decisions. It sees a r
 
 from __future__ import annotations
 
-from cosched_hwmodel.bandwidth.matrix import Bools, Floats, Ground, Ints, Load, NodeTable, Planned, loads_of
-from cosched_hwmodel.bandwidth.model import penalty_factor
+from cosched_hwmodel.bandwidth.bandwidth_matrix import Bools, Floats, Ground, Ints, Load, NodeTable, Planned, loads_of
+from cosched_hwmodel.bandwidth.bandwidth_model import penalty_factor
 from cosched_hwmodel.contention import Load as NodeLoad
 from cosched_hwmodel.contention import Neighbour, penalised_us
 from cosched_hwmodel.draws import Beginnings
-from cosched_hwmodel.lomarc.matrix import UsageColumns
+from cosched_hwmodel.lomarc.lomarc_matrix import UsageColumns
 from cosched_hwmodel.models.importing import NamedImportError, import_named
 from cosched_hwmodel.pairs import Beside, JobColumns, JobFacts, PairModel
 from cosched_hwmodel.statistical import self_factor

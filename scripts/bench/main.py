@@ -25,10 +25,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import zmq
+from scripts.bench import bench_tables
 from scripts.bench import latency as bench_latency
 from scripts.bench import outside as bench_outside
 from scripts.bench import studies as bench_studies
-from scripts.bench import tables as bench_tables
 from scripts.bench import turns as bench_turns
 from scripts.bench import wire as bench_wire
 from scripts.bench.against import (

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from scripts.tables import NOTHING, number, percent, table_head, table_row
 
 from cosched_emulator.statistics.intervals import Interval, Verdict, verdict_below, verdict_within
-from cosched_emulator.studies.table import OF_SERIES, Series
+from cosched_emulator.studies.study_table import OF_SERIES, SeedRows
 
 NOT_RUN: Final = "not run"
 CLAIMS_HEAD: Final = ("claim", "", "published", "measured", "seeds", "verdict")
@@ -39,12 +39,12 @@ class Where(NamedTuple):
 class Figures:
     """The figures of a study by what its cells are called."""
 
-    def __init__(self, all_series: Sequence[Series], usual: Mapping[str, str]) -> None:
+    def __init__(self, all_series: Sequence[SeedRows], usual: Mapping[str, str]) -> None:
         """``usual``: column of an axis -> value where `Where` has None, or no such field."""
         self._usual = usual
         self._series = {tuple(found.places[name] for name in OF_SERIES): found for found in all_series}
 
-    def series(self, where: Where) -> Series | None:
+    def series(self, where: Where) -> SeedRows | None:
         """Return the rows of some cells; None where none has run."""
         named = {name: value for name, value in where._asdict().items() if value is not None}
         places = {**self._usual, **named}

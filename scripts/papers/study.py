@@ -19,8 +19,8 @@ from cosched_emulator.errors import EmulatorError
 from cosched_emulator.studies.axes import AXES
 from cosched_emulator.studies.cells import Plan, make_plan, merged
 from cosched_emulator.studies.experiment import read_experiment
-from cosched_emulator.studies.folder import StudyFolder
 from cosched_emulator.studies.runner import Way, run_plan
+from cosched_emulator.studies.study_folder import StudyFolder
 from cosched_emulator.studies.study_result import StudyResult
 from cosched_emulator.studies.study_result import write_tables as write_study_tables
 from cosched_plugin.common.errors import PluginError

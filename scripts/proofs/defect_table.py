@@ -178,9 +178,9 @@ DEFECTS: Final = (
         "live-release-untold",
         "the scheduler is not told of a job that was released",
         f"{LIVE}/user_commands.py",
-        "        self._apply(JobHeld(job_id) if hold else JobReleased(job_id))",
+        "        self._outbox.tell(now_us, JobHeld(job_id) if hold else JobReleased(job_id))",
         """        if hold:
-            self._apply(JobHeld(job_id))
+            self._outbox.tell(now_us, JobHeld(job_id))
         else:
             manager.apply(now_us, (JobReleased(job_id),))""",
     ),
@@ -194,7 +194,7 @@ DEFECTS: Final = (
     Defect(
         "live-scheduler-not-asked",
         "a new scheduler is not asked to decide before something happens",
-        f"{LIVE}/live_manager.py",
+        f"{LIVE}/outbox.py",
         "        self._kick = True\n",
         "",
     ),

@@ -30,7 +30,7 @@ from scripts.proofs.fuzz_inside import INSIDE
 from scripts.proofs.fuzz_peers import SOCKETS
 from scripts.proofs.fuzz_plugin import plugin_lives
 
-from cosched_emulator.users.client import Connection
+from cosched_emulator.users.client import ManagerConnection
 from cosched_emulator.users.requests import CancelJobs, Done, ListJobs, Refused, ShowJobs, SubmitJob, Target
 from cosched_hwmodel.draws import key, uniform
 from cosched_hwmodel.units import SECOND_US
@@ -92,7 +92,7 @@ class Traffic(threading.Thread):
 
     def run(self) -> None:
         try:
-            with Connection(self._site.users_endpoint, ANSWER_S, *self._keys) as connection:
+            with ManagerConnection(self._site.users_endpoint, ANSWER_S, *self._keys) as connection:
                 number = 0
                 while not self._over.wait(PAUSE_S):
                     number += 1
@@ -114,7 +114,7 @@ class Traffic(threading.Thread):
         self._over.set()
         self.join(2 * ANSWER_S)
         self.check()
-        with Connection(self._site.users_endpoint, ANSWER_S, *self._keys) as connection:
+        with ManagerConnection(self._site.users_endpoint, ANSWER_S, *self._keys) as connection:
             deadline = time.monotonic() + END_S
             while True:
                 left = [row[0] for row in connection.result(ListJobs())["rows"]]
@@ -143,7 +143,7 @@ class Traffic(threading.Thread):
         told = {name: found[min(len(found) - 1, int(part * len(found)))] for name, part in ranks.items()}
         return {"requests": len(found), **{name: round(1_000 * value, 1) for name, value in told.items()}}
 
-    def _ask(self, connection: Connection, number: int) -> None:
+    def _ask(self, connection: ManagerConnection, number: int) -> None:
         draw = uniform(self._seed, "traffic", number)
         run_us = round((5 + 30 * uniform(self._seed, "run", number)) * SECOND_US)
         request: Any = ListJobs()

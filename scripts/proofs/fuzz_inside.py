@@ -17,10 +17,10 @@ from cosched_emulator import prepare
 from cosched_emulator.accounting.accounts import Accounting
 from cosched_emulator.live.journal import answer_step, command_step, time_step
 from cosched_emulator.live.live_manager import LiveManager
-from cosched_emulator.live.server import CHANGES
+from cosched_emulator.live.live_server import CHANGES
 from cosched_emulator.live.views import answer_query
 from cosched_emulator.run.build import build_agenda, build_manager
-from cosched_emulator.users.requests import Requester, SubmitJob, decode_request, encode_answer
+from cosched_emulator.users.requests import Refused, Requester, SubmitJob, decode_request, encode_answer
 from cosched_hwmodel.draws import key
 from cosched_plugin.common.errors import PluginError
 from cosched_plugin.config import choose
@@ -211,13 +211,13 @@ def users_inside(count: int, seed: int, progress: Progress) -> Counter[str]:
         if not isinstance(request, CHANGES):
             answer = answer_query(live, site.books, lambda: {"uptime_s": 1.0}, request)
         else:
-            refused = live.refusal(who, request)
-            if refused is None:
-                site.books.append(command_step(live.now_us, who, request))
-                answer = live.command(live.now_us, who, request)
-                site.record_effect()
+            examined = live.examine(who, request)
+            if isinstance(examined, Refused):
+                answer = examined
             else:
-                answer = refused
+                site.books.append(command_step(live.now_us, who, request))
+                answer = live.carry_out(examined)
+                site.record_effect()
         encode_answer(answer, ticket)
         found[type(answer).__name__] += 1
         if number % 7 == 0:

@@ -26,7 +26,7 @@ from scripts.processes import Programs, environment
 from scripts.progress import Progress
 
 from cosched_emulator.errors import EmulatorError
-from cosched_emulator.users.client import Connection, SilenceError
+from cosched_emulator.users.client import ManagerConnection, SilenceError
 from cosched_emulator.users.requests import (
     CancelJobs,
     Dependency,
@@ -140,7 +140,7 @@ class Soak:
         plugin_faults = sorted(began + self.draw.random() * wall_s for _ in range(round(self.options.hours)))
         goes_on_s = 0.0  # when a stopped scheduler continues
         next_s, shown_s = began + 1.0, began
-        with Connection(self.users, 10.0) as connection:
+        with ManagerConnection(self.users, 10.0) as connection:
             while not self.is_over:
                 now = time.monotonic()
                 if now > deadline:
@@ -178,7 +178,7 @@ class Soak:
         self.programs[SCHEDULER].send_signal(signal.SIGSTOP)
         return now + self.draw.uniform(20, 400) / float(self.options.speed)
 
-    def act(self, connection: Connection) -> None:
+    def act(self, connection: ManagerConnection) -> None:
         """Do a random action of a user."""
         dice = self.draw.random()
         request: Request

@@ -14,8 +14,7 @@ from scripts.tables import NOTHING
 
 from cosched_emulator.bounds import Choice, bounds_of, meaning_of
 from cosched_emulator.cli.commands.options.scenario_options import PLACES
-from cosched_emulator.results import run_energy
-from cosched_emulator.results.figures import metrics, turn_metrics
+from cosched_emulator.results.figures import metrics, run_energy, turn_metrics
 from cosched_emulator.results.files.csv_files import (
     ALLOCATION_COLUMNS,
     JOB_COLUMNS,

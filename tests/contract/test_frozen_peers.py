@@ -16,7 +16,7 @@ from tests.commands import Commands, assert_one_line
 from tests.processes import Forked, ended, wait_until
 from tests.runs import runs_on
 
-from cosched_emulator.users.client import Connection
+from cosched_emulator.users.client import ManagerConnection
 from cosched_emulator.users.requests import (
     MAGIC,
     CancelJobs,
@@ -153,7 +153,7 @@ class User:
     """A user who sends requests, and measures the time."""
 
     def __init__(self, commands: Commands) -> None:
-        self.connection = Connection(users_endpoint(commands), SOON_S)
+        self.connection = ManagerConnection(users_endpoint(commands), SOON_S)
         self.ask(ShowStatus())
         self.slowest_s = 0.0  # without the first answer, which waits for the manager's start
 

@@ -17,7 +17,7 @@ from scripts.proofs.kill_nine import broken_accounts
 from tests.processes import Forked, fork_program
 
 from cosched_emulator.cli.user_tables import rows_of
-from cosched_emulator.users.client import Connection, SilenceError
+from cosched_emulator.users.client import ManagerConnection, SilenceError
 from cosched_emulator.users.requests import (
     CancelJobs,
     Dependency,
@@ -112,7 +112,7 @@ class User:
         self.number = 0
         self._ids: list[int] = []
 
-    def ask_something(self, connection: Connection) -> bool:
+    def ask_something(self, connection: ManagerConnection) -> bool:
         """Make one request; return whether it was answered."""
         self.number += 1
         kind = choice(self._draw("kind"), (75, 8, 8, 9)) if self._ids else 0
@@ -129,11 +129,11 @@ class User:
             self.held.add(some)  # it may have been held
         return answer is not None
 
-    def release_all(self, connection: Connection) -> None:
+    def release_all(self, connection: ManagerConnection) -> None:
         for job_id in sorted(self.held):
             assert connection.ask(ReleaseJobs((Target(job_id),))) is not None
 
-    def _submit(self, connection: Connection) -> bool:
+    def _submit(self, connection: ManagerConnection) -> bool:
         name = f"job-{self.number}"
         tasks = tuple(range(2 + int(4 * self._draw("tasks")))) if self._draw("array") < 0.2 else ()
         after: tuple[Dependency, ...] = ()
@@ -164,7 +164,7 @@ class User:
         return answer is not None
 
     def _ask(
-        self, connection: Connection, request: SubmitJob | CancelJobs | HoldJobs | ReleaseJobs
+        self, connection: ManagerConnection, request: SubmitJob | CancelJobs | HoldJobs | ReleaseJobs
     ) -> Done | Refused | None:
         try:
             return connection.ask(request)
@@ -179,9 +179,9 @@ class User:
 def test_what_was_confirmed_survives_every_kill(seed: int, site: Site) -> None:
     user = User(site, seed)
     unanswered = 0
-    with Connection(site.users, 20.0) as patient:
+    with ManagerConnection(site.users, 20.0) as patient:
         patient.result(ListJobs())  # waits until the manager serves users
-    with Connection(site.users, ANSWER_S) as connection:
+    with ManagerConnection(site.users, ANSWER_S) as connection:
         for number in range(ROUNDS):
             victims = ("manager", "plugin") if uniform(seed, "both", number) < 0.4 else ("manager",)
             delay_s = 0.3 * uniform(seed, "delay", number)
@@ -196,7 +196,7 @@ def test_what_was_confirmed_survives_every_kill(seed: int, site: Site) -> None:
             finally:
                 timer.join(30)
             site.assert_alive()
-    with Connection(site.users, 20.0) as connection:
+    with ManagerConnection(site.users, 20.0) as connection:
         user.release_all(connection)
         deadline = time.monotonic() + 60
         while left := rows_of(connection.result(ListJobs())):

@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.commands import Commands
 from tests.processes import wait_until
 
-from cosched_emulator.users.client import Connection
+from cosched_emulator.users.client import ManagerConnection
 from cosched_emulator.users.requests import SubmitJob
 
 S = 1_000_000
@@ -36,7 +36,7 @@ def test_a_frozen_scheduler_costs_no_job_a_quantum(commands: Commands) -> None:
         "cosched_emulator", "serve", *options, "--bind", endpoint, "--users", users, "--db", str(database)
     )
     scheduler = commands.start("cosched_plugin", "serve", "--connect", endpoint, "--policy", "gang")
-    with Connection(users, 10.0) as site:
+    with ManagerConnection(users, 10.0) as site:
         for _ in range(JOBS):
             site.result(SubmitJob(4, 3600 * S, None))
         wait_until(lambda: len({job for _, parts in quanta(database)[-3:] for job, _ in parts}) == JOBS)

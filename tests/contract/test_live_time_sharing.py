@@ -17,7 +17,7 @@ from tests.emulator.studies.experiments import toml
 from tests.processes import Forked, ended, wait_until
 
 from cosched_emulator import simulate
-from cosched_emulator.users.client import Connection
+from cosched_emulator.users.client import ManagerConnection
 from cosched_emulator.users.requests import ListHistory, Request, ShowJobs, ShowOverview, ShowStatus, SubmitJob, Target
 
 SECOND_US: Final = 1_000_000
@@ -53,7 +53,7 @@ class LiveSite:
         return self.commands.start("cosched_plugin", "serve", *where, *more)
 
     def ask(self, request: Request) -> dict[str, Any]:
-        with Connection(self._users, 20.0) as connection:
+        with ManagerConnection(self._users, 20.0) as connection:
             return dict(connection.result(request))
 
     def slots(self) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from cosched_emulator import Run, simulate
 from cosched_emulator.api.tables import AllocationTable, JobTable
 from cosched_emulator.scenario.reader import read_scenario
 from cosched_emulator.scenario.schema import CHANGES
-from cosched_emulator.workload.swf.reader import SwfOptions
+from cosched_emulator.workload.swf.swf_reader import SwfOptions
 from cosched_plugin.config import choose, from_table, read_policy_file
 from cosched_plugin.testing.check import check_policy
 

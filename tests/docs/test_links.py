@@ -12,7 +12,14 @@ from tests.processes import ROOT
 
 DOCS = ROOT / "docs"
 # Pages outside docs/ that are part of the site (scripts/site/hook.py).
-OUTSIDE = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "plugin/PROTOCOL.md", "plugin/PROTOCOL-EXAMPLES.md", "hwmodel/MODEL.md"]
+OUTSIDE = [
+    "README.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "plugin/PROTOCOL.md",
+    "plugin/PROTOCOL-EXAMPLES.md",
+    "hwmodel/MODEL.md",
+]
 PAGES = [*OUTSIDE, *sorted(path.relative_to(ROOT).as_posix() for path in DOCS.rglob("*.md"))]
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
 

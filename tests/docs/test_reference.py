@@ -11,10 +11,9 @@ from scripts.reference_pages import main
 from scripts.reference_pages.records import fields_of, records
 
 from cosched_emulator import simulate
-from cosched_emulator.results import run_energy
-from cosched_emulator.results.columns import job_columns, stay_columns
-from cosched_emulator.results.figures import metrics, turn_metrics
-from cosched_emulator.results.run_energy import energy_of
+from cosched_emulator.results.figures import metrics, run_energy, turn_metrics
+from cosched_emulator.results.figures.run_energy import energy_of
+from cosched_emulator.results.record_columns import job_columns, stay_columns
 from cosched_hwmodel.energy import NodePower
 from cosched_plugin.core.trace_records import GROUP, KINDS, SEARCH, START
 from cosched_plugin.protocol.messages import NodeClass

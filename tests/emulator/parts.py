@@ -8,13 +8,13 @@ from tests.runs import runs_on
 
 from cosched_emulator.couplings.link import DirectLink
 from cosched_emulator.manager.agenda import Agenda
-from cosched_emulator.manager.hardware import Cluster
+from cosched_emulator.manager.contended_nodes import ContendedNodes
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.run.loop import Simulation
 from cosched_emulator.scenario.planned_events import Scripted
 from cosched_emulator.workload.job import WorkloadJob
-from cosched_hwmodel.bandwidth.model import BandwidthModel
+from cosched_hwmodel.bandwidth.bandwidth_model import BandwidthModel
 from cosched_hwmodel.composition import composition_named
 from cosched_hwmodel.contention import ContentionModel
 from cosched_plugin.common.allocation import Machine
@@ -74,7 +74,7 @@ def manager(
     nodes = classes or (node_class(),)
     if model is None and contention:
         model = BandwidthModel(("memory_bandwidth",))
-    truth = None if model is None else Cluster(Machine(nodes), model, composition_named("bulk-synchronous"))
+    truth = None if model is None else ContendedNodes(Machine(nodes), model, composition_named("bulk-synchronous"))
     return Manager(nodes, BELIEF, truth, measure_after_us, measure_above_ppm, resume_us)
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 from tests.processes import ROOT
 
-from cosched_hwmodel.measured.table import CoRunTable, read_table
+from cosched_hwmodel.measured.co_run_table import CoRunTable, read_table
 from cosched_hwmodel.usage import UsageTuple
 
 PUBLISHED = ROOT.parent / "shared" / "contention"

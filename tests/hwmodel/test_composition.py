@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from cosched_hwmodel.bandwidth.model import BandwidthModel, Resident, penalised_us, penalty_factor
+from cosched_hwmodel.bandwidth.bandwidth_model import BandwidthModel, Resident, penalised_us, penalty_factor
 from cosched_hwmodel.composition import (
     COMPOSITIONS,
     Composition,

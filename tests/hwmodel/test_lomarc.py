@@ -15,8 +15,8 @@ from tests.reference import lomarc as reference
 from cosched_hwmodel.composition import composition_named
 from cosched_hwmodel.contention import ContentionModel, Load
 from cosched_hwmodel.errors import HardwareModelError
-from cosched_hwmodel.lomarc.matrix import UsageColumns, c_ppm, slowdowns
-from cosched_hwmodel.lomarc.model import LomarcContention, LomarcModel, LomarcParameterError
+from cosched_hwmodel.lomarc.lomarc_matrix import UsageColumns, c_ppm, slowdowns
+from cosched_hwmodel.lomarc.lomarc_model import LomarcContention, LomarcModel, LomarcParameterError
 from cosched_hwmodel.topology import load_preset
 from cosched_hwmodel.units import WHOLE_PPM, ThreadMask
 from cosched_hwmodel.usage import BOUNDS, Usage, UsageTuple

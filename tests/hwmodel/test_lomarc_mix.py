@@ -9,8 +9,8 @@ import pytest
 from numpy.typing import NDArray
 
 from cosched_hwmodel.draws import uniforms
-from cosched_hwmodel.lomarc.matrix import UsageColumns, c_ppm, slowdowns
-from cosched_hwmodel.lomarc.model import LomarcModel
+from cosched_hwmodel.lomarc.lomarc_matrix import UsageColumns, c_ppm, slowdowns
+from cosched_hwmodel.lomarc.lomarc_model import LomarcModel
 from cosched_hwmodel.units import WHOLE_PPM
 from cosched_hwmodel.usage import BOUNDS, Usage
 

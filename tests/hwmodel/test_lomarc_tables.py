@@ -1,4 +1,4 @@
-"""The LOMARC paper's measurements against the model's estimates: which are above them, the errors, and the appendix with all of them."""
+"""The LOMARC paper's measurements against the model's estimates: which are above them, the errors, and the appendix with all."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.hwmodel import lomarc_tables as tables
 
-from cosched_hwmodel.lomarc.model import LomarcModel
+from cosched_hwmodel.lomarc.lomarc_model import LomarcModel
 
 ROWS = Path(__file__).parents[2] / "docs" / "results" / "appendix" / "models.md"
 

@@ -15,8 +15,8 @@ from tests.properties import drawn
 
 from cosched_hwmodel.contention import ContentionModel, Load
 from cosched_hwmodel.errors import ContentionError, HardwareModelError, UnknownNameError
-from cosched_hwmodel.lomarc.matrix import UsageColumns
-from cosched_hwmodel.lomarc.model import LomarcContention, LomarcModel
+from cosched_hwmodel.lomarc.lomarc_matrix import UsageColumns
+from cosched_hwmodel.lomarc.lomarc_model import LomarcContention, LomarcModel
 from cosched_hwmodel.models.custom import CustomModel, load_model
 from cosched_hwmodel.models.paper_pairs import LomarcPairs, StatisticalPairs
 from cosched_hwmodel.pairs import JobFacts, PairContention, PairModel

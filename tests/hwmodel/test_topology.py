@@ -12,7 +12,7 @@ from tests.processes import run_python
 from cosched_hwmodel.errors import HardwareModelError, TopologyError
 from cosched_hwmodel.topology import (
     Cache,
-    Machine,
+    MachineShape,
     NodeShape,
     from_table,
     load_machine,
@@ -178,9 +178,9 @@ def test_values_are_checked_however_a_shape_is_made() -> None:
     with pytest.raises(TopologyError, match="cores_per_socket: must be at least 1, not 0"):
         NodeShape("none", 1, 0, 1)
     with pytest.raises(TopologyError, match="at least one class"):
-        Machine(())
+        MachineShape(())
     with pytest.raises(TopologyError, match=r"nodes\[1\].count: must be at least 1, not -2"):
-        Machine(((1, TWO_SOCKETS), (-2, TWO_SOCKETS)))
+        MachineShape(((1, TWO_SOCKETS), (-2, TWO_SOCKETS)))
     assert issubclass(TopologyError, HardwareModelError)
 
 

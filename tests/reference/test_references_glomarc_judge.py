@@ -12,7 +12,7 @@ import pytest
 from tests.reference.glomarc_judge import Cos, check_schedule
 from tests.runs import run_on, runs_on
 
-from cosched_emulator.manager.record import Interval, JobRecord
+from cosched_emulator.manager.record import JobRecord, Stay
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.protocol.messages import CANCELLED, COMPLETED, NODE_FAIL, JobSpec, NodeClass, Run
 
@@ -41,7 +41,7 @@ def record(
     """Return a job that completed after these stays, all but the first after a time on disk."""
     processes = sum(count * here for _, count, _, here in runs)
     spec = JobSpec(number, 0, processes, estimate_us)
-    intervals = tuple(Interval(start_us, end_us, runs, index > 0) for index, (start_us, end_us) in enumerate(stays))
+    intervals = tuple(Stay(start_us, end_us, runs, index > 0) for index, (start_us, end_us) in enumerate(stays))
     job = WorkloadJob(spec, run_us, None, number, None, own_ppm)
     return JobRecord(job, COMPLETED, stays[-1][1], intervals, run_us, estimate_us, None)
 
@@ -211,7 +211,7 @@ def test_jobs_of_a_failed_node_start_again() -> None:
     # Node 2 is down from 10,000 to 30,000. Job 6 begins again on node 1; job 7 was on disk, and does not end.
     runs: tuple[Run, ...] = runs_on((2, 1, ALL, 4))
     job_6 = record(6, 12_000, [(0, 10_000)], runs, None)
-    again = Interval(76_000, 88_000, runs_on((1, 1, ALL, 4)))
+    again = Stay(76_000, 88_000, runs_on((1, 1, ALL, 4)))
     job_6 = job_6._replace(intervals=(*job_6.intervals, again), end_us=88_000)
     job_7 = record(7, 50_000, [(30_000, 35_000)], runs, None, LONG_US)._replace(state=NODE_FAIL, end_us=60_000)
     down = [(2, 10_000, 30_000), (2, 60_000, 70_000)]

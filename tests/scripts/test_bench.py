@@ -12,10 +12,10 @@ import time
 from pathlib import Path
 
 import pytest
+from scripts.bench import bench_tables
 from scripts.bench import latency as bench_latency
 from scripts.bench import main as bench
 from scripts.bench import studies as bench_studies
-from scripts.bench import tables as bench_tables
 from scripts.bench import turns as bench_turns
 from scripts.bench import wire as bench_wire
 from scripts.bench.process import in_process, memory_mb

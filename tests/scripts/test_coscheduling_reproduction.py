@@ -44,7 +44,7 @@ from tests.scripts.commands import reproduce
 from cosched_emulator.statistics.intervals import Verdict
 from cosched_emulator.studies.cells import Cell, make_plan
 from cosched_emulator.studies.experiment import read_experiment
-from cosched_emulator.studies.table import series_of
+from cosched_emulator.studies.study_table import series_of
 
 SIZE: Final = Size(30, 6)
 COLUMNS = ("workload", "load", "hardware", "belief", "variant", "policy", "seed")

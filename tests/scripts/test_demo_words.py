@@ -7,16 +7,16 @@ from scripts.demo_words import gains, overload, quanta_window, turns, window
 from tests.emulator.results.samples import TWO_NODES, record, stay
 from tests.runs import run_on
 
-from cosched_emulator.manager.record import PARTNER, ROW, Part, QuantumRecord
-from cosched_emulator.results.columns import JobColumns, job_columns
+from cosched_emulator.manager.record import PARTNER, ROW, QuantumPart, QuantumRecord
 from cosched_emulator.results.harm import Outcomes, outcomes
 from cosched_emulator.results.quanta import quanta_columns
+from cosched_emulator.results.record_columns import RecordColumns, job_columns
 from cosched_plugin.protocol.messages import COMPLETED, TIMEOUT
 
 PLACE = run_on(0, 1, 1, 1)
 
 
-def columns(*jobs: tuple[float, float, float], killed: tuple[int, ...] = ()) -> JobColumns:
+def columns(*jobs: tuple[float, float, float], killed: tuple[int, ...] = ()) -> RecordColumns:
     """Return jobs of (submission, start, end) in seconds; those that were killed are TIMEOUT, the others COMPLETED."""
     return job_columns(
         [
@@ -84,7 +84,7 @@ def test_what_happened_in_the_quanta() -> None:
 
 def test_the_picture_shows_the_time_with_the_most_pairs() -> None:
     def quantum(number: int, *, paired: bool) -> QuantumRecord:
-        part = Part(1, 0, ROW, paired, 1_000_000, 450_000, 450_000)
+        part = QuantumPart(1, 0, ROW, paired, 1_000_000, 450_000, 450_000)
         other = part._replace(job_id=2, slot=1, role=PARTNER)
         return QuantumRecord(
             number, (number - 1) * 1_000_000, number * 1_000_000, 0, 2, 1, 1, (part, other)[: 1 + paired]

@@ -11,7 +11,7 @@ from scripts.papers.hardware.bound import Application, area_s, best_pair, least_
 from scripts.papers.hardware.co_runs import ARIS, MARCONI, mean_speedup, sub_map
 from tests.scripts.commands import reproduce
 
-from cosched_hwmodel.measured.table import CoRunTable
+from cosched_hwmodel.measured.co_run_table import CoRunTable
 
 NAMES = ("a", "b", "c", "d")
 TABLE = CoRunTable(

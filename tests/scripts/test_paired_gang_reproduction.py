@@ -48,7 +48,7 @@ from cosched_emulator import Run
 from cosched_emulator.statistics.intervals import Verdict
 from cosched_emulator.studies.cells import Cell, make_plan
 from cosched_emulator.studies.experiment import read_experiment
-from cosched_emulator.studies.table import series_of
+from cosched_emulator.studies.study_table import series_of
 
 COLUMNS = ("workload", "load", "hardware", "belief", "variant", "policy", "seed")
 

@@ -10,12 +10,18 @@ import pytest
 from scripts.papers.coscheduling import calibrate
 
 from cosched_emulator.nodeos.skeletons.nas_programs import compute_share, iterations_of
-from cosched_emulator.workload.nas import Kind, kinds
+from cosched_emulator.workload.nas import NasKind, kinds
 
 WITHIN = 0.02
 NAME = operator.attrgetter("name")
-CHEAP = [Kind("EP", "C", 16), Kind("MG", "A", 16), Kind("IS", "C", 8), Kind("BT", "A", 9), Kind("sPPM", "", 4)]
-WHOLE = [Kind("CG", "A", 16), Kind("LU", "A", 16), Kind("SP", "A", 9), Kind("CG", "B", 8)]
+CHEAP = [
+    NasKind("EP", "C", 16),
+    NasKind("MG", "A", 16),
+    NasKind("IS", "C", 8),
+    NasKind("BT", "A", 9),
+    NasKind("sPPM", "", 4),
+]
+WHOLE = [NasKind("CG", "A", 16), NasKind("LU", "A", 16), NasKind("SP", "A", 9), NasKind("CG", "B", 8)]
 
 
 @pytest.mark.parametrize(
@@ -23,7 +29,7 @@ WHOLE = [Kind("CG", "A", 16), Kind("LU", "A", 16), Kind("SP", "A", 9), Kind("CG"
     CHEAP,
     ids=NAME,
 )
-def test_some_jobs_take_their_time(kind: Kind) -> None:
+def test_some_jobs_take_their_time(kind: NasKind) -> None:
     took_s = calibrate.alone_s(kind, compute_share(*kind), least_s=1.0)
     assert took_s == pytest.approx(kind.seconds, rel=WITHIN)
 
@@ -31,8 +37,8 @@ def test_some_jobs_take_their_time(kind: Kind) -> None:
 @pytest.mark.parametrize(
     ("kind", "grain"),
     [
-        (Kind("IS", "C", 8), 1 / 3),
-        (Kind("CG", "B", 16), 1 / 8),
+        (NasKind("IS", "C", 8), 1 / 3),
+        (NasKind("CG", "B", 16), 1 / 8),
         *[
             pytest.param(kind, grain, marks=pytest.mark.slow)
             for kind in kinds()
@@ -42,7 +48,7 @@ def test_some_jobs_take_their_time(kind: Kind) -> None:
     ],
     ids=lambda value: getattr(value, "name", value),
 )
-def test_jobs_of_another_grain_take_the_same_time(kind: Kind, grain: float) -> None:
+def test_jobs_of_another_grain_take_the_same_time(kind: NasKind, grain: float) -> None:
     took_s = calibrate.alone_s(kind, compute_share(*kind, grain), least_s=1.0, grain=grain)
     assert took_s == pytest.approx(kind.seconds, rel=0.03)
 
@@ -56,7 +62,7 @@ def test_jobs_of_another_grain_take_the_same_time(kind: Kind, grain: float) -> N
     ],
     ids=lambda value: getattr(value, "name", value),
 )
-def test_jobs_alone_that_block_take_the_same_time(kind: Kind, policy: str) -> None:
+def test_jobs_alone_that_block_take_the_same_time(kind: NasKind, policy: str) -> None:
     nodes = replace(calibrate.NODES, coscheduling=policy)
     took_s = calibrate.alone_s(kind, compute_share(*kind), nodes, least_s=1.0)
     assert took_s == pytest.approx(kind.seconds, rel=WITHIN)
@@ -64,7 +70,7 @@ def test_jobs_alone_that_block_take_the_same_time(kind: Kind, policy: str) -> No
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", kinds(), ids=NAME)
-def test_all_jobs_take_their_time(kind: Kind) -> None:
+def test_all_jobs_take_their_time(kind: NasKind) -> None:
     assert calibrate.alone_s(kind, compute_share(*kind), seed=2) == pytest.approx(kind.seconds, rel=WITHIN)
 
 
@@ -74,7 +80,7 @@ def test_all_jobs_take_their_time(kind: Kind) -> None:
     WHOLE,
     ids=NAME,
 )
-def test_whole_runs_take_as_long_as_their_first_iterations_say(kind: Kind) -> None:
+def test_whole_runs_take_as_long_as_their_first_iterations_say(kind: NasKind) -> None:
     took_s = calibrate.alone_s(kind, compute_share(*kind), least_s=kind.seconds)
     assert took_s == pytest.approx(kind.seconds, rel=WITHIN)
 

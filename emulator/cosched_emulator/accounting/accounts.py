@@ -17,8 +17,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
+from cosched_emulator.accounting.fact_rows import faults_like, write_change
 from cosched_emulator.accounting.file import Database, create_database, database_in_memory, open_database
-from cosched_emulator.accounting.rows import faults_like, write_change
 from cosched_emulator.errors import AccountingError, InvariantError
 from cosched_emulator.manager.record import Change, FaultHappened, JobEntered, JobFinished
 
@@ -122,6 +122,9 @@ class Accounting:
 
     # ------------------------------------------------------------ writing
 
+    # Write-ahead: a user's command is appended durably before it has any effect, so a crash cannot undo what the user was told.
+    # Other steps (time, answers) may be buffered: a restart that lacks the last of them is a manager that was killed a moment
+    # earlier. A durable step takes all buffered ones along: the journal has no gaps.
     def append(self, step: Step, *, durable: bool = False) -> None:
         """Add a step to the journal.
 
@@ -143,6 +146,8 @@ class Accounting:
         self._last = self._step = self._step + 1
         self._changes = 0
 
+    # Must be called after each step, appended or replayed, with all of its changes in order: steps are deterministic, so after a
+    # restart the number of changes on disk tells which of a replayed step's changes are missing.
     def record(self, changes: Iterable[Change]) -> None:
         """Record the changes that result from the last step, appended or replayed; changes already on disk are left out.
 
@@ -163,6 +168,8 @@ class Accounting:
             self._make_room()
             self._buffer.append((self._step, self._changes, change))
 
+    # False is no error: a full disk or a foreign lock passes, and the buffer waits. Only what does not pass, such as a damaged
+    # file, raises. Who promises something to a user must not rely on this, but append durably.
     def flush(self) -> bool:
         """Write the buffer in one transaction.
 
@@ -213,6 +220,7 @@ class Accounting:
                 f"{len(self._buffer)} steps and changes wait to be written: {self.trouble}", self.path or ""
             )
 
+    # One transaction: steps and changes reach the disk together with the count of changes (`progress`), or none of them does.
     def _write(self, durable: tuple[int, int, Step] | None = None) -> bool:
         """Write the buffer, then a step that must reach the disk now; return False, with nothing changed, if that fails."""
         connection = self._connection

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
-from cosched_emulator.accounting.schema import APPLICATION_ID, VERSION, migrate
+from cosched_emulator.accounting.database_schema import APPLICATION_ID, VERSION, migrate
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.scenario.schema import Scenario
 from cosched_emulator.workload.job import Workload

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.results.files.folder import in_run_folder, place_trace
+from cosched_emulator.results.files.run_folder import in_run_folder, place_trace
 from cosched_emulator.run.coupling import TraceRecord, TraceSink
 from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.run.prepare import prepare as prepare_scenario

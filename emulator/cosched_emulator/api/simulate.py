@@ -22,9 +22,9 @@ from cosched_emulator.api.arguments import (
     scenario_of,
     trace_way,
 )
-from cosched_emulator.api.run import Run
-from cosched_emulator.results.files.folder import check_run_folder
+from cosched_emulator.api.finished_run import Run
 from cosched_emulator.results.files.run_files import RunFiles
+from cosched_emulator.results.files.run_folder import check_run_folder
 from cosched_emulator.run.coupling import LinkMaker, coupling, record_answers
 from cosched_emulator.run.policy_warnings import warnings_of
 from cosched_emulator.run.prepare import Prepared, prepare

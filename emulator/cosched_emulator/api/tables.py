@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from cosched_emulator.results.columns import BoolArray, JobColumns, StayColumns
-from cosched_emulator.workload.columns import columns_of
+from cosched_emulator.results.record_columns import BoolArray, RecordColumns, StayColumns
 from cosched_emulator.workload.job import Workload
+from cosched_emulator.workload.jobs_in_columns import columns_of
 from cosched_hwmodel.units import SECOND_US
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class AllocationTable(_Table):
     thread_mask: npt.NDArray[np.object_]  # their mask as a Python int: bit i is thread i of a node
 
 
-def job_table(columns: JobColumns, workload: Workload) -> JobTable:
+def job_table(columns: RecordColumns, workload: Workload) -> JobTable:
     """Return the table of all jobs of a workload, in order of submission."""
     jobs = columns_of(workload.jobs)
     start_s = _seconds(columns.start_us, columns.started)
@@ -114,7 +114,7 @@ def job_table(columns: JobColumns, workload: Workload) -> JobTable:
     )
 
 
-def allocation_table(columns: JobColumns, stays: StayColumns) -> AllocationTable:
+def allocation_table(columns: RecordColumns, stays: StayColumns) -> AllocationTable:
     """Return the table of all allocations, in order of job and start."""
     return AllocationTable(
         job=columns.id[stays.job],

@@ -13,21 +13,21 @@ import click
 
 from cosched_emulator.cli.commands.options.manager_options import DEFAULT_TIMEOUT_S, Caller
 from cosched_emulator.errors import ConfigurationError, EmulatorError
-from cosched_emulator.users.client import Connection
+from cosched_emulator.users.client import ManagerConnection
 from cosched_emulator.users.requests import Request
 from cosched_plugin.protocol.endpoint import takes_keys
 
 MOST_NAMED: Final = 20  # jobs or nodes in an error's text
 
 
-def connect(caller: Caller) -> Connection:
+def connect(caller: Caller) -> ManagerConnection:
     """Return a connection to the manager, to be closed."""
     if not caller.manager:
         expected = "the endpoint of a manager for users, here or as COSCHED_MANAGER in the environment"
         raise ConfigurationError("--manager", expected, "none")
     given = caller.timeout_s is not None
     timeout_s = caller.timeout_s if caller.timeout_s is not None else DEFAULT_TIMEOUT_S
-    return Connection(caller.manager, timeout_s, caller.key, caller.manager_key, awaits_manager=given)
+    return ManagerConnection(caller.manager, timeout_s, caller.key, caller.manager_key, awaits_manager=given)
 
 
 def ask(caller: Caller, request: Request) -> Mapping[str, Any]:

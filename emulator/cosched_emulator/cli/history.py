@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
-from cosched_emulator.accounting.schema import APPLICATION_ID, VERSION
+from cosched_emulator.accounting.database_schema import APPLICATION_ID, VERSION
 from cosched_emulator.cli.asking import ask, show, user_name
 from cosched_emulator.cli.commands.options.manager_options import Caller
 from cosched_emulator.cli.user_tables import history_table

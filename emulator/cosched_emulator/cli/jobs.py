@@ -16,7 +16,7 @@ from cosched_emulator.cli.commands.options.manager_options import Caller, Named
 from cosched_emulator.cli.job_script import read_script, request_of
 from cosched_emulator.cli.user_tables import job_label, job_text, queue_table, rows_of
 from cosched_emulator.errors import EmulatorError, LinkError
-from cosched_emulator.users.client import TEMPORARY, Connection, SilenceError, refusal_text
+from cosched_emulator.users.client import TEMPORARY, ManagerConnection, SilenceError, refusal_text
 from cosched_emulator.users.requests import (
     CancelJobs,
     HoldJobs,
@@ -37,7 +37,7 @@ _AT_A_TIME: Final = 500  # targets of one poll
 
 
 def wait_for(
-    connection: Connection,
+    connection: ManagerConnection,
     targets: Sequence[Target],
     limit_s: float | None,
     tell: Callable[[int, int], None],
@@ -78,7 +78,7 @@ def wait_for(
         pause_s = min(1.5 * pause_s, _MOST_S)
 
 
-def _look(connection: Connection, targets: Sequence[Target]) -> tuple[list[dict[str, Any]], list[str], str]:
+def _look(connection: ManagerConnection, targets: Sequence[Target]) -> tuple[list[dict[str, Any]], list[str], str]:
     """Return the known jobs, the names of the unknown ones, and the name of the manager's run."""
     run = ""
     rows: list[dict[str, Any]] = []
@@ -98,7 +98,9 @@ def _target(row: Mapping[str, Any]) -> Target:
     return Target(row["job_id"]) if row["array_id"] is None else Target(row["array_id"], row["array_index"])
 
 
-def wait_at_terminal(connection: Connection, targets: Sequence[Target], limit_s: float | None) -> list[dict[str, Any]]:
+def wait_at_terminal(
+    connection: ManagerConnection, targets: Sequence[Target], limit_s: float | None
+) -> list[dict[str, Any]]:
     """Return the jobs as `wait_for` does, and show on a terminal how many have ended."""
     shown = sys.stderr.isatty()
 

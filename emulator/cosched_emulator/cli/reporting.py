@@ -14,7 +14,7 @@ import click
 from cosched_emulator.errors import EmulatorError
 from cosched_emulator.results.figures.comparison import compare as rows_of
 from cosched_emulator.results.figures.comparison import text_table
-from cosched_emulator.results.files.folder import may_share_nodes, part_name, sharing_note
+from cosched_emulator.results.files.run_folder import may_share_nodes, part_name, sharing_note
 from cosched_emulator.run.run import Finished
 from cosched_emulator.workload.job import WARNING
 from cosched_plugin.protocol.messages import REJECTED

@@ -18,7 +18,7 @@ from cosched_emulator.results.figures import plot_over_time as gantt
 from cosched_emulator.results.figures import plot_over_time as turns
 from cosched_emulator.results.figures.bars import COMPARED
 from cosched_emulator.results.figures.classes import ClassRules, class_figures_of_columns, class_tables
-from cosched_emulator.results.figures.comparison import Policy, SeedRow, compare_seeds, rows_as_json, rows_of
+from cosched_emulator.results.figures.comparison import PolicyRuns, SeedRow, compare_seeds, rows_as_json, rows_of
 from cosched_emulator.results.figures.metrics import Summary
 from cosched_emulator.results.figures.plot_over_time import plot_jobs, plot_power
 from cosched_emulator.results.figures.turn_metrics import jobs_in_system
@@ -29,7 +29,7 @@ from cosched_emulator.results.files.comparable import (
     with_common_jobs,
     workload_key,
 )
-from cosched_emulator.results.files.folder import (
+from cosched_emulator.results.files.run_folder import (
     configuration_of,
     may_share_nodes,
     part_name,
@@ -37,7 +37,7 @@ from cosched_emulator.results.files.folder import (
     read_summary,
     sharing_note,
 )
-from cosched_emulator.results.files.reader import StoredRun, read_machine, read_power, read_quanta, read_run
+from cosched_emulator.results.files.run_reader import StoredRun, read_machine, read_power, read_quanta, read_run
 from cosched_emulator.results.harm import LoserClasses, Outcomes, measure_harm, outcomes
 from cosched_emulator.results.harm_tables import harm_text, write_csv
 from cosched_emulator.statistics.intervals import LEVEL, all_equal
@@ -49,13 +49,13 @@ OTHER_SEEDS = "note: the columns have different seeds: no change and no best are
 NOT_CLEAR = "note: no best is marked where the 95 % interval of a paired difference includes 0, or does not exist"
 
 
-class Compared(NamedTuple):
+class ComparedRuns(NamedTuple):
     """A comparison, ready to be shown."""
 
     headings: list[str]
     folders: list[Path]  # one run of each column
     summaries: list[Summary]  # of all runs
-    rows: list[comparison.Row]
+    rows: list[comparison.FigureRow]
     alike: bool  # the runs that are compared with each other are of the same workload
     same_jobs: bool  # and the same jobs completed, and count
     draw: Callable[[Path, str], None]  # takes file and title
@@ -70,7 +70,7 @@ def are_alike(run_dirs: Sequence[Path]) -> bool:
 
 def compare_runs(
     run_dirs: Sequence[Path], columns: Sequence[SeedColumn], summaries: list[Summary], population: str, *, common: bool
-) -> Compared:
+) -> ComparedRuns:
     """Compare single runs; ``common``: only the jobs that completed in all of them."""
     names = [column.name for column in columns]
     alike = are_alike(run_dirs)
@@ -85,12 +85,12 @@ def compare_runs(
 
     shapes = [_shape(folder) for folder in run_dirs]
     rows = comparison.compare(summaries, population, mark_best=alike, same_jobs=same_jobs, shapes=shapes)
-    return Compared(names, list(run_dirs), summaries, rows, alike, same_jobs, draw, {}, [])
+    return ComparedRuns(names, list(run_dirs), summaries, rows, alike, same_jobs, draw, {}, [])
 
 
 def compare_columns(
     run_dirs: Sequence[Path], columns: Sequence[SeedColumn], summaries: list[Summary], population: str, *, common: bool
-) -> Compared:
+) -> ComparedRuns:
     """Compare policies over several seeds, seed by seed; ``common``: the jobs that completed under all of them with that seed."""
     by_seed = _runs_by_seed(columns)
     same_seeds = len({frozenset(column.seeds) for column in columns}) == 1
@@ -106,7 +106,7 @@ def compare_columns(
     )
     firsts = [run_dirs[column.runs[0]] for column in columns]
     policies = [
-        Policy(column.name, column.seeds, [summaries[run] for run in column.runs], _shape(folder))
+        PolicyRuns(column.name, column.seeds, [summaries[run] for run in column.runs], _shape(folder))
         for column, folder in zip(columns, firsts, strict=True)
     ]
     headings = [column.heading for column in columns]
@@ -116,7 +116,7 @@ def compare_columns(
     def draw(file: Path, title: str) -> None:
         pictures.plot_seed_comparison(file, headings, compared(COMPARED), population, title)
 
-    return Compared(
+    return ComparedRuns(
         headings,
         firsts,
         summaries,
@@ -171,7 +171,7 @@ def _with_common_jobs(
 def _as_json(
     run_dirs: Sequence[Path],
     columns: Sequence[SeedColumn],
-    policies: Sequence[Policy],
+    policies: Sequence[PolicyRuns],
     rows: Sequence[SeedRow],
     population: str,
 ) -> dict[str, Any]:
@@ -187,7 +187,7 @@ def _as_json(
     return {"level": LEVEL, "columns": described, "figures": rows_as_json(rows, population)}
 
 
-def _notes_on_comparison(policies: Sequence[Policy], rows: Sequence[SeedRow], *, same_seeds: bool) -> list[str]:
+def _notes_on_comparison(policies: Sequence[PolicyRuns], rows: Sequence[SeedRow], *, same_seeds: bool) -> list[str]:
     found = repeat_note([policy.name for policy in policies if policy.repeats])
     if not same_seeds:
         found.append(OTHER_SEEDS)

@@ -13,8 +13,8 @@ import click
 from cosched_emulator.cli.commands.options.scenario_options import overrides
 from cosched_emulator.cli.reporting import report, warn
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.results.files.folder import check_run_folder
 from cosched_emulator.results.files.run_files import RunFiles
+from cosched_emulator.results.files.run_folder import check_run_folder
 from cosched_emulator.run.coupling import record_answers
 from cosched_emulator.run.prepare import Prepared, prepare
 from cosched_emulator.run.remote import remote_link

@@ -11,7 +11,7 @@ from cosched_emulator.api.arguments import policy_of
 from cosched_emulator.api.simulate import simulate as simulate_scenario
 from cosched_emulator.cli.commands.options.scenario_options import overrides
 from cosched_emulator.cli.reporting import report, warn
-from cosched_emulator.results.files.folder import check_run_folder
+from cosched_emulator.results.files.run_folder import check_run_folder
 from cosched_emulator.run.prepare import prepare
 from cosched_emulator.scenario.reader import read_faults, read_scenario
 from cosched_hwmodel.cli.terminal.console import progress_bar

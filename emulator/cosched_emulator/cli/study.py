@@ -12,15 +12,15 @@ from typing import Any
 import click
 
 from cosched_emulator.cli.reporting import warn
+from cosched_emulator.studies.cell_run import Failure
 from cosched_emulator.studies.cells import Cell, Plan, make_plan
 from cosched_emulator.studies.experiment import read_experiment
-from cosched_emulator.studies.folder import StudyFolder
 from cosched_emulator.studies.pictures import plot_study
 from cosched_emulator.studies.runner import Made, Way, check_measures, run_plan, workers_of
+from cosched_emulator.studies.study_folder import StudyFolder
 from cosched_emulator.studies.study_result import read_study
-from cosched_emulator.studies.table import RESULTS, check_figure, interval_rows
+from cosched_emulator.studies.study_table import RESULTS, check_figure, interval_rows
 from cosched_emulator.studies.text import losers_text, study_text
-from cosched_emulator.studies.work import Failure
 from cosched_hwmodel.cli.terminal.console import progress_bar
 
 

@@ -28,7 +28,7 @@ from cosched_emulator.cli.top_frame import (
     plain_frame,
 )
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.users.client import Connection, SilenceError, refusal_text
+from cosched_emulator.users.client import ManagerConnection, SilenceError, refusal_text
 from cosched_emulator.users.requests import Refused, ShowOverview
 
 # A live overview of a manager in a terminal (curses). `top_frame` makes its content.
@@ -52,7 +52,7 @@ class _Quit(Exception):
     """The user quits."""
 
 
-def run_top(connection: Connection, request: ShowOverview, interval_s: float) -> None:
+def run_top(connection: ManagerConnection, request: ShowOverview, interval_s: float) -> None:
     """Show the manager's answer every ``interval_s`` until q is pressed, then restore the terminal.
 
     Raises ConfigurationError without a terminal, or if its cursor cannot be moved.
@@ -84,7 +84,7 @@ def run_top(connection: Connection, request: ShowOverview, interval_s: float) ->
 class _Top:
     """One terminal."""
 
-    def __init__(self, window: curses.window, connection: Connection) -> None:
+    def __init__(self, window: curses.window, connection: ManagerConnection) -> None:
         self._window = window
         self._connection = connection
         self._look = Look()

@@ -22,8 +22,8 @@ from cosched_emulator.workload.job import Workload
 from cosched_emulator.workload.lublin import LublinParameters, generate
 from cosched_emulator.workload.multicore import CORES_PER_NODE, with_grown_sizes, with_self_slowdowns
 from cosched_emulator.workload.side_files.annotations import annotation_lines, read_annotations, with_annotations
-from cosched_emulator.workload.swf.reader import SwfOptions, read_swf
-from cosched_emulator.workload.swf.writer import write_swf
+from cosched_emulator.workload.swf.swf_reader import SwfOptions, read_swf
+from cosched_emulator.workload.swf.swf_writer import write_swf
 
 
 class MachineSize(NamedTuple):

@@ -29,6 +29,8 @@ class Link(Protocol):
         """Start a scheduler from the state that ``inventory`` returns."""
         ...
 
+    # Virtual time stands still meanwhile. A scheduler that dies here and comes back gets the inventory before this batch, and the
+    # batch.
     def exchange(self, seq: int, now_us: int, events: tuple[Event, ...]) -> Sequence[Action]:
         """Hand over all events of one instant and return the scheduler's actions, in order."""
         ...

@@ -176,6 +176,9 @@ class SchedulerPort:
         waiting = self._standby.instance(time.monotonic())
         return "" if waiting == self.instance else waiting
 
+    # ``inventory`` is called anew for each hello, and the welcome with it gets the next greeting number. All later messages of that
+    # scheduler repeat the number; the session drops those with an older one, such as an answer or a ready that was delayed until
+    # after the next hello. Without numbers they could undo what both ends have agreed since.
     def begin(self, inventory: Callable[[], Welcome], *, lockstep: bool) -> ManagerSession:
         """Begin a conversation with the next scheduler that says hello."""
         self.session = ManagerSession(inventory, lockstep=lockstep)
@@ -230,6 +233,7 @@ class SchedulerPort:
         due_s = self._channel.next_due_s()
         return most_s if due_s is None else min(most_s, due_s)
 
+    # Must be called at least once a slice: sending again, pinging and taking over happen nowhere else.
     def tend(self) -> None:
         """Do due work: resend unanswered messages; with a waiting standby, ping the scheduler, or let the standby take over."""
         session = self.require_session()
@@ -249,6 +253,8 @@ class SchedulerPort:
                 session.silent = True
             self._take_over(session)
 
+    # Must be called after a failure of the served scheduler: until then its messages would still be taken. Its routing id is
+    # forgotten, so what is still on its way counts as a stranger's.
     def dismiss(self) -> None:
         """Stop serving this scheduler, and wait for the next hello."""
         self._peer = None
@@ -296,6 +302,8 @@ class SchedulerPort:
                 self._trouble = ""
         return delivered
 
+    # Everything from a sender that is not served goes through here before the session sees it: one scheduler is served at a time,
+    # and a second hello may neither disturb it nor be lost (a standby waits, others are told to come back).
     def _admit(self, session: ManagerSession, sender: bytes, message: Message) -> bool:
         """Return whether the session may process ``message``, which does not come from the served scheduler."""
         if type(message) is not Hello:

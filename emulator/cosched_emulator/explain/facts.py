@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from cosched_emulator.errors import EmulatorError, InputError
-from cosched_emulator.explain.rows import (
+from cosched_emulator.explain.gang_facts import (
     Quanta,
+    QuantumTurns,
     Record,
-    Turns,
     by_profit,
     chosen_job,
     position,
@@ -85,7 +85,7 @@ def explain(records: Iterable[Record], job: int, file: str, quantum: int | None 
     EmulatorError for a job that never started.
     """
     collector = _Collector(job)
-    turns = Turns(quantum)
+    turns = QuantumTurns(quantum)
     for record in records:
         collector.take(record)
         if record["kind"] == "turn":

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from cosched_emulator.explain.rows import (
+from cosched_emulator.explain.gang_facts import (
     count_text,
     counts_text,
     instant_text,

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 from typing import Final, NamedTuple
 
+from cosched_emulator.live.outbox import Outbox
 from cosched_emulator.manager.managed_job import ManagedJob
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.record import Origin
-from cosched_plugin.protocol.messages import CANCELLED, COMPLETED
+from cosched_emulator.workload.job import WorkloadJob
+from cosched_plugin.protocol.messages import CANCELLED, COMPLETED, Event, JobHeld, JobSubmitted
 
 DEPENDENCY, BEGIN_TIME, ARRAY_LIMIT, HELD = "Dependency", "BeginTime", "JobArrayTaskLimit", "JobHeldUser"
 AFTER_OK, AFTER_ANY = "afterok", "afterany"
@@ -33,13 +35,13 @@ class _Array(NamedTuple):
 
 
 class WaitingRoom:
-    """The waiting jobs and their conditions. ``tell`` passes a job to the scheduler; its last argument is whether the job is held."""
+    """The waiting jobs and their conditions; a job that waits for nothing any more goes to ``outbox``, for the scheduler."""
 
-    def __init__(self, manager: Manager, tell: Callable[[int, ManagedJob, bool], None]) -> None:
+    def __init__(self, manager: Manager, outbox: Outbox) -> None:
         self.jobs: dict[int, Waiting] = {}
         self.members: dict[int, dict[int, int]] = {}  # by array id: jobs that have not ended, by their task
         self._manager = manager
-        self._tell = tell
+        self._outbox = outbox
         self._after: dict[
             int, set[tuple[str, int]]
         ] = {}  # by waiting job: (kind, job) of dependencies that have not ended yet
@@ -57,22 +59,25 @@ class WaitingRoom:
     def enter(
         self,
         at_us: int,
-        job: ManagedJob,
+        job: WorkloadJob,
         origin: Origin,
         after: Iterable[tuple[str, int]],
         *,
         held: bool,
         begin_us: int = 0,
     ) -> None:
-        """Enter a job that waits for the ends of the jobs ``after``, none of which has ended yet, and for the time ``begin_us``."""
-        job_id = job.job.spec.id
+        """Enter a submitted job that waits for the ends of the jobs ``after``, and for the time ``begin_us``.
+
+        None of ``after`` may have ended yet: an end that has passed is not told again. A job that waits for nothing goes on at once.
+        """
+        job_id = job.spec.id
         if origin.array_id is not None and origin.array_index is not None:
             self._task_of[job_id] = (origin.array_id, origin.array_index)
             self.members.setdefault(origin.array_id, {})[origin.array_index] = job_id
         if held:
             self._held.add(job_id)
         waits_for = set(after)
-        self.jobs[job_id] = Waiting(job, "")
+        self.jobs[job_id] = Waiting(self._manager.accept(job, origin), "")
         if begin_us > at_us:
             self.begin_us[job_id] = begin_us
             heappush(self._begins, (begin_us, job_id))
@@ -113,6 +118,8 @@ class WaitingRoom:
         job.reason = reason
         self._manager.finish(job, at_us, CANCELLED)
 
+    # Must be called once for every job that ends, in whatever way, after the manager has forgotten it. It may end further jobs
+    # (whose dependency can never hold): the caller handles these ends in turn, from the manager's diary.
     def handle_end(self, at_us: int, job_id: int, state: str) -> None:
         """Release the jobs that waited for a job that has ended, and forget that job."""
         self._held.discard(job_id)
@@ -187,7 +194,10 @@ class WaitingRoom:
     def _go(self, at_us: int, job_id: int) -> None:
         held = job_id in self._held
         self._held.discard(job_id)
-        self._tell(at_us, self.jobs.pop(job_id).job, held)
+        events: list[Event] = [JobSubmitted(self.jobs.pop(job_id).job.job.spec)]
+        if held:
+            events.append(JobHeld(job_id))
+        self._outbox.tell(at_us, *events)
 
     def _wait(self, at_us: int, job_id: int) -> None:
         job = self.jobs[job_id].job

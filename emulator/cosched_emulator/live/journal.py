@@ -33,6 +33,8 @@ def answer_step(now_us: int, message: Actions) -> Step:
     return Step(ANSWER, now_us, encode(message)[1])
 
 
+# A step must give the same state whenever it is played: it may use nothing but the live manager and itself. Steps of earlier
+# versions are played by later ones, so what they accepted must stay acceptable here (``replayed``).
 def play(live: LiveManager, step: Step) -> None:
     """Replay a step; raises InvariantError, KeyError or ProtocolError for an invalid one."""
     match step.kind:

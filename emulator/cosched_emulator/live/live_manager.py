@@ -1,8 +1,8 @@
 """A live manager: events apply immediately while time runs on; the scheduler gets them in its next batch.
 
-It has no sockets, clocks or files. Its inputs are `advance`, `command` and `answer`, each with the time. The same inputs give
-the same state: a manager that was killed replays them from the journal. `batch` returns the events for the scheduler, `drain` the
-changes for the accounting.
+It has no sockets, clocks or files. Its inputs are the steps `advance`, `command` and `answer`, each with the time. The same steps give
+the same state: a manager that was killed replays them from the journal. The server, which writes a step between its check and its
+effect, calls the parts of these steps. `batch` returns the events for the scheduler, `drain` the changes for the accounting.
 
 A late answer is checked against the present state, because jobs may have ended or been killed or cancelled meanwhile.
 """
@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from cosched_emulator.errors import InvariantError
 from cosched_emulator.live.dependencies import WaitingRoom
-from cosched_emulator.live.user_commands import Commands, Owners
+from cosched_emulator.live.outbox import Outbox
+from cosched_emulator.live.user_commands import Accepted, Commands, Owners
 from cosched_emulator.manager.agenda import Agenda
-from cosched_emulator.manager.managed_job import ManagedJob
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.record import Change, JobFinished
 from cosched_emulator.users.requests import (
@@ -35,9 +35,6 @@ from cosched_plugin.protocol.messages import (
     ChangeSlot,
     Event,
     JobEnded,
-    JobHeld,
-    JobSubmitted,
-    ProgressMeasured,
     SetNote,
     SetRotation,
     StartJob,
@@ -71,70 +68,63 @@ class LiveManager:
         self.now_us = 0
         self._owners = Owners()
         self.origins = self._owners.origins
-        self._room = WaitingRoom(manager, self._tell)
+        self._outbox = Outbox(manager)
+        self._room = WaitingRoom(manager, self._outbox)
         self.waiting = self._room.jobs
-        self._commands = Commands(manager, self._room, self._owners, self._tell_now, next_id, ended_state, tasks_of)
+        self._commands = Commands(manager, self._room, self._owners, self._outbox, next_id, ended_state, tasks_of)
         self.decisions: deque[tuple[int, str]] = deque(maxlen=LAST_DECISIONS)
-        self._refusals: list[Event] = []
-        self._outbox: list[Event] = []
-        self._open: int | None = None  # number of the unanswered batch
-        self._kick = False  # a new scheduler must decide, whether or not anything happens
         self._changes: list[Change] = []
 
     # ------------------------------------------------------------ inputs
 
-    def advance(self, now_us: int) -> None:
-        """Apply everything due by ``now_us``, each at its own time. A clock that has run backwards has no effect."""
+    def advance(self, now_us: int) -> bool:
+        """Apply everything due by ``now_us``, each at its own time; return whether there was anything.
+
+        Must be called before anything else is done at ``now_us``: what is due comes before commands and answers of its instant. A
+        clock that has run backwards has no effect.
+        """
+        passed = False
         while (due_us := self.due_by(now_us)) is not None and due_us <= now_us:
+            passed = True
             self.now_us = max(self.now_us, due_us)  # an entry that was scheduled too late is due now, not in the past
-            self._apply(self.now_us, self.agenda.due(self.now_us))
+            self._outbox.tell(self.now_us, *self.agenda.due(self.now_us))
+            self._follow_up()
             if self._room.begin(self.now_us):
-                self._follow_up(self.now_us)
+                self._follow_up()
         self.now_us = max(self.now_us, now_us)
+        return passed
 
-    def refusal(self, who: Requester, request: Request) -> Refused | None:
-        """Return why a command cannot be carried out now; None if it can."""
-        return self._commands.refusal(self.now_us, who, request)
+    def examine(self, who: Requester, request: Request, *, replayed: bool = False) -> Accepted | Refused:
+        """Return a command as it can be carried out now, or why it cannot; nothing changes. ``replayed``: the journal has it."""
+        return self._commands.examine(self.now_us, who, request, replayed=replayed)
 
-    def command(self, now_us: int, who: Requester, request: Request, *, replayed: bool = False) -> Done | Refused:
-        """Carry out a user's command; one of the journal is ``replayed``."""
-        self.advance(now_us)
-        refused = self._commands.refusal(self.now_us, who, request, replayed=replayed)
-        if refused is not None:
-            return refused
-        result = self._commands.carry_out(self.now_us, who, request)
-        self._follow_up(self.now_us)
+    def carry_out(self, accepted: Accepted) -> Done:
+        """Carry out a command that was accepted at the present time, after the journal has it.
+
+        Nothing may change between `examine` and this: the command could have become impossible, and a replay would refuse it.
+        """
+        result = self._commands.carry_out(self.now_us, accepted)
+        self._follow_up()
         return Done(result)
 
-    def answer(self, now_us: int, seq: int, actions: Sequence[Action]) -> None:
+    def apply_answer(self, seq: int, actions: Sequence[Action]) -> None:
         """Carry out the scheduler's answer to batch ``seq``, as far as possible now."""
-        self.advance(now_us)
-        manager = self.manager
         self._reject_impossible(actions)
         # Events after the scheduler's batch explain the actions that are impossible now.
-        stale = "stale: " if self._outbox else ""
+        stale = "stale: " if self._outbox.has_news else ""
         told = ["" if isinstance(action, SetNote | WakeAt) else describe(action, self.label) for action in actions]
-        follow = manager.carry_out(seq, self.now_us, actions)
-        refused = set()
-        for event in follow:
+        refusals: list[ActionRefused] = []
+        for event in self.manager.carry_out(seq, self.now_us, actions):
             assert isinstance(event, ActionRefused)
-            refused.add(event.action)
-            self._refusals.append(event._replace(reason=stale + event.reason))
+            refusals.append(event._replace(reason=stale + event.reason))
             reason = _JOB.sub(lambda job: f"job {self.label(int(job[1]))}", event.reason)
             self.decisions.append((self.now_us, f"refused: {stale}{reason}"))
+        refused = {event.action for event in refusals}
         for number, text in enumerate(told):
             if text and number not in refused:
                 self.decisions.append((self.now_us, text))
-        self._open = None
-        # A measurement taken meanwhile is sent after the scheduler's decisions, which may make it void.
-        self._outbox = [
-            event for event in self._outbox if not isinstance(event, ProgressMeasured) or self._holds(event)
-        ]
-        if refused:  # actions that were not carried out would have voided some
-            for job_id, job in sorted(manager.running.items()):
-                if job.measured_ppm:
-                    self._outbox.append(ProgressMeasured(job_id, job.measured_ppm))
-        self._follow_up(self.now_us)
+        self._outbox.close_batch(refusals)
+        self._follow_up()
 
     def _reject_impossible(self, actions: Sequence[Action]) -> None:
         """End the jobs that are to start and whose processes cannot run; an earlier version has accepted them, by the journal."""
@@ -147,38 +137,34 @@ class LiveManager:
                 reason = None if job is None else manager.processes.refusal(job.job)
                 if job is not None and reason is not None:
                     job.reason = reason
-                    self._tell_now(JobEnded(job_id, REJECTED))
+                    self._outbox.tell(self.now_us, JobEnded(job_id, REJECTED))
 
-    def _holds(self, event: ProgressMeasured) -> bool:
-        job = self.manager.running.get(event.job_id)
-        return job is not None and job.measured_ppm == event.slowdown_ppm
+    # A command or an answer with its time is a step, as the journal repeats it.
+
+    def command(self, now_us: int, who: Requester, request: Request, *, replayed: bool = False) -> Done | Refused:
+        """Carry out a user's command at ``now_us``; one of the journal is ``replayed``."""
+        self.advance(now_us)
+        examined = self.examine(who, request, replayed=replayed)
+        return examined if isinstance(examined, Refused) else self.carry_out(examined)
+
+    def answer(self, now_us: int, seq: int, actions: Sequence[Action]) -> None:
+        """Carry out the scheduler's answer to batch ``seq`` at ``now_us``."""
+        self.advance(now_us)
+        self.apply_answer(seq, actions)
 
     # ------------------------------------------------------------ the scheduler's side
 
     def batch(self) -> tuple[int, int, tuple[Event, ...]] | None:
         """Return (number, time, events) of the next batch, and count it as sent; None if there is none, or a batch is unanswered."""
-        if self._open is not None or not (self._refusals or self._outbox or self._kick):
-            return None
-        events = (*self._refusals, *self._outbox)
-        self._refusals.clear()
-        self._outbox.clear()
-        self._kick = False
-        self._open = self.manager.seq + 1
-        return self._open, self.now_us, events
+        return self._outbox.batch(self.now_us)
 
     def discard_events(self) -> None:
         """Drop the events for the scheduler: it is gone, and the next one gets the present state."""
-        self._refusals.clear()
-        self._outbox.clear()
+        self._outbox.discard()
 
     def inventory(self) -> Welcome:
         """Return the present state for a new scheduler. It includes all events not sent yet; an unanswered batch is given up."""
-        if self._open is not None:
-            self.manager.skip_to(self._open)
-            self._open = None
-        self.discard_events()
-        self._kick = True
-        return self.manager.inventory()._replace(now_us=self.now_us)
+        return self._outbox.inventory(self.now_us)
 
     # ------------------------------------------------------------ the accounting's side
 
@@ -212,42 +198,26 @@ class LiveManager:
 
     # ------------------------------------------------------------ consequences
 
-    def _apply(self, at_us: int, events: Iterable[Event]) -> None:
-        """Apply events, and their consequences at that instant."""
-        events = list(events)
-        self.manager.apply(at_us, events)
-        self._outbox += events
-        self._follow_up(at_us)
+    def _follow_up(self) -> None:
+        """Handle the ends of jobs, and further ends that these cause; then settle the hardware.
 
-    def _follow_up(self, at_us: int) -> None:
-        """Handle the ends of jobs, and further ends that these cause; then settle the hardware."""
+        Must be called after anything that may have ended a job or changed what runs on a node: only here are jobs that waited for
+        an end released, and only here do ends that contention has moved enter the timeline.
+        """
         diary = self.manager.diary
         while diary.entries:
             changes = diary.drain()
             self._changes += changes
             for change in changes:
                 if isinstance(change, JobFinished):
-                    self._forget(at_us, change.record.job.spec.id, change.record.state)
-        self.manager.settle(at_us)
+                    self._forget(change.record.job.spec.id, change.record.state)
+        self.manager.settle(self.now_us)
 
-    def _forget(self, at_us: int, job_id: int, state: str) -> None:
+    def _forget(self, job_id: int, state: str) -> None:
         """Forget a job that has ended, and release the jobs that waited for its end."""
         self.manager.forget(job_id)
         self._owners.drop(job_id)
-        self._room.handle_end(at_us, job_id, state)
-
-    def _tell(self, at_us: int, job: ManagedJob, held: bool) -> None:
-        """Enter a job that has waited into the scheduler's queue."""
-        events: list[Event] = [JobSubmitted(job.job.spec)]
-        if held:
-            events.append(JobHeld(job.job.spec.id))
-        self.manager.apply(at_us, events)
-        self._outbox += events
-
-    def _tell_now(self, event: Event) -> None:
-        """Apply an event caused by a user, and add it to the scheduler's next batch."""
-        self.manager.apply(self.now_us, (event,))
-        self._outbox.append(event)
+        self._room.handle_end(self.now_us, job_id, state)
 
     # ------------------------------------------------------------ invariants
 

@@ -10,7 +10,7 @@ from cosched_emulator.accounting.accounts import Accounting
 from cosched_emulator.live.clock import LiveClock
 from cosched_emulator.live.journal import restore
 from cosched_emulator.live.live_manager import LiveManager
-from cosched_emulator.live.server import LiveServer
+from cosched_emulator.live.live_server import LiveServer
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.run.build import build_agenda, build_manager
 from cosched_emulator.run.prepare import Prepared

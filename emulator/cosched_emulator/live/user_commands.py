@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from cosched_emulator.live.dependencies import WaitingRoom
+from cosched_emulator.live.outbox import Outbox
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.record import Origin
 from cosched_emulator.users.requests import (
@@ -26,7 +27,7 @@ from cosched_emulator.workload.job import WorkloadJob
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.common.allocation import Machine
 from cosched_plugin.protocol.limits import MAX_SPAN_US, MAX_THREADS
-from cosched_plugin.protocol.messages import CANCELLED, COMPLETED, Event, JobEnded, JobHeld, JobReleased, JobSpec
+from cosched_plugin.protocol.messages import CANCELLED, COMPLETED, JobEnded, JobHeld, JobReleased, JobSpec
 
 # The owners of the jobs of a live manager that have not ended.
 
@@ -187,47 +188,61 @@ MOST_JOBS: Final = 100_000  # jobs that have not ended; more are refused
 MOST_JOBS_A_USER: Final = 20_000  # likewise for one user who is not an operator
 MOST_LINKS: Final = 1_000_000  # dependencies of one submission: tasks times dependencies of each
 JobChange: TypeAlias = CancelJobs | HoldJobs | ReleaseJobs
+NodeChange: TypeAlias = DrainNodes | ResumeNodes
+
+
+class Accepted(NamedTuple):
+    """A command that can be carried out now; ``submission`` is that of a `SubmitJob`."""
+
+    who: Requester
+    request: Request
+    submission: Submission | None = None
 
 
 class Commands:
-    """The commands on a live manager's jobs and nodes. Call `carry_out` only for commands that `refusal` does not refuse."""
+    """The commands on a live manager's jobs and nodes: `examine` decides whether one is possible, and `carry_out` does it."""
 
     def __init__(
         self,
         manager: Manager,
         room: WaitingRoom,
         owners: Owners,
-        apply: Callable[[Event], None],
+        outbox: Outbox,
         next_id: int,
         ended_state: Callable[[int], str | None],
         tasks_of: Callable[[int], Sequence[int]],
     ) -> None:
-        """``apply`` applies an event immediately; the other parameters are those of `LiveManager`."""
+        """``outbox`` applies events and tells the scheduler of them; the last parameters are those of `LiveManager`."""
         self._manager = manager
         self._room = room
         self._owners = owners
-        self._apply = apply
+        self._outbox = outbox
         self._next_id = next_id
         self._ended_state = ended_state
         self._tasks_of = tasks_of
 
-    def refusal(self, now_us: int, who: Requester, request: Request, *, replayed: bool = False) -> Refused | None:
-        """Return why a command cannot be carried out now; None if it can. ``replayed``: it was carried out, and is in the journal."""
+    def examine(self, now_us: int, who: Requester, request: Request, *, replayed: bool = False) -> Accepted | Refused:
+        """Return a command as it can be carried out now, or why it cannot. ``replayed``: it was carried out, and is in the journal."""
+        submission = None
         match request:
             case SubmitJob():
-                return self._refusal_of_submission(now_us, who, request, replayed=replayed)
+                submission = submission_of(request, who.name, now_us, self._manager.machine)
+                refused = self._refusal_of_submission(submission, who, replayed=replayed)
             case CancelJobs() | HoldJobs() | ReleaseJobs():
-                return self._refusal_of_jobs(who, request)
+                refused = self._refusal_of_jobs(who, request)
             case DrainNodes() | ResumeNodes():
-                return self._refusal_of_nodes(who, request)
+                refused = self._refusal_of_nodes(who, request)
             case _:
-                return Refused("request", f"a {type(request).__name__} changes nothing")
+                refused = Refused("request", f"a {type(request).__name__} changes nothing")
+        return Accepted(who, request, submission) if refused is None else refused
 
-    def carry_out(self, now_us: int, who: Requester, request: Request) -> dict[str, Any]:
-        """Carry out a command, and return the answer to the user."""
+    def carry_out(self, now_us: int, accepted: Accepted) -> dict[str, Any]:
+        """Carry out a command that `examine` has accepted in this state, and return the answer to the user."""
+        who, request, submission = accepted
         match request:
             case SubmitJob():
-                return self._submit(now_us, who, request)
+                assert submission is not None
+                return self._submit(submission)
             case CancelJobs() | HoldJobs() | ReleaseJobs():
                 return self._change_jobs(now_us, who, request)
             case DrainNodes() | ResumeNodes():
@@ -235,10 +250,8 @@ class Commands:
             case _:
                 raise TypeError(f"a {type(request).__name__} is no command")
 
-    def _refusal_of_submission(
-        self, now_us: int, who: Requester, request: SubmitJob, *, replayed: bool
-    ) -> Refused | None:
-        submission = submission_of(request, who.name, now_us, self._manager.machine)
+    def _refusal_of_submission(self, submission: Submission, who: Requester, *, replayed: bool) -> Refused | None:
+        request = submission.request
         refused = refusal_of(submission, self._manager, replayed=replayed)
         if refused is not None:
             return refused
@@ -271,7 +284,8 @@ class Commands:
                     return Refused("value", f"{what} has ended {state}: afterok can never hold", path)
         return None
 
-    def _submit(self, now_us: int, who: Requester, request: SubmitJob) -> dict[str, Any]:
+    def _submit(self, submission: Submission) -> dict[str, Any]:
+        request, user, now_us, _ = submission
         count = len(request.tasks) or 1
         after = frozenset(
             (kind, each)
@@ -285,12 +299,11 @@ class Commands:
         if array_id is not None and 0 < request.at_once < count:
             self._room.limit(array_id, request.at_once)
         ids = range(first, first + count)
-        submission = submission_of(request, who.name, now_us, self._manager.machine)
+        begin_us = now_us + request.delay_us
         for job_id, task in zip(ids, request.tasks or (None,), strict=True):
-            origin = Origin(who.name, array_id, task, tuple((item.kind, item.job_id) for item in request.after))
-            job = self._manager.accept(submission.job(job_id), origin)
+            origin = Origin(user, array_id, task, tuple((item.kind, item.job_id) for item in request.after))
             self._owners.add(job_id, origin)
-            begin_us = now_us + request.delay_us
+            job = submission.job(job_id)
             self._room.enter(now_us, job, origin, after, held=request.held, begin_us=begin_us)
         return {"job_ids": list(ids)}
 
@@ -343,7 +356,7 @@ class Commands:
                 self._room.cancel(now_us, job_id, f"cancelled by {who.name}")
             else:
                 manager.jobs[job_id].reason = f"cancelled by {who.name}"
-                self._apply(JobEnded(job_id, CANCELLED))
+                self._outbox.tell(now_us, JobEnded(job_id, CANCELLED))
             return None
         hold = isinstance(request, HoldJobs)
         if waits:
@@ -352,10 +365,10 @@ class Commands:
             return "it runs"
         if manager.pending[job_id].held == hold:
             return "it is held already" if hold else "it is not held"
-        self._apply(JobHeld(job_id) if hold else JobReleased(job_id))
+        self._outbox.tell(now_us, JobHeld(job_id) if hold else JobReleased(job_id))
         return None
 
-    def _refusal_of_nodes(self, who: Requester, request: DrainNodes | ResumeNodes) -> Refused | None:
+    def _refusal_of_nodes(self, who: Requester, request: NodeChange) -> Refused | None:
         if not who.operator:
             return Refused("permission", "only operators drain and resume nodes")
         nodes = self._manager.machine.nodes
@@ -363,7 +376,7 @@ class Commands:
             return Refused("missing", f"there is no node {request.nodes[0]}; the last one is {nodes - 1}", "nodes[0]")
         return None
 
-    def _change_nodes(self, now_us: int, request: DrainNodes | ResumeNodes) -> dict[str, Any]:
+    def _change_nodes(self, now_us: int, request: NodeChange) -> dict[str, Any]:
         nodes = self._manager.nodes
         changed, unchanged = [], []
         for node in dict.fromkeys(request.nodes):
@@ -382,8 +395,7 @@ class Commands:
                     continue
                 events = nodes.undrain(node, now_us)
             changed.append(node)
-            for event in events:
-                self._apply(event)
+            self._outbox.tell(now_us, *events)
         return {"changed": changed, "unchanged": unchanged}
 
     def _jobs_meant(self, target: Target) -> list[int]:

@@ -17,7 +17,7 @@ from cosched_emulator.errors import AccountingError
 from cosched_emulator.live.dependencies import HELD
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.manager.managed_job import SUSPENDED, ManagedJob
-from cosched_emulator.manager.nodes import Nodes
+from cosched_emulator.manager.node_states import NodeStates
 from cosched_emulator.manager.time_sharing.shared_progress import ProcessProgress
 from cosched_emulator.users.idset import idset
 from cosched_emulator.users.requests import (
@@ -35,7 +35,7 @@ from cosched_emulator.users.requests import (
     seconds,
     with_seconds,
 )
-from cosched_hwmodel.units import WHOLE_PPM
+from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
 from cosched_plugin.common.allocation import Machine, room_on
 from cosched_plugin.common.slots import Member, members_of, predict
 from cosched_plugin.protocol.messages import JobSpec, Turn
@@ -61,7 +61,7 @@ class NodeUse(NamedTuple):
             found.discard(job.job.spec.id)
         return sorted(found)
 
-    def state(self, node: int, machine: Machine, nodes: Nodes) -> str:
+    def state(self, node: int, machine: Machine, nodes: NodeStates) -> str:
         """Return a node's state, one of `STATES`."""
         if node in nodes.broken:
             return "DOWN"
@@ -153,9 +153,9 @@ class SlotView:
         for _, job in sorted(self._running.items()):
             rows.setdefault(job.slot, []).append(job)
         return {
-            "quantum_s": rotating.quantum_us / WHOLE_PPM,
+            "quantum_s": rotating.quantum_us / SECOND_US,
             "quantum": None if present is None else present.number,
-            "began_s": None if present is None else present.begin_us / WHOLE_PPM,
+            "began_s": None if present is None else present.begin_us / SECOND_US,
             "turn": None if present is None else _turn(present.turn, label),
             "left": None if present is None else present.left,
             "turns": [_turn(turn, label) for turn in rotating.rotation.turns],
@@ -216,7 +216,7 @@ def _answer(
     view: _View, accounting: Accounting, status: Callable[[], dict[str, Any]], request: Request
 ) -> Done | Refused:
     live = view.live
-    now_s = live.now_us / WHOLE_PPM
+    now_s = live.now_us / SECOND_US
     match request:
         case ListJobs(user):
             return Done({"now_s": now_s, **view.jobs(user)})
@@ -235,7 +235,7 @@ def _answer(
             overview = {"status": _status(view, accounting, status), "jobs": view.jobs("", most), "nodes": view.nodes()}
             if view.slots is not None:
                 overview["slots"] = view.slots.matrix()
-            return Done({**overview, "decisions": [[at_us / WHOLE_PPM, text] for at_us, text in live.decisions]})
+            return Done({**overview, "decisions": [[at_us / SECOND_US, text] for at_us, text in live.decisions]})
         case _:
             return Refused("request", f"{type(request).__name__} is no question")
 
@@ -332,9 +332,9 @@ class _View:
             (origin.owner if origin is not None else "") or spec.user,
             job.state,
             "" if runs else self.reason(job),
-            spec.submit_us / WHOLE_PPM,
-            job.start_us / WHOLE_PPM if runs else None,
-            self.elapsed_us(job) / WHOLE_PPM if runs else 0.0,
+            spec.submit_us / SECOND_US,
+            job.start_us / SECOND_US if runs else None,
+            self.elapsed_us(job) / SECOND_US if runs else 0.0,
             seconds(self.limit_us(job) if runs else spec.limit_us),
             spec.processes,
             sum([count for _, count, _, _ in job.runs]) if runs else self._least_nodes(spec),
@@ -373,7 +373,7 @@ class _View:
             **dict(zip(self.job_columns, self._row(job), strict=True)),
             "begin_s": seconds(self.live.begin_us(spec.id)),
             "end_s": seconds(job.end_us),
-            "estimate_s": (job.estimate_us - job.idle_us if runs else spec.estimate_us) / WHOLE_PPM,
+            "estimate_s": (job.estimate_us - job.idle_us if runs else spec.estimate_us) / SECOND_US,
             "ppn_min": spec.ppn_min,
             "ppn_max": spec.ppn_max,
             "threads_per_process": spec.threads_per_process,
@@ -422,7 +422,7 @@ def _show_jobs(view: _View, accounting: Accounting, targets: Iterable[Target]) -
         told[details["job_id"]] = details
     missing += [str(job_id) for job_id in found if job_id not in told]
     shown = [told[job_id] for job_id in found if job_id in told]
-    return Done({"now_s": view.live.now_us / WHOLE_PPM, "jobs": shown, "missing": missing})
+    return Done({"now_s": view.live.now_us / SECOND_US, "jobs": shown, "missing": missing})
 
 
 def _tasks(view: _View, accounting: Accounting, array_id: int) -> dict[int, int]:
@@ -448,7 +448,7 @@ def _status(view: _View, accounting: Accounting, status: Callable[[], dict[str, 
     told = with_seconds(status())
     return {
         **{key: value for key, value in told.items() if key not in _TOLD_HERE},
-        "now_s": live.now_us / WHOLE_PPM,
+        "now_s": live.now_us / SECOND_US,
         "batch": manager.seq,
         "refused_actions": manager.refused,
         "jobs": {

@@ -128,6 +128,10 @@ class Agenda:
         """Return whether the scenario's jobs have all been submitted."""
         return self._jobs.head is None
 
+    # Takes the due entries off the timeline, so each is seen once; the caller must apply what is returned, in this order. Entries
+    # may be void (a job was revised, suspended or ended meanwhile): the manager is asked of each whether it still holds. The events
+    # found so far are not applied yet, but count: a job that ends at this instant has no measurement, and no failing node takes it
+    # along.
     def due(self, now_us: int) -> list[Event]:
         """Return the events at ``now_us``, in order; reject a submission that does not fit the machine."""
         manager = self._manager

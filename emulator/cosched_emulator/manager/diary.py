@@ -46,6 +46,8 @@ class Diary:
         self.meter: EnergyMeter | None = None  # of jobs, for accounts; None: the watts of the nodes are not known
         self.entries: list[Change] = []
 
+    # A live manager must drain after every step, and pass all entries on before the next step is appended to the journal: after a
+    # restart the entries of a step are counted to find those that are on disk already.
     def drain(self) -> list[Change]:
         """Return the facts so far, and start a new list."""
         entries, self.entries = self.entries, []

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cosched_emulator.manager.hardware import Cluster
+from cosched_emulator.manager.contended_nodes import ContendedNodes
 from cosched_emulator.manager.managed_job import ManagedJob
 from cosched_emulator.manager.timeline import END, MEASURE, Timeline
 from cosched_hwmodel.units import WHOLE_PPM
@@ -15,13 +15,13 @@ from cosched_plugin.common.allocation import share_nodes
 from cosched_plugin.protocol.messages import COMPLETED, FAILED, TIMEOUT, ProgressMeasured
 
 
-class Progress:
+class JobProgress:
     """The progress of the running jobs; enters their ends and measurements into the manager's timeline."""
 
     __slots__ = ("_cluster", "_measure_above_ppm", "_measure_after_us", "_measured", "_timeline")
 
     def __init__(
-        self, timeline: Timeline, cluster: Cluster | None, measure_after_us: int | None, measure_above_ppm: int
+        self, timeline: Timeline, cluster: ContendedNodes | None, measure_after_us: int | None, measure_above_ppm: int
     ) -> None:
         """The parameters other than ``timeline`` are those of `Manager`."""
         self._timeline = timeline

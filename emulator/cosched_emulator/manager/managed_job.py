@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from cosched_emulator.manager.record import Interval, JobRecord, OnDisk
+from cosched_emulator.manager.record import JobRecord, OnDisk, Stay
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.common.allocation import Layers
 from cosched_plugin.protocol.messages import COMPLETED, Run, RunningJob
@@ -45,7 +45,7 @@ class ManagedJob:
         None  # time since its start for which it could run, up to when it last began to; None: likewise
     )
     reason = ""
-    intervals: tuple[Interval, ...] = ()
+    intervals: tuple[Stay, ...] = ()
     disk: tuple[OnDisk, ...] = ()
 
     def __init__(self, job: WorkloadJob) -> None:
@@ -72,7 +72,7 @@ class ManagedJob:
 
     def leave_nodes(self, now_us: int) -> None:
         """Record the stay on its nodes that ends now."""
-        self.intervals += (Interval(self.since_us, now_us, self.runs, self.resumed),)
+        self.intervals += (Stay(self.since_us, now_us, self.runs, self.resumed),)
 
     def leave_disk(self, now_us: int) -> None:
         """Record its time on disk, which ends now; if it resumes, a new stay begins."""
@@ -104,7 +104,7 @@ class ManagedJob:
         """Return the record up to ``now_us`` of a job that has not ended, with ``work_us`` done since its last start."""
         present = None
         if self.state in (RUNNING, SUSPENDED) and not self.on_disk:
-            present = Interval(self.since_us, now_us, self.runs, self.resumed)
+            present = Stay(self.since_us, now_us, self.runs, self.resumed)
         idle_us = self.idle_us
         if self.suspended_us is not None or self.ready_us:
             idle_us += now_us - self.idle_until(now_us)

@@ -11,11 +11,11 @@ from typing import Final, assert_never
 
 from cosched_emulator.errors import InvariantError
 from cosched_emulator.manager.actions import ActionExecutor
+from cosched_emulator.manager.contended_nodes import ContendedNodes
 from cosched_emulator.manager.diary import Diary
-from cosched_emulator.manager.hardware import Cluster
-from cosched_emulator.manager.job_ends import Progress
+from cosched_emulator.manager.job_ends import JobProgress
 from cosched_emulator.manager.managed_job import PENDING, RUNNING, SUSPENDED, ManagedJob
-from cosched_emulator.manager.nodes import Nodes
+from cosched_emulator.manager.node_states import NodeStates
 from cosched_emulator.manager.notes import Notes
 from cosched_emulator.manager.record import JobRecord, Origin
 from cosched_emulator.manager.running_jobs import RunningJobs
@@ -130,7 +130,7 @@ class Manager:
         self,
         nodes: Sequence[NodeClass],
         belief: Belief,
-        cluster: Cluster | None,
+        cluster: ContendedNodes | None,
         measure_after_us: int | None = None,
         measure_above_ppm: int = WHOLE_PPM,
         resume_us: int = 0,
@@ -151,10 +151,10 @@ class Manager:
         self.diary = Diary()
         self._settles = cluster is not None or processes is not None
         self.processes = None if processes is None else ProcessProgress(self.timeline, processes, self.diary)
-        plain = Progress(self.timeline, cluster, measure_after_us, measure_above_ppm)
+        plain = JobProgress(self.timeline, cluster, measure_after_us, measure_above_ppm)
         self._progress = plain if self.processes is None else self.processes
         self._slots = SlotPools(ThreadPool(self.machine))
-        self.nodes = Nodes(self._slots, cluster, self.diary)
+        self.nodes = NodeStates(self._slots, cluster, self.diary)
         self._running_jobs = RunningJobs(self._slots, self._progress, self.diary, resume_us)
         self._seq = 0
         self._now_us = 0
@@ -253,11 +253,17 @@ class Manager:
         """Return whether processes run now."""
         return self.processes is not None and self.processes.runs
 
+    # In virtual time a batch changes nothing until it is answered: the events of `Agenda.due` are still to come for `inventory`, so
+    # that a scheduler that restarts while it decides gets the state before the batch, and is asked the batch again. In running time
+    # `apply` and `carry_out` are called apart, as events do not wait for the scheduler.
     def commit(self, seq: int, now_us: int, events: Iterable[Event], actions: Iterable[Action]) -> list[Event]:
         """Commit an answered batch: its events, then the actions in order. Returns the refusals, events of this instant."""
         self.apply(now_us, events)
         return self.carry_out(seq, now_us, actions)
 
+    # All changes by events go through here, and each event is applied exactly once. An event must hold when it is applied: a job
+    # that ends is pending or among the running ones. `Agenda.due` sees to that for one instant, `end_event` and its like for
+    # entries of the timeline that have become void. `settle` must follow before time goes on.
     def apply(self, now_us: int, events: Iterable[Event]) -> None:
         """Apply events, in order."""
         self._now_us = now_us
@@ -271,6 +277,9 @@ class Manager:
             else:
                 self._apply(event)
 
+    # The one place where a scheduler changes anything. An action is checked against the state that the actions before it have left;
+    # a refusal changes nothing and stops nothing: the following actions are still carried out, and the scheduler hears of it in its
+    # next batch.
     def carry_out(self, seq: int, now_us: int, actions: Iterable[Action]) -> list[Event]:
         """Carry out the actions of the answer to batch ``seq``, in order; return a refusal for each impossible one."""
         self._seq = seq
@@ -284,7 +293,7 @@ class Manager:
             if reason is not None:
                 self.refused += 1
                 follow.append(ActionRefused(seq, number, reason, started_by(action)))
-        if len(self.timeline) > MOST_VOID:
+        if len(self.timeline.heap) > MOST_VOID:
             self._compact()
         return follow
 
@@ -300,11 +309,15 @@ class Manager:
         job = self.running.get(ident)
         return job is None or version != (job.version if rank == END else job.disturbances)
 
+    # Must be called once after all changes of an instant, before the next due entry is asked for: until then the ends of jobs whose
+    # neighbours have changed stand at their old times on the timeline. Once, not after each batch: a job that comes and goes at one
+    # instant has slowed nobody down.
     def settle(self, now_us: int) -> None:
         """Let the hardware update the end of every job affected by the last changes."""
         if self._settles:
             self._progress.settle(self.running, now_us)
 
+    # A number is never used twice: the answer to a batch that was given up may still be on its way.
     def skip_to(self, seq: int) -> None:
         """Continue the batch numbers after ``seq``: earlier batches were answered, or never will be."""
         self._seq = seq
@@ -326,6 +339,8 @@ class Manager:
     # ------------------------------------------------------------ events
 
     def _apply(self, event: Event) -> None:
+        # An event here has been decided already; what it needs of the state was checked when it was made, so nothing is refused.
+        # What leaves its nodes must do so by `RunningJobs.vacate`, which keeps threads, stays and progress in step.
         match event:
             case JobEnded() | JobSubmitted():
                 pass  # the most frequent events: `apply` handles them
@@ -374,6 +389,8 @@ class Manager:
         self.notes.drop(job_id)
         self.finish(job, self._now_us, state)
 
+    # The last that is done to a job: it must have left the queue, its nodes and the notes before. Its record is complete from here
+    # on.
     def finish(self, job: ManagedJob, now_us: int, state: str) -> None:
         """End a job that is neither pending nor running."""
         job.state = state

@@ -8,7 +8,7 @@ from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.protocol.messages import Run
 
 
-class Interval(NamedTuple):
+class Stay(NamedTuple):
     """One stay of a job on its nodes."""
 
     start_us: int
@@ -30,14 +30,14 @@ class JobRecord(NamedTuple):
     job: WorkloadJob
     state: str  # COMPLETED, TIMEOUT, CANCELLED, REJECTED, ... (Slurm's names)
     end_us: int | None  # None: never ended (the run was cut short)
-    intervals: tuple[Interval, ...]  # empty: never started
+    intervals: tuple[Stay, ...]  # empty: never started
     work_us: int  # work done since the last start: equals the job's run_us when it completed
     estimate_us: int  # run time expected at its last start, or as last revised, plus its idle time since then
     limit_us: int | None  # limit granted, likewise
     reason: str = ""  # why it was refused, failed or cancelled
     suspended_us: int = 0  # time since the last start in which it was suspended or returning from disk
     disk: tuple[OnDisk, ...] = ()  # of all starts
-    present: Interval | None = None  # the open stay of a run that was cut short; it ends at that time
+    present: Stay | None = None  # the open stay of a run that was cut short; it ends at that time
     cpu_us: int | None = (
         None  # CPU time of a process since the last start, in the mean; None: nodes do not run processes
     )
@@ -45,12 +45,12 @@ class JobRecord(NamedTuple):
     slot: int = 0  # in which it was last
 
     @property
-    def stays(self) -> tuple[Interval, ...]:
+    def stays(self) -> tuple[Stay, ...]:
         """Return all stays in order, including an open one."""
         return self.intervals if self.present is None else (*self.intervals, self.present)
 
     @property
-    def last_stays(self) -> tuple[Interval, ...]:
+    def last_stays(self) -> tuple[Stay, ...]:
         """Return the stays since the last start; empty if it never started."""
         stays = self.intervals if self.present is None else self.stays
         first = len(stays) - 1
@@ -83,7 +83,7 @@ PARTNER: Final = "partner"  # of another slot of the turn
 GUEST: Final = "guest"  # of a slot of another turn
 
 
-class Part(NamedTuple):
+class QuantumPart(NamedTuple):
     """A job that could run in a quantum."""
 
     job_id: int
@@ -108,7 +108,7 @@ class QuantumRecord(NamedTuple):
     jobs: int  # running jobs at its begin, those that waited for their turn included
     nodes: int  # with a job that could run, at its begin
     paired_nodes: int  # with more than one
-    parts: tuple[Part, ...]  # by job id
+    parts: tuple[QuantumPart, ...]  # by job id
 
 
 # Changes of jobs and nodes for the accounting: plain facts, in order of occurrence.
@@ -147,7 +147,7 @@ class StayEnded(NamedTuple):
     """A running job left its nodes: one row of its allocations is complete."""
 
     job_id: int
-    stay: Interval
+    stay: Stay
 
 
 class DiskLeft(NamedTuple):

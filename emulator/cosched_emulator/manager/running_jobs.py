@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cosched_emulator.manager.diary import Diary
-from cosched_emulator.manager.job_ends import Progress
+from cosched_emulator.manager.job_ends import JobProgress
 from cosched_emulator.manager.managed_job import RUNNING, SUSPENDED, ManagedJob
 from cosched_emulator.manager.time_sharing.shared_progress import ProcessProgress
 from cosched_plugin.common.allocation import Layers, times_refusal
@@ -19,7 +19,7 @@ class RunningJobs:
 
     __slots__ = ("_diary", "_progress", "_resume_us", "allows_late_answers", "by_id", "pool", "slots")
 
-    def __init__(self, slots: SlotPools, progress: Progress | ProcessProgress, diary: Diary, resume_us: int) -> None:
+    def __init__(self, slots: SlotPools, progress: JobProgress | ProcessProgress, diary: Diary, resume_us: int) -> None:
         """A job that returns from disk makes no progress for ``resume_us``."""
         self.slots = slots
         self.pool = slots.base
@@ -47,6 +47,8 @@ class RunningJobs:
         if self._diary.kept:
             self._diary.note_state(now_us, job)
 
+    # The one way off the nodes, whatever the reason (end, kill, requeue, node failure). The order matters: progress first, while
+    # the job is still seated, then its threads, then its stay. The version rises, so the end that was scheduled is void.
     def vacate(self, job: ManagedJob, now_us: int) -> None:
         """Take a running job off its nodes, or off the disk."""
         spec = job.job.spec

@@ -26,6 +26,9 @@ Entry: TypeAlias = tuple[int, int, int, int]
 Item = TypeVar("Item")
 
 
+# Versions: an owner that schedules again, or whose entry no longer holds, must raise its own version (`ManagedJob.version` for
+# ends, `disturbances` for measurements, `Rotating`'s for quanta). The old entry stays on the heap until it is due, and is then
+# void; `compact` drops such entries when they are most of the heap. A version never goes back, or a void entry would hold again.
 class Timeline:
     """A heap of entries; the caller keeps the time."""
 

@@ -10,6 +10,7 @@ from typing import Final
 from cosched_emulator.errors import ConfigurationError, InvariantError
 from cosched_emulator.nodeos.coscheduling.policies import make_policy
 from cosched_emulator.nodeos.coscheduling.protocol import FOREVER
+from cosched_emulator.nodeos.freezing import Freezer
 from cosched_emulator.nodeos.kernel.cpu import (
     ACKNOWLEDGED,
     ANSWER,
@@ -21,24 +22,21 @@ from cosched_emulator.nodeos.kernel.cpu import (
     RELEASE,
     REQUEST,
     TURN_END,
-    Counters,
     Cpu,
     Event,
-    Messages,
     TickLog,
     counters_of,
 )
 from cosched_emulator.nodeos.kernel.devices import FifoServer, NodeMemory, swap_us
-from cosched_emulator.nodeos.kernel.execution import Execution
-from cosched_emulator.nodeos.kernel.freezing import Freezer
 from cosched_emulator.nodeos.local import make_local
 from cosched_emulator.nodeos.messaging.delivery import CoscheduledCpu, Delivery
+from cosched_emulator.nodeos.messaging.execution import Execution
 from cosched_emulator.nodeos.messaging.layer import MessageLayer
-from cosched_emulator.nodeos.node_model import Reached, Usage
-from cosched_emulator.nodeos.process import DONE, POLLING, RESUMABLE, RUNNABLE, ParallelJob, Process
+from cosched_emulator.nodeos.process_cluster import Counters, Messages, ProcessUse, Reached
 from cosched_emulator.nodeos.programs import Compute, Loop, Program, Wait
 from cosched_emulator.nodeos.settings import NodeSettings
-from cosched_emulator.nodeos.work import Course, courses_of
+from cosched_emulator.nodeos.simulated_process import DONE, POLLING, RESUMABLE, RUNNABLE, ParallelJob, Process
+from cosched_emulator.nodeos.work_alone import Course, courses_of
 from cosched_hwmodel import draws
 from cosched_hwmodel.units import WHOLE_PPM
 
@@ -62,7 +60,7 @@ _PHASES: Final = 100  # different ones of the ticks of policies
 
 
 class ExactCluster:
-    """Nodes of one CPU whose processes are simulated burst by burst; a `Cluster`.
+    """Nodes of one CPU whose processes are simulated burst by burst; a `ProcessCluster`.
 
     Time begins at 0. The same seed, calls and settings give the same numbers; draws are ``burst`` (length of a burst),
     ``tick`` (what is logged) and ``tick-phase`` (of a node, under linux-epochs).
@@ -107,7 +105,7 @@ class ExactCluster:
             self._begin(node, policy.interval_us)
 
     def start(self, job: int, program: Program, places: Sequence[int], memory_mb: int = 0) -> None:
-        """Put the processes of a job on nodes, stopped (see `Cluster.start`)."""
+        """Put the processes of a job on nodes, stopped (see `ProcessCluster.start`)."""
         if job in self.jobs:
             raise InvariantError(f"job {job} is on its nodes already")
         if not places or not all(0 <= node < len(self.cpus) for node in places):
@@ -126,7 +124,7 @@ class ExactCluster:
         self.jobs[job] = record
 
     def allow(self, now_us: int, runnable: Mapping[int, Sequence[int]]) -> None:
-        """Let the jobs listed for each node run there and stop all others (see `Cluster.allow`)."""
+        """Let the jobs listed for each node run there and stop all others (see `ProcessCluster.allow`)."""
         self._set_time(now_us)
         chosen = [self._chosen(node, runnable.get(node, ())) for node in range(len(self.cpus))]
         for node, processes in enumerate(chosen):
@@ -144,7 +142,7 @@ class ExactCluster:
             self._finish()
 
     def remove(self, job: int) -> None:
-        """Remove a job that has not ended (see `Cluster.remove`)."""
+        """Remove a job that has not ended (see `ProcessCluster.remove`)."""
         record = self._left[job] = self.jobs.pop(job)
         self._messages = self._messages.plus([record])
         self._courses.pop(job, None)
@@ -170,7 +168,7 @@ class ExactCluster:
         self._freezer.thaw(nodes, self.now_us)
 
     def advance(self, until_us: int) -> Reached:
-        """Go on to ``until_us`` or to the first instant at which a job ends (see `Cluster.advance`)."""
+        """Go on to ``until_us`` or to the first instant at which a job ends (see `ProcessCluster.advance`)."""
         events, cpus, process_of = self._events, self.cpus, self._processes.get
         next_burst, done, ended = self._execution.next_burst, self._execution.done, self._ended
         handled = 0
@@ -203,7 +201,7 @@ class ExactCluster:
         return reached
 
     def consumed_us(self, job: int) -> int:
-        """Return the CPU time of a job's processes (see `Cluster.consumed_us`)."""
+        """Return the CPU time of a job's processes (see `ProcessCluster.consumed_us`)."""
         return sum(process.consumed_us for process in self._charged(job))
 
     def useful_us(self, job: int) -> int:
@@ -219,7 +217,7 @@ class ExactCluster:
         return sum(process.polled_us() for process in self._charged(job))
 
     def progress(self, job: int) -> float:
-        """Return the share of its program that a job has done (see `Cluster.progress`)."""
+        """Return the share of its program that a job has done (see `ProcessCluster.progress`)."""
         record = self.jobs.get(job)
         if record is None:
             raise InvariantError(f"job {job} is not on its nodes")
@@ -230,16 +228,16 @@ class ExactCluster:
         )
 
     def counters(self) -> Counters:
-        """Return what has happened on the nodes (see `Cluster.counters`)."""
+        """Return what has happened on the nodes (see `ProcessCluster.counters`)."""
         return counters_of(self.cpus, self._messages.plus(self.jobs.values()), self.now_us)
 
     @property
     def simulated(self) -> float:
-        """Return 1: all is simulated (see `Cluster.simulated`)."""
+        """Return 1: all is simulated (see `ProcessCluster.simulated`)."""
         return 1.0
 
-    def collect(self) -> list[Usage]:
-        """Return what was used since the last call (see `Cluster.collect`)."""
+    def collect(self) -> list[ProcessUse]:
+        """Return what was used since the last call (see `ProcessCluster.collect`)."""
         for cpu in self.cpus:
             cpu.charge(self.now_us)
         processes = [process for process in self._used.values() if self._allowed_us(process)]
@@ -263,7 +261,7 @@ class ExactCluster:
                 self._collected[process.index] = (process.consumed_us, process.io_us)
         self._used = {process.index: process for processes in self._allowed for process in processes}
         self._left.clear()
-        return [Usage(job, node, *row) for (job, node), row in sorted(sums.items())]
+        return [ProcessUse(job, node, *row) for (job, node), row in sorted(sums.items())]
 
     def _charged(self, job: int) -> list[Process]:
         """Return the processes of a job, with the CPU time that they have used up to now."""
@@ -386,6 +384,8 @@ class ExactCluster:
         if process.allowed and not process.paging and self._execution.find_work(process, self.now_us):
             self.cpus[process.node].wake(process, self.now_us)
 
+    # Must be called when ``_execution.done`` has entries, before the next event is handled: a process that has ended still has a
+    # CPU.
     def _finish(self) -> None:
         """Remove the processes that have ended, and their jobs."""
         done = self._execution.done[:]

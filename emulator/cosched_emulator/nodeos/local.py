@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
 
-from cosched_emulator.nodeos.process import Process
+from cosched_emulator.nodeos.simulated_process import Process
 from cosched_hwmodel import draws
 
 # What a node's CPU asks its local scheduler.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Final, NamedTuple, TypeAlias
 
 from cosched_emulator.bounds import Above0, Amount, Choice, Microseconds, Range, at_least, between, bounds_of
 from cosched_emulator.errors import ConfigurationError
@@ -114,3 +114,25 @@ class NodeSettings(CommonSettings):
     def barrier_time_us(self, processes: int) -> int:
         """Return the time from the last arrival to the release of a barrier (paper section 4.1.1)."""
         return self.barrier_us + self.barrier_process_us * (processes - 1)
+
+
+# For how long nodes are simulated exactly after a change, where they are not always (`windows`).
+
+BATCHES: Final = 8  # of a window, for which the quantile of `windows.window_groups.half_width` is
+
+
+class WindowPlan(NamedTuple):
+    """How long a window lasts."""
+
+    least_us: int = 10_000_000
+    most_us: int = 30_000_000
+    warm_up_us: int = 500_000  # that does not count, after each change
+    tolerance: float = 0.02  # half width of the 95 % interval of each job's rate, relative
+
+    def check(self) -> WindowPlan:
+        """Return the plan, or raise `ConfigurationError` if a window cannot be that long."""
+        if self.least_us < self.warm_up_us + BATCHES:
+            raise ConfigurationError("least_us", f"more than the warm-up of {self.warm_up_us}", str(self.least_us))
+        if self.most_us < self.least_us:
+            raise ConfigurationError("most_us", f"at least {self.least_us}", str(self.most_us))
+        return self

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.results.columns import BoolArray, IntArray, JobColumns
 from cosched_emulator.results.figures.metrics import ALL_JOBS, PERCENTILE_RULE, Selection
 from cosched_emulator.results.figures.occupancy import exact_sum
+from cosched_emulator.results.record_columns import BoolArray, IntArray, RecordColumns
 from cosched_emulator.statistics.weighted import (
     CLASS_NAMES,
     MEDIUM_S,
@@ -73,7 +73,7 @@ class Outcomes:
 
 
 def outcomes(
-    jobs: JobColumns,
+    jobs: RecordColumns,
     machine: Sequence[NodeClass],
     selection: Selection = ALL_JOBS,
     classes: LoserClasses | None = None,
@@ -93,7 +93,7 @@ def outcomes(
     )
 
 
-def _classes(jobs: JobColumns, machine: Sequence[NodeClass], classes: LoserClasses) -> IntArray:
+def _classes(jobs: RecordColumns, machine: Sequence[NodeClass], classes: LoserClasses) -> IntArray:
     """Return the index in `CLASS_NAMES` of each job's class; what equals a bound belongs to the class below it."""
     if not (0 <= classes.short_s <= classes.medium_s and classes.wide >= 0):
         raise ConfigurationError("classes", "0 <= short_s <= medium_s, and wide of 0 or more", repr(classes))

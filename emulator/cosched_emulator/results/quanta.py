@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from cosched_emulator.manager.record import GUEST, PARTNER, ROW, QuantumRecord
-from cosched_emulator.results.columns import BoolArray, IntArray, RowBuffer
-from cosched_emulator.workload.columns import Interned
+from cosched_emulator.results.record_columns import BoolArray, IntArray, RowBuffer
+from cosched_emulator.workload.jobs_in_columns import Interned
 
 ROLES = (ROW, PARTNER, GUEST)
 NOT_MEASURED = -1

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from cosched_emulator.manager.agenda import Agenda, ProcessAgenda
-from cosched_emulator.manager.hardware import Cluster as ContendedCluster
-from cosched_emulator.manager.hardware import NoContention
+from cosched_emulator.manager.contended_nodes import ContendedNodes, NoContention
 from cosched_emulator.manager.managed_job import ManagedJob
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.time_sharing.shared_progress import ProcessNodes
+from cosched_emulator.nodeos.clusters import ClusterWish, WindowPlan, cluster_for
 from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.workload.job import WorkloadJob
-from cosched_hwmodel.bandwidth.model import BandwidthModel
-from cosched_hwmodel.composite.contention import CompositeContention
-from cosched_hwmodel.composite.profile import Profile
+from cosched_hwmodel.bandwidth.bandwidth_model import BandwidthModel
+from cosched_hwmodel.composite.composite_contention import CompositeContention
+from cosched_hwmodel.composite.job_profile import Profile
 from cosched_hwmodel.composition import composition_named
 from cosched_hwmodel.contention import ContentionModel
-from cosched_hwmodel.lomarc.model import LomarcContention
+from cosched_hwmodel.lomarc.lomarc_model import LomarcContention
 from cosched_hwmodel.models.measured_pairs import MeasuredPairs
 from cosched_hwmodel.pairs import JobFacts, PairContention
 from cosched_hwmodel.statistical import StatisticalContention
@@ -29,10 +27,6 @@ from cosched_plugin.common.allocation import Machine
 from cosched_plugin.protocol.messages import SelfSlowdown, UsageTuple
 
 if TYPE_CHECKING:
-    from cosched_emulator.nodeos.fluid.situations import Windows
-    from cosched_emulator.nodeos.node_model import Cluster
-    from cosched_emulator.nodeos.settings import NodeSettings
-    from cosched_emulator.nodeos.windows.window import Alone
     from cosched_emulator.scenario.sections import TimeSharingSection
 
 Value = TypeVar("Value")
@@ -88,7 +82,7 @@ def _manager(prepared: Prepared, *, live: bool) -> Manager:
     manager = Manager(
         prepared.nodes,
         prepared.belief,
-        None if model is None else ContendedCluster(Machine(prepared.nodes), model, composition),
+        None if model is None else ContendedNodes(Machine(prepared.nodes), model, composition),
         measure_after_us=None if after_s is None else max(1, round_up_us(after_s * SECOND_US)),
         measure_above_ppm=round(scenario.monitoring.above * WHOLE_PPM),
         resume_us=resume_us,
@@ -113,44 +107,19 @@ def build_agenda(prepared: Prepared, manager: Manager, *, live: bool = False) ->
 
 def _process_nodes(prepared: Prepared, section: TimeSharingSection) -> ProcessNodes:
     """Return the nodes of a scenario with time sharing, on which no process is yet."""
-    from cosched_emulator.nodeos.exact import ExactCluster  # noqa: PLC0415 - few scenarios share time
-    from cosched_emulator.nodeos.fluid.fluid_cluster import FluidCluster  # noqa: PLC0415 - likewise
-    from cosched_emulator.nodeos.windows.windowed_cluster import WindowedCluster  # noqa: PLC0415 - likewise
-    from cosched_emulator.scenario.process_nodes import node_settings, program_maker, window_plan  # noqa: PLC0415 - likewise
+    from cosched_emulator.scenario.process_nodes import node_settings, program_maker, window_plan  # noqa: PLC0415 - few share time
 
     settings = node_settings(section)
     seed, nodes = prepared.scenario.seed, sum(item.nodes for item in prepared.nodes)
     quantum_us, programs = prepared.quantum_us, prepared.workload.programs
     assert quantum_us is not None
     assert programs is not None
-    cluster: Cluster
-    match section.nodes:
-        case "exact":
-            cluster = ExactCluster(settings, nodes, seed)
-        case "windows":
-            turn_us = round(section.turn_overhead * quantum_us)
-            cluster = WindowedCluster(settings, nodes, seed, window_plan(section), turn_us, _alone(settings))
-        case _:
-            windows = _windows(settings, quantum_us, section.windows)
-            cluster = FluidCluster(settings, nodes, seed, windows, section.rounded)
+    turn_us = round(section.turn_overhead * quantum_us)
+    plan = window_plan(section) if section.nodes == "windows" else WindowPlan()
+    wish = ClusterWish(section.nodes, nodes, seed, quantum_us, section.windows, section.rounded, plan, turn_us)
+    cluster = cluster_for(settings, wish)
     make = program_maker(programs, settings, seed)
     return ProcessNodes(cluster, make, quantum_us, programs.memory_mb, settings.memory_mb)
-
-
-@lru_cache(maxsize=8)
-def _windows(settings: NodeSettings, quantum_us: int, folder: str | None) -> Windows:
-    """Return the rates that runs of this process have measured: they do not depend on the run."""
-    from cosched_emulator.nodeos.fluid.situations import Windows  # noqa: PLC0415 - few scenarios share time
-
-    return Windows(settings, quantum_us, None if folder is None else Path(folder))
-
-
-@lru_cache(maxsize=8)
-def _alone(settings: NodeSettings) -> Alone:
-    """Return the paces of lone jobs that runs of this process have measured: they do not depend on the run."""
-    from cosched_emulator.nodeos.windows.window import Alone  # noqa: PLC0415 - few scenarios share time
-
-    return Alone(settings)
 
 
 def _contention_model(

@@ -80,6 +80,8 @@ class Simulation:
         self._records += [job.record() for job in manager.jobs.values()]
         return sorted(self._records, key=_job_id)
 
+    # An answer whose actions are refused causes a further batch of the same instant, with the next number. The manager's state is
+    # that of the last answered batch at any moment in here.
     def _exchange(self, now_us: int, events: list[Event]) -> None:
         """Exchange the events of one instant for the scheduler's actions, until these cause no further events."""
         manager = self.manager

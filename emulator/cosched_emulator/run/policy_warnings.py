@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from cosched_emulator.results.files.folder import part_name
+from cosched_emulator.results.files.run_folder import part_name
 from cosched_emulator.run.prepare import Prepared
-from cosched_emulator.workload.columns import columns_of
+from cosched_emulator.workload.jobs_in_columns import columns_of
 from cosched_hwmodel.composite.node_classes import shape_of
 from cosched_hwmodel.models.by_name import OF_PAIRS, make_pairs
 from cosched_hwmodel.usage import RESOURCES

@@ -13,10 +13,10 @@ from cosched_emulator.scenario.hardware import Hardware, build_belief, build_har
 from cosched_emulator.scenario.machine import BuiltMachine, build_nodes, cores_of
 from cosched_emulator.scenario.planned_events import Scripted, build_faults, build_script
 from cosched_emulator.scenario.rules import check_rules, settings_without_effect
+from cosched_emulator.scenario.scenario_jobs import build_workload
 from cosched_emulator.scenario.schema import ResultsSection, Scenario
-from cosched_emulator.scenario.workload import build_workload
-from cosched_emulator.workload.columns import Same, columns_of
 from cosched_emulator.workload.job import WARNING, Workload
+from cosched_emulator.workload.jobs_in_columns import Same, columns_of
 from cosched_hwmodel.energy import NodePower
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.messages import Belief, NodeClass

@@ -18,13 +18,13 @@ from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.record import JobFinished, JobRecord, QuantumRecord
 from cosched_emulator.manager.time_sharing.rotating import Rotating
 from cosched_emulator.manager.time_sharing.shared_progress import ProcessProgress
-from cosched_emulator.nodeos.kernel.cpu import Counters
-from cosched_emulator.results.columns import ColumnBuilder, JobColumns, StayColumns
+from cosched_emulator.nodeos.clusters import Counters
 from cosched_emulator.results.figures.metrics import Selection, Summary, summarise_columns
+from cosched_emulator.results.figures.run_energy import CpuEnergy, RunEnergy, machine_power, run_energy
 from cosched_emulator.results.figures.turn_metrics import TIME_SHARING, TimeSharingTotals
-from cosched_emulator.results.files.folder import TRACE, new_run_folder, write_files
 from cosched_emulator.results.files.run_files import RunFiles, run_files_of
-from cosched_emulator.results.run_energy import CpuEnergy, RunEnergy, machine_power, run_energy
+from cosched_emulator.results.files.run_folder import TRACE, new_run_folder, write_files
+from cosched_emulator.results.record_columns import ColumnBuilder, RecordColumns, StayColumns
 from cosched_emulator.run.build import build_agenda, build_manager
 from cosched_emulator.run.loop import Simulation
 from cosched_emulator.run.prepare import Prepared
@@ -98,7 +98,7 @@ class SharedTime:
         rotating.ended_quanta = self._add
 
     def figures(
-        self, jobs: JobColumns, stays: StayColumns, machine: Sequence[NodeClass], selection: Selection
+        self, jobs: RecordColumns, stays: StayColumns, machine: Sequence[NodeClass], selection: Selection
     ) -> dict[str, Any]:
         """Return the figures of the run."""
         return self.totals.figures(jobs, stays, machine, self._quantum_us, selection)
@@ -124,7 +124,7 @@ class EnergyUse:
             self._cpu = CpuEnergy(machine_power(machine, power))
             self._meter = processes.measure_use(self._cpu.add)
 
-    def energy(self, jobs: JobColumns, stays: StayColumns, selection: Selection, summary: Summary) -> RunEnergy:
+    def energy(self, jobs: RecordColumns, stays: StayColumns, selection: Selection, summary: Summary) -> RunEnergy:
         """Return the energy of the run that is over, whose other figures are in ``summary``."""
         utilisation = None
         if self._meter is not None:
@@ -146,7 +146,7 @@ class Finished(NamedTuple):
     batches: int
     refused: int  # actions of the scheduler that could not be carried out
     unfinished: list[int]  # jobs that never ended, although nothing was due any more
-    jobs: JobColumns
+    jobs: RecordColumns
     stays: StayColumns
     quanta: list[QuantumRecord]  # of time sharing, in order of time; likewise
     simulated: float | None = (

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.scenario.schema import Scenario
-from cosched_emulator.workload.columns import columns_of
 from cosched_emulator.workload.job import WARNING, Workload
+from cosched_emulator.workload.jobs_in_columns import columns_of
 from cosched_hwmodel.draws import uniform
 from cosched_hwmodel.errors import HardwareModelError
-from cosched_hwmodel.measured.table import LEAST_RATIO, MOST_RATIO, CoRunTable, TableError, read_table
+from cosched_hwmodel.measured.co_run_table import LEAST_RATIO, MOST_RATIO, CoRunTable, TableError, read_table
 from cosched_hwmodel.models.measured_pairs import MeasuredPairs, MeasuredRatios
 
 PAIRS = MeasuredPairs.name

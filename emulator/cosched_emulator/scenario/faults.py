@@ -14,7 +14,7 @@ from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
 
 from cosched_emulator.bounds import Choice, between
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.scenario.values import (
+from cosched_emulator.scenario.setting_types import (
     SECONDS,
     AtLeastOne,
     FaultSpan,

@@ -10,12 +10,12 @@ from typing import Any, Final, NamedTuple
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.scenario.co_runs import PAIRS, believed_pairs, true_pairs
 from cosched_emulator.scenario.schema import Scenario
-from cosched_emulator.workload.columns import columns_of
 from cosched_emulator.workload.job import Workload
-from cosched_hwmodel.composite.model import CompositeModel
+from cosched_emulator.workload.jobs_in_columns import columns_of
+from cosched_hwmodel.composite.composite_model import CompositeModel
 from cosched_hwmodel.draws import key as draw_key
 from cosched_hwmodel.errors import ContentionError, HardwareModelError, UnknownNameError
-from cosched_hwmodel.lomarc.model import LomarcModel
+from cosched_hwmodel.lomarc.lomarc_model import LomarcModel
 from cosched_hwmodel.models.by_name import BUILT_IN
 from cosched_hwmodel.models.custom import CustomModel, load_model
 from cosched_hwmodel.models.measured_pairs import MeasuredRatios

@@ -7,8 +7,7 @@ from dataclasses import fields
 from typing import Final
 
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.nodeos.programs import Program
-from cosched_emulator.nodeos.settings import NodeSettings
+from cosched_emulator.nodeos.clusters import IterationNeed, NodeSettings, Program, WindowPlan
 from cosched_emulator.nodeos.skeletons.paired_gang import (
     JITTER_PPM,
     QCRD,
@@ -19,13 +18,11 @@ from cosched_emulator.nodeos.skeletons.paired_gang import (
     qcrd_program,
     uniform_share_ppm,
 )
-from cosched_emulator.nodeos.windows.window import WindowPlan
-from cosched_emulator.nodeos.work import Work
 from cosched_emulator.scenario.sections import TimeSharingSection, WorkloadSection
-from cosched_emulator.workload.columns import columns_of
 from cosched_emulator.workload.job import WARNING, JobProgram, Programs, Workload, WorkloadJob
-from cosched_emulator.workload.nas import LABELS, PREFIX, Kind, kind_of
-from cosched_emulator.workload.side_files.programs import PROGRAMS, parameters_of, with_memory, with_programs
+from cosched_emulator.workload.jobs_in_columns import columns_of
+from cosched_emulator.workload.nas import LABELS, PREFIX, NasKind, kind_of
+from cosched_emulator.workload.side_files.job_programs import PROGRAMS, parameters_of, with_memory, with_programs
 from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
 from cosched_plugin.protocol.messages import NodeClass
 
@@ -173,7 +170,7 @@ def _skeleton(wanted: JobProgram, job: WorkloadJob) -> Program:
     return skeleton_program(*kind, kind.seconds, iterations, jitter_ppm, wanted.grain)
 
 
-def _iterations(wanted: JobProgram, kind: Kind, run_us: int) -> tuple[int, int]:
+def _iterations(wanted: JobProgram, kind: NasKind, run_us: int) -> tuple[int, int]:
     """Return how many iterations a job's skeleton has, and how many it has in the whole time alone of its kind."""
     from cosched_emulator.nodeos.skeletons.nas_programs import iterations_of  # noqa: PLC0415 - few scenarios need it
 
@@ -186,5 +183,5 @@ def _of_length(program: Program, wanted: JobProgram, job: WorkloadJob, settings:
     (loop,) = program.loops
     iterations = wanted.iterations
     if iterations is None:
-        iterations = max(1, round(job.run_us / Work(loop.body_of(0), job.spec.processes, settings).length_us))
+        iterations = max(1, round(job.run_us / IterationNeed(loop.body_of(0), job.spec.processes, settings).length_us))
     return Program((loop._replace(times=iterations),))

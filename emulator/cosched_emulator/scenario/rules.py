@@ -22,7 +22,7 @@ from cosched_emulator.scenario.sections import (
     WorkloadSection,
 )
 from cosched_emulator.workload.nas import PREFIX
-from cosched_emulator.workload.side_files.programs import OF_NAS_PROGRAMS, PARAMETERS
+from cosched_emulator.workload.side_files.job_programs import OF_NAS_PROGRAMS, PARAMETERS
 from cosched_hwmodel.topology import parse_layout
 
 _DEFAULTS = WorkloadSection()

@@ -32,7 +32,7 @@ from cosched_emulator.scenario.sections import (
     TruthSection,
     WorkloadSection,
 )
-from cosched_emulator.scenario.values import (
+from cosched_emulator.scenario.setting_types import (
     ClockMode,
     Duration,
     DurationAboveZero,

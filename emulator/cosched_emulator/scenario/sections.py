@@ -22,7 +22,7 @@ from cosched_emulator.nodeos.settings import (
     ReceiveCpu,
     RendezvousSize,
 )
-from cosched_emulator.scenario.values import (
+from cosched_emulator.scenario.setting_types import (
     SECONDS,
     AtLeastOne,
     Bias,

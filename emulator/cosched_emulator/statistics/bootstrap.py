@@ -1,16 +1,10 @@
-"""Bootstrap intervals: over seeds, and within one run by moving blocks.
+"""Bootstrap intervals within one run, by moving blocks.
 
-**Over seeds**, for the mean: the studentised bootstrap (bootstrap-t; Efron 1979, Hall 1988, Ann. Statist. 16:927). Of each resample
-(m*, s*) of the seeds t* = (m* - m) / (s* / √n); the interval is m - t*(97.5 %) · s / √n to m - t*(2.5 %) · s / √n. Like BCa it is
-second-order accurate for skewed figures; unlike BCa and the plain percentile interval it allows for how badly a few seeds determine
-the spread, and those two are too narrow for the 5 to 30 seeds that studies have (Hesterberg 2015, Am. Stat. 69:371).
-
-**Over seeds**, for any other statistic: the percentile interval, expanded for few values: of the statistics of the resamples not the
-quantiles 2.5 and 97.5 %, but Φ(±t · √(n / (n - 1))) with t Student's quantile for n - 1 degrees of freedom (Hesterberg 2015).
-
-**Within one run**: neighbouring jobs wait alike, so blocks of consecutive values are resampled (Künsch 1989, Ann. Statist. 17:1217;
-Liu and Singh 1992; for quantiles Sun and Lahiri 2006, Sankhya 68:130), of the length that `block_length` gives. The interval is the
-expanded percentile interval with n the number of blocks. It speaks of this workload and how it goes on, not of other seeds.
+Neighbouring jobs wait alike, so blocks of consecutive values are resampled (Künsch 1989, Ann. Statist. 17:1217; Liu and Singh 1992;
+for quantiles Sun and Lahiri 2006, Sankhya 68:130), of the length that `block_length` gives. The interval is the percentile interval,
+expanded for few blocks: of the figures of the resamples not the quantiles 2.5 and 97.5 %, but Φ(±t · √(n / (n - 1))) with n the number
+of blocks and t Student's quantile for n - 1 degrees of freedom (Hesterberg 2015, Am. Stat. 69:371). It speaks of this workload and how
+it goes on, not of other seeds. SciPy has no block bootstrap: its own resamples single values.
 
 Generators are `numpy.random.Generator` and decide the resamples: the same generator state gives the same interval.
 """
@@ -92,49 +86,8 @@ def _autocorrelation(values: FloatArray) -> FloatArray:
 Statistic: TypeAlias = Callable[[FloatArray], FloatArray]
 
 RESAMPLES: Final = 4_999
-FEWEST: Final = 5  # seeds that give an interval
+FEWEST: Final = 5  # blocks of a given length that give an interval
 _AT_ONCE: Final = 2_000_000  # values that are resampled together, so that memory stays small
-
-
-def bootstrap_mean(
-    values: FloatArray, generator: np.random.Generator, level: float = LEVEL, resamples: int = RESAMPLES
-) -> Interval:
-    """Return the mean of one value a seed with its studentised bootstrap interval; below 5 seeds there is none.
-
-    Raises ValueError without values and for values that are not finite.
-    """
-    _check(values)
-    mean = float(values.mean())
-    count = values.size
-    if count < FEWEST:
-        return Interval(mean, math.nan, math.nan, count, level)
-    spread = float(values.std(ddof=1))
-    if spread == 0:
-        return Interval(mean, mean, mean, count, level)
-    drawn = values[generator.integers(0, count, (resamples, count))]
-    away = drawn.mean(axis=1) - mean
-    spreads = drawn.std(axis=1, ddof=1)
-    # A resample of equal values is infinitely far away.
-    ratio = np.where(spreads > 0, away / np.where(spreads > 0, spreads, 1.0), np.copysign(np.inf, away))
-    tail = (1 - level) / 2
-    low, high = np.quantile(ratio, [tail, 1 - tail], method="inverted_cdf").tolist()
-    return Interval(mean, mean - high * spread, mean - low * spread, count, level)
-
-
-def bootstrap_statistic(
-    values: FloatArray,
-    statistic: Statistic,
-    generator: np.random.Generator,
-    level: float = LEVEL,
-    resamples: int = RESAMPLES,
-) -> Interval:
-    """Return any statistic of one value a seed with its expanded percentile interval; below 5 seeds there is none.
-
-    The interval lies within what resamples of these seeds can give: with few seeds use `bootstrap_mean` where it is a mean.
-    Raises ValueError as `bootstrap_mean`.
-    """
-    _check(values)
-    return _percentile_interval(values, 1, FEWEST, statistic, generator, level, resamples)
 
 
 def block_bootstrap(
@@ -149,7 +102,7 @@ def block_bootstrap(
 
     ``length`` is that of a block, `block_length` of the values by default; where the series is too short for that, below 20 blocks,
     there is no interval. With a length of your own, 5 blocks give one.
-    Raises ValueError as `bootstrap_mean`, and for a length below 1 or above the number of values.
+    Raises ValueError without values, for values that are not finite, and for a length below 1 or above the number of values.
     """
     _check(values)
     if length is None:
@@ -169,7 +122,7 @@ def block_percentile(
     """Return a percentile (0 to 100) of values in order of time within a run, with its moving-block interval.
 
     The length of blocks is that of "value ≤ percentile", a series of 0 and 1: the error of a percentile comes from its correlation,
-    and values far out in the tail do not decide it (Sun and Lahiri 2006). Raises ValueError as `bootstrap_mean`.
+    and values far out in the tail do not decide it (Sun and Lahiri 2006). Raises ValueError as `block_bootstrap`.
     """
     _check(values)
     if not 0 <= percent <= 100:

@@ -55,6 +55,8 @@ _TERMS: Final = 100_000  # of a series; a few hundred are usual
 _NORMAL: Final = NormalDist()
 
 
+# Not scipy.stats.t: a plain run has no SciPy, which takes 100 MB of disk and half a second to load for this one quantile, and figures
+# must not depend on whether an extra is installed. A test compares the two.
 @lru_cache(maxsize=1024)
 def t_quantile(probability: float, freedom: float) -> float:
     """Return t with P(T ≤ t) = ``probability`` for ``freedom`` degrees of freedom; infinite where no float is large enough.

@@ -10,7 +10,7 @@ from typing import Any, Final
 from uuid import uuid4
 
 from cosched_emulator.errors import LinkError
-from cosched_emulator.studies.work import Failure, Order, Result, carry_out
+from cosched_emulator.studies.cell_run import CellOrder, Failure, Result, carry_out
 from cosched_plugin.common.errors import UsageError
 
 _POLL_S: Final = 0.5
@@ -48,7 +48,7 @@ class DaskCluster:
     def __exit__(self, *_: object) -> None:
         self.client.close()
 
-    def run(self, orders: Sequence[Order], tick: Callable[[], None]) -> Iterator[Result | Failure]:
+    def run(self, orders: Sequence[CellOrder], tick: Callable[[], None]) -> Iterator[Result | Failure]:
         """Yield what comes of each order, in the order in which the runs end.
 
         Raises LinkError if the scheduler goes away, or if no run ends for the time that one may take.
@@ -84,7 +84,7 @@ class DaskCluster:
         if silent_s > self.timeout_s:
             raise LinkError(f"no run ended for {self.timeout_s:g} s (--timeout)", self.address)
 
-    def _outcome(self, order: Order, future: Any) -> Result | Failure | None:
+    def _outcome(self, order: CellOrder, future: Any) -> Result | Failure | None:
         """Return what came of the order, None if its result died with a worker: the cluster then repeats the run."""
         try:
             if future.status == "finished":

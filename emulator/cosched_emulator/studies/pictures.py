@@ -13,7 +13,7 @@ from cosched_emulator.results.figures.comparison import Figure, unit_of
 from cosched_emulator.results.figures.plot import RUN_COLOURS, RUN_DASHES, caption, drawing
 from cosched_emulator.statistics.intervals import LEVEL, Interval
 from cosched_emulator.studies.study_result import StudyResult
-from cosched_emulator.studies.table import OF_SETTING, Series
+from cosched_emulator.studies.study_table import OF_SETTING, SeedRows
 from cosched_emulator.studies.text import KNOWN
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def plot_study(
     if change and result.baseline is None:
         raise ConfigurationError("--change", "a study with a baseline", "none")
     axis = axis or _axis(result.series)
-    panels: dict[str, list[Series]] = {}
+    panels: dict[str, list[SeedRows]] = {}
     for series in result.series:
         if not change or series.policy != result.baseline:
             others = " ".join(
@@ -72,14 +72,14 @@ def plot_study(
         )
 
 
-def _axis(all_series: Sequence[Series]) -> str:
+def _axis(all_series: Sequence[SeedRows]) -> str:
     """Return the first axis with several values, loads before the others."""
     several = [name for name in OF_SETTING if len({series.places[name] for series in all_series}) > 1]
     return "load" if "load" in several else several[0] if several else "workload"
 
 
 def _panel(
-    panel: Axes, result: StudyResult, group: Sequence[Series], figure: str, axis: str, *, change: bool, level: float
+    panel: Axes, result: StudyResult, group: Sequence[SeedRows], figure: str, axis: str, *, change: bool, level: float
 ) -> None:
     names = [*dict.fromkeys(series.places[axis] for series in group)]
     numbers = axis == "load" and all(names)
@@ -125,7 +125,7 @@ def _styles() -> zip[tuple[str, object, str]]:
     return zip(cycle(RUN_COLOURS), cycle(RUN_DASHES), cycle(_MARKERS), strict=False)
 
 
-def _interval(result: StudyResult, series: Series, figure: str, *, change: bool, level: float) -> Interval | None:
+def _interval(result: StudyResult, series: SeedRows, figure: str, *, change: bool, level: float) -> Interval | None:
     if not change:
         return series.interval(figure, level)
     base = result.base(series)

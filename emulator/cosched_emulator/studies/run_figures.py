@@ -12,11 +12,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from cosched_emulator.api.run import Run
+from cosched_emulator.api.finished_run import Run
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.results.columns import JobColumns
 from cosched_emulator.results.figures.metrics import quantity
 from cosched_emulator.results.harm import Outcomes
+from cosched_emulator.results.record_columns import RecordColumns
 from cosched_emulator.statistics.saturation import saturation, steady_part
 from cosched_emulator.statistics.weighted import ALL, Means, means_by_class
 from cosched_emulator.studies.experiment import HARM, ORIGIN, PLACES
@@ -68,7 +68,7 @@ def state_figures(run: Run) -> dict[str, Any]:
     return {**dict(_queue(jobs)), **dict(_steady(jobs)), **dict(_weighted(run, jobs))}
 
 
-def _queue(jobs: JobColumns) -> Iterator[tuple[str, Any]]:
+def _queue(jobs: RecordColumns) -> Iterator[tuple[str, Any]]:
     """Yield whether the queue grows as long as jobs are submitted; its length is in threads · hours of work."""
     work = jobs.run_us * jobs.threads / (3600 * SECOND_US)
     found = saturation(*_times(jobs), work)
@@ -78,7 +78,7 @@ def _queue(jobs: JobColumns) -> Iterator[tuple[str, Any]]:
     yield "queue_second_half", _plain_number(found.second_half)
 
 
-def _steady(jobs: JobColumns) -> Iterator[tuple[str, Any]]:
+def _steady(jobs: RecordColumns) -> Iterator[tuple[str, Any]]:
     """Yield the steady part, and means over its completed jobs."""
     part = steady_part(*_times(jobs))
     rows = part.mask() & jobs.started & jobs.ended & jobs.state.where("COMPLETED")
@@ -90,7 +90,7 @@ def _steady(jobs: JobColumns) -> Iterator[tuple[str, Any]]:
         yield f"steady_{name}_mean", _plain_number(float(values.mean())) if values.size else None
 
 
-def _weighted(run: Run, jobs: JobColumns) -> Iterator[tuple[str, Any]]:
+def _weighted(run: Run, jobs: RecordColumns) -> Iterator[tuple[str, Any]]:
     """Yield means weighted by area, and means by length and width of jobs, over the jobs that count."""
     counted = run.prepared.selection.mask(len(jobs))
     cores = sum(item.nodes * item.sockets * item.cores_per_socket for item in run.machine)
@@ -107,7 +107,7 @@ def _some(prefix: str, names: tuple[str, ...], means: Means) -> Iterator[tuple[s
         yield f"{prefix}{name}", _plain_number(getattr(means, name))
 
 
-def _times(jobs: JobColumns) -> tuple[Any, Any, Any]:
+def _times(jobs: RecordColumns) -> tuple[Any, Any, Any]:
     """Return submission, start and end in seconds, in order of submission as the columns are; NaN where there is none."""
     start_s = np.where(jobs.started, jobs.start_us / SECOND_US, np.nan)
     end_s = np.where(jobs.ended, jobs.end_us / SECOND_US, np.nan)

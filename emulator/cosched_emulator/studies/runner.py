@@ -13,19 +13,19 @@ from typing import Any, Final, Protocol
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.scenario.reader import FILES
 from cosched_emulator.scenario.schema import Scenario
+from cosched_emulator.studies.cell_run import CellOrder, Failure, Result
 from cosched_emulator.studies.cells import Cell, Plan, is_program_file, make_plan, version
 from cosched_emulator.studies.experiment import read_experiment
-from cosched_emulator.studies.folder import RUNS, StudyFolder
 from cosched_emulator.studies.run_figures import load_measure
+from cosched_emulator.studies.study_folder import RUNS, StudyFolder
 from cosched_emulator.studies.study_result import StudyResult, write_tables
-from cosched_emulator.studies.work import Failure, Order, Result
 from cosched_emulator.studies.workers import Workers
 
 TIMEOUT_S: Final = 86_400.0
 Tick = Callable[[], None]
 
 
-class Progress(Protocol):
+class StudyProgress(Protocol):
     """What is told while a study runs."""
 
     def __call__(self, done: int, total: int) -> object:
@@ -63,7 +63,7 @@ class Made:
     result: StudyResult  # of all that is done, with what was done before
 
 
-def run_plan(plan: Plan, folder: StudyFolder, way: Way, progress: Progress | None = None) -> Made:
+def run_plan(plan: Plan, folder: StudyFolder, way: Way, progress: StudyProgress | None = None) -> Made:
     """Make the runs that are not done, and write the tables; raises InputError for a folder that is in use or cannot be written.
 
     A run that fails is recorded and stops nothing. Whatever ends the study, what is done is stored.
@@ -121,9 +121,9 @@ def _done(folder: StudyFolder, cell: Cell, *, keep: bool) -> bool:
     return kept and folder.has(cell.key)
 
 
-def _order(folder: StudyFolder, cell: Cell, *, keep: bool) -> Order:
+def _order(folder: StudyFolder, cell: Cell, *, keep: bool) -> CellOrder:
     keep_at = os.path.abspath(folder.path / RUNS / cell.key) if keep and cell.number else None
-    return Order(
+    return CellOrder(
         cell.key,
         version(),
         f"{cell.stage}:{cell.group}" if cell.number else cell.group,  # products are made one after the other
@@ -150,7 +150,7 @@ def _absolute(scenario: Scenario) -> Scenario:
 
 
 @contextmanager
-def _outcomes(orders: Sequence[Order], way: Way, lock: int, tick: Tick) -> Iterator[Iterable[Result | Failure]]:
+def _outcomes(orders: Sequence[CellOrder], way: Way, lock: int, tick: Tick) -> Iterator[Iterable[Result | Failure]]:
     """Yield what the runs give, as they end."""
     if not orders:
         yield ()
@@ -164,7 +164,7 @@ def _outcomes(orders: Sequence[Order], way: Way, lock: int, tick: Tick) -> Itera
             yield workers.run(orders, tick)
 
 
-def _tell(progress: Progress | None, made: int, total: int) -> None:
+def _tell(progress: StudyProgress | None, made: int, total: int) -> None:
     if progress is not None:
         progress(made, total)
 
@@ -180,7 +180,7 @@ def study(
     dask: str | None = None,
     keep: bool = False,
     timeout_s: float = TIMEOUT_S,
-    progress: Progress | None = None,
+    progress: StudyProgress | None = None,
 ) -> StudyResult:
     """Run a study, as ``cosched-emulator study run`` does, and return its results.
 

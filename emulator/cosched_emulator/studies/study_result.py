@@ -16,11 +16,12 @@ from cosched_emulator.api.tables import frame_of
 from cosched_emulator.results.harm import Harm, HarmFigures, Outcomes, measure_harm
 from cosched_emulator.statistics.bootstrap import block_bootstrap, block_percentile
 from cosched_emulator.statistics.intervals import LEVEL, FloatArray, Interval
+from cosched_emulator.studies.cell_run import Failure
 from cosched_emulator.studies.experiment import HARM
-from cosched_emulator.studies.folder import StoredCell, StoredPlan, StudyFolder
-from cosched_emulator.studies.table import (
+from cosched_emulator.studies.study_folder import StoredCell, StoredPlan, StudyFolder
+from cosched_emulator.studies.study_table import (
     Row,
-    Series,
+    SeedRows,
     Stored,
     base_of,
     interval_rows,
@@ -30,7 +31,6 @@ from cosched_emulator.studies.table import (
     write_table,
     write_timings,
 )
-from cosched_emulator.studies.work import Failure
 from cosched_hwmodel.units import SECOND_US
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ class StudyResult:
         return {name: _column([place_value(name, row[name]) for row in self.rows]) for name in names}
 
     @cached_property
-    def series(self) -> list[Series]:
+    def series(self) -> list[SeedRows]:
         """Return the rows grouped by everything but the seed, for intervals over seeds."""
         return series_of(self.rows)
 
@@ -170,13 +170,13 @@ class StudyResult:
         """Tell whether all cells and their baselines are done."""
         return len(self.rows) == len(self.plan.cells) and not self.harm.missing
 
-    def base(self, series: Series) -> Series | None:
+    def base(self, series: SeedRows) -> SeedRows | None:
         """Return the series of the baseline that belongs to ``series``; None for the baseline itself, and where there is none."""
         if self.baseline in (None, series.policy):
             return None
         return base_of(series, self.series, self.baseline or "")
 
-    def within(self, series: Series, figure: str, level: float = LEVEL) -> Interval | None:
+    def within(self, series: SeedRows, figure: str, level: float = LEVEL) -> Interval | None:
         """Return a figure of a series that has one run, or the same run for each seed, with an interval within that run.
 
         None for other series, for a figure that is no mean or percentile of waits or responses, and where the folder was temporary.

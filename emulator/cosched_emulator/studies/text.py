@@ -8,7 +8,7 @@ from typing import Final
 from cosched_emulator.results.figures.comparison import FIGURES, NOTHING, Figure, change_text, interval_texts
 from cosched_emulator.statistics.intervals import LEVEL, Interval
 from cosched_emulator.studies.study_result import StudyResult
-from cosched_emulator.studies.table import Row, Series
+from cosched_emulator.studies.study_table import Row, SeedRows
 from cosched_hwmodel.cli.terminal.console import align
 
 SHOWN: Final = (
@@ -47,7 +47,7 @@ KNOWN: Final = {column_of(figure): figure for figure in (*FIGURES, *HARM, *MORE)
 def study_text(result: StudyResult, figures: Sequence[str] = (), level: float = LEVEL) -> str:
     """Return the tables of all settings; ``figures`` are columns of the table, by default the usual ones and those of harm."""
     chosen = figures or (*SHOWN, *(column_of(figure) for figure in HARM))
-    settings: dict[str, list[Series]] = {}
+    settings: dict[str, list[SeedRows]] = {}
     for series in result.series:
         settings.setdefault(series.text, []).append(series)
     blocks = [
@@ -106,7 +106,7 @@ def _mean_percent(rows: Sequence[Row], name: str) -> str:
 def _block(
     result: StudyResult,
     heading: str,
-    group: Sequence[Series],
+    group: Sequence[SeedRows],
     figures: Sequence[str],
     changed: Collection[str],
     level: float,
@@ -135,15 +135,15 @@ def _block(
         yield "note: the queue of a saturated run grows as long as jobs are submitted: its means say how long the run was"
 
 
-def _saturated(series: Series) -> str:
+def _saturated(series: SeedRows) -> str:
     unknown = _count(series, "not shown")
     return f"{_count(series, 'yes')} of {len(series.rows)}" + (f", {unknown} not shown" if unknown else "")
 
 
-def _count(series: Series, verdict: str) -> int:
+def _count(series: SeedRows, verdict: str) -> int:
     return sum(row.get("saturated") == verdict for row in series.rows)
 
 
-def _change(result: StudyResult, series: Series, name: str, level: float) -> Interval | None:
+def _change(result: StudyResult, series: SeedRows, name: str, level: float) -> Interval | None:
     base = result.base(series)
     return None if base is None else series.change(name, base, level)

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any, Final
 
-from cosched_emulator.studies.work import Failure, Order, Result, carry_out
+from cosched_emulator.studies.cell_run import CellOrder, Failure, Result, carry_out
 
 _FORK: Final = multiprocessing.get_context("fork")
 _PR_SET_PDEATHSIG: Final = 1
@@ -40,7 +40,7 @@ class Workers:
         for worker in self.workers:
             worker.kill()
 
-    def run(self, orders: Sequence[Order], tick: Callable[[], None]) -> Iterator[Result | Failure]:
+    def run(self, orders: Sequence[CellOrder], tick: Callable[[], None]) -> Iterator[Result | Failure]:
         """Yield what comes of each order, in the order in which the runs end; ``tick`` is called at least twice a second."""
         queue = _Queue(orders)
         while len(self.workers) < min(self.count, len(orders)):
@@ -85,11 +85,11 @@ class _Worker:
         self.process = _FORK.Process(target=_work, args=arguments, daemon=True)
         self.process.start()
         theirs.close()
-        self.order: Order | None = None
+        self.order: CellOrder | None = None
         self.group: str | None = None  # of the scenario that it keeps
         self.began = 0.0
 
-    def start(self, order: Order) -> None:
+    def start(self, order: CellOrder) -> None:
         self.order, self.group, self.began = order, order.group, time.monotonic()
         with contextlib.suppress(OSError):  # it is dead, which `outcome` reports
             self.pipe.send(order)
@@ -123,13 +123,13 @@ class _Worker:
 class _Queue:
     """Orders by scenario: a worker gets the next one of the scenario that it keeps, else of one that no worker has begun."""
 
-    def __init__(self, orders: Sequence[Order]) -> None:
-        self.groups: OrderedDict[str, deque[Order]] = OrderedDict()
+    def __init__(self, orders: Sequence[CellOrder]) -> None:
+        self.groups: OrderedDict[str, deque[CellOrder]] = OrderedDict()
         for order in orders:
             self.groups.setdefault(order.group, deque()).append(order)
         self.fresh = deque(self.groups)  # not begun
 
-    def next(self, group: str | None) -> Order | None:
+    def next(self, group: str | None) -> CellOrder | None:
         if group not in self.groups:
             while self.fresh and self.fresh[0] not in self.groups:
                 self.fresh.popleft()

@@ -58,7 +58,7 @@ class SilenceError(LinkError):
     """There is no manager, or it does not answer."""
 
 
-class Connection:
+class ManagerConnection:
     """A connection to the manager at ``endpoint``; encrypted if both keys are given and the endpoint uses keys.
 
     With ``awaits_manager`` a request waits up to ``timeout_s`` for a manager to appear. Without, it fails immediately if no process
@@ -85,7 +85,7 @@ class Connection:
         self._socket: zmq.Socket[bytes] | None = None
         self._events: zmq.Socket[bytes] | None = None
 
-    def __enter__(self) -> Connection:
+    def __enter__(self) -> ManagerConnection:
         return self
 
     def __exit__(

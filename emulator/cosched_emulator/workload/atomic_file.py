@@ -1,4 +1,4 @@
-"""Output files that are written completely or not at all."""
+"""New text files, compressed or not, with the errors of the emulator."""
 # Under 60 lines: reading a log needs none of it, and writers of four packages do.
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import IO, TextIO, cast
 
 from cosched_emulator.errors import InputError
+from cosched_hwmodel.cli.terminal.whole_file import whole_file
 
 
 @contextmanager
@@ -26,22 +27,15 @@ def new_text_file(path: str | os.PathLike[str], *, force: bool = False) -> Itera
         raise InputError(str(path), "a file to write", "a directory")
     if target.exists() and not force:
         raise InputError(str(path), "a new file (--force overwrites)", "one that exists")
-    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:
-        with open(partial, "xb") as file:
-            with ExitStack() as open_layers:
-                binary: IO[bytes] = file
-                if target.name.endswith(".gz"):
-                    # No name and no time in the gzip header: with them, equal workloads would differ in bytes.
-                    packed = gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=6, mtime=0)
-                    binary = cast(IO[bytes], open_layers.enter_context(packed))
-                text = io.TextIOWrapper(binary, encoding="utf-8", newline="\n")
-                yield text
-                text.detach()  # flushes, and keeps the streams below open
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, target)
+        with whole_file(target) as file, ExitStack() as open_layers:
+            binary: IO[bytes] = file
+            if target.name.endswith(".gz"):
+                # No name and no time in the gzip header: with them, equal workloads would differ in bytes.
+                packed = gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=6, mtime=0)
+                binary = cast(IO[bytes], open_layers.enter_context(packed))
+            text = io.TextIOWrapper(binary, encoding="utf-8", newline="\n")
+            yield text
+            text.detach()  # flushes, and keeps the streams below open
     except OSError as error:
         raise InputError(str(path), "a file that can be written", error.strerror or str(error)) from error
-    finally:
-        partial.unlink(missing_ok=True)

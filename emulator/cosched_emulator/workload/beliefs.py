@@ -11,8 +11,8 @@ import numpy as np
 
 from cosched_emulator import offered
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.workload.columns import Column, Computed, Jobs, Numbers, Same, columns_of, round_up_all_us
 from cosched_emulator.workload.job import Workload
+from cosched_emulator.workload.jobs_in_columns import Column, Computed, Jobs, Numbers, Same, columns_of, round_up_all_us
 from cosched_hwmodel.draws import uniform, uniforms
 from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
 from cosched_hwmodel.usage import BOUNDS

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.workload.columns import Column, Computed, Interned, Numbers, Same, as_tuple, columns_of
 from cosched_emulator.workload.job import Workload
+from cosched_emulator.workload.jobs_in_columns import Column, Computed, Interned, Numbers, Same, as_tuple, columns_of
 from cosched_hwmodel.draws import uniforms
 from cosched_hwmodel.units import WHOLE_PPM
 from cosched_hwmodel.usage import BOUNDS

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.workload.columns import Interned, Jobs, columns_of, intern_values
 from cosched_emulator.workload.job import Calendar, CutRuns, Workload
+from cosched_emulator.workload.jobs_in_columns import Interned, Jobs, columns_of, intern_values
 from cosched_hwmodel.cli.terminal.console import align
 from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
 from cosched_hwmodel.usage import BOUNDS, UsageTuple
@@ -134,7 +134,7 @@ CLASSES = ("short", "medium", "long")
 CLASS_BOUNDS_S = (600, 10_800)  # largest estimate of a short and of a medium job (G-LOMARC-TS paper, section 5.1)
 
 
-class Spread(NamedTuple):
+class JobDistribution(NamedTuple):
     """The distribution of a quantity over the jobs."""
 
     mean: float
@@ -158,13 +158,13 @@ class Description(NamedTuple):
     work_processor_s: float  # sum of run time x size
     offered_load: float | None  # that work / (processors x span): as the jobs run
     offered_load_logged: float | None  # the same with run times as they were before they were cut to the estimate
-    size: Spread
-    run_s: Spread
-    gap_s: Spread | None  # between submissions; None for a single job
+    size: JobDistribution
+    run_s: JobDistribution
+    gap_s: JobDistribution | None  # between submissions; None for a single job
     serial_share: float
     power_of_two_share: float  # of all jobs, serial ones included
     largest_share: float | None  # largest size / processors
-    estimate_s: Spread
+    estimate_s: JobDistribution
     estimate_accuracy: float  # mean of run / estimate, at most 1 for each job
     exact_estimate_share: float
     run_above_estimate_share: float
@@ -173,13 +173,13 @@ class Description(NamedTuple):
     notes: tuple[str, ...]
     usage_share: float  # jobs with known characteristics; the next three fields are about these
     bound_shares: tuple[float, float, float] | None  # jobs bound by cpu, network, disk
-    memory: Spread | None  # as a fraction of a node's
+    memory: JobDistribution | None  # as a fraction of a node's
     memory_conflict_share: float | None  # share of all pairs that do not fit into a node's memory together
     class_shares: tuple[float, float, float]  # of jobs: short, medium, long by estimate
     class_work_shares: tuple[float, float, float]  # of the work
     self_share: float  # jobs with a known self slowdown
-    self_node: Spread | None  # of these
-    self_core: Spread | None
+    self_node: JobDistribution | None  # of these
+    self_core: JobDistribution | None
     user_shares: UserShares | None  # None: no user is known
     rhythm: Rhythm
 
@@ -358,12 +358,12 @@ def _conflict_share(memory: NDArray[np.int64]) -> float | None:
     return above / (jobs * (jobs - 1))
 
 
-def _spread(values: NDArray[np.float64]) -> Spread:
-    return Spread(float(values.mean()), *np.percentile(values, _PERCENTILES).tolist())
+def _spread(values: NDArray[np.float64]) -> JobDistribution:
+    return JobDistribution(float(values.mean()), *np.percentile(values, _PERCENTILES).tolist())
 
 
 def _plain(value: object) -> object:
-    if isinstance(value, Spread | UserShares | Rhythm):
+    if isinstance(value, JobDistribution | UserShares | Rhythm):
         return {name: _plain(part) for name, part in value._asdict().items()}
     return list(value) if isinstance(value, tuple) else value
 

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.workload.columns import Jobs, Numbers, Same, round_up_all_us
 from cosched_emulator.workload.job import Calendar, Workload
+from cosched_emulator.workload.jobs_in_columns import Jobs, Numbers, Same, round_up_all_us
 from cosched_hwmodel.draws import key
 from cosched_hwmodel.units import SECOND_US
 

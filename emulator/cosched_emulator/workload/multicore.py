@@ -8,8 +8,8 @@ from enum import IntEnum
 import numpy as np
 
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.workload.columns import Computed, Numbers, as_tuple, columns_of
 from cosched_emulator.workload.job import Workload
+from cosched_emulator.workload.jobs_in_columns import Computed, Numbers, as_tuple, columns_of
 from cosched_hwmodel.statistical import draw_self_slowdowns
 from cosched_hwmodel.units import WHOLE_PPM
 from cosched_plugin.protocol.messages import SelfSlowdown

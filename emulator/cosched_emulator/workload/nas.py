@@ -11,8 +11,8 @@ from typing import Final, Literal, NamedTuple
 import numpy as np
 
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.workload.columns import Jobs, Numbers, Same, intern_values, round_up_all_us
 from cosched_emulator.workload.job import Workload
+from cosched_emulator.workload.jobs_in_columns import Jobs, Numbers, Same, intern_values, round_up_all_us
 from cosched_hwmodel.draws import uniform, uniforms
 from cosched_hwmodel.units import SECOND_US
 
@@ -34,7 +34,7 @@ class Facts(NamedTuple):
     shrinks: bool = True  # memory of a process is inverse to their number
 
 
-class Kind(NamedTuple):
+class NasKind(NamedTuple):
     """A program, its class and its number of processes."""
 
     program: str
@@ -102,17 +102,17 @@ def label(program: str, size_class: str) -> str:
     return f"{program}.{size_class}" if size_class else program
 
 
-def kinds() -> list[Kind]:
+def kinds() -> list[NasKind]:
     """Return all kinds of jobs."""
     return [
-        Kind(name, size_class, processes)
+        NasKind(name, size_class, processes)
         for name, facts in PROGRAMS.items()
         for size_class in facts.seconds
         for processes in facts.sizes
     ]
 
 
-def kind_of(text: str, processes: int, path: str) -> Kind:
+def kind_of(text: str, processes: int, path: str) -> NasKind:
     """Return the kind of a job with this program and class (``CG.C``). Raises `ConfigurationError`, with ``path``."""
     if text not in LABELS:
         raise ConfigurationError.unknown_name(path, text, LABELS)
@@ -121,7 +121,7 @@ def kind_of(text: str, processes: int, path: str) -> Kind:
     if processes not in sizes:
         expected = f"jobs of {', '.join(map(str, sizes[:-1]))} or {sizes[-1]} processes for {text}"
         raise ConfigurationError(path, expected, f"{processes} processes")
-    return Kind(program, size_class, processes)
+    return NasKind(program, size_class, processes)
 
 
 # Random workloads of the paper's programs: exponential gaps, and programs, classes and sizes that are equally likely.
@@ -148,7 +148,7 @@ class NasParameters:
 _DEFAULTS = NasParameters()
 
 
-class Arrivals(NamedTuple):
+class NasArrivals(NamedTuple):
     """How often jobs come, and which draws their gaps are."""
 
     gap_s: float  # mean; 0: all jobs come at once
@@ -176,7 +176,7 @@ def generate(
     if not 0 <= parameters.gap_s <= LONGEST_GAP_S:
         raise ConfigurationError("workload.gap_s", "a number of seconds from 0 to 1e9", f"{parameters.gap_s:g}")
     drawn = [_draw(choices, seed, job) for job in range(1, jobs + 1)]
-    arrivals = Arrivals(parameters.gap_s, seed, "nas-gap")
+    arrivals = NasArrivals(parameters.gap_s, seed, "nas-gap")
     found = jobs_of([(kind.name, kind.processes, kind.seconds) for kind in drawn], arrivals, limits)
     if told_memory:
         found = replace(found, memory_mb=intern_values(kind.memory_mb for kind in drawn))
@@ -184,7 +184,7 @@ def generate(
 
 
 def jobs_of(
-    drawn: Sequence[tuple[str, int, float]], arrivals: Arrivals, limits: Literal["none", "estimate"] = "none"
+    drawn: Sequence[tuple[str, int, float]], arrivals: NasArrivals, limits: Literal["none", "estimate"] = "none"
 ) -> Jobs:
     """Return jobs of (name, processes, seconds alone), in order of submission; their estimates are exact."""
     names, processes, seconds = zip(*drawn, strict=True)
@@ -202,14 +202,14 @@ def jobs_of(
     )
 
 
-def _submissions_us(number: Numbers, arrivals: Arrivals) -> Numbers:
+def _submissions_us(number: Numbers, arrivals: NasArrivals) -> Numbers:
     """Return when jobs come: gaps are exponential, drawn by the jobs' numbers, and the first job comes at time 0."""
     gaps = -np.log1p(-uniforms(arrivals.seed, arrivals.purpose, number.array)) * arrivals.gap_s
     gaps[0] = 0.0
     return Numbers(round_up_all_us(np.cumsum(gaps) * SECOND_US))
 
 
-def choices_of(parameters: NasParameters) -> list[list[list[Kind]]]:
+def choices_of(parameters: NasParameters) -> list[list[list[NasKind]]]:
     """Return what can be drawn: for each name in ``programs`` its classes, and for each of them its kinds.
 
     Raises `ConfigurationError`.
@@ -241,13 +241,13 @@ def _check_known(path: str, values: Sequence[object], known: Sequence[object]) -
             raise ConfigurationError(f"{path}[{index}]", f"one of {', '.join(map(str, known))}", repr(value))
 
 
-def _of_entry(entry: str, path: str, fitting: Sequence[Kind]) -> list[list[Kind]]:
+def _of_entry(entry: str, path: str, fitting: Sequence[NasKind]) -> list[list[NasKind]]:
     """Return the kinds that a name stands for, by class."""
     program = entry.split(".", maxsplit=1)[0]
     if program not in PROGRAMS:
         raise ConfigurationError.unknown_name(path, program, PROGRAMS)
 
-    def named(kind: Kind) -> bool:
+    def named(kind: NasKind) -> bool:
         return kind.name == entry or kind.name.startswith(f"{entry}.")
 
     if not any(map(named, kinds())):
@@ -262,7 +262,7 @@ def _of_entry(entry: str, path: str, fitting: Sequence[Kind]) -> list[list[Kind]
     return [list(group) for _, group in groupby(wanted, key=lambda kind: kind.size_class)]
 
 
-def _draw(choices: Sequence[Sequence[Sequence[Kind]]], seed: int, job: int) -> Kind:
+def _draw(choices: Sequence[Sequence[Sequence[NasKind]]], seed: int, job: int) -> NasKind:
     of_program = choices[math.floor(uniform(seed, "nas-program", job) * len(choices))]
     of_class = of_program[math.floor(uniform(seed, "nas-class", job) * len(of_program))]
     return of_class[math.floor(uniform(seed, "nas-size", job) * len(of_class))]

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.workload.columns import (
+from cosched_emulator.workload.job import WARNING, Workload
+from cosched_emulator.workload.jobs_in_columns import (
     Computed,
     Interned,
     Jobs,
@@ -20,7 +21,6 @@ from cosched_emulator.workload.columns import (
     intern_values,
     round_up_all_us,
 )
-from cosched_emulator.workload.job import WARNING, Workload
 from cosched_hwmodel.draws import uniforms
 from cosched_hwmodel.units import SECOND_US
 

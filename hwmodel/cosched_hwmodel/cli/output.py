@@ -1,12 +1,12 @@
 """Files that a command writes: there whole, or not at all; texts of TOML."""
+# Under 60 lines: what all commands of cosched-hwmodel share.
 
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 from pathlib import Path
-from tempfile import mkstemp
 
+from cosched_hwmodel.cli.terminal.whole_file import whole_file
 from cosched_hwmodel.errors import HardwareModelError
 
 # The error of the command ``cosched-hwmodel``.
@@ -44,24 +44,8 @@ def check_new(out: str, force: bool) -> None:
 
 def write_whole(file: str, text: str) -> None:
     """Write a file so that it is there whole, or not at all. Raises CommandError."""
-    path = Path(file)
-    new = ""
     try:
-        number, new = mkstemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent)
-        with open(number, "w", encoding="utf-8") as stream:
-            stream.write(text)
-            os.fchmod(stream.fileno(), 0o666 & ~_mask())
-        os.replace(new, file)
-    except BaseException as error:
-        if new:
-            with suppress(OSError):
-                os.unlink(new)
-        if isinstance(error, OSError):
-            raise CommandError(file, f"cannot be written: {error.strerror or error}") from error
-        raise
-
-
-def _mask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+        with whole_file(file) as stream:
+            stream.write(text.encode())
+    except OSError as error:
+        raise CommandError(file, f"cannot be written: {error.strerror or error}") from error

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
-from cosched_hwmodel.composite.profile import Profile
+from cosched_hwmodel.composite.job_profile import Profile
 from cosched_hwmodel.topology import NodeShape
 from cosched_hwmodel.units import WHOLE_PPM, ThreadMask
 
@@ -27,7 +27,7 @@ class Placed(NamedTuple):
 Crowd: TypeAlias = tuple[int, ...]  # for each group, its processes in one part of the node, in millionths
 
 
-class Site(NamedTuple):
+class CoreSite(NamedTuple):
     """What a process on some core shares its parts of the node with."""
 
     core: Crowd
@@ -74,19 +74,19 @@ def crowd(placed: Sequence[Placed], mask: int) -> Crowd:
     return tuple([presence(group, mask) for group in placed])
 
 
-def sites_of(node: NodeShape, placed: Sequence[Placed]) -> list[list[Site]]:
+def sites_of(node: NodeShape, placed: Sequence[Placed]) -> list[list[CoreSite]]:
     """Return the different sites of each group's processes.
 
     Raises IndexError for threads that the node does not have.
     """
     parts = parts_of(node)
     caches = [[crowd(placed, mask) for mask in masks] for masks in parts.caches]
-    found: list[dict[Site, None]] = [{} for _ in placed]
+    found: list[dict[CoreSite, None]] = [{} for _ in placed]
     for core, mask in enumerate(parts.cores):
         there = crowd(placed, mask)
         if any(there):
             above = tuple([level[core // cache.cores] for level, cache in zip(caches, node.caches, strict=True)])
-            site = Site(there, above, core // node.cores_per_socket)
+            site = CoreSite(there, above, core // node.cores_per_socket)
             for sites, processes in zip(found, there, strict=True):
                 if processes:
                     sites[site] = None
@@ -232,7 +232,7 @@ BYTES_PER_MB_S: Final = 1000  # in a millisecond
 MISSES: Final = 1e12  # millionths of a nanosecond in a millisecond
 
 
-class Settings(Protocol):
+class CompositeSettings(Protocol):
     """The parameters of a `CompositeModel`."""
 
     @property
@@ -256,7 +256,7 @@ class OnNode:
 
     __slots__ = ("_everywhere", "_memory", "_model", "_node", "_profiles", "_spaces", "_users")
 
-    def __init__(self, model: Settings, node: NodeShape, placed: Sequence[Placed]) -> None:
+    def __init__(self, model: CompositeSettings, node: NodeShape, placed: Sequence[Placed]) -> None:
         self._model = model
         self._node = node
         self._profiles = [group[0] for group in placed]
@@ -265,7 +265,7 @@ class OnNode:
         self._users = users_of(self._profiles, node)
         self._memory = self._crowds_at_memory(placed)
 
-    def parts(self, group: int, site: Site) -> tuple[float, ...]:
+    def parts(self, group: int, site: CoreSite) -> tuple[float, ...]:
         """Return the penalty of a process of the group at this site, and then its parts by resource."""
         node, independent = self._node, self._model.overlap == "independent"
         users = self._users

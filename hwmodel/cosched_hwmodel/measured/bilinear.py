@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from cosched_hwmodel.measured.table import Prediction, Ratios
+from cosched_hwmodel.measured.co_run_table import Prediction, Ratios
 
 if TYPE_CHECKING:
-    from cosched_hwmodel.measured.table import Floats
+    from cosched_hwmodel.measured.co_run_table import Floats
 
 _ROUNDS: Final = 60
 _LEAST_VARIANCE: Final = 1e-6  # of noise, levels and sensitivities: (0.001)²

@@ -16,11 +16,11 @@ import numpy as np
 
 from cosched_hwmodel.draws import uniform
 from cosched_hwmodel.measured.bilinear import Bilinear, fit_bilinear
+from cosched_hwmodel.measured.co_run_table import FACTS, LEAST_RATIO, MOST_RATIO, PAIR, CoRunTable, Prediction, Ratios
 from cosched_hwmodel.measured.components import Components, fit_components
-from cosched_hwmodel.measured.table import FACTS, LEAST_RATIO, MOST_RATIO, PAIR, CoRunTable, Prediction, Ratios
 
 if TYPE_CHECKING:
-    from cosched_hwmodel.measured.table import Floats, Ints
+    from cosched_hwmodel.measured.co_run_table import Floats, Ints
 
 Method: TypeAlias = Literal["components", "bilinear"]
 METHODS: Final[tuple[Method, ...]] = ("components", "bilinear")  # the best first

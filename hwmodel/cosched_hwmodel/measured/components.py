@@ -19,10 +19,10 @@ import numpy as np
 
 from cosched_hwmodel.draws import uniforms
 from cosched_hwmodel.measured.bilinear import Bilinear, fit_bilinear
-from cosched_hwmodel.measured.table import Prediction, Ratios
+from cosched_hwmodel.measured.co_run_table import Prediction, Ratios
 
 if TYPE_CHECKING:
-    from cosched_hwmodel.measured.table import Floats, Ints
+    from cosched_hwmodel.measured.co_run_table import Floats, Ints
 
 NAMES: Final = (
     "level of a program",

@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
-from cosched_hwmodel.composite.contention import CompositeContention
-from cosched_hwmodel.composite.model import Breakdown, CompositeModel
+from cosched_hwmodel.composite.composite_contention import CompositeContention
+from cosched_hwmodel.composite.composite_model import Breakdown, CompositeModel
+from cosched_hwmodel.composite.job_profile import Profile
 from cosched_hwmodel.composite.on_node import Placed
-from cosched_hwmodel.composite.profile import Profile
 from cosched_hwmodel.contention import ContentionModel
 from cosched_hwmodel.pairs import LEAST_SLOWDOWN, MOST_SLOWDOWN, JobFacts, PairModel
 from cosched_hwmodel.topology import NodeShape

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from cosched_hwmodel.contention import ParameterError, from_parameters, parameters_of
-from cosched_hwmodel.measured.table import LEAST_RATIO, MOST_RATIO, CoRunTable
+from cosched_hwmodel.measured.co_run_table import LEAST_RATIO, MOST_RATIO, CoRunTable
 from cosched_hwmodel.pairs import LEAST_SLOWDOWN, MOST_SLOWDOWN, Beside, JobColumns, JobFacts, PairModel
 
 UNKNOWN: Final = 0.0  # a ratio, or a spread, that was not measured

@@ -8,8 +8,8 @@ from typing import Final
 
 import numpy as np
 
-from cosched_hwmodel.lomarc.matrix import c_ppm, slowdowns
-from cosched_hwmodel.lomarc.model import LomarcModel
+from cosched_hwmodel.lomarc.lomarc_matrix import c_ppm, slowdowns
+from cosched_hwmodel.lomarc.lomarc_model import LomarcModel
 from cosched_hwmodel.pairs import Beside, JobColumns, JobFacts, PairModel
 from cosched_hwmodel.statistical import StatisticalModel, self_factor
 from cosched_hwmodel.units import WHOLE_PPM

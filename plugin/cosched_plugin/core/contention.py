@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final
 
-from cosched_hwmodel.bandwidth.matrix import NodeTable
-from cosched_hwmodel.bandwidth.model import BandwidthModel, Resident
+from cosched_hwmodel.bandwidth.bandwidth_matrix import NodeTable
+from cosched_hwmodel.bandwidth.bandwidth_model import BandwidthModel, Resident
 from cosched_hwmodel.composite.node_classes import shape_of
 from cosched_hwmodel.contention import ContentionModel, Load, Neighbour
 from cosched_hwmodel.errors import HardwareModelError

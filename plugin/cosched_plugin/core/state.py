@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from cosched_hwmodel.bandwidth.matrix import NodeTable
+from cosched_hwmodel.bandwidth.bandwidth_matrix import NodeTable
 from cosched_hwmodel.models.by_name import BUILT_IN, PairFactory
 from cosched_plugin.common.allocation import (
     Layers,

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 
-from cosched_hwmodel.bandwidth.matrix import Bools, Floats, Ints, Planned
+from cosched_hwmodel.bandwidth.bandwidth_matrix import Bools, Floats, Ints, Planned
 from cosched_hwmodel.units import NodeSet
 from cosched_plugin.common.allocation import Layers, is_plain, layers_of, minus, size
 from cosched_plugin.core.views.view import View

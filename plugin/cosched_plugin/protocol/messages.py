@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple, TypeAlias
 
-from cosched_hwmodel.composite.profile import Profile
+from cosched_hwmodel.composite.job_profile import Profile
 from cosched_hwmodel.units import ThreadMask
 
 # The vocabulary of nodes: a class of equal nodes, and what the composite model needs of it and of a job.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from cosched_hwmodel.composite.profile import MOST, Profile, ProfileError, checked
+from cosched_hwmodel.composite.job_profile import MOST, Profile, ProfileError, checked
 from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.errors import Fault, refuse, refuse_integer, show
 from cosched_plugin.protocol.limits import INT64_MAX, INT64_MIN, MAX_NODES, MAX_SLOTS, MAX_THREADS

@@ -25,7 +25,7 @@ from cosched_emulator.nodeos.exact import ExactCluster
 from cosched_emulator.nodeos.programs import Compute
 from cosched_emulator.nodeos.settings import NodeSettings
 from cosched_emulator.nodeos.skeletons.nas_programs import iterations_of, program_of_work
-from cosched_emulator.workload.nas import Kind, kinds
+from cosched_emulator.workload.nas import NasKind, kinds
 from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
 
 # Nodes of the paper: 10 us one way with the CPU time of both ends, and what it does not say (docs/skeletons.md).
@@ -53,14 +53,14 @@ _FIRST_GUESS: Final = 0.9
 class Found(NamedTuple):
     """What was found for a kind of job."""
 
-    kind: Kind
+    kind: NasKind
     computing_ppm: int  # share of the time alone in which a process computes
     alone_s: float  # that time, in seconds
     messages_ppm: int  # share of it that messages take whatever their size
 
 
 def alone_s(
-    kind: Kind,
+    kind: NasKind,
     share: float,
     nodes: NodeSettings = NODES,
     seed: int = 1,
@@ -82,7 +82,7 @@ def alone_s(
     return reached.now_us / SECOND_US * main.times / iterations
 
 
-def calibrate(kind: Kind) -> Found:
+def calibrate(kind: NasKind) -> Found:
     """Return the share with which a job takes its time alone."""
     share = _FIRST_GUESS
     for _ in range(ROUNDS):
@@ -93,7 +93,7 @@ def calibrate(kind: Kind) -> Found:
     return Found(kind, computing_ppm, took_s, messages_ppm(kind, computing_ppm, took_s))
 
 
-def messages_ppm(kind: Kind, computing_ppm: int, took_s: float) -> int:
+def messages_ppm(kind: NasKind, computing_ppm: int, took_s: float) -> int:
     """Return what share of a job's time alone messages take whatever their size: with finer programs there are more of them."""
     usual, finer = (iterations_of(*kind, grain=grain) for grain in (1.0, FINE))
     fine_s = alone_s(kind, computing_ppm / WHOLE_PPM, grain=FINE)

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cosched_hwmodel.measured.table import CoRunTable
+from cosched_hwmodel.measured.co_run_table import CoRunTable
 
 _TINY: Final = 1e-9
 

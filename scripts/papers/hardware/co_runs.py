@@ -13,7 +13,7 @@ from typing import Final
 
 from scripts.processes import PROJECT
 
-from cosched_hwmodel.measured.table import CoRunTable, TableError, read_table
+from cosched_hwmodel.measured.co_run_table import CoRunTable, TableError, read_table
 
 ARIS: Final = "aris-nas-pairs.csv"
 MARCONI: Final = "marconi-nas-speedups.csv"

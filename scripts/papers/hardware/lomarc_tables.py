@@ -11,7 +11,7 @@ from scripts.tables import NOTHING, number, table_head, table_row
 from cosched_hwmodel.composite.calibration.lomarc_fit import (
     IO_RANGE,
     NUMBERS,
-    Measurement,
+    TableEntry,
     fit_lomarc,
     lomarc_node,
     measurements,
@@ -60,7 +60,7 @@ def lomarc_table() -> list[str]:
     ]
 
 
-def _row(text: str, pairs: Sequence[tuple[Measurement, float]], wanted: Sequence[float] = ()) -> str:
+def _row(text: str, pairs: Sequence[tuple[TableEntry, float]], wanted: Sequence[float] = ()) -> str:
     """Return how far predictions are off, beside what is wanted."""
     errors = [abs(value - each.slowdown) for each, value in pairs]
     cells = [statistics.fmean(errors), max(errors), *wanted]

@@ -9,7 +9,7 @@ from scripts.papers.hardware.bound import area_s, least_makespan_s, totals
 from scripts.papers.hardware.published import MOST_SLOWER
 
 from cosched_emulator import Run
-from cosched_hwmodel.measured.table import read_table
+from cosched_hwmodel.measured.co_run_table import read_table
 
 NOISE: Final = 1e-5  # of a ratio: times are whole microseconds
 

@@ -18,7 +18,7 @@ from scripts.tables import number, table_head, table_row
 
 from cosched_emulator.statistics.intervals import mean_interval
 from cosched_hwmodel.measured.calibration import METHODS, Method, calibrate
-from cosched_hwmodel.measured.table import CoRunTable, read_table
+from cosched_hwmodel.measured.co_run_table import CoRunTable, read_table
 
 HALVES: Final = 20
 NODE: Final = PROJECT / "out" / "reproduce" / "hardware-node" / "node.json"

@@ -32,7 +32,7 @@ from scripts.papers.hardware.published import ARIS_256, ARIS_MIXED, TABLE_2
 from scripts.tables import NOTHING, number, percent, table_head, table_row
 
 from cosched_emulator.statistics.intervals import Interval
-from cosched_hwmodel.measured.table import CoRunTable, read_table
+from cosched_hwmodel.measured.co_run_table import CoRunTable, read_table
 
 # By column of the study: heading, and what a value is multiplied by.
 OF_JOBS: Final[Mapping[str, tuple[str, float]]] = {

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from cosched_emulator import Run
-from cosched_emulator.explain.rows import chosen_job, funnel
+from cosched_emulator.explain.gang_facts import chosen_job, funnel
 from cosched_emulator.run.coupling import TraceRecord
 from cosched_hwmodel.models.paper_pairs import LomarcPairs
 from cosched_hwmodel.units import WHOLE_PPM

@@ -25,7 +25,7 @@ from scripts.papers.paired_gang.names import (
 from scripts.processes import PROJECT
 
 from cosched_emulator.workload.atomic_file import new_text_file
-from cosched_emulator.workload.swf.writer import format_row, header_lines
+from cosched_emulator.workload.swf.swf_writer import format_row, header_lines
 from cosched_hwmodel.units import SECOND_US
 
 FOLDER: Final = PROJECT / "out" / "reproduce" / "paired-gang-jobs"

@@ -25,7 +25,6 @@ from cosched_emulator.manager.record import (
     Change,
     DiskLeft,
     FaultHappened,
-    Interval,
     JobChanged,
     JobEntered,
     JobFinished,
@@ -33,6 +32,7 @@ from cosched_emulator.manager.record import (
     NodeChanged,
     OnDisk,
     Origin,
+    Stay,
     StayEnded,
 )
 from cosched_hwmodel.draws import uniform
@@ -67,11 +67,11 @@ def facts_of(number: int) -> list[Change]:
     return facts
 
 
-def stay(number: int, which: int) -> Interval:
+def stay(number: int, which: int) -> Stay:
     begin_us, until_us = (
         ((number + 1) * 10, (number + 3) * 10) if which == 0 else ((number + 5) * 10, (number + 6) * 10)
     )
-    return Interval(begin_us, until_us, runs_on((0, 2, 3, 2), (4, 1, 1 << (number % 200), 1)), resumed=which == 1)
+    return Stay(begin_us, until_us, runs_on((0, 2, 3, 2), (4, 1, 1 << (number % 200), 1)), resumed=which == 1)
 
 
 def on_disk(number: int) -> OnDisk:

@@ -19,11 +19,10 @@ from tests.runs import runs_on
 
 from cosched_emulator.accounting import accounts as accounting_module
 from cosched_emulator.accounting.accounts import Accounting, Step
-from cosched_emulator.accounting.schema import VERSION
+from cosched_emulator.accounting.database_schema import VERSION
 from cosched_emulator.errors import AccountingError, InputError, InvariantError
 from cosched_emulator.manager.record import (
     FaultHappened,
-    Interval,
     JobChanged,
     JobEntered,
     JobFinished,
@@ -31,6 +30,7 @@ from cosched_emulator.manager.record import (
     NodeChanged,
     OnDisk,
     Origin,
+    Stay,
     StayEnded,
 )
 from cosched_plugin.protocol import messages as m
@@ -67,7 +67,7 @@ def rows(path: str, query: str) -> list[Any]:
 
 
 def ended(number: int, end_us: int, state: str = m.COMPLETED) -> list[Any]:
-    stay = Interval(end_us - 5, end_us, RUNS)
+    stay = Stay(end_us - 5, end_us, RUNS)
     record = JobRecord(job(number), state, end_us, (stay,), 5, 100, None)
     return [
         JobChanged(end_us - 5, number, "RUNNING"),
@@ -222,14 +222,14 @@ def test_a_job_from_submission_to_end(accounts: Accounting, path: str) -> None:
     )
     (told,) = accounts.jobs([7])
     assert (told["state"], told["reason"], told["start_us"], told["starts"]) == ("RUNNING", "measured", 20, 1)
-    first = Interval(20, 40, runs_on((0, 2, 3, 2), (5, 1, 1 << 100, 1)))
+    first = Stay(20, 40, runs_on((0, 2, 3, 2), (5, 1, 1 << 100, 1)))
     accounts.record(
         [StayEnded(7, first), JobChanged(40, 7, "PENDING", "requeued"), FaultHappened(40, "node fail", "node 5")]
     )
     (told,) = accounts.jobs([7])
     assert (told["state"], told["start_us"], told["requeues"]) == ("PENDING", None, 1)
     accounts.record([NodeChanged(40, 5, "DOWN"), JobChanged(50, 7, "RUNNING"), NodeChanged(55, 5, "UP", "mended")])
-    second = Interval(50, 70, runs_on((0, 3, 1, 1)))
+    second = Stay(50, 70, runs_on((0, 3, 1, 1)))
     record = JobRecord(one, m.TIMEOUT, 70, (first, second), 19, 200, 500, "too long", 3)
     accounts.record([StayEnded(7, second), JobChanged(70, 7, m.TIMEOUT), JobFinished(70, record)])
     assert accounts.jobs([9, 7, 8]) == accounts.history("", 10) == accounts.history("ann", 10)

@@ -18,7 +18,7 @@ from cosched_emulator.accounting.job_energy import JobEnergy
 from cosched_emulator.manager.managed_job import ManagedJob
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.results.figures.metrics import ALL_JOBS
-from cosched_emulator.results.run_energy import energy_of
+from cosched_emulator.results.figures.run_energy import energy_of
 
 FAILING = {"faults": {"nodes": {"mean_up_s": 4_000.0, "mean_down_s": 400.0}}, "requeue": True}
 

@@ -11,8 +11,8 @@ import pytest
 from tests.emulator.parts import job
 
 from cosched_emulator.accounting.accounts import Accounting
-from cosched_emulator.accounting.rows import job_from_json, job_to_json
-from cosched_emulator.accounting.schema import VERSION
+from cosched_emulator.accounting.database_schema import VERSION
+from cosched_emulator.accounting.fact_rows import job_from_json, job_to_json
 from cosched_emulator.manager.record import Change, JobEntered, JobFinished, JobRecord, Origin
 from cosched_plugin.protocol import messages as m
 

@@ -17,7 +17,7 @@ from cosched_emulator.cli.commands.results import compare, plot
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.results.figures import plot as pictures
 from cosched_emulator.results.figures.metrics import summarise
-from cosched_emulator.results.files.folder import write_run
+from cosched_emulator.results.files.run_folder import write_run
 from cosched_plugin.protocol.messages import TIMEOUT
 
 T1 = 12.706205  # Student's t for an interval of 95 % over two seeds

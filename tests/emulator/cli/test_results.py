@@ -18,7 +18,7 @@ from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.results.figures.classes import PAPER_RULES, ClassRules, class_figures, class_tables
 from cosched_emulator.results.figures.metrics import Selection, summarise
 from cosched_emulator.results.files.comparable import workload_key
-from cosched_emulator.results.files.folder import write_run
+from cosched_emulator.results.files.run_folder import write_run
 from cosched_plugin.protocol.messages import TIMEOUT
 
 

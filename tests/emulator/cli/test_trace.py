@@ -18,7 +18,7 @@ from cosched_emulator import simulate as run_scenario
 from cosched_emulator.cli.main import cli
 from cosched_emulator.errors import InputError
 from cosched_emulator.explain.trace_reader import read_trace
-from cosched_emulator.results.files.folder import place_trace
+from cosched_emulator.results.files.run_folder import place_trace
 from cosched_plugin.common.errors import PolicyError, UsageError
 from cosched_plugin.common.trace_file import TraceFile
 from cosched_plugin.config import choose

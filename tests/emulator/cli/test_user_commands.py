@@ -20,13 +20,13 @@ from tests.commands import Commands, assert_one_line
 from tests.emulator.cli.fake_manager import Answer, FakeManager, fake_manager, job_row, node_row, overview, table
 from tests.processes import Ran, ended
 
-from cosched_emulator.accounting.schema import migrate
+from cosched_emulator.accounting.database_schema import migrate
 from cosched_emulator.cli.jobs import wait_for
 from cosched_emulator.cli.main import COMMANDS, main
 from cosched_emulator.cli.user_tables import clock_text, printable, text_table
 from cosched_emulator.errors import LinkError
 from cosched_emulator.users import client
-from cosched_emulator.users.client import Connection
+from cosched_emulator.users.client import ManagerConnection
 from cosched_emulator.users.requests import (
     CancelJobs,
     Done,
@@ -460,7 +460,7 @@ def test_waiting_survives_a_restart_but_ends_in_time(endpoint: str) -> None:
     thread = threading.Thread(target=restart)
     thread.start()
     try:
-        with Connection(endpoint, 0.2) as connection:
+        with ManagerConnection(endpoint, 0.2) as connection:
             (row,) = wait_for(connection, [Target(1)], None, tell)
             assert row["state"] == "COMPLETED"
         assert told[0] == (0, 1)
@@ -469,12 +469,12 @@ def test_waiting_survives_a_restart_but_ends_in_time(endpoint: str) -> None:
         thread.join(10)
         for manager in later:
             manager.close()
-    with Connection(endpoint, 0.1) as connection, pytest.raises(LinkError, match="no manager there"):
+    with ManagerConnection(endpoint, 0.1) as connection, pytest.raises(LinkError, match="no manager there"):
         wait_for(connection, [Target(1)], None, tell)
     gone = FakeManager(endpoint, Story({1: "RUNNING"}, None))
     try:
         began = time.monotonic()
-        with Connection(endpoint, 0.1) as connection, pytest.raises(LinkError, match="did not answer"):
+        with ManagerConnection(endpoint, 0.1) as connection, pytest.raises(LinkError, match="did not answer"):
             wait_for(connection, [Target(1)], None, tell, patience_s=0.5)
         assert 0.5 < time.monotonic() - began < 5
     finally:

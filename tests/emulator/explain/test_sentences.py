@@ -9,7 +9,7 @@ from tests.emulator.explain.traces import GROUP, MATCHABLE, SCENARIO, SEARCH, ST
 
 from cosched_emulator.errors import EmulatorError
 from cosched_emulator.explain.facts import explain
-from cosched_emulator.explain.rows import Left, funnel, instant_text, span_text
+from cosched_emulator.explain.gang_facts import Left, funnel, instant_text, span_text
 
 # ---------------------------------------------------------------- sentences
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from tests.commands import Commands
 from tests.processes import ended, wait_until
 
-from cosched_emulator.users.client import Connection
+from cosched_emulator.users.client import ManagerConnection
 from cosched_emulator.users.requests import ListJobs, Refused, ShowJobs, ShowStatus, SubmitJob, Target
 
 SECOND_US: Final = 1_000_000
@@ -25,12 +25,12 @@ def submission(name: str, run_s: int, processes: int = 1) -> SubmitJob:
     return SubmitJob(processes, 3600 * SECOND_US, run_us=run_s * SECOND_US, name=name)
 
 
-def accounting(user: Connection) -> dict[str, Any]:
+def accounting(user: ManagerConnection) -> dict[str, Any]:
     found: dict[str, Any] = user.result(ShowStatus())["accounting"]
     return found
 
 
-def state(user: Connection, job_id: int) -> str:
+def state(user: ManagerConnection, job_id: int) -> str:
     return str(user.result(ShowJobs((Target(job_id),)))["jobs"][0]["state"])
 
 
@@ -48,7 +48,7 @@ def test_a_full_disk_refuses_submissions_and_stops_no_job(commands: Commands) ->
     files = ("--db", "accounts.db", "--faults", "plan.toml")
     manager = commands.start("cosched_emulator", "serve", *LIVE, *files, *told, "--bind", place, "--users", users)
     plugin = commands.start("cosched_plugin", "serve", "--connect", place, "--quiet")
-    with Connection(users, 20.0) as user:
+    with ManagerConnection(users, 20.0) as user:
         assert user.result(submission("before", 2500, 4))["job_ids"] == (1,)
         assert accounting(user)["trouble"] == ""
         wait_until(lambda: state(user, 1) == "RUNNING")

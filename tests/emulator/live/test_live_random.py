@@ -222,9 +222,7 @@ class Life:
         due_us = self.live.due_us()
         if due_us is not None and due_us <= self.live.now_us:
             self.do(time_step(self.live.now_us))
-        refused = self.live.refusal(who, request)
-        if refused is not None:
-            assert isinstance(refused, Refused)
+        if isinstance(self.live.examine(who, request), Refused):
             return
         step = command_step(self.live.now_us, who, request)
         self.steps.append(step)

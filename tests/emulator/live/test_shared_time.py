@@ -12,6 +12,7 @@ from tests.emulator.live.shared_time import OPERATOR, SECOND, JobLine, Site, sce
 from cosched_emulator.accounting.accounts import Accounting
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.live.journal import answer_step, command_step, restore
+from cosched_emulator.live.user_commands import Accepted
 from cosched_emulator.manager.time_sharing.shared_progress import ProcessProgress
 from cosched_emulator.users.requests import (
     CancelJobs,
@@ -210,10 +211,10 @@ OF_NAS: dict[str, Any] = {
 )
 def test_a_job_that_nodes_cannot_run_is_refused_when_it_is_submitted(asked: SubmitJob, reason: str) -> None:
     site = Site(OF_NAS, "easy")
-    refused = site.live.refusal(OPERATOR, asked)
+    refused = site.live.examine(OPERATOR, asked)
     assert isinstance(refused, Refused)
     assert refused.text.endswith(reason)
-    assert site.live.refusal(OPERATOR, SubmitJob(4, 20 * SECOND, memory_mb=100)) is None
+    assert isinstance(site.live.examine(OPERATOR, SubmitJob(4, 20 * SECOND, memory_mb=100)), Accepted)
 
 
 @pytest.mark.parametrize("asked", [SubmitJob(5, 20 * SECOND), SubmitJob(4, 20 * SECOND, memory_mb=200)])

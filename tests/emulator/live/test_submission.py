@@ -14,7 +14,7 @@ from cosched_emulator.accounting.accounts import Accounting
 from cosched_emulator.live.journal import command_step, restore, time_step
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.manager.agenda import Agenda
-from cosched_emulator.manager.hardware import NoContention
+from cosched_emulator.manager.contended_nodes import NoContention
 from cosched_emulator.users.requests import (
     CancelJobs,
     Dependency,
@@ -155,7 +155,7 @@ def test_refusals_use_the_units_of_users() -> None:
         (submit(name="x" * 200), "expected at most 128 bytes, got 200"),
         (submit(memory_mb=10**12), "expected at most 1000000000 MiB a process, got 1000000000000"),
     ):
-        refused = site.live.refusal(ROOT, wish)
+        refused = site.live.examine(ROOT, wish)
         assert isinstance(refused, Refused)
         assert refused.text == expected
 
@@ -182,6 +182,6 @@ def test_tasks_of_arrays_have_the_same_name_everywhere() -> None:
     site.advance(12)
     (ended,) = site.told(ShowJobs((Target(4),)))["jobs"]
     assert ended["reason"] == "its dependency can never hold: job 2_3 has ended TIMEOUT"
-    refused = site.live.refusal(ROOT, submit(after=(Dependency("afterok", 2),)))
+    refused = site.live.examine(ROOT, submit(after=(Dependency("afterok", 2),)))
     assert isinstance(refused, Refused)
     assert refused.text == "a task of array 2 has ended TIMEOUT: afterok can never hold"

@@ -15,7 +15,7 @@ from cosched_emulator.errors import AccountingError
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.live.views import answer_query
 from cosched_emulator.manager.agenda import Agenda
-from cosched_emulator.manager.hardware import NoContention
+from cosched_emulator.manager.contended_nodes import NoContention
 from cosched_emulator.users.requests import (
     MAX_ANSWER_BYTES,
     CancelJobs,

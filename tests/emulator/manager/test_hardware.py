@@ -12,8 +12,8 @@ import pytest
 from tests.reference.rates import Composition, PlacedJob, progress
 from tests.runs import run_on, runs_on
 
-from cosched_emulator.manager.hardware import Cluster
-from cosched_hwmodel.bandwidth.model import BandwidthModel
+from cosched_emulator.manager.contended_nodes import ContendedNodes
+from cosched_hwmodel.bandwidth.bandwidth_model import BandwidthModel
 from cosched_hwmodel.composition import composition_named
 from cosched_plugin.common.allocation import Machine
 from cosched_plugin.protocol.messages import DemandTuple, NodeClass, Run
@@ -35,11 +35,11 @@ def runs_of(job: PlacedJob) -> tuple[Run, ...]:
     return tuple(run_on(node, 1, (1 << count) - 1, count) for node, count in sorted(job.processes.items()))
 
 
-def cluster_of(capacities: Sequence[tuple[int, ...]], composition: str) -> Cluster:
+def cluster_of(capacities: Sequence[tuple[int, ...]], composition: str) -> ContendedNodes:
     rates = [(*capacity, 0, 0) for capacity in capacities]
     nodes = [NodeClass(1, 1, 64, 1, 1000, rate[0], rate[1], rate[2]) for rate in rates]
     model = BandwidthModel(RESOURCES[: len(capacities[0])])
-    return Cluster(Machine(nodes), model, composition_named(composition))
+    return ContendedNodes(Machine(nodes), model, composition_named(composition))
 
 
 def emulate(
@@ -234,7 +234,7 @@ def test_a_job_of_unknown_demand_demands_nothing() -> None:
 
 
 def test_check_finds_damage() -> None:
-    def settled() -> Cluster:
+    def settled() -> ContendedNodes:
         cluster = cluster_of([(6,)], "paper")
         cluster.seat(1, runs_on((0, 1, 1, 1)), 100, (9, 0, 0), 0)
         cluster.settle(0)

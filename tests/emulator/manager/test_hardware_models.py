@@ -10,10 +10,10 @@ from random import Random
 import pytest
 from tests.runs import run_on, runs_on
 
-from cosched_emulator.manager.hardware import Cluster
+from cosched_emulator.manager.contended_nodes import ContendedNodes
 from cosched_hwmodel.composition import COMPOSITIONS, composition_named
 from cosched_hwmodel.contention import ContentionModel, Load
-from cosched_hwmodel.lomarc.model import LomarcContention, LomarcModel
+from cosched_hwmodel.lomarc.lomarc_model import LomarcContention, LomarcModel
 from cosched_hwmodel.topology import NodeShape
 from cosched_hwmodel.units import ThreadMask
 from cosched_plugin.common.allocation import Machine
@@ -35,8 +35,10 @@ class Pairs:
         return [sum(self.penalty_of.get((one, other), 0.0) for other in ids if other != one) for one in ids]
 
 
-def cluster_under(model: ContentionModel, nodes: int = 3, composition: str = "bulk-synchronous") -> Cluster:
-    return Cluster(Machine([NodeClass(nodes, 1, 1, 2, 512, 6000, 256, 7)]), model, composition_named(composition))
+def cluster_under(model: ContentionModel, nodes: int = 3, composition: str = "bulk-synchronous") -> ContendedNodes:
+    return ContendedNodes(
+        Machine([NodeClass(nodes, 1, 1, 2, 512, 6000, 256, 7)]), model, composition_named(composition)
+    )
 
 
 def on(thread: int, first: int, count: int) -> tuple[Run, ...]:
@@ -71,7 +73,7 @@ CPU_AND_DISK: dict[int, UsageTuple] = {
 LOMARC = LomarcModel(remainder=True, good_share_ppm=0)
 
 
-def lomarc(nodes: int = 3, composition: str = "bulk-synchronous") -> Cluster:
+def lomarc(nodes: int = 3, composition: str = "bulk-synchronous") -> ContendedNodes:
     return cluster_under(LomarcContention(LOMARC, CPU_AND_DISK), nodes, composition)
 
 

@@ -10,7 +10,7 @@ from tests.runs import runs_on
 
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.scenario.planned_events import Scripted
-from cosched_hwmodel.lomarc.model import LomarcContention, LomarcModel
+from cosched_hwmodel.lomarc.lomarc_model import LomarcContention, LomarcModel
 from cosched_plugin.protocol import messages as m
 
 # Jobs 1 and 2 slow each other down to 2/3, jobs 1 and 3 to 1/2; job 4 is unknown and slows no other.

@@ -7,14 +7,14 @@ from tests.emulator.parts import BELIEF, at_times, job, manager, node_class, pla
 from tests.runs import layers_on, runs_on
 
 from cosched_emulator.errors import InvariantError
-from cosched_emulator.manager.hardware import Cluster
+from cosched_emulator.manager.contended_nodes import ContendedNodes
 from cosched_emulator.manager.managed_job import SUSPENDED
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.record import JobRecord, OnDisk
 from cosched_emulator.scenario.planned_events import Scripted
-from cosched_hwmodel.bandwidth.model import BandwidthModel
+from cosched_hwmodel.bandwidth.bandwidth_model import BandwidthModel
 from cosched_hwmodel.composition import composition_named
-from cosched_hwmodel.lomarc.model import LomarcContention, LomarcModel
+from cosched_hwmodel.lomarc.lomarc_model import LomarcContention, LomarcModel
 from cosched_plugin.common.allocation import Machine
 from cosched_plugin.protocol import messages as m
 
@@ -366,7 +366,9 @@ def test_no_slowdown_is_measured_during_a_return() -> None:
 
 
 def test_a_cluster_returns_the_work_of_a_suspended_job() -> None:
-    cluster = Cluster(Machine((node_class(1),)), BandwidthModel(("memory_bandwidth",)), composition_named("paper"))
+    cluster = ContendedNodes(
+        Machine((node_class(1),)), BandwidthModel(("memory_bandwidth",)), composition_named("paper")
+    )
     cluster.seat(1, runs_on((0, 1, 1, 1)), 100, (12, 0, 0), 0)
     assert cluster.settle(0) == [(1, 200)]
     assert cluster.suspend(1, 50) == 25

@@ -15,13 +15,13 @@ from tests.runs import runs_on
 
 from cosched_emulator.couplings.link import DirectLink
 from cosched_emulator.manager.agenda import Agenda
-from cosched_emulator.manager.hardware import Cluster
+from cosched_emulator.manager.contended_nodes import ContendedNodes
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.run.loop import Simulation
 from cosched_emulator.scenario.planned_events import Scripted
 from cosched_emulator.workload.job import WorkloadJob
-from cosched_hwmodel.bandwidth.model import BandwidthModel
+from cosched_hwmodel.bandwidth.bandwidth_model import BandwidthModel
 from cosched_hwmodel.composition import composition_named
 from cosched_hwmodel.contention import ContentionModel, Load
 from cosched_hwmodel.topology import NodeShape
@@ -304,7 +304,9 @@ def test_random_preemption_conserves_work(kind: str, resume_us: int, seeds: int)
     for seed in range(seeds):
         random = Random(f"{kind} {resume_us} {seed}")
         model = model_of(kind)
-        cluster = None if model is None else Cluster(Machine(NODES), model, composition_named("bulk-synchronous"))
+        cluster = (
+            None if model is None else ContendedNodes(Machine(NODES), model, composition_named("bulk-synchronous"))
+        )
         managed = Manager(NODES, BELIEF, cluster, random.choice((None, 15)), resume_us=resume_us)
         records, whims = played(managed, kind, resume_us, seed, random)
         managed.check()

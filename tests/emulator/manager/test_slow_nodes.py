@@ -11,14 +11,14 @@ import pytest
 from tests.runs import run_on
 
 from cosched_emulator.couplings.link import DirectLink
-from cosched_emulator.manager.hardware import Cluster, NoContention
+from cosched_emulator.manager.contended_nodes import ContendedNodes, NoContention
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.run.build import build_agenda, build_manager
 from cosched_emulator.run.loop import Simulation
 from cosched_emulator.run.prepare import prepare
 from cosched_emulator.scenario.reader import read_scenario
 from cosched_emulator.scenario.schema import Scenario
-from cosched_hwmodel.bandwidth.model import BandwidthModel
+from cosched_hwmodel.bandwidth.bandwidth_model import BandwidthModel
 from cosched_hwmodel.composition import composition_named
 from cosched_hwmodel.contention import ContentionModel
 from cosched_plugin.common.allocation import Machine
@@ -28,9 +28,9 @@ from cosched_plugin.protocol.messages import NodeClass
 S = 1_000_000
 
 
-def cluster_of(nodes: int, composition: str, model: ContentionModel | None = None) -> Cluster:
+def cluster_of(nodes: int, composition: str, model: ContentionModel | None = None) -> ContendedNodes:
     machine = Machine([NodeClass(nodes, 1, 4, 1, 1000, 1000, 0, 0)])
-    return Cluster(machine, NoContention() if model is None else model, composition_named(composition))
+    return ContendedNodes(machine, NoContention() if model is None else model, composition_named(composition))
 
 
 def expected_end(run_us: int, nodes: list[int], changes: list[tuple[int, int, int]], composition: str) -> int:

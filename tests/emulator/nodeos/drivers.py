@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from cosched_emulator.nodeos.exact import ExactCluster
-from cosched_emulator.nodeos.node_model import Cluster, Usage
+from cosched_emulator.nodeos.process_cluster import ProcessCluster, ProcessUse
 from cosched_emulator.nodeos.programs import Program
 from cosched_emulator.nodeos.skeletons.paired_gang import compute_program, fine_program, io_program
 
@@ -65,7 +65,7 @@ def measure(cluster: ExactCluster, jobs: Sequence[Job], turns: Iterator[Turn], q
     return Rates(barriers, [part / max(1, whole) for part, whole in zip(logged, allowed, strict=True)])
 
 
-def consume(cluster: Cluster, jobs: Sequence[Job], turns: Iterator[Turn], quanta: int) -> list[int]:
+def consume(cluster: ProcessCluster, jobs: Sequence[Job], turns: Iterator[Turn], quanta: int) -> list[int]:
     """Run jobs in turns, on all of their nodes each, and return the CPU time that each has used."""
     used = [0] * len(jobs)
     for usage in run_turns(cluster, jobs, turns, quanta):
@@ -73,7 +73,7 @@ def consume(cluster: Cluster, jobs: Sequence[Job], turns: Iterator[Turn], quanta
     return used
 
 
-def run_turns(cluster: Cluster, jobs: Sequence[Job], turns: Iterator[Turn], quanta: int) -> Iterator[Usage]:
+def run_turns(cluster: ProcessCluster, jobs: Sequence[Job], turns: Iterator[Turn], quanta: int) -> Iterator[ProcessUse]:
     """Run jobs in turns, and yield what is used."""
     for number, (program, places) in enumerate(jobs):
         cluster.start(number, program, places)

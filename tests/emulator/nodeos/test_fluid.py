@@ -13,7 +13,7 @@ from cosched_emulator.nodeos.exact import ExactCluster
 from cosched_emulator.nodeos.fluid.fluid_cluster import FluidCluster
 from cosched_emulator.nodeos.fluid.patterns import Placed, body_of, pattern_of
 from cosched_emulator.nodeos.fluid.situations import Windows
-from cosched_emulator.nodeos.node_model import Cluster
+from cosched_emulator.nodeos.process_cluster import ProcessCluster
 from cosched_emulator.nodeos.programs import Barrier, ByRank, Compute, Loop, Program, Send, Wait, WriteFiles
 from cosched_emulator.nodeos.settings import NodeSettings
 from cosched_emulator.nodeos.skeletons.paired_gang import compute_program, fine_program, qcrd_program
@@ -63,7 +63,7 @@ def test_fluid_and_exact_agree_on_random_configurations(local: str, seed: int) -
     jobs = random_rows(seed, nodes=6)
     together = tuple(range(len(jobs)))
 
-    def used(cluster: Cluster) -> list[int]:
+    def used(cluster: ProcessCluster) -> list[int]:
         return consume(cluster, jobs, iter([together, ()] * 8), 16)
 
     exact = used(ExactCluster(settings, 6, 1))

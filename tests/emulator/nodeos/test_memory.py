@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -85,6 +86,19 @@ def test_a_switch_costs_more_where_memory_is_short() -> None:
     stint_us = SMALL.slice_us
     switch_us = paging_us(375_000, stint_us, SMALL)
     assert cluster.cpus[0].busy_us == pytest.approx(1_000_000 * stint_us / (stint_us + switch_us), rel=0.02)
+
+
+@pytest.mark.parametrize("setting", ["paged_first_mb", "paged_mb_s"])
+def test_processes_that_touch_more_memory_get_less_done(setting: str) -> None:
+    done = []
+    for settings in (SMALL, replace(SMALL, **{setting: 4 * getattr(SMALL, setting)})):
+        cluster = ExactCluster(settings, 1, 1)
+        cluster.start(0, HUNGRY, [0], memory_mb=80)
+        cluster.start(1, HUNGRY, [0], memory_mb=80)
+        cluster.allow(0, {0: [0, 1]})
+        cluster.advance(1_000_000)
+        done.append(cluster.cpus[0].busy_us)
+    assert done[1] < 0.9 * done[0]
 
 
 def test_exact_and_fluid_agree_where_memory_is_short() -> None:

@@ -12,7 +12,7 @@ from cosched_emulator.nodeos.exact import ExactCluster
 from cosched_emulator.nodeos.fluid import situations as window
 from cosched_emulator.nodeos.fluid.fluid_cluster import FluidCluster
 from cosched_emulator.nodeos.fluid.situations import Windows
-from cosched_emulator.nodeos.node_model import Cluster, Usage
+from cosched_emulator.nodeos.process_cluster import ProcessCluster, ProcessUse
 from cosched_emulator.nodeos.programs import (
     Barrier,
     ByRank,
@@ -31,7 +31,7 @@ from cosched_emulator.offered import LOCAL_SCHEDULERS
 
 NODES = 4
 QUANTUM_US = 100_000
-Quantum = tuple[list[Usage], list[tuple[int, float]], list[tuple[int, int]]]  # usages, progress, ends
+Quantum = tuple[list[ProcessUse], list[tuple[int, float]], list[tuple[int, int]]]  # usages, progress, ends
 
 
 def some_job(chance: random.Random) -> tuple[Program, list[int]]:
@@ -48,7 +48,7 @@ def some_job(chance: random.Random) -> tuple[Program, list[int]]:
     return fine_program(chance.uniform(0.05, 0.5), chance.randrange(1_000_000)), places
 
 
-def run(cluster: Cluster, seed: int, cut: Callable[[int, int], list[int]]) -> list[Quantum]:
+def run(cluster: ProcessCluster, seed: int, cut: Callable[[int, int], list[int]]) -> list[Quantum]:
     """Run random jobs in random quanta, which ``cut`` divides, and return all that the cluster says."""
     chance = random.Random(seed)
     jobs = {job: some_job(chance) for job in range(6)}

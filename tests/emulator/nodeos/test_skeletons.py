@@ -16,18 +16,18 @@ from cosched_emulator.nodeos.skeletons.nas_programs import (
     program_of_work,
     skeleton_program,
 )
-from cosched_emulator.workload.nas import PROGRAMS, Kind, kind_of, kinds
+from cosched_emulator.workload.nas import PROGRAMS, NasKind, kind_of, kinds
 
 SECOND = 1_000_000
 
 
-def bodies(kind: Kind) -> list[tuple[Operation, ...]]:
+def bodies(kind: NasKind) -> list[tuple[Operation, ...]]:
     """Return the operations of each process in one iteration."""
     program = skeleton_program(*kind, kind.seconds)
     return [program.loops[0].body_of(rank) for rank in range(kind.processes)]
 
 
-def ends(kind: Kind) -> Iterator[tuple[Operation, ...]]:
+def ends(kind: NasKind) -> Iterator[tuple[Operation, ...]]:
     program = skeleton_program(*kind, kind.seconds)
     for loop in program.loops[1:]:
         yield from (loop.body_of(rank) for rank in range(kind.processes))
@@ -89,7 +89,7 @@ def test_bursts_are_as_long_as_the_structure_of_the_programs_makes_them(
     name: str, bursts: int, least_ms: float, most_ms: float
 ) -> None:
     size_class = "C" if "C" in PROGRAMS[name].seconds else ""
-    bursts_us = computed_us(bodies(Kind(name, size_class, 16))[5])
+    bursts_us = computed_us(bodies(NasKind(name, size_class, 16))[5])
     assert len(bursts_us) == bursts
     assert least_ms <= sum(bursts_us) / len(bursts_us) / 1_000 <= most_ms
 
@@ -133,7 +133,7 @@ def test_a_program_can_have_other_iterations_and_jitter() -> None:
 
 @pytest.mark.parametrize(("grain", "iterations"), [(1 / 4, 80), (3.0, 7)])
 def test_grain_makes_iterations_larger_and_fewer(grain: float, iterations: int) -> None:
-    kind = Kind("MG", "B", 16)
+    kind = NasKind("MG", "B", 16)
     usual, other = (skeleton_program(*kind, kind.seconds, grain=each).loops[0] for each in (1.0, grain))
     assert (usual.times, other.times) == (20, iterations)
     sizes, others = ([item.size_bytes for item in loop.body_of(3) if isinstance(item, Send)] for loop in (usual, other))

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from hypothesis import strategies as st
 from tests.runs import run_on, runs_on
 
-from cosched_emulator.manager.record import Interval, JobRecord, OnDisk
+from cosched_emulator.manager.record import JobRecord, OnDisk, Stay
 from cosched_emulator.results.files.run_files import RunFiles
 from cosched_emulator.workload.job import Workload, WorkloadJob
 from cosched_plugin.protocol.messages import CANCELLED, COMPLETED, FAILED, REJECTED, TIMEOUT, JobSpec, NodeClass, Run
@@ -19,8 +19,8 @@ TWO_NODES = (NodeClass(2, 2, 2, 1, 16384, 6000, 256, 100),)
 UNEQUAL_NODES = (NodeClass(2, 2, 2, 1, 16384, 6000, 256, 100), NodeClass(1, 1, 2, 1, 8192, 6000, 256, 100))
 
 
-def stay(start_s: float, end_s: float, *runs: Run) -> Interval:
-    return Interval(round(start_s * SECOND), round(end_s * SECOND), runs)
+def stay(start_s: float, end_s: float, *runs: Run) -> Stay:
+    return Stay(round(start_s * SECOND), round(end_s * SECOND), runs)
 
 
 def record(
@@ -28,7 +28,7 @@ def record(
     submit_s: float,
     state: str = COMPLETED,
     end_s: float | None = None,
-    stays: tuple[Interval, ...] = (),
+    stays: tuple[Stay, ...] = (),
     work_s: float = 0,
     run_s: float | None = None,
     processes: int = 1,
@@ -111,18 +111,18 @@ def records_on_unequal_nodes(draw: st.DrawFn) -> list[JobRecord]:
     for job_id in range(1, draw(st.integers(0, 12)) + 1):
         submit_us = draw(span)
         now_us = submit_us
-        stays: list[Interval] = []
+        stays: list[Stay] = []
         disk: list[OnDisk] = []
         for _ in range(draw(st.integers(0, 3))):
             start_us = now_us + draw(span)
             runs = draw(st.sampled_from(SHAPES))
             now_us = start_us + max(1, draw(span))  # a job that has started holds its nodes for some time
-            stays.append(Interval(start_us, now_us, runs))
+            stays.append(Stay(start_us, now_us, runs))
             for _ in range(draw(st.sampled_from([0, 0, 0, 1, 2]))):
                 start_us = now_us + draw(span)
                 disk.append(OnDisk(now_us, start_us))
                 now_us = start_us + draw(span)
-                stays.append(Interval(start_us, now_us, runs, True))
+                stays.append(Stay(start_us, now_us, runs, True))
             if draw(st.integers(0, 5)) == 0:  # it ends, or is requeued, on disk
                 start_us, now_us = now_us, now_us + draw(span)
                 disk.append(OnDisk(start_us, now_us))

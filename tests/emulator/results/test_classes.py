@@ -23,8 +23,7 @@ from tests.runs import run_on
 
 from cosched_emulator import simulate
 from cosched_emulator.errors import InputError
-from cosched_emulator.manager.record import Interval, JobRecord, OnDisk
-from cosched_emulator.results.columns import int_array, stay_columns
+from cosched_emulator.manager.record import JobRecord, OnDisk, Stay
 from cosched_emulator.results.figures.classes import (
     PAPER_RULES,
     ClassFigures,
@@ -41,8 +40,9 @@ from cosched_emulator.results.figures.classes import (
 from cosched_emulator.results.figures.comparison import value_of
 from cosched_emulator.results.figures.metrics import summarise
 from cosched_emulator.results.figures.occupancy import Steps
-from cosched_emulator.results.files.folder import write_run
-from cosched_emulator.results.files.reader import read_run
+from cosched_emulator.results.files.run_folder import write_run
+from cosched_emulator.results.files.run_reader import read_run
+from cosched_emulator.results.record_columns import int_array, stay_columns
 from cosched_plugin.protocol.messages import CANCELLED, REJECTED, NodeClass
 
 WHOLE_NODE = run_on(0, 1, 0b1111, 4)
@@ -55,7 +55,7 @@ def class_figures_of_folder(folder: Path, rules: ClassRules) -> ClassFigures:
     return class_figures_of_columns(found.jobs, found.stays, found.machine, rules)
 
 
-def preempted(found: JobRecord, start_s: int, end_s: int, back: Interval) -> JobRecord:
+def preempted(found: JobRecord, start_s: int, end_s: int, back: Stay) -> JobRecord:
     """Return a record with a time on disk, and a stay afterwards."""
     on_disk = OnDisk(start_s * SECOND, end_s * SECOND)
     stays = (*found.intervals, back._replace(resumed=True))

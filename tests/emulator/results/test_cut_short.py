@@ -11,9 +11,9 @@ from tests.emulator.results.samples import TWO_NODES, record, six_jobs, stay, wo
 from tests.runs import run_on, runs_on
 
 from cosched_emulator.results.figures.metrics import Selection, summarise, summarise_columns
-from cosched_emulator.results.files.folder import write_run
 from cosched_emulator.results.files.from_accounts import records_of
-from cosched_emulator.results.files.reader import read_run
+from cosched_emulator.results.files.run_folder import write_run
+from cosched_emulator.results.files.run_reader import read_run
 from cosched_plugin.protocol import messages as m
 
 

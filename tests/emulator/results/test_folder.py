@@ -18,14 +18,14 @@ from tests.properties import drawn
 from cosched_emulator.errors import InputError
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.results.figures.metrics import Selection, summarise, summarise_columns
-from cosched_emulator.results.files import folder as folder_module
 from cosched_emulator.results.files import run_files as run_files_module
+from cosched_emulator.results.files import run_folder as folder_module
 from cosched_emulator.results.files.csv_files import job_row
-from cosched_emulator.results.files.folder import new_run_folder, read_summary, write_run
-from cosched_emulator.results.files.reader import read_run
+from cosched_emulator.results.files.run_folder import new_run_folder, read_summary, write_run
+from cosched_emulator.results.files.run_reader import read_run
 from cosched_emulator.workload.characteristics import CHARACTERISTICS, with_characteristics
 from cosched_emulator.workload.side_files.annotations import read_annotations, with_annotations
-from cosched_emulator.workload.swf.reader import VERBATIM, read_swf
+from cosched_emulator.workload.swf.swf_reader import VERBATIM, read_swf
 
 FILES = {"jobs.csv", "allocations.csv", "schedule.swf", "workload.swf", "summary.json", "run.json", "timing.json"}
 

@@ -14,7 +14,6 @@ import pytest
 from tests.emulator.results.samples import TWO_NODES, preempted_jobs, six_jobs
 
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.results.columns import job_columns
 from cosched_emulator.results.figures.metrics import Selection
 from cosched_emulator.results.harm import (
     Harm,
@@ -27,6 +26,7 @@ from cosched_emulator.results.harm import (
     outcomes,
 )
 from cosched_emulator.results.harm_tables import UNPAIRED_TEXTS, harm_text, write_csv
+from cosched_emulator.results.record_columns import job_columns
 from cosched_emulator.statistics.weighted import CLASS_NAMES
 
 SECOND = 1_000_000

@@ -23,7 +23,7 @@ from tests.emulator.results.samples import (
 from tests.properties import drawn
 from tests.runs import run_on
 
-from cosched_emulator.manager.record import Interval, JobRecord
+from cosched_emulator.manager.record import JobRecord, Stay
 from cosched_emulator.results.figures.metrics import QUANTITIES, STATES, Selection, summarise
 from cosched_plugin.protocol.messages import CANCELLED, COMPLETED, REJECTED, TIMEOUT, NodeClass
 
@@ -372,8 +372,8 @@ def plain_times(item: JobRecord) -> list[int]:
     return times + [t for each in item.disk for t in each if t is not None]
 
 
-def plain_last_stays(item: JobRecord) -> list[Interval]:
-    stays: list[Interval] = []
+def plain_last_stays(item: JobRecord) -> list[Stay]:
+    stays: list[Stay] = []
     for each in item.intervals:
         stays = [*stays, each] if each.resumed else [each]
     return stays

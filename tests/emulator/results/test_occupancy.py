@@ -17,7 +17,6 @@ from tests.properties import drawn
 from tests.runs import run_on, runs_on
 
 from cosched_emulator.manager.record import JobRecord
-from cosched_emulator.results.columns import job_columns, stay_columns
 from cosched_emulator.results.figures import occupancy as occupancy_module
 from cosched_emulator.results.figures.occupancy import (
     MachineUse,
@@ -29,6 +28,7 @@ from cosched_emulator.results.figures.occupancy import (
     time_average,
 )
 from cosched_emulator.results.figures.sharing import Box, job_outlines, shared_boxes
+from cosched_emulator.results.record_columns import job_columns, stay_columns
 
 
 def in_seconds(steps: Steps) -> list[tuple[float, int]]:

@@ -12,10 +12,9 @@ import pytest
 from tests.emulator.results.samples import TWO_NODES, six_jobs
 
 from cosched_emulator.errors import ConfigurationError, EmulatorError, InputError
-from cosched_emulator.results.columns import job_columns, stay_columns
 from cosched_emulator.results.figures import plot
 from cosched_emulator.results.figures.bars import COMPARED
-from cosched_emulator.results.figures.comparison import Policy, compare_seeds
+from cosched_emulator.results.figures.comparison import PolicyRuns, compare_seeds
 from cosched_emulator.results.figures.metrics import summarise
 from cosched_emulator.results.figures.plot import (
     SeedSeries,
@@ -26,6 +25,7 @@ from cosched_emulator.results.figures.plot import (
     plot_seed_comparison,
 )
 from cosched_emulator.results.figures.plot_over_time import plot_gantt
+from cosched_emulator.results.record_columns import job_columns, stay_columns
 
 SUMMARY = summarise(six_jobs(), TWO_NODES)
 JOBS, STAYS = job_columns(six_jobs()), stay_columns(six_jobs())
@@ -122,7 +122,7 @@ def test_a_comparison_of_runs_without_figures_is_drawn(tmp_path: Path, texts: li
 def test_several_seeds_have_error_bars_and_a_band(tmp_path: Path, texts: list[str]) -> None:
     waits: list[Any] = [SUMMARY, SUMMARY | {"finished": SUMMARY["all"]}]  # mean waits of 26.67 and 22.5 s
     rows = compare_seeds(
-        [Policy("easy", (1, 2), waits), Policy("one", (1,), waits[:1])], figures=COMPARED, paired=False
+        [PolicyRuns("easy", (1, 2), waits), PolicyRuns("one", (1,), waits[:1])], figures=COMPARED, paired=False
     )
     plot_seed_comparison(tmp_path / "x.png", ["easy (2 seeds)", "one"], rows, "finished")
     # 12.706 x 4.1667 / 2 = 26.47.

@@ -27,11 +27,11 @@ from cosched_emulator import prepare
 from cosched_emulator.couplings.link import DirectLink
 from cosched_emulator.errors import InputError, LinkError
 from cosched_emulator.manager.record import JobRecord
-from cosched_emulator.results import columns as row_buffer
-from cosched_emulator.results.columns import ColumnBuilder, RowBuffer, job_columns
+from cosched_emulator.results import record_columns as row_buffer
 from cosched_emulator.results.figures.metrics import summarise, summarise_columns
-from cosched_emulator.results.files.folder import new_run_folder
 from cosched_emulator.results.files.run_files import RunFiles
+from cosched_emulator.results.files.run_folder import new_run_folder
+from cosched_emulator.results.record_columns import ColumnBuilder, RowBuffer, job_columns
 from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.run.run import run, store
 from cosched_plugin.config import choose

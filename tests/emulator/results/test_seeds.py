@@ -16,7 +16,7 @@ from cosched_emulator.results.figures.bars import MOST_STEPS, distribution, erro
 from cosched_emulator.results.figures.comparison import (
     COMMON,
     NOTHING,
-    Policy,
+    PolicyRuns,
     SeedRow,
     compare_seeds,
     rows_as_json,
@@ -86,7 +86,7 @@ def test_columns_of_one_policy_are_named_by_what_differs(tmp_path: Path) -> None
 # ---------------------------------------------------------------- figures
 
 
-def policy(name: str, waits: Sequence[float | None], seeds: Sequence[int] = (1, 2, 3), **machine: Any) -> Policy:
+def policy(name: str, waits: Sequence[float | None], seeds: Sequence[int] = (1, 2, 3), **machine: Any) -> PolicyRuns:
     """Return a column with a mean wait for each seed."""
     summaries = []
     for wait in waits:
@@ -94,10 +94,10 @@ def policy(name: str, waits: Sequence[float | None], seeds: Sequence[int] = (1, 
         summary["finished"]["wait_s"]["mean"] = wait
         summary["machine"].update(machine)
         summaries.append(summary)
-    return Policy(name, seeds[: len(waits)], summaries)
+    return PolicyRuns(name, seeds[: len(waits)], summaries)
 
 
-def wait_row(*policies: Policy, paired: bool = True, **settings: Any) -> SeedRow:
+def wait_row(*policies: PolicyRuns, paired: bool = True, **settings: Any) -> SeedRow:
     return next(row for row in compare_seeds(policies, paired=paired, **settings) if row.figure.label == "wait, mean")
 
 

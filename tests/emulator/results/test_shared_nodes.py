@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from cosched_emulator.cli.main import cli
-from cosched_emulator.results.files.folder import may_share_nodes
+from cosched_emulator.results.files.run_folder import may_share_nodes
 from cosched_emulator.scenario.machine import build_machine
 from cosched_emulator.scenario.sections import ClusterSection
 from cosched_plugin.config import choose

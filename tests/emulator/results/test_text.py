@@ -15,7 +15,7 @@ from tests.emulator.results.samples import SHAPES, UNEQUAL_NODES, lines_of, reco
 from tests.runs import run_on
 
 from cosched_emulator.results.thread_intervals import ThreadNumbering, interval_text, mask_intervals
-from cosched_emulator.workload.swf.reader import VERBATIM, load_swf
+from cosched_emulator.workload.swf.swf_reader import VERBATIM, load_swf
 from cosched_hwmodel.units import parse_seconds, seconds_text
 from cosched_plugin.protocol.messages import Run
 

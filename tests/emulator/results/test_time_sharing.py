@@ -14,15 +14,15 @@ from tests.runs import run_on
 from cosched_emulator import simulate
 from cosched_emulator.cli.commands.results import plot
 from cosched_emulator.errors import InputError
-from cosched_emulator.manager.record import JobRecord, Part, QuantumRecord
-from cosched_emulator.results.columns import job_columns, stay_columns
+from cosched_emulator.manager.record import JobRecord, QuantumPart, QuantumRecord
 from cosched_emulator.results.figures.metrics import summarise
 from cosched_emulator.results.figures.occupancy import threads_in_use
 from cosched_emulator.results.figures.sharing import TurnBox, turn_boxes
 from cosched_emulator.results.figures.turn_metrics import TIME_SHARING, figures_of, jobs_in_system
-from cosched_emulator.results.files.folder import write_run
-from cosched_emulator.results.files.reader import read_quanta, read_run
+from cosched_emulator.results.files.run_folder import write_run
+from cosched_emulator.results.files.run_reader import read_quanta, read_run
 from cosched_emulator.results.quanta import NOT_MEASURED, quanta_columns
+from cosched_emulator.results.record_columns import job_columns, stay_columns
 from cosched_plugin.protocol.messages import NodeClass
 
 S = 1_000_000
@@ -44,10 +44,10 @@ def shared_jobs() -> list[JobRecord]:
 
 
 def quanta() -> list[QuantumRecord]:
-    first = Part(1, 0, "row", False, S, 900_000, 450_000)
-    row = Part(2, 1, "row", True, S, 500_000, 500_000)
-    partner = Part(1, 0, "partner", True, S, 700_000, 350_000)
-    guest = Part(3, 2, "guest", False, 400_000, 0, None)
+    first = QuantumPart(1, 0, "row", False, S, 900_000, 450_000)
+    row = QuantumPart(2, 1, "row", True, S, 500_000, 500_000)
+    partner = QuantumPart(1, 0, "partner", True, S, 700_000, 350_000)
+    guest = QuantumPart(3, 2, "guest", False, 400_000, 0, None)
     return [
         QuantumRecord(1, 0, S, 0, 1, 2, 0, (first,)),
         QuantumRecord(2, S, 2 * S, 1, 2, 2, 1, (row, partner)),

@@ -20,11 +20,18 @@ from cosched_emulator import simulate
 from cosched_emulator.cli.commands.results import compare, plot
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.manager.time_sharing.dispatch import CpuUse
-from cosched_emulator.results.columns import job_columns, stay_columns
 from cosched_emulator.results.figures.metrics import ALL_JOBS, summarise
-from cosched_emulator.results.files.folder import write_run
-from cosched_emulator.results.files.reader import read_power, read_run
-from cosched_emulator.results.run_energy import MOST, CpuEnergy, EnergyBins, energy_of, machine_power, run_energy
+from cosched_emulator.results.figures.run_energy import (
+    MOST,
+    CpuEnergy,
+    EnergyBins,
+    energy_of,
+    machine_power,
+    run_energy,
+)
+from cosched_emulator.results.files.run_folder import write_run
+from cosched_emulator.results.files.run_reader import read_power, read_run
+from cosched_emulator.results.record_columns import job_columns, stay_columns
 from cosched_hwmodel.energy import NodePower
 from cosched_plugin.protocol.messages import NodeClass
 

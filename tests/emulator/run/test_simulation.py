@@ -12,14 +12,14 @@ from tests.runs import runs_on
 
 from cosched_emulator.errors import InvariantError
 from cosched_emulator.manager.agenda import Agenda
-from cosched_emulator.manager.hardware import Cluster
+from cosched_emulator.manager.contended_nodes import ContendedNodes
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.timeline import END, USER_CHANGE, WAKE, Source, Timeline
 from cosched_emulator.run.loop import MOST_ROUNDS
 from cosched_emulator.scenario.faults import NodeFault
 from cosched_emulator.scenario.planned_events import Scripted
 from cosched_emulator.scenario.schema import Change
-from cosched_hwmodel.bandwidth.model import BandwidthModel
+from cosched_hwmodel.bandwidth.bandwidth_model import BandwidthModel
 from cosched_hwmodel.composition import composition_named
 from cosched_plugin.common.allocation import Machine
 from cosched_plugin.protocol import messages as m
@@ -424,7 +424,7 @@ def test_random_schedulers_keep_the_managers_accounts_consistent(composition: st
         random = Random(seed)
         nodes = (node_class(3),)
         machine = Machine(nodes)
-        truth = Cluster(machine, BandwidthModel(("memory_bandwidth",)), composition_named(composition))
+        truth = ContendedNodes(machine, BandwidthModel(("memory_bandwidth",)), composition_named(composition))
         submits = sorted(random.randrange(300) for _ in range(20))
         jobs = [
             job(number, at, random.randint(0, 80), processes=random.randint(1, 3), demand=(random.randint(0, 6), 0, 0),

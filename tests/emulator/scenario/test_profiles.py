@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from cosched_emulator.accounting.rows import job_from_json, job_to_json
+from cosched_emulator.accounting.fact_rows import job_from_json, job_to_json
 from cosched_emulator.api.simulate import simulate
 from cosched_emulator.errors import ConfigurationError, InputError
-from cosched_emulator.results.files.reader import read_machine
+from cosched_emulator.results.files.run_reader import read_machine
 from cosched_emulator.run.policy_warnings import idle_matching
 from cosched_emulator.run.prepare import Prepared, prepare
 from cosched_emulator.scenario.reader import read_scenario
 from cosched_emulator.workload.side_files.annotations import profile_lines, read_profiles
-from cosched_hwmodel.composite.profile import Profile
+from cosched_hwmodel.composite.job_profile import Profile
 from cosched_plugin.config import choose
 from cosched_plugin.core.contention import believed_pairs
 from cosched_plugin.protocol.messages import CacheLevel, NodeHardware

@@ -34,7 +34,7 @@ from cosched_emulator.scenario.sections import (
     TruthSection,
     WorkloadSection,
 )
-from cosched_hwmodel.lomarc.model import LomarcModel
+from cosched_hwmodel.lomarc.lomarc_model import LomarcModel
 from cosched_plugin.config import choose
 from cosched_plugin.protocol.messages import Belief, JobSpec, NodeClass
 

@@ -12,17 +12,18 @@ import pytest
 
 from cosched_emulator import prepare, simulate
 from cosched_emulator.errors import ConfigurationError, EmulatorError, InputError
-from cosched_emulator.nodeos.process import Process
 from cosched_emulator.nodeos.programs import Compute, Program, WriteFiles
 from cosched_emulator.nodeos.settings import NodeSettings
-from cosched_emulator.nodeos.work import Work
+from cosched_emulator.nodeos.simulated_process import Process
+from cosched_emulator.nodeos.work_alone import IterationNeed
 from cosched_emulator.run import loop
 from cosched_emulator.run.build import build_manager
 from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.scenario.process_nodes import node_settings, program_maker
 from cosched_emulator.scenario.reader import read_scenario
 from cosched_emulator.scenario.sections import TimeSharingSection
-from cosched_emulator.workload.side_files.programs import COLUMNS, PROGRAMS
+from cosched_emulator.workload.nas import kinds
+from cosched_emulator.workload.side_files.job_programs import COLUMNS, PROGRAMS
 
 SECOND = 1_000_000
 MESSAGES: dict[str, Any] = {
@@ -235,9 +236,10 @@ def test_programs_take_the_run_time_alone(name: str, sharing: dict[str, Any]) ->
     settings = node_settings(section)
     for job, program in zip(prepared.workload.jobs, programs_of(prepared), strict=True):
         alone_us = sum(
-            loop.times * Work(loop.body_of(0), job.spec.processes, settings).length_us for loop in program.loops
+            loop.times * IterationNeed(loop.body_of(0), job.spec.processes, settings).length_us
+            for loop in program.loops
         )
-        step_us = max(Work(loop.body_of(0), job.spec.processes, settings).length_us for loop in program.loops)
+        step_us = max(IterationNeed(loop.body_of(0), job.spec.processes, settings).length_us for loop in program.loops)
         assert abs(alone_us - job.run_us) <= max(0.03 * job.run_us, 25 * step_us)
     again = programs_of(prepare(table({"programs": name, "run_factor": 1.0}, sharing)))
     assert again == programs_of(prepared)
@@ -351,6 +353,29 @@ def test_runs_one_after_the_other_free_their_memory() -> None:
 
 def _processes() -> int:
     return sum(isinstance(item, Process) for item in gc.get_objects())
+
+
+@pytest.mark.parametrize(("setting", "changed"), [("paged_first_mb", 10), ("paged_mb_s", 200)])
+def test_what_processes_touch_where_memory_is_short_reaches_the_nodes(setting: str, changed: int) -> None:
+    sharing = {"nodes": "exact", "memory_mb": 100, setting: changed}
+    prepared = prepare(table({}, sharing))
+    section = prepared.scenario.time_sharing
+    assert section is not None
+    assert getattr(node_settings(section), setting) == changed != getattr(NodeSettings(), setting)
+
+
+def test_programs_with_larger_processes_than_asked_for_are_not_drawn() -> None:
+    nas = {"nas": 30, "nas_programs": ["BT"], "nas_sizes": [4], "lublin": None, "run_factor": 1.0}
+    largest = {kind.size_class: kind.memory_mb for kind in kinds() if kind.program == "BT" and kind.processes == 4}
+    for most_mb, drawn in ((largest["B"], {"A", "B"}), (largest["B"] - 1, {"A"})):
+        scenario = table({**nas, "nas_classes": ["A", "B"], "nas_memory_mb": most_mb}, {"nodes": "exact"})
+        assert {name.rpartition(".")[2] for name in programs_names(prepare(scenario))} == drawn
+
+
+def programs_names(prepared: Prepared) -> set[str]:
+    programs = prepared.workload.programs
+    assert programs is not None
+    return {programs.of(job.spec.id).name for job in prepared.workload.jobs}
 
 
 def test_jobs_of_a_log_run_nas_programs_as_long_as_their_run_times(tmp_path: Path) -> None:

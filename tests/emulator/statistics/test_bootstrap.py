@@ -12,11 +12,9 @@ from cosched_emulator.statistics.bootstrap import (
     block_bootstrap,
     block_length,
     block_percentile,
-    bootstrap_mean,
-    bootstrap_statistic,
     correlation_length,
 )
-from cosched_emulator.statistics.intervals import FloatArray, mean_interval
+from cosched_emulator.statistics.intervals import FloatArray
 
 
 def generator() -> np.random.Generator:
@@ -31,40 +29,22 @@ def mean(rows: FloatArray) -> FloatArray:
     return np.asarray(rows.mean(axis=-1))
 
 
-def test_of_symmetric_figures_the_studentised_interval_is_about_students() -> None:
-    values = np.arange(20.0)
-    found, expected = bootstrap_mean(values, generator()), mean_interval(values.tolist())
-    assert found[1:3] == pytest.approx(expected[1:3], abs=0.2)
-    assert (found.mean, found.n, found.level) == (9.5, 20, 0.95)
-
-
-def test_of_skewed_figures_the_interval_reaches_further_to_the_long_side() -> None:
-    values = np.array([1.0, 1.1, 1.2, 1.3, 1.5, 1.8, 2.5, 6.0])
-    found = bootstrap_mean(values, generator())
-    assert found.high - found.mean > 2 * (found.mean - found.low)
-
-
 def test_the_generator_decides() -> None:
-    values = np.array([3.0, 1.0, 4.0, 1.0, 5.0, 9.0])
-    assert bootstrap_mean(values, generator()) == bootstrap_mean(values, generator())
-    assert bootstrap_mean(values, generator()) != bootstrap_mean(values, np.random.default_rng(8))
+    values = np.random.default_rng(1).normal(size=30)
+    found = block_bootstrap(values, mean, generator(), length=1)
+    assert found == block_bootstrap(values, mean, generator(), length=1)
+    assert found != block_bootstrap(values, mean, np.random.default_rng(8), length=1)
 
 
-def test_too_few_seeds_have_no_interval() -> None:
-    four = np.array([1.0, 2.0, 3.0, 6.0])
-    found = bootstrap_mean(four, generator())
-    assert (found.mean, found.n, found.exists) == (3.0, 4, False)
-    assert not bootstrap_statistic(four, median, generator()).exists
-    assert bootstrap_mean(np.full(6, 2.0), generator())[:3] == (2.0, 2.0, 2.0)
-
-
-def test_a_statistic_of_seeds_lies_within_the_seeds() -> None:
+def test_a_statistic_lies_within_the_values() -> None:
+    """With blocks of one value the interval is the expanded percentile interval of independent values."""
     values = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 50.0])
-    found = bootstrap_statistic(values, median, generator())
-    assert (found.mean, found.low, found.high) == (4.0, 1.0, 50.0)  # few seeds: as wide as they can tell
-    many = bootstrap_statistic(np.arange(101.0), median, generator())
+    found = block_bootstrap(values, median, generator(), length=1)
+    assert (found.mean, found.low, found.high) == (4.0, 1.0, 50.0)  # few values: as wide as they can tell
+    many = block_bootstrap(np.arange(101.0), median, generator(), length=1)
     assert 35 < many.low < 45
     assert 55 < many.high < 65
+    assert not block_bootstrap(np.array([1.0, 2.0, 3.0, 6.0]), median, generator(), length=1).exists
 
 
 def autoregressive(count: int, factor: float) -> FloatArray:
@@ -116,7 +96,7 @@ def test_a_percentile_is_numpys() -> None:
 @pytest.mark.parametrize("values", [[], [1.0, math.nan], [[1.0, 2.0]]])
 def test_what_cannot_be_resampled_is_an_error(values: list[float]) -> None:
     with pytest.raises(ValueError, match=r"one row|finite"):
-        bootstrap_mean(np.array(values), generator())
+        block_bootstrap(np.array(values), mean, generator())
 
 
 def test_impossible_blocks_and_percentiles_are_errors() -> None:

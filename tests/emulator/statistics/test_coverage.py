@@ -8,7 +8,7 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from cosched_emulator.statistics.bootstrap import block_bootstrap, block_percentile, bootstrap_mean
+from cosched_emulator.statistics.bootstrap import block_bootstrap, block_percentile
 from cosched_emulator.statistics.intervals import FloatArray, Interval, mean_interval, paired_difference, paired_ratio
 
 REPETITIONS = 2_000
@@ -56,12 +56,6 @@ def test_intervals_of_means_cover() -> None:
     for seeds in (2, 3, 10):
         rows = np.random.default_rng(seeds).normal(100.0, 15.0, (REPETITIONS, seeds)).tolist()
         assert 0.93 <= coverage(map(mean_interval, rows), 100.0) <= 0.97
-
-
-def test_the_bootstrap_over_10_seeds_covers_also_where_figures_are_skewed() -> None:
-    generator = np.random.default_rng(3)
-    rows = generator.gamma(2.0, 50.0, (REPETITIONS, 10))
-    assert 0.93 <= coverage([bootstrap_mean(row, generator, resamples=999) for row in rows], 100.0) <= 0.97
 
 
 @FEW_OR_ALL

@@ -20,7 +20,7 @@ from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.statistics.intervals import t_critical
 from cosched_emulator.studies.pictures import plot_study
 from cosched_emulator.studies.study_result import StudyResult
-from cosched_emulator.studies.table import base_of, check_figure, series_of
+from cosched_emulator.studies.study_table import base_of, check_figure, series_of
 from cosched_emulator.studies.text import losers_text
 
 MODULE = "tests.emulator.studies.test_running"

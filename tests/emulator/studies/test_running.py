@@ -24,8 +24,8 @@ from cosched_emulator import Run, study
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.studies.cells import make_plan
 from cosched_emulator.studies.experiment import read_experiment
-from cosched_emulator.studies.folder import StudyFolder
 from cosched_emulator.studies.runner import Made, Way, run_plan
+from cosched_emulator.studies.study_folder import StudyFolder
 from cosched_emulator.studies.study_result import StudyResult, read_study
 from cosched_plugin.api import Action, StartJob, View, first_fit
 

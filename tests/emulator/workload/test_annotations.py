@@ -11,8 +11,8 @@ from cosched_emulator.workload.characteristics import CHARACTERISTICS, with_char
 from cosched_emulator.workload.job import Workload, WorkloadJob
 from cosched_emulator.workload.multicore import with_self_slowdowns
 from cosched_emulator.workload.side_files.annotations import annotation_lines, read_annotations, with_annotations
-from cosched_emulator.workload.swf.reader import VERBATIM, read_swf
-from cosched_emulator.workload.swf.writer import write_swf
+from cosched_emulator.workload.swf.swf_reader import VERBATIM, read_swf
+from cosched_emulator.workload.swf.swf_writer import write_swf
 from cosched_plugin.protocol.messages import JobSpec, SelfSlowdown, UsageTuple
 
 ROW = "{} {} -1 100 4 -1 -1 4 120 -1 1 {} 1 {} -1 -1 -1 -1\n"

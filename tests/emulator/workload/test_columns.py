@@ -14,9 +14,10 @@ from tests.properties import drawn
 
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.scenario.reader import read_scenario
-from cosched_emulator.scenario.workload import build_workload
+from cosched_emulator.scenario.scenario_jobs import build_workload
 from cosched_emulator.workload.characteristics import CHARACTERISTICS, choices, draw_usage
-from cosched_emulator.workload.columns import (
+from cosched_emulator.workload.job import WorkloadJob
+from cosched_emulator.workload.jobs_in_columns import (
     BLOCK,
     Computed,
     Interned,
@@ -26,7 +27,6 @@ from cosched_emulator.workload.columns import (
     intern_values,
     round_up_all_us,
 )
-from cosched_emulator.workload.job import WorkloadJob
 from cosched_emulator.workload.lublin import generate
 from cosched_hwmodel.draws import choice, uniform
 from cosched_hwmodel.statistical import draw_self_slowdown, draw_self_slowdowns

@@ -16,8 +16,8 @@ from cosched_emulator.workload.job import Workload, WorkloadJob
 from cosched_emulator.workload.lublin import LublinParameters, generate
 from cosched_emulator.workload.multicore import with_grown_sizes, with_self_slowdowns
 from cosched_emulator.workload.side_files.annotations import read_annotations, with_annotations
-from cosched_emulator.workload.swf.reader import VERBATIM, read_swf
-from cosched_emulator.workload.swf.writer import write_swf
+from cosched_emulator.workload.swf.swf_reader import VERBATIM, read_swf
+from cosched_emulator.workload.swf.swf_writer import write_swf
 from cosched_plugin.protocol.messages import JobSpec
 
 SECOND = 1_000_000

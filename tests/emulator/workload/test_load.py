@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.workload.columns import Numbers, columns_of
 from cosched_emulator.workload.job import Calendar, Workload, WorkloadJob
+from cosched_emulator.workload.jobs_in_columns import Numbers, columns_of
 from cosched_emulator.workload.lublin import generate
 from cosched_emulator.workload.scaling import WEEK_US, offered_load, resample_users, with_load
-from cosched_emulator.workload.swf.reader import read_swf
+from cosched_emulator.workload.swf.swf_reader import read_swf
 from cosched_plugin.protocol.messages import JobSpec
 
 SECOND = 1_000_000

@@ -21,8 +21,8 @@ from cosched_emulator.workload.lublin import (
     job_sizes,
     run_times,
 )
-from cosched_emulator.workload.swf.reader import VERBATIM, load_swf, read_swf
-from cosched_emulator.workload.swf.writer import write_swf
+from cosched_emulator.workload.swf.swf_reader import VERBATIM, load_swf, read_swf
+from cosched_emulator.workload.swf.swf_writer import write_swf
 
 DEFAULTS = LublinParameters()
 

@@ -12,7 +12,7 @@ from cosched_emulator import prepare
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.scenario.reader import read_scenario
 from cosched_emulator.scenario.sections import OF_NAS
-from cosched_emulator.workload.nas import NAS, TABLE_2, Kind, NasParameters, generate, kinds
+from cosched_emulator.workload.nas import NAS, TABLE_2, NasKind, NasParameters, generate, kinds
 from cosched_hwmodel.units import SECOND_US
 
 
@@ -27,8 +27,8 @@ def test_table_2_is_what_fits_of_the_programs_of_class_c_that_it_prints() -> Non
 
 
 def test_run_times_are_those_on_16_processors_by_the_number_of_processes() -> None:
-    assert Kind("SP", "C", 16).seconds == 607.1
-    assert Kind("CG", "A", 4).seconds == pytest.approx(4 * 1.3)
+    assert NasKind("SP", "C", 16).seconds == 607.1
+    assert NasKind("CG", "A", 4).seconds == pytest.approx(4 * 1.3)
     nas = [kind.seconds for kind in kinds() if kind.processes == 16 and kind.program in NAS]
     assert len(nas) == 21
     assert statistics.mean(nas) == pytest.approx(177.85, abs=0.05)  # of Table 1

@@ -9,11 +9,11 @@ import pytest
 from click.testing import CliRunner
 
 from cosched_emulator.cli.commands.workload import workload as group
-from cosched_emulator.workload.columns import columns_of
 from cosched_emulator.workload.description import as_table, describe, rhythm_lines, rhythm_of, user_shares
 from cosched_emulator.workload.job import Calendar
+from cosched_emulator.workload.jobs_in_columns import columns_of
 from cosched_emulator.workload.lublin import generate
-from cosched_emulator.workload.swf.reader import SwfOptions, read_swf
+from cosched_emulator.workload.swf.swf_reader import SwfOptions, read_swf
 
 HOUR, DAY = 3_600, 86_400
 # 2 January 2000, 23:00 UTC, is a Sunday. In the zone of the log it is 0:00 of Monday 3 January.

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.workload.job import Workload, WorkloadJob
-from cosched_emulator.workload.swf.reader import VERBATIM, SwfOptions, load_swf, read_swf
-from cosched_emulator.workload.swf.writer import format_row, header_lines, write_swf
+from cosched_emulator.workload.swf.swf_reader import VERBATIM, SwfOptions, load_swf, read_swf
+from cosched_emulator.workload.swf.swf_writer import format_row, header_lines, write_swf
 from cosched_hwmodel.units import seconds_text
 from cosched_plugin.protocol.messages import JobSpec
 

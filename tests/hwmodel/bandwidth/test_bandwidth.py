@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise
+from typing import NamedTuple
 
 import pytest
 from hypothesis import strategies as st
 from tests.properties import drawn
 
-from cosched_hwmodel.bandwidth.model import (
+from cosched_hwmodel.bandwidth.bandwidth_model import (
     BandwidthModel,
     Resident,
-    Window,
     penalised_us,
     penalty_factor,
-    shared_windows,
 )
 from cosched_hwmodel.contention import ContentionModel, Load, Neighbour
 from cosched_hwmodel.contention import penalised_us as penalised_by_model
@@ -34,6 +34,36 @@ SECOND = 1_000_000
 demands = st.tuples(st.integers(0, 9), st.integers(0, 9), st.integers(0, 9))
 capacities = st.tuples(st.integers(0, 20), st.integers(0, 20), st.integers(0, 20))
 residents = st.lists(st.builds(Resident, st.integers(-5, 25), st.integers(-5, 25), demands), max_size=8)
+
+
+# The definition with which the sum over windows is compared.
+
+
+class Window(NamedTuple):
+    """A shared window: [start_us, end_us), and the total demand on the node then."""
+
+    start_us: int
+    end_us: int
+    demand_sum: Demand
+
+
+def shared_windows(residents: Sequence[Resident], start_us: int, end_us: int) -> list[Window]:
+    """Cut [start_us, end_us) into shared windows: maximal intervals in which the set of processes does not change.
+
+    In time order and without gaps; a window in which the node is empty has demand 0. Residents that are never there
+    (end not after start) make no cut. The paper's section 3.3.
+    """
+    if end_us <= start_us:
+        return []
+    cuts = {start_us, end_us}
+    for resident in residents:
+        if resident.start_us < resident.end_us:
+            cuts.update(at for at in resident[:2] if start_us < at < end_us)
+    edges = sorted(cuts)
+    return [
+        Window(begin, end, total_demand(demand for start, stop, demand in residents if start <= begin and end <= stop))
+        for begin, end in pairwise(edges)
+    ]
 
 
 def brute_force(

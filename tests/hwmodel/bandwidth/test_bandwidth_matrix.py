@@ -7,9 +7,9 @@ from random import Random
 import numpy as np
 import pytest
 
-from cosched_hwmodel.bandwidth import matrix as bandwidth_matrix
-from cosched_hwmodel.bandwidth.matrix import Ints, NodeTable, Planned
-from cosched_hwmodel.bandwidth.model import BandwidthModel, Resident, penalised_us
+from cosched_hwmodel.bandwidth import bandwidth_matrix
+from cosched_hwmodel.bandwidth.bandwidth_matrix import Ints, NodeTable, Planned
+from cosched_hwmodel.bandwidth.bandwidth_model import BandwidthModel, Resident, penalised_us
 
 THREADS = 4
 

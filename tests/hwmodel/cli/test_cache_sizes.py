@@ -6,7 +6,7 @@ import pytest
 
 from cosched_hwmodel.cli.measuring.cache_sizes import find_sizes
 from cosched_hwmodel.cli.measuring.kernels import Kernel, Toolchain
-from cosched_hwmodel.cli.measuring.session import Session
+from cosched_hwmodel.cli.measuring.measuring_session import MeasuringSession
 from cosched_hwmodel.topology import Cache
 
 CACHES = (Cache(2, 1024, 1), Cache(3, 32768, 4))
@@ -17,7 +17,7 @@ KERNELS = [
 ]
 
 
-class Machine(Session):
+class Machine(MeasuringSession):
     """A machine on which loads from more than ``fast_kb`` are as slow as from memory; no kernel runs."""
 
     def __init__(self, fast_kb: int) -> None:

@@ -8,13 +8,13 @@ import os
 import pytest
 from tests.commands import Commands, assert_one_line
 
-from cosched_hwmodel.cli.predicting.jobs import read_profiles
-from cosched_hwmodel.cli.predicting.tables import places_on
+from cosched_hwmodel.cli.predicting.job_words import read_profiles
+from cosched_hwmodel.cli.predicting.table_commands import places_on
 from cosched_hwmodel.composite.calibration.pair_fit import fit_composite
-from cosched_hwmodel.composite.model import CompositeModel
+from cosched_hwmodel.composite.composite_model import CompositeModel
+from cosched_hwmodel.composite.job_profile import Profile
 from cosched_hwmodel.composite.on_node import Placed
-from cosched_hwmodel.composite.profile import Profile
-from cosched_hwmodel.measured.table import CoRunTable, read_table
+from cosched_hwmodel.measured.co_run_table import CoRunTable, read_table
 from cosched_hwmodel.topology import Cache, NodeShape
 
 NAMES = [f"app{number}" for number in range(7)]

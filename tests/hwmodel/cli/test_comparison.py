@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from cosched_hwmodel.cli.measuring.comparison import compare_measured, comparison_rows, summary
 from cosched_hwmodel.cli.measuring.host import Layout
 from cosched_hwmodel.cli.measuring.kernels import Kernel
-from cosched_hwmodel.cli.measuring.measurement import Alone, Figure, Measurement, PairRatio, figure_of
+from cosched_hwmodel.cli.measuring.measurement import AloneRate, MeasuredFigure, NodeMeasurement, PairRatio, figure_of
+from cosched_hwmodel.cli.measuring.prediction_check import compare_measured, summary
 from cosched_hwmodel.cli.measuring.profiles import profiles_of, with_costs
 from cosched_hwmodel.cli.measuring.report import report_lines
-from cosched_hwmodel.composite.profile import Profile
+from cosched_hwmodel.composite.job_profile import Profile
 from cosched_hwmodel.topology import Cache, NodeShape
 from cosched_hwmodel.units import WHOLE_PPM
 
@@ -33,14 +33,14 @@ RATIOS = {
 }
 
 
-def measurement(node: NodeShape = NODE, made_by: str = "cc") -> Measurement:
-    return Measurement(
+def measurement(node: NodeShape = NODE, made_by: str = "cc") -> NodeMeasurement:
+    return NodeMeasurement(
         node=node,
         layout=Layout(1, 2, 2, CACHES, (0, 1, 2, 3), ()),
         made_by=made_by,
         kernels=KERNELS,
-        alone=tuple(Alone("L3", name, Figure(rate, 0.01, 5)) for name, rate in RATES.items()),
-        pairs=tuple(PairRatio(*key, Figure(ratio, 0.02, 5)) for key, ratio in RATIOS.items()),
+        alone=tuple(AloneRate("L3", name, MeasuredFigure(rate, 0.01, 5)) for name, rate in RATES.items()),
+        pairs=tuple(PairRatio(*key, MeasuredFigure(ratio, 0.02, 5)) for key, ratio in RATIOS.items()),
         capacities={},
         sources={},
         seconds=1.0,
@@ -82,11 +82,13 @@ def test_predictions_stand_beside_what_was_measured() -> None:
     told = summary(compared)
     assert told.pairs == 4
     assert [told.mean_absolute, told.largest] == pytest.approx([sum(errors) / 4, 0.2])
-    assert comparison_rows(compared)[2] == ("L3", "stream", "stream", "1.40", "1.50", "+0.10", "memory bandwidth")
+    third = compared[2]
+    assert (third.seat, third.row, third.column, third.resource) == ("L3", "stream", "stream", "memory bandwidth")
+    assert (third.measured, third.predicted, third.error) == pytest.approx((1.4, 1.5, 0.1))
 
 
 def test_seats_that_the_node_does_not_have_are_left_out() -> None:
-    found = measurement()._replace(pairs=(PairRatio("L2", "integer", "integer", Figure(1.0, 0.0, 5)),))
+    found = measurement()._replace(pairs=(PairRatio("L2", "integer", "integer", MeasuredFigure(1.0, 0.0, 5)),))
     assert compare_measured(found) == []
 
 
@@ -102,5 +104,5 @@ def test_the_report_tells_how_well_the_model_predicts() -> None:
 
 
 def test_figures_are_medians_with_the_middle_half() -> None:
-    assert figure_of([3.0]) == Figure(3.0, None, 1)
-    assert figure_of([1.0, 2.0, 3.0, 4.0, 100.0]) == Figure(3.0, pytest.approx(2 / 3), 5)  # type: ignore[arg-type]
+    assert figure_of([3.0]) == MeasuredFigure(3.0, None, 1)
+    assert figure_of([1.0, 2.0, 3.0, 4.0, 100.0]) == MeasuredFigure(3.0, pytest.approx(2 / 3), 5)  # type: ignore[arg-type]

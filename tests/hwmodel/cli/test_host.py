@@ -9,7 +9,7 @@ from tests.hwmodel.cli.machines import make_machine, write
 
 from cosched_hwmodel.cli.measuring.host import disk_obstacle, layout_of, read_host, seats_of
 from cosched_hwmodel.cli.measuring.kernels import kernels_of
-from cosched_hwmodel.cli.nodes import seats_of_node, threads_of_seat
+from cosched_hwmodel.cli.node_choice import seats_of_node, threads_of_seat
 from cosched_hwmodel.cli.output import CommandError
 from cosched_hwmodel.topology import Cache, load_preset, load_shape
 

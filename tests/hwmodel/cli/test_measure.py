@@ -16,7 +16,7 @@ from tests.commands import Commands, assert_one_line
 from tests.processes import ended, environment, is_alive, run_python, wait_until
 
 from cosched_hwmodel.cli.measuring import kernels as worker_module
-from cosched_hwmodel.cli.measuring.host import Seat
+from cosched_hwmodel.cli.measuring.host import HostSeat
 from cosched_hwmodel.cli.measuring.kernels import (
     NUMPY,
     Kernel,
@@ -29,9 +29,9 @@ from cosched_hwmodel.cli.measuring.kernels import (
     toolchain,
     workers,
 )
-from cosched_hwmodel.cli.measuring.session import Session
-from cosched_hwmodel.cli.nodes import seats_of_node
-from cosched_hwmodel.measured.table import read_table
+from cosched_hwmodel.cli.measuring.measuring_session import MeasuringSession
+from cosched_hwmodel.cli.node_choice import seats_of_node
+from cosched_hwmodel.measured.co_run_table import read_table
 from cosched_hwmodel.topology import load_nodes
 
 CPU = min(os.sched_getaffinity(0))
@@ -123,8 +123,8 @@ def test_a_session_goes_on_without_a_broken_kernel() -> None:
     kernels = [Kernel(name, name, "0", "operations") for name in ("good", "broken", "fine")]
     notes: list[str] = []
     windows: list[tuple[int, int]] = []
-    session = Session(tools, 30.0, 1, notes, lambda done, total: windows.append((done, total)))
-    session.measure_seat(Seat("L3", CPU, max(os.sched_getaffinity(0))), kernels)
+    session = MeasuringSession(tools, 30.0, 1, notes, lambda done, total: windows.append((done, total)))
+    session.measure_seat(HostSeat("L3", CPU, max(os.sched_getaffinity(0))), kernels)
     assert notes == ["broken: broken; not measured"]
     ratios = {(pair.row, pair.column): pair.ratio for pair in session.pairs()}
     if len(os.sched_getaffinity(0)) > 1:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from cosched_hwmodel.composite.model import CompositeModel
+from cosched_hwmodel.composite.composite_model import CompositeModel
+from cosched_hwmodel.composite.job_profile import Profile, checked
 from cosched_hwmodel.composite.on_node import Placed
-from cosched_hwmodel.composite.profile import Profile, checked
 from cosched_hwmodel.topology import Cache, NodeShape
 from cosched_hwmodel.units import WHOLE_PPM
 

@@ -8,14 +8,14 @@ from random import Random
 import pytest
 from tests.hwmodel.composite.cases import random_groups, random_model, random_node, random_profile
 
-from cosched_hwmodel.bandwidth.model import BandwidthModel
-from cosched_hwmodel.composite.matrix import penalties as penalties_in_arrays
-from cosched_hwmodel.composite.model import CompositeModel, CompositeParameterError, resources_of
+from cosched_hwmodel.bandwidth.bandwidth_model import BandwidthModel
+from cosched_hwmodel.composite.composite_matrix import penalties as penalties_in_arrays
+from cosched_hwmodel.composite.composite_model import CompositeModel, CompositeParameterError, resources_of
+from cosched_hwmodel.composite.job_profile import MOST, Profile
 from cosched_hwmodel.composite.on_node import Placed
-from cosched_hwmodel.composite.profile import MOST, Profile
 from cosched_hwmodel.contention import Load
 from cosched_hwmodel.errors import UnknownNameError
-from cosched_hwmodel.lomarc.model import LomarcModel
+from cosched_hwmodel.lomarc.lomarc_model import LomarcModel
 from cosched_hwmodel.topology import Cache, NodeShape
 from cosched_hwmodel.units import WHOLE_PPM, ThreadMask
 

@@ -10,10 +10,10 @@ import pytest
 from tests.hwmodel.co_runs import Job
 from tests.hwmodel.composite.cases import random_node, random_profile
 
-from cosched_hwmodel.composite.contention import CompositeContention
-from cosched_hwmodel.composite.model import CompositeModel
+from cosched_hwmodel.composite.composite_contention import CompositeContention
+from cosched_hwmodel.composite.composite_model import CompositeModel
+from cosched_hwmodel.composite.job_profile import Profile
 from cosched_hwmodel.composite.on_node import Placed
-from cosched_hwmodel.composite.profile import Profile
 from cosched_hwmodel.contention import ContentionModel, Load
 from cosched_hwmodel.errors import UnknownNameError
 from cosched_hwmodel.models.by_name import OF_PAIRS, make_pairs

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from tests.hwmodel.co_runs import Job
 
-from cosched_hwmodel.composite.contention import CompositeContention
-from cosched_hwmodel.composite.model import CompositeModel
-from cosched_hwmodel.composite.profile import Profile
+from cosched_hwmodel.composite.composite_contention import CompositeContention
+from cosched_hwmodel.composite.composite_model import CompositeModel
+from cosched_hwmodel.composite.job_profile import Profile
 from cosched_hwmodel.contention import Load
 from cosched_hwmodel.models.composite_pairs import CompositePairs
 from cosched_hwmodel.topology import Cache, NodeShape

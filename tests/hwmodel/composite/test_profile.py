@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cosched_hwmodel.composite.profile import (
+from cosched_hwmodel.composite.job_profile import (
     FIELDS,
     MOST,
     Profile,

@@ -16,8 +16,8 @@ from tests.properties import drawn
 
 from cosched_hwmodel.measured.bilinear import fit_bilinear
 from cosched_hwmodel.measured.calibration import METHODS, Method, calibrate, completed, write_table
+from cosched_hwmodel.measured.co_run_table import CoRunTable, Ratios, read_table
 from cosched_hwmodel.measured.components import NAMES, Components, fit_components
-from cosched_hwmodel.measured.table import CoRunTable, Ratios, read_table
 
 
 def bilinear_table(count: int, seed: int, noise: float = 0.0) -> CoRunTable:

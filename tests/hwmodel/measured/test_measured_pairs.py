@@ -13,8 +13,8 @@ from tests.properties import drawn
 
 from cosched_hwmodel.contention import Load
 from cosched_hwmodel.errors import ContentionError, UnknownNameError
-from cosched_hwmodel.lomarc.matrix import UsageColumns
-from cosched_hwmodel.measured.table import CoRunTable, TableError, read_table
+from cosched_hwmodel.lomarc.lomarc_matrix import UsageColumns
+from cosched_hwmodel.measured.co_run_table import CoRunTable, TableError, read_table
 from cosched_hwmodel.models.by_name import make_pairs
 from cosched_hwmodel.models.measured_pairs import MeasuredPairs, MeasuredRatios, PairsParameterError
 from cosched_hwmodel.pairs import PairContention

@@ -10,7 +10,7 @@ import pytest
 from tests.plugin.core.parts import NODES, NOW_US, WELCOME, Scripted, after, core_with, looks
 from tests.runs import run_on, runs_on
 
-from cosched_hwmodel.lomarc.model import LomarcModel
+from cosched_hwmodel.lomarc.lomarc_model import LomarcModel
 from cosched_hwmodel.models.paper_pairs import LomarcPairs
 from cosched_plugin.common.errors import PluginError, PolicyError, RemoteProtocolError
 from cosched_plugin.core.engine import SchedulerCore

@@ -7,7 +7,7 @@ from typing import Any
 import msgpack  # type: ignore[import-untyped]
 from tests.runs import runs_on
 
-from cosched_hwmodel.composite.profile import Profile
+from cosched_hwmodel.composite.job_profile import Profile
 from cosched_plugin.common.errors import RemoteProtocolError
 from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.codec import decode, encode

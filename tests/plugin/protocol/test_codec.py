@@ -25,7 +25,7 @@ from tests.plugin.protocol.samples import (
 from tests.properties import drawn
 from tests.runs import run_on
 
-from cosched_hwmodel.composite.profile import Profile
+from cosched_hwmodel.composite.job_profile import Profile
 from cosched_plugin.common.errors import LocalProtocolError, RemoteProtocolError
 from cosched_plugin.protocol import codec
 from cosched_plugin.protocol import codec as fast

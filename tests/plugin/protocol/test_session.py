@@ -9,7 +9,7 @@ from collections.abc import Callable
 import pytest
 from tests.runs import runs_on
 
-from cosched_hwmodel.composite.profile import Profile
+from cosched_hwmodel.composite.job_profile import Profile
 from cosched_plugin.common.errors import LocalProtocolError, RemoteProtocolError
 from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.session import (

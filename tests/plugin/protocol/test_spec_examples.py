@@ -10,7 +10,7 @@ from typing import Any
 import msgpack  # type: ignore[import-untyped]
 import pytest
 
-from cosched_hwmodel.lomarc.model import LomarcModel
+from cosched_hwmodel.lomarc.lomarc_model import LomarcModel
 from cosched_plugin.common.errors import RemoteProtocolError
 from cosched_plugin.protocol import limits
 from cosched_plugin.protocol import messages as m

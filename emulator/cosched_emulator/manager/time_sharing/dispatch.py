@@ -8,8 +8,7 @@ from typing import Final, NamedTuple, Protocol, runtime_checkable
 from cosched_emulator.errors import InvariantError
 from cosched_emulator.manager.managed_job import RUNNING, ManagedJob
 from cosched_emulator.manager.timeline import END, Timeline
-from cosched_emulator.nodeos.node_model import Cluster, Usage
-from cosched_emulator.nodeos.programs import Program
+from cosched_emulator.nodeos.clusters import ProcessCluster, ProcessUse, Program
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.common.allocation import each_node
 from cosched_plugin.protocol.messages import COMPLETED, FAILED, TIMEOUT
@@ -44,7 +43,7 @@ class CpuMeter:
     more than busy.
     """
 
-    def __init__(self, cluster: Cluster, receive: Callable[[Sequence[CpuUse]], None]) -> None:
+    def __init__(self, cluster: ProcessCluster, receive: Callable[[Sequence[CpuUse]], None]) -> None:
         self.now_us = 0
         self._cluster = cluster
         self._receive = receive
@@ -70,8 +69,8 @@ class CpuMeter:
         if before_us is not None and self._tells is not None:
             self._spun_us[job] = self._spun_us.get(job, 0) + self._tells.spun_us(job) - before_us
 
-    def collect(self, now_us: int | None = None) -> list[Usage]:
-        """Return what `Cluster.collect` does, and pass it on; None: nothing has run since the meter was told of a time."""
+    def collect(self, now_us: int | None = None) -> list[ProcessUse]:
+        """Return what `ProcessCluster.collect` does, and pass it on; None: nothing has run since the meter was told of a time."""
         if now_us is not None:
             self.now_us = now_us
         if self._tells is not None:
@@ -87,7 +86,7 @@ class CpuMeter:
         self._since_us = self.now_us
         return usages
 
-    def _use(self, usage: Usage, of_job_us: int) -> CpuUse:
+    def _use(self, usage: ProcessUse, of_job_us: int) -> CpuUse:
         spun_us = self._spun_us.get(usage.job, 0) * usage.consumed_us / of_job_us
         return CpuUse(usage.job, usage.node, self._since_us, self.now_us, usage.consumed_us, spun_us)
 
@@ -105,7 +104,7 @@ class Dispatcher:
     def __init__(
         self,
         timeline: Timeline,
-        cluster: Cluster,
+        cluster: ProcessCluster,
         program_of: Callable[[WorkloadJob], Program],
         memory_of: Callable[[WorkloadJob], int],
     ) -> None:
@@ -180,6 +179,8 @@ class Dispatcher:
 
     # ------------------------------------------------------------ time
 
+    # Must be called before the timeline is asked what is due by ``until_us``: ends of processes enter it only as the cluster gets
+    # there.
     def run(self, until_us: int) -> None:
         """Let the processes run until ``until_us``, or until a job ends, and enter its end."""
         if not self.allowed:
@@ -199,6 +200,8 @@ class Dispatcher:
         if until_us >= FOREVER_US and not reached.ended:
             raise InvariantError(f"jobs {sorted(self.allowed)} may run, and none of them ever ends")
 
+    # The only place where it changes who may run. The cluster must have been advanced to ``now_us``: what was used up to then
+    # belongs to the jobs that could run before.
     def allow(self, jobs: Sequence[ManagedJob], now_us: int, until_us: int) -> Mapping[int, int]:
         """Let these jobs run from now on, at least until ``until_us`` unless they are stopped, and stop all others.
 
@@ -238,7 +241,7 @@ class Dispatcher:
             job.outcome = TIMEOUT
             self._timeline.schedule(kill_us, END, job.job.spec.id, job.version)
 
-    def collect(self, now_us: int) -> list[Usage]:
+    def collect(self, now_us: int) -> list[ProcessUse]:
         """Return what the jobs have used since the last call."""
         return self._cluster.collect() if self._meter is None else self._meter.collect(now_us)
 

@@ -12,10 +12,10 @@ from typing import Final, NamedTuple, TypeAlias
 
 from cosched_emulator.manager.diary import Diary
 from cosched_emulator.manager.managed_job import RUNNING, ManagedJob
-from cosched_emulator.manager.record import GUEST, PARTNER, ROW, Part, QuantumRecord
+from cosched_emulator.manager.record import GUEST, PARTNER, ROW, QuantumPart, QuantumRecord
 from cosched_emulator.manager.time_sharing.dispatch import FOREVER_US, Dispatcher
 from cosched_emulator.manager.timeline import QUANTUM, Timeline
-from cosched_emulator.nodeos.node_model import Usage
+from cosched_emulator.nodeos.clusters import ProcessUse
 from cosched_hwmodel.units import WHOLE_PPM
 from cosched_plugin.common.slots import Member, Rotation, quantum_refusal, rotation_of, rotation_refusal
 from cosched_plugin.protocol.messages import MOST_SHARES, QuantumEnded, SetRotation, SlotState, Turn
@@ -200,7 +200,7 @@ class Rotating:
         for job_id, (consumed_us, _, allowed_us) in used.items():
             slot, role, processes = self._seen[job_id]
             paired, each_us = job_id in self._paired, allowed_us // processes
-            parts.append(Part(job_id, slot, role, paired, each_us, consumed_us, shares.get(job_id)))
+            parts.append(QuantumPart(job_id, slot, role, paired, each_us, consumed_us, shares.get(job_id)))
         return QuantumRecord(
             self.quantum + 1,
             self._begin_us,
@@ -321,7 +321,7 @@ def _may_run(job: ManagedJob, now_us: int) -> bool:
     return job.state == RUNNING and job.ready_us <= now_us
 
 
-def _by_job(usages: Iterable[Usage]) -> dict[int, list[int]]:
+def _by_job(usages: Iterable[ProcessUse]) -> dict[int, list[int]]:
     """Return what each job used on all its nodes: consumed, logged and allowed."""
     sums: dict[int, list[int]] = {}
     for job_id, _, consumed_us, logged_us, allowed_us in usages:

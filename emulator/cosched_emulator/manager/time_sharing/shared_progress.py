@@ -1,4 +1,4 @@
-"""The progress of running jobs that are processes on their nodes: with the methods of `Progress`."""
+"""The progress of running jobs that are processes on their nodes: with the methods of `JobProgress`."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from cosched_emulator.manager.managed_job import ManagedJob
 from cosched_emulator.manager.time_sharing.dispatch import FOREVER_US, CpuMeter, CpuUse, Dispatcher
 from cosched_emulator.manager.time_sharing.rotating import Rotating
 from cosched_emulator.manager.timeline import Timeline
-from cosched_emulator.nodeos.kernel.cpu import Counters
-from cosched_emulator.nodeos.node_model import Cluster
-from cosched_emulator.nodeos.programs import Program
+from cosched_emulator.nodeos.clusters import Counters, ProcessCluster, Program
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.protocol.messages import ProgressMeasured
 
@@ -26,7 +24,7 @@ def _asked_mb(job: WorkloadJob) -> int:
 class ProcessNodes(NamedTuple):
     """Nodes that run processes: the truth of a manager whose jobs share time."""
 
-    cluster: Cluster
+    cluster: ProcessCluster
     program_of: Callable[[WorkloadJob], Program]
     quantum_us: int
     memory_of: Callable[[WorkloadJob], int] = _asked_mb  # what a process of a job takes, in MB
@@ -56,7 +54,7 @@ class ProcessProgress:
             return f"a process wants {need_mb} MB of memory, nodes have {room_mb} MB for processes"
         return None
 
-    def start(self, job: ManagedJob, now_us: int) -> None:  # noqa: ARG002 - of `Progress`
+    def start(self, job: ManagedJob, now_us: int) -> None:  # noqa: ARG002 - of `JobProgress`
         """Put the processes of a job on its nodes."""
         self._dispatcher.start(job)
         self.rotating.start(job.job.spec.id)
@@ -66,7 +64,7 @@ class ProcessProgress:
         self._dispatcher.leave(job, now_us)
         self.rotating.leave(self.running, now_us)
 
-    def work_us(self, job: ManagedJob, now_us: int) -> int:  # noqa: ARG002 - of `Progress`
+    def work_us(self, job: ManagedJob, now_us: int) -> int:  # noqa: ARG002 - of `JobProgress`
         """Return the work that a running job has done since its start."""
         return self._dispatcher.work_us(job)
 
@@ -82,7 +80,7 @@ class ProcessProgress:
         else:
             self.rotating.may_start()
 
-    def schedule_end(self, job: ManagedJob, end_us: int) -> None:  # noqa: ARG002 - of `Progress`
+    def schedule_end(self, job: ManagedJob, end_us: int) -> None:  # noqa: ARG002 - of `JobProgress`
         """Enter the job's kill again, as its limit has changed."""
         self._dispatcher.schedule_kill(job)
 
@@ -90,7 +88,7 @@ class ProcessProgress:
         """Let the jobs run whose turn it is."""
         self.rotating.settle(running, now_us)
 
-    def measure(self, job_id: int) -> ProgressMeasured | None:  # noqa: ARG002 - of `Progress`
+    def measure(self, job_id: int) -> ProgressMeasured | None:  # noqa: ARG002 - of `JobProgress`
         """Return None: slowdowns are not measured."""
         return None
 

@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 from cosched_emulator.errors import ConfigurationError, CoschedulingError
 from cosched_emulator.nodeos.coscheduling.protocol import ACKNOWLEDGEMENT, FOREVER, AdvisesOne, CoschedulingPolicy, Node
-from cosched_emulator.nodeos.process import Process
+from cosched_emulator.nodeos.simulated_process import Process
 from cosched_hwmodel.models.importing import NamedImportError, import_named, installed
 
 # NLS: the local scheduler alone.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from cosched_emulator.nodeos.process import Process
+from cosched_emulator.nodeos.simulated_process import Process
 
 FOREVER: Final = 1 << 62  # microseconds to poll: until what is waited for is there
 

@@ -7,11 +7,11 @@ from typing import Final
 
 from cosched_emulator.errors import ConfigurationError, InvariantError
 from cosched_emulator.nodeos.fluid.patterns import body_of
-from cosched_emulator.nodeos.fluid.rates import FluidJob, Rates, Stage
+from cosched_emulator.nodeos.fluid.rates import FluidJob, FluidStage, Rates
 from cosched_emulator.nodeos.fluid.situations import Windows
 from cosched_emulator.nodeos.kernel.cpu import TickLog
 from cosched_emulator.nodeos.kernel.devices import FifoServer, NodeMemory, swap_us
-from cosched_emulator.nodeos.node_model import Reached, Usage
+from cosched_emulator.nodeos.process_cluster import ProcessUse, Reached
 from cosched_emulator.nodeos.programs import Program
 from cosched_emulator.nodeos.settings import NodeSettings
 from cosched_hwmodel.units import WHOLE_PPM
@@ -48,7 +48,7 @@ class _Situation:
 
 
 class FluidCluster:
-    """Nodes of one CPU on which whole jobs progress at rates; a `Cluster`.
+    """Nodes of one CPU on which whole jobs progress at rates; a `ProcessCluster`.
 
     Rates are measured by `Windows`, which clusters of the same settings may share. All processes of a job do the same:
     the job progresses only while all may run. A job uses the CPU time of its program in the mean. Without ``rounded`` each
@@ -79,7 +79,7 @@ class FluidCluster:
         self._used: dict[int, FluidJob] = {}  # could run since the last `collect`
 
     def start(self, job: int, program: Program, places: Sequence[int], memory_mb: int = 0) -> None:
-        """Put the processes of a job on nodes, stopped (see `Cluster.start`)."""
+        """Put the processes of a job on nodes, stopped (see `ProcessCluster.start`)."""
         if job in self.jobs:
             raise InvariantError(f"job {job} is on its nodes already")
         if not places or not all(0 <= node < self._nodes for node in places):
@@ -91,11 +91,11 @@ class FluidCluster:
         for loop in program.loops:
             body = body_of(loop, len(places), self.settings)
             kind = self._rates.kind_of(body, places)
-            stages.append(Stage(loop.times, body, kind, self._rates.work_of(body, len(places))))
+            stages.append(FluidStage(loop.times, body, kind, self._rates.work_of(body, len(places))))
         self.jobs[job] = FluidJob(job, stages, tuple(places), memory_mb, self.now_us)
 
     def allow(self, now_us: int, runnable: Mapping[int, Sequence[int]]) -> None:
-        """Let the jobs listed for each node run there and stop all others (see `Cluster.allow`)."""
+        """Let the jobs listed for each node run there and stop all others (see `ProcessCluster.allow`)."""
         if now_us < self.now_us:
             raise InvariantError(f"time {now_us} us is before {self.now_us} us, up to which the cluster has advanced")
         self.now_us = now_us
@@ -115,14 +115,14 @@ class FluidCluster:
             self._set_rates()
 
     def remove(self, job: int) -> None:
-        """Take away a job that has not ended (see `Cluster.remove`)."""
+        """Take away a job that has not ended (see `ProcessCluster.remove`)."""
         record = self.jobs.pop(job)
         record.stop(self.now_us)
         self._take_away([record])
         self._set_rates()
 
     def advance(self, until_us: int) -> Reached:
-        """Go on to ``until_us`` or to the first instant at which a job ends (see `Cluster.advance`)."""
+        """Go on to ``until_us`` or to the first instant at which a job ends (see `ProcessCluster.advance`)."""
         while self._due_us <= until_us:
             self.now_us = max(self.now_us, self._due_us)
             due = [job for job in self._situation.able if job.rate and job.due_us() <= self.now_us]
@@ -139,26 +139,26 @@ class FluidCluster:
         return Reached(self.now_us, ())
 
     def consumed_us(self, job: int) -> int:
-        """Return the CPU time of a job's processes (see `Cluster.consumed_us`)."""
+        """Return the CPU time of a job's processes (see `ProcessCluster.consumed_us`)."""
         record = self.jobs.get(job) or self._used[job]
         return record.used_us(self.now_us)[0] * len(record.places)
 
     def progress(self, job: int) -> float:
-        """Return the share of its program that a job has done (see `Cluster.progress`)."""
+        """Return the share of its program that a job has done (see `ProcessCluster.progress`)."""
         if job not in self.jobs:
             raise InvariantError(f"job {job} is not on its nodes")
         return self.jobs[job].share(self.now_us)
 
     @property
     def simulated(self) -> float:
-        """Return 0: what is simulated is kept for later (see `Cluster.simulated`)."""
+        """Return 0: what is simulated is kept for later (see `ProcessCluster.simulated`)."""
         return 0.0
 
     def counters(self) -> None:
-        """Return None (see `Cluster.counters`)."""
+        """Return None (see `ProcessCluster.counters`)."""
 
-    def collect(self) -> list[Usage]:
-        """Return what was used since the last call (see `Cluster.collect`)."""
+    def collect(self) -> list[ProcessUse]:
+        """Return what was used since the last call (see `ProcessCluster.collect`)."""
         jobs: list[int] = []
         nodes: list[int] = []
         consumed: list[int] = []
@@ -179,7 +179,7 @@ class FluidCluster:
                 allowed += [processes * allowed_us] * len(there)
         logged = self._ticks.log_us(jobs, nodes, loggable)
         self._used = {job.number: job for job in self._situation.places}
-        return list(map(Usage._make, zip(jobs, nodes, consumed, logged, allowed, strict=True)))
+        return list(map(ProcessUse._make, zip(jobs, nodes, consumed, logged, allowed, strict=True)))
 
     def _enter(self, runnable: _Runnable) -> None:
         """Go over to a situation: count what the jobs of the last one did, and let those of the next one run."""
@@ -226,6 +226,9 @@ class FluidCluster:
             done_us = self._swaps[node].serve(self.now_us, swap_us(moved_mb, self.settings))
             self.jobs[number].ready_us = max(self.jobs[number].ready_us, done_us)
 
+    # Must be called after anything that may have changed which jobs run, which loop one is in, or what memory is missing: between
+    # two calls every job goes on at its rate, and `advance` looks only at the due time that is set here. A job is settled at its
+    # old rate just before it gets a new one.
     def _set_rates(self) -> None:
         """Give each job that runs its rate, unless its memory is still being read."""
         situation = self._situation

@@ -26,18 +26,18 @@ from cosched_emulator.nodeos.fluid.patterns import (
 )
 from cosched_emulator.nodeos.fluid.situations import Windows, feels_quanta
 from cosched_emulator.nodeos.local import depends_on_fractions
-from cosched_emulator.nodeos.work import Work
+from cosched_emulator.nodeos.work_alone import IterationNeed
 
 # A job of the fluid cluster: its processes progress together, at one rate.
 
 
-class Stage(NamedTuple):
+class FluidStage(NamedTuple):
     """A loop of a job."""
 
     times: int
     body: Body
     kind: Kind
-    work: Work  # of one iteration
+    work: IterationNeed  # of one iteration
 
 
 class FluidJob:
@@ -68,7 +68,7 @@ class FluidJob:
     )
 
     def __init__(
-        self, number: int, stages: Sequence[Stage], places: tuple[int, ...], memory_mb: int, now_us: int
+        self, number: int, stages: Sequence[FluidStage], places: tuple[int, ...], memory_mb: int, now_us: int
     ) -> None:
         self.number = number
         self.stages = stages
@@ -182,9 +182,9 @@ class Rates:
         self._slowed: dict[Neighbourhood, float] = {}
         self._alone: dict[tuple[int, int], float] = {}  # by kind and nodes: iterations in the time of one, nominally
 
-    def work_of(self, body: Body, processes: int) -> Work:
+    def work_of(self, body: Body, processes: int) -> IterationNeed:
         """Return what an iteration of a body needs in a job with this number of processes."""
-        return Work(body, processes, self._settings)
+        return IterationNeed(body, processes, self._settings)
 
     def kind_of(self, body: Body, places: Sequence[int]) -> Kind:
         """Return the kind of a job that repeats a body on these nodes."""

@@ -21,7 +21,7 @@ from cosched_emulator.nodeos.fluid.patterns import BRIEF, PAIR, WHOLE, Meeting, 
 from cosched_emulator.nodeos.local import period_us
 from cosched_emulator.nodeos.programs import Loop, Program
 from cosched_emulator.nodeos.settings import NodeSettings
-from cosched_emulator.nodeos.work import Work
+from cosched_emulator.nodeos.work_alone import IterationNeed
 from cosched_hwmodel.units import SECOND_US
 
 # Measured rates in a file that runs and processes share.
@@ -156,7 +156,7 @@ _EFFORTS: Final = {
 }
 
 
-class Window:
+class PatternWindow:
     """The exact simulation of one pattern.
 
     Of each job that is resumed there are two, which take turns: so one is stopped while the other one runs.
@@ -174,7 +174,8 @@ class Window:
                 self._missing_ppm.append(meeting.missing_ppm)
         self.cluster = ExactCluster(settings, len(self._missing_ppm), _SEED)
         self._works = [
-            Work(body, len(places), settings) for body, places in zip(pattern.bodies, self._places, strict=True)
+            IterationNeed(body, len(places), settings)
+            for body, places in zip(pattern.bodies, self._places, strict=True)
         ]
         self._shifts: list[dict[int, list[int]]] = [{}, {}]  # what may run, in turns
         for job in sorted(range(self._jobs), key=lambda job: pattern.entries[job]):
@@ -298,7 +299,7 @@ class Windows:
     def _feels_quanta(self, pattern: Pattern) -> bool:
         """Return whether the begin of a quantum is a part of it that counts."""
         nodes = sum(meeting.nodes for meeting in pattern.meetings)
-        return any(feels_quanta(Work(body, nodes, self._node), self.quantum_us) for body in pattern.bodies)
+        return any(feels_quanta(IterationNeed(body, nodes, self._node), self.quantum_us) for body in pattern.bodies)
 
     def _find(self, pattern: Pattern) -> tuple[float, ...]:
         if self._store is None:
@@ -311,7 +312,7 @@ class Windows:
         return known
 
     def _measure(self, pattern: Pattern) -> tuple[float, ...]:
-        window = Window(pattern, self._node, self.quantum_us)
+        window = PatternWindow(pattern, self._node, self.quantum_us)
         rates = window.measure()
         self.measured += 1
         self.events += window.cluster.events_done
@@ -327,6 +328,6 @@ def measured_settings(settings: NodeSettings) -> NodeSettings:
     return replace(settings, tick_us=0, memory_mb=0, io_logged_ppm=0, barrier_process_us=0, io_cpu_us=io_cpu_us)
 
 
-def feels_quanta(work: Work, quantum_us: int) -> bool:
+def feels_quanta(work: IterationNeed, quantum_us: int) -> bool:
     """Return whether the begin of a quantum counts for a job whose iterations take this alone."""
     return work.length_us >= quantum_us * FELT

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from heapq import heappush
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
 from cosched_emulator.nodeos.coscheduling.protocol import FOREVER
 from cosched_emulator.nodeos.kernel.devices import paging_us
 from cosched_emulator.nodeos.local import LocalScheduler
-from cosched_emulator.nodeos.process import ParallelJob, Process
+from cosched_emulator.nodeos.process_cluster import Counters, Messages
 from cosched_emulator.nodeos.settings import NodeSettings
+from cosched_emulator.nodeos.simulated_process import Process
 from cosched_hwmodel.draws import Beginnings
 
 # The events of an exact cluster: plain tuples in one heap, whose order also says what comes first at one instant.
@@ -302,32 +303,6 @@ class Cpu:
 
 
 # What has happened on exactly simulated nodes, in numbers.
-
-
-class Messages(NamedTuple):
-    """The messages of jobs."""
-
-    sent: int = 0
-    delayed: int = 0  # whose receiver had to get the CPU first
-    delays_us: int = 0  # in all, from their arrival to that
-
-    def plus(self, jobs: Iterable[ParallelJob]) -> Messages:
-        """Return these and those of some jobs."""
-        sent, delayed, delays_us = self
-        for job in jobs:
-            sent, delayed, delays_us = sent + job.messages, delayed + job.delayed, delays_us + job.delays_us
-        return Messages(sent, delayed, delays_us)
-
-
-class Counters(NamedTuple):
-    """Numbers since the begin; times in microseconds, those of all nodes together."""
-
-    node_us: int  # that was simulated
-    busy_us: int  # CPU time of processes, those of the system included
-    overhead_us: int  # CPU time of switches, interrupts and paging
-    switches: int
-    interrupts: int
-    messages: Messages
 
 
 def counters_of(cpus: Sequence[Cpu], messages: Messages, now_us: int) -> Counters:

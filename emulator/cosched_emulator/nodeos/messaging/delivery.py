@@ -7,10 +7,18 @@ from collections.abc import Mapping, Sequence
 from cosched_emulator.nodeos.coscheduling.protocol import CoschedulingPolicy
 from cosched_emulator.nodeos.kernel.cpu import Cpu, Event
 from cosched_emulator.nodeos.kernel.devices import paging_us
-from cosched_emulator.nodeos.kernel.execution import Execution
 from cosched_emulator.nodeos.local import LocalScheduler
-from cosched_emulator.nodeos.process import AN_ACKNOWLEDGEMENT, AN_ANSWER, NOTHING, POLLING, RESUMABLE, WAITING, Process
+from cosched_emulator.nodeos.messaging.execution import Execution
 from cosched_emulator.nodeos.settings import NodeSettings
+from cosched_emulator.nodeos.simulated_process import (
+    AN_ACKNOWLEDGEMENT,
+    AN_ANSWER,
+    NOTHING,
+    POLLING,
+    RESUMABLE,
+    WAITING,
+    Process,
+)
 
 # The CPU of a node whose processes poll, are interrupted for, and are advised by a coscheduling policy.
 

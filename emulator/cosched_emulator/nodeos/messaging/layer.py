@@ -17,9 +17,9 @@ from cosched_emulator.nodeos.kernel.cpu import ANSWER as ANSWER_COMES
 from cosched_emulator.nodeos.kernel.cpu import MESSAGE as MESSAGE_COMES
 from cosched_emulator.nodeos.kernel.cpu import REQUEST as REQUEST_COMES
 from cosched_emulator.nodeos.kernel.devices import FifoServer
-from cosched_emulator.nodeos.process import AN_ACKNOWLEDGEMENT, AN_ANSWER, NOTHING, POLLING, WAITING, Process
 from cosched_emulator.nodeos.programs import Message
 from cosched_emulator.nodeos.settings import NodeSettings
+from cosched_emulator.nodeos.simulated_process import AN_ACKNOWLEDGEMENT, AN_ANSWER, NOTHING, POLLING, WAITING, Process
 
 # The network between nodes: ways out that queue.
 

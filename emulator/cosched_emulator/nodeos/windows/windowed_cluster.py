@@ -8,11 +8,11 @@ from typing import Final
 
 from cosched_emulator.errors import ConfigurationError, InvariantError
 from cosched_emulator.nodeos.exact import ExactCluster
-from cosched_emulator.nodeos.kernel.cpu import Counters, TickLog
-from cosched_emulator.nodeos.node_model import Reached, Usage
+from cosched_emulator.nodeos.kernel.cpu import TickLog
+from cosched_emulator.nodeos.process_cluster import Counters, ProcessUse, Reached
 from cosched_emulator.nodeos.programs import Program
-from cosched_emulator.nodeos.settings import NodeSettings
-from cosched_emulator.nodeos.windows.window import Alone, Group, Part, WindowPlan, parts_of
+from cosched_emulator.nodeos.settings import NodeSettings, WindowPlan
+from cosched_emulator.nodeos.windows.window_groups import ConnectedJobs, LonePaces, WindowGroup, parts_of
 from cosched_emulator.nodeos.windows.windowed_job import Extent, Use, WindowJob
 from cosched_hwmodel.units import WHOLE_PPM
 
@@ -23,12 +23,12 @@ _Chosen = tuple[tuple[int, ...], ...]  # jobs that may run, by node
 
 
 class WindowedCluster:
-    """Nodes of one CPU around one exact cluster; a `Cluster`.
+    """Nodes of one CPU around one exact cluster; a `ProcessCluster`.
 
     Jobs that influence each other are a *group*. After each change a group is simulated exactly, until the rate of each of
     its jobs is known (`Window`). Then its nodes are frozen as they are, and the jobs progress at these rates; at the next
     change the processes leave out the iterations done meanwhile, and go on. A job that is alone on its nodes progresses at
-    the rate that it has alone (`Alone`).
+    the rate that it has alone (`LonePaces`).
 
     ``turn_us`` is how long nothing runs when some jobs are stopped and others resumed at one instant. Raises
     `ConfigurationError` for a plan that is impossible.
@@ -41,13 +41,13 @@ class WindowedCluster:
         seed: int,
         plan: WindowPlan | None = None,
         turn_us: int = 0,
-        alone: Alone | None = None,
+        alone: LonePaces | None = None,
     ) -> None:
         self.settings = settings
         self.now_us = 0
         self.jobs: dict[int, WindowJob] = {}
         self.exact = ExactCluster(replace(settings, tick_us=0), nodes, seed)
-        self.alone = Alone(settings) if alone is None else alone
+        self.alone = LonePaces(settings) if alone is None else alone
         if self.alone.settings != settings:
             raise ConfigurationError("alone", f"measured with {settings}", str(self.alone.settings))
         self.exact_node_us = 0  # of nodes that were simulated exactly
@@ -58,10 +58,10 @@ class WindowedCluster:
         self._ticks = TickLog(seed, settings.tick_us)
         self._live: set[int] = set()  # nodes that are not frozen
         self._chosen: _Chosen = ((),) * nodes
-        self._groups: dict[Part, Group] = {}
+        self._groups: dict[ConnectedJobs, WindowGroup] = {}
         self._stale = False  # groups are missing
         self._due_us = _NEVER_US  # the first instant at which a group is due
-        self._parts: dict[_Chosen, list[Part]] = {}
+        self._parts: dict[_Chosen, list[ConnectedJobs]] = {}
         self._used: dict[int, WindowJob] = {}  # could run since the last `collect`
         self._left: dict[int, WindowJob] = {}  # have ended or were removed since then
         self.exact.freeze(range(nodes))
@@ -69,14 +69,14 @@ class WindowedCluster:
     # ------------------------------------------------------------ jobs
 
     def start(self, job: int, program: Program, places: Sequence[int], memory_mb: int = 0) -> None:
-        """Put the processes of a job on nodes, stopped (see `Cluster.start`)."""
+        """Put the processes of a job on nodes, stopped (see `ProcessCluster.start`)."""
         self.exact.start(job, program, places, memory_mb)
         extent = Extent(program, len(places), self.settings)
         record = self.exact.jobs[job]
         self.jobs[job] = WindowJob(record, extent, self.exact.useful_by_rank, places, memory_mb, self.now_us)
 
     def allow(self, now_us: int, runnable: Mapping[int, Sequence[int]]) -> None:
-        """Let the jobs listed for each node run there and stop all others (see `Cluster.allow`)."""
+        """Let the jobs listed for each node run there and stop all others (see `ProcessCluster.allow`)."""
         if now_us != self.now_us and (now_us < self.now_us or self.advance(now_us) != (now_us, ())):
             raise InvariantError(f"time {now_us} us is not {self.now_us} us, up to which the cluster has advanced")
         chosen = tuple([tuple(runnable.get(node, ())) for node in range(len(self._chosen))])
@@ -100,14 +100,14 @@ class WindowedCluster:
         self._regroup()
 
     def remove(self, job: int) -> None:
-        """Take away a job that has not ended (see `Cluster.remove`)."""
+        """Take away a job that has not ended (see `ProcessCluster.remove`)."""
         nodes = set(self.jobs[job].nodes)
         self._dissolve([part for part in self._groups if not nodes.isdisjoint(part.nodes)])
         self.exact.remove(job)
         self._take_away([job])
 
     def advance(self, until_us: int) -> Reached:
-        """Go on to ``until_us`` or to the first instant at which a job ends (see `Cluster.advance`)."""
+        """Go on to ``until_us`` or to the first instant at which a job ends (see `ProcessCluster.advance`)."""
         while True:
             if self._stale:
                 self._regroup()
@@ -122,7 +122,7 @@ class WindowedCluster:
     # ------------------------------------------------------------ what was done and used
 
     def consumed_us(self, job: int) -> int:
-        """Return the CPU time of a job's processes (see `Cluster.consumed_us`)."""
+        """Return the CPU time of a job's processes (see `ProcessCluster.consumed_us`)."""
         return sum(use.consumed_us for use in self._uses(job))
 
     def spun_us(self, job: int) -> int:
@@ -130,19 +130,19 @@ class WindowedCluster:
         return sum(use.spun_us for use in self._uses(job))
 
     def counters(self) -> Counters:
-        """Return what has happened on the nodes while they were simulated exactly (see `Cluster.counters`)."""
+        """Return what has happened on the nodes while they were simulated exactly (see `ProcessCluster.counters`)."""
         return self.exact.counters()._replace(node_us=self.exact_node_us)
 
     def progress(self, job: int) -> float:
-        """Return the share of its work that a job has done; that of all its processes counts (see `Cluster.progress`)."""
+        """Return the share of its work that a job has done; that of all its processes counts (see `ProcessCluster.progress`)."""
         record = self.jobs.get(job)
         if record is None:
             raise InvariantError(f"job {job} is not on its nodes")
         self._charge(record.nodes)
         return min(1.0, record.done_us(self.now_us) / record.extent.work_us)
 
-    def collect(self) -> list[Usage]:
-        """Return what was used since the last call (see `Cluster.collect`)."""
+    def collect(self) -> list[ProcessUse]:
+        """Return what was used since the last call (see `ProcessCluster.collect`)."""
         self._charge(self._live)
         hidden_ppm = WHOLE_PPM - self.settings.io_logged_ppm
         rows: list[tuple[int, int, int, int]] = []
@@ -162,7 +162,8 @@ class WindowedCluster:
         self._left.clear()
         self.exact.collect()
         return [
-            Usage(job, node, used, log, allowed) for (job, node, used, allowed), log in zip(rows, logged, strict=True)
+            ProcessUse(job, node, used, log, allowed)
+            for (job, node, used, allowed), log in zip(rows, logged, strict=True)
         ]
 
     @property
@@ -219,7 +220,7 @@ class WindowedCluster:
         self._set_due()
         return tuple(sorted(ended))
 
-    def _go_over(self, group: Group) -> None:
+    def _go_over(self, group: WindowGroup) -> None:
         """Let a group go over to its paces, if they are known now, or to the next phase."""
         now_us = self.now_us
         if group.window is not None:
@@ -237,6 +238,8 @@ class WindowedCluster:
 
     # ------------------------------------------------------------ groups
 
+    # Must be called after who may run has changed, and before time goes on (``_stale``): a group that is no longer the same has to
+    # be settled and dissolved, as its rates hold for its jobs together.
     def _regroup(self) -> None:
         """Make the groups of what may run now; those that are as before go on."""
         self._stale = False
@@ -248,7 +251,9 @@ class WindowedCluster:
             parts = self._parts[chosen] = parts_of(chosen, self.jobs)
         wanted = set(parts)
         self._dissolve([part for part in self._groups if part not in wanted])
-        fresh = [Group(part, [self.jobs[number] for number in part.jobs]) for part in parts if part not in self._groups]
+        fresh = [
+            WindowGroup(part, [self.jobs[number] for number in part.jobs]) for part in parts if part not in self._groups
+        ]
         self._groups.update((group.part, group) for group in fresh)
         shared = [group for group in fresh if not group.alone]
         if shared or self._live:
@@ -261,7 +266,7 @@ class WindowedCluster:
                 group.open_window(self._plan, self.now_us)
         self._set_due()
 
-    def _prepare_exact(self, fresh: Sequence[Group]) -> None:
+    def _prepare_exact(self, fresh: Sequence[WindowGroup]) -> None:
         """Let the exact cluster run the jobs of groups that share, and no others."""
         frozen = sorted({node for group in fresh for node in group.part.nodes} - self._live)
         self.exact.thaw(frozen)
@@ -276,11 +281,11 @@ class WindowedCluster:
             self.exact.freeze(sorted(idle))
             self._live -= idle
 
-    def _freeze(self, group: Group) -> None:
+    def _freeze(self, group: WindowGroup) -> None:
         self.exact.freeze(group.part.nodes, server=any(job.extent.writes_shared for job in group.jobs))
         self._live.difference_update(group.part.nodes)
 
-    def _dissolve(self, parts: Iterable[Part]) -> None:
+    def _dissolve(self, parts: Iterable[ConnectedJobs]) -> None:
         """Count what groups have done, and forget them; the nodes of those that share are not frozen then."""
         for part in parts:
             group = self._groups.pop(part)
@@ -301,7 +306,7 @@ class WindowedCluster:
             self._parts.clear()
             self._stale = True
 
-    def _missing_ppm(self, group: Group) -> int:
+    def _missing_ppm(self, group: WindowGroup) -> int:
         """Return what does not fit of the memory of all jobs that hold a node, where that is most; they take turns there."""
         capacity_mb = self.settings.memory_mb
         if not capacity_mb:

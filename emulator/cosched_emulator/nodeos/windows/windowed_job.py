@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
 from typing import Final, NamedTuple
 
-from cosched_emulator.nodeos.process import ParallelJob, Process
 from cosched_emulator.nodeos.programs import Barrier, Collective, Operation, Program, Receive, Send, WriteFiles
 from cosched_emulator.nodeos.settings import NodeSettings
-from cosched_emulator.nodeos.work import Work
+from cosched_emulator.nodeos.simulated_process import ParallelJob, Process
+from cosched_emulator.nodeos.work_alone import IterationNeed
 
 # How much work a job has: useful CPU time of all its processes, by iteration and by phase.
 
@@ -18,7 +18,7 @@ _TOGETHER: Final = (Send, Receive, Barrier, Collective)
 _BRIEF_US: Final = 1_000_000  # a loop that takes less alone belongs to the phase of the loop before it
 
 
-class Stage(NamedTuple):
+class WindowStage(NamedTuple):
     """A loop of a job."""
 
     loop: int  # its number
@@ -47,12 +47,12 @@ class Extent:
 
     def __init__(self, program: Program, processes: int, settings: NodeSettings) -> None:
         self.processes = processes
-        self.stages: list[Stage] = []
+        self.stages: list[WindowStage] = []
         self.phase_ends_us: list[int] = []
         begin_us = 0
         for number, loop in enumerate(program.loops):
             bodies = tuple([loop.body_of(rank) for rank in range(processes)])
-            works = {id(body): Work(body, processes, settings) for body in bodies}
+            works = {id(body): IterationNeed(body, processes, settings) for body in bodies}
             work_us = sum(works[id(body)].cpu_us for body in bodies)
             points = 0 if work_us else 1
             rank_us = tuple([points or works[id(body)].cpu_us for body in bodies])
@@ -61,7 +61,9 @@ class Extent:
             if not self.phase_ends_us or loop.times * length_us >= _BRIEF_US:
                 self.phase_ends_us.append(0)
             phase = len(self.phase_ends_us) - 1
-            stage = Stage(number, loop.times, begin_us, sum(rank_us), length_us, phase, bodies, rank_us, apart, points)
+            stage = WindowStage(
+                number, loop.times, begin_us, sum(rank_us), length_us, phase, bodies, rank_us, apart, points
+            )
             self.stages.append(stage)
             begin_us = stage.end_us
             self.phase_ends_us[-1] = begin_us
@@ -75,7 +77,7 @@ class Extent:
         )
         self._keys: dict[int, str] = {}
 
-    def key(self, stage: Stage) -> str:
+    def key(self, stage: WindowStage) -> str:
         """Return a text that loops with the same bodies have in common, and no others."""
         if stage.loop not in self._keys:
             alike = all(body is stage.bodies[0] for body in stage.bodies)
@@ -87,7 +89,7 @@ class Extent:
         """Return the phase of a job that has done so much."""
         return min(bisect_right(self.phase_ends_us, work_us), len(self.phase_ends_us) - 1)
 
-    def longest(self, phase: int) -> Stage:
+    def longest(self, phase: int) -> WindowStage:
         """Return the loop that has most of the work of a phase."""
         return max((stage for stage in self.stages if stage.phase == phase), key=lambda one: one.end_us - one.begin_us)
 
@@ -124,7 +126,7 @@ def used_by(processes: Iterable[Process]) -> Use:
     return Use(consumed_us, io_us, spun_us)
 
 
-class Pace(NamedTuple):
+class MeasuredPace(NamedTuple):
     """The processes of a job do ``works``, and use so much on each of its nodes, in ``span_us``; from an instant on."""
 
     since_us: int
@@ -182,7 +184,7 @@ class WindowJob:
         self.processes = [[process for process in record.processes if process.node == node] for node in self.nodes]
         self.skipped_us = 0
         self.lags = [0] * len(places)  # by rank
-        self.pace: Pace | None = None
+        self.pace: MeasuredPace | None = None
         self.paced = False  # it has had a pace
         self.target_us = extent.work_us  # done by then, its pace is no more valid
         self._at_pace = [_NOTHING] * len(self.nodes)  # used at earlier paces
@@ -222,7 +224,7 @@ class WindowJob:
         """Return what it has used on each of its nodes."""
         return [self.use(index, now_us) for index in range(len(self.nodes))]
 
-    def go(self, pace: Pace, target_us: int) -> None:
+    def go(self, pace: MeasuredPace, target_us: int) -> None:
         """Progress at a pace until so much is done, or until `settle`."""
         self.pace = pace
         self.paced = True
@@ -284,7 +286,7 @@ class WindowJob:
         each_us, more_us = divmod(lag_us, len(self.lags))
         self.lags = [each_us + (rank < more_us) for rank in range(len(self.lags))]
 
-    def _apart(self) -> Stage | None:
+    def _apart(self) -> WindowStage | None:
         """Return the loop in which a process is that is behind, if the processes there do not wait for each other."""
         loop = min([process.loop for process in self.record.processes])
         stage = self.extent.stages[max(0, loop)]

@@ -28,25 +28,25 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from cosched_emulator.manager.record import JobRecord
-from cosched_emulator.results.columns import (
+from cosched_emulator.results.figures.comparison import Figure
+from cosched_emulator.results.figures.occupancy import Block, Steps, jobs_waiting, span_us, sweep, time_average
+from cosched_emulator.results.record_columns import (
     BoolArray,
     DiskColumns,
     IntArray,
-    JobColumns,
+    RecordColumns,
     StayColumns,
     int_array,
     job_columns,
     stay_columns,
 )
-from cosched_emulator.results.figures.comparison import Figure
-from cosched_emulator.results.figures.occupancy import Block, Steps, jobs_waiting, span_us, sweep, time_average
 from cosched_emulator.results.thread_intervals import mask_intervals
 from cosched_emulator.statistics.weighted import LENGTHS, MEDIUM_S, SHORT_S, length_numbers
-from cosched_emulator.workload.columns import Interned
+from cosched_emulator.workload.jobs_in_columns import Interned
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.messages import COMPLETED, NodeClass
 
-Columns = TypeVar("Columns", DiskColumns, JobColumns, StayColumns)
+Columns = TypeVar("Columns", DiskColumns, RecordColumns, StayColumns)
 
 CLASSES = LENGTHS
 _PLACES = 6
@@ -109,7 +109,7 @@ def class_figures(
 
 
 def class_figures_of_columns(
-    jobs: JobColumns, stays: StayColumns, machine: Sequence[NodeClass], rules: ClassRules
+    jobs: RecordColumns, stays: StayColumns, machine: Sequence[NodeClass], rules: ClassRules
 ) -> ClassFigures:
     """Return the figures of a run that is already in columns; see `class_figures`."""
     if not (0 <= rules.short_s <= rules.medium_s and rules.bound_s > 0 and rules.high_load > 0):
@@ -222,7 +222,7 @@ def union(first: Sequence[tuple[int, int]], second: Sequence[tuple[int, int]]) -
     return joined
 
 
-def _only(jobs: JobColumns, stays: StayColumns, chosen: BoolArray) -> tuple[JobColumns, StayColumns]:
+def _only(jobs: RecordColumns, stays: StayColumns, chosen: BoolArray) -> tuple[RecordColumns, StayColumns]:
     """Return the rows of the ``chosen`` jobs, of their times on disk and of their stays."""
     place = np.cumsum(chosen) - 1  # new row of each chosen job
     disk = _rows(replace(jobs.disk, job=place[jobs.disk.job]), chosen[jobs.disk.job])
@@ -241,7 +241,7 @@ def _rows(columns: Columns, where: BoolArray) -> Columns:
     return replace(columns, **kept)
 
 
-def _job_figures(jobs: JobColumns, chosen: BoolArray, rules: ClassRules) -> JobFigures:
+def _job_figures(jobs: RecordColumns, chosen: BoolArray, rules: ClassRules) -> JobFigures:
     number = int(np.count_nonzero(chosen))
     done = chosen & jobs.ended & jobs.state.where(COMPLETED)
     if not done.any():
@@ -284,7 +284,7 @@ def _integral(steps: Steps, edges_us: IntArray) -> int:
     return total
 
 
-def _halves(waiting: Steps, jobs: JobColumns) -> tuple[float | None, float | None]:
+def _halves(waiting: Steps, jobs: RecordColumns) -> tuple[float | None, float | None]:
     """Return the mean number of waiting jobs in each half of the time between first and last submission."""
     submits = jobs.submit_us.tolist()
     if not submits or max(submits) - min(submits) < 2:  # one microsecond has no two halves

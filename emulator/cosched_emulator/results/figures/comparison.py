@@ -88,7 +88,7 @@ FIGURES = (
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class FigureRow:
     """A figure of all runs as text, with their common unit and the best ones marked."""
 
     label: str
@@ -105,14 +105,14 @@ def compare(
     mark_best: bool = True,
     same_jobs: bool = True,
     shapes: Sequence[str | None] = (),
-) -> list[Row]:
+) -> list[FigureRow]:
     """Return one row per figure.
 
     ``population`` is ``finished``, ``all`` or `COMMON`. ``mark_best`` is false where the runs are of different workloads, and
     ``same_jobs`` where they completed different jobs. ``shapes`` by run: the shape of its policy, None where it is not known;
     runs of different shapes have different rows for `EFFICIENCY`.
     """
-    rows: list[Row] = []
+    rows: list[FigureRow] = []
     for figure in figures:
         values = [value_of(summary, figure, population) for summary in summaries]
         if figure.optional and all(value is None for value in values):
@@ -158,7 +158,7 @@ def path_of(figure: Figure, population: str) -> tuple[str, ...]:
     return tuple([population if key == "*" else key for key in figure.path])
 
 
-def text_table(names: Sequence[str], rows: Sequence[Row]) -> str:
+def text_table(names: Sequence[str], rows: Sequence[FigureRow]) -> str:
     """Return an aligned table for a terminal; ``*`` marks the best values."""
     marked = any(any(row.best) for row in rows)
     lines = [["", "", *names]]
@@ -174,7 +174,7 @@ def text_table(names: Sequence[str], rows: Sequence[Row]) -> str:
     return "\n".join(shown) + "\n"
 
 
-def markdown_table(names: Sequence[str], rows: Sequence[Row]) -> str:
+def markdown_table(names: Sequence[str], rows: Sequence[FigureRow]) -> str:
     """Return the table as Markdown; the best values are bold."""
     lines = [_markdown_line(["", *names]), _markdown_line(["---", *["---:" for _ in names]])]
     for row in rows:
@@ -225,9 +225,9 @@ def figure_texts(figure: Figure, values: Sequence[float | None]) -> tuple[str, l
     return unit, texts
 
 
-def _row(figure: Figure, values: Sequence[float | None], *, mark_best: bool) -> Row:
+def _row(figure: Figure, values: Sequence[float | None], *, mark_best: bool) -> FigureRow:
     unit, texts = figure_texts(figure, values)
-    return Row(figure.label, unit, tuple(texts), _best(figure.better if mark_best else "", values, texts))
+    return FigureRow(figure.label, unit, tuple(texts), _best(figure.better if mark_best else "", values, texts))
 
 
 def _best(better: Better, values: Sequence[float | None], texts: Sequence[str]) -> tuple[bool, ...]:
@@ -304,7 +304,7 @@ BySeed = Mapping[int, float]
 UNKNOWN_SEED: Final = -1
 
 
-class Policy:
+class PolicyRuns:
     """A column: the summaries of the runs of a policy, by seed."""
 
     def __init__(
@@ -336,7 +336,7 @@ class SeedRow:
 
 
 def compare_seeds(
-    policies: Sequence[Policy],
+    policies: Sequence[PolicyRuns],
     population: str = "finished",
     figures: Sequence[Figure] = FIGURES,
     *,
@@ -360,14 +360,14 @@ def compare_seeds(
     return rows
 
 
-def rows_of(rows: Sequence[SeedRow], first: str) -> list[Row]:
+def rows_of(rows: Sequence[SeedRow], first: str) -> list[FigureRow]:
     """Return the rows as text, with those of the changes against column ``first``, each behind its figure's."""
-    shown: list[Row] = []
+    shown: list[FigureRow] = []
     for row in rows:
-        shown.append(Row(row.figure.label, *cells_of(row), row.best))
+        shown.append(FigureRow(row.figure.label, *cells_of(row), row.best))
         if row.changes:
             texts = tuple([_with_verdict(change) for change in row.changes])
-            shown.append(Row(f"  change against {first}, %", "", ("", *texts[1:]), (False,) * len(texts)))
+            shown.append(FigureRow(f"  change against {first}, %", "", ("", *texts[1:]), (False,) * len(texts)))
     return shown
 
 
@@ -406,7 +406,7 @@ def rows_as_json(rows: Sequence[SeedRow], population: str) -> list[dict[str, Any
 
 
 def _seeds_row(
-    figure: Figure, policies: Sequence[Policy], values: Sequence[BySeed | None], *, compared: bool
+    figure: Figure, policies: Sequence[PolicyRuns], values: Sequence[BySeed | None], *, compared: bool
 ) -> SeedRow:
     intervals = tuple(
         [
@@ -427,7 +427,7 @@ def _seeds_row(
     )
 
 
-def _seeds_best(figure: Figure, policies: Sequence[Policy], values: Sequence[BySeed | None]) -> int | None:
+def _seeds_best(figure: Figure, policies: Sequence[PolicyRuns], values: Sequence[BySeed | None]) -> int | None:
     """Return which column is best, -1 where there is nothing to choose; None where the intervals do not tell."""
     means = {index: sum(its.values()) / len(its) for index, its in enumerate(values) if its}
     if len(set(means.values())) < 2:
@@ -445,13 +445,15 @@ def _seeds_best(figure: Figure, policies: Sequence[Policy], values: Sequence[ByS
     return best
 
 
-def _change(policies: Sequence[Policy], values: Sequence[BySeed | None], index: int, base: int) -> Interval | None:
+def _change(policies: Sequence[PolicyRuns], values: Sequence[BySeed | None], index: int, base: int) -> Interval | None:
     """Return by how many percent a column is above column ``base``, paired by seed."""
     found = change_of(values[index] or {}, values[base] or {})
     return _known(found, repeats=policies[index].repeats and policies[base].repeats)
 
 
-def _difference(policies: Sequence[Policy], values: Sequence[BySeed | None], index: int, base: int) -> Interval | None:
+def _difference(
+    policies: Sequence[PolicyRuns], values: Sequence[BySeed | None], index: int, base: int
+) -> Interval | None:
     found = difference_of(values[index] or {}, values[base] or {})
     return _known(found, repeats=policies[index].repeats and policies[base].repeats)
 

@@ -24,15 +24,6 @@ import numpy.typing as npt
 
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.offered import POPULATIONS
-from cosched_emulator.results.columns import (
-    BoolArray,
-    DiskColumns,
-    IntArray,
-    JobColumns,
-    StayColumns,
-    job_columns,
-    stay_columns,
-)
 from cosched_emulator.results.figures.occupancy import (
     distinct,
     exact_sum,
@@ -42,6 +33,15 @@ from cosched_emulator.results.figures.occupancy import (
     span_us,
     swap_taken,
     threads_in_use,
+)
+from cosched_emulator.results.record_columns import (
+    BoolArray,
+    DiskColumns,
+    IntArray,
+    RecordColumns,
+    StayColumns,
+    job_columns,
+    stay_columns,
 )
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.messages import CANCELLED, COMPLETED, FAILED, NODE_FAIL, REJECTED, TIMEOUT, NodeClass
@@ -85,7 +85,7 @@ def summarise(records: Sequence[JobRecord], machine: Sequence[NodeClass], select
 
 
 def summarise_columns(
-    jobs: JobColumns, stays: StayColumns, machine: Sequence[NodeClass], selection: Selection = ALL_JOBS
+    jobs: RecordColumns, stays: StayColumns, machine: Sequence[NodeClass], selection: Selection = ALL_JOBS
 ) -> Summary:
     """Return the figures of a run that is already in columns; see `summarise`."""
     counted = selection.mask(len(jobs))
@@ -109,12 +109,12 @@ def summarise_columns(
     }
 
 
-def population_figures(jobs: JobColumns, rows: BoolArray) -> dict[str, dict[str, float | int | None]]:
+def population_figures(jobs: RecordColumns, rows: BoolArray) -> dict[str, dict[str, float | int | None]]:
     """Return the statistics of every quantity over some ``rows``."""
     return {key: statistics(quantity(jobs, key, rows)) for key in QUANTITIES}
 
 
-def population(jobs: JobColumns, name: str, selection: Selection = ALL_JOBS) -> BoolArray:
+def population(jobs: RecordColumns, name: str, selection: Selection = ALL_JOBS) -> BoolArray:
     """Return a mask of the rows in population ``name`` (``finished`` or ``all``) of the selected jobs."""
     ran = selection.mask(len(jobs)) & jobs.started & jobs.ended
     if name == "finished":
@@ -124,7 +124,7 @@ def population(jobs: JobColumns, name: str, selection: Selection = ALL_JOBS) -> 
     raise ValueError(f"no population {name!r}; there are {', '.join(POPULATIONS)}")
 
 
-def quantity(jobs: JobColumns, name: str, rows: BoolArray) -> FloatArray:
+def quantity(jobs: RecordColumns, name: str, rows: BoolArray) -> FloatArray:
     """Return quantity ``name`` (a key of `QUANTITIES`) of those ``rows`` for which it is defined."""
     return QUANTITIES[name].of(jobs, rows)
 
@@ -147,40 +147,40 @@ def statistics(values: FloatArray) -> dict[str, float | int | None]:
 # ---------------------------------------------------------------- quantities of jobs
 
 
-def _wait_s(jobs: JobColumns, rows: BoolArray) -> FloatArray:
+def _wait_s(jobs: RecordColumns, rows: BoolArray) -> FloatArray:
     return (jobs.start_us[rows] - jobs.submit_us[rows]) / SECOND_US
 
 
-def _response_us(jobs: JobColumns, rows: BoolArray) -> IntArray:
+def _response_us(jobs: RecordColumns, rows: BoolArray) -> IntArray:
     return jobs.end_us[rows] - jobs.submit_us[rows]
 
 
-def _response_s(jobs: JobColumns, rows: BoolArray) -> FloatArray:
+def _response_s(jobs: RecordColumns, rows: BoolArray) -> FloatArray:
     return _response_us(jobs, rows) / SECOND_US
 
 
-def _relative_response(bound_s: int) -> Callable[[JobColumns, BoolArray], FloatArray]:
-    def relative_response(jobs: JobColumns, rows: BoolArray) -> FloatArray:
+def _relative_response(bound_s: int) -> Callable[[RecordColumns, BoolArray], FloatArray]:
+    def relative_response(jobs: RecordColumns, rows: BoolArray) -> FloatArray:
         return _response_us(jobs, rows) / np.maximum(jobs.work_us[rows], bound_s * SECOND_US)
 
     return relative_response
 
 
-def _bounded_slowdown(bound_s: int) -> Callable[[JobColumns, BoolArray], FloatArray]:
+def _bounded_slowdown(bound_s: int) -> Callable[[RecordColumns, BoolArray], FloatArray]:
     relative_response = _relative_response(bound_s)
 
-    def bounded_slowdown(jobs: JobColumns, rows: BoolArray) -> FloatArray:
+    def bounded_slowdown(jobs: RecordColumns, rows: BoolArray) -> FloatArray:
         return np.maximum(1.0, relative_response(jobs, rows))
 
     return bounded_slowdown
 
 
-def _slowdown(jobs: JobColumns, rows: BoolArray) -> FloatArray:
+def _slowdown(jobs: RecordColumns, rows: BoolArray) -> FloatArray:
     worked = rows & (jobs.work_us > 0)
     return _response_us(jobs, worked) / jobs.work_us[worked]
 
 
-def _penalised_percent(jobs: JobColumns, rows: BoolArray) -> FloatArray:
+def _penalised_percent(jobs: RecordColumns, rows: BoolArray) -> FloatArray:
     worked = rows & (jobs.work_us > 0)
     return 100 * (jobs.wall_us[worked] - jobs.work_us[worked]) / jobs.work_us[worked]
 
@@ -188,7 +188,7 @@ def _penalised_percent(jobs: JobColumns, rows: BoolArray) -> FloatArray:
 class Quantity(NamedTuple):
     """A figure of a job: how it is computed for rows, what it is, and for which jobs it exists."""
 
-    of: Callable[[JobColumns, BoolArray], FloatArray]
+    of: Callable[[RecordColumns, BoolArray], FloatArray]
     meaning: str
     exists_for: str = "all"
 
@@ -251,7 +251,7 @@ SUMMARY: Final[Mapping[str, str]] = {
 
 
 def _machine_figures(
-    jobs: JobColumns, stays: StayColumns, machine: Sequence[NodeClass]
+    jobs: RecordColumns, stays: StayColumns, machine: Sequence[NodeClass]
 ) -> dict[str, float | int | None]:
     """Return the figures of the machine, for all jobs including the warm-up.
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cosched_emulator.results.columns import DiskColumns, IntArray, JobColumns, StayColumns, distinct_stays
+from cosched_emulator.results.record_columns import DiskColumns, IntArray, RecordColumns, StayColumns, distinct_stays
 from cosched_emulator.results.thread_intervals import mask_intervals
 
 # A sweep over time: the number of parts of a machine held by one job or by several, after each change of that number.
@@ -124,7 +124,7 @@ def _has_long_runs(stays: StayColumns) -> bool:
     return int(stays.node_count[rows].sum()) > LONG_RUN * int(np.count_nonzero(rows))
 
 
-def span_us(jobs: JobColumns, stays: StayColumns) -> tuple[int, int]:
+def span_us(jobs: RecordColumns, stays: StayColumns) -> tuple[int, int]:
     """Return when the first job was submitted, and when the last one ended or left its nodes or the disk."""
     first_us = int(jobs.submit_us.min()) if len(jobs) else 0
     ends_us = [jobs.end_us[jobs.ended], stays.end_us, jobs.disk.end_us[jobs.disk.ended]]
@@ -179,7 +179,7 @@ def threads_in_use(stays: StayColumns, nodes: int, threads: int) -> Steps:
     return sweep(Block(*columns, stays.mask.places[rows], ranges), nodes, threads).used
 
 
-def jobs_waiting(jobs: JobColumns, stays: StayColumns) -> Steps:
+def jobs_waiting(jobs: RecordColumns, stays: StayColumns) -> Steps:
     """Return over time the number of waiting jobs: submitted, not ended, without nodes and not on disk."""
     _, start_us, end_us = distinct_stays(stays)
     disk = jobs.disk

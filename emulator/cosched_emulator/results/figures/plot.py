@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 from cosched_emulator.errors import ConfigurationError, EmulatorError, InputError
-from cosched_emulator.results.columns import JobColumns, StayColumns
 from cosched_emulator.results.figures.bars import (
     COMPARED,
     Bars,
@@ -36,6 +35,7 @@ from cosched_emulator.results.figures.occupancy import (
     time_average,
 )
 from cosched_emulator.results.figures.sharing import Box, TurnBox
+from cosched_emulator.results.record_columns import RecordColumns, StayColumns
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.messages import NodeClass
 
@@ -142,7 +142,7 @@ def _draw_comparison(
 def plot_load(
     file: str | os.PathLike[str],
     machine: Sequence[NodeClass],
-    jobs: JobColumns,
+    jobs: RecordColumns,
     stays: StayColumns,
     window_s: tuple[float | None, float | None] = (None, None),
     title: str = "",
@@ -338,7 +338,7 @@ def caption(picture: Picture, title: str, note: str) -> None:
         picture.supxlabel(note, x=0.01, ha="left", fontsize=9, color=QUIET)
 
 
-def window_us(jobs: JobColumns, stays: StayColumns, window_s: tuple[float | None, float | None]) -> tuple[int, int]:
+def window_us(jobs: RecordColumns, stays: StayColumns, window_s: tuple[float | None, float | None]) -> tuple[int, int]:
     """Return the time to draw: what ``window_s`` says, in seconds, or all of the run."""
     begin_s, end_s = window_s
     first_us = int(jobs.submit_us.min()) if len(jobs) else 0

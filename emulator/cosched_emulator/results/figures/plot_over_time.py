@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cosched_emulator.errors import EmulatorError
-from cosched_emulator.results.columns import JobColumns, StayColumns
 from cosched_emulator.results.figures.comparison import time_unit
 from cosched_emulator.results.figures.occupancy import Steps, time_average
 from cosched_emulator.results.figures.plot import (
@@ -27,9 +26,10 @@ from cosched_emulator.results.figures.plot import (
     patch_legend,
     window_us,
 )
+from cosched_emulator.results.figures.run_energy import PowerTrace
 from cosched_emulator.results.figures.sharing import Box, job_outlines, shared_boxes, turn_boxes
 from cosched_emulator.results.quanta import QuantaColumns
-from cosched_emulator.results.run_energy import PowerTrace
+from cosched_emulator.results.record_columns import RecordColumns, StayColumns
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.messages import NodeClass
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 def plot_gantt(
     file: str | os.PathLike[str],
     machine: Sequence[NodeClass],
-    jobs: JobColumns,
+    jobs: RecordColumns,
     stays: StayColumns,
     window_s: tuple[float | None, float | None] = (None, None),
     title: str = "",
@@ -65,7 +65,7 @@ def plot_gantt(
         caption(picture, title, "")
 
 
-def _draw_boxes(axes: Axes, jobs: JobColumns, boxes: Sequence[Box], scale: float) -> None:
+def _draw_boxes(axes: Axes, jobs: RecordColumns, boxes: Sequence[Box], scale: float) -> None:
     from matplotlib.collections import PolyCollection  # noqa: PLC0415 - optional, and slow to load
 
     colours = [
@@ -74,7 +74,7 @@ def _draw_boxes(axes: Axes, jobs: JobColumns, boxes: Sequence[Box], scale: float
     axes.add_collection(PolyCollection(corners(boxes, scale), facecolors=colours, edgecolors="none"), autolim=False)
 
 
-def _draw_outlines(picture: Picture, axes: Axes, jobs: JobColumns, boxes: Sequence[Box], scale: float) -> None:
+def _draw_outlines(picture: Picture, axes: Axes, jobs: RecordColumns, boxes: Sequence[Box], scale: float) -> None:
     from matplotlib.collections import PolyCollection  # noqa: PLC0415 - optional, and slow to load
 
     edges = PolyCollection(
@@ -96,7 +96,7 @@ MOST_LABELS = 600  # of jobs in boxes
 def plot_turns(
     file: str | os.PathLike[str],
     machine: Sequence[NodeClass],
-    jobs: JobColumns,
+    jobs: RecordColumns,
     stays: StayColumns,
     quanta: QuantaColumns,
     window_s: tuple[float | None, float | None] = (None, None),

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cosched_emulator.results.columns import JobColumns, StayColumns
 from cosched_emulator.results.quanta import ROLES, QuantaColumns
+from cosched_emulator.results.record_columns import RecordColumns, StayColumns
 from cosched_emulator.results.thread_intervals import mask_intervals
 from cosched_plugin.protocol.messages import NodeClass
 
@@ -22,7 +22,7 @@ class Box(NamedTuple):
     end_us: int
     low: float
     high: float
-    job: int  # row in `JobColumns`
+    job: int  # row in `RecordColumns`
     jobs_on_node: int
 
     @property
@@ -114,7 +114,7 @@ class TurnBox(NamedTuple):
 
 
 def turn_boxes(
-    quanta: QuantaColumns, jobs: JobColumns, stays: StayColumns, begin_us: int, end_us: int
+    quanta: QuantaColumns, jobs: RecordColumns, stays: StayColumns, begin_us: int, end_us: int
 ) -> list[TurnBox]:
     """Return the boxes of the quanta between ``begin_us`` and ``end_us``, in order of time.
 
@@ -160,7 +160,7 @@ def _boxes_of_quantum(
 class _StayNodes:
     """The nodes of jobs, by time."""
 
-    def __init__(self, jobs: JobColumns, stays: StayColumns) -> None:
+    def __init__(self, jobs: RecordColumns, stays: StayColumns) -> None:
         self._stays: dict[int, list[tuple[int, int, int, int]]] = {}
         ids = jobs.id[stays.job]
         columns = (ids, stays.start_us, stays.end_us, stays.first_node, stays.node_count)

@@ -19,17 +19,17 @@ import numpy as np
 
 from cosched_emulator.manager.record import JobRecord, QuantumRecord
 from cosched_emulator.offered import POPULATIONS
-from cosched_emulator.results.columns import (
+from cosched_emulator.results.figures.metrics import ALL_JOBS, Selection, population, statistics
+from cosched_emulator.results.figures.occupancy import Steps, integral, steps_of
+from cosched_emulator.results.record_columns import (
     BoolArray,
     IntArray,
-    JobColumns,
+    RecordColumns,
     StayColumns,
     distinct_stays,
     job_columns,
     stay_columns,
 )
-from cosched_emulator.results.figures.metrics import ALL_JOBS, Selection, population, statistics
-from cosched_emulator.results.figures.occupancy import Steps, integral, steps_of
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.messages import NodeClass
 
@@ -82,7 +82,7 @@ class TimeSharingTotals:
 
     def figures(
         self,
-        jobs: JobColumns,
+        jobs: RecordColumns,
         stays: StayColumns,
         machine: Sequence[NodeClass],
         quantum_us: int,
@@ -134,14 +134,14 @@ def jobs_on_nodes(stays: StayColumns) -> Steps:
     return steps_of(np.concatenate([start_us, end_us]), np.repeat(np.array([1, -1]), start_us.size))
 
 
-def jobs_in_system(jobs: JobColumns) -> Steps:
+def jobs_in_system(jobs: RecordColumns) -> Steps:
     """Return over time the number of jobs that are submitted and have not ended."""
     ends_us = jobs.end_us[jobs.ended]
     changes = np.concatenate([np.ones(len(jobs), dtype=np.int64), np.full(ends_us.size, -1)])
     return steps_of(np.concatenate([jobs.submit_us, ends_us]), changes)
 
 
-def _slowdowns(jobs: JobColumns, rows: BoolArray) -> dict[str, Any]:
+def _slowdowns(jobs: RecordColumns, rows: BoolArray) -> dict[str, Any]:
     found = {}
     none_us = np.zeros(len(jobs), dtype=np.int64)  # where no job has ever run
     for name, times_us in (("cpu", jobs.cpu_us), ("dispatched", jobs.dispatched_us)):

@@ -13,11 +13,11 @@ from typing import Any, Final
 import numpy as np
 
 from cosched_emulator.errors import InputError
-from cosched_emulator.results.columns import IntArray, int_array
 from cosched_emulator.results.figures.comparison import COMMON, Figure, value_of
 from cosched_emulator.results.figures.metrics import Summary, population, population_figures
 from cosched_emulator.results.files.csv_files import JOB_COLUMNS
-from cosched_emulator.results.files.folder import (
+from cosched_emulator.results.files.run_files import JOBS
+from cosched_emulator.results.files.run_folder import (
     PROFILES,
     RUN,
     USAGE,
@@ -26,8 +26,8 @@ from cosched_emulator.results.files.folder import (
     policy_settings,
     read_json,
 )
-from cosched_emulator.results.files.reader import csv_rows, read_run
-from cosched_emulator.results.files.run_files import JOBS
+from cosched_emulator.results.files.run_reader import csv_rows, read_run
+from cosched_emulator.results.record_columns import IntArray, int_array
 
 # A key that tells whether two runs have the same jobs.
 

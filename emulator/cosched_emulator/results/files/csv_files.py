@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from cosched_emulator.manager.record import JobRecord, QuantumRecord
-from cosched_emulator.results.run_energy import PowerTrace
+from cosched_emulator.results.figures.run_energy import PowerTrace
 from cosched_emulator.results.thread_intervals import ThreadNumbering
 from cosched_hwmodel.units import seconds_text
 from cosched_plugin.protocol.messages import CANCELLED, COMPLETED, FAILED, NODE_FAIL, REJECTED, TIMEOUT

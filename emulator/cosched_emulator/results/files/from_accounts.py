@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from cosched_emulator.accounting.accounts import Accounting
-from cosched_emulator.accounting.rows import job_from_json
-from cosched_emulator.manager.record import Interval, JobRecord, OnDisk, Part, QuantumRecord
+from cosched_emulator.accounting.fact_rows import job_from_json
+from cosched_emulator.manager.record import JobRecord, OnDisk, QuantumPart, QuantumRecord, Stay
 from cosched_emulator.results.figures.metrics import ALL_JOBS, Selection, summarise
+from cosched_emulator.results.figures.run_energy import energy_of
 from cosched_emulator.results.figures.turn_metrics import TIME_SHARING, figures_of
-from cosched_emulator.results.files.folder import write_run
-from cosched_emulator.results.run_energy import energy_of
+from cosched_emulator.results.files.run_folder import write_run
 from cosched_emulator.workload.job import Workload
 from cosched_hwmodel.energy import NodePower
 from cosched_hwmodel.units import ThreadMask
@@ -84,7 +84,7 @@ def records_of(accounting: Accounting, unfinished: Iterable[JobRecord] = ()) -> 
 def quanta_of(accounting: Accounting) -> Iterator[QuantumRecord]:
     """Yield the quanta of a run with time sharing, in order of time."""
     for row in accounting.select(_QUANTA):
-        yield QuantumRecord._make((*row[:-1], tuple([Part._make(part) for part in json.loads(row[-1])])))
+        yield QuantumRecord._make((*row[:-1], tuple([QuantumPart._make(part) for part in json.loads(row[-1])])))
 
 
 def workload_of(accounting: Accounting, source: Workload) -> Workload:
@@ -146,9 +146,9 @@ def _by_job(rows: Iterator[Row]) -> dict[int, list[Row]]:
     return {job_id: list(some) for job_id, some in groupby(rows, key=itemgetter(0))}
 
 
-def _intervals(rows: Sequence[tuple[Any, ...]]) -> Iterator[Interval]:
+def _intervals(rows: Sequence[tuple[Any, ...]]) -> Iterator[Stay]:
     for _, runs in groupby(rows, key=itemgetter(1)):
         some = list(runs)
         _, _, start_us, end_us, resumed, *_ = some[0]
         places = tuple(Run(first, count, ThreadMask(int(mask, 16)), ppn) for *_, first, count, mask, ppn in some)
-        yield Interval(start_us, end_us, places, bool(resumed))
+        yield Stay(start_us, end_us, places, bool(resumed))

@@ -20,7 +20,6 @@ import numpy.typing as npt
 
 from cosched_emulator.errors import InputError
 from cosched_emulator.manager.record import JobRecord, QuantumRecord
-from cosched_emulator.results.columns import IntArray, RowBuffer
 from cosched_emulator.results.files.csv_files import (
     ALLOCATION_COLUMNS,
     JOB_COLUMNS,
@@ -34,6 +33,7 @@ from cosched_emulator.results.files.csv_files import (
     with_energy,
 )
 from cosched_emulator.results.files.schedule_swf import schedule_header, schedule_row
+from cosched_emulator.results.record_columns import IntArray, RowBuffer
 from cosched_emulator.results.thread_intervals import ThreadNumbering
 from cosched_plugin.protocol.messages import NodeClass
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cosched_emulator.manager.record import JobRecord
-from cosched_emulator.workload.swf.writer import format_row, header_lines
+from cosched_emulator.workload.swf.swf_writer import format_row, header_lines
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.messages import CANCELLED, COMPLETED, FAILED, NODE_FAIL, REJECTED, TIMEOUT, NodeClass
 

@@ -26,12 +26,12 @@ from typing import NamedTuple
 import numpy as np
 
 from cosched_emulator.errors import ConfigurationError, InputError
-from cosched_emulator.workload.columns import Computed, Same, columns_of
 from cosched_emulator.workload.job import WARNING, Workload
-from cosched_emulator.workload.side_files.rows import (
+from cosched_emulator.workload.jobs_in_columns import Computed, Same, columns_of
+from cosched_emulator.workload.side_files.side_file_rows import (
     KEYS,
     JobKey,
-    Row,
+    SideFileRow,
     check_names,
     csv_rows,
     key_of,
@@ -41,7 +41,7 @@ from cosched_emulator.workload.side_files.rows import (
     patterns_of,
     text_of,
 )
-from cosched_hwmodel.composite.profile import FIELDS, Profile, ProfileError, from_mapping, to_mapping
+from cosched_hwmodel.composite.job_profile import FIELDS, Profile, ProfileError, from_mapping, to_mapping
 from cosched_hwmodel.units import WHOLE_PPM
 from cosched_hwmodel.usage import BOUNDS
 from cosched_plugin.protocol.messages import SelfSlowdown, UsageTuple
@@ -179,7 +179,7 @@ def _annotated_name(
     return most_specific(names, patterns, whole, None) or before
 
 
-def _usage(row: Row) -> UsageTuple:
+def _usage(row: SideFileRow) -> UsageTuple:
     fractions = {name: _fraction(row, name) for name in BOUNDS if row.values.get(name, "")}
     missing = [name for name in BOUNDS if name not in fractions]
     total = sum(fractions.values(), Decimal(0))
@@ -200,7 +200,7 @@ def _usage(row: Row) -> UsageTuple:
     return (bound, ppm["cpu"], ppm["network"], ppm["disk"], round(_fraction(row, "memory") * WHOLE_PPM))
 
 
-def _factor_ppm(row: Row, name: str) -> int:
+def _factor_ppm(row: SideFileRow, name: str) -> int:
     """Return a factor in whole millionths."""
     value = row.number(name)
     if not (value.is_finite() and Decimal("1e-6") <= value <= _LARGEST_FACTOR):
@@ -209,7 +209,7 @@ def _factor_ppm(row: Row, name: str) -> int:
     return round(value * WHOLE_PPM)
 
 
-def _fraction(row: Row, name: str) -> Decimal:
+def _fraction(row: SideFileRow, name: str) -> Decimal:
     """Return the exact fraction in a text."""
     value = row.number(name)
     text = row.values.get(name, "")
@@ -218,7 +218,7 @@ def _fraction(row: Row, name: str) -> Decimal:
     return value
 
 
-def _toml_rows(file: str) -> Iterator[Row]:
+def _toml_rows(file: str) -> Iterator[SideFileRow]:
     try:
         document = tomllib.loads(text_of(file), parse_float=Decimal)
     except tomllib.TOMLDecodeError as error:
@@ -236,7 +236,7 @@ def _toml_rows(file: str) -> Iterator[Row]:
             if not isinstance(value, types) or isinstance(value, bool):
                 raise InputError(file, expected, repr(value), field=f"{place}.{name}")
         values = {name: str(value) for name, value in table.items()}
-        yield Row(file, None, place, values)
+        yield SideFileRow(file, None, place, values)
 
 
 # Profiles of jobs in a side file: what each process asks of its node, for the composite model.
@@ -244,7 +244,7 @@ def _toml_rows(file: str) -> Iterator[Row]:
 # CSV with a header. A row has keys and values:
 #
 # - ``job`` (number in the source), ``application`` (the job's name), ``user``: the jobs; empty: any. At least one is required.
-# - the fields of `cosched_hwmodel.composite.profile.Profile`, in whole numbers; an empty one has its default.
+# - the fields of `cosched_hwmodel.composite.job_profile.Profile`, in whole numbers; an empty one has its default.
 #
 # If several rows are about a job, the most specific one wins: the one that names the job, then the application, then the user.
 
@@ -298,7 +298,7 @@ def profile_lines(workload: Workload) -> Iterator[str]:
         yield ",".join([str(source), *[str(values.get(field, "")) for field in fields]]) + "\n"
 
 
-def _profile(row: Row) -> Profile:
+def _profile(row: SideFileRow) -> Profile:
     values = {}
     for field in FIELDS:
         text = row.values.get(field, "")

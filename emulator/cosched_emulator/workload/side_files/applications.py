@@ -10,9 +10,9 @@ import numpy as np
 
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.workload.job import Workload
-from cosched_emulator.workload.nas import Arrivals, jobs_of
+from cosched_emulator.workload.nas import NasArrivals, jobs_of
 from cosched_hwmodel.draws import uniforms
-from cosched_hwmodel.measured.table import CoRunTable
+from cosched_hwmodel.measured.co_run_table import CoRunTable
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def generate(
         order = uniforms(parameters.shuffle_seed, "application-shuffle", number)
         drawn = drawn[np.argsort(order, kind="stable")]
     chosen = [choices[place] for place in drawn.tolist()]
-    found = jobs_of(chosen, Arrivals(parameters.gap_s, seed, "application-gap"), limits)
+    found = jobs_of(chosen, NasArrivals(parameters.gap_s, seed, "application-gap"), limits)
     origin = f"{len(chosen)} jobs of {len(choices)} applications, mean gap {parameters.gap_s:g} s, seed {seed}"
     return Workload(found, None, origin)
 

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from cosched_hwmodel.cli.measuring.kernels import CACHE_SHARE, Kernel
-from cosched_hwmodel.cli.measuring.session import Session
+from cosched_hwmodel.cli.measuring.measuring_session import MeasuringSession
 from cosched_hwmodel.topology import Cache
 
 FASTER: Final = 1.5  # times as many loads as from memory: the data are in the cache
 HALVINGS: Final = 3
 
 
-class Found(NamedTuple):
+class FoundCaches(NamedTuple):
     """The kernels and the caches of the node, with the sizes that were found."""
 
     kernels: list[Kernel]
@@ -21,14 +21,14 @@ class Found(NamedTuple):
 
 
 def find_sizes(
-    kernels: Sequence[Kernel], caches: Sequence[Cache], session: Session, cpu: int, notes: list[str]
-) -> Found:
+    kernels: Sequence[Kernel], caches: Sequence[Cache], session: MeasuringSession, cpu: int, notes: list[str]
+) -> FoundCaches:
     """Shrink the working set of the largest cache's kernel until its loads are faster than those from memory.
 
     The node gets a cache for which the kernel's working set is the same part as before. Where no size is faster, the kernel
     is left out and the cache keeps its size. Each change is a note.
     """
-    unchanged = Found(list(kernels), tuple(caches))
+    unchanged = FoundCaches(list(kernels), tuple(caches))
     by_name = {kernel.name: kernel for kernel in kernels}
     if not caches:
         return unchanged
@@ -56,6 +56,6 @@ def find_sizes(
         f"L{last.level}: of {last.size_kb} KiB about {size_kb} KiB were found, as loads from more are as slow as from memory; "
         "the node has that size"
     )
-    return Found(
+    return FoundCaches(
         [tried if each is kernel else each for each in kernels], (*caches[:-1], last._replace(size_kb=size_kb))
     )

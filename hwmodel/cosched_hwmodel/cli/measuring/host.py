@@ -10,13 +10,13 @@ from itertools import combinations
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from cosched_hwmodel.cli.nodes import CORE, NODE, SOCKET, cache_seat, seat_rank
+from cosched_hwmodel.cli.node_choice import CORE, NODE, SOCKET, cache_seat, seat_rank
 from cosched_hwmodel.topology import Cache
 
 UNLIMITED_V1_BYTES: Final = 1 << 60  # version 1 of control groups writes a number like this one for "no limit"
 
 
-class Cpu(NamedTuple):
+class HostCpu(NamedTuple):
     """A hardware thread by its number in Linux; ``core`` and ``socket`` are numbers from 0 on of this machine."""
 
     number: int
@@ -37,7 +37,7 @@ class CacheInstance(NamedTuple):
 class Host:
     """This machine. ``notes`` say what could not be read, one sentence each."""
 
-    cpus: tuple[Cpu, ...]  # by number
+    cpus: tuple[HostCpu, ...]  # by number
     caches: tuple[CacheInstance, ...]  # for data, by level
     allowed: frozenset[int]  # CPUs on which this process may run
     cpu_limit: float | None  # CPUs' worth of time that its control group allows; None: all
@@ -78,7 +78,7 @@ def read_host(sys: Path = Path("/sys"), proc: Path = Path("/proc")) -> Host:
 # ---------------------------------------------------------------- CPUs and caches
 
 
-def _cpus(system: Path, notes: list[str]) -> tuple[Cpu, ...]:
+def _cpus(system: Path, notes: list[str]) -> tuple[HostCpu, ...]:
     """Return the CPUs in service; empty where their topology cannot be read."""
     numbers = _cpu_list(_text(system / "cpu/online"))
     numa = {
@@ -98,12 +98,12 @@ def _cpus(system: Path, notes: list[str]) -> tuple[Cpu, ...]:
         notes.append("NUMA nodes: Linux names none; all memory counts as equally near")
     cores = {core: index for index, core in enumerate(dict.fromkeys(core for _, core, _ in places))}
     sockets = {socket: index for index, socket in enumerate(sorted({socket for _, _, socket in places}))}
-    return tuple(Cpu(number, cores[core], sockets[socket], numa.get(number, 0)) for number, core, socket in places)
+    return tuple(HostCpu(number, cores[core], sockets[socket], numa.get(number, 0)) for number, core, socket in places)
 
 
-def _plain_cpus(allowed: Iterable[int], notes: list[str]) -> tuple[Cpu, ...]:
+def _plain_cpus(allowed: Iterable[int], notes: list[str]) -> tuple[HostCpu, ...]:
     notes.append("sockets and cores: /sys says nothing of them; each CPU counts as a core of one socket")
-    return tuple(Cpu(number, index, 0, 0) for index, number in enumerate(sorted(allowed)))
+    return tuple(HostCpu(number, index, 0, 0) for index, number in enumerate(sorted(allowed)))
 
 
 def _caches(folder: Path, known: set[int], notes: list[str]) -> tuple[CacheInstance, ...]:
@@ -234,7 +234,7 @@ class Layout(NamedTuple):
     notes: tuple[str, ...]
 
 
-class Seat(NamedTuple):
+class HostSeat(NamedTuple):
     """Two CPUs for a pair of kernels, and the name of what they share (`cli.seats`)."""
 
     name: str
@@ -252,7 +252,7 @@ def layout_of(host: Host) -> Layout:
     threads = min(map(len, cores.values()))
     if threads < max(map(len, cores.values())):
         notes.append(f"cores: some have more threads than others; all are described with {threads}")
-    sockets: dict[int, list[list[Cpu]]] = defaultdict(list)
+    sockets: dict[int, list[list[HostCpu]]] = defaultdict(list)
     for core in sorted(cores.values(), key=lambda core: _place(host, core[0])):
         sockets[core[0].socket].append(core)
     size = min(map(len, sockets.values()))
@@ -264,7 +264,7 @@ def layout_of(host: Host) -> Layout:
     return Layout(len(sockets), size, threads, caches, cpus, (*notes, *dropped))
 
 
-def seats_of(host: Host, among: frozenset[int]) -> list[Seat]:
+def seats_of(host: Host, among: frozenset[int]) -> list[HostSeat]:
     """Return two CPUs ``among`` some for each way of sharing that they have, the closest first."""
     usable = [cpu for cpu in host.cpus if cpu.number in among]
     caches: dict[int, list[tuple[int, int]]] = defaultdict(
@@ -273,15 +273,15 @@ def seats_of(host: Host, among: frozenset[int]) -> list[Seat]:
     for index, cache in enumerate(host.caches):
         for number in cache.cpus:
             caches[number].append((cache.level, index))
-    found: dict[str, Seat] = {}
+    found: dict[str, HostSeat] = {}
     for one, other in combinations(usable, 2):
         name = _shared(one, other, caches)
         if name not in found:
-            found[name] = Seat(name, one.number, other.number)
+            found[name] = HostSeat(name, one.number, other.number)
     return sorted(found.values(), key=lambda seat: seat_rank(seat.name))
 
 
-def _shared(one: Cpu, other: Cpu, caches: dict[int, list[tuple[int, int]]]) -> str:
+def _shared(one: HostCpu, other: HostCpu, caches: dict[int, list[tuple[int, int]]]) -> str:
     if one.core == other.core:
         return CORE
     common = [level for level, index in caches[one.number] if (level, index) in caches[other.number]]
@@ -290,20 +290,20 @@ def _shared(one: Cpu, other: Cpu, caches: dict[int, list[tuple[int, int]]]) -> s
     return SOCKET if one.socket == other.socket else NODE
 
 
-def _by_core(host: Host) -> dict[int, list[Cpu]]:
-    cores: dict[int, list[Cpu]] = defaultdict(list)
+def _by_core(host: Host) -> dict[int, list[HostCpu]]:
+    cores: dict[int, list[HostCpu]] = defaultdict(list)
     for cpu in host.cpus:
         cores[cpu.core].append(cpu)
     return cores
 
 
-def _place(host: Host, cpu: Cpu) -> tuple[int, ...]:
+def _place(host: Host, cpu: HostCpu) -> tuple[int, ...]:
     """Return a key by which cores that share a cache are neighbours: socket, then the outermost cache, inwards."""
     inwards = [min(cache.cpus) for cache in reversed(host.caches) if cpu.number in cache.cpus]
     return (cpu.socket, *inwards, cpu.number)
 
 
-def _levels(host: Host, cores: list[list[Cpu]], per_socket: int) -> tuple[tuple[Cache, ...], list[str]]:
+def _levels(host: Host, cores: list[list[HostCpu]], per_socket: int) -> tuple[tuple[Cache, ...], list[str]]:
     """Return the levels that are regular, nearest first, and a note for each that is not."""
     caches: list[Cache] = []
     notes = []

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from cosched_hwmodel.cli.measuring.cache_sizes import find_sizes
-from cosched_hwmodel.cli.measuring.host import Host, Layout, Seat, layout_of, read_host, seats_of
+from cosched_hwmodel.cli.measuring.host import Host, HostSeat, Layout, layout_of, read_host, seats_of
 from cosched_hwmodel.cli.measuring.kernels import COMPILERS, FILLED_KB_S, Kernel, kernels_of, toolchain
-from cosched_hwmodel.cli.measuring.measurement import Figure, Measurement
+from cosched_hwmodel.cli.measuring.measurement import MeasuredFigure, NodeMeasurement
+from cosched_hwmodel.cli.measuring.measuring_session import MeasuringSession
 from cosched_hwmodel.cli.measuring.profiles import with_costs
-from cosched_hwmodel.cli.measuring.session import Session
-from cosched_hwmodel.cli.nodes import CORE, NODE
+from cosched_hwmodel.cli.node_choice import CORE, NODE
 from cosched_hwmodel.topology import NodeShape
 
 MOST_TOGETHER: Final = 256  # processes that measure a capacity
@@ -36,7 +36,7 @@ class Options(NamedTuple):
     compilers: tuple[str, ...] = COMPILERS
 
 
-def measure(options: Options, told: Callable[[int, int], None] | None = None) -> Measurement:
+def measure(options: Options, told: Callable[[int, int], None] | None = None) -> NodeMeasurement:
     """Measure this machine; ``told`` gets the number of windows done, and of all windows.
 
     What cannot be measured is a note. Nothing waits without a deadline; no process or file is left, also after an exception.
@@ -51,10 +51,10 @@ def measure(options: Options, told: Callable[[int, int], None] | None = None) ->
     with toolchain(notes, options.compilers) as tools:
         left_s = options.seconds - (time.monotonic() - began)
         left_s = max(options.seconds / 2, left_s)  # the compiler may have needed all of it
-        session = Session(tools, left_s, max(1, len(seats)), notes, told)
+        session = MeasuringSession(tools, left_s, max(1, len(seats)), notes, told)
         kernels, caches = find_sizes(kernels, layout.caches, session, min(host.allowed), notes)
         layout = layout._replace(caches=caches)
-        for seat in seats or [Seat("alone", min(host.allowed), min(host.allowed))]:
+        for seat in seats or [HostSeat("alone", min(host.allowed), min(host.allowed))]:
             session.measure_seat(seat, kernels)
         capacities = _capacities(host, kernels, session, options.seconds)
     stolen = _stolen(before, _cpu_times())
@@ -65,7 +65,7 @@ def measure(options: Options, told: Callable[[int, int], None] | None = None) ->
         notes.append(
             f"memory bandwidth: with {host.usable} of {len(host.cpus)} hardware threads, which may not be able to use all of it"
         )
-    found = Measurement(
+    found = NodeMeasurement(
         node=node,
         layout=layout,
         made_by=tools.made_by,
@@ -80,7 +80,7 @@ def measure(options: Options, told: Callable[[int, int], None] | None = None) ->
     return found._replace(node=with_costs(found))
 
 
-def _seats(host: Host, notes: list[str]) -> list[Seat]:
+def _seats(host: Host, notes: list[str]) -> list[HostSeat]:
     """Return the seats that can be measured; ``notes`` gets those that cannot."""
     if host.cpu_limit is not None and host.cpu_limit < 2:
         notes.append(
@@ -98,7 +98,9 @@ def _seats(host: Host, notes: list[str]) -> list[Seat]:
     return seats
 
 
-def _capacities(host: Host, kernels: list[Kernel], session: Session, seconds: float) -> dict[str, Figure]:
+def _capacities(
+    host: Host, kernels: list[Kernel], session: MeasuringSession, seconds: float
+) -> dict[str, MeasuredFigure]:
     """Return the MB/s of memory and loopback that all cores reach together, and of the disk that a few of them reach."""
     cores = {cpu.core: cpu.number for cpu in reversed(host.cpus) if cpu.number in host.allowed}
     cpus = sorted(cores.values())[: min(host.usable, MOST_TOGETHER)]
@@ -119,7 +121,9 @@ def _capacities(host: Host, kernels: list[Kernel], session: Session, seconds: fl
     return found
 
 
-def _node(name: str, host: Host, layout: Layout, capacities: dict[str, Figure]) -> tuple[NodeShape, dict[str, str]]:
+def _node(
+    name: str, host: Host, layout: Layout, capacities: dict[str, MeasuredFigure]
+) -> tuple[NodeShape, dict[str, str]]:
     """Return the node, and where each of its rates comes from."""
     rates, sources = dict.fromkeys(("memory_bandwidth_mbs", "network_mbs", "disk_mbs"), 0), {}
     if "stream" in capacities:

@@ -13,7 +13,7 @@ from cosched_hwmodel.topology import NodeShape
 MB: Final = 1_000_000  # bytes: rates of nodes are in MB/s
 
 
-class Figure(NamedTuple):
+class MeasuredFigure(NamedTuple):
     """The median of repeated measurements; ``spread`` is the middle half of them relative to it, None of a single one."""
 
     value: float
@@ -21,12 +21,12 @@ class Figure(NamedTuple):
     repeats: int
 
 
-class Alone(NamedTuple):
+class AloneRate(NamedTuple):
     """The rate of a kernel alone on a CPU of a seat, in units of the kernel for each second."""
 
     seat: str
     kernel: str
-    rate: Figure
+    rate: MeasuredFigure
 
 
 class PairRatio(NamedTuple):
@@ -35,27 +35,27 @@ class PairRatio(NamedTuple):
     seat: str
     row: str
     column: str
-    ratio: Figure
+    ratio: MeasuredFigure
 
 
-class Measurement(NamedTuple):
+class NodeMeasurement(NamedTuple):
     """A measured node. ``notes`` say what could not be measured, and why, a sentence each."""
 
     node: NodeShape
     layout: Layout
     made_by: str  # the compiler of the kernels, or numpy
     kernels: tuple[Kernel, ...]
-    alone: tuple[Alone, ...]
+    alone: tuple[AloneRate, ...]
     pairs: tuple[PairRatio, ...]
-    capacities: dict[str, Figure]  # of all CPUs together: kernel -> MB/s
+    capacities: dict[str, MeasuredFigure]  # of all CPUs together: kernel -> MB/s
     sources: dict[str, str]  # rate of the node -> where it comes from
     seconds: float
     notes: tuple[str, ...]
 
 
-def figure_of(values: Sequence[float]) -> Figure:
+def figure_of(values: Sequence[float]) -> MeasuredFigure:
     """Return the median of some values and their spread."""
     if len(values) == 1:
-        return Figure(values[0], None, 1)
+        return MeasuredFigure(values[0], None, 1)
     low, middle, high = quantiles(values, n=4, method="inclusive")
-    return Figure(median(values), (high - low) / middle if middle else 0.0, len(values))
+    return MeasuredFigure(median(values), (high - low) / middle if middle else 0.0, len(values))

@@ -8,9 +8,9 @@ from statistics import median
 from typing import Final
 
 from cosched_hwmodel.cli.measuring.kernels import NUMPY, Kernel
-from cosched_hwmodel.cli.measuring.measurement import MB, Measurement
-from cosched_hwmodel.cli.nodes import CORE
-from cosched_hwmodel.composite.profile import MOST, Profile, checked
+from cosched_hwmodel.cli.measuring.measurement import MB, NodeMeasurement
+from cosched_hwmodel.cli.node_choice import CORE
+from cosched_hwmodel.composite.job_profile import MOST, Profile, checked
 from cosched_hwmodel.topology import NodeShape
 from cosched_hwmodel.units import WHOLE_PPM
 
@@ -20,7 +20,7 @@ BLOCK_BYTES: Final = 1 << 20  # of one request on the disk
 MESSAGE_BYTES: Final = 64 * 1024
 
 
-def with_costs(found: Measurement) -> NodeShape:
+def with_costs(found: NodeMeasurement) -> NodeShape:
     """Return the node with what the kernels tell of it.
 
     - A core has the issue slots of one reference core of each kind, where two threads of one were measured; else they
@@ -45,7 +45,7 @@ def with_costs(found: Measurement) -> NodeShape:
     )
 
 
-def profiles_of(found: Measurement) -> dict[str, Profile]:
+def profiles_of(found: NodeMeasurement) -> dict[str, Profile]:
     """Return the demand of a process of each kernel that was measured alone."""
     rates = _rates(found)
     together = _ratios_on_core(found)
@@ -56,7 +56,7 @@ def profiles_of(found: Measurement) -> dict[str, Profile]:
     }
 
 
-def _profile(found: Measurement, kernel: Kernel, rate: float, with_itself: float | None) -> Profile:
+def _profile(found: NodeMeasurement, kernel: Kernel, rate: float, with_itself: float | None) -> Profile:
     """Return the demand of a kernel; ``with_itself`` is its ratio beside itself on one core, None where it is unknown."""
     slots = 0 if with_itself is None else round(WHOLE_PPM * max(0.5, min(1.0, with_itself / 2)))
     memory_mb = -(-kernel.working_set_kb // 1024)
@@ -86,7 +86,7 @@ def _profile(found: Measurement, kernel: Kernel, rate: float, with_itself: float
             )
 
 
-def _rates(found: Measurement) -> Mapping[str, float]:
+def _rates(found: NodeMeasurement) -> Mapping[str, float]:
     """Return the rate of each kernel alone, units a second: the median over the seats."""
     return {
         kernel.name: median(rates)
@@ -95,16 +95,16 @@ def _rates(found: Measurement) -> Mapping[str, float]:
     }
 
 
-def _ratios_on_core(found: Measurement) -> Mapping[str, float]:
+def _ratios_on_core(found: NodeMeasurement) -> Mapping[str, float]:
     return {pair.row: pair.ratio.value for pair in found.pairs if pair.seat == CORE and pair.row == pair.column}
 
 
-def _waiting(found: Measurement) -> int:
+def _waiting(found: NodeMeasurement) -> int:
     """Return how many loads the kernel for caches waits for at a time; numpy's do not wait for each other, and count as one."""
     return 1 if found.made_by == NUMPY else CHAINS
 
 
-def _load_ns(found: Measurement, rate: float) -> float:
+def _load_ns(found: NodeMeasurement, rate: float) -> float:
     return _waiting(found) * 1e9 / rate
 
 

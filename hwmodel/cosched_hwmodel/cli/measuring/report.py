@@ -7,19 +7,19 @@ from pathlib import Path
 from typing import Any, Final
 
 from cosched_hwmodel.cli.drawing import node_lines, node_values
-from cosched_hwmodel.cli.measuring.comparison import Compared, compare_measured, summary
-from cosched_hwmodel.cli.measuring.measurement import MB, Figure, Measurement
+from cosched_hwmodel.cli.measuring.measurement import MB, MeasuredFigure, NodeMeasurement
+from cosched_hwmodel.cli.measuring.prediction_check import ComparedPair, compare_measured, summary
 from cosched_hwmodel.cli.measuring.profiles import profiles_of
-from cosched_hwmodel.cli.nodes import seat_rank, seat_text
+from cosched_hwmodel.cli.node_choice import seat_rank, seat_text
 from cosched_hwmodel.cli.output import quoted, write_whole
-from cosched_hwmodel.cli.predicting.jobs import profiles_text
+from cosched_hwmodel.cli.predicting.job_words import profiles_file, profiles_text
 from cosched_hwmodel.cli.terminal.console import align
 from cosched_hwmodel.topology import Cache, NodeShape
 
 # A measurement as text for a terminal.
 
 
-def report_lines(found: Measurement) -> Iterator[str]:
+def report_lines(found: NodeMeasurement) -> Iterator[str]:
     """Yield the lines of the report: the node, rates alone, ratios of each seat, and what was not measured."""
     yield from node_lines(found.node)
     for rate, source in found.sources.items():
@@ -43,16 +43,16 @@ def report_lines(found: Measurement) -> Iterator[str]:
     yield f"Measured in {found.seconds:.0f} s."
 
 
-def _rate(figure: Figure, unit: str) -> tuple[str, str, str]:
+def _rate(figure: MeasuredFigure, unit: str) -> tuple[str, str, str]:
     scaled = (figure.value / MB, "MB/s") if unit == "bytes" else (figure.value / 1e6, f"million {unit}/s")
     return f"{scaled[0]:,.0f}" if scaled[0] >= 100 else f"{scaled[0]:.2f}", scaled[1], _spread(figure)
 
 
-def _spread(figure: Figure) -> str:
+def _spread(figure: MeasuredFigure) -> str:
     return "-" if figure.spread is None else f"{figure.spread:.0%}"
 
 
-def _matrix(found: Measurement, seat: str) -> Iterator[str]:
+def _matrix(found: NodeMeasurement, seat: str) -> Iterator[str]:
     ratios = {(pair.row, pair.column): pair.ratio for pair in found.pairs if pair.seat == seat}
     names = [kernel.name for kernel in found.kernels if any(kernel.name in pair for pair in ratios)]
     rows = [
@@ -65,7 +65,7 @@ def _matrix(found: Measurement, seat: str) -> Iterator[str]:
         yield f"  spread of the repeats: {spreads[len(spreads) // 2]:.0%} in the median pair, {spreads[-1]:.0%} at most"
 
 
-def _prediction(compared: list[Compared]) -> Iterator[str]:
+def _prediction(compared: list[ComparedPair]) -> Iterator[str]:
     """Yield a line on how well the composite model predicts the pairs of a seat; none without such pairs."""
     if compared:
         told = summary(compared)
@@ -85,7 +85,7 @@ def _table(rows: list[list[str]], right: tuple[int, ...] | range) -> list[str]:
 _ORDER: Final = ("name", "sockets", "cores_per_socket", "threads_per_core", "memory_mb")  # first, in this order
 
 
-def seats_measured(found: Measurement) -> list[str]:
+def seats_measured(found: NodeMeasurement) -> list[str]:
     """Return the names of the seats with ratios, the closest first."""
     return sorted({pair.seat for pair in found.pairs}, key=seat_rank)
 
@@ -95,12 +95,7 @@ def pairs_file(out: str, seat: str) -> str:
     return str(Path(out).with_suffix("")) + f"-pairs-{seat}.csv"
 
 
-def profiles_file(out: str) -> str:
-    """Return the name of the file of profiles beside the node file ``out``."""
-    return str(Path(out).with_suffix("")) + "-profiles.toml"
-
-
-def write_files(found: Measurement, out: str) -> list[str]:
+def write_files(found: NodeMeasurement, out: str) -> list[str]:
     """Write the node and the ratios of each seat; return the names of the files. Raises CommandError."""
     texts = {out: node_text(found)}
     title = f"{found.node.name}: what a process of each kernel asks for, alone on the node"
@@ -114,7 +109,7 @@ def write_files(found: Measurement, out: str) -> list[str]:
 # ---------------------------------------------------------------- texts
 
 
-def node_text(found: Measurement) -> str:
+def node_text(found: NodeMeasurement) -> str:
     """Return the node as TOML with one ``[[nodes]]`` table: a machine of this node (`topology.load_nodes`)."""
     lines = [
         "# Measured by cosched-hwmodel measure; kernels by " + found.made_by + ".",
@@ -143,7 +138,7 @@ def _toml(value: object) -> str:
     return quoted(value) if isinstance(value, str) else str(value)
 
 
-def pairs_text(found: Measurement, seat: str) -> str:
+def pairs_text(found: NodeMeasurement, seat: str) -> str:
     """Return the ratios of a seat as CSV in the long form of tables of co-runs."""
     lines = [
         f"# {found.node.name}: run time of the kernel `row` beside `column`, over its run time alone, on seat {seat}",
@@ -153,7 +148,7 @@ def pairs_text(found: Measurement, seat: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def measurement_values(found: Measurement) -> dict[str, Any]:
+def measurement_values(found: NodeMeasurement) -> dict[str, Any]:
     """Return all that was measured, for JSON."""
     return {
         "node": node_values(found.node),
@@ -172,5 +167,5 @@ def measurement_values(found: Measurement) -> dict[str, Any]:
     }
 
 
-def _figure(figure: Figure) -> Mapping[str, Any]:
+def _figure(figure: MeasuredFigure) -> Mapping[str, Any]:
     return figure._asdict()

@@ -11,9 +11,9 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from cosched_hwmodel.composite.calibration.least_squares import Fitted, Number, fit
-from cosched_hwmodel.composite.model import CompositeModel
+from cosched_hwmodel.composite.composite_model import CompositeModel
+from cosched_hwmodel.composite.job_profile import Profile, blended
 from cosched_hwmodel.composite.on_node import Placed
-from cosched_hwmodel.composite.profile import Profile, blended
 from cosched_hwmodel.topology import Cache, NodeShape, load_preset
 from cosched_hwmodel.units import WHOLE_PPM
 
@@ -73,7 +73,7 @@ _PAGING: Final = (_same("400 MB", 2.5), _same("267 MB", 2.2))
 IO_RANGE: Final = (1.2, 2.3)  # of two that read files: usual, and worst
 
 
-class Measurement(NamedTuple):
+class TableEntry(NamedTuple):
     """One number of the tables: the slowdown of an application beside another one."""
 
     table: int
@@ -83,15 +83,15 @@ class Measurement(NamedTuple):
     second: bool = False  # it is the second of the pair that is named in the other order
 
 
-def measurements(tables: tuple[int, ...] = (1, 2, 3)) -> list[Measurement]:
+def measurements(tables: tuple[int, ...] = (1, 2, 3)) -> list[TableEntry]:
     """Return the numbers of these tables (0: paging), without I/O beside I/O: 58 in Tables 1 to 3."""
     found = []
     for table, cells in enumerate((_PAGING, _TABLE_1, _TABLE_2, _TABLE_3)):
         if table in tables:
             for one, other, slowdown, its in cells:
-                found.append(Measurement(table, one, other, slowdown))
+                found.append(TableEntry(table, one, other, slowdown))
                 if its is not None:
-                    found.append(Measurement(table, other, one, its, second=True))
+                    found.append(TableEntry(table, other, one, its, second=True))
     return found
 
 
@@ -213,7 +213,7 @@ def lomarc_node(values: Sequence[float] = STORED) -> LomarcNode:
     return LomarcNode(node, model, numbers)
 
 
-def predicted(node: LomarcNode, asked: Sequence[Measurement]) -> list[float]:
+def predicted(node: LomarcNode, asked: Sequence[TableEntry]) -> list[float]:
     """Return the slowdown of each measurement."""
     known: dict[tuple[str, str], tuple[float, float]] = {}
     result = []
@@ -227,7 +227,7 @@ def predicted(node: LomarcNode, asked: Sequence[Measurement]) -> list[float]:
 
 def fit_lomarc(tables: tuple[int, ...] = (0, 1, 2, 3), *, most_rounds: int = 30) -> Fitted:
     """Return `NUMBERS` fitted to these tables, and to the middle of the range of two applications that do I/O."""
-    asked = [*measurements(tables), Measurement(3, "I/O", "I/O", sum(IO_RANGE) / 2)]
+    asked = [*measurements(tables), TableEntry(3, "I/O", "I/O", sum(IO_RANGE) / 2)]
     return fit(
         NUMBERS,
         lambda values: predicted(lomarc_node(values), asked),

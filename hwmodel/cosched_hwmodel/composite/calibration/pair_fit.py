@@ -15,12 +15,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
-from cosched_hwmodel.composite.model import CompositeModel
+from cosched_hwmodel.composite.composite_model import CompositeModel
+from cosched_hwmodel.composite.job_profile import MOST, Profile
 from cosched_hwmodel.composite.on_node import Placed
-from cosched_hwmodel.composite.profile import MOST, Profile
 from cosched_hwmodel.draws import uniform
 from cosched_hwmodel.measured.calibration import Errors, PairPrediction
-from cosched_hwmodel.measured.table import LEAST_RATIO, MOST_RATIO, CoRunTable
+from cosched_hwmodel.measured.co_run_table import LEAST_RATIO, MOST_RATIO, CoRunTable
 from cosched_hwmodel.topology import NodeShape
 
 FITTED: Final = ("memory_mbs", "exposed_ppm", "working_set_kb", "accesses_ms")
@@ -35,7 +35,7 @@ LEVEL: Final = 0.9
 Pair: TypeAlias = tuple[str, str]
 
 
-class Places(NamedTuple):
+class PairPlaces(NamedTuple):
     """Where the application of the row and its partner sit: processes and a mask of hardware threads, of each."""
 
     node: NodeShape
@@ -49,7 +49,7 @@ class CompositeFit:
     """Demands and levels by application, and how well pairs were predicted that had been left out."""
 
     table: CoRunTable
-    places: Places
+    places: PairPlaces
     profiles: Mapping[str, Profile]
     levels: Mapping[str, float]
     errors: Errors | None  # None: too few pairs
@@ -71,7 +71,9 @@ class CompositeFit:
         return found
 
 
-def fit_composite(table: CoRunTable, places: Places, told: Callable[[int, int], None] | None = None) -> CompositeFit:
+def fit_composite(
+    table: CoRunTable, places: PairPlaces, told: Callable[[int, int], None] | None = None
+) -> CompositeFit:
     """Fit a table; ``told`` gets the rounds that are done and all rounds."""
     penalties = _Penalties(places, CompositeModel())
     folds = _folds(table) if len(table.ratios) >= FEWEST else []
@@ -100,7 +102,7 @@ def fit_composite(table: CoRunTable, places: Places, told: Callable[[int, int], 
 class _Penalties:
     """The penalties of two profiles beside each other, each pair of profiles computed once."""
 
-    def __init__(self, places: Places, model: CompositeModel) -> None:
+    def __init__(self, places: PairPlaces, model: CompositeModel) -> None:
         self.places = places
         self._model = model
         self._known: dict[tuple[Profile, Profile], tuple[float, float]] = {}
@@ -187,7 +189,7 @@ class _Descent:
         return self._penalties.of(self.profiles[row], self.profiles[column])[0]
 
 
-def _start(places: Places) -> Profile:
+def _start(places: PairPlaces) -> Profile:
     """Return a demand with which two applications just fill the bandwidth and the largest cache."""
     node = places.node
     everywhere = 2 * places.processes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from cosched_hwmodel.bandwidth.matrix import Ints, NodeTable
+from cosched_hwmodel.bandwidth.bandwidth_matrix import Ints, NodeTable
 from cosched_hwmodel.pairs import PairModel
 from cosched_hwmodel.units import NodeSet
 from cosched_plugin.common.allocation import Layers, Machine, layers_of, none_of, size

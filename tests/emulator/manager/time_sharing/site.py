@@ -16,7 +16,7 @@ from cosched_emulator.manager.time_sharing.shared_progress import ProcessNodes
 from cosched_emulator.nodeos.exact import ExactCluster
 from cosched_emulator.nodeos.fluid.fluid_cluster import FluidCluster
 from cosched_emulator.nodeos.fluid.situations import Windows
-from cosched_emulator.nodeos.node_model import Cluster
+from cosched_emulator.nodeos.process_cluster import ProcessCluster
 from cosched_emulator.nodeos.programs import Compute, Loop, Program
 from cosched_emulator.nodeos.settings import NodeSettings
 from cosched_emulator.run.loop import Simulation
@@ -35,14 +35,14 @@ def busy(job: WorkloadJob) -> Program:
     return Program((Loop(job.run_us // 500, (Compute(500),)),))
 
 
-def clusters(nodes: int) -> list[Cluster]:
+def clusters(nodes: int) -> list[ProcessCluster]:
     return [ExactCluster(SETTINGS, nodes, 1), FluidCluster(SETTINGS, nodes, 1, WINDOWS)]
 
 
 def time_shared(
     nodes: int = 4,
     *,
-    cluster: Cluster | None = None,
+    cluster: ProcessCluster | None = None,
     program_of: Callable[[WorkloadJob], Program] = busy,
     memory_mb: int = 1_000,
     swap_mb: int = 0,

@@ -12,7 +12,6 @@ from cosched_emulator.errors import ConfigurationError, CoschedulingError
 from cosched_emulator.nodeos.coscheduling.policies import POLICIES, ForeignPolicy, make_policy
 from cosched_emulator.nodeos.coscheduling.protocol import FOREVER, CoschedulingPolicy
 from cosched_emulator.nodeos.exact import ExactCluster
-from cosched_emulator.nodeos.process import Process
 from cosched_emulator.nodeos.programs import (
     ByRank,
     CollectiveBegins,
@@ -25,6 +24,7 @@ from cosched_emulator.nodeos.programs import (
     Send,
 )
 from cosched_emulator.nodeos.settings import NodeSettings
+from cosched_emulator.nodeos.simulated_process import Process
 
 NODES = 4
 Parameters = tuple[tuple[str, object], ...]

@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from cosched_emulator.nodeos.node_model import Cluster
+from cosched_emulator.nodeos.process_cluster import ProcessCluster
 from cosched_emulator.nodeos.programs import Program
 from cosched_emulator.nodeos.settings import NodeSettings
 from cosched_emulator.nodeos.skeletons.nas_programs import iterations_of, skeleton_program
@@ -71,7 +71,7 @@ def nas_program(label: str, processes: int, seconds: float) -> Program:
     return skeleton_program(*kind, kind.seconds, iterations)
 
 
-def run_times(cluster: Cluster, jobs: Sequence[Placed]) -> list[float]:
+def run_times(cluster: ProcessCluster, jobs: Sequence[Placed]) -> list[float]:
     """Let the jobs run, each from when it comes, and return their run times in seconds."""
     waiting = sorted(range(len(jobs)), key=lambda job: jobs[job].at_us)
     running: dict[int, int] = {}

@@ -9,7 +9,7 @@ import pytest
 from tests.emulator.nodeos.windows.fixed_places import Placed, paper_settings, run_times, some_jobs
 
 from cosched_emulator.nodeos.exact import ExactCluster
-from cosched_emulator.nodeos.windows.window import WindowPlan
+from cosched_emulator.nodeos.settings import WindowPlan
 from cosched_emulator.nodeos.windows.windowed_cluster import WindowedCluster
 
 LONG = WindowPlan(most_us=120_000_000)

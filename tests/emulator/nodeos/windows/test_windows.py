@@ -9,11 +9,11 @@ from tests.emulator.nodeos.windows.fixed_places import FOREVER_US, Placed, paper
 
 from cosched_emulator.errors import ConfigurationError, InvariantError
 from cosched_emulator.nodeos.exact import ExactCluster
-from cosched_emulator.nodeos.node_model import Cluster
+from cosched_emulator.nodeos.process_cluster import ProcessCluster
 from cosched_emulator.nodeos.programs import Barrier, ByRank, Compute, Loop, Operation, Program, Receive, Send, Wait
-from cosched_emulator.nodeos.settings import NodeSettings
+from cosched_emulator.nodeos.settings import NodeSettings, WindowPlan
 from cosched_emulator.nodeos.skeletons.paired_gang import compute_program, fine_program, io_program, qcrd_program
-from cosched_emulator.nodeos.windows.window import Alone, WindowPlan
+from cosched_emulator.nodeos.windows.window_groups import LonePaces
 from cosched_emulator.nodeos.windows.windowed_cluster import WindowedCluster
 
 SECOND_US = 1_000_000
@@ -40,7 +40,7 @@ def three_rings() -> list[Placed]:
     ]
 
 
-def allow_all(cluster: Cluster, jobs: dict[int, Placed]) -> dict[int, list[int]]:
+def allow_all(cluster: ProcessCluster, jobs: dict[int, Placed]) -> dict[int, list[int]]:
     return {node: [job for job in jobs if node in jobs[job].places] for node in range(16)}
 
 
@@ -130,7 +130,7 @@ def test_no_cpu_gives_more_than_its_time_and_all_that_is_used_is_collected() -> 
 
 
 def test_a_job_that_is_alone_needs_no_simulation() -> None:
-    alone = Alone(COARSE)
+    alone = LonePaces(COARSE)
     placed = Placed(ring(2_000, 20_000, 100_000, 4), 0, (3, 5, 7, 9))
     cluster = WindowedCluster(COARSE, 16, 1, BRIEF, alone=alone)
     (time_s,) = run_times(cluster, [placed])
@@ -240,4 +240,4 @@ def test_impossible_plans_are_refused(plan: WindowPlan, text: str) -> None:
 
 def test_paces_of_other_nodes_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="alone: expected measured with"):
-        WindowedCluster(COARSE, 1, 1, alone=Alone(NodeSettings()))
+        WindowedCluster(COARSE, 1, 1, alone=LonePaces(NodeSettings()))

@@ -12,7 +12,7 @@ from tests.reference.glomarc_judge import Slice, check_schedule
 
 from cosched_emulator.couplings.link import DirectLink
 from cosched_emulator.manager.agenda import Agenda
-from cosched_emulator.manager.hardware import Cluster
+from cosched_emulator.manager.contended_nodes import ContendedNodes
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.run.loop import Simulation
@@ -120,7 +120,9 @@ def truth_of(
 ) -> Manager:
     """Return a manager of a machine whose truth and belief are this model."""
     selves = {job.spec.id: job.self_slowdown for job in jobs if job.self_slowdown is not None}
-    cluster = Cluster(Machine([node]), StatisticalContention(model, selves), composition_named("bulk-synchronous"))
+    cluster = ContendedNodes(
+        Machine([node]), StatisticalContention(model, selves), composition_named("bulk-synchronous")
+    )
     return Manager([node], belief_of(model), cluster, resume_us=resume_us)
 
 

@@ -10,7 +10,7 @@ from tests.plugin.policies.cases import NOW_US, welcome_of
 from tests.reference.lomarc import WHOLE_PPM, Job, Number, Usage, effective_c
 
 from cosched_emulator.workload.characteristics import CHARACTERISTICS, draw_usage
-from cosched_hwmodel.lomarc.model import LomarcModel
+from cosched_hwmodel.lomarc.lomarc_model import LomarcModel
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.core.trace import TraceRecord
 from cosched_plugin.core.views.view import View

@@ -36,7 +36,7 @@ from tests.reference.lomarc import (
 )
 from tests.runs import runs_on
 
-from cosched_hwmodel.lomarc.model import LomarcModel
+from cosched_hwmodel.lomarc.lomarc_model import LomarcModel
 from cosched_hwmodel.models.paper_pairs import LomarcPairs
 from cosched_plugin.api import (
     PendingJobs,

@@ -27,7 +27,7 @@ from tests.reference.lomarc import Job as PlainJob
 from cosched_emulator import prepare
 from cosched_emulator.couplings.link import DirectLink
 from cosched_emulator.manager.agenda import Agenda
-from cosched_emulator.manager.hardware import Cluster
+from cosched_emulator.manager.contended_nodes import ContendedNodes
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.run.build import build_manager
@@ -35,7 +35,7 @@ from cosched_emulator.run.loop import Simulation
 from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_hwmodel.composition import composition_named
-from cosched_hwmodel.lomarc.model import LomarcContention, LomarcModel
+from cosched_hwmodel.lomarc.lomarc_model import LomarcContention, LomarcModel
 from cosched_plugin.common.allocation import Machine
 from cosched_plugin.config import choose
 from cosched_plugin.core.engine import SchedulerCore
@@ -316,7 +316,7 @@ def test_partners_start_and_end() -> None:
     model = LomarcModel(remainder=True)
     nodes = hyperthreaded(2)
     contention = LomarcContention(model, {job.spec.id: job.usage for job in jobs if job.usage is not None})
-    cluster = Cluster(Machine([nodes]), contention, composition_named("bulk-synchronous"))
+    cluster = ContendedNodes(Machine([nodes]), contention, composition_named("bulk-synchronous"))
     manager = Manager([nodes], belief_of(model), cluster)
     trace: list[TraceRecord] = []
 

@@ -1,0 +1,219 @@
+"""Facts to rows: writes each kind of `Change` into the accounting's tables. The caller begins and ends the transactions."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable
+from typing import Any, Final
+
+from cosched_emulator.errors import InvariantError
+from cosched_emulator.manager.managed_job import PENDING, RUNNING, SUSPENDED
+from cosched_emulator.manager.record import (
+    Change,
+    DiskLeft,
+    FaultHappened,
+    JobChanged,
+    JobEntered,
+    JobFinished,
+    NodeChanged,
+    OnDisk,
+    QuantumPassed,
+    StayEnded,
+)
+from cosched_emulator.workload.job import WorkloadJob
+from cosched_hwmodel.composite.job_profile import Profile
+from cosched_plugin.protocol.messages import JobSpec
+
+_ENTER: Final = """INSERT INTO jobs (
+    id, user, owner, name, array_id, array_index, after, state, reason, submit_us, processes, ppn_min, ppn_max,
+    threads_per_process, memory_mb, exclusive, estimate_us, limit_us, demand, usage, self_slowdown, run_us, true_demand,
+    true_usage, true_self_slowdown, source_id, job, entered_step, unpaired)
+    VALUES (?,?,?,?,?,?,?,?,'',?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"""
+_CHANGE_JOB: Final = f"""UPDATE jobs SET
+    starts = starts + (:state = '{RUNNING}' AND state = '{PENDING}'),
+    requeues = requeues + (:state = '{PENDING}' AND state IN ('{RUNNING}', '{SUSPENDED}')),
+    start_us = CASE WHEN :state = '{RUNNING}' AND state = '{PENDING}' THEN :at_us WHEN :state = '{PENDING}' THEN NULL ELSE start_us END,
+    state = :state, reason = :reason
+    WHERE id = :id"""
+_FINISH: Final = """UPDATE jobs SET state = ?, reason = ?, start_us = ?, end_us = ?, starts = ?, preemptions = ?, nodes = ?,
+    work_us = ?, expected_us = ?, granted_us = ?, suspended_us = ?, cpu_us = ?, dispatched_us = ?, slot = ?,
+    energy_j = ?, finished_step = ? WHERE id = ?"""
+_CHANGE: Final = "INSERT INTO changes (step, at_us, what, id, state, reason) VALUES (?,?,?,?,?,?)"
+_FAULT: Final = "INSERT INTO faults (step, at_us, kind, detail) VALUES (?,?,?,?)"
+_QUANTUM: Final = """INSERT INTO quanta (number, start_us, end_us, turn, jobs, nodes, paired_nodes, parts)
+    VALUES (?,?,?,?,?,?,?,?)"""
+_FAULTS_LIKE: Final = "SELECT count(*) FROM faults WHERE step = ? AND at_us = ? AND kind = ? AND detail = ?"
+_STAYS: Final = "SELECT coalesce(max(stay) + 1, 0) FROM allocations WHERE job_id = ?"
+_ALLOCATION: Final = "INSERT INTO allocations VALUES (?,?,?,?,?,?,?,?,?,?)"
+_ON_DISK: Final = """INSERT OR REPLACE INTO preemptions
+    SELECT :id, coalesce(max(preemption) + 1, 0), :start_us, :end_us FROM preemptions WHERE job_id = :id AND end_us IS NOT NULL"""
+
+
+def write_change(connection: sqlite3.Connection, step: int, change: Change) -> None:
+    """Write one fact that results from ``step``; InvariantError if its job was never entered, or is entered twice."""
+    _WRITERS[type(change)](connection, step, change)
+
+
+def faults_like(connection: sqlite3.Connection, step: int, fault: FaultHappened) -> int:
+    """Return the number of equal faults of that step in the tables."""
+    row = (step, fault.at_us, _text(fault.kind), _text(fault.detail))
+    (count,) = connection.execute(_FAULTS_LIKE, row).fetchone()
+    return int(count)
+
+
+def job_to_json(job: WorkloadJob) -> str:
+    """Return a job with all its fields as JSON."""
+    return _json({**job._asdict(), "spec": job.spec._asdict()})
+
+
+def job_from_json(text: str) -> WorkloadJob:
+    """Return the job that `job_to_json` has written."""
+    raw = {key: _tuple(value) for key, value in json.loads(text).items()}
+    spec = JobSpec(**{key: _tuple(value) for key, value in raw.pop("spec").items()})
+    told, true = (None if values is None else Profile(*values) for values in (spec.profile, raw.pop("profile", None)))
+    return WorkloadJob(spec._replace(profile=told), **raw, profile=true)
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), allow_nan=False)
+
+
+def _json_if_any(value: Any) -> str | None:
+    return None if value is None else _json(value)
+
+
+def _text(value: str) -> str:
+    """Return a text that SQLite can hold: a lone surrogate, as a log may contain, is escaped."""
+    return value.encode("utf-8", "backslashreplace").decode()
+
+
+def _write_job_entered(connection: sqlite3.Connection, step: int, change: JobEntered) -> None:
+    job, origin = change.job, change.origin
+    spec = job.spec
+    row = (
+        spec.id,
+        _text(origin.owner or spec.user),
+        _text(origin.owner),
+        _text(spec.name),
+        origin.array_id,
+        origin.array_index,
+        _json(origin.after),
+        PENDING,
+        spec.submit_us,
+        spec.processes,
+        spec.ppn_min,
+        spec.ppn_max,
+        spec.threads_per_process,
+        spec.memory_mb,
+        spec.exclusive,
+        spec.estimate_us,
+        spec.limit_us,
+        _json_if_any(spec.demand),
+        _json_if_any(spec.usage),
+        _json_if_any(spec.self_slowdown),
+        job.run_us,
+        _json_if_any(job.demand),
+        _json_if_any(job.usage),
+        _json_if_any(job.self_slowdown),
+        job.source_id,
+        job_to_json(job),
+        step,
+        spec.unpaired,
+    )
+    try:
+        connection.execute(_ENTER, row)
+    except sqlite3.IntegrityError as error:
+        raise InvariantError(f"job {spec.id} was entered into the accounting twice ({error})") from error
+
+
+def _write_job_changed(connection: sqlite3.Connection, step: int, change: JobChanged) -> None:
+    reason = _text(change.reason)
+    cursor = connection.execute(
+        _CHANGE_JOB, {"state": change.state, "reason": reason, "at_us": change.at_us, "id": change.job_id}
+    )
+    _check_known(cursor, change.job_id, change)
+    connection.execute(_CHANGE, (step, change.at_us, "job", change.job_id, change.state, reason))
+
+
+def _write_stay_ended(connection: sqlite3.Connection, _step: int, change: StayEnded) -> None:
+    stay = change.stay
+    (number,) = connection.execute(_STAYS, (change.job_id,)).fetchone()
+    connection.executemany(
+        _ALLOCATION,
+        [
+            (change.job_id, number, index, stay.start_us, stay.end_us, stay.resumed, first, count, f"{mask:#x}", ppn)
+            for index, (first, count, mask, ppn) in enumerate(stay.runs)
+        ],
+    )
+
+
+def _write_disk_left(connection: sqlite3.Connection, _step: int, change: DiskLeft) -> None:
+    _write_time_on_disk(connection, change.job_id, change.time)
+
+
+def _write_job_finished(connection: sqlite3.Connection, step: int, change: JobFinished) -> None:
+    record = change.record
+    job_id = record.job.spec.id
+    stays = record.last_stays
+    row = (
+        record.state,
+        _text(record.reason),
+        stays[0].start_us if stays else None,
+        record.end_us,
+        record.starts,
+        len(record.disk),
+        sum(count for _, count, _, _ in stays[-1].runs) if stays else None,
+        record.work_us,
+        record.estimate_us,
+        record.limit_us,
+        record.suspended_us,
+        record.cpu_us,
+        record.dispatched_us,
+        None if record.cpu_us is None else record.slot,
+        None if change.energy_j is None else round(change.energy_j, 6),
+        step,
+        job_id,
+    )
+    _check_known(connection.execute(_FINISH, row), job_id, change)
+    for time in record.disk[-1:]:
+        if time.end_us is None:  # no `DiskLeft` will follow
+            _write_time_on_disk(connection, job_id, time)
+
+
+def _write_node_changed(connection: sqlite3.Connection, step: int, change: NodeChanged) -> None:
+    connection.execute(_CHANGE, (step, change.at_us, "node", change.node, change.state, _text(change.reason)))
+
+
+def _write_fault(connection: sqlite3.Connection, step: int, change: FaultHappened) -> None:
+    connection.execute(_FAULT, (step, change.at_us, _text(change.kind), _text(change.detail)))
+
+
+def _write_quantum(connection: sqlite3.Connection, _step: int, change: QuantumPassed) -> None:
+    *numbers, parts = change.record
+    connection.execute(_QUANTUM, (*numbers, _json(parts)))
+
+
+def _write_time_on_disk(connection: sqlite3.Connection, job_id: int, time: OnDisk) -> None:
+    connection.execute(_ON_DISK, {"id": job_id, "start_us": time.start_us, "end_us": time.end_us})
+
+
+def _check_known(cursor: sqlite3.Cursor, job_id: int, change: Change) -> None:
+    if cursor.rowcount != 1:
+        raise InvariantError(f"job {job_id} was never entered into the accounting: {type(change).__name__}")
+
+
+_WRITERS: Final[dict[type, Callable[[sqlite3.Connection, int, Any], None]]] = {
+    JobEntered: _write_job_entered,
+    JobChanged: _write_job_changed,
+    StayEnded: _write_stay_ended,
+    DiskLeft: _write_disk_left,
+    JobFinished: _write_job_finished,
+    NodeChanged: _write_node_changed,
+    FaultHappened: _write_fault,
+    QuantumPassed: _write_quantum,
+}

@@ -1,0 +1,310 @@
+"""The loop of a live manager: it serves clock, scheduler, users and accounting in turn, and waits for none of them.
+
+Every turn applies what is due, sends a batch if the scheduler is ready, records the changes, and then waits for the next message
+or the next due entry, at most for one slice. `journal` describes what the journal holds, and when it is written.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final
+
+import zmq
+
+from cosched_emulator.accounting.accounts import Accounting
+from cosched_emulator.couplings.scheduler_port import SLICE_S, SchedulerPort
+from cosched_emulator.errors import AccountingError, LinkError
+from cosched_emulator.live.clock import LiveClock, ProcessFaults
+from cosched_emulator.live.journal import answer_step, command_step, time_step
+from cosched_emulator.live.live_manager import LiveManager
+from cosched_emulator.live.views import answer_query
+from cosched_emulator.manager.record import FaultHappened, JobFinished
+from cosched_emulator.scenario.faults import Faults
+from cosched_emulator.users.door import Asked, UserDoor
+from cosched_emulator.users.requests import (
+    CancelJobs,
+    Done,
+    DrainNodes,
+    HoldJobs,
+    Refused,
+    ReleaseJobs,
+    ResumeNodes,
+    SubmitJob,
+)
+from cosched_hwmodel.cli.terminal.console import WARNING, Log
+from cosched_plugin.common.errors import ProtocolError
+from cosched_plugin.common.status import Gauge, Status
+from cosched_plugin.protocol.messages import Actions, Hello, Ready, Welcome
+from cosched_plugin.protocol.session import State
+
+MOST_MESSAGES: Final = 64  # messages of the scheduler in one turn
+CHANGES: Final = (SubmitJob, CancelJobs, HoldJobs, ReleaseJobs, DrainNodes, ResumeNodes)
+GAUGES: Final = {
+    "seq": Gauge("batch_number", "Number of the last batch that was answered, or given up."),
+    "now_us": Gauge("emulated_time_microseconds", "Emulated time."),
+    "queued": Gauge("queue_length", "Pending jobs."),
+    "running": Gauge("running_jobs", "Jobs that hold nodes or are on disk."),
+    "nodes": Gauge("nodes", "Nodes in all."),
+    "nodes_down": Gauge("nodes_down", "Nodes out of service."),
+    "silent_s": Gauge("scheduler_silent_seconds", "How long the scheduler has owed an answer; 0: it owes none."),
+    "accounting_backlog": Gauge("accounting_backlog", "Steps and changes that wait to be written to the database."),
+}
+SILENT_S: Final = 5.0  # a scheduler that owes an answer for longer gets a log line
+USERS_S: Final = 0.05  # requests in one turn; the rest in the next
+PROCESSES_S: Final = 0.02  # the end of a process is noticed after this time, at most; what is recorded is exact
+SHORTEST_WAIT_S: Final = 0.001  # at high speed an entry is always due
+
+
+class LiveServer:
+    """The running loop of a live manager. A signal handler may set ``stop``."""
+
+    def __init__(
+        self,
+        live: LiveManager,
+        accounting: Accounting,
+        clock: LiveClock,
+        port: SchedulerPort,
+        door: UserDoor | None,
+        log: Log,
+        *,
+        faults: Faults,
+        until_us: int | None = None,
+        until_idle: bool = False,
+        check: bool = False,
+        progress: Callable[[int], None] | None = None,
+    ) -> None:
+        """End at ``until_us``, or with ``until_idle`` when no event is left; ``check`` checks all invariants after every step.
+
+        ``progress`` is called with the number of jobs that have ended.
+        """
+        self.stop = 0  # number of the signal that requests the end
+        self.status = Status(self._fields, GAUGES)
+        self._live = live
+        self._accounting = accounting
+        self._clock = clock
+        self._port = port
+        self._door = door
+        self._log = log
+        self._faults = ProcessFaults(faults, clock, accounting)
+        self._until_us = until_us
+        self._until_idle = until_idle
+        self._check = check
+        self._progress = progress
+        self._ended = 0
+        self._sent_s: float | None = None  # when the unanswered batch was sent
+        self._was_full = False
+        self._was_silent = False
+        self._asked: deque[Asked] = deque()  # requests of users that are not answered yet
+
+    def stop_on(self, number: int) -> None:
+        """End at the next turn, because of signal ``number``."""
+        self.stop = number
+
+    def run(self) -> None:
+        """Serve until the requested end. Raises AccountingError if too much could not be written."""
+        session = self._port.begin(self._inventory, lockstep=False)
+        poller = zmq.Poller()
+        poller.register(self._port.socket, zmq.POLLIN)
+        if self._door is not None:
+            poller.register(self._door.socket, zmq.POLLIN)
+        while not self.stop and not self._is_over():
+            self._advance()
+            if session.state is State.READY:
+                self._tell_scheduler()
+            elif session.state in (State.START, State.GREETED, State.CLOSED):
+                self._live.discard_events()
+            self._flush()
+            poller.poll(round(self._wait_s() * 1000))
+            self._hear_scheduler()
+            self._hear_users()
+            self._watch_silence()
+            try:
+                self._port.tend()
+            except (LinkError, ProtocolError) as error:
+                self._drop_scheduler(str(error))
+        self._advance()
+        self._flush()
+
+    # ------------------------------------------------------------ one turn
+
+    def _advance(self) -> None:
+        """Apply what is due by now. Must be called before a request or an answer is looked at: both are about the present."""
+        now_us = self._clock.now_us()
+        struck = self._faults.strike(now_us)
+        passed = self._live.advance(now_us)
+        # A fault is a step, too, so that it does not strike again after a restart.
+        if struck or passed:
+            self._accounting.append(time_step(now_us))
+            self._record_changes()
+        for fault in struck:
+            self._note_fault(fault)
+
+    # Only to a scheduler that is ready; `LiveManager.batch` gives nothing while a batch is unanswered, so one is on its way at
+    # most.
+    def _tell_scheduler(self) -> None:
+        batch = self._live.batch()
+        if batch is not None:
+            self._sent_s = time.monotonic()
+            try:
+                self._port.submit(*batch)
+            except ProtocolError as error:
+                self._drop_scheduler(str(error))
+
+    def _flush(self) -> None:
+        written = self._accounting.flush()
+        if written == self._was_full:
+            self._was_full = not written
+            if written:
+                self._log("accounting-goes-on", "the database can be written to again")
+            else:
+                trouble = self._accounting.trouble
+                self._log("accounting-waits", f"the database cannot be written to: {trouble}", level=WARNING)
+
+    def _wait_s(self) -> float:
+        if self._asked:
+            return 0.0
+        live = self._live
+        wait_s = self._port.wait_s(SLICE_S)
+        for due_us in (live.due_us(), self._faults.next_us(), self._until_us):
+            if due_us is not None:
+                wait_s = min(wait_s, self._clock.wait_s(due_us))
+        if live.manager.processes_run:
+            wait_s = min(wait_s, PROCESSES_S)
+        return max(wait_s, SHORTEST_WAIT_S)
+
+    def _hear_scheduler(self) -> None:
+        for _ in range(MOST_MESSAGES):
+            heard = self._port.heard
+            try:
+                delivered = self._port.receive(zmq.NOBLOCK)
+            except (LinkError, ProtocolError) as error:
+                self._drop_scheduler(str(error))
+                continue
+            if self._port.heard == heard:
+                return
+            match delivered:
+                case Actions():
+                    self._apply_answer(delivered)
+                case Hello(_, _, instance, policy):
+                    text = f"scheduler {instance} with policy {policy} gets the present state"
+                    self._log("scheduler-welcomed", text, instance=instance, policy=policy)
+                    self.status.resyncs += 1
+                    self._sent_s = None
+                case Ready():
+                    return  # it gets its first batch immediately
+
+    # The answer is about the state when its batch was sent. What has become due since is applied first, and its step is in the
+    # journal before the answer's: a replay must see both in this order.
+    def _apply_answer(self, message: Actions) -> None:
+        if self._sent_s is not None:
+            self.status.count_answer(time.monotonic() - self._sent_s)
+            self._sent_s = None
+        self._advance()
+        now_us = self._live.now_us
+        self._accounting.append(answer_step(now_us, message))
+        self._live.apply_answer(message.seq, message.actions)
+        self.status.refused = self._live.manager.refused
+        self._record_changes()
+
+    def _hear_users(self) -> None:
+        """Answer users for a limited time; the next turn answers the others, after the entries that became due meanwhile."""
+        if self._door is None:
+            return
+        if not self._asked:
+            self._asked.extend(self._door.receive())
+        began_s = time.monotonic()
+        while self._asked and time.monotonic() - began_s < USERS_S:
+            asked = self._asked.popleft()
+            answer = self._answer(asked)
+            self._flush()  # answer only after the command is written, unless the disk is full
+            self._door.answer(asked, answer)
+
+    def _answer(self, asked: Asked) -> Done | Refused:
+        live = self._live
+        self._advance()
+        if not isinstance(asked.request, CHANGES):
+            served = bool(self._port.instance)
+            return answer_query(live, self._accounting, self.status.as_dict, asked.request, served=served)
+        examined = live.examine(asked.who, asked.request)
+        if isinstance(examined, Refused):
+            return examined
+        # A command is on disk before it has any effect: a crash cannot undo what the user is told.
+        try:
+            self._accounting.append(command_step(live.now_us, asked.who, asked.request), durable=True)
+        except AccountingError as error:
+            return Refused("accounting", f"the manager cannot write to its database at present: {error}")
+        answer = live.carry_out(examined)
+        self._record_changes()
+        return answer
+
+    def _record_changes(self) -> None:
+        """Pass the changes of the last step to the accounting."""
+        live = self._live
+        changes = live.drain()
+        self._accounting.record(changes)
+        if self._check:
+            live.check()
+        if self._progress is not None:
+            self._ended += sum([isinstance(change, JobFinished) for change in changes])
+            self._progress(self._ended)
+
+    # ------------------------------------------------------------ the rest
+
+    def _inventory(self) -> Welcome:
+        self._advance()
+        return self._live.inventory()
+
+    # Any failure of the scheduler ends here, and nothing of it reaches users: jobs go on, and the next scheduler gets the present
+    # state.
+    def _drop_scheduler(self, text: str) -> None:
+        """Drop a scheduler that has failed; running jobs continue until another scheduler comes."""
+        self._port.dismiss()
+        self._sent_s = None
+        self.status.errors += 1
+        self._log("scheduler-lost", f"the scheduler is lost, jobs wait for another one: {text}", level=WARNING)
+        self._note_fault(FaultHappened(self._live.now_us, "scheduler lost", text))
+
+    def _watch_silence(self) -> None:
+        """Log once when the scheduler owes an answer for long; only pending jobs wait for it."""
+        silent_s = self._port.silent_s
+        if silent_s >= SILENT_S and not self._was_silent:
+            text = f"scheduler {self._port.instance} has not answered for {silent_s:.0f} s; pending jobs do not start"
+            self._log("scheduler-silent", text, level=WARNING)
+        elif self._was_silent and silent_s < SILENT_S:
+            self._log("scheduler-speaks", "the scheduler answers again")
+        self._was_silent = silent_s >= SILENT_S
+
+    def _note_fault(self, fault: FaultHappened) -> None:
+        self._accounting.record([fault])
+        self._log("fault", f"{fault.kind}: {fault.detail}", level=WARNING, at_us=fault.at_us)
+
+    def _is_over(self) -> bool:
+        live = self._live
+        if self._until_us is not None and live.now_us >= self._until_us:
+            return True
+        return self._until_idle and live.unfinished == 0 and live.agenda.all_submitted
+
+    def _fields(self) -> dict[str, Any]:
+        """Return the fields of the status besides the counters."""
+        live, port = self._live, self._port
+        manager = live.manager
+        session = port.require_session()
+        return {
+            "clock": f"{self._clock.speed:g} emulated seconds a second",
+            "speed": self._clock.speed,
+            "now_us": live.now_us,
+            "seq": manager.seq,
+            "conversation": session.state.value,
+            "scheduler": port.instance,
+            "policy": port.policy if port.instance else "",
+            "standby": port.standby,
+            "silent_s": port.silent_s,
+            "queued": len(manager.pending) + len(live.waiting),
+            "running": len(manager.running),
+            "nodes": manager.machine.nodes,
+            "nodes_down": len(manager.nodes.down),
+            "accounting_backlog": self._accounting.backlog,
+            "clock_held_back_us": self._clock.jumped_us,
+        }

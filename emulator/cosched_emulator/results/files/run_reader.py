@@ -1,0 +1,324 @@
+"""Reads a run folder into the columns that plots and metrics use."""
+
+from __future__ import annotations
+
+import csv
+import os
+import sys
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import unquote
+
+import numpy as np
+import numpy.typing as npt
+
+from cosched_emulator.errors import InputError
+from cosched_emulator.results.figures.metrics import Selection
+from cosched_emulator.results.figures.run_energy import PowerTrace
+from cosched_emulator.results.files.csv_files import (
+    ALLOCATION_COLUMNS,
+    JOB_COLUMNS,
+    POWER_COLUMNS,
+    PREEMPTION_COLUMNS,
+    QUANTUM_COLUMNS,
+)
+from cosched_emulator.results.files.run_files import ALLOCATIONS, JOBS, PREEMPTIONS, QUANTA
+from cosched_emulator.results.files.run_folder import POWER, RUN, read_json, read_summary
+from cosched_emulator.results.quanta import NOT_MEASURED, ROLES, QuantaBuilder, QuantaColumns
+from cosched_emulator.results.record_columns import (
+    DiskColumns,
+    IntArray,
+    Ints,
+    RecordColumns,
+    RowBuffer,
+    StayColumns,
+    disk_of_rows,
+    distinct_stays,
+)
+from cosched_emulator.workload.jobs_in_columns import Interned
+from cosched_hwmodel.units import parse_seconds
+from cosched_plugin.protocol.messages import CacheLevel, NodeClass, NodeHardware
+
+Value = TypeVar("Value")
+
+_A_TIME = "a decimal of seconds"
+# Columns of the files of jobs and of their stays, by column of `RecordColumns` and `StayColumns`.
+_JOB_TYPES: Mapping[str, npt.DTypeLike] = {
+    **dict.fromkeys(("id", "submit_us", "start_us", "end_us", "work_us", "run_us", "estimate_us", "threads"), np.int64),
+    "started": np.bool_,
+    "ended": np.bool_,
+    "state": np.uint32,
+    "until_us": np.int64,  # of a job that ran when the run was stopped; else _NEVER
+    "cpu_us": np.int64,  # of a job that shares time; else _NEVER, like the next one
+    "dispatched_us": np.int64,
+}
+_NEVER = -1
+_STAY_TYPES: Mapping[str, npt.DTypeLike] = dict.fromkeys(
+    ("job", "start_us", "end_us", "first_node", "node_count", "threads", "mask", "interval"), np.int64
+)
+
+
+class StoredRun(NamedTuple):
+    """A run as read from its folder."""
+
+    machine: tuple[NodeClass, ...]
+    jobs: RecordColumns
+    stays: StayColumns
+    summary: dict[str, Any]
+    selection: Selection
+
+
+class CsvRow:
+    """One row of a CSV file; an unreadable value raises `InputError` with its place."""
+
+    __slots__ = ("_places", "file", "line", "values")
+
+    def __init__(self, file: Path, places: Mapping[str, int], line: int, values: list[str]) -> None:
+        """``places``: by column, its index in ``values``."""
+        self.file = file
+        self.line = line
+        self.values = values
+        self._places = places
+
+    def text(self, field: str) -> str:
+        """Return the value of a column."""
+        return self.values[self._places[field]]
+
+    def get(self, field: str, read: Callable[[str], Value], expected: str) -> Value:
+        """Return what ``read`` makes of a column's value; ``expected`` describes good values."""
+        return self.read(field, self.text(field), read, expected)
+
+    def read(self, field: str, text: str | None, read: Callable[[str], Value], expected: str) -> Value:
+        """Return the value of ``text``, a part of the row; `InputError` if it is None or cannot be read."""
+        try:
+            return read(text)  # type: ignore[arg-type]  # None is caught
+        except (ValueError, AttributeError):
+            raise InputError(
+                str(self.file), expected, repr(text) if text is not None else "none", self.line, field
+            ) from None
+
+    def count(self, field: str) -> int:
+        """Return the whole number in a column."""
+        return self.get(field, _whole_number, "a whole number, 0 or more")
+
+    def time_us(self, field: str) -> int:
+        """Return the time in a column, in microseconds."""
+        return self.get(field, parse_seconds, _A_TIME)
+
+    def time_if_any_us(self, field: str) -> int | None:
+        """Return the time in a column; None if it is empty."""
+        return self.time_us(field) if self.text(field) else None
+
+
+def read_run(folder: str | os.PathLike[str]) -> StoredRun:
+    """Return the run in ``folder``; raise `InputError` if it is not a run folder or a file is damaged."""
+    summary = read_summary(folder)
+    machine = read_machine(folder)
+    jobs, states = _read_jobs(Path(folder) / JOBS)
+    index_of = dict(zip(jobs["id"].tolist(), range(jobs["id"].size), strict=True))
+    stays, numbers = _read_stays(Path(folder) / ALLOCATIONS, jobs.pop("until_us"), index_of, machine)
+    disk = _read_disk(Path(folder) / PREEMPTIONS, index_of)
+    selection = summary["selection"]
+    try:
+        chosen = Selection(int(selection["warmup"]), int(selection["cooldown"]))
+    except (TypeError, ValueError, KeyError) as error:
+        raise InputError(str(folder), "warmup and cooldown, 0 or more", str(selection), field="selection") from error
+    return StoredRun(machine, _columns(jobs, states, stays, numbers, disk), stays, summary, chosen)
+
+
+def _columns(
+    jobs: dict[str, Ints], states: Sequence[str], stays: StayColumns, numbers: IntArray, disk: DiskColumns
+) -> RecordColumns:
+    nodes, wall_us, held_us, last = (np.zeros(jobs["id"].size, dtype=np.int64) for _ in range(4))
+    np.maximum.at(last, stays.job, numbers)
+    of_last = numbers == last[stays.job]
+    np.add.at(nodes, stays.job[of_last], stays.node_count[of_last])
+    job, begin_us, until_us = distinct_stays(stays)
+    np.add.at(held_us, job, until_us - begin_us)
+    since = begin_us >= jobs["start_us"][job]  # a stay of an earlier start that begins at that time has no length
+    np.add.at(wall_us, job[since], (until_us - begin_us)[since])
+    state = Interned(jobs.pop("state"), states)
+    if (jobs["cpu_us"] == _NEVER).all():
+        del jobs["cpu_us"], jobs["dispatched_us"]
+    else:
+        for name in ("cpu_us", "dispatched_us"):
+            np.maximum(jobs[name], 0, out=jobs[name])
+    return RecordColumns(**jobs, nodes=nodes, wall_us=wall_us, held_us=held_us, state=state, disk=disk)
+
+
+def read_machine(folder: str | os.PathLike[str]) -> tuple[NodeClass, ...]:
+    """Return the classes of nodes of a run; raise `InputError` where ``run.json`` is damaged."""
+    classes = read_json(folder, RUN, ("machine",))["machine"]
+    file = str(Path(folder) / RUN)
+    try:
+        machine = tuple([_node_class(item) for item in classes])
+    except (TypeError, ValueError, AttributeError) as error:
+        raise InputError(file, "a list of node classes", str(error), field="machine") from error
+    if not machine:
+        raise InputError(file, "at least one node class", "none", field="machine")
+    return machine
+
+
+def _node_class(item: Mapping[str, Any]) -> NodeClass:
+    """Return a class of nodes as `folder` writes it."""
+    values: dict[str, Any] = {key: int(value) for key, value in item.items() if key != "hardware"}
+    hardware = item.get("hardware")
+    if hardware is None:
+        return NodeClass(**values)
+    caches = tuple([CacheLevel(**cache) for cache in hardware["caches"]])
+    return NodeClass(**values, hardware=NodeHardware(**{**hardware, "caches": caches}))
+
+
+def _read_jobs(file: Path) -> tuple[dict[str, Ints], Sequence[str]]:
+    """Return the columns of the jobs in the file, in order of (submission, id), and the names of the states."""
+    rows = RowBuffer(_JOB_TYPES)
+    states: dict[str, int] = {}
+    for row in csv_rows(file, JOB_COLUMNS):
+        told = dict([pair.split("=", 1) for pair in row.text("metadata").split(";") if "=" in pair])
+        start_us, end_us = row.time_if_any_us("starting_time"), row.time_if_any_us("finish_time")
+        if end_us is None and told.get("end_s"):
+            end_us = row.read("metadata end_s", told["end_s"], parse_seconds, _A_TIME)
+        work_s, until_s = told.get("work_s"), told.get("until_s")
+        state = row.read("metadata state", told.get("state"), unquote, "a job state")
+        rows.add(
+            row.count("job_id"),
+            row.time_us("submission_time"),
+            start_us or 0,
+            end_us or 0,
+            row.read("metadata work_s", work_s, parse_seconds, _A_TIME) if work_s else 0,
+            row.read("metadata run_s", told.get("run_s"), parse_seconds, _A_TIME),
+            row.time_us("requested_time"),
+            row.count("requested_number_of_resources"),
+            start_us is not None,
+            end_us is not None,
+            states.setdefault(state, len(states)),
+            row.read("metadata until_s", until_s, parse_seconds, _A_TIME) if until_s else _NEVER,
+            row.read("metadata cpu_s", told["cpu_s"], parse_seconds, _A_TIME) if "cpu_s" in told else _NEVER,
+            row.read("metadata dispatched_s", told.get("dispatched_s"), parse_seconds, _A_TIME)
+            if "cpu_s" in told
+            else _NEVER,
+        )
+    return rows.drain(np.lexsort((rows.column("id"), rows.column("submit_us")))), tuple(states)
+
+
+def _read_stays(
+    file: Path, until_us: Ints, index_of: dict[int, int], machine: Sequence[NodeClass]
+) -> tuple[StayColumns, IntArray]:
+    """Return the stays, and the number of each among the stays of its job.
+
+    An open stay ends when the run was stopped: at ``until_us``, by job.
+    """
+    nodes = sum(node_class.nodes for node_class in machine)
+    rows = RowBuffer(_STAY_TYPES)
+    masks: dict[int, int] = {}
+    for row in csv_rows(file, ALLOCATION_COLUMNS):
+        mask = row.get("thread_mask", _mask, "a hexadecimal mask with at least one bit")
+        first, count = row.count("first_node"), row.count("node_count")
+        if first + count > nodes:
+            raise InputError(str(file), f"nodes below {nodes}", f"{first} + {count}", row.line, "first_node")
+        job = _job_of(row, index_of)
+        is_open = not row.text("end_s") and until_us[job] != _NEVER
+        rows.add(
+            job,
+            row.time_us("start_s"),
+            int(until_us[job]) if is_open else row.time_us("end_s"),
+            first,
+            count,
+            mask.bit_count(),
+            masks.setdefault(mask, len(masks)),
+            row.count("interval"),
+        )
+    columns = rows.drain(np.arange(len(rows)))
+    numbers = columns.pop("interval")
+    mask_of_row = Interned(columns.pop("mask"), tuple(masks))
+    return StayColumns(**columns, mask=mask_of_row), numbers
+
+
+def _read_disk(file: Path, index_of: dict[int, int]) -> DiskColumns:
+    """Return the times on disk; a run without preemptions has no such file."""
+    return disk_of_rows(
+        [
+            (_job_of(row, index_of), row.time_us("start_s"), row.time_if_any_us("end_s"), row.count("swap_mb"))
+            for row in (csv_rows(file, PREEMPTION_COLUMNS) if file.exists() else ())
+        ]
+    )
+
+
+def read_quanta(folder: str | os.PathLike[str]) -> QuantaColumns | None:
+    """Return the quanta of a run; None if it has none. Raises `InputError` for a damaged file."""
+    file = Path(folder) / QUANTA
+    if not file.exists():
+        return None
+    builder = QuantaBuilder()
+    for row in csv_rows(file, QUANTUM_COLUMNS):
+        start_us = row.time_us("start_s")
+        builder.add_row(
+            row.count("quantum"),
+            start_us,
+            start_us + row.time_us("length_s"),
+            row.count("turn"),
+            row.count("jobs"),
+            row.count("job_id"),
+            row.count("slot"),
+            row.get("role", ROLES.index, f"one of {', '.join(ROLES)}"),
+            row.count("paired") > 0,
+            row.time_us("allowed_s"),
+            row.time_us("cpu_s"),
+            row.count("share_ppm") if row.text("share_ppm") else NOT_MEASURED,
+        )
+    return builder.columns()
+
+
+def read_power(folder: str | os.PathLike[str]) -> PowerTrace | None:
+    """Return the watts of a run's machine over time; None if they are not known. Raises `InputError` for a damaged file."""
+    file = Path(folder) / POWER
+    if not file.exists():
+        return None
+    rows = [
+        (row.time_us("start_s"), row.time_us("end_s"), row.get("watts", float, "a number of watts"))
+        for row in csv_rows(file, POWER_COLUMNS)
+    ]
+    columns = list(zip(*rows, strict=True)) or [(), (), ()]
+    start_us, end_us = (np.array(column, dtype=np.int64) for column in columns[:2])
+    return PowerTrace(start_us, end_us, np.array(columns[2], dtype=np.float64))
+
+
+def _job_of(row: CsvRow, index_of: dict[int, int]) -> int:
+    job = index_of.get(row.count("job_id"))
+    if job is None:
+        raise InputError(str(row.file), f"a job of {JOBS}", row.text("job_id"), row.line, "job_id")
+    return job
+
+
+def csv_rows(file: Path, columns: Collection[str]) -> Iterator[CsvRow]:
+    """Yield the rows of a CSV file with these columns; raise `InputError` for another file, or one that cannot be read."""
+    places = {name: place for place, name in enumerate(columns)}
+    csv.field_size_limit(sys.maxsize)  # a large job on scattered nodes has a long list of them
+    try:
+        with open(file, encoding="utf-8", newline="") as stream:
+            lines = csv.reader(stream)
+            header = next(lines, [])
+            if header != list(columns):
+                raise InputError(str(file), f"the columns {','.join(columns)}", ",".join(header) or "nothing", line=1)
+            for values in lines:
+                if len(values) != len(columns):
+                    raise InputError(str(file), f"{len(columns)} fields", str(len(values)), line=lines.line_num)
+                yield CsvRow(file, places, lines.line_num, values)
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InputError(str(file), "a CSV file", str(error)) from error
+    except OSError as error:
+        raise InputError(str(file), "a file that can be read", error.strerror or str(error)) from error
+
+
+def _whole_number(text: str) -> int:
+    if not (text.isascii() and text.isdecimal()):
+        raise ValueError(text)
+    return int(text)
+
+
+def _mask(text: str) -> int:
+    mask = int(text, 16)
+    if mask < 1:
+        raise ValueError(text)
+    return mask

@@ -1,0 +1,275 @@
+"""Job records as numpy columns, built once and shared by metrics and plots.
+
+Rows of `RecordColumns` are in order of (submission, id), whatever the order of the records: sums of floats depend on it. A
+requeued job starts again, so ``start_us`` and ``wall_us`` are those of its *last* start; all time before it counts as waiting.
+A preempted job, which was suspended to disk, has one stay on its nodes before that and one after it, both of the same start. On
+disk it does not wait, and holds only swap space.
+"""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from cosched_emulator.manager.record import JobRecord
+from cosched_emulator.workload.jobs_in_columns import Interned
+
+# Rows of whole numbers, stored by column in blocks: added rows move no others, and the system gets freed memory back at once.
+
+Ints: TypeAlias = npt.NDArray[Any]  # of any integers
+_WAITING = 4_096  # rows buffered as tuples
+_BLOCK = 16 * _WAITING  # rows of a block; every column has its own blocks
+
+
+class RowBuffer:
+    """Rows of whole numbers that are added one by one and read by column."""
+
+    __slots__ = ("_blocks", "_rows", "_types", "_waiting")
+
+    def __init__(self, types: Mapping[str, npt.DTypeLike]) -> None:
+        """``types``: by column, the type that its numbers fit into."""
+        self._types = types
+        self._blocks: dict[str, list[Ints]] = {name: [] for name in types}
+        self._waiting: list[tuple[int, ...]] = []
+        self._rows = 0
+
+    def __len__(self) -> int:
+        return self._rows
+
+    def add(self, *row: int) -> None:
+        """Add a row, with a value for every column."""
+        self._rows += 1
+        self._waiting.append(row)
+        if len(self._waiting) == _WAITING:
+            self._store()
+
+    def column(self, name: str) -> Ints:
+        """Return a copy of a column."""
+        kind, place = self._types[name], list(self._types).index(name)
+        stored = self._rows - len(self._waiting)
+        column = np.empty(self._rows, dtype=kind)
+        for number, block in enumerate(self._blocks[name]):
+            first = number * _BLOCK
+            column[first : min(first + _BLOCK, stored)] = block[: stored - first]
+        column[stored:] = [row[place] for row in self._waiting]
+        return column
+
+    def drain(self, order: npt.NDArray[np.int64]) -> dict[str, Ints]:
+        """Return all columns with their rows in this order, and delete them here."""
+        found: dict[str, Ints] = {}
+        for name in self._types:  # each column is released before the next is copied
+            found[name] = self.column(name)[order]
+            self._blocks[name].clear()
+        self._waiting.clear()
+        self._rows = 0
+        return found
+
+    def _store(self) -> None:
+        first = (self._rows - _WAITING) % _BLOCK
+        for (name, kind), values in zip(self._types.items(), zip(*self._waiting, strict=True), strict=True):
+            blocks = self._blocks[name]
+            if first == 0:
+                # A separate mapping: memory between other objects would stay with the process after the column is released.
+                blocks.append(np.frombuffer(mmap.mmap(-1, _BLOCK * np.dtype(kind).itemsize), dtype=kind))
+            blocks[-1][first : first + _WAITING] = values
+        self._waiting.clear()
+
+
+IntArray: TypeAlias = npt.NDArray[np.int64]
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class DiskColumns:
+    """One row per time that a job was on disk."""
+
+    job: IntArray  # row in `RecordColumns`
+    start_us: IntArray
+    end_us: IntArray  # 0 if it has none
+    ended: BoolArray
+    swap_mb: IntArray  # taken on all its nodes
+
+    def __len__(self) -> int:
+        return self.job.size
+
+
+@dataclass(frozen=True, slots=True)
+class RecordColumns:
+    """One row per job. Times are int64 microseconds; They are 0 if ``started`` or ``ended`` is false."""
+
+    id: IntArray
+    submit_us: IntArray
+    start_us: IntArray  # the last one
+    wall_us: IntArray  # on its nodes since then
+    held_us: IntArray  # length of all stays
+    end_us: IntArray
+    work_us: IntArray  # work done since the last start
+    run_us: IntArray  # run time alone
+    estimate_us: IntArray  # the user's
+    threads: IntArray  # requested hardware threads
+    nodes: IntArray  # nodes held in the last stay
+    started: BoolArray
+    ended: BoolArray
+    state: Interned[str]
+    disk: DiskColumns
+    cpu_us: IntArray | None = None  # CPU time of a process since the last start; None: jobs do not share time
+    dispatched_us: IntArray | None = None  # time since the last start for which the job could run; None: likewise
+
+    def __len__(self) -> int:
+        return len(self.state)
+
+
+@dataclass(frozen=True, slots=True)
+class StayColumns:
+    """One row per run of neighbouring nodes of each stay of each job."""
+
+    job: IntArray  # row in `RecordColumns`
+    start_us: IntArray
+    end_us: IntArray
+    first_node: IntArray
+    node_count: IntArray
+    threads: IntArray  # threads held on each node
+    mask: Interned[int]  # which ones; may be wider than 64 bits
+
+    def __len__(self) -> int:
+        return len(self.mask)
+
+
+def int_array(values: Iterable[int]) -> IntArray:
+    """Return int64 ``values``."""
+    return np.fromiter(values, dtype=np.int64)
+
+
+def job_columns(records: Iterable[JobRecord]) -> RecordColumns:
+    """Return the columns of ``records``, in order of submission."""
+    return _columns_of(records)[0]
+
+
+def stay_columns(records: Iterable[JobRecord]) -> StayColumns:
+    """Return every stay of every job; ``job`` counts rows of `job_columns` of the same records."""
+    return _columns_of(records)[1]
+
+
+def _columns_of(records: Iterable[JobRecord]) -> tuple[RecordColumns, StayColumns]:
+    builder = ColumnBuilder()
+    for record in records:
+        builder.add(record)
+    return builder.columns()
+
+
+def distinct_stays(stays: StayColumns) -> tuple[IntArray, IntArray, IntArray]:
+    """Return (job, start_us, end_us) of every stay, once for all its runs of nodes."""
+    order = np.lexsort((stays.end_us, stays.start_us, stays.job))
+    columns = [column[order] for column in (stays.job, stays.start_us, stays.end_us)]
+    differs = np.ones(order.size, dtype=np.bool_)
+    differs[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
+    return columns[0][differs], columns[1][differs], columns[2][differs]
+
+
+class ColumnBuilder:
+    """Builds the columns from single jobs in any order; about 150 bytes for each job."""
+
+    def __init__(self) -> None:
+        self._jobs = RowBuffer(_JOB_TYPES)
+        self._states: dict[str, int] = {}
+        self._disk = RowBuffer(_DISK_TYPES)
+        self._stays = RowBuffer(_STAY_TYPES)
+        self._masks: dict[int, int] = {}
+        self._times = RowBuffer(_TIME_TYPES)  # of jobs that share time
+
+    def add(self, record: JobRecord) -> None:
+        """Add the rows of a job."""
+        spec = record.job.spec
+        row = len(self._jobs)
+        all_stays = record.stays
+        stays = record.last_stays
+        wall_us = sum([stay.end_us - stay.start_us for stay in stays])
+        self._jobs.add(
+            spec.id,
+            spec.submit_us,
+            stays[0].start_us if stays else 0,
+            wall_us,
+            wall_us if all_stays is stays else sum([stay.end_us - stay.start_us for stay in all_stays]),
+            record.end_us or 0,
+            record.work_us if stays else 0,
+            record.job.run_us,
+            spec.estimate_us,
+            spec.processes * spec.threads_per_process,
+            sum([run[1] for run in stays[0].runs]) if stays else 0,
+            bool(stays),
+            record.end_us is not None,
+            self._states.setdefault(record.state, len(self._states)),
+        )
+        if record.cpu_us is not None:
+            self._times.add(row, record.cpu_us, record.dispatched_us or 0)
+        for time in record.disk:
+            self._disk.add(row, time.start_us, time.end_us or 0, time.end_us is not None, record.swap_mb)
+        for stay in all_stays:
+            for first, count, mask, _processes in stay.runs:
+                place = self._masks.setdefault(mask, len(self._masks))
+                self._stays.add(row, stay.start_us, stay.end_us, first, count, mask.bit_count(), place)
+
+    def columns(self) -> tuple[RecordColumns, StayColumns]:
+        """Return the columns of all jobs, in order of submission, and delete them here."""
+        order = np.lexsort((self._jobs.column("id"), self._jobs.column("submit_us")))
+        place = np.empty_like(order)  # of each row in that order
+        place[order] = np.arange(order.size)
+        jobs = self._jobs.drain(order)
+        disk = self._disk.drain(np.argsort(place[self._disk.column("job")], kind="stable"))
+        stays = self._stays.drain(np.argsort(place[self._stays.column("job")], kind="stable"))
+        disk["job"], stays["job"] = place[disk["job"]], place[stays["job"]]
+        if len(self._times):
+            times = self._times.drain(np.arange(len(self._times)))
+            for name in ("cpu_us", "dispatched_us"):
+                jobs[name] = np.zeros(order.size, dtype=np.int64)
+                jobs[name][place[times["job"]]] = times[name]
+        _as_int64(jobs, "nodes")
+        _as_int64(stays, "first_node", "node_count", "threads")
+        state = Interned(jobs.pop("state"), tuple(self._states))
+        mask = Interned(stays.pop("mask"), tuple(self._masks))
+        return RecordColumns(**jobs, state=state, disk=DiskColumns(**disk)), StayColumns(**stays, mask=mask)
+
+
+_JOB_TYPES: Mapping[str, npt.DTypeLike] = {
+    **dict.fromkeys(("id", "submit_us", "start_us", "wall_us", "held_us", "end_us", "work_us", "run_us"), np.int64),
+    **dict.fromkeys(("estimate_us", "threads"), np.int64),
+    "nodes": np.uint32,
+    "started": np.bool_,
+    "ended": np.bool_,
+    "state": np.uint8,
+}
+_DISK_TYPES: Mapping[str, npt.DTypeLike] = {
+    "job": np.uint32,
+    "start_us": np.int64,
+    "end_us": np.int64,
+    "ended": np.bool_,
+    "swap_mb": np.int64,
+}
+_TIME_TYPES: Mapping[str, npt.DTypeLike] = {"job": np.uint32, "cpu_us": np.int64, "dispatched_us": np.int64}
+_STAY_TYPES: Mapping[str, npt.DTypeLike] = {
+    "job": np.uint32,
+    "start_us": np.int64,
+    "end_us": np.int64,
+    **dict.fromkeys(("first_node", "node_count", "threads", "mask"), np.uint32),
+}
+
+
+def _as_int64(columns: dict[str, npt.NDArray[Any]], *names: str) -> None:
+    for name in names:
+        columns[name] = columns[name].astype(np.int64)
+
+
+def disk_of_rows(rows: Sequence[tuple[int, int, int | None, int]]) -> DiskColumns:
+    """Return columns of rows (job, start_us, end_us or None, swap_mb)."""
+    return DiskColumns(
+        job=int_array(row[0] for row in rows),
+        start_us=int_array(row[1] for row in rows),
+        end_us=int_array(row[2] or 0 for row in rows),
+        ended=np.array([row[2] is not None for row in rows], dtype=np.bool_),
+        swap_mb=int_array(row[3] for row in rows),
+    )

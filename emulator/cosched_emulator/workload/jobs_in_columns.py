@@ -1,0 +1,362 @@
+"""Jobs as columns: a million jobs in little memory; the object of a job is made at each access.
+
+A value that all jobs share is stored once. Numbers are in numpy arrays. Texts and other repeated values are stored once each.
+Values that are cheap to compute, such as a draw by a job's number, need not be stored.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from functools import partial
+from itertools import repeat
+from operator import mul
+from typing import Any, Generic, TypeAlias, TypeVar, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.workload.job import CutRuns, WorkloadJob
+from cosched_hwmodel.composite.job_profile import Profile
+from cosched_hwmodel.units import NOISE_US
+from cosched_plugin.protocol.limits import INT64_MAX
+from cosched_plugin.protocol.messages import DemandTuple, JobSpec, SelfSlowdown, UsageTuple
+
+# Arrays of spans, rounded up to whole microseconds.
+
+
+def round_up_all_us(spans_us: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
+    """Return `round_up_us` of every span. Raises `ConfigurationError` if one does not fit into 64 bits."""
+    whole = np.ceil(spans_us - NOISE_US)
+    longest_us = float(whole.max(initial=0.0))
+    if longest_us >= INT64_MAX:
+        raise ConfigurationError("workload", "times of less than 292,000 years", f"{longest_us:g} microseconds")
+    spans: NDArray[np.int64] = whole.astype(np.int64)
+    return spans
+
+
+Value = TypeVar("Value")
+Value_co = TypeVar("Value_co", covariant=True)
+IntArray: TypeAlias = NDArray[Any]  # of any integer type
+Rows: TypeAlias = slice | IntArray  # some of the rows: a slice of them, or their places in any order
+BLOCK = 1_024  # rows computed at a time
+
+
+class Column(ABC, Generic[Value_co]):
+    """One value for each row. A column does not know the number of rows; its `Jobs` does."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def values(self, first: int, last: int) -> Iterable[Value_co]:
+        """Return the values of rows ``first`` to ``last - 1``."""
+
+    @abstractmethod
+    def select(self, rows: Rows) -> Column[Value_co]:
+        """Return the column of some of the rows."""
+
+
+class Same(Column[Value_co]):
+    """The same value for all rows."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Value_co) -> None:
+        self.value = value
+
+    def values(self, first: int, last: int) -> Iterable[Value_co]:
+        """Return the value once for each of the rows."""
+        return repeat(self.value, last - first)
+
+    def select(self, _rows: Rows) -> Same[Value_co]:
+        """Return this column, which fits any number of rows."""
+        return self
+
+
+class Numbers(Column[int]):
+    """Whole numbers: an array, or a range."""
+
+    __slots__ = ("_numbers",)
+
+    def __init__(self, numbers: IntArray | range) -> None:
+        self._numbers = numbers
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @property
+    def array(self) -> NDArray[np.int64]:
+        """Return all numbers as int64."""
+        numbers = self._numbers
+        if isinstance(numbers, range):
+            return np.arange(numbers.start, numbers.stop, numbers.step, dtype=np.int64)
+        return numbers.astype(np.int64, copy=False)
+
+    def values(self, first: int, last: int) -> Iterable[int]:
+        """Return some of the numbers as Python integers."""
+        some = self._numbers[first:last]
+        return some if isinstance(some, range) else some.tolist()
+
+    def select(self, rows: Rows) -> Numbers:
+        """Return the column of some of the rows."""
+        return Numbers(self._numbers[rows] if isinstance(rows, slice) else self.array[rows])
+
+
+class Interned(Column[Value_co]):
+    """Repeated values: each distinct value is stored once, and for every row its index."""
+
+    __slots__ = ("_places", "_values")
+
+    def __init__(self, places: IntArray, values: Sequence[Value_co]) -> None:
+        self._places = places
+        self._values = values
+
+    def values(self, first: int, last: int) -> Iterable[Value_co]:
+        """Return some of the values."""
+        return map(self._values.__getitem__, self._places[first:last].tolist())
+
+    def select(self, rows: Rows) -> Interned[Value_co]:
+        """Return the column of some of the rows: a slice, a list of indices, or a mask."""
+        return Interned(self._places[rows], self._values)
+
+    @property
+    def places(self) -> NDArray[np.int64]:
+        """Return for every row the index of its value."""
+        return self._places.astype(np.int64)
+
+    @property
+    def distinct(self) -> Sequence[Value_co]:
+        """Return the distinct values, by index; in a selection of rows some may not occur."""
+        return self._values
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __getitem__(self, row: int) -> Value_co:
+        return self._values[int(self._places[row])]
+
+    def __iter__(self) -> Iterator[Value_co]:
+        return iter(self.values(0, len(self)))
+
+    def where(self, value: object) -> NDArray[np.bool_]:
+        """Return the mask of the rows with this value."""
+        found: NDArray[np.bool_] = np.isin(
+            self._places, [place for place, its in enumerate(self._values) if its == value]
+        )
+        return found
+
+
+def intern_values(values: Iterable[Value]) -> Interned[Value]:
+    """Return a column of these values, which must be hashable."""
+    found: dict[Value, int] = {}
+    places = np.fromiter((found.setdefault(value, len(found)) for value in values), dtype=np.uint32)
+    return Interned(places, tuple(found))
+
+
+class Computed(Column[Value_co]):
+    """Values that a function computes from those of other columns at each access."""
+
+    __slots__ = ("_columns", "_make")
+
+    def __init__(self, make: Callable[..., Value_co], *columns: Column[Any]) -> None:
+        self._make = make
+        self._columns = columns
+
+    def values(self, first: int, last: int) -> Iterable[Value_co]:
+        """Compute some of the values."""
+        return map(self._make, *(column.values(first, last) for column in self._columns))
+
+    def select(self, rows: Rows) -> Computed[Value_co]:
+        """Return the column of some of the rows."""
+        return type(self)(self._make, *(column.select(rows) for column in self._columns))
+
+
+class Tuples(Computed[Value_co]):
+    """Named tuples with one column for each field; made by position, which takes half the time of making them by name."""
+
+    __slots__ = ()
+
+    def values(self, first: int, last: int) -> Iterable[Value_co]:
+        """Make some of the tuples."""
+        rows = zip(*[column.values(first, last) for column in self._columns], strict=False)  # `Same` is endless
+        return map(partial(tuple.__new__, self._make), rows)  # type: ignore[type-var,arg-type]  # it is a class of tuples
+
+
+def as_tuple(*values: Any) -> Any:
+    """Return the values as a tuple: the function of columns of plain tuples."""
+    return values
+
+
+_NOTHING: Same[None] = Same(None)
+_NO_TEXT, _NO, _ZERO, _ONE, _UNKNOWN = Same(""), Same(False), Same(0), Same(1), Same(-1)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Jobs(Sequence[WorkloadJob]):
+    """The jobs of a workload by column: the fields of their specs, the scheduler's knowledge in them, and the truth."""
+
+    id: Numbers
+    submit_us: Numbers
+    processes: Numbers
+    estimate_us: Numbers
+    run_us: Numbers
+    source_id: Numbers
+    limit_us: Column[int | None] = _NOTHING
+    user: Column[str] = _NO_TEXT
+    name: Column[str] = _NO_TEXT
+    ppn_min: Column[int] = _ONE
+    ppn_max: Column[int] = _ZERO
+    threads_per_process: Column[int] = _ONE
+    memory_mb: Column[int] = _ZERO
+    exclusive: Column[bool] = _NO
+    told_demand: Column[DemandTuple | None] = _NOTHING
+    told_usage: Column[UsageTuple | None] = _NOTHING
+    told_self_slowdown: Column[SelfSlowdown | None] = _NOTHING
+    unpaired: Column[bool] = _NO
+    told_profile: Column[Profile | None] = _NOTHING
+    demand: Column[DemandTuple | None] = _NOTHING
+    usage: Column[UsageTuple | None] = _NOTHING
+    self_slowdown: Column[SelfSlowdown | None] = _NOTHING
+    requeue: Column[bool | None] = _NOTHING
+    exit_code: Column[int] = _ZERO
+    queue: Column[int] = _UNKNOWN
+    partition: Column[int] = _UNKNOWN
+    profile: Column[Profile | None] = _NOTHING
+    logged_us: Column[int | None] = _NOTHING  # run time before it was cut to the estimate; no part of a job
+
+    def __len__(self) -> int:
+        return len(self.id)
+
+    @overload
+    def __getitem__(self, index: int) -> WorkloadJob: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Jobs: ...
+
+    def __getitem__(self, index: int | slice) -> WorkloadJob | Jobs:
+        if isinstance(index, slice):
+            return self.select(index)
+        row = range(len(self))[index]
+        return next(iter(self._job.values(row, row + 1)))
+
+    def __iter__(self) -> Iterator[WorkloadJob]:
+        return self.each(self._job)
+
+    def select(self, rows: Rows) -> Jobs:
+        """Return the jobs of some of the rows, with the ids that they have here."""
+        return Jobs(*(column.select(rows) for column in self._all()))
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether ``other`` holds the same jobs in the same order, as columns or not."""
+        if not isinstance(other, Sequence):
+            return NotImplemented
+        return len(self) == len(other) and all(mine == its for mine, its in zip(self, other, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def each(self, column: Column[Value]) -> Iterator[Value]:
+        """Yield the values of one of these jobs' columns, or of another column for the same rows."""
+        rows = len(self)
+        for first in range(0, rows, BLOCK):
+            yield from column.values(first, min(first + BLOCK, rows))
+
+    def knows(self, column: Column[Value | None]) -> bool:
+        """Return whether any of the values is not None."""
+        return any(value is not None for value in self.each(column))
+
+    def known(self, column: Column[Value | None]) -> int:
+        """Return the number of values that are not None."""
+        if isinstance(column, Same):
+            return 0 if column.value is None else len(self)
+        return sum([value is not None for value in self.each(column)])
+
+    def work_us(self) -> int:
+        """Return the sum of run time x processes, exactly."""
+        return _product_sum(self.each(self.run_us), self.each(self.processes))
+
+    def cut_runs(self) -> CutRuns | None:
+        """Return what it costs that run times were cut to the estimate; None if none was."""
+        if not isinstance(self.logged_us, Numbers):
+            return None
+        cut = int(np.count_nonzero(self.logged_us.array > self.run_us.array))
+        logged_us = _product_sum(self.each(self.logged_us), self.each(self.processes))
+        return CutRuns(cut, logged_us, self.work_us()) if cut else None
+
+    @property
+    def _job(self) -> Column[WorkloadJob]:
+        spec = Tuples(
+            JobSpec,
+            *(
+                self.id,
+                self.submit_us,
+                self.processes,
+                self.estimate_us,
+                self.limit_us,
+                self.user,
+                self.name,
+                self.ppn_min,
+                self.ppn_max,
+            ),
+            *(
+                self.threads_per_process,
+                self.memory_mb,
+                self.exclusive,
+                self.told_demand,
+                self.told_usage,
+                self.told_self_slowdown,
+                self.unpaired,
+                self.told_profile,
+            ),
+        )
+        truth = (self.run_us, self.demand, self.source_id, self.usage, self.self_slowdown, self.requeue, self.exit_code)
+        return Tuples(WorkloadJob, spec, *truth, self.queue, self.partition, self.profile)
+
+    def _all(self) -> list[Any]:
+        return [getattr(self, field.name) for field in fields(self)]
+
+
+def _product_sum(left: Iterable[int], right: Iterable[int]) -> int:
+    # Whole numbers: a sum of floats would depend on the order of the jobs.
+    return sum(map(mul, left, right))
+
+
+def columns_of(jobs: Sequence[WorkloadJob]) -> Jobs:
+    """Return jobs as columns; unchanged if they are columns already."""
+    if isinstance(jobs, Jobs):
+        return jobs
+    specs = [job.spec for job in jobs]
+
+    def numbers(values: Iterable[int]) -> Numbers:
+        return Numbers(np.fromiter(values, dtype=np.int64, count=len(specs)))
+
+    return Jobs(
+        id=numbers(spec.id for spec in specs),
+        submit_us=numbers(spec.submit_us for spec in specs),
+        processes=numbers(spec.processes for spec in specs),
+        estimate_us=numbers(spec.estimate_us for spec in specs),
+        run_us=numbers(job.run_us for job in jobs),
+        source_id=numbers(job.source_id for job in jobs),
+        limit_us=intern_values(spec.limit_us for spec in specs),
+        user=intern_values(spec.user for spec in specs),
+        name=intern_values(spec.name for spec in specs),
+        ppn_min=intern_values(spec.ppn_min for spec in specs),
+        ppn_max=intern_values(spec.ppn_max for spec in specs),
+        threads_per_process=intern_values(spec.threads_per_process for spec in specs),
+        memory_mb=intern_values(spec.memory_mb for spec in specs),
+        exclusive=intern_values(spec.exclusive for spec in specs),
+        told_demand=intern_values(spec.demand for spec in specs),
+        told_usage=intern_values(spec.usage for spec in specs),
+        told_self_slowdown=intern_values(spec.self_slowdown for spec in specs),
+        unpaired=intern_values(spec.unpaired for spec in specs),
+        told_profile=intern_values(spec.profile for spec in specs),
+        demand=intern_values(job.demand for job in jobs),
+        usage=intern_values(job.usage for job in jobs),
+        self_slowdown=intern_values(job.self_slowdown for job in jobs),
+        requeue=intern_values(job.requeue for job in jobs),
+        exit_code=intern_values(job.exit_code for job in jobs),
+        queue=intern_values(job.queue for job in jobs),
+        partition=intern_values(job.partition for job in jobs),
+        profile=intern_values(job.profile for job in jobs),
+    )

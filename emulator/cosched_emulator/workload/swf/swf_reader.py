@@ -1,0 +1,349 @@
+"""Reads the Standard Workload Format: real logs, repaired by named rules.
+
+A row of a log has 18 numbers; comments of the form ``; Key: value`` describe the machine. Real logs have known flaws. For each
+flaw there is a rule (`SwfOptions`), and a count of the repaired rows (`RepairReport`). If a rule is switched off, the row is
+used unchanged if it is meaningful, and refused otherwise.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from dataclasses import asdict, dataclass, replace
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosched_emulator.errors import ConfigurationError, InputError
+from cosched_emulator.workload.job import WARNING, Calendar, CutRuns, Workload
+from cosched_emulator.workload.jobs_in_columns import Interned, Jobs, Numbers, Same
+from cosched_emulator.workload.swf.swf_table import LARGEST, SwfField, SwfTable, error_of, read_table
+from cosched_hwmodel.units import SECOND_US, seconds_text
+
+MissingEstimate = Literal["run", "drop", "refuse"]
+Limits = Literal["estimate", "none"]
+_BURST_STATUS = (2, 3, 4)
+_MUCH_LOST = 0.02  # share of the work
+_KB_OF_MB = 1_024
+_DAY_S = 86_400
+
+
+@dataclass(frozen=True, slots=True)
+class SwfOptions:
+    """The rules for the known flaws of real logs, one for each field. Raises `ConfigurationError` for invalid values.
+
+    - ``missing_estimate``: requested time (field 9) <= 0. ``run``: the run time is the estimate; ``drop``; ``refuse``.
+    - ``minimum_estimate_s``: smaller estimates are raised to this. 0: no change.
+    - ``cap_run_at_estimate``: run times above the (raised) estimate are cut to it, as by a manager that kills jobs at their
+      limit. Off: the job keeps its run time, and is killed at its limit, if it has one.
+    - ``size_from_request``: the processors are field 5 (allocated), or field 8 (requested) if 5 is missing.
+    - ``drop_empty``: rows with run time <= 0, without processors, or with -1 in all fields are left out. Off: they are errors.
+    - ``drop_bursts``: rows of status 2, 3, 4, which are parts of a job with another row, are left out.
+    - ``sort``: rows are put in submit order, equal times as in the file. Off: a row out of order is an error.
+    - ``rebase``: submit times are counted from the first job that is read. Off: as in the file.
+    - ``skip_bad_rows``: malformed rows are left out and counted. Off: the first one is an error.
+    - ``limits``: ``estimate``: jobs are killed when their estimate ends; ``none``: never.
+    - ``memory``: requested memory (field 10, KB per processor) is the memory of each process. Off: processes take no memory.
+    """
+
+    missing_estimate: MissingEstimate = "run"
+    minimum_estimate_s: float = 60
+    cap_run_at_estimate: bool = True
+    size_from_request: bool = True
+    drop_empty: bool = True
+    drop_bursts: bool = True
+    sort: bool = True
+    rebase: bool = True
+    skip_bad_rows: bool = False
+    limits: Limits = "estimate"
+    memory: bool = True
+
+    def __post_init__(self) -> None:
+        if self.missing_estimate not in get_args(MissingEstimate):
+            raise ConfigurationError.unknown_name(
+                "missing_estimate", str(self.missing_estimate), get_args(MissingEstimate)
+            )
+        if self.limits not in get_args(Limits):
+            raise ConfigurationError.unknown_name("limits", str(self.limits), get_args(Limits))
+        if not 0 <= self.minimum_estimate_s <= LARGEST:
+            raise ConfigurationError("minimum_estimate_s", "seconds, 0 or more", str(self.minimum_estimate_s))
+
+
+# Reads exactly the jobs that `write_swf` wrote.
+VERBATIM = SwfOptions(minimum_estimate_s=0, cap_run_at_estimate=False, rebase=False)
+_DEFAULTS = SwfOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class RepairReport:
+    """The numbers of rows that each rule changed or dropped, in the whole file, not only in the window of jobs."""
+
+    rows: int = 0  # data rows in the file
+    bad_rows_skipped: int = 0
+    never_submitted_dropped: int = 0
+    bursts_dropped: int = 0
+    without_run_time_dropped: int = 0
+    without_processors_dropped: int = 0
+    without_estimate_dropped: int = 0
+    sizes_from_request: int = 0
+    estimates_from_run: int = 0
+    estimates_raised: int = 0
+    runs_capped: int = 0
+    out_of_order: int = 0  # rows submitted before a row above them
+    jobs: int = 0  # rows left after all drops
+
+    def lines(self) -> tuple[str, ...]:
+        """Return one line of text for each rule that changed or dropped a row."""
+        texts = (
+            (self.bad_rows_skipped, "malformed: skipped"),
+            (self.never_submitted_dropped, "of jobs that were never submitted, all fields -1: dropped"),
+            (self.bursts_dropped, "status 2-4, part of another row's job: dropped"),
+            (self.without_run_time_dropped, "run time <= 0: dropped"),
+            (self.without_processors_dropped, "no processors: dropped"),
+            (self.without_estimate_dropped, "no estimate: dropped"),
+            (self.sizes_from_request, "no allocated processors: requested ones taken"),
+            (self.estimates_from_run, "no estimate: run time taken"),
+            (self.estimates_raised, "estimate below the minimum: raised"),
+            (self.runs_capped, "run time above the estimate: cut to it"),
+            (self.out_of_order, "not in submit order: sorted"),
+        )
+        head = f"{self.rows} rows, {self.jobs} usable jobs"
+        return (head, *(f"{count} rows {text}" for count, text in texts if count))
+
+    def as_dict(self) -> dict[str, int]:
+        """Return the counts by name."""
+        return asdict(self)
+
+
+class SwfTrace(NamedTuple):
+    """The content of a log."""
+
+    workload: Workload
+    header: dict[str, str]  # repeated keys: one line each
+    report: RepairReport
+
+
+def read_swf(
+    path: str | os.PathLike[str], options: SwfOptions = _DEFAULTS, first: int = 0, count: int | None = None
+) -> Workload:
+    """Read jobs ``first`` .. ``first + count`` of a log, counted after all repairs in submit order.
+
+    Plain or gzip, by content. Ids are dense from 1; `WorkloadJob.source_id` is the number in the log. `Workload.notes` lists
+    the repairs. Raises `InputError` for a file that is not a log, a malformed row (anywhere in the file), or a window without
+    jobs.
+    """
+    return load_swf(path, options, first, count).workload
+
+
+def load_swf(
+    path: str | os.PathLike[str], options: SwfOptions = _DEFAULTS, first: int = 0, count: int | None = None
+) -> SwfTrace:
+    """Read a log as `read_swf` does, and return its header and the repair counts, too."""
+    if first < 0:
+        raise ConfigurationError("first", "a number of jobs, 0 or more", str(first))
+    if count is not None and count < 1:
+        raise ConfigurationError("count", "a number of jobs, 1 or more", str(count))
+    file = os.fspath(path)
+    table = read_table(file, skip_bad_rows=options.skip_bad_rows, drop_unused=options.drop_empty)
+    rows, report = _repair(table, file, options)
+    if not report.jobs:
+        raise InputError(file, "at least one job that can run", "; ".join(report.lines()))
+    if first >= report.jobs:
+        raise InputError(file, f"more than {first} jobs (first = {first})", str(report.jobs))
+    last = report.jobs if count is None else min(report.jobs, first + count)
+    window = _Rows(*(column[first:last].copy() for column in rows))
+    notes = list(report.lines())
+    first_us = int(window.submit_us[0])
+    origin_us = first_us if options.rebase else 0
+    jobs = _jobs(window, origin_us, options)
+    cut = jobs.cut_runs()
+    if cut is not None:
+        notes.append(_cut_note(cut))
+    if options.memory and window.memory_mb.any():
+        asking = np.count_nonzero(window.memory_mb)
+        notes.append(f"{asking} jobs ask for memory, up to {window.memory_mb.max()} MiB a process")
+    if last - first < report.jobs:
+        notes.append(f"jobs {first} to {last - 1} of them taken, counted from 0")
+    if count is not None and last - first < count:
+        notes.append(f"{count} jobs asked for, {last - first} there")
+    if options.rebase and first_us:
+        notes.append(f"submit times counted from the first job's, {seconds_text(first_us)} s in the file")
+    calendar = _calendar(table.header, origin_us / SECOND_US)
+    workload = Workload(jobs, _machine_size(table.header), file, tuple(notes), cut, calendar)
+    return SwfTrace(workload, table.header, report)
+
+
+def _cut_note(cut: CutRuns) -> str:
+    """Return a note on the lost work; it is a warning if the share is large."""
+    text = f"run times cut to the estimate: {cut.jobs} jobs, {100 * cut.lost:.1f} % of the work lost"
+    return f"{WARNING}{text} (--no-cap-runs keeps it)" if cut.lost > _MUCH_LOST else text
+
+
+class _Rows(NamedTuple):
+    """The usable rows in submit order, by column."""
+
+    submit_us: NDArray[np.int64]
+    run_us: NDArray[np.int64]
+    processes: NDArray[np.int64]
+    estimate_us: NDArray[np.int64]
+    number: NDArray[np.int64]
+    user: NDArray[np.int64]
+    name: NDArray[np.int64]
+    queue: NDArray[np.int64]
+    partition: NDArray[np.int64]
+    memory_mb: NDArray[np.int64]  # a process; 0: not known
+    logged_us: NDArray[np.int64]  # run time before the cut
+
+
+class _Masks:
+    """The remaining rows, and those that a switched-off rule refuses."""
+
+    def __init__(self, rows: int) -> None:
+        self.left = np.ones(rows, dtype=np.bool_)
+        self.refused = np.zeros(rows, dtype=np.bool_)
+
+    def take_out(self, mask: NDArray[np.bool_], *, allowed: bool) -> int:
+        """Remove rows and return their number; refuse them if removal is not ``allowed``."""
+        hit = self.left & mask
+        self.left = self.left & ~hit
+        if allowed:
+            return int(np.count_nonzero(hit))
+        self.refused |= hit
+        return 0
+
+
+def _repair(table: SwfTable, file: str, options: SwfOptions) -> tuple[_Rows, RepairReport]:
+    """Apply the rules in order to the remaining rows, and count the affected rows."""
+    columns = table.columns
+    usable, report = _drop_rows(table, file, options)
+    submit_us = table.microseconds(SwfField.SUBMIT, usable)
+    run_us = table.microseconds(SwfField.RUN, usable)
+    missing = columns[SwfField.ESTIMATE][usable] <= 0
+    estimate_us = np.where(missing, run_us, table.microseconds(SwfField.ESTIMATE, usable))
+    minimum_us = math.ceil(options.minimum_estimate_s * SECOND_US)
+    raised = ~missing & (estimate_us < minimum_us)
+    estimate_us = np.where(raised, minimum_us, estimate_us)
+    capped = (run_us > estimate_us) & options.cap_run_at_estimate
+    logged_us = run_us
+    run_us = np.where(capped, estimate_us, run_us)
+    order = np.argsort(submit_us, kind="stable")
+    processes = _processes(table, options)[usable].astype(np.int64)
+    fields = (SwfField.NUMBER, SwfField.USER, SwfField.NAME, SwfField.QUEUE, SwfField.PARTITION)
+    whole = [columns[field][usable].astype(np.int64) for field in fields]
+    memory_mb = np.ceil(np.maximum(columns[SwfField.MEMORY][usable], 0) / _KB_OF_MB).astype(np.int64)
+    rows = (submit_us, run_us, processes, estimate_us, *whole, memory_mb, logged_us)
+    report = replace(
+        report,
+        sizes_from_request=int(np.count_nonzero(columns[SwfField.ALLOCATED][usable] <= 0)),
+        estimates_from_run=int(np.count_nonzero(missing)),
+        estimates_raised=int(np.count_nonzero(raised)),
+        runs_capped=int(np.count_nonzero(capped)),
+    )
+    return _Rows(*(column[order] for column in rows)), report
+
+
+def _drop_rows(table: SwfTable, file: str, options: SwfOptions) -> tuple[NDArray[np.int64], RepairReport]:
+    """Return the indices of the usable rows, and the number that each rule dropped; raise InputError for a refused row."""
+    columns = table.columns
+    masks = _Masks(len(table.lines))
+    bursts = (
+        masks.take_out(np.isin(columns[SwfField.STATUS], _BURST_STATUS), allowed=True) if options.drop_bursts else 0
+    )
+    no_run = masks.take_out(columns[SwfField.RUN] <= 0, allowed=options.drop_empty)
+    no_size = masks.take_out(_processes(table, options) <= 0, allowed=options.drop_empty)
+    no_estimate = 0
+    if options.missing_estimate != "run":
+        no_estimate = masks.take_out(columns[SwfField.ESTIMATE] <= 0, allowed=options.missing_estimate == "drop")
+    latest = np.maximum.accumulate(np.where(masks.left, columns[SwfField.SUBMIT], 0.0))
+    out_of_order = masks.left & (columns[SwfField.SUBMIT] < latest)
+    if not options.sort:
+        masks.take_out(out_of_order, allowed=False)
+    if masks.refused.any() and not options.skip_bad_rows:
+        raise _refusal(table, file, int(np.argmax(masks.refused)))
+    return np.flatnonzero(masks.left), RepairReport(
+        rows=len(table.lines) + table.skipped + table.unused,
+        never_submitted_dropped=table.unused,
+        bad_rows_skipped=table.skipped + int(np.count_nonzero(masks.refused)),
+        bursts_dropped=bursts,
+        without_run_time_dropped=no_run,
+        without_processors_dropped=no_size,
+        without_estimate_dropped=no_estimate,
+        out_of_order=int(np.count_nonzero(out_of_order & masks.left)),
+        jobs=int(np.count_nonzero(masks.left)),
+    )
+
+
+def _processes(table: SwfTable, options: SwfOptions) -> NDArray[np.float64]:
+    """Return the processors of every row: allocated ones, or requested ones if the former are missing."""
+    allocated = table.columns[SwfField.ALLOCATED]
+    return np.where((allocated <= 0) & options.size_from_request, table.columns[SwfField.REQUESTED], allocated)
+
+
+def _refusal(table: SwfTable, file: str, row: int) -> InputError:
+    """Return the error for a row that a switched-off rule would have repaired."""
+    columns = table.columns
+    if columns[SwfField.RUN][row] <= 0:
+        flaw = table.flaw(row, SwfField.RUN, "a run time above 0")
+    elif columns[SwfField.ALLOCATED][row] <= 0:
+        flaw = table.flaw(row, SwfField.ALLOCATED, "processors above 0")
+    elif columns[SwfField.ESTIMATE][row] <= 0:
+        flaw = table.flaw(row, SwfField.ESTIMATE, "an estimate above 0")
+    else:
+        flaw = table.flaw(row, SwfField.SUBMIT, "rows in submit order")
+    return error_of(flaw, file, int(table.lines.numbers[row]))
+
+
+def _jobs(rows: _Rows, origin_us: int, options: SwfOptions) -> Jobs:
+    estimate_us = Numbers(rows.estimate_us)
+    return Jobs(
+        id=Numbers(range(1, len(rows.number) + 1)),
+        submit_us=Numbers(rows.submit_us - origin_us),
+        processes=Numbers(rows.processes),
+        estimate_us=estimate_us,
+        run_us=Numbers(rows.run_us),
+        source_id=Numbers(rows.number),
+        limit_us=estimate_us if options.limits == "estimate" else Same(None),
+        user=_texts(rows.user),
+        name=_texts(rows.name),
+        memory_mb=Numbers(rows.memory_mb) if options.memory and rows.memory_mb.any() else Same(0),
+        queue=_numbers(rows.queue),
+        partition=_numbers(rows.partition),
+        logged_us=Same(None) if np.array_equal(rows.logged_us, rows.run_us) else Numbers(rows.logged_us),
+    )
+
+
+def _numbers(numbers: NDArray[np.int64]) -> Interned[int]:
+    distinct, places = np.unique(numbers, return_inverse=True)
+    return Interned(places.astype(np.uint32), [max(-1, number) for number in distinct.tolist()])
+
+
+def _texts(numbers: NDArray[np.int64]) -> Interned[str]:
+    distinct, places = np.unique(numbers, return_inverse=True)  # a log has few users
+    return Interned(places.astype(np.uint32), ["" if number < 0 else str(number) for number in distinct.tolist()])
+
+
+def _machine_size(header: dict[str, str]) -> int | None:
+    for key in ("MaxProcs", "MaxNodes"):  # CTC: "338 (batch partition; 512 total)"
+        words = header.get(key, "").split()
+        if words and words[0].isdecimal() and int(words[0]) > 0:
+            return int(words[0])
+    return None
+
+
+def _calendar(header: dict[str, str], time_0_s: float) -> Calendar | None:
+    """Return the local time of ``time_0_s`` of a log; None unless the header says when it begins, and in which time zone.
+
+    The log's offset is taken as it is, the same all year: names of time zones need tables that not every machine has.
+    """
+    start_s, zone_s = (_whole_number(header.get(key, "")) for key in ("UnixStartTime", "TimeZone"))
+    if start_s is None or zone_s is None or start_s <= 0 or abs(zone_s) > _DAY_S:
+        return None
+    return Calendar(start_s + zone_s + time_0_s, named_days=True)
+
+
+def _whole_number(text: str) -> int | None:
+    """Return the whole number that a value of the header begins with; None if there is none."""
+    match = re.match(r"[+-]?\d{1,12}(?=\s|$)", text, re.ASCII)
+    return None if match is None else int(match[0])

@@ -1,0 +1,297 @@
+"""The raw table of a log: from the bytes of a file to one row of checked numbers for each job.
+
+The file is read by column, because reading single rows takes seconds for a quarter of a million rows, and in blocks of rows,
+because lines as objects take more memory than the file. Only a file that fails the quick checks is read field by field, to
+find the invalid line and field. The quick checks cover the values of the used fields, the number of fields, and the
+characters of all others.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+import re
+import stat
+import sys
+import zlib
+from array import array
+from collections.abc import Iterator
+from decimal import ROUND_CEILING, Decimal
+from enum import IntEnum
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosched_emulator.errors import InputError
+from cosched_hwmodel.units import SECOND_US
+
+FIELD_NAMES = (
+    "job number", "submit time", "wait time", "run time", "allocated processors", "average CPU time", "used memory",
+    "requested processors", "requested time", "requested memory", "status", "user", "group", "executable", "queue",
+    "partition", "preceding job", "think time",
+)  # fmt: skip
+LARGEST = 100_000_000_000  # seconds or processors: 3,000 years; sums of microseconds fit into int64
+
+_BLOCK = 16_384  # rows that exist as lines at a time
+_NUMBER = re.compile(rb"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?")
+_PLAIN = b"0123456789.- \t\r\n"
+_HEADER = re.compile(r";\s?([A-Za-z]\w*):(?:\s+(.*))?")
+_COMMENT = ord(";")
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+class SwfField(IntEnum):
+    """The fields that the reader uses, by column."""
+
+    NUMBER = 0
+    SUBMIT = 1
+    RUN = 3
+    ALLOCATED = 4
+    REQUESTED = 7
+    ESTIMATE = 8
+    MEMORY = 9  # requested, KB a processor
+    STATUS = 10
+    USER = 11
+    NAME = 13
+    QUEUE = 14
+    PARTITION = 15
+    LAST = 17  # read only to check that it exists
+
+
+_WHOLE = (
+    SwfField.NUMBER,
+    SwfField.ALLOCATED,
+    SwfField.REQUESTED,
+    SwfField.USER,
+    SwfField.NAME,
+    SwfField.QUEUE,
+    SwfField.PARTITION,
+)
+_NOT_NEGATIVE = (SwfField.NUMBER, SwfField.SUBMIT)
+STDIN = "-"  # as the name of a file
+
+
+class Flaw(NamedTuple):
+    """An error in a row; ``field`` is a column, or None for the row as a whole."""
+
+    field: int | None
+    expected: str
+    got: str
+
+
+class Lines(NamedTuple):
+    """The lines of a log that are rows: the position of each in the content, and its line number in the file."""
+
+    content: bytes
+    starts: NDArray[np.int64]
+    numbers: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return self.starts.size
+
+    def line(self, row: int) -> bytes:
+        """Return a row as it is in the file, without white space before it."""
+        start = int(self.starts[row])
+        end = self.content.find(b"\n", start)
+        return self.content[start : end if end >= 0 else None].lstrip()
+
+    def blocks(self) -> Iterator[tuple[int, list[bytes]]]:
+        """Yield all rows in blocks, each with the number of rows before it."""
+        for first in range(0, len(self), _BLOCK):
+            yield first, [self.line(row) for row in range(first, min(first + _BLOCK, len(self)))]
+
+    def only(self, rows: NDArray[np.bool_]) -> Lines:
+        """Return some of the rows."""
+        return Lines(self.content, self.starts[rows], self.numbers[rows])
+
+
+class SwfTable(NamedTuple):
+    """The well-formed rows of a log, in the order of the file."""
+
+    header: dict[str, str]  # repeated keys: one line each
+    lines: Lines
+    columns: dict[int, NDArray[np.float64]]  # by field; only those that the reader uses
+    skipped: int  # malformed rows left out
+    unused: int  # rows left out of jobs that were never submitted: all fields after the number are -1
+
+    def microseconds(self, field: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the seconds of a field in these rows as microseconds, rounded up.
+
+        Fractions below the precision of a double (1 ns beyond 46 days) are lost.
+        """
+        seconds = self.columns[field][rows]
+        whole = np.trunc(seconds)
+        result = whole.astype(np.int64) * SECOND_US
+        # Fractions are computed from their decimal digits, because a double may be on the wrong side of a microsecond.
+        for index in np.flatnonzero(seconds != whole):
+            digits = Decimal(self.lines.line(int(rows[index])).split()[field].decode("ascii")) * SECOND_US
+            result[index] = int(digits.to_integral_value(ROUND_CEILING))
+        return result
+
+    def flaw(self, row: int, field: int, expected: str) -> Flaw:
+        """Return the flaw that a field of a well-formed row is not what a rule expects."""
+        return Flaw(field, expected, printable(self.lines.line(row).split()[field]))
+
+
+def read_table(file: str, *, skip_bad_rows: bool, drop_unused: bool = True) -> SwfTable:
+    """Read a log, plain or gzip, by content.
+
+    Raises `InputError` for a file that is not a log, and for the first malformed row unless malformed rows are skipped. Rows of
+    jobs that were never submitted, with -1 in all fields, are malformed unless they are dropped.
+    """
+    content = _content(file).removeprefix(_BYTE_ORDER_MARK)
+    lines, header = _lines(content)
+    rows = len(lines)
+    unused = 0
+    columns = _columns(lines, quick=True)
+    if columns is None or _odd_values(columns).any():
+        good = np.ones(rows, dtype=np.bool_)
+        for first, some in lines.blocks():
+            for row, line in enumerate(some, first):
+                empty = drop_unused and _is_empty(line)
+                flaw = None if empty else _find_flaw(line)
+                if flaw is not None and not skip_bad_rows:
+                    raise error_of(flaw, file, int(lines.numbers[row]))
+                good[row] = flaw is None and not empty
+                unused += empty
+        lines = lines.only(good)
+        columns = _columns(lines, quick=False)
+        if columns is None:  # only if `_find_flaw` and the parser disagree on what a number is
+            raise InputError(file, "rows of 18 numbers", "rows that cannot be parsed")
+    return SwfTable(header, lines, columns, rows - len(lines) - unused, unused)
+
+
+def error_of(flaw: Flaw, file: str, line: int) -> InputError:
+    """Return the error that names the line and field of a flaw, and the option that leaves the row out."""
+    field = None if flaw.field is None else FIELD_NAMES[flaw.field]
+    return InputError(file, flaw.expected, flaw.got, line, field, hint="--skip-bad-rows leaves such rows out")
+
+
+def printable(field: bytes) -> str:
+    """Return a field as text for a message, shortened if it is long."""
+    text = field.decode("latin-1")
+    return repr(text if len(text) <= 40 else f"{text[:37]}...")
+
+
+def _content(file: str) -> bytes:
+    try:
+        if file == STDIN:
+            return _standard_input(file)
+        kind = os.stat(file).st_mode
+        if not stat.S_ISREG(kind):  # reading a pipe could block for ever
+            raise InputError(file, "a regular file", "a directory" if stat.S_ISDIR(kind) else "a pipe or device")
+        with open(file, "rb") as plain:
+            if plain.peek(2)[:2] != b"\x1f\x8b":
+                return plain.read()
+            with gzip.open(plain, "rb") as packed:
+                return packed.read()
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise InputError(file, "a whole gzip file", f"a truncated or damaged one ({error})") from error
+    except OSError as error:
+        raise InputError(file, "a file that can be read", error.strerror or str(error)) from error
+
+
+def _standard_input(file: str) -> bytes:
+    """Return the content of standard input, plain or gzip; raise InputError if it is a terminal."""
+    if sys.stdin is None or sys.stdin.isatty():
+        raise InputError(file, "a log piped into standard input", "a terminal" if sys.stdin else "none")
+    content = sys.stdin.buffer.read()
+    return gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
+
+
+def _lines(content: bytes) -> tuple[Lines, dict[str, str]]:
+    """Return the lines that are rows, and the header from the others."""
+    header: dict[str, str] = {}
+    starts, numbers = array("q"), array("q")
+    start, number = 0, 0
+    while start < len(content):
+        number += 1
+        end = content.find(b"\n", start)
+        end = end if end >= 0 else len(content)
+        line = content[start:end].lstrip()
+        if line and line[0] == _COMMENT:
+            _take_header(line, header)
+        elif line:
+            starts.append(start)
+            numbers.append(number)
+        start = end + 1
+    return Lines(content, np.frombuffer(starts, dtype=np.int64), np.frombuffer(numbers, dtype=np.int64)), header
+
+
+def _take_header(line: bytes, header: dict[str, str]) -> None:
+    match = _HEADER.match(line.decode("utf-8", "replace").rstrip())
+    if match is not None:
+        key, value = match.group(1), (match.group(2) or "").strip()
+        header[key] = f"{header[key]}\n{value}" if key in header else value
+
+
+def _looks_plain(lines: list[bytes]) -> bool:
+    """Return whether the lines contain only digits, points and minus signs, and on average 18 fields."""
+    content = b"\n" + b"\n".join(lines)
+    if content.translate(None, _PLAIN):
+        return False
+    is_field = np.frombuffer(content, np.uint8) > ord(" ")
+    return int(np.count_nonzero(is_field[1:] & ~is_field[:-1])) == len(FIELD_NAMES) * len(lines)
+
+
+def _columns(lines: Lines, *, quick: bool) -> dict[int, NDArray[np.float64]] | None:
+    """Return the used fields; None if one is missing or is not a number, or if a ``quick`` check fails.
+
+    The last field is one of them, so no row has fewer than 18 fields; with an average of 18, every row has 18.
+    """
+    columns: dict[int, NDArray[np.float64]] = {field: np.empty(len(lines)) for field in SwfField}
+    for first, some in lines.blocks():
+        if quick and not _looks_plain(some):
+            return None
+        try:
+            table = np.loadtxt(some, dtype=np.float64, comments=None, usecols=tuple(SwfField), ndmin=2)
+        except ValueError:
+            return None
+        for index, field in enumerate(SwfField):
+            columns[field][first : first + len(some)] = table[:, index]
+    return columns
+
+
+def _odd_values(columns: dict[int, NDArray[np.float64]]) -> NDArray[np.bool_]:
+    """Return the mask of the rows with an impossible number."""
+    odd = np.zeros(len(columns[SwfField.NUMBER]), dtype=np.bool_)
+    for field in SwfField:
+        odd |= np.abs(columns[field]) > LARGEST
+    for field in _WHOLE:
+        odd |= columns[field] != np.trunc(columns[field])
+    for field in _NOT_NEGATIVE:
+        odd |= columns[field] < 0
+    return odd
+
+
+def _is_empty(line: bytes) -> bool:
+    """Return whether a row is of a job that was never submitted: all fields are -1, except perhaps the job number."""
+    fields = line.split()
+    return (
+        len(fields) == len(FIELD_NAMES)
+        and all(field == b"-1" for field in fields[1:])
+        and (fields[0] == b"-1" or fields[0].isdigit())
+    )
+
+
+def _find_flaw(line: bytes) -> Flaw | None:
+    """Return the first error in a row, if any, by a slow check of every field."""
+    if any(byte < ord("\t") or byte > ord("~") for byte in line):
+        return Flaw(None, "a row of 18 numbers", "binary data")
+    fields = line.split()
+    if len(fields) != len(FIELD_NAMES):
+        return Flaw(None, f"{len(FIELD_NAMES)} fields", str(len(fields)))
+    for index, field in enumerate(fields):
+        if _NUMBER.fullmatch(field) is None:
+            return Flaw(index, "a number", printable(field))
+        value = float(field)
+        if index not in list(SwfField):
+            continue
+        if index in _WHOLE and not value.is_integer():
+            return Flaw(index, "a whole number", printable(field))
+        if index in _NOT_NEGATIVE and value < 0:
+            return Flaw(index, "a number that is not negative", printable(field))
+        if abs(value) > LARGEST:
+            return Flaw(index, f"at most {LARGEST}", printable(field))
+    return None
