@@ -192,9 +192,12 @@ def test_shown_lines_are_found_in_order() -> None:
     assert missing_line(["c", "...", "a"], output) == "a"
 
 
-@pytest.mark.parametrize(("module", "name"), [("largest", "LargestFirst"), ("patient", "Patient")])
-def test_example_policies_conform_and_use_only_the_api(module: str, name: str, tmp_path: Path) -> None:
-    write_files("writing-a-policy.md", tmp_path)
+@pytest.mark.parametrize(
+    ("page", "module", "name"),
+    [("tutorial-policy.md", "least_work", "LeastWork"), ("writing-a-policy.md", "patient", "Patient")],
+)
+def test_example_policies_conform_and_use_only_the_api(page: str, module: str, name: str, tmp_path: Path) -> None:
+    write_files(page, tmp_path)
     file = tmp_path / f"{module}.py"
     source = file.read_text(encoding="utf-8")
     assert set(re.findall(r"^from (cosched\S*) import", source, re.MULTILINE)) == {"cosched_plugin.api"}
@@ -231,7 +234,7 @@ def test_the_python_interface_is_documented() -> None:
     public = {name for name in {*vars(Run), *Run.__annotations__} if not name.startswith("_")}
     assert members == public - {"finished", "trace_at"}
     assert [name for row in rows("python.md", "| column |") for name in names(row[0])] == list(JobTable.columns())
-    told = text_of("python.md").partition("Columns of `allocations`:")[2].partition("\n")[0]
+    told = text_of("python.md").partition("Columns of `allocations`:")[2].partition("\n\n")[0]
     assert names(told) == list(AllocationTable.columns())
 
 

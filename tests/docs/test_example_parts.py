@@ -36,7 +36,7 @@ def modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[st
 
 
 def started(
-    lines: list[str], folder: Path, policy: str, *settings: str, nodes: int = 1
+    lines: list[str], folder: Path, policy: str, *settings: str, nodes: int = 1, preset: str = "single"
 ) -> dict[int, tuple[int, set[int]]]:
     """Return when, in seconds, and on which nodes each job of a log starts: lines of (submit, run, processes, user, program)."""
     log = folder / "jobs.swf"
@@ -47,7 +47,7 @@ def started(
             for number, (submit, run_s, size, user, program) in enumerate(jobs, 1)
         )
     )
-    table = {"cluster": {"nodes": nodes}, "workload": {"swf": str(log)}}
+    table = {"cluster": {"nodes": nodes, "preset": preset}, "workload": {"swf": str(log)}}
     finished = simulate(table, policy, settings=settings)
     return {
         record.job.spec.id: (
@@ -96,3 +96,11 @@ def test_one_switch_keeps_jobs_together(tmp_path: Path) -> None:
     assert [nodes for _, nodes in placed.values()] == [{0, 1, 2}, {4, 5, 6}, {3}, {8, 9, 10, 11}, {7}]
     scattered = started(jobs, tmp_path, "conservative", nodes=12)
     assert scattered[2][1] == {3, 4, 5}
+
+
+def test_by_table_starts_the_programs_together_that_slow_each_other_least(tmp_path: Path) -> None:
+    slowdowns = 'matching.slowdowns=[["1", "2", 1.1], ["1", "1", 1.4], ["2", "2", 1.9]]'
+    settings = ("order=fcfs", "matching=by_table:ByTable", "matching.most=1.5", slowdowns)
+    jobs = ["0 4000 4 1 1", "0 3000 4 1 1", "0 3600 4 1 2", "60 1800 4 1 2"]
+    placed = started(jobs, tmp_path, "pss", *settings, nodes=4, preset="lomarc-ht")
+    assert {job: start_s for job, (start_s, _) in placed.items()} == {1: 0, 2: 4000, 3: 0, 4: 4000}
