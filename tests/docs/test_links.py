@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pkgutil
 import re
 from collections import Counter
 from pathlib import Path
@@ -87,3 +88,11 @@ def test_the_index_links_every_page() -> None:
     assert appendices
     for page in appendices:
         assert any((ROOT / page).resolve() in linked(other) for other in rest), page
+
+
+@pytest.mark.parametrize("page", sorted((DOCS / "api").glob("*.md")), ids=lambda page: page.stem)
+def test_the_api_pages_name_what_exists(page: Path) -> None:
+    names = re.findall(r"^::: (\S+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    assert [name for name, times in Counter(names).items() if times > 1] == []
+    for name in names:
+        pkgutil.resolve_name(name)  # raises where the site could not collect it
