@@ -47,7 +47,7 @@ from cosched_plugin.core.first_fit import (
     runs_from,
     thread_mask,
 )
-from cosched_plugin.core.note_table import read_table, table_note
+from cosched_plugin.core.note_table import note_travels, read_table, table_note
 from cosched_plugin.core.queue import Queue, short_or_narrow
 from cosched_plugin.core.running import Ended, Running, side_by_side
 from cosched_plugin.core.trace import Trace
@@ -272,6 +272,7 @@ __all__ = [
     "minus",
     "nodes_of",
     "nodes_view",
+    "note_travels",
     "packed",
     "pair_up",
     "partner_of",

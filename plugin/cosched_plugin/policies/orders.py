@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
-from typing import ClassVar, Final, NamedTuple
+from typing import ClassVar, Final, NamedTuple, cast
 
 from cosched_plugin.api import SECOND_US, Changes, JobSpec, NoteValue, Order, Part, View
 
@@ -14,6 +14,8 @@ from cosched_plugin.api import SECOND_US, Changes, JobSpec, NoteValue, Order, Pa
 
 NOTE: Final = "history"
 _NUMBERS: Final = [int] * 6
+# The largest sum in the note. It is a power of two below what an integer of the protocol holds: 146,000 years on one processor.
+MOST_US: Final = 1 << 62
 # The LOMARC paper's classes of jobs by run time, section 6.2.
 SHORT_US: Final = 60 * SECOND_US
 MEDIUM_US: Final = 3_600 * SECOND_US
@@ -29,9 +31,13 @@ class Tally(NamedTuple):
         """Return the tally with one more job."""
         return Tally(self.jobs + 1, self.work_us + job.processes * job.estimate_us)
 
+    def halved(self) -> Tally:
+        """Return the tally of half as many jobs, at least one of one."""
+        return Tally((self.jobs + 1) // 2, self.work_us // 2)
+
 
 class History(NamedTuple):
-    """The jobs started so far."""
+    """The jobs started so far, or as many of them as have sums up to `MOST_US`: older ones are forgotten by halves."""
 
     waited_us: int = 0  # total over all started jobs
     since_us: int = 0  # submission of the first job
@@ -56,7 +62,15 @@ class History(NamedTuple):
                 short = short.plus(job)
             else:
                 longer = longer.plus(job)
-        return History(waited_us, since_us, short, longer)
+        seen = History(waited_us, since_us, short, longer)
+        while max(seen.waited_us, seen.short.work_us, seen.longer.work_us) > MOST_US:
+            seen = seen._halved(now_us)
+        return seen
+
+    def _halved(self, now_us: int) -> History:
+        """Return the history of half the jobs in half the time: means and rates of arrivals stay as they are."""
+        since_us = now_us - (now_us - self.since_us) // 2
+        return History(self.waited_us // 2, since_us, self.short.halved(), self.longer.halved())
 
     def note(self) -> NoteValue:
         """Return the history as a note."""
@@ -67,8 +81,10 @@ def history(view: View) -> History:
     """Return the history in the note; an empty one where the note is missing or has another form."""
     note = view.note(None, NOTE)
     if type(note) is tuple and list(map(type, note)) == _NUMBERS:
-        waited_us, since_us, a, b, c, d = note
-        return History(waited_us, since_us, Tally(a, b), Tally(c, d))  # type: ignore[arg-type]
+        numbers = cast("tuple[int, ...]", note)
+        if min(numbers) >= 0:
+            waited_us, since_us, a, b, c, d = numbers
+            return History(waited_us, since_us, Tally(a, b), Tally(c, d))
     return History()
 
 

@@ -20,11 +20,13 @@ from tests.reference.lomarc import class_order
 
 from cosched_hwmodel.units import NodeSet
 from cosched_plugin.core.engine import SchedulerCore
+from cosched_plugin.core.note_table import note_travels
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.virtual_machine import VirtualMachine
 from cosched_plugin.policies.composition.composed import compose
 from cosched_plugin.policies.lomarc.queue_table import Future, JobTable, QueueTable
-from cosched_plugin.policies.orders import NOTE, ClassPriority, History, Tally, history
+from cosched_plugin.policies.orders import MOST_US, NOTE, ClassPriority, History, Tally, history
+from cosched_plugin.protocol.limits import INT64_MAX, MAX_SPAN_US
 from cosched_plugin.protocol.messages import JobEnded, JobSpec, JobSubmitted, Note, StartJob
 
 HOUR_S = 3600
@@ -107,7 +109,36 @@ def test_a_pending_job_rises_by_the_mean_wait_of_earlier_jobs() -> None:
     assert [action.job_id for action in actions if isinstance(action, StartJob)] == [2]
 
 
-@pytest.mark.parametrize("value", [None, True, 7, (1, 2), (0, 0, 0, 0, 0, "x")])
+@pytest.mark.parametrize("estimate_us", [3_649 * 24 * HOUR_S * SECOND_US, MAX_SPAN_US])
+@pytest.mark.parametrize("jobs", [Tally(), Tally(1, 1), Tally(457, INT64_MAX)])
+def test_the_history_never_outgrows_the_wire(estimate_us: int, jobs: Tally) -> None:
+    """It summed waits and work without bound: a note beyond 64 bits ended this scheduler, and every one after it."""
+    told, after = Note(None, NOTE, History(INT64_MAX, 7, Tally(3, INT64_MAX), jobs).note()), MAX_SPAN_US
+    view = view_of(welcome(NODES, GOOD, (), notes=[told])._replace(now_us=after))
+    seen = history(view)
+    job = spec_of(1, 2**30, 1, None, 0)._replace(estimate_us=estimate_us)
+    for _ in range(3_000):
+        seen = seen.plus([job], after)
+        assert note_travels(NOTE, seen.note())
+        assert min(seen.waited_us, seen.since_us, *seen.short, *seen.longer) >= 0
+        assert 0 <= seen.mean_wait_us <= INT64_MAX
+    assert seen.longer.jobs > 0
+    assert seen.since_us <= after
+
+
+def test_a_history_that_forgets_half_keeps_its_means() -> None:
+    """The mean wait, the work of a job and the jobs a second are what decisions use."""
+    jobs, now_us = 1_000, 2_000 * HOUR_S * SECOND_US
+    seen = History(MOST_US, 1_000 * HOUR_S * SECOND_US, Tally(jobs, 4 * jobs), Tally(3 * jobs, 12 * jobs))
+    after = seen.plus([spec_of(1, 1, HOUR_S, None, now_us - SECOND_US)], now_us)
+    assert after == History(MOST_US // 2 + SECOND_US // 2, 1_500 * HOUR_S * SECOND_US, Tally(500, 2_000), after.longer)
+    assert after.longer == Tally(3 * jobs // 2 + 1, (12 * jobs + HOUR_S * SECOND_US) // 2)
+    assert abs(after.mean_wait_us - seen.mean_wait_us) < seen.mean_wait_us / jobs
+    up_to_the_bound = seen.plus([spec_of(1, 1, HOUR_S, None, now_us)], now_us)
+    assert up_to_the_bound.waited_us == MOST_US  # ordinary sums are kept as they are
+
+
+@pytest.mark.parametrize("value", [None, True, 7, (1, 2), (0, 0, 0, 0, 0, "x"), (0, 0, -1, 0, 0, 0)])
 def test_an_invalid_history_note_is_ignored(value: object) -> None:
     told = welcome(NODES, GOOD, (), notes=[Note(None, "history", value)])  # type: ignore[arg-type]  # that is the point
     assert history(view_of(told)) == History()

@@ -36,6 +36,7 @@ from cosched_plugin.api import (
     UsageError,
     View,
     nodes_view,
+    note_travels,
     started_by,
 )
 from cosched_plugin.policies.composition.catalogue import KINDS, at
@@ -188,10 +189,12 @@ class Memory:
         """Yield the notes that change, and tell whether any did."""
         changed = False
         for key, part in self.parts.items():
-            value = part.remember(changes, view)
-            if value != view.note(None, key):
+            value, before = part.remember(changes, view), view.note(None, key)
+            if value != before:
                 changed = True
-                yield SetNote(None, key, value)
+                # A note that has outgrown the wire is begun anew: it stands with the manager, so that every scheduler that comes
+                # after this one would end at it, too. The first note of a part has no such past; the core refuses it.
+                yield SetNote(None, key, value if before is None or note_travels(key, value) else None)
         return changed
 
 

@@ -13,6 +13,7 @@ from tests.plugin.policies.glomarc.glts_cases import nodes_of, told
 
 from cosched_plugin.api import (
     COMPANY,
+    SECOND_US,
     WHOLE_NODES,
     Action,
     Budget,
@@ -31,6 +32,7 @@ from cosched_plugin.api import (
     Policy,
     PolicyError,
     Seat,
+    SetNote,
     Slices,
     View,
 )
@@ -42,6 +44,7 @@ from cosched_plugin.policies.composition.composed import compose
 from cosched_plugin.policies.composition.resolved import resolve
 from cosched_plugin.policies.orders import ClassPriority
 from cosched_plugin.policies.placement.compact import FirstFit, Nodes
+from cosched_plugin.protocol.messages import JobEnded, JobSubmitted
 from cosched_plugin.testing.check import check_policy
 
 ASKED: Counter[str] = Counter()
@@ -118,6 +121,16 @@ class OldOrder(ClassPriority):
 
 class Thief(AOrder):
     note = "slices"
+
+
+class Outgrown(AOrder):
+    """Doubles its note at each start, until it is beyond 64 bits."""
+
+    def remember(self, changes: Changes, view: View) -> NoteValue:
+        before = view.note(None, self.note)
+        if not changes.started:
+            return before
+        return 2 * before if isinstance(before, int) else 2**61
 
 
 class Twin(APlacement):
@@ -233,6 +246,18 @@ def test_a_budget_is_a_whole_number_of_units(to: float) -> None:
     core = SchedulerCore(compose({"budget": {"name": "watched_parts:Shrinking", "to": to}}), told(nodes_of(2), []))
     with pytest.raises(PolicyError, match=r"policy\.budget: units: expected a whole number of units, 1 or more"):
         core.handle(0, ())
+
+
+def test_a_note_that_has_outgrown_the_wire_is_begun_anew() -> None:
+    """It stands with the manager: a scheduler that ended at it would be followed by others that end at it, too."""
+    jobs = [JobSpec(number, 0, 1, SECOND_US) for number in range(5)]
+    core = SchedulerCore(compose({"order": "watched_parts:Outgrown"}), told(nodes_of(1), jobs))
+    kept = [action.value for action in core.handle(0, ()) if isinstance(action, SetNote)]
+    assert kept == [2**61]
+    for number in range(3):
+        told_of = (JobEnded(number, "COMPLETED"), JobSubmitted(JobSpec(9 + number, 0, 1, SECOND_US)))
+        kept += [action.value for action in core.handle(0, told_of) if isinstance(action, SetNote)]
+    assert kept == [2**61, 2**62, None, 2**61]
 
 
 def test_two_packages_with_one_name_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
