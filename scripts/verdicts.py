@@ -1,7 +1,9 @@
 """The page of a paper's results: a verdict table for people, and all rows in an appendix, both written by its reproduction.
 
-A report is one body of Markdown. The appendix gets all of it. The page gets one row for each group of claims: what is published, the
-range of what is measured, how many rows hold, and a link to them.
+A report is one body of Markdown. The appendix gets all of it. The page gets one row for each claim, or group of claims that no list
+has: what is published, the range of what is measured, how many rows hold, and a link to them. Both begin with how many rows there are,
+how many would hold by chance, and how many verdicts stand after Holm's correction, which needs all rows of a page. The verdicts
+themselves are made in `scripts.papers.claims`.
 """
 
 from __future__ import annotations
@@ -12,30 +14,40 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from scripts.papers.claims import CLAIM_IDS
 from scripts.tables import NOTHING, table_head, table_row, write_tables
 
+from cosched_emulator.statistics.intervals import LEVEL, holm
+
 FOLDER: Final = "appendix"
-VERDICTS: Final = ("yes", "**no**", "not shown", "not run")
+YES, NO, NOT_SHOWN, NOT_RUN = "yes", "**no**", "not shown", "not run"
+COUNTED: Final = (YES, NO, NOT_SHOWN, NOT_RUN)
+STANDS: Final = " (Holm)"  # behind a verdict
+_BESIDE: Final = ("seeds", "p", "to decide", "verdict")  # columns that are no figure
 _NUMBER: Final = re.compile(r"[+-]?\d+(?:,\d{3})*(?:\.\d+)?")
 # What is claimed of a figure, behind its name: rows with the same name are one group.
 _BOUND: Final = re.compile(r"(.*): ((?:lower|higher|within|at least|at most)\b.*)")
-MOST: Final = 64  # rows of a table of verdicts; with more, claims without a number are put together by what stands before the colon
+MOST: Final = 72  # rows of a table of verdicts; with more, claims without a number are put together by what stands before the colon
 _LINK: Final = re.compile(r"(\]\()([^)\s]+)(\))")
 
 
 class Claim(NamedTuple):
-    """A row of a table of claims: its text, what is published, and what was measured with the verdict on it, by column."""
+    """A row of a table of claims: its ids and text, what is published, and what was measured with the verdict on it, by column."""
 
+    ids: str  # of the claims list; empty: it has none
     text: str
     published: str
     measured: Mapping[str, tuple[str, str]]  # name of the column -> (figure, verdict)
     anchor: str  # of the section that has the row
+    p: float | None  # of its verdict by chance
+    line: int  # in the body
 
 
 def write_results(page: Path, paper: str, title: str, body: Sequence[str]) -> None:
     """Write the report of a paper into its appendix, and the verdicts into the page; text outside the markers stays unchanged."""
     appendix = page.parent / FOLDER / page.name
     appendix.parent.mkdir(exist_ok=True)
+    body = [*head_lines(body), *marked(body)]
     own = {anchor_of(line) for line in body if line.startswith("#")}
     write_tables(appendix, paper, f"{title}: all rows", [_from_appendix(line, page.name, own) for line in body])
     write_tables(page, paper, title, [*verdict_lines(body, f"{FOLDER}/{page.name}")])
@@ -62,21 +74,67 @@ def anchor_of(heading: str) -> str:
 
 
 def claims_in(body: Sequence[str]) -> Iterator[Claim]:
-    """Yield the rows of the tables of claims: those whose first column is ``claim`` and that have a verdict."""
+    """Yield the rows of the tables of claims: those with a column ``claim``, the first or behind the ids, and with a verdict."""
     anchor, names = "", None
-    for line in body:
+    for number, line in enumerate(body):
         if line.startswith("#"):
             anchor = anchor_of(line)
-        cells = [cell.strip() for cell in line.strip("|").split(" | ")] if line.startswith("|") else []
+        cells = _cells(line)
         if not cells:
             names = None
-        elif cells[0] == "claim" and "verdict" in cells:
+        elif "claim" in cells[:2] and "verdict" in cells:
             names = cells
         elif names is not None and not line.startswith("|--"):
             at = [place for place, name in enumerate(names) if name == "verdict"]
-            before = [max(p for p in range(place) if names[p] not in ("seeds", "verdict")) for place in at]
+            before = [max(p for p in range(place) if names[p] not in _BESIDE) for place in at]
             found = {names[p]: (cells[p], cells[place]) for p, place in zip(before, at, strict=True)}
-            yield Claim(cells[0], cells[names.index("published")], found, anchor)
+            text = cells[names.index("claim")]
+            ids, text = (cells[0].strip(NOTHING), text) if "id" in names else _split(text)
+            p = cells[names.index("p")] if "p" in names else NOTHING
+            chance = None if p == NOTHING else float(p.lstrip("<"))
+            yield Claim(ids, text, cells[names.index("published")], found, anchor, chance, number)
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip("|").split(" | ")] if line.startswith("|") else []
+
+
+def _split(text: str) -> tuple[str, str]:
+    """Return ids and text of a claim that has both in one cell."""
+    match = CLAIM_IDS.match(text)
+    return (match[1], text[match.end() :]) if match else ("", text)
+
+
+def marked(body: Sequence[str]) -> list[str]:
+    """Return a body in which the verdicts that stand after Holm's correction over all its rows are marked."""
+    lines = list(body)
+    tested = [claim for claim in claims_in(body) if claim.p is not None]
+    for claim, stands in zip(tested, holm([claim.p or 0.0 for claim in tested]), strict=True):
+        verdict = next(iter(claim.measured.values()))[1]
+        if stands and verdict in (YES, NO):
+            lines[claim.line] = lines[claim.line].removesuffix(f" {verdict} |") + f" {verdict}{STANDS} |"
+    return lines
+
+
+def head_lines(body: Sequence[str]) -> list[str]:
+    """Return what a page says of all its rows; of a body that is marked or is not, the same."""
+    rows = [(*cell, claim.p) for claim in claims_in(marked(body)) for cell in claim.measured.values()]
+    counts = Counter(verdict.removesuffix(STANDS) for _, verdict, _ in rows)
+    claims = sum(counts[word] for word in COUNTED)
+    told = ", ".join(f"{counts[word]} {word.strip('*')}" for word in COUNTED if counts[word])
+    share = f" ({100 * counts[NOT_SHOWN] / (claims - counts[NOT_RUN]):.0f} %)" if counts[NOT_SHOWN] else ""
+    text = f"{claims} rows judge a claim: {told.replace(NOT_SHOWN, NOT_SHOWN + share)}."
+    others = {word: count for word, count in counts.items() if word not in COUNTED}
+    if others:
+        text += f" Not counted: {', '.join(f'{count} {word}' for word, count in others.items())}."
+    tested = sum(p is not None for *_, p in rows)
+    if tested:
+        stand = sum(verdict.endswith(STANDS) for _, verdict, _ in rows)
+        text += (
+            f" Were no claim true, at most {(1 - LEVEL) / 2 * tested:.1f} of the {tested} rows with an interval would be *yes* by"
+            f" chance. After Holm's correction over these, {stand} verdicts stand."
+        )
+    return [text, ""] if rows else []
 
 
 def verdict_lines(body: Sequence[str], appendix: str) -> Iterator[str]:
@@ -85,6 +143,7 @@ def verdict_lines(body: Sequence[str], appendix: str) -> Iterator[str]:
     groups = _grouped(claims, coarse=False)
     if len(groups) > MOST:
         groups = _grouped(claims, coarse=True)
+    yield from head_lines(body)
     yield from table_head(("claim", "published", "measured", "verdict", "rows"))
     for (anchor, _), members in groups.items():
         figures, verdicts = [], []
@@ -96,24 +155,24 @@ def verdict_lines(body: Sequence[str], appendix: str) -> Iterator[str]:
         label = _common([claim.text for claim in members])
         link = f"[{len(members)}]({appendix}#{anchor})"
         published = _range([claim.published for claim in members])
-        yield table_row(
-            (label, published, "; ".join(figures) or NOTHING, " / ".join(dict.fromkeys(verdicts)), link), ()
-        )
+        ids = f"{members[0].ids}: " if members[0].ids else ""
+        cells = (ids + label, published, "; ".join(figures) or NOTHING, " / ".join(dict.fromkeys(verdicts)), link)
+        yield table_row(cells, ())
     yield ""
 
 
 def _grouped(claims: Sequence[Claim], *, coarse: bool) -> dict[tuple[str, str], list[Claim]]:
     groups: dict[tuple[str, str], list[Claim]] = {}
     for claim in claims:
-        groups.setdefault((claim.anchor, _group(claim.text, coarse=coarse)), []).append(claim)
+        group = claim.ids or _group(claim.text, coarse=coarse)
+        groups.setdefault((claim.anchor, group), []).append(claim)
     return groups
 
 
 def _group(text: str, *, coarse: bool) -> str:
-    """Return the number of a claim, as in ``C12: ...``; else the name of its figure."""
-    before = text.partition(":")[0]
-    if coarse or re.fullmatch(r"C\d+\w*", before):
-        return before if ":" in text else text.rpartition(", ")[0] or text
+    """Return the name of a claim's figure."""
+    if coarse:
+        return text.partition(":")[0] if ":" in text else text.rpartition(", ")[0] or text
     bounded = _BOUND.fullmatch(text)
     return bounded[1] if bounded else text
 
@@ -155,8 +214,11 @@ def _range(cells: Sequence[str]) -> str:
 
 
 def _counts(found: Sequence[tuple[str, str]]) -> str:
-    counts = Counter(verdict for _, verdict in found)
+    counts = Counter(verdict.removesuffix(STANDS) for _, verdict in found)
+    stand = Counter(verdict.removesuffix(STANDS) for _, verdict in found if verdict.endswith(STANDS))
+    marks = {verdict: f" ({count} Holm)" if count < counts[verdict] else STANDS for verdict, count in stand.items()}
     if len(counts) == 1:
-        return next(iter(counts))
-    known = [verdict for verdict in VERDICTS if verdict in counts]
-    return ", ".join(f"{counts[verdict]} {verdict}" for verdict in [*known, *(v for v in counts if v not in VERDICTS)])
+        return next(verdict + marks.get(verdict, "") for verdict in counts)
+    known = [verdict for verdict in COUNTED if verdict in counts]
+    known += [verdict for verdict in counts if verdict not in COUNTED]
+    return ", ".join(f"{counts[verdict]} {verdict}{marks.get(verdict, '')}" for verdict in known)

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scripts.papers.figures import Claim, Figures, Where
+from scripts.papers.claims import Claim
+from scripts.papers.figures import Figures, Where
 from scripts.papers.paired_gang.claims.dynamic import dynamic_claims
 from scripts.papers.paired_gang.claims.phases import phase_claims
 from scripts.papers.paired_gang.claims.static import static_claims
@@ -229,7 +230,8 @@ def test_every_claim_has_its_runs(cells: tuple[Cell, ...]) -> None:
     assert rows["C31", dynamic(HOMOGENEOUS, "0.95")].verdict == Verdict.NO
     assert rows["C53", dynamic(HOMOGENEOUS, "0.95")].measured == "3 of 3 seeds"
     drifts = [claim for claim in claims if claim.text.startswith("C41")]
-    assert {claim.verdict for claim in drifts} == {Verdict.YES}
+    assert {claim.verdict for claim in drifts} == {Verdict.NOT_SHOWN}
+    assert {claim.to_decide for claim in drifts} == {6}  # three seeds agree by chance in one case of four
     one = {claim.verdict for claim in all_claims(figures_of(cells, seeds=1)) if not claim.text.startswith("C53")}
     assert one == {Verdict.NOT_SHOWN}  # one seed has no interval
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scripts.papers.figures import Figures, Where, all_of, near, percent_text
+from scripts.papers.claims import all_of, near
+from scripts.papers.figures import Figures, Where, percent_text
 from scripts.papers.harm import harm_tables
 from scripts.papers.lomarc import experiment as lomarc
 from scripts.papers.lomarc.claims import claims as lomarc_claims
@@ -163,8 +164,9 @@ def test_verdicts_need_the_whole_interval() -> None:
         near("c", "w", published, found) for published, found in ((-50, tight), (-50, wide), (-10, tight), (-50, None))
     ]
     assert [claim.row.split(" | ")[-1] for claim in rows] == ["yes |", "not shown |", "**no** |", "not run |"]
+    assert [claim.row.split(" | ")[-2] for claim in rows] == ["-", "15", "-", "-"]  # seeds that would decide
     assert near("c", "w", -48.0, mean_interval([-48.0])).verdict == Verdict.NOT_SHOWN  # one seed
-    assert rows[0].row == "| c, within 12 points | w | -50.0 | -48.0 (-49.2 to -46.8) | 3 | yes |"
+    assert rows[0].row == "| - | c, within 12 points | w | -50.0 | -48.0 (-49.2 to -46.8) | 3 | 0.00076 | - | yes |"
     assert all_of([Verdict.YES, Verdict.YES]) == Verdict.YES
     assert all_of([Verdict.YES, Verdict.NOT_SHOWN]) == Verdict.NOT_SHOWN
     assert all_of([Verdict.NO, Verdict.NOT_SHOWN]) == Verdict.NO
@@ -297,15 +299,21 @@ def test_report_of_lomarc(lomarc_plan: Plan) -> None:
     figures = lomarc_figures(lomarc_plan)
     lines = lomarc_report(figures, Size(50, 3))
     assert lines[0].startswith("50 jobs on 128 nodes.")
-    order = "| mean response grows in this order: PSS / AC | W1 M1 | this order | 467 / 653 | 3 | yes |"
+    order = (
+        "| - | mean response grows in this order: PSS / AC | W1 M1 | this order | 467 / 653 | 3 | <1e-06 | - | yes |"
+    )
     assert order in lines
     assert (
-        "| mean response: L-R against PSS, within 12 points | W1 M1 | -48.0 | -55.0 (-55.0 to -55.0) | 3 | yes |"
+        "| - | mean response: L-R against PSS, within 12 points | W1 M1 | -48.0 | -55.0 (-55.0 to -55.0) | 3 | <1e-06 | - | yes |"
         in lines
     )
-    assert "| RBR: L-R against PSS, within 16 points | W3 M1 | -66.0 | -55.0 (-55.0 to -55.0) | 3 | yes |" in lines
     assert (
-        "| makespan: L-R against PSS, within 2 points | W1 M1 | -5.0 | -55.0 (-55.0 to -55.0) | 3 | **no** |" in lines
+        "| - | RBR: L-R against PSS, within 16 points | W3 M1 | -66.0 | -55.0 (-55.0 to -55.0) | 3 | <1e-06 | - | yes |"
+        in lines
+    )
+    assert (
+        "| - | makespan: L-R against PSS, within 2 points | W1 M1 | -5.0 | -55.0 (-55.0 to -55.0) | 3 | <1e-06 | - | **no** |"
+        in lines
     )
     assert "| W1 M1 | published |  | - | - | -23.0 | -40.0 | - | - | -48.0 |" in lines
     assert "| L-R | W3 M1 | published | 222 | 87 | 48 | 25 | 20 | 17 | 4 |" in lines
@@ -325,7 +333,9 @@ def test_report_of_lomarc(lomarc_plan: Plan) -> None:
 
 def test_report_of_incomplete_results() -> None:
     nothing = Figures([], lomarc.USUAL)
-    assert "| RBR: L-R is below L-U1 | W1 M1 | the sign | - | - | not run |" in lomarc_report(nothing, Size(50, 3))
+    assert "| - | RBR: L-R is below L-U1 | W1 M1 | the sign | - | - | - | - | not run |" in lomarc_report(
+        nothing, Size(50, 3)
+    )
     assert relative(nothing, RBR, Where("W1 M1", "L-R")) is None
     check_tables(lomarc_report(nothing, Size(50, 3)))
     check_tables(rua_report(Figures([], rua.USUAL), Size(50, 3)))
@@ -406,9 +416,18 @@ def test_rua_compares_with_ff() -> None:
     assert f"|  | measured / FF | 1 | {same} |" in lines
     assert "|  | within a quarter | - | - | no | no | no | no | - |" in lines
     rows = [claim.row for claim in rua_claims(figures)]
-    assert "| killed: FF / RUA, within a quarter | CTC HIGH | 3 x | 2.50 (2.50 to 2.50) | 2 | yes |" in rows
-    assert "| killed: RUA / LC, below 1 | CTC MED | substantially fewer | 0.44 (0.44 to 0.44) | 2 | yes |" in rows
-    assert "| penalised, mean: FF > LC > LCT=1 | CTC HIGH | 7.80, 6.81, 6.98 | 1, 2, 3 | 2 | **no** |" in rows
+    assert (
+        "| - | killed: FF / RUA, within 4 to 6 | BLUE HIGH | 5 x | 2.50 (2.50 to 2.50) | 2 | <1e-06 | - | **no** |"
+        in rows
+    )
+    assert (
+        "| - | killed: RUA / LC, below 1 | CTC MED | substantially fewer | 0.44 (0.44 to 0.44) | 2 | <1e-06 | - | yes |"
+        in rows
+    )
+    assert (
+        "| - | penalised, mean: FF > LC > LCT=1 | CTC HIGH | 7.80, 6.81, 6.98 | 1, 2, 3 | 2 | <1e-06 | - | **no** |"
+        in rows
+    )
     check_tables(rua_report(figures, Size(50, 2)))
 
 
@@ -420,10 +439,10 @@ def test_rua_compares_with_lc_in_its_experiments() -> None:
     }
     figures = fake_figures(cells, rua.USUAL)
     assert [claim.row for claim in claims_of_variants(figures)] == [
-        "| killed: RUA / LC, below 1 | CTC MED, 1700 | - | 0.75 (0.75 to 0.75) | 2 | yes |",
-        "| killed: RUA / LC, below 1 | CTC MED, 1800 | - | 1.50 (1.50 to 1.50) | 2 | **no** |",
-        "| penalised, mean: RUA / LC, below 1 | CTC MED, 1700 | - | 1.33 (1.33 to 1.33) | 2 | **no** |",
-        "| penalised, mean: RUA / LC, below 1 | CTC MED, 1800 | - | 0.67 (0.67 to 0.67) | 2 | yes |",
+        "| - | killed: RUA / LC, below 1 | CTC MED, 1700 | - | 0.75 (0.75 to 0.75) | 2 | <1e-06 | - | yes |",
+        "| - | killed: RUA / LC, below 1 | CTC MED, 1800 | - | 1.50 (1.50 to 1.50) | 2 | <1e-06 | - | **no** |",
+        "| - | penalised, mean: RUA / LC, below 1 | CTC MED, 1700 | - | 1.33 (1.33 to 1.33) | 2 | <1e-06 | - | **no** |",
+        "| - | penalised, mean: RUA / LC, below 1 | CTC MED, 1800 | - | 0.67 (0.67 to 0.67) | 2 | <1e-06 | - | yes |",
     ]
     assert "RUA against LC in the experiments:" in rua_report(figures, Size(50, 2))
 

@@ -28,7 +28,7 @@ BODY = [
 
 
 def test_rows_of_one_claim_are_one_row_with_the_range_and_the_counts() -> None:
-    assert list(verdict_lines(BODY, "appendix/x.md"))[2:] == [
+    assert list(verdict_lines(BODY, "appendix/x.md"))[4:] == [
         "| C1: mean wait, below 1 | helps | 0.50 to 1.20 | 1 yes, 1 not shown | [2](appendix/x.md#the-claims-waits) |",
         "| kills: A / B, within a quarter | 2 | 1,900 (1,800 to 2,000) | **no** | [1](appendix/x.md#the-claims-waits) |",
         "",
@@ -44,7 +44,7 @@ def test_bounds_of_one_figure_and_two_columns_of_it_are_one_row() -> None:
     ]
     told = "lower: yes, within 5 points: not shown / lower: not shown, within 5 points: **no**"
     figures = "one try: -20 (-30 to -10); all tried: -5 (-9 to +1)"
-    assert list(verdict_lines(body, "x.md"))[2] == f"| A against B, % | -30 | {figures} | {told} | [2](x.md#) |"
+    assert list(verdict_lines(body, "x.md"))[4] == f"| A against B, % | -30 | {figures} | {told} | [2](x.md#) |"
 
 
 def test_a_report_is_split_and_its_links_still_lead_there(tmp_path: Path) -> None:

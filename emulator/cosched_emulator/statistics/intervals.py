@@ -51,6 +51,7 @@ _PRECISION: Final = 1e-15
 _STEPS: Final = 100  # Newton's method takes fewer than ten
 _CLOSE: Final = 1e-9  # a step of Newton's method after which the error is its square
 _TERMS: Final = 100_000  # of a series; a few hundred are usual
+_NEAR: Final = 3.0  # t² below which the series of the centre takes fewer terms than the continued fraction
 
 
 # Not scipy.stats.t: a plain run has no SciPy, which takes 100 MB of disk and half a second to load for this one quantile, and figures
@@ -77,6 +78,20 @@ def t_critical(level: float, freedom: float) -> float:
     if not 0 < level < 1:
         raise ValueError(f"a level of confidence lies between 0 and 1, not at {level}")
     return -t_quantile((1 - level) / 2, freedom)
+
+
+def t_tail(t: float, freedom: float) -> float:
+    """Return P(T > t) for ``freedom`` degrees of freedom; raises ValueError unless freedom ≥ 1."""
+    if not freedom >= 1:
+        raise ValueError(f"Student's t needs 1 degree of freedom or more, not {freedom}")
+    if t <= 0:
+        return 0.5 if t == 0 else 1 - t_tail(-t, freedom)
+    if math.isinf(t):
+        return 0.0
+    density = _density(t, freedom)
+    if t * t < _NEAR:
+        return 0.5 - t * density * _centre_sum(t, freedom)
+    return t * density * _tail_ratio(t, freedom)
 
 
 def _upper(tail: float, freedom: float) -> float:
@@ -109,19 +124,24 @@ def _by_centre(centre: float, freedom: float) -> float:
     """Return t with P(0 < T < t) = centre; Newton's method from below, where the function is concave, does not overshoot."""
     t = centre / _density(0.0, freedom)
     for _ in range(_STEPS):
-        y = t * t / (freedom + t * t)
-        total = term = 1.0
-        for index in range(_TERMS):
-            term *= y * (index + (freedom + 1) / 2) / (index + 1.5)
-            total += term
-            if term < _PRECISION * total:
-                break
         density = _density(t, freedom)
-        step = (centre - t * density * total) / density
+        step = (centre - t * density * _centre_sum(t, freedom)) / density
         t += step
         if abs(step) <= _CLOSE * t:
             break
     return t
+
+
+def _centre_sum(t: float, freedom: float) -> float:
+    """Return P(0 < T < t) / (t · density(t)): the power series."""
+    y = t * t / (freedom + t * t)
+    total = term = 1.0
+    for index in range(_TERMS):
+        term *= y * (index + (freedom + 1) / 2) / (index + 1.5)
+        total += term
+        if term < _PRECISION * total:
+            break
+    return total
 
 
 def _by_tail(log_tail: float, start: float, freedom: float) -> float:
@@ -224,6 +244,75 @@ def mean_interval(values: Sequence[float], level: float = LEVEL) -> Interval:
     variance = math.fsum((value - mean) ** 2 for value in values) / (count - 1)
     half = critical * math.sqrt(variance / count)
     return Interval(mean, mean - half, mean + half, count, level)
+
+
+def tail_of(found: Interval, bound: float, *, above: bool) -> float | None:
+    """Return the probability that chance alone gives an estimate as far above ``bound``, or below, as it is; None: no interval.
+
+    By Student's t with n - 1 degrees of freedom, on the scale on which the interval was made (`_scaled`): 0.025 where its nearer end is
+    the bound, less where the interval does not reach it.
+    """
+    scaled = _scaled(found, bound)
+    if scaled is None:
+        return None
+    distance, error = scaled
+    distance = distance if above else -distance
+    if error == 0:
+        return 0.0 if distance > 0 else 1.0
+    return t_tail(distance / error, max(found.n - 1, 1))
+
+
+def seeds_needed(found: Interval, bound: float, most: int) -> float:
+    """Return the number of values at which the interval would not reach ``bound``, if mean and spread stay; infinite above ``most``.
+
+    NaN where there is no interval.
+    """
+    scaled = _scaled(found, bound)
+    if scaled is None:
+        return math.nan
+    distance, error = abs(scaled[0]), scaled[1]
+    spread = error * math.sqrt(found.n)
+    if distance == 0:
+        return math.inf
+    first = max(2, math.floor(min(most, (spread / distance) ** 2)))  # Student's t is above 1
+    enough = (n for n in range(first, most + 1) if t_critical(found.level, n - 1) * spread < distance * math.sqrt(n))
+    return next(enough, math.inf)
+
+
+def holm(probabilities: Sequence[float], chance: float = 1 - LEVEL) -> list[bool]:
+    """Tell which of several verdicts stand if none of them may be wrong but by ``chance`` (Holm 1979, Scand. J. Statist. 6:65).
+
+    The least of n probabilities is held against chance / n, the next against chance / (n - 1), and so on up to the first that fails.
+    """
+    stands = [False] * len(probabilities)
+    for rank, place in enumerate(sorted(range(len(probabilities)), key=lambda place: probabilities[place])):
+        if probabilities[place] * (len(probabilities) - rank) > chance:
+            break
+        stands[place] = True
+    return stands
+
+
+def _scaled(found: Interval, bound: float) -> tuple[float, float] | None:
+    """Return by how much the estimate is above ``bound``, and its standard error, on the scale on which the interval is symmetric.
+
+    An interval of a mean is symmetric as it is, one of a ratio in logarithms, one of a percent change in those of the ratio. Where none
+    of the three is, the half of it on the side of the bound counts.
+    """
+    if not found.exists:
+        return None
+    critical = t_critical(found.level, max(found.n - 1, 1))
+    for scale, lowest in ((float, -math.inf), (math.log, 0.0), (lambda value: math.log1p(value / 100), -100.0)):
+        if min(found.low, found.mean, bound) > lowest:
+            low, mean, high, at = map(scale, (found.low, found.mean, found.high, bound))
+            if abs(low + high - 2 * mean) <= _SYMMETRIC * (high - low):
+                return mean - at, (high - low) / 2 / critical
+    half = found.high - found.mean if bound > found.mean else found.mean - found.low
+    return found.mean - bound, half / critical
+
+
+_SYMMETRIC: Final = (
+    1e-6  # of the width: far above rounding, far below what tells the scales of an interval that is not very narrow
+)
 
 
 def matched(values: Mapping[int, float], base: Mapping[int, float]) -> dict[int, tuple[float, float]]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
+from scripts.papers.claims import VERDICTS, Claim, claims_table
 from scripts.papers.coscheduling.claims.common import cell
 from scripts.papers.coscheduling.claims.energy import energy_claims
 from scripts.papers.coscheduling.claims.mechanism import mechanism_claims
@@ -49,7 +50,7 @@ from scripts.papers.coscheduling.tables import (
     table_3,
     table_4,
 )
-from scripts.papers.figures import VERDICTS, Claim, Figures, Where, claims_table, sections
+from scripts.papers.figures import Figures, Where, sections
 from scripts.papers.harm import harm_tables
 from scripts.papers.study import Size
 

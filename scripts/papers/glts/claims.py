@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Final, NamedTuple
 
-from scripts.papers.figures import LEAST, NOT_RUN, QUARTER, Figures, Where, interval_text, percent_text
+from scripts.papers.claims import NOT_RUN, Of, quarter
+from scripts.papers.figures import Figures, Where, interval_text, percent_text
 from scripts.papers.glts.experiment import (
     AARR,
     BASE,
@@ -97,8 +98,9 @@ def _glts(workload: str, tries: str) -> Where:
 
 def _close(text: str, published: float, found: Callable[[str], Interval | None]) -> Claim:
     """Return the claim that a change at W1 is as published: within a quarter of that, or two points if that is more."""
-    points = max(LEAST, QUARTER * abs(published))
-    return Claim(f"{text}: within {points:.2g} points", "W1", percent(published), found, _within(published, points))
+    band = quarter(published, Of.CHANGE)
+    points = band.high - published
+    return Claim(f"{text}: within {points:.2g} points", "W1", percent(published), found, band.verdict)
 
 
 def _within(share: float, size: float) -> Callable[[Interval], Verdict]:
@@ -178,9 +180,7 @@ def _load(figures: Figures) -> Iterator[Claim]:
             "W2",
             number(published),
             lambda _tries, name=name: figures.mean(RESPONSES[name], Where("W2", SSP)),  # type: ignore[misc]
-            lambda interval, published=published: verdict_within(
-                interval, (1 - QUARTER) * published, (1 + QUARTER) * published
-            ),  # type: ignore[misc]
+            quarter(published, Of.LEVEL).verdict,
             interval_text,
         )
     growth = "waiting_growth"

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from scripts.papers.figures import VERDICTS, Figures, Where, interval_text, percent_text, sections
+from scripts.papers.claims import VERDICTS
+from scripts.papers.figures import Figures, Where, interval_text, percent_text, sections
 from scripts.papers.glts.claims import HIGH_LOAD, claims_table, where_of_block, where_of_slack
 from scripts.papers.glts.experiment import (
     AARR,

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Final
 
-from scripts.papers.figures import Claim, Figures, Where, interval_text, judged, near, percent_text
+from scripts.papers.claims import Band, Claim, judged, near
+from scripts.papers.figures import Figures, Where, interval_text, percent_text
 from scripts.papers.hardware.experiment import CO_EXECUTION, EASY, ELISE, MARCONI, MIXED
 from scripts.papers.hardware.published import ARIS_256, ARIS_MIXED, MOST_SLOWER, TABLE_2, WANTED, WANTED_MIXED
 
-from cosched_emulator.statistics.intervals import Interval, verdict_below
+from cosched_emulator.statistics.intervals import Interval
 
 MAKESPAN: Final = "makespan_s"
 
@@ -34,11 +34,11 @@ def _wanted(figures: Figures) -> Iterator[Claim]:
     for workload, points in {**wanted, MIXED: WANTED_MIXED, "ARIS all": WANTED_MIXED}.items():
         found = _against(figures, workload, CO_EXECUTION)
         text = f"makespan of {CO_EXECUTION} against EASY, %: at least {points:g} % better"
-        yield judged(text, workload, "wanted", found, partial(verdict_below, bound=-points), percent_text)
+        yield judged(text, workload, "wanted", found, Band.below(-points), percent_text)
     for workload in (MIXED, "ARIS all"):
         slower = figures.mean("slower_by_5", Where(workload, CO_EXECUTION))
         text = f"share of the jobs that are slower than compact by more than 5 %: at most {MOST_SLOWER:g}"
-        verdict = partial(verdict_below, bound=MOST_SLOWER)
+        verdict = Band.below(MOST_SLOWER)
         yield judged(text, workload, "wanted", slower, verdict, interval_text)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from scripts.papers.figures import VERDICTS, Figures, claims_table
+from scripts.papers.claims import VERDICTS, claims_table
+from scripts.papers.figures import Figures
 from scripts.papers.hardware.claims import claims
 from scripts.papers.hardware.lomarc_tables import lomarc_table
 from scripts.papers.hardware.predictions import nas_table, node_table

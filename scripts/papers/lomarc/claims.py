@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from scripts.papers.figures import QUARTER, Claim, Figures, Where, ascending, interval_text, judged, near, within
+from scripts.papers.claims import Band, Claim, ascending, judged, near, near_level
+from scripts.papers.figures import Figures, Where, interval_text
 from scripts.papers.lomarc.experiment import LOMARC, M1, SCHEDULERS, TRACED, WORKLOADS
 from scripts.papers.lomarc.funnel import QUEUE
 from scripts.papers.lomarc.published import (
@@ -17,9 +18,8 @@ from scripts.papers.lomarc.published import (
     RESPONSE,
     TABLE_5,
 )
-from scripts.tables import number
 
-from cosched_emulator.statistics.intervals import Interval, mean_interval, verdict_below
+from cosched_emulator.statistics.intervals import Interval, mean_interval
 
 NAMES: Final = {
     RESPONSE: "mean response",
@@ -61,7 +61,7 @@ def _orders(figures: Figures) -> Iterator[Claim]:
         for workload in M1:
             change = figures.change(key, Where(workload, "L-R"), Where(workload, "PSS"))
             text = f"{NAMES[key]}: L-R takes off about half, {-HALF:g} % or more"
-            yield judged(text, workload, "about half", change, lambda found: verdict_below(found, HALF))
+            yield judged(text, workload, "about half", change, Band.below(HALF))
 
 
 def _ordered(figures: Figures, key: str, workload: str, groups: Sequence[Sequence[str]]) -> Claim:
@@ -85,7 +85,7 @@ def _between(figures: Figures) -> Iterator[Claim]:
             change = figures.change(key, Where(workload, one), Where(workload, other))
             yield near(f"{NAMES[key]}: {one} against {other}", workload, value, change)
             if value < 0:
-                yield judged(f"{NAMES[key]}: {one} is below {other}", workload, WAY, change, verdict_below)
+                yield judged(f"{NAMES[key]}: {one} is below {other}", workload, WAY, change, Band.below())
 
 
 def _slopes(figures: Figures) -> Iterator[Claim]:
@@ -112,9 +112,7 @@ def _similar(figures: Figures) -> Iterator[Claim]:
             found = _range(figures, key, workload, names)
             who = "all" if len(names) == len(SCHEDULERS) else ", ".join(names)
             text = f"{NAMES[key]}: points between the lowest and the highest of {who}, at most {SAME:g}"
-            yield judged(
-                text, workload, "almost the same", found, lambda each: verdict_below(each, SAME), interval_text
-            )
+            yield judged(text, workload, "almost the same", found, Band.below(SAME), interval_text)
 
 
 def _range(figures: Figures, key: str, workload: str, names: Sequence[str]) -> Interval | None:
@@ -139,6 +137,4 @@ def _queues(figures: Figures) -> Iterator[Claim]:
         for workload, row in TABLE_5[name].items():
             values = figures.values(QUEUE, Where(workload, name))
             found = mean_interval([*values.values()]) if values else None
-            low, high = (row[0] * (1 + sign * QUARTER) for sign in (-1, 1))
-            text = f"table 5, queue of {name}'s searches, within a quarter"
-            yield within(text, workload, number(row[0]), found, (low, high), interval_text)
+            yield near_level(f"C31: table 5, queue of {name}'s searches", workload, row[0], found)

@@ -5,14 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from scripts.papers.figures import (
-    VERDICTS,
-    Figures,
-    Where,
-    claims_table,
-    interval_text,
-    percent_text,
-)
+from scripts.papers.claims import VERDICTS, claims_table
+from scripts.papers.figures import Figures, Where, interval_text, percent_text
 from scripts.papers.harm import harm_tables
 from scripts.papers.lomarc.claims import claims
 from scripts.papers.lomarc.experiment import (

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
-from scripts.papers.figures import VERDICTS, Figures, Where, claims_table, interval_text, sections
+from scripts.papers.claims import VERDICTS, claims_table
+from scripts.papers.figures import Figures, Where, interval_text, sections
 from scripts.papers.means import means_table
 from scripts.papers.paired_gang.claims.dynamic import dynamic_claims
 from scripts.papers.paired_gang.claims.phases import phase_claims

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Final
 
-from scripts.papers.figures import QUARTER, Claim, Figures, Where, all_of, interval_text, judged, near, within
+from scripts.papers.claims import Band, Claim, Of, combined, judged, near, near_ratio, quarter, within
+from scripts.papers.figures import Figures, Where, interval_text
 from scripts.papers.rua.experiment import LOGS, POLICIES, VARIANTS, WORKLOADS
 from scripts.papers.rua.published import (
     KILLED,
@@ -18,7 +19,7 @@ from scripts.papers.rua.published import (
 )
 from scripts.tables import NOTHING, number
 
-from cosched_emulator.statistics.intervals import Interval, Verdict, mean_interval, verdict_above, verdict_below
+from cosched_emulator.statistics.intervals import Interval, Verdict, mean_interval
 
 ALL_SLOWDOWN_P95: Final = "all_bounded_slowdown_10s_p95"
 NAMES: Final = {
@@ -81,11 +82,7 @@ def like(figures: Figures, key: str, workload: str, policy: str) -> Verdict | No
     found = ratio(figures, key, Where(workload, policy), Where(workload, "FF"))
     if theirs is None or found is None:
         return None
-    return within("", "", "", found, _quarter(theirs)).verdict
-
-
-def _quarter(value: float) -> tuple[float, float]:
-    return value * (1 - QUARTER), value * (1 + QUARTER)
+    return quarter(theirs, Of.RATIO).verdict(found)
 
 
 def _about(figures: Figures, key: str, workload: str, policy: str) -> Claim:
@@ -93,14 +90,13 @@ def _about(figures: Figures, key: str, workload: str, policy: str) -> Claim:
     theirs = published_ratio(key, workload, policy)
     assert theirs is not None
     found = ratio(figures, key, Where(workload, policy), Where(workload, "FF"))
-    text = f"{NAMES[key]}: {policy} / FF, within a quarter"
-    return within(text, workload, number(theirs), found, _quarter(theirs), interval_text)
+    return near_ratio(f"{NAMES[key]}: {policy} / FF", workload, theirs, found)
 
 
 def _factor(figures: Figures, text: str, workload: str, policy: str, factor: float) -> Claim:
     """Return the claim that FF kills so many times as many jobs as a policy."""
     found = ratio(figures, KILLED, Where(workload, "FF"), Where(workload, policy))
-    return within(text, workload, f"{factor:g} x", found, _quarter(factor), interval_text)
+    return near_ratio(text, workload, factor, found, told=f"{factor:g} x")
 
 
 def _less(
@@ -110,14 +106,14 @@ def _less(
     found = ratio(figures, key, Where(workload, policy, variant), Where(workload, other, variant))
     text = f"{NAMES[key]}: {policy} / {other}, below 1"
     place = workload if variant is None else f"{workload}, {variant}"
-    return judged(text, place, theirs, found, lambda each: verdict_below(each, 1 - DIFFERENT), interval_text)
+    return judged(text, place, theirs, found, Band.below(1 - DIFFERENT), interval_text)
 
 
 def _kills(figures: Figures) -> Iterator[Claim]:
     for log in LOGS:
         yield _about(figures, KILLED, f"{log} MED", "LC")
     for workload in HARD:
-        text = "killed: FF / LC, within a quarter of the text's factor of 4"
+        text = "killed: FF / LC, the text's factor of 4"
         yield _factor(figures, text, workload, "LC", TEXT_FACTOR)
     for workload in WORKLOADS:
         yield _fewest(figures, workload)
@@ -129,13 +125,13 @@ def _kills(figures: Figures) -> Iterator[Claim]:
             found = ratio(figures, KILLED, Where(workload, policy), Where(workload, "LC"))
             text = f"killed: {policy} / LC, no more than 1.05"
             shown = "fewer or as many" if theirs is None else number(theirs)
-            yield judged(text, workload, shown, found, lambda each: verdict_below(each, 1.05), interval_text)
+            yield judged(text, workload, shown, found, Band.below(1.05), interval_text)
     for workload, factor in FACTORS.items():
-        yield _factor(figures, "killed: FF / RUA, within a quarter", workload, "RUA", factor)
+        yield _factor(figures, "killed: FF / RUA", workload, "RUA", factor)
     for workload in WORKLOADS:
         found = ratio(figures, KILLED, Where(workload, "FF"), Where(workload, "RUA"))
         text = "killed: FF / RUA, above 1"
-        yield judged(text, workload, "fewer", found, lambda each: verdict_above(each, 1.0), interval_text)
+        yield judged(text, workload, "fewer", found, Band.above(1.0), interval_text)
     for workload in WORKLOADS:
         yield _less(figures, KILLED, workload, "RUA", "LC", "substantially fewer")
 
@@ -144,14 +140,12 @@ def _fewest(figures: Figures, workload: str) -> Claim:
     """Return the claim that LCT=1 kills fewest jobs."""
     one = Where(workload, "LCT=1")
     others = [Where(workload, name) for name in POLICIES if name != "LCT=1"]
-    found = [each for other in others if (each := figures.difference(KILLED, one, other)) is not None]
+    parts = [(figures.difference(KILLED, one, other), Band.below()) for other in others]
     values = [figures.mean(KILLED, where) for where in (one, *others)]
     measured = number(values[0].mean) if values[0] is not None else NOTHING
     rest = [value.mean for value in values[1:] if value is not None]
-    verdict = all_of([verdict_below(each) for each in found]) if len(found) == len(others) else None
     least = f"{measured}; the others {number(min(rest))} or more" if rest and values[0] else measured
-    seeds = min((each.n for each in found), default=0)
-    return Claim("killed: LCT=1 fewest", workload, "fewest", least, seeds, verdict)
+    return combined("killed: LCT=1 fewest", workload, "fewest", least, parts)
 
 
 def _penalties(figures: Figures) -> Iterator[Claim]:
@@ -172,13 +166,11 @@ def _falling(figures: Figures, key: str, workload: str) -> Claim:
     """Return the claim that the penalty falls from FF to LC to LCT=1."""
     names = ("FF", "LC", "LCT=1")
     steps = [figures.difference(key, Where(workload, one), Where(workload, other)) for one, other in _steps(names)]
-    found = [step for step in steps if step is not None]
-    verdict = all_of([verdict_above(step, DIFFERENT) for step in found]) if len(found) == len(steps) else None
     means = [figures.mean(key, Where(workload, name)) for name in names]
     measured = ", ".join(NOTHING if mean is None else number(mean.mean) for mean in means)
     theirs = ", ".join(number(published(key, workload, name)) for name in names)
-    seeds = min((step.n for step in found), default=0)
-    return Claim(f"{NAMES[key]}: FF > LC > LCT=1", workload, theirs, measured, seeds, verdict)
+    parts = [(step, Band.above(DIFFERENT)) for step in steps]
+    return combined(f"{NAMES[key]}: FF > LC > LCT=1", workload, theirs, measured, parts)
 
 
 def _steps(names: Sequence[str]) -> list[tuple[str, str]]:

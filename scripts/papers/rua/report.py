@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from scripts.papers.figures import VERDICTS, Figures, Where, claims_table, interval_text
+from scripts.papers.claims import VERDICTS, claims_table
+from scripts.papers.figures import Figures, Where, interval_text
 from scripts.papers.harm import harm_tables
 from scripts.papers.rua.claims import (
     ALL_SLOWDOWN_P95,

@@ -14,13 +14,17 @@ from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.statistics.intervals import (
     Interval,
     Verdict,
+    holm,
     mean_interval,
     median_interval,
     paired_difference,
     paired_ratio,
     percent_change,
+    seeds_needed,
     t_critical,
     t_quantile,
+    t_tail,
+    tail_of,
     verdict_above,
     verdict_below,
     verdict_within,
@@ -131,6 +135,43 @@ def test_quantiles_are_those_of_scipy() -> None:
                 probability,
                 freedom,
             )
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 4, 9, 100, 1e5])
+def test_tails_are_those_of_the_quantiles(freedom: float) -> None:
+    for probability in (1e-100, 1e-9, 0.001, 0.025, 0.2, 0.4, 0.5):
+        t = -t_quantile(probability, freedom)
+        if math.isfinite(t):
+            assert t_tail(t, freedom) == pytest.approx(probability, rel=1e-9)
+            assert t_tail(-t, freedom) == pytest.approx(1 - probability, rel=1e-9)
+
+
+def test_a_tail_tells_the_same_as_the_interval_on_each_scale() -> None:
+    values = {1: 0.7, 2: 0.9, 3: 0.8, 4: 0.85}
+    base = dict.fromkeys(values, 1.0)
+    for found in (mean_interval([*values.values()]), paired_ratio(values, base), percent_change(values, base)):
+        assert tail_of(found, found.low, above=True) == pytest.approx(0.025)
+        assert tail_of(found, found.high, above=False) == pytest.approx(0.025)
+        assert tail_of(found, found.high, above=True) == pytest.approx(0.975)
+    assert tail_of(paired_ratio(values, base), 1.0, above=False) == pytest.approx(
+        tail_of(percent_change(values, base), 0.0, above=False)
+    )
+    assert tail_of(mean_interval([1.0]), 0.0, above=True) is None
+
+
+def test_seeds_needed_are_the_fewest_whose_interval_does_not_reach_a_bound() -> None:
+    found = mean_interval([1.0, 2.0, 3.0, 4.0])  # mean 2.5, standard deviation 1.291
+    assert seeds_needed(found, 1.5, 1_000) == 9  # 2.306 x 1.291 / 3 is .99
+    assert seeds_needed(found, 2.5, 1_000) == math.inf
+    assert seeds_needed(found, 2.49, 1_000) == math.inf
+    assert math.isnan(seeds_needed(mean_interval([1.0]), 0.0, 1_000))
+
+
+def test_holm_holds_the_least_against_all() -> None:
+    assert holm([0.01, 0.04, 0.03, 0.005]) == [True, False, False, True]
+    assert holm([0.03, 0.02]) == [True, True]
+    assert holm([0.03, 0.03]) == [False, False]
+    assert holm([]) == []
 
 
 @pytest.mark.parametrize("tail", [1e-200, 1e-9, 0.001, 0.05, 0.3])

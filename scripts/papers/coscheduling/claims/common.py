@@ -9,6 +9,8 @@ from functools import partial
 from itertools import pairwise
 from typing import Final
 
+from scripts.papers.claims import Band, Claim, Of, combined, judged, quarter
+from scripts.papers.claims import ascending as figures_ascending
 from scripts.papers.coscheduling.names import (
     ALL_STRICT,
     DRIVEN,
@@ -20,14 +22,13 @@ from scripts.papers.coscheduling.names import (
     STRICT_POLICIES,
     Reading,
 )
-from scripts.papers.figures import QUARTER, Claim, Figures, Where, all_of, interval_text, judged
-from scripts.papers.figures import ascending as figures_ascending
+from scripts.papers.figures import Figures, Where, interval_text
 from scripts.tables import NOTHING, number
 
-from cosched_emulator.statistics.intervals import Interval, change_of, interval_of, verdict_above, verdict_below
+from cosched_emulator.statistics.intervals import Interval, change_of, interval_of
 
 BySeed = Mapping[int, float]
-ABOUT_ONE: Final = (1 - QUARTER, 1 + QUARTER)  # a ratio that counts as about the same
+ABOUT_ONE: Final = quarter(1.0, Of.RATIO)  # a ratio that counts as about the same
 
 
 def driven(reading: Reading) -> tuple[str, ...]:
@@ -108,12 +109,12 @@ def of_bounds(found: Interval, rise: Callable[[float], float]) -> Interval:
 
 def above(text: str, where: str, published: str, found: Interval | None, bound: float = 1.0) -> Claim:
     """Return the claim that a ratio or figure is above a bound."""
-    return judged(text, where, published, found, lambda each: verdict_above(each, bound), interval_text)
+    return judged(text, where, published, found, Band.above(bound), interval_text)
 
 
 def below(text: str, where: str, published: str, found: Interval | None, bound: float = 1.0) -> Claim:
     """Return the claim that a ratio or figure is below a bound."""
-    return judged(text, where, published, found, lambda each: verdict_below(each, bound), interval_text)
+    return judged(text, where, published, found, Band.below(bound), interval_text)
 
 
 def saving_text(found: Interval | None) -> str:
@@ -133,12 +134,8 @@ def in_order(text: str, where: str, published: str, groups: Sequence[Mapping[str
         for upper in second.values()
     ]
     names = " / ".join(", ".join(group) for group in groups)
-    known = [found for found in pairs if found is not None]
-    if not known or len(known) < len(pairs):
-        return Claim(f"{text}: {names}", where, published, NOTHING, 0, None)
     means = " / ".join(", ".join(number(_mean(values)) for values in group.values()) for group in groups)
-    verdict = all_of([verdict_below(found, 1.0) for found in known])
-    return Claim(f"{text}: {names}", where, published, means, min(found.n for found in known), verdict)
+    return combined(f"{text}: {names}", where, published, means, [(found, Band.below(1.0)) for found in pairs])
 
 
 def rank_correlation(rows: Sequence[tuple[BySeed, BySeed]]) -> Interval | None:
@@ -159,5 +156,5 @@ def _ranks(values: Sequence[float]) -> list[float]:
     return [float(order.index(value)) for value in values]
 
 
-def _mean(values: BySeed) -> float:
-    return math.fsum(values.values()) / len(values)
+def _mean(values: BySeed) -> float | None:
+    return math.fsum(values.values()) / len(values) if values else None

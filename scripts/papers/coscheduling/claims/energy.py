@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from scripts.papers.claims import Claim, in_print, near, near_ratio, within
 from scripts.papers.coscheduling.claims.common import (
     above,
     ascending,
@@ -56,10 +57,10 @@ from scripts.papers.coscheduling.published import (
     row_3,
     row_4,
 )
-from scripts.papers.figures import QUARTER, Claim, Figures, Where, near, within
+from scripts.papers.figures import Figures, Where
 from scripts.tables import NOTHING
 
-from cosched_emulator.statistics.intervals import Interval, Verdict, change_of
+from cosched_emulator.statistics.intervals import Interval, change_of
 
 AGREES: Final = 1.0  # percent between formula and integral
 EXACT_PERCENT: Final = 0.02  # between the printed idle energy and B N T
@@ -88,10 +89,9 @@ def _efficiency(figures: Figures) -> Iterator[Claim]:
             for at in PLACEMENTS if name != GANG else (PACKED,):
                 if name not in DRIVEN or name in driven(reading):
                     published = batch / row_3(name, at).total_mj
-                    band = published * (1 - QUARTER), published * (1 + QUARTER)
                     found = figures.ratio(ENERGY, cell(HIGH, BATCH, reading), cell(HIGH, name, reading, at))
-                    text = f"E2: total energy, batch / {name}{f' {at}' if name != GANG else ''}, within a quarter"
-                    yield within(text, place(HIGH, reading), f"{published:.2f}", found, band, saving_text)
+                    text = f"E2: total energy, batch / {name}{f' {at}' if name != GANG else ''}"
+                    yield near_ratio(text, place(HIGH, reading), published, found, saving_text)
     for name in (CC, SB):
         published = 100 * (row_3(GANG, "").total_mj / row_3(name, PACKED).total_mj - 1)
         found = figures.change(ENERGY, cell(HIGH, GANG), cell(HIGH, name))
@@ -102,13 +102,12 @@ def _formula(figures: Figures) -> Iterator[Claim]:
     for title, errors in (("table 3", _errors(TABLE_3)), ("table 4", _errors(TABLE_4))):
         worst = max(errors, key=lambda row: abs(errors[row]))
         outside = sum(abs(error) > FORMULA_PERCENT for error in errors.values())
-        yield Claim(
+        yield in_print(
             f"E3: formula against printed total, %, all rows within {FORMULA_PERCENT:g}",
             title,
             "within 3 %",
             f"{outside} of {len(errors)} rows outside; worst {worst[0]} {errors[worst]:+.2f}",
-            0,
-            Verdict.NO if outside else Verdict.YES,
+            holds=not outside,
         )
     for name in POLICIES:
         found = _formula_change(figures, cell(HIGH, name))
@@ -187,22 +186,20 @@ def _errors(table: Mapping[tuple[str, Any], Row]) -> dict[tuple[str, Any], float
 def _printed(_figures: Figures) -> Iterator[Claim]:
     rows = [*TABLE_3.values(), *TABLE_4.values()]
     exact = sum(abs(row.idle_mj * 1e6 / (IDLE_W * NODES * row.run_s) - 1) * 100 <= EXACT_PERCENT for row in rows)
-    yield Claim(
+    yield in_print(
         f"E11: printed idle energy is B N T to {EXACT_PERCENT:g} %, rows",
         "tables 3, 4",
         NOTHING,
         f"{exact} of {len(rows)}",
-        0,
-        Verdict.YES if exact >= ROWS_EXACT else Verdict.NO,
+        holds=exact >= ROWS_EXACT,
     )
     spinning = [row.busy_w for (name, _), row in TABLE_3.items() if name in SPINNING]
     spinning += [row.busy_w for place, row in TABLE_4.items() if place[0] in SPINNING and place not in INCONSISTENT]
     rest = [row.busy_w for table in (TABLE_3, TABLE_4) for (name, _), row in table.items() if name not in SPINNING]
-    yield Claim(
+    yield in_print(
         "E12: watts of a busy CPU that the totals imply: spinning policies, all others",
         "tables 3, 4",
         NOTHING,
         f"{min(spinning):.1f} to {max(spinning):.1f}, {min(rest):.1f} to {max(rest):.1f}",
-        0,
-        Verdict.NO if max(*spinning, *rest) < SAME * min(*spinning, *rest) else Verdict.YES,
+        holds=max(*spinning, *rest) >= SAME * min(*spinning, *rest),
     )

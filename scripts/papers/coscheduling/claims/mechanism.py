@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from scripts.papers.claims import LEAST, Claim, within
 from scripts.papers.coscheduling.claims.common import above, ascending, below, cell
 from scripts.papers.coscheduling.names import (
     BASE,
@@ -30,7 +31,7 @@ from scripts.papers.coscheduling.names import (
     copies,
 )
 from scripts.papers.coscheduling.variants import VARIANTS
-from scripts.papers.figures import LEAST, Claim, Figures, Where, within
+from scripts.papers.figures import Figures, Where
 
 from cosched_emulator.statistics.intervals import Interval
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from scripts.papers.claims import Band, Claim, judged, near
 from scripts.papers.coscheduling.claims.common import ascending, cell, cells, in_order, mean_change, place
 from scripts.papers.coscheduling.names import (
     ALL_STRICT,
@@ -31,9 +32,7 @@ from scripts.papers.coscheduling.names import (
     Reading,
 )
 from scripts.papers.coscheduling.published import MEMORY_AWARE, MEMORY_BATCH
-from scripts.papers.figures import Claim, Figures, Where, judged, near
-
-from cosched_emulator.statistics.intervals import verdict_below
+from scripts.papers.figures import Figures, Where
 
 SIX: Final = (*DRIVEN, GANG)
 READINGS: Final = (MIXED, ALL_STRICT)
@@ -64,7 +63,7 @@ def _gain(figures: Figures) -> Iterator[Claim]:
     for name, found in changes.items():
         text = f"C37: mean response, aware against not, {name}, %, below {MEMORY_AWARE:g}"
         where = place("X6", MIXED)
-        yield judged(text, where, "over 35 % less", found, lambda each: verdict_below(each, MEMORY_AWARE))
+        yield judged(text, where, "over 35 % less", found, Band.below(MEMORY_AWARE))
 
 
 def _aware(figures: Figures) -> Iterator[Claim]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
+from scripts.papers.claims import Band, Claim, Of, judged, near, near_ratio, quarter, within
 from scripts.papers.coscheduling.claims.common import (
     above,
     ascending,
@@ -55,9 +56,7 @@ from scripts.papers.coscheduling.names import (
     of_class,
 )
 from scripts.papers.coscheduling.published import AGAINST_BATCH, AGAINST_GANG, PACKING, row_3
-from scripts.papers.figures import QUARTER, Claim, Figures, Where, interval_text, judged, near, within
-
-from cosched_emulator.statistics.intervals import verdict_below
+from scripts.papers.figures import Figures, Where, interval_text
 
 LOADS: Final = (HIGH, LIGHT)
 MUCH: Final = 2.0  # times: what counts as much longer, our bound
@@ -85,7 +84,7 @@ def _packing(figures: Figures) -> Iterator[Claim]:
                 if workload == HIGH:
                     yield near(text, where, PACKING, found)
                 else:
-                    yield judged(f"{text}, below 0", where, "helps", found, verdict_below)
+                    yield judged(f"{text}, below 0", where, "helps", found, Band.below())
 
 
 def _worst(figures: Figures) -> Iterator[Claim]:
@@ -158,7 +157,7 @@ def _against_batch(figures: Figures) -> Iterator[Claim]:
                 yield below(text, place(workload, reading), "better", found)
     for reading in READINGS:
         found = figures.ratio(RESPONSE, cell(HIGH, BATCH, reading), cell(HIGH, HYBRID, reading))
-        band = AGAINST_BATCH[0] * (1 - QUARTER), AGAINST_BATCH[1] * (1 + QUARTER)
+        band = quarter(AGAINST_BATCH[0], Of.RATIO).low, quarter(AGAINST_BATCH[1], Of.RATIO).high
         text = f"C15: mean response, batch / HYBRID, {band[0]:g} to {band[1]:g}"
         yield within(text, place(HIGH, reading), '"300 %": 3 or 4 x', found, band, saving_text)
         text = f"C47: mean response, batch / HYBRID, above {ORDER_OF_MAGNITUDE:g}"
@@ -185,9 +184,8 @@ def _blocking(figures: Figures) -> Iterator[Claim]:
         for at in PLACEMENTS:
             pair = [cell(HIGH, policy, MIXED, at) for policy in (name, PB)]
             published = row_3(name, at).run_s / row_3(PB, at).run_s
-            band = published * (1 - QUARTER), published * (1 + QUARTER)
-            text = f"C19: running time, {name} / PB, {at}, within a quarter"
-            yield within(text, f"{HIGH}; {SKIP}", f"{published:.2f}", figures.ratio(RUN, *pair), band, interval_text)
+            text = f"C19: running time, {name} / PB, {at}"
+            yield near_ratio(text, f"{HIGH}; {SKIP}", published, figures.ratio(RUN, *pair))
             text = f"C19: mean response, {name} / PB, {at}, below 1"
             yield below(text, f"{HIGH}; {SKIP}", "significantly", figures.ratio(RESPONSE, *pair))
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
+from scripts.papers.claims import Band, Claim, by_construction, judged, near, within
 from scripts.papers.coscheduling.claims.common import (
     ascending,
     below,
@@ -54,10 +55,10 @@ from scripts.papers.coscheduling.names import (
 )
 from scripts.papers.coscheduling.published import BACKFILLING, NODE_MB, row_3
 from scripts.papers.coscheduling.published import WAIT_RATIO as PUBLISHED_WAIT_RATIO
-from scripts.papers.figures import Claim, Figures, Where, interval_text, judged, near, within
+from scripts.papers.figures import Figures, Where, interval_text
 
 from cosched_emulator.scenario.sections import TimeSharingSection
-from cosched_emulator.statistics.intervals import Verdict, verdict_below
+from cosched_emulator.statistics.intervals import Verdict
 
 MOST_RESIDENTS: Final = 3
 _SHARE: Final = partial(interval_text, factor=100.0)
@@ -103,7 +104,7 @@ def _gang(figures: Figures) -> Iterator[Claim]:
     if figures.seeds(cell(HIGH, GANG)):
         share = f"{100 * TimeSharingSection().turn_overhead:g}: a setting, not measured"
         text = "C17, C56: share of quanta that switches cost, gang, %"
-        yield Claim(text, f"{HIGH}; {SKIP}", "pays for it", share, 0, Verdict.NOT_SHOWN)
+        yield by_construction(Claim(text, f"{HIGH}; {SKIP}", "pays for it", share, 0, Verdict.YES))
 
 
 def _backfilling(figures: Figures) -> Iterator[Claim]:
@@ -163,4 +164,4 @@ def _conditions(figures: Figures) -> Iterator[Claim]:
         for name in (*DRIVEN, GANG):
             found = figures.mean(MEMORY_MOST, cell(workload, name))
             text = f"P8: memory that the processes of a node need at one time, {name}, MB, at most {NODE_MB}"
-            yield judged(text, workload, "fits", found, lambda each: verdict_below(each, NODE_MB + 0.5), interval_text)
+            yield judged(text, workload, "fits", found, Band.below(NODE_MB + 0.5), interval_text)

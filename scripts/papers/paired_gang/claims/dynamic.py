@@ -8,7 +8,19 @@ from functools import partial
 from itertools import pairwise
 from typing import Final
 
-from scripts.papers.figures import QUARTER, Claim, Figures, Where, all_of, interval_text, judged, within
+from scripts.papers.claims import (
+    Band,
+    Claim,
+    Of,
+    agreeing,
+    by_construction,
+    combined,
+    judged,
+    near_ratio,
+    quarter,
+    within,
+)
+from scripts.papers.figures import Figures, Where, interval_text
 from scripts.papers.paired_gang.names import (
     BARE,
     CPU_USED,
@@ -32,9 +44,9 @@ from scripts.papers.paired_gang.published import (
 )
 from scripts.tables import NOTHING, number
 
-from cosched_emulator.statistics.intervals import Interval, Verdict, mean_interval, verdict_above, verdict_below
+from cosched_emulator.statistics.intervals import Interval, Verdict, mean_interval
 
-SIMILAR: Final = (1 - QUARTER, 1 + QUARTER)  # a ratio that counts as about the same
+SIMILAR: Final = quarter(1.0, Of.RATIO)  # a ratio that counts as about the same
 HEAVY: Final = tuple(load for load in LOADS if float(load) > STRICT_EMPTIES_UP_TO)
 SATURATED: Final = ("0.9", "0.95")  # loads
 STRICTS: Final = (STRICT, BARE)
@@ -61,17 +73,16 @@ def _gain(figures: Figures) -> Iterator[Claim]:
     for load, published in PUBLISHED_RESPONSE.items():
         workload = dynamic(HOMOGENEOUS, load)
         for strict in STRICTS:
-            text = f"{rows[load]}: mean response, {strict} / {PAIRED}, within a quarter"
-            band = (published * (1 - QUARTER), published * (1 + QUARTER))
+            text = f"{rows[load]}: mean response, {strict} / {PAIRED}"
             shown = f"{'about' if load == '0.5' else 'nearly'} {published:g} x"
-            yield within(text, workload, shown, gain(figures, workload, strict, PAIRED), band, interval_text)
+            yield near_ratio(text, workload, published, gain(figures, workload, strict, PAIRED), told=shown)
     for strict in STRICTS:
         yield _rises(figures, strict)
     for policy in (PAIRED, STRICT):
         found = figures.ratio(RESPONSE, _homogeneous(LOADS[-1], policy), _homogeneous(LOADS[0], policy))
         text = f"C33: mean response at load {LOADS[-1]} / at {LOADS[0]}, {policy}, below 2 (our bound)"
         shown = "reasonable" if policy == PAIRED else NOTHING
-        yield judged(text, HOMOGENEOUS, shown, found, lambda each: verdict_below(each, 2.0), interval_text)
+        yield judged(text, HOMOGENEOUS, shown, found, Band.below(2.0), interval_text)
 
 
 def _rises(figures: Figures, strict: str) -> Claim:
@@ -84,9 +95,9 @@ def _rises(figures: Figures, strict: str) -> Claim:
     ]
     found = [figures.ratio(RESPONSE, _homogeneous(load, strict), _homogeneous(load, PAIRED)) for load in LOADS]
     measured = ", ".join(NOTHING if each is None else number(each.mean) for each in found)
-    verdict = all_of([verdict_above(step) for step in steps]) if len(steps) == len(LOADS) - 1 else None
     text = f"C32: {strict} / {PAIRED} rises with each step of the load ({LOADS[0]} to {LOADS[-1]})"
-    return Claim(text, HOMOGENEOUS, "larger", measured, min((step.n for step in steps), default=0), verdict)
+    parts = [(step, Band.above()) for step in steps] if len(steps) == len(LOADS) - 1 else []
+    return combined(text, HOMOGENEOUS, "larger", measured, parts)
 
 
 def _pairs(figures: Figures) -> Iterator[Claim]:
@@ -94,17 +105,15 @@ def _pairs(figures: Figures) -> Iterator[Claim]:
         where, base = _homogeneous(load, PAIRED), _homogeneous(load, STRICT)
         text = "C34: quanta with a pair, % of those with two slots in use, above 99"
         found = figures.mean("pairs_of_possible", where)
-        yield judged(text, where.workload, "always", found, lambda each: verdict_above(each, 0.99), _PERCENT)
+        yield judged(text, where.workload, "always", found, Band.above(0.99), _PERCENT)
         text = f"C34: progress of a job while it may run, {PAIRED} / {STRICT}, above 0.5: two do more than one"
         found = figures.ratio("speed", where, base)
-        yield judged(
-            text, where.workload, "benefits outweigh", found, lambda each: verdict_above(each, 0.5), interval_text
-        )
+        yield judged(text, where.workload, "benefits outweigh", found, Band.above(0.5), interval_text)
 
 
 def _jobs(figures: Figures) -> Iterator[Claim]:
     where, base = _homogeneous(LOADS[0], PAIRED), _homogeneous(LOADS[0], STRICT)
-    text = f"C36: mean number of jobs in the system, {PAIRED} / {STRICT}, within a quarter of 1"
+    text = f"C36: mean number of jobs in the system, {PAIRED} / {STRICT}, within 5 points of 1"
     yield within(
         text, where.workload, "almost the same", figures.ratio("jobs_mean", where, base), SIMILAR, interval_text
     )
@@ -113,7 +122,7 @@ def _jobs(figures: Figures) -> Iterator[Claim]:
         for key, name in (("jobs_mean", "mean"), ("jobs_max", "largest")):
             text = f"C45: {name} number of jobs in the system, {PAIRED} / {STRICT}, below 1"
             found = figures.ratio(key, where, base)
-            yield judged(text, where.workload, "fewer", found, lambda each: verdict_below(each, 1.0), interval_text)
+            yield judged(text, where.workload, "fewer", found, Band.below(1.0), interval_text)
 
 
 def _idle(figures: Figures) -> Iterator[Claim]:
@@ -133,13 +142,7 @@ def _clears(figures: Figures, text: str, where: Where, published: str, *, clears
     """Return the claim that the system is cleared in the last two thirds, or is not, in the runs of all seeds."""
     found = [*figures.values("idle_later", where).values()]
     holds = [(count > 0) == clears for count in found]
-    verdict = None
-    if found:
-        verdict = Verdict.NOT_SHOWN
-        if len(found) > 1 and len(set(holds)) == 1:
-            verdict = Verdict.YES if holds[0] else Verdict.NO
-    measured = f"in {sum(holds)} of {len(found)} seeds; instants {', '.join(map(number, found))}" if found else NOTHING
-    return Claim(text, where.workload, published, measured, len(found), verdict)
+    return agreeing(text, where.workload, published, holds, f"instants {', '.join(map(number, found))}")
 
 
 def _left(figures: Figures) -> Iterator[Claim]:
@@ -152,9 +155,7 @@ def _left(figures: Figures) -> Iterator[Claim]:
         where = _homogeneous(LOADS[-1], strict)
         text = f"C40: hours from the last submission to the last end, {strict}, above {DRAIN_H:g}"
         found = figures.mean("drain_h", where)
-        yield judged(
-            text, where.workload, "over three", found, lambda each: verdict_above(each, DRAIN_H), interval_text
-        )
+        yield judged(text, where.workload, "over three", found, Band.above(DRAIN_H), interval_text)
 
 
 def _saturated(figures: Figures) -> Iterator[Claim]:
@@ -172,43 +173,34 @@ def _drifts(figures: Figures, where: Where, *, expected: Verdict) -> Claim:
     counts = Counter(found)
     thirds = [figures.mean(f"jobs_third_{part}", where) for part in (1, 2, 3)]
     numbers = " / ".join(NOTHING if each is None else number(each.mean) for each in thirds)
-    measured = (
-        f"{', '.join(f'{name} {counts[name]}' for name in counts)}; jobs by thirds {numbers}" if found else NOTHING
-    )
-    verdict = None
-    if found:
-        opposite = Verdict.NO if expected is Verdict.YES else Verdict.YES
-        only = counts.keys() if len(found) > 1 else ()
-        verdict = Verdict.NOT_SHOWN
-        if only == {expected.value}:
-            verdict = Verdict.YES
-        elif only == {opposite.value}:
-            verdict = Verdict.NO
+    tests = ", ".join(f"{name} {counts[name]}" for name in counts)
+    decided = [value == expected.value for value in found if value != Verdict.NOT_SHOWN.value]
     what = "saturated" if expected is Verdict.YES else "not saturated"
-    return Claim(f"C41: {where.policy} is {what}: test by seed", where.workload, what, measured, len(found), verdict)
+    text = f"C41: {where.policy} is {what}: test by seed, of those that it decides"
+    return agreeing(text, where.workload, what, decided, f"tests {tests}; jobs by thirds {numbers}")
 
 
 def _heterogeneous(figures: Figures) -> Iterator[Claim]:
     for policy in (PAIRED, NODE):
         for load in LOADS:
             where, base = Where(dynamic(HETEROGENEOUS, load), policy), _homogeneous(load, PAIRED)
-            text = f"C42: mean response, heterogeneous {policy} / homogeneous {PAIRED}, within a quarter of 1"
+            text = f"C42: mean response, heterogeneous {policy} / homogeneous {PAIRED}, within 5 points of 1"
             yield within(text, f"load {load}", "similar", figures.ratio(RESPONSE, where, base), SIMILAR, interval_text)
         for load in LOADS:
             workload = dynamic(HETEROGENEOUS, load)
             text = f"C42: mean response of heterogeneous jobs, {STRICT} / {policy}, above 1"
             found = gain(figures, workload, STRICT, policy)
-            yield judged(text, workload, "enough matching", found, lambda each: verdict_above(each, 1.0), interval_text)
+            yield judged(text, workload, "enough matching", found, Band.above(1.0), interval_text)
         for key, name in (("jobs_mean", "mean"), ("jobs_max", "largest")):
             where, base = Where(dynamic(HETEROGENEOUS, "0.95"), policy), _homogeneous("0.95", PAIRED)
-            text = f"C43: {name} number of jobs, heterogeneous {policy} / homogeneous {PAIRED}, within a quarter of 1"
+            text = f"C43: {name} number of jobs, heterogeneous {policy} / homogeneous {PAIRED}, within 5 points of 1"
             yield within(
                 text, "load 0.95", "slight difference", figures.ratio(key, where, base), SIMILAR, interval_text
             )
     where = Where(dynamic(HETEROGENEOUS, "0.8"), PAIRED)
     text = "R10: correlation of predicted and real share, jobs measured before, above 0.8 (our bound)"
     found = figures.mean("prediction_correlation", where)
-    yield judged(text, where.workload, "correlated", found, lambda each: verdict_above(each, 0.8), interval_text)
+    yield judged(text, where.workload, "correlated", found, Band.above(0.8), interval_text)
 
 
 def _conditions(figures: Figures) -> Iterator[Claim]:
@@ -219,7 +211,7 @@ def _conditions(figures: Figures) -> Iterator[Claim]:
     where = _homogeneous(LOADS[-1], STRICT)
     text = f"C52: CPU time used, % of that of all nodes in quanta, {STRICT}, below 60 (our bound)"
     found = figures.mean(CPU_USED, where)
-    yield judged(text, where.workload, "wasted in waiting", found, lambda each: verdict_below(each, 0.6), _PERCENT)
+    yield judged(text, where.workload, "wasted in waiting", found, Band.below(0.6), _PERCENT)
     for program in (HOMOGENEOUS, HETEROGENEOUS):
         yield _same_jobs(figures, dynamic(program, LOADS[-1]))
 
@@ -232,4 +224,6 @@ def _same_jobs(figures: Figures, workload: str) -> Claim:
     same = sum(digests[0][seed] == digests[1][seed] for seed in seeds)
     verdict = (Verdict.YES if same == len(seeds) else Verdict.NO) if seeds else None
     text = f"C53: same jobs under {STRICT} and {PAIRED}: digests of submissions, sizes, run times and programs"
-    return Claim(text, workload, "exactly the same", f"{same} of {len(seeds)} seeds", len(seeds), verdict)
+    return by_construction(
+        Claim(text, workload, "exactly the same", f"{same} of {len(seeds)} seeds", len(seeds), verdict)
+    )

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 
-from scripts.papers.figures import Claim, Figures, Where, all_of, interval_text, judged, within
+from scripts.papers.claims import Band, Claim, combined, judged, within
+from scripts.papers.figures import Figures, Where, interval_text
 from scripts.papers.paired_gang.names import (
     BEST,
     COMPUTE,
@@ -81,7 +82,7 @@ def _gains(figures: Figures) -> Iterator[Claim]:
             for io_jobs in PAIRS:
                 text = f"C2: barriers/s of {NAMES[kind]}, {policy} / {STRICT}, above 1"
                 found = gain(figures, kind, policy, mix(io_jobs))
-                yield judged(text, mix(io_jobs), "faster", found, lambda each: verdict_above(each, 1.0), _AS_RATIO)
+                yield judged(text, mix(io_jobs), "faster", found, Band.above(1.0), _AS_RATIO)
         text = f"C3: barriers/s of compute jobs, {policy} / {STRICT}, within 1 %"
         found = gain(figures, COMPUTE, policy, mix(0))
         yield within(text, mix(0), "no meaningful difference", found, (0.99, 1.01), _AS_RATIO)
@@ -101,10 +102,10 @@ def _single(figures: Figures) -> Iterator[Claim]:
             yield within(text, place, f"almost {SINGLE_IO:g} x", found, (3.9, 4.1), _AS_RATIO)
             text = f"C8: barriers/s of the I/O job, {policy} / alone on the cluster, above 0.95"
             found = figures.ratio(rate(IO), where, Where(alone(IO), STRICT, variant))
-            yield judged(text, place, "nearly the maximum", found, lambda each: verdict_above(each, 0.95), _AS_RATIO)
+            yield judged(text, place, "nearly the maximum", found, Band.above(0.95), _AS_RATIO)
             text = f"C9: barriers/s of compute jobs, {policy} / {STRICT}, not below 1"
             found = gain(figures, COMPUTE, policy, workload, variant)
-            yield judged(text, place, "not compromised", found, lambda each: verdict_above(each, 1.0), _AS_RATIO)
+            yield judged(text, place, "not compromised", found, Band.above(1.0), _AS_RATIO)
     printed = figures.ratio(rate(IO), Where(workload, PAIRED, "printed"), Where(workload, STRICT))
     text = f"C7: the same, {PAIRED} with figure 4 as printed"
     yield within(text, workload, f"almost {SINGLE_IO:g} x", printed, (3.9, 4.1), _AS_RATIO)
@@ -117,13 +118,12 @@ def _order(figures: Figures, policy: str) -> Iterator[Claim]:
             _difference(_by_seed(figures, kind, policy, other), _by_seed(figures, kind, policy, least))
             for other in rest
         ]
-        found = [step for step in steps if step is not None]
-        verdict = all_of([verdict_above(step) for step in found]) if len(found) == len(rest) else None
         gains = [gain(figures, kind, policy, mix(io_jobs)) for io_jobs in PAIRS]
         measured = ", ".join(NOTHING if each is None else number(each.mean) for each in gains)
         where = f"more in mixes {rest[0]} and {rest[1]} than in {least}"
         text = f"C4: gain of {NAMES[kind]}, {policy} (mixes 1, 2, 3): {where}"
-        yield Claim(text, "mixes 1 to 3", "this order", measured, min((each.n for each in found), default=0), verdict)
+        parts = [(step, Band.above()) for step in steps]
+        yield combined(text, "mixes 1 to 3", "this order", measured, parts)
 
 
 def _by_seed(figures: Figures, kind: str, policy: str, io_jobs: int) -> dict[int, float]:
@@ -143,7 +143,7 @@ def _interference(figures: Figures) -> Iterator[Claim]:
                 found = figures.ratio(f"speed_{kind}", where, base)
                 text = f"C5: barriers per second in which it may run, {NAMES[kind]}, {BEST} / {STRICT}, above 0.95"
                 place = f"{mix(io_jobs)}, {name}"
-                yield judged(text, place, "low interference", found, lambda each: verdict_above(each, 0.95), _AS_RATIO)
+                yield judged(text, place, "low interference", found, Band.above(0.95), _AS_RATIO)
 
 
 def _shares(figures: Figures) -> Iterator[Claim]:
@@ -154,7 +154,7 @@ def _shares(figures: Figures) -> Iterator[Claim]:
         for policy, how in ((STRICT, "alone"), (BEST, "paired")):
             found = figures.mean(f"share_{kind}_{how}", Where(mix(2), policy))
             text = f"{row}: CPU share logged by {NAMES[kind]}, {how}, %: below {100 * bound:g}"
-            yield judged(text, mix(2), published, found, partial(verdict_below, bound=bound), _AS_PERCENT)
+            yield judged(text, mix(2), published, found, Band.below(bound), _AS_PERCENT)
 
 
 def _counts(figures: Figures) -> Iterator[Claim]:
@@ -163,16 +163,11 @@ def _counts(figures: Figures) -> Iterator[Claim]:
         theirs = BEST_FIT_COUNTS[io_jobs]
         where = Where(longer(io_jobs) if long else mix(io_jobs), BEST)
         found = [_certain(figures, where, where, figures.mean(f"chosen_{slot}", where)) for slot in SLOTS]
-        known = [each for each in found if each is not None]
-        bands = [((value - POINTS) / 100, (value + POINTS) / 100) for value in theirs]
-        verdicts = [verdict_within(each, *band) for each, band in zip(known, bands, strict=False)]
+        bands = [Band((value - POINTS) / 100, (value + POINTS) / 100) for value in theirs]
         text = f"{rows[io_jobs]}: slot chosen as partner, % of quanta, slots 0 to 3, best fit: within {POINTS:g} points each"
-        measured = " / ".join(_AS_PERCENT(each) for each in found) if known else NOTHING
-        seeds = min((each.n for each in known), default=0)
+        measured = " / ".join(_AS_PERCENT(each) for each in found)
         shown = " / ".join(number(value) for value in theirs)
-        yield Claim(
-            text, where.workload, shown, measured, seeds, all_of(verdicts) if len(known) == len(SLOTS) else None
-        )
+        yield combined(text, where.workload, shown, measured, [*zip(found, bands, strict=True)])
 
 
 def _equity(figures: Figures) -> Iterator[Claim]:
@@ -180,7 +175,7 @@ def _equity(figures: Figures) -> Iterator[Claim]:
         where, base = Where(mix(io_jobs), PAIRED), Where(mix(io_jobs), BEST)
         found = _certain(figures, where, base, figures.difference("chosen_range", where, base))
         text = "C17: most minus least often chosen slot, points: pre-designed less than best fit"
-        yield judged(text, mix(io_jobs), "much more equitable", found, verdict_below, _AS_PERCENT)
+        yield judged(text, mix(io_jobs), "much more equitable", found, Band.below(), _AS_PERCENT)
     for io_jobs in MIXES:
         found = _ratio(figures, "rate_total", Where(mix(io_jobs), PAIRED), Where(mix(io_jobs), BEST))
         text = "C18: barriers/s of all jobs, pre-designed / best fit, within 5 %"
@@ -229,20 +224,12 @@ def _monotone(figures: Figures, text: str, kind: str, io_jobs: int, *, falls: bo
     """Return the claim that a rate falls, or rises, from each size of the cluster to the next."""
     cells = [Where(mix(io_jobs, size), PAIRED) for size in SIZES]
     steps = [_ratio(figures, rate(kind), upper, lower) for lower, upper in pairwise(cells)]
-    found = [step for step in steps if step is not None]
-    judge = verdict_below if falls else verdict_above
-    verdict = all_of([judge(step, 1.0) for step in found]) if len(found) == len(steps) else None
+    band = Band.below(1.0) if falls else Band.above(1.0)
     means = [figures.mean(rate(kind), where) for where in cells]
     measured = " / ".join(NOTHING if mean is None else number(mean.mean) for mean in means)
     sizes = ", ".join(map(str, SIZES))
-    return Claim(
-        f"{text} ({sizes} nodes)",
-        mix(io_jobs),
-        "falls" if falls else "rises",
-        measured,
-        min((step.n for step in found), default=0),
-        verdict,
-    )
+    parts = [(step, band) for step in steps]
+    return combined(f"{text} ({sizes} nodes)", mix(io_jobs), "falls" if falls else "rises", measured, parts)
 
 
 def _grains(figures: Figures) -> Iterator[Claim]:

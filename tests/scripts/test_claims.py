@@ -1,0 +1,149 @@
+"""The rule by which the claims of all papers are judged: what a quarter is, what a verdict needs, and what is no claim."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from scripts.papers.claims import (
+    Band,
+    Claim,
+    Of,
+    agreeing,
+    by_construction,
+    combined,
+    in_print,
+    judged,
+    near_level,
+    near_ratio,
+    not_checkable,
+    quarter,
+)
+from scripts.papers.figures import interval_text
+from scripts.verdicts import claims_in, head_lines, marked
+
+from cosched_emulator.statistics.intervals import Interval, Verdict, mean_interval, paired_ratio
+
+HEAD = [
+    "| id | claim |  | published | measured | seeds | p | to decide | verdict |",
+    "|---|---|---|---|---|---|---|---|---|",
+]
+
+
+def cells(claim: Claim) -> list[str]:
+    return claim.row.strip("| ").split(" | ")
+
+
+@pytest.mark.parametrize(
+    ("published", "of", "band"),
+    [
+        (-40.0, Of.CHANGE, (-50.0, -30.0)),
+        (-3.0, Of.CHANGE, (-5.0, -1.0)),  # two points at least
+        (0.0, Of.CHANGE, (-5.0, 5.0)),
+        (1.6, Of.RATIO, (1.45, 1.75)),  # of .6, not of 1.6
+        (0.6, Of.RATIO, (0.5, 0.7)),  # the same effect as -40 %
+        (1.0, Of.RATIO, (0.95, 1.05)),
+        (80.0, Of.LEVEL, (60.0, 100.0)),
+    ],
+)
+def test_a_quarter_is_taken_of_the_effect(published: float, of: Of, band: tuple[float, float]) -> None:
+    assert quarter(published, of) == pytest.approx(band)
+
+
+def test_no_ratio_is_within_a_quarter_that_shows_half_of_the_effect() -> None:
+    found = mean_interval([0.90, 0.91, 0.89])  # published .8: a quarter of the ratio would be .6 to 1
+    claim = near_ratio("C3: a / b", "w", 0.8, found)
+    assert claim.verdict is Verdict.NO
+    assert cells(claim)[:4] == ["C3", "a / b, within 0.75 to 0.85", "w", "0.80"]
+    assert near_level("queue", "w", 0.8, found).verdict is Verdict.YES
+
+
+VALUES = ([0.8, 0.9, 0.95, 0.7], [1.3, 0.9, 1.1], [2.0, 2.1, 2.2, 2.05, 2.1], [1.0, 1.2])
+BANDS = (Band.above(1.0), Band.below(1.0), Band(0.8, 1.2), Band(1.9, 2.3), Band.below(2.2))
+
+
+@pytest.mark.parametrize("band", BANDS)
+@pytest.mark.parametrize("values", VALUES)
+@pytest.mark.parametrize("ratio", [False, True])
+def test_p_is_at_most_a_twentieth_where_there_is_a_verdict(values: list[float], band: Band, *, ratio: bool) -> None:
+    seeds = dict(enumerate(values))
+    found = paired_ratio(seeds, dict.fromkeys(seeds, 1.0)) if ratio else mean_interval(values)
+    claim = judged("c", "w", "", found, band)
+    assert claim.p is not None
+    assert (claim.p <= 0.05) == (claim.verdict is not Verdict.NOT_SHOWN)
+    assert (claim.to_decide is not None) == (claim.verdict is Verdict.NOT_SHOWN)
+    assert claim.to_decide is None or claim.to_decide > found.n
+
+
+def test_seeds_that_decide_would_have_decided() -> None:
+    few = [0.8, 1.1, 0.9, 1.0, 0.85]
+    claim = judged("c", "w", "", mean_interval(few), Band.below(1.0))
+    assert claim.verdict is Verdict.NOT_SHOWN
+    assert claim.to_decide is not None
+    for count, verdict in ((claim.to_decide, Verdict.YES), (claim.to_decide - 1, Verdict.NOT_SHOWN)):
+        found, n = mean_interval(few), int(count)
+        spread = math.sqrt(sum((value - found.mean) ** 2 for value in few) / (len(few) - 1))
+        spaced = [-1.0, 1.0] * (n // 2) + [0.0] * (n % 2)  # n values of that mean and spread
+        scale = spread / math.sqrt(2 * (n // 2) / (n - 1))
+        assert (
+            judged("c", "w", "", mean_interval([found.mean + scale * each for each in spaced]), Band.below(1.0)).verdict
+            is verdict
+        )
+    at_the_bound = judged("c", "w", "", mean_interval([0.9, 1.1]), Band.below(1.0))
+    assert cells(at_the_bound)[-2] == "none: the mean lies at the bound"
+    assert cells(judged("c", "w", "", mean_interval([0.9]), Band.below(1.0)))[-3:] == ["-", "2 or more", "not shown"]
+
+
+def test_a_claim_on_several_figures_holds_if_all_do_and_fails_if_one_does() -> None:
+    low, high, wide = mean_interval([0.8, 0.81, 0.79]), mean_interval([1.2, 1.21, 1.19]), mean_interval([0.5, 1.4, 0.9])
+    below = Band.below(1.0)
+    assert combined("c", "w", "", "m", [(low, below), (low, below)]).verdict is Verdict.YES
+    assert combined("c", "w", "", "m", [(low, below), (wide, below)]).verdict is Verdict.NOT_SHOWN
+    failed = combined("c", "w", "", "m", [(low, below), (high, below)])
+    assert failed.verdict is Verdict.NO
+    assert failed.p == pytest.approx(
+        2 * (judged("c", "w", "", high, below).p or 0.0)
+    )  # either could have failed by chance
+    assert combined("c", "w", "", "m", [(low, below), (None, below)]).verdict is None
+
+
+def test_runs_that_agree_by_chance_show_nothing() -> None:
+    assert agreeing("c", "w", "", [True] * 5).verdict is Verdict.NOT_SHOWN
+    assert agreeing("c", "w", "", [True] * 5).to_decide == 6
+    assert agreeing("c", "w", "", [True] * 6).verdict is Verdict.YES
+    assert agreeing("c", "w", "", [False] * 9 + [True]).verdict is Verdict.NO
+    assert agreeing("c", "w", "", [True, False]).to_decide == math.inf
+    assert agreeing("c", "w", "", []).verdict is None
+
+
+def test_what_no_run_decides_has_a_row_and_is_not_counted() -> None:
+    rows = [
+        by_construction(judged("C1: a", "w", "b", mean_interval([1.0, 1.0]), Band.above())),
+        in_print("C2: c", "table 3", "x", "4 of 5 rows", holds=False),
+        in_print("C3: d", "table 3", "x", "5 of 5 rows", holds=True),
+        not_checkable("C4, C5: e", "f", "no measure is given"),
+        judged("C6: g", "w", "h", mean_interval([1.0, 1.1, 1.2]), Band.above()),
+    ]
+    assert [cells(row)[-1] for row in rows] == [
+        "by construction",
+        "contradicted by print",
+        "holds in print",
+        "not checkable",
+        "yes",
+    ]
+    assert cells(rows[3])[0] == "C4, C5"
+    body = [*HEAD, *(row.row for row in rows)]
+    assert [claim.ids for claim in claims_in(body)] == ["C1", "C2", "C3", "C4, C5", "C6"]
+    head = head_lines(body)[0]
+    assert head.startswith("1 rows judge a claim: 1 yes. Not counted: 1 by construction, 1 contradicted by print, ")
+    assert "at most 0.0 of the 1 rows" in head
+
+
+def test_verdicts_that_stand_after_holms_correction_are_marked() -> None:
+    sure, unsure = Interval(2.0, 1.9, 2.1, 9, 0.95), Interval(2.0, 1.02, 2.98, 9, 0.95)
+    claims = [judged("C1: a", "w", "", found, Band.above(1.0), interval_text) for found in (sure, unsure, unsure)]
+    assert [claim.verdict for claim in claims] == [Verdict.YES] * 3
+    body = marked([*HEAD, *(claim.row for claim in claims)])
+    assert [line.split(" | ")[-1] for line in body[2:]] == ["yes (Holm) |", "yes |", "yes |"]
+    assert marked(body) == body
+    assert "After Holm's correction over these, 1 verdicts stand." in head_lines(body)[0]
