@@ -1,28 +1,34 @@
-"""The command that reproduces a paper as a study: its options, its runs, and the page and pictures of what is stored."""
+"""The command that reproduces a paper as a study: its options, its runs, and the page and pictures of what is stored.
+
+Runs come from three places: the repository (`stored`), the study's folder on this machine, and, if neither has them, they are made.
+"""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import partial, reduce
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from scripts.papers.figures import Figures
+from scripts.papers.stored import ANY_HARM, STORED, ReadRow, StoredRun, complete, kept, read_stored, rounded, write_stored
 from scripts.processes import PROJECT
 from scripts.progress import Progress
 from scripts.verdicts import FOLDER, write_results
 
 from cosched_emulator.errors import EmulatorError
-from cosched_emulator.studies.axes import AXES
-from cosched_emulator.studies.cells import Plan, make_plan, merged
+from cosched_emulator.studies.axes import AXES, COLUMNS
+from cosched_emulator.studies.cells import Cell, Plan, make_plan, merged
 from cosched_emulator.studies.experiment import read_experiment
 from cosched_emulator.studies.runner import Way, run_plan
 from cosched_emulator.studies.study_folder import StudyFolder
 from cosched_emulator.studies.study_result import StudyResult
 from cosched_emulator.studies.study_result import write_tables as write_study_tables
+from cosched_emulator.studies.study_table import series_of
 from cosched_plugin.common.errors import PluginError
 
 # Where the logs of the Parallel Workloads Archive and samples of the model lie, if anywhere.
@@ -68,29 +74,99 @@ def reproduce(paper: Paper) -> None:
         options.seeds or (paper.quick_seeds if options.quick else paper.seeds),
         options.quick,
     )
-    _require_logs(paper.logs, options.traces)
+    whole = size.jobs == paper.jobs  # else its runs are a preview
+    known = read_stored(paper.name, PROJECT / STORED) if whole else {}
     if options.report_only and not store.is_dir():
+        if not known:
+            raise SystemExit(f"reproduce: no runs in {store}")
+        found = _Found([ReadRow(run.row) for run in known.values()], len(known))
+    else:
+        _require_logs(paper.logs, options.traces)
+        stages = _stages(paper, size, options.stage)
+        try:
+            plan = make_plan(read_experiment(paper.experiment(size, options.traces)))
+            only = {cell.key for cell in plan.cells if stages and stages[cell.stage] in options.stage}
+            done = _stored if options.report_only else partial(_run, workers=options.workers, only=only)
+            found = _found(plan, done(plan, store, known), known, store)
+        except (EmulatorError, PluginError) as error:
+            raise SystemExit(f"reproduce: {error}") from error
+    if not found.rows:
         raise SystemExit(f"reproduce: no runs in {store}")
-    stages = _stages(paper, size, options.stage)
-    try:
-        plan = make_plan(read_experiment(paper.experiment(size, options.traces)))
-        only = tuple(cell.number for cell in plan.cells if stages and stages[cell.stage] in options.stage)
-        way = Way(jobs=options.workers, only=only)
-        result = _stored(plan, store) if options.report_only else _run(plan, store, way)
-    except (EmulatorError, PluginError) as error:
-        raise SystemExit(f"reproduce: {error}") from error
-    if not result.rows:
-        raise SystemExit(f"reproduce: no runs in {store}")
-    folder = PROJECT / "docs" / "results" if size.jobs == paper.jobs else store
-    figures = Figures(result.series, paper.usual)
+    folder = PROJECT / "docs" / "results" if whole else store
+    _write(paper, size, found, folder)
+    if whole and found.runs:
+        _store(paper.name, found, {} if options.seeds is None else known)
+    if found.failed:
+        raise SystemExit(f"reproduce: failed cells of {store}: {', '.join(found.failed)}")
+
+
+class _Found(NamedTuple):
+    """What has run, wherever it is stored."""
+
+    rows: list[ReadRow]
+    cells: int  # of the plan
+    runs: Sequence[
+        tuple[str, str, float]
+    ] = ()  # key, version and wall time of each row, if a plan says which rows there are
+    compared: frozenset[str] = frozenset()  # keys of the runs that have a baseline
+    failed: Sequence[str] = ()
+
+
+def _write(paper: Paper, size: Size, found: _Found, folder: Path) -> None:
+    """Write page and pictures; the rows then know which of their columns are read."""
+    series = series_of(found.rows)
+    for each in series:
+        _ = each.repeats  # compares all columns
+    for row in found.rows:
+        row.columns.clear()
+    figures = Figures(series, paper.usual)
     page = folder / f"{paper.name}.md"
     write_results(page, paper.name, paper.title, paper.report(figures, size))
     pictures = paper.draw(figures, folder)
     beside = f"picture in {pictures[0]}" if len(pictures) == 1 else f"{len(pictures)} pictures beside it"
-    print(f"{len(result.rows)} of {len(plan.cells)} runs; verdicts in {page}, rows in {FOLDER}/, {beside}")
-    if result.failures:
-        failed = [f"{cell.number} ({failure.text})" for cell, failure in result.failures]
-        raise SystemExit(f"reproduce: failed cells of {store}: {', '.join(failed)}")
+    print(f"{len(found.rows)} of {found.cells} runs; verdicts in {page}, rows in {FOLDER}/, {beside}")
+
+
+def _store(paper: str, found: _Found, others: Mapping[str, StoredRun]) -> None:
+    """Write the runs into the repository, beside ``others`` that have not been asked for: of more seeds."""
+    columns = {name for row in found.rows for name in row.columns}
+    runs = {
+        key: StoredRun(key, version, wall_s, {**_places(row), **kept(row, columns)})
+        for row, (key, version, wall_s) in zip(found.rows, found.runs, strict=True)
+    }
+    runs = {key: run for key, run in runs.items() if complete(run, key in found.compared)}
+    names = {tuple(_places(run.row).values()) for run in runs.values()}
+    rest = {key: run for key, run in others.items() if tuple(_places(run.row).values()) not in names}
+    file = write_stored(paper, [*runs.values(), *rest.values()], PROJECT / STORED)
+    hours = sum(run.wall_s for run in (*runs.values(), *rest.values())) / 3600
+    size = file.stat().st_size
+    print(
+        f"{len(runs) + len(rest)} runs stored in {file} ({size:,} bytes); they took {hours:.1f} hours", file=sys.stderr
+    )
+
+
+def _places(row: Mapping[str, Any]) -> dict[str, str]:
+    return {column: str(row.get(column) or "") for column in COLUMNS.values()}
+
+
+def _found(plan: Plan, result: StudyResult | None, known: Mapping[str, StoredRun], store: Path) -> _Found:
+    """Return the rows of all cells that have run, from this machine or from the repository, in order of declaration."""
+    mine = {} if result is None else {row["key"]: row for row in result.rows}
+    folder, rows, runs = StudyFolder(store), [], []
+    for cell in plan.cells:
+        row, stored = mine.get(cell.key), known.get(cell.key)
+        if row is not None and (cell.key not in plan.baselines or row.get(ANY_HARM) is not None or stored is None):
+            rows.append(ReadRow(rounded(row)))
+            runs.append((cell.key, str(row["version"]), float((folder.load(cell.key) or {}).get("wall_s", 0.0))))
+        elif stored is not None:
+            rows.append(ReadRow({"cell": cell.number, **stored.row, **_named(cell)}))
+            runs.append((cell.key, stored.version, stored.wall_s))
+    failed = [f"{cell.number} ({failure.text})" for cell, failure in result.failures] if result is not None else []
+    return _Found(rows, len(plan.cells), runs, frozenset(plan.baselines), failed)
+
+
+def _named(cell: Cell) -> dict[str, str]:
+    return {COLUMNS[axis]: name for axis, name in cell.names.items()}
 
 
 def positive(text: str) -> int:
@@ -143,27 +219,53 @@ def _stages(paper: Paper, size: Size, wanted: Sequence[str] | None) -> Sequence[
     return stages
 
 
-def _run(plan: Plan, store: Path, way: Way) -> StudyResult:
-    """Make the runs that are not stored; what is stored stays if it is interrupted."""
+def _run(
+    plan: Plan, store: Path, known: Mapping[str, StoredRun], workers: int, only: Collection[str]
+) -> StudyResult | None:
+    """Make the runs that are not stored, with their baselines; what is stored stays if it is interrupted. None: nothing is here.
+
+    ``only``: keys of the cells that are wanted, without their baselines; empty: all.
+    """
     folder = StudyFolder(store)
-    chosen = [cell for cell in plan.runs if not way.only or cell.number in way.only]
-    done = sum(folder.has(cell.key) for cell in chosen)
-    print(f"{len(chosen)} runs, {done} of them done before, {way.jobs} at a time", file=sys.stderr)
+    left = _left(plan, known, only)
+    wanted = [cell for cell in plan.runs if not only or cell.key in only]
+    done = len(wanted) - sum(not folder.has(cell.key) for cell in left.runs)
+    print(f"{len(wanted)} runs, {done} of them done before, {workers} at a time", file=sys.stderr)
     progress = Progress()
     try:
-        return run_plan(plan, folder, way, partial(progress.bar, text=str(store))).result
+        if left.cells:
+            run_plan(left, folder, Way(jobs=workers), partial(progress.bar, text=str(store)))
     except KeyboardInterrupt:
         print(f"interrupted; what is done is in {store}, and the same command goes on from there", file=sys.stderr)
         raise SystemExit(130) from None
     finally:
         progress.clear()
+    return _tables(plan, folder) if store.is_dir() else None
 
 
-def _stored(plan: Plan, store: Path) -> StudyResult:
-    """Return what is stored of a study; nothing is run."""
+def _left(plan: Plan, known: Mapping[str, StoredRun], only: Collection[str]) -> Plan:
+    """Return the part of a plan that the repository does not have: its cells, and the runs that they are compared with."""
+    left = {
+        cell.key
+        for cell in plan.cells
+        if (not only or cell.key in only) and not complete(known.get(cell.key), cell.key in plan.baselines)
+    }
+    baselines = {} if only else {key: keys for key, keys in plan.baselines.items() if key in left}
+    left |= {key for keys in baselines.values() for key in keys}
+    cells, extra = (tuple(cell for cell in part if cell.key in left) for part in (plan.cells, plan.extra))
+    return replace(plan, cells=cells, extra=extra, baselines=baselines)
+
+
+def _stored(plan: Plan, store: Path, known: Mapping[str, StoredRun]) -> StudyResult:
+    """Return what is stored of a study on this machine; nothing is run."""
     folder = StudyFolder(store)
-    if not any(folder.has(cell.key) for cell in plan.cells):
+    if not any(cell.key in known or folder.has(cell.key) for cell in plan.cells):
         raise SystemExit(f"reproduce: no runs of this size in {store}: --quick and --jobs must be those of its runs")
+    return _tables(plan, folder)
+
+
+def _tables(plan: Plan, folder: StudyFolder) -> StudyResult:
+    """Write the tables of the whole plan into the study's folder, and return what it has."""
     with folder.locked():
         folder.write_plan(plan)
         return write_study_tables(folder)
