@@ -24,6 +24,7 @@ from cosched_emulator.users.requests import (
     Target,
 )
 from cosched_emulator.workload.job import WorkloadJob
+from cosched_emulator.workload.jobs_in_columns import MOST_YEARS, MOST_YEARS_US
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.common.allocation import Machine
 from cosched_plugin.protocol.limits import MAX_SPAN_US, MAX_THREADS
@@ -33,21 +34,26 @@ from cosched_plugin.protocol.messages import CANCELLED, COMPLETED, JobEnded, Job
 
 
 class Owners:
-    """The origins of the users' jobs, and the number of jobs of each user."""
+    """The origins of the users' jobs, the number of jobs of each user, and how long all take one after another."""
 
     def __init__(self) -> None:
         self.origins: dict[int, Origin] = {}  # by job, without the scenario's jobs
         self._counts: Counter[str] = Counter()
+        self._spans_us: dict[int, int] = {}
+        self.span_us = 0
 
-    def add(self, job_id: int, origin: Origin) -> None:
-        """Enter a job."""
+    def add(self, job_id: int, origin: Origin, span_us: int) -> None:
+        """Enter a job that takes ``span_us``."""
         self.origins[job_id] = origin
         self._counts[origin.owner] += 1
+        self._spans_us[job_id] = span_us
+        self.span_us += span_us
 
     def drop(self, job_id: int) -> None:
         """Forget a job that has ended."""
         origin = self.origins.pop(job_id, None)
         if origin is not None:
+            self.span_us -= self._spans_us.pop(job_id)
             self._counts[origin.owner] -= 1
             if not self._counts[origin.owner]:
                 del self._counts[origin.owner]
@@ -88,6 +94,11 @@ class Submission(NamedTuple):
     user: str
     now_us: int
     memory_mb: int  # of a process
+
+    @property
+    def span_us(self) -> int:
+        """Return how long the job takes, or a task of the array: the longest of the times that its user gave."""
+        return max(self.request.estimate_us, self.request.limit_us or 0, self.request.run_us or 0)
 
     def job(self, job_id: int) -> WorkloadJob:
         """Return the job, or one task of the array, with the given id."""
@@ -263,6 +274,9 @@ class Commands:
         if owned + more > MOST_JOBS_A_USER and not who.operator:
             text = f"{owned} jobs of yours have not ended; the limit is {MOST_JOBS_A_USER}"
             return Refused("limit", text)
+        if self._owners.span_us + more * submission.span_us > MOST_YEARS_US and not replayed:
+            text = f"with these jobs, those that have not ended take more than {MOST_YEARS} years one after another, the limit"
+            return Refused("limit", text)
         links = 0
         for number, (kind, job_id) in enumerate(request.after):
             members = self._tasks_of(job_id)
@@ -302,7 +316,7 @@ class Commands:
         begin_us = now_us + request.delay_us
         for job_id, task in zip(ids, request.tasks or (None,), strict=True):
             origin = Origin(user, array_id, task, tuple((item.kind, item.job_id) for item in request.after))
-            self._owners.add(job_id, origin)
+            self._owners.add(job_id, origin, submission.span_us)
             job = submission.job(job_id)
             self._room.enter(now_us, job, origin, after, held=request.held, begin_us=begin_us)
         return {"job_ids": list(ids)}

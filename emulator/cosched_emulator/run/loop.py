@@ -14,12 +14,16 @@ from cosched_emulator.errors import EmulatorError, InvariantError, LinkError
 from cosched_emulator.manager.agenda import Agenda
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.record import JobRecord
+from cosched_hwmodel.units import SECOND_US
+from cosched_plugin.protocol.limits import MAX_SPAN_US
 from cosched_plugin.protocol.messages import Event, JobEnded, Woken
 
 # With more batches at one instant, the manager refuses the scheduler's actions without end.
 MOST_ROUNDS: Final = 1000
 # With more wakes in a row and no other events, the scheduler wakes itself without end.
 MOST_IDLE_WAKES: Final = 5_000_000
+# Later times leave plans no room within 64 bits; jobs that start again and again, or ever slower, get there.
+LAST_US: Final = MAX_SPAN_US
 # With more quanta in a row in which no CPU time is used, the running jobs make no progress any more.
 MOST_IDLE_QUANTA: Final = 100_000
 
@@ -63,6 +67,8 @@ class Simulation:
         try:
             idle = 0
             while (now_us := agenda.next_us()) is not None:
+                if now_us > LAST_US:
+                    raise EmulatorError(_too_late(manager, now_us))
                 events = agenda.due(now_us)
                 # Wakes are the last events of a batch.
                 idle = 0 if events and type(events[0]) is not Woken else idle + 1
@@ -99,6 +105,14 @@ class Simulation:
             events = manager.commit(seq, now_us, events, actions)
             if self._committed is not None:
                 self._committed()
+
+
+def _too_late(manager: Manager, now_us: int) -> str:
+    years = [at_us // (365 * 86_400 * SECOND_US) for at_us in (LAST_US, now_us)]
+    return (
+        f"the run has not ended within {years[0]} years, and what is due next lies {years[1]} years after its start: "
+        f"{len(manager.running)} jobs run, {len(manager.pending)} are pending"
+    )
 
 
 def _no_progress(manager: Manager, quanta: int) -> str:

@@ -16,7 +16,7 @@ from cosched_emulator.scenario.rules import check_rules, settings_without_effect
 from cosched_emulator.scenario.scenario_jobs import build_workload
 from cosched_emulator.scenario.schema import ResultsSection, Scenario
 from cosched_emulator.workload.job import WARNING, Workload
-from cosched_emulator.workload.jobs_in_columns import Same, columns_of
+from cosched_emulator.workload.jobs_in_columns import Same, check_span, columns_of
 from cosched_hwmodel.energy import NodePower
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.messages import Belief, NodeClass
@@ -55,6 +55,7 @@ def prepare(scenario: Scenario) -> Prepared:
     hardware = build_hardware(scenario)
     belief = build_belief(scenario, hardware)
     (nodes, power), workload = _nodes_and_workload(scenario)
+    check_span(columns_of(workload.jobs))
     _check_selection(scenario, len(workload.jobs))
     if scenario.time_sharing is not None:
         from cosched_emulator.scenario.process_nodes import check_nodes  # noqa: PLC0415 - few scenarios share time

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from functools import partial
 from itertools import repeat
 from operator import mul
-from typing import Any, Generic, TypeAlias, TypeVar, overload
+from typing import Any, Final, Generic, TypeAlias, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.workload.job import CutRuns, WorkloadJob
 from cosched_hwmodel.composite.job_profile import Profile
-from cosched_hwmodel.units import NOISE_US
-from cosched_plugin.protocol.limits import INT64_MAX
+from cosched_hwmodel.units import NOISE_US, SECOND_US
+from cosched_plugin.protocol.limits import INT64_MAX, MAX_SPAN_US
 from cosched_plugin.protocol.messages import DemandTuple, JobSpec, SelfSlowdown, UsageTuple
 
 # Arrays of spans, rounded up to whole microseconds.
@@ -35,6 +35,23 @@ def round_up_all_us(spans_us: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
         raise ConfigurationError("workload", "times of less than 292,000 years", f"{longest_us:g} microseconds")
     spans: NDArray[np.int64] = whole.astype(np.int64)
     return spans
+
+
+# How long all jobs of a run may take one after another, from time 0 on. Times are integers of 64 bits in messages, notes, records
+# and arrays; jobs may take several times as long as alone, and plans reach beyond the present: this leaves room for an eighth.
+MOST_YEARS: Final = 36_000
+MOST_YEARS_US: Final = MOST_YEARS * 365 * 86_400 * SECOND_US
+assert MOST_YEARS_US < MAX_SPAN_US // 2
+
+
+def check_span(jobs: Jobs) -> None:
+    """Raise `ConfigurationError` if jobs take longer, one after another from the last submission on, than `MOST_YEARS`."""
+    longest_us = np.maximum(jobs.run_us.array, jobs.estimate_us.array)
+    span_us = float(jobs.submit_us.array.max(initial=0)) + float(longest_us.sum(dtype=np.float64))
+    if span_us > MOST_YEARS_US:
+        years = span_us / MOST_YEARS_US * MOST_YEARS
+        text = f"jobs that take at most {MOST_YEARS} years, one after another from the last submission on"
+        raise ConfigurationError("workload", f"{text}, by the longer of run time and estimate", f"{years:.0f} years")
 
 
 Value = TypeVar("Value")

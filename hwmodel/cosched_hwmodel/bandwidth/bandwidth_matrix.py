@@ -30,6 +30,7 @@ _UNLIMITED = 1 << 40  # MB/s
 _EVER = 1 << 62  # microseconds
 _MOST_SHARED = 50_000  # numbers in the falls of all nodes
 _MOST_DEMANDS = 64  # whose results are cached
+_EXACT = 1 << 62  # MB/s·us: sums up to here are taken in integers, greater ones in floats
 
 
 class Planned(NamedTuple):
@@ -56,7 +57,7 @@ def loads_of(planned: Sequence[Planned]) -> tuple[Load, ...]:
 class NodeTable:
     """Residents of nodes, sorted by end, with the demand of each and all that outlast it."""
 
-    __slots__ = ("_capacity", "_columns", "_indexes", "_most", "_noted", "_whole", "changes")
+    __slots__ = ("_capacity", "_columns", "_heaviest", "_indexes", "_most", "_noted", "_whole", "changes")
 
     def __init__(self, model: BandwidthModel, capacities: Sequence[Rates], most: int) -> None:
         """``most`` is the largest number of residents of a node."""
@@ -68,6 +69,7 @@ class NodeTable:
         self._columns[0, most] = _EVER
         limits = [[capacity[index] or _UNLIMITED for capacity in capacities] for index in self._indexes]
         self._capacity: Ints = np.array(limits, dtype=np.int64).reshape(len(self._indexes), len(capacities))
+        self._heaviest = 0  # the largest demand on a node so far
         self.changes = 0  # number of changes recorded
         self._noted: list[tuple[int, int]] = []  # (number of the change, end), without those that a later one outlasts
         self._whole: Ground | None = None  # all nodes, where these are few
@@ -88,6 +90,8 @@ class NodeTable:
                 column = known[key] = self._column(key)
             columns.append(column)
         self._columns[:, :, list(residents)] = np.array(columns, dtype=np.int64).transpose(1, 2, 0)
+        if self._whole is not None:
+            self._whole.heaviest = self._heaviest
 
     def note(self, end_us: int) -> None:
         """Record the arrival or departure of a job with (planned) end ``end_us``; a call of `put` must follow."""
@@ -113,6 +117,7 @@ class NodeTable:
                 total += resident[2][index]
                 sums.append(total)
             column.append([total] * padding + sums[::-1])
+            self._heaviest = max(self._heaviest, total)
         return column
 
     def same_as(self, other: NodeTable) -> bool:
@@ -123,18 +128,19 @@ class NodeTable:
         """Return these nodes, which are in order, and perhaps others; it is invalid after changes of the table."""
         if self._whole is not None:
             return self._whole
-        return Ground(self._indexes, nodes, self._columns[:, :, nodes], self._capacity[:, nodes])
+        return Ground(self._indexes, nodes, self._columns[:, :, nodes], self._capacity[:, nodes], self._heaviest)
 
 
 class Ground:
     """Nodes to start on, and the falls of the excess on them as residents leave, for all demands requested so far."""
 
-    __slots__ = ("_base", "_capacity", "_ends", "_falls", "_indexes", "_spare", "nodes")
+    __slots__ = ("_base", "_capacity", "_ends", "_falls", "_indexes", "_spare", "heaviest", "nodes")
 
-    def __init__(self, indexes: Sequence[int], nodes: Ints, columns: Ints, capacity: Ints) -> None:
-        """``columns`` are the table's, of these nodes; ``capacity`` [resource, node]."""
+    def __init__(self, indexes: Sequence[int], nodes: Ints, columns: Ints, capacity: Ints, heaviest: int = 0) -> None:
+        """``columns`` are the table's, of these nodes; ``capacity`` [resource, node]; no node has more demand than ``heaviest``."""
         self._indexes = indexes
         self.nodes = nodes
+        self.heaviest = heaviest
         self._ends = columns[0]
         self._base = columns[1:]
         self._capacity = capacity
@@ -176,16 +182,28 @@ class Ground:
             there = tuple([item for item in planned if item.start_us <= low_us and high_us <= item.end_us])
             if there and (length_us if isinstance(length_us, int) else length_us.any()):
                 pieces.append((self._beside(demand, processes, there), np.maximum(stays_us - since_us, 0), length_us))
+        exact = self._is_exact(demand, processes, run_us, planned)
         penalised: Floats | None = None
         for resource, capacity in enumerate(self._capacity):
-            excess: Ints | int = 0
+            excess: Ints | Floats | int = 0
             for falls, lasts_us, length_us in pieces:
-                excess = excess + np.einsum("...wn,wkn->...kn", np.minimum(lasts_us, length_us), falls[resource])
+                beside_us, fall = np.minimum(lasts_us, length_us), falls[resource]
+                if not exact:
+                    beside_us, fall = beside_us.astype(np.float64), fall.astype(np.float64)
+                excess = excess + np.einsum("...wn,wkn->...kn", beside_us, fall)
             lost = excess / capacity
             penalised = lost if penalised is None else penalised + lost
         if penalised is None:  # no resource that could be exceeded
             return np.zeros((*np.shape(run_us)[:1], processes, len(self.nodes)))
         return penalised
+
+    def _is_exact(self, demand: Rates, processes: int, run_us: int | Ints, planned: tuple[Planned, ...]) -> bool:
+        """Tell whether the largest excess that there can be fits into 64 bits for the longest of these run times."""
+        most = self.heaviest + processes * max(demand)
+        for item in planned:
+            most += sum([max(rates) for _, _, rates in item.demands])
+        longest_us = run_us if isinstance(run_us, int) else int(run_us.max(initial=0))
+        return longest_us * most < _EXACT
 
     def _alone(self, demand: Rates, processes: int) -> list[Ints]:
         """Return the fall of the excess [resource][window, processes - 1, node] at the end of each window."""

@@ -75,6 +75,23 @@ def test_the_arrays_equal_the_plain_sum(
     assert (penalised > 500) == bool(resources)
 
 
+@pytest.mark.parametrize("shared", [False, True])
+def test_the_largest_times_and_demands_do_not_overflow(shared: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ten years beside 10**9 MB/s a process, or 3,000 years beside 2000: the sum wrapped around, and the penalty was negative."""
+    monkeypatch.setattr(bandwidth_matrix, "_MOST_SHARED", 50_000 if shared else -1)
+    for run_us, rate in ((316_224_000_000_000, 10**9), (10**17, 2_000)):
+        residents = [Resident(0, run_us // 2, (rate, 0, 0)), Resident(0, 2 * run_us, (rate, 0, 0))]
+        later = Planned(run_us // 4, run_us, ((0, 1, (rate, 0, 0)),), 7)
+        table = NodeTable(BandwidthModel(), [(6000, 0, 0)], THREADS)
+        table.put({0: residents})
+        one = np.array([0], dtype=np.int64)
+        lost = table.ground(one).penalised_us((rate, 0, 0), THREADS, 100, run_us, (later,))[:, 0].tolist()
+        there = [*residents, Resident(later.start_us, later.end_us, (rate, 0, 0))]
+        for processes, lost_us in enumerate(lost, 1):
+            expected = penalised_us(BandwidthModel(), (6000, 0, 0), there, (rate * processes, 0, 0), 100, run_us)
+            assert lost_us == pytest.approx(expected, rel=1e-12)
+
+
 def test_by_hand() -> None:
     """Four processes of 2000 MB/s on 6000: a third lost. Next to one resident until half-time: three lose during that half only."""
     table = NodeTable(BandwidthModel(), [(6000, 0, 0), (6000, 0, 0)], THREADS)
