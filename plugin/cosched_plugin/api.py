@@ -124,6 +124,7 @@ from cosched_plugin.parts.offers import (
     snapshot_at,
     snapshot_now,
 )
+from cosched_plugin.protocol.limits import MAX_SPAN_US
 from cosched_plugin.protocol.messages import (
     Action,
     ChangeSlot,
@@ -153,6 +154,7 @@ __all__ = [
     "FOOTPRINTS",
     "HALVES",
     "LEAST_PENALTY",
+    "MAX_SPAN_US",
     "NONE",
     "PAIRS",
     "PAIR_BELIEF",

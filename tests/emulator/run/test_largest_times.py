@@ -70,6 +70,20 @@ def test_the_longest_jobs_one_after_another_end(preset: str, tmp_path: Path) -> 
     assert all(figure is None or figure >= 0 for figure in run.summary["machine"].values())
 
 
+@pytest.mark.parametrize("preset", ["lc", "lct", "rua"])
+def test_the_largest_demands_do_not_end_a_scheduler(preset: str, tmp_path: Path) -> None:
+    """Any user can submit them: a limit of more than 73,000 years, or a negative one, is an impossible decision."""
+    demands = {"mix": "1:0:0", "demand_high": [10**9, 0, 0]}
+    for seconds in (600_000, LONGEST_US // SECOND):
+        workload = {"swf": log(tmp_path, (2,) * 7, seconds), **demands}
+        try:
+            run = simulate({"workload": workload, "cluster": {"nodes": 2, "preset": "rua-4way"}}, preset)
+        except EmulatorError as error:  # what really happens takes so long, and that is what it says
+            assert seconds > 10**6 and "not ended within 73117 years" in str(error)  # noqa: PT017, PT018
+        else:
+            assert run.summary["ran"] == 7
+
+
 def test_jobs_of_too_many_years_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError) as caught:
         simulate({"workload": {"swf": log(tmp_path, (4,) * 100)}}, "easy")

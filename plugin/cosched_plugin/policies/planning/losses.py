@@ -13,6 +13,7 @@ from typing import Final, Protocol, TypeAlias
 import numpy as np
 
 from cosched_plugin.api import (
+    MAX_SPAN_US,
     Floats,
     Ground,
     Ints,
@@ -353,5 +354,5 @@ def penalised_offer(job: JobSpec, snapshot: Snapshot, runs: tuple[Run, ...], by:
 
 
 def stretch(span_us: int, by: float) -> int:
-    """Return ``span_us`` times ``by``, rounded up."""
-    return span_us if by == 1.0 else round_up_us(span_us * by)
+    """Return ``span_us`` times ``by``, rounded up, but no more than a start may ask for."""
+    return span_us if by == 1.0 else min(round_up_us(span_us * by), max(span_us, MAX_SPAN_US))
