@@ -15,7 +15,7 @@ from cosched_emulator.scenario.machine import build_machine, cores_of
 from cosched_emulator.scenario.reader import read_scenario
 from cosched_emulator.scenario.rules import check_cluster
 from cosched_emulator.workload.atomic_file import new_text_file
-from cosched_emulator.workload.characteristics import parse_characteristics, with_characteristics
+from cosched_emulator.workload.characteristics import with_characteristics_of
 from cosched_emulator.workload.description import as_table
 from cosched_emulator.workload.description import describe as statistics_of
 from cosched_emulator.workload.job import Workload
@@ -153,7 +153,7 @@ def _with_drawn_usage(
     workload: Workload, characteristics: str | None, annotations: str | None, self_slowdowns: str | None, seed: int
 ) -> Workload:
     if characteristics is not None:
-        workload = with_characteristics(workload, parse_characteristics(characteristics), seed)
+        workload = with_characteristics_of(workload, characteristics, seed)
     if self_slowdowns is not None:
         workload = with_self_slowdowns(workload, seed)
     return workload if annotations is None else with_annotations(workload, read_annotations(annotations))

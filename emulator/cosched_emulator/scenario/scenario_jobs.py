@@ -19,9 +19,8 @@ from cosched_emulator.workload.beliefs import (
 )
 from cosched_emulator.workload.characteristics import (
     DemandLevels,
-    parse_characteristics,
     parse_mix,
-    with_characteristics,
+    with_characteristics_of,
     with_demand,
 )
 from cosched_emulator.workload.job import Workload
@@ -160,7 +159,7 @@ def _with_usage(workload: Workload, scenario: Scenario) -> Workload:
     """Return the workload with the jobs' true usage of their nodes, and the scheduler's knowledge of it."""
     section, belief = scenario.workload, scenario.belief
     if section.characteristics is not None:
-        workload = with_characteristics(workload, parse_characteristics(section.characteristics), scenario.seed)
+        workload = with_characteristics_of(workload, section.characteristics, scenario.seed)
     if section.self_slowdowns is not None:
         workload = with_self_slowdowns(workload, scenario.seed)
     if section.annotations is not None:

@@ -311,7 +311,8 @@ class WorkloadSection:
     characteristics: Annotated[
         str | None,
         "what bounds jobs, and how they use their nodes, drawn for each job: `M1` (40:30:30), `M2` (40:10:50), "
-        "`M3` (30:50:20), or shares CPU:NETWORK:DISK",
+        "`M3` (30:50:20), or shares CPU:NETWORK:DISK; with `, largest` behind it what bounds a job is its largest "
+        "fraction, else the drawn one",
     ] = None
     annotations: Annotated[
         str | None,

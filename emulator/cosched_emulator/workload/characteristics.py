@@ -106,15 +106,28 @@ def parse_characteristics(text: str) -> CharacteristicsMix:
     return CharacteristicsMix(*parse_shares(text, "characteristics", CHARACTERISTICS, "CPU:NETWORK:DISK"))
 
 
-def with_characteristics(workload: Workload, mix: CharacteristicsMix, seed: int = 1) -> Workload:
+LARGEST = "largest"  # behind a mix: a job's class is that of its largest fraction, whatever was drawn
+
+
+def with_characteristics_of(workload: Workload, text: str, seed: int = 1) -> Workload:
+    """Return `with_characteristics` for a mix as text, which may end in ``, largest``; raises `ConfigurationError`."""
+    mix, _, word = text.partition(",")
+    if "," in text and word.strip().lower() != LARGEST:
+        raise ConfigurationError("characteristics", f"{LARGEST!r} behind the comma", repr(text))
+    return with_characteristics(workload, parse_characteristics(mix), seed, largest="," in text)
+
+
+def with_characteristics(
+    workload: Workload, mix: CharacteristicsMix, seed: int = 1, *, largest: bool = False
+) -> Workload:
     """Return the workload with a true usage for every job, drawn by its `source_id`, independently of the other jobs.
 
-    `with_usage_belief` sets the scheduler's knowledge of it. Raises `ConfigurationError` for a mix
-    without shares.
+    ``largest``: a job's class is that of its largest fraction (of equal ones, the drawn one first). `with_usage_belief`
+    sets the scheduler's knowledge of it. Raises `ConfigurationError` for a mix without shares.
     """
     check_shares(mix, "characteristics")
     jobs = columns_of(workload.jobs)
-    bounds, usage = _draw(mix, seed, jobs.source_id.array)
+    bounds, usage = _draw(mix, seed, jobs.source_id.array, largest=largest)
     counts = np.bincount(bounds, minlength=len(BOUNDS)).tolist()
     shares = ", ".join(f"{number} {bound}" for bound, number in zip(BOUNDS, counts, strict=True))
     note = f"characteristics: mix {mix.cpu}:{mix.network}:{mix.disk}, seed {seed}: {shares} jobs"
@@ -131,7 +144,7 @@ def draw_usage(mix: CharacteristicsMix, seed: int, source_id: int) -> UsageTuple
 
 
 def _draw(
-    mix: CharacteristicsMix, seed: int, source_ids: NDArray[np.int64]
+    mix: CharacteristicsMix, seed: int, source_ids: NDArray[np.int64], *, largest: bool = False
 ) -> tuple[NDArray[np.uint8], Column[UsageTuple]]:
     """Return the class of every job, as its place in ``BOUNDS``, and its `draw_usage`."""
     bounds = choices(uniforms(seed, "class", source_ids), mix)
@@ -157,6 +170,10 @@ def _draw(
         rest = next(name for name in BOUNDS if name not in (bound, ranges.other))
         drawn = bounds == place
         parts[rest][drawn] = WHOLE_PPM - parts[bound][drawn] - parts[ranges.other][drawn]
+    if largest:
+        fractions = np.stack([*parts.values()])
+        bounds = np.where(np.choose(bounds, fractions) < fractions.max(axis=0), fractions.argmax(axis=0), bounds)
+        bounds = bounds.astype(np.uint8)
     level = choices(uniforms(seed, "memory", source_ids, np.zeros_like(source_ids)), _MEMORY_WEIGHTS)
     place_in_level = uniforms(seed, "memory", source_ids, np.ones_like(source_ids))
     memory = np.choose(level, [drawn.at(place_in_level) for drawn in _MEMORY_PPM]).astype(np.int32)

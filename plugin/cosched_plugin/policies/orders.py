@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import ClassVar, Final, NamedTuple, cast
 
 from cosched_plugin.api import SECOND_US, Changes, JobSpec, NoteValue, Order, Part, View
@@ -79,7 +79,10 @@ class History(NamedTuple):
 
 def history(view: View) -> History:
     """Return the history in the note; an empty one where the note is missing or has another form."""
-    note = view.note(None, NOTE)
+    return _history(view.note(None, NOTE))
+
+
+def _history(note: NoteValue) -> History:
     if type(note) is tuple and list(map(type, note)) == _NUMBERS:
         numbers = cast("tuple[int, ...]", note)
         if min(numbers) >= 0:
@@ -160,6 +163,89 @@ class ClassPriority(RemembersStarts, Order):
             *medium,
             *long,
         ]
+
+
+# The other reading of the same sentence of the paper: once in each T_age one job rises, the one that has waited longest.
+
+LIFTS: Final = "lifts"
+MOST_LIFTED: Final = 500  # jobs in the note; where so many are pending, others rise when some of them have started
+
+
+class Lifts(NamedTuple):
+    """The jobs that have risen: the history, when a job rose last, and by how many classes each pending job has."""
+
+    seen: History = History()
+    last_us: int = 0
+    levels: Mapping[int, int] = {}
+
+    def note(self) -> NoteValue:
+        """Return the note: that of the history, the time, and the jobs with their classes."""
+        return (self.seen.note(), self.last_us, tuple(self.levels), tuple(self.levels.values()))
+
+    def later(self, jobs: Iterable[JobSpec], age_us: int, now_us: int) -> Lifts:
+        """Return the lifts once one of ``jobs``, in order of submission, has risen after each ``age_us`` since the last time."""
+        due = (now_us - self.last_us) // age_us if age_us else 0
+        if due <= 0:
+            return self
+        levels = dict(self.levels)
+        nth = 1  # lift that is given next
+        for job in jobs:
+            room = _class_of(job) - levels.get(job.id, 0)
+            nth = max(nth, -((self.last_us - job.submit_us) // age_us))  # no lift from before its submission
+            if nth > due or (room > 0 and job.id not in levels and len(levels) >= MOST_LIFTED):
+                break
+            if room > 0:
+                given = min(room, due - nth + 1)
+                levels[job.id] = levels.get(job.id, 0) + given
+                nth += given
+        return Lifts(self.seen, self.last_us + due * age_us, levels)
+
+
+def lifts(view: View) -> Lifts:
+    """Return the lifts in the note; none where the note is missing or has another form."""
+    note = view.note(None, LIFTS)
+    if type(note) is not tuple or list(map(type, note)) != [tuple, int, tuple, tuple]:
+        return Lifts()
+    seen, last_us, jobs, levels = cast("tuple[NoteValue, int, tuple[int, ...], tuple[int, ...]]", note)
+    if len(jobs) != len(levels) or not {*map(type, jobs), *map(type, levels)} <= {int}:
+        return Lifts()
+    return Lifts(_history(seen), last_us, dict(zip(jobs, levels, strict=True)))
+
+
+class OneRises(ClassPriority):
+    """`ClassPriority` in which one job rises by a class after every ``T_age``: of those that can, the one that has waited longest.
+
+    Nothing rises before the first start.
+    """
+
+    note: ClassVar[str] = LIFTS
+
+    def arrange(self, jobs: list[JobSpec], view: View) -> list[JobSpec]:
+        """Return the jobs by class minus the number of classes that they have risen; `sorted` keeps (submission, id) among equals."""
+        levels = self._later(view.queue, view).levels
+        return sorted(jobs, key=lambda job: _class_of(job) - levels.get(job.id, 0))
+
+    def remember(self, changes: Changes, view: View) -> NoteValue:
+        """Return the new value of the note after jobs have started: they may have risen before that."""
+        if not changes.started:
+            return view.note(None, LIFTS)
+        now_us = view.wall_us(view.now_us)
+        queued = list(view.queue)
+        before = self._later(sorted([*queued, *changes.started], key=lambda job: (job.submit_us, job.id)), view)
+        pending = {job.id for job in queued}
+        levels = {job_id: level for job_id, level in before.levels.items() if job_id in pending}
+        return Lifts(before.seen.plus(changes.started, now_us), before.last_us or now_us, levels).note()
+
+    def _later(self, jobs: Iterable[JobSpec], view: View) -> Lifts:
+        found = lifts(view)
+        if not found.last_us:
+            return found
+        return found.later(jobs, self._age_us or found.seen.mean_wait_us, view.wall_us(view.now_us))
+
+
+def _class_of(job: JobSpec) -> int:
+    """Return 0 for a short job, 1 for a medium one, 2 for a long one."""
+    return (job.estimate_us > SHORT_US) + (job.estimate_us > MEDIUM_US)
 
 
 def _by_class(jobs: list[JobSpec]) -> tuple[list[JobSpec], list[JobSpec], list[JobSpec]]:

@@ -16,6 +16,7 @@ from cosched_emulator.workload.characteristics import (
     draw_usage,
     parse_characteristics,
     with_characteristics,
+    with_characteristics_of,
 )
 from cosched_emulator.workload.description import describe
 from cosched_emulator.workload.lublin import generate
@@ -31,6 +32,23 @@ USAGES = [job.usage for job in DRAWN.jobs if job.usage is not None]
 
 def parts(usage: UsageTuple) -> dict[str, int]:
     return dict(zip(BOUNDS, usage[1:4], strict=True))
+
+
+def test_the_class_may_be_that_of_the_largest_fraction() -> None:
+    """One in twenty of the jobs bound by network or disk uses the CPU most; the fractions are the same."""
+    found = with_characteristics_of(WORKLOAD, "M1, Largest", 3)
+    other = 0
+    for job, drawn in zip(found.jobs, DRAWN.jobs, strict=True):
+        assert job.usage is not None
+        assert drawn.usage is not None
+        assert job.usage[1:] == drawn.usage[1:]
+        assert max(job.usage[1:4]) == job.usage[1 + BOUNDS.index(job.usage[0])]
+        other += job.usage[0] != drawn.usage[0]
+        assert job.usage[0] in (drawn.usage[0], "cpu")
+    assert 0.02 < other / len(found.jobs) < 0.06
+    assert with_characteristics_of(WORKLOAD, "M1", 3).jobs == DRAWN.jobs
+    with pytest.raises(ConfigurationError, match="'largest' behind the comma, got 'M1, drawn'"):
+        with_characteristics_of(WORKLOAD, "M1, drawn")
 
 
 @pytest.mark.parametrize("name", CHARACTERISTICS)

@@ -25,7 +25,19 @@ from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.virtual_machine import VirtualMachine
 from cosched_plugin.policies.composition.composed import compose
 from cosched_plugin.policies.lomarc.queue_table import Future, JobTable, QueueTable
-from cosched_plugin.policies.orders import MOST_US, NOTE, ClassPriority, History, Tally, history
+from cosched_plugin.policies.orders import (
+    LIFTS,
+    MOST_LIFTED,
+    MOST_US,
+    NOTE,
+    ClassPriority,
+    History,
+    Lifts,
+    OneRises,
+    Tally,
+    history,
+    lifts,
+)
 from cosched_plugin.protocol.limits import INT64_MAX, MAX_SPAN_US
 from cosched_plugin.protocol.messages import JobEnded, JobSpec, JobSubmitted, Note, StartJob
 
@@ -143,6 +155,62 @@ def test_an_invalid_history_note_is_ignored(value: object) -> None:
     told = welcome(NODES, GOOD, (), notes=[Note(None, "history", value)])  # type: ignore[arg-type]  # that is the point
     assert history(view_of(told)) == History()
     assert decisions(told, order="class-priority")[0] == []
+
+
+def risen(jobs: list[JobSpec], now_us: int, note: Lifts, age_s: float) -> list[int]:
+    notes = [Note(None, LIFTS, note.note())]
+    view = view_of(welcome(NODES, GOOD, jobs, notes=notes)._replace(now_us=now_us))
+    return [job.id for job in OneRises(age_s=age_s).arrange(view.queue, view)]
+
+
+def test_one_job_rises_at_a_time() -> None:
+    """A job rises every 100 s from 1000 s on: first the oldest long job, twice, then the next one, never one that has not come."""
+    second = SECOND_US
+    first, other = spec_of(1, 1, 5 * HOUR_S, None, 0), spec_of(2, 1, 5 * HOUR_S, None, 500 * second)
+    medium, short = spec_of(3, 1, 600, None, 1_350 * second), spec_of(4, 1, 10, None, 1_360 * second)
+    jobs, since = [first, other, medium, short], Lifts(last_us=1_000 * second)
+    assert risen(jobs, 1_360 * second, since, 1e9) == [4, 3, 1, 2]
+    assert risen(jobs, 1_360 * second, since, 200) == [4, 1, 3, 2]
+    assert risen(jobs, 1_360 * second, since, 100) == [1, 4, 2, 3]  # by 2, and the third time the other one
+    assert risen(jobs, 1_400 * second, since, 100) == [1, 2, 4, 3]
+    assert risen([medium, short], 1_400 * second, since, 100) == [3, 4]  # at 1400 s; before, none of them had come
+    assert since.later([medium], 100 * second, 1_390 * second).levels == {}
+    assert risen(jobs, 1_360 * second, Lifts(last_us=1_360 * second, levels={2: 2}), 100) == [2, 4, 3, 1]
+
+
+def test_who_has_risen_is_noted_when_jobs_start() -> None:
+    """Two nodes. A wide job holds them; of two long ones the older one rises after 5 and 10 s, and starts before the medium one."""
+    core = SchedulerCore(
+        compose({"preset": "pss", "order": {"name": "class-one-rises", "age_s": 5}, "backfill": "none"}),
+        welcome(hyperthreaded(2), GOOD, ())._replace(now_us=SECOND_US),
+    )
+    jobs = [
+        spec_of(1, 2, 100, None, SECOND_US),
+        *(spec_of(number, 2, 2 * HOUR_S, None, 2 * SECOND_US) for number in (2, 3)),
+        spec_of(4, 2, 600, None, 12 * SECOND_US),
+    ]
+    for job in jobs:
+        core.handle(job.submit_us, (JobSubmitted(job),))
+    assert lifts(core.view) == Lifts(History(0, SECOND_US, Tally(), Tally(1, 200 * SECOND_US)), SECOND_US)
+    at_us = 18 * SECOND_US
+    actions = core.handle(at_us, (JobEnded(1, "COMPLETED"),))
+    assert [action.job_id for action in actions if isinstance(action, StartJob)] == [2]
+    assert lifts(core.view)[1:] == (16 * SECOND_US, {3: 1})  # of three lifts the started job has taken two
+
+
+@pytest.mark.parametrize(
+    "value", [None, 7, (1, 2, 3, 4), ((), 1, (1,), ()), ((), 1, (1,), ("x",)), ((), 1, (1.5,), (1,))]
+)
+def test_an_invalid_note_of_lifts_is_ignored(value: object) -> None:
+    told = welcome(NODES, GOOD, (), notes=[Note(None, LIFTS, value)])  # type: ignore[arg-type]  # that is the point
+    assert lifts(view_of(told)) == Lifts()
+
+
+def test_the_note_of_lifts_is_bounded() -> None:
+    jobs = [spec_of(number, 1, 5 * HOUR_S, None, 0) for number in range(1, MOST_LIFTED + 50)]
+    found = Lifts(last_us=1).later(jobs, 1, MAX_SPAN_US)
+    assert [*found.levels] == [job.id for job in jobs[:MOST_LIFTED]]
+    assert note_travels(LIFTS, found.note())
 
 
 def test_jobs_age_by_wall_time() -> None:

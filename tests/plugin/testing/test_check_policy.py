@@ -47,6 +47,8 @@ COMPOSITIONS = [{"preset": name} for name in PRESETS] + [
     {"preset": "lomarc-u1", "matching": {"cpu": "standard", "weak_load": 1}, "backfill": "none"},
     {"preset": "am", "matching": {"weak_load": 1, "max_slowdown": 2.5}, "order": "shortest"},
     {"preset": "ac", "order": "fcfs"},
+    {"preset": "pss", "order": {"name": "class-one-rises", "age_s": 30}},
+    {"preset": "lomarc-u1", "order": "class-one-rises"},
     {"preset": "lomarc-r", "slices": "classes"},
     {"preset": "lomarc-r", "fairness": "slack"},
     {"preset": "am", "slices": "classes", "fairness": "slack", "matching": {"weak_load": 1}},

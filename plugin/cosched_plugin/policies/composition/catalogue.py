@@ -194,6 +194,11 @@ ORDERS: Final[Mapping[str, Entry]] = {
         "short, medium, long jobs; a pending job rises with time",
         {"age_s": seconds(0, "wait that lifts a job by a class; 0: the mean wait")},
     ),
+    "class-one-rises": Entry(
+        "orders:OneRises",
+        "short, medium, long jobs; one pending job rises at a time",
+        {"age_s": seconds(0, "time in which one job rises by a class; 0: the mean wait")},
+    ),
 }
 GANG: Final = Entry(
     "gang.gang:Gang",
@@ -425,6 +430,7 @@ _NOTES: Final[Mapping[str, str | None]] = {
     "orders:NOTE": "orders:RemembersStarts",
     **dict.fromkeys(
         (
+            "orders:LIFTS",
             "slices:NOTE",
             "backfilling.reservation_table:NOTE",
             "slack:NOTE",
