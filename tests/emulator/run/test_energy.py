@@ -132,6 +132,22 @@ def test_bins_keep_what_was_added_when_they_get_longer() -> None:
     )
 
 
+@pytest.mark.parametrize("sharing", [{}, {"time_sharing": {"nodes": "fluid"}}])
+def test_the_power_of_a_run_that_ends_long_after_its_last_busy_core(sharing: dict[str, Any], tmp_path: Path) -> None:
+    """The last end is that of a job that is refused: a trace of more intervals than had been made was an IndexError."""
+    rows = ["1 0 -1 100 1 -1 -1 1 100", "2 6000 -1 100 9 -1 -1 9 100"]
+    log = tmp_path / "late.swf"
+    log.write_text("".join(f"{row} -1 1 1 1 1 -1 -1 -1 -1\n" for row in rows), encoding="ascii")
+    cluster = {"nodes": 2, "idle_w": 100.0, "busy_w": 10.0}
+    run = simulate({"workload": {"swf": str(log)}, "cluster": cluster, **sharing}, "easy")
+    assert run.summary["states"]["REJECTED"] == 1
+    energy = run.energy
+    assert energy is not None
+    start_us, end_us, watts = energy.trace
+    assert end_us[-1] == 6_000 * SECOND
+    assert float((watts * (end_us - start_us)).sum()) / SECOND == pytest.approx(energy.figures["total_j"])
+
+
 def test_files_of_a_run_with_watts(tmp_path: Path) -> None:
     records = [each._replace(job=each.job._replace(spec=each.job.spec._replace(name='a,\n"b'))) for each in two_jobs()]
     power = (NodePower(100.0, 10.0, 10.0),)

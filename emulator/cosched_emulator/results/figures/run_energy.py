@@ -110,7 +110,8 @@ class EnergyBins:
         self._joules[:end] += ((part + power * self.width_us)[:end]) / SECOND_US
 
     def trace(self, idle_w: float, begin_us: int, end_us: int) -> PowerTrace:
-        """Return the power from one time to another, with that of an idle machine added."""
+        """Return the power from one time to another, with that of an idle machine added; the end may lie behind all use."""
+        self._reach(end_us)
         edges = np.arange(begin_us // self.width_us, -(-end_us // self.width_us) + 1, dtype=np.int64)
         joules = self._joules[edges[:-1]]
         edges = np.clip(edges * self.width_us, begin_us, end_us)
