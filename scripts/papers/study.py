@@ -15,7 +15,17 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from scripts.papers.figures import Figures
-from scripts.papers.stored import ANY_HARM, STORED, ReadRow, StoredRun, complete, kept, read_stored, rounded, write_stored
+from scripts.papers.stored import (
+    ANY_HARM,
+    STORED,
+    ReadRow,
+    StoredRun,
+    complete,
+    kept,
+    read_stored,
+    rounded,
+    write_stored,
+)
 from scripts.processes import PROJECT
 from scripts.progress import Progress
 from scripts.verdicts import FOLDER, write_results

@@ -19,10 +19,13 @@ from scripts.papers.claims import (
     not_checkable,
     quarter,
 )
-from scripts.papers.figures import interval_text
+from scripts.papers.figures import Figures, Where, interval_text
+from scripts.papers.saturation import WORK, saturation_table
 from scripts.verdicts import claims_in, head_lines, marked
 
 from cosched_emulator.statistics.intervals import Interval, Verdict, mean_interval, paired_ratio
+from cosched_emulator.studies.axes import COLUMNS
+from cosched_emulator.studies.study_table import series_of
 
 HEAD = [
     "| id | claim |  | published | measured | seeds | p | to decide | verdict |",
@@ -147,3 +150,34 @@ def test_verdicts_that_stand_after_holms_correction_are_marked() -> None:
     assert [line.split(" | ")[-1] for line in body[2:]] == ["yes (Holm) |", "yes |", "yes |"]
     assert marked(body) == body
     assert "After Holm's correction over these, 1 verdicts stand." in head_lines(body)[0]
+
+
+@pytest.mark.parametrize(
+    ("halves", "words"),
+    [
+        ([(10, 30), (12, 31), (9, 28)], "grows"),
+        ([(10, 11), (12, 14), (9, 12)], "does not grow"),
+        ([(10, 30), (12, 13), (9, 20)], "not shown"),
+        ([(0, 3), (0, 3), (1, 5)], "grows"),  # no ratio
+        ([(0, 0), (0, 0), (0, 0)], "does not grow"),
+        ([(10, 30)], "not shown"),
+    ],
+)
+def test_a_queue_grows_if_its_second_half_is_more_than_twice_the_first(
+    halves: list[tuple[float, float]], words: str
+) -> None:
+    places = dict.fromkeys(COLUMNS.values(), "")
+    rows = [
+        {
+            **places,
+            "workload": "w",
+            "policy": "p",
+            "seed": str(seed),
+            WORK.first: first,
+            WORK.second: second,
+            WORK.test: "yes",
+        }
+        for seed, (first, second) in enumerate(halves)
+    ]
+    table = saturation_table(Figures(series_of(rows), {}), [Where("w", "p"), Where("w", "other")])
+    assert [line.split(" | ")[-2:] for line in table[4:-1]] == [[words, f"{len(halves)} yes |"]]

@@ -236,6 +236,8 @@ def row_of(names: dict[str, str]) -> dict[str, Any]:
         "response_all_s": 3600.0,
         **dict.fromkeys(("high_load_medium", "high_load_medium_or_long", "core_utilisation"), 0.4 / level),
         "waiting_growth": 2.5 + 0.1 * seed if scheduler == SSP else 1.5,
+        "waiting_first_half": 10.0,
+        "waiting_second_half": 25.0 + seed if scheduler == SSP else 15.0,
         "offered_load": 0.4,
         "saturated": "yes" if scheduler == SSP else "not shown",
         **(grouped | harm if scheduler != SSP else {}),
@@ -294,7 +296,9 @@ def test_report_of_all_results(cells: tuple[Cell, ...]) -> None:
     assert any(line.startswith("| GLTS/one | CST/one | 0.85 | 3 | ") for line in lines)
     assert any(line.startswith("| W2 | GLTS/one, resume-0 | SSP, resume-0 | 3 | -40.0") for line in lines)
     assert any(line.startswith("| W1 | GLTS/all | pairs unknown | 3 | ") for line in lines)
-    assert any("W1 SSP: yes, yes, yes; W1 GLTS/one: not shown, not shown, not shown; " in line for line in lines)
+    assert "| W1 | SSP | 3 | 10 (10 to 10) | 27 (24.52 to 29.48) | 2.70 (2.46 to 2.96) | grows | 3 yes |" in lines
+    steady = "10 (10 to 10) | 15 (15 to 15) | 1.50 (1.50 to 1.50) | does not grow | 3 not shown |"
+    assert f"| W1 | GLTS/one | 3 | {steady}" in lines
     for before, line in pairwise(lines):  # every table is a rectangle
         if before.startswith("|") and line.startswith("|"):
             assert before.count("|") == line.count("|"), line

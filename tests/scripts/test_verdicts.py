@@ -1,10 +1,14 @@
-"""The pages of results: a verdict table made from the rows of the appendix, and no page too long to be read."""
+"""The pages of results: a verdict table made from the rows of the appendix, a row for each claim, and no page too long to be read."""
 
 from __future__ import annotations
 
+import os
+import re
 from pathlib import Path
+from typing import Final
 
 import pytest
+from scripts.papers.lists import LISTS
 from scripts.tables import write_tables
 from scripts.verdicts import FOLDER, claims_in, verdict_lines, write_results
 
@@ -71,3 +75,44 @@ def test_a_page_of_results_can_be_read_at_one_go(paper: str) -> None:
     assert len([*claims_in(rows)]) >= 10
     written = [line for line in page.split(begin)[1].split(end)[0].split("\n") if line]
     assert written == [line for line in verdict_lines(rows, f"{FOLDER}/{paper}.md") if line]
+
+
+def rows_of(paper: str) -> list[str]:
+    return (RESULTS / FOLDER / f"{paper}.md").read_text(encoding="utf-8").split("\n")
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_each_claim_of_the_lists_has_a_row(paper: str) -> None:
+    rows = rows_of(paper)
+    have = {each for claim in claims_in(rows) for each in claim.ids.split(", ")}
+    missing = [each for each in LISTS[paper] if each not in have]
+    if missing and not any(line.startswith("| id | claim |") for line in rows):
+        pytest.skip(f"written before rows had ids; without a row: {', '.join(missing)}")
+    assert missing == []
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_no_verdict_stands_without_an_interval(paper: str) -> None:
+    """A verdict that runs decide has a p, which only an interval gives; its row says how many seeds would decide it."""
+    rows = rows_of(paper)
+    if not any(line.startswith("| id | claim |") for line in rows):
+        pytest.skip("written before rows had a p")
+    words = {"yes": True, "**no**": True, "yes (Holm)": True, "**no** (Holm)": True}
+    found = [(claim, verdict) for claim in claims_in(rows) for _, verdict in claim.measured.values()]
+    assert [claim.text for claim, verdict in found if verdict in words and claim.p is None] == []
+    cells = [line.strip("| ").split(" | ") for line in rows if line.endswith("| not shown |")]
+    assert [row for row in cells if row[-2] == "-"] == []
+
+
+SHARED: Final = Path(os.environ.get("COSCHED_SHARED") or ROOT.parent / "shared") / "claims"
+IN_THE_LIST_OF: Final = {"hardware": "lomarc"}
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_the_ids_are_those_of_the_lists_of_claims(paper: str) -> None:
+    file = SHARED / f"{IN_THE_LIST_OF.get(paper, paper)}.md"
+    if not file.exists():
+        pytest.skip("the lists of claims are not on this machine")
+    letters = {each[0] for each in LISTS[paper]}
+    listed = re.findall(r"^\| ([A-Z]\d+) \|", file.read_text(encoding="utf-8"), re.MULTILINE)
+    assert [each for each in listed if each[0] in letters] == sorted(LISTS[paper], key=listed.index)

@@ -27,6 +27,7 @@ from scripts.papers.coscheduling.names import (
     JOBS,
     LIGHT,
     LONG,
+    POLICIES,
     READINGS,
     UNAWARE,
     USELESS,
@@ -52,6 +53,7 @@ from scripts.papers.coscheduling.tables import (
 )
 from scripts.papers.figures import Figures, Where, sections
 from scripts.papers.harm import harm_tables
+from scripts.papers.saturation import saturation_table
 from scripts.papers.study import Size
 
 OWN: Final = (*map(fewer, JOBS), HIGH, AWARE_100, USELESS, WIDE)
@@ -113,6 +115,9 @@ _PARTS: Final[Mapping[str, Callable[[Figures], list[str]]]] = {
         title: lambda figures, claims=claims: claims_table(claims(figures))  # type: ignore[misc]  # bound here
         for title, claims in CLAIMS.items()
     },
+    "Saturation": lambda figures: saturation_table(
+        figures, [cell(workload, name) for workload in (HIGH, LIGHT) for name in POLICIES]
+    ),
     "Conditions": _static(conditions_table),
     "What the paper leaves open": _static(gaps_table),
     "Figure 3: 100 jobs at two loads": _each(main_table, (HIGH, LIGHT)),

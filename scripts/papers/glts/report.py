@@ -30,6 +30,7 @@ from scripts.papers.glts.experiment import (
 from scripts.papers.glts.measures import BOUNDS
 from scripts.papers.glts.published import CLASS_JOBS, CLASS_WORK, SSP_W2, short_of_all
 from scripts.papers.harm import harm_tables
+from scripts.papers.saturation import Queue, saturation_table
 from scripts.papers.study import Size
 from scripts.tables import number, table_head, table_row
 
@@ -220,43 +221,18 @@ def delays(figures: Figures) -> list[str]:
     return lines
 
 
+WAITING: Final = Queue("waiting_first_half", "waiting_second_half", unit="jobs that wait")
+
+
 def saturation(figures: Figures) -> list[str]:
     """Return what tells whether schedulers keep up: makespan and length of the queue."""
     columns = {
         "offered_load": ("offered load", 1.0),
         "last_submission_s": ("last submission [days]", 1 / DAY_S),
         "makespan_s": ("makespan [days]", 1 / DAY_S),
-        "waiting_first_half": ("queue, first half", 1.0),
-        "waiting_second_half": ("second half", 1.0),
-        "waiting_growth": ("second / first", 1.0),
     }
-    text = (
-        "The queue is the mean number of waiting jobs in the first and the second half of the time between first and last submission."
-        " Where it grows there is no steady state, and means depend on the number of jobs."
-    )
     wheres = [Where(workload, name) for workload in AARR for name in (SSP, *(policy("GLTS", tries) for tries in TRIES))]
-    by_seed = {
-        where: (", ".join(map(number, figures.values("waiting_growth", where).values())), _saturated(figures, where))
-        for where in wheres
-        if figures.seeds(where)
-    }
-    growth = "; ".join(f"{where.workload} {where.policy}: {texts[0]}" for where, texts in by_seed.items())
-    tested = "; ".join(f"{where.workload} {where.policy}: {texts[1]}" for where, texts in by_seed.items() if texts[1])
-    return [
-        text,
-        "",
-        *_table(figures, _bases(ALL), ("", ""), columns),
-        f"Second / first by seed: {growth}.",
-        "",
-        f"Saturated by the test of [statistics.md](../statistics.md), by seed: {tested}.",
-        "",
-    ]
-
-
-def _saturated(figures: Figures, where: Where) -> str:
-    """Return the verdict of the test for saturation for each seed; empty for runs that have none."""
-    found = figures.series(where)
-    return ", ".join(str(row["saturated"]) for row in (found.rows if found else ()) if row.get("saturated"))
+    return [*_table(figures, _bases(ALL), ("", ""), columns), *saturation_table(figures, wheres, WAITING)]
 
 
 def workload_table(figures: Figures) -> list[str]:

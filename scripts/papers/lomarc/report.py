@@ -25,6 +25,7 @@ from scripts.papers.lomarc.experiment import (
 )
 from scripts.papers.lomarc.funnel import funnel_table, pairs_table, shares_table
 from scripts.papers.lomarc.published import AGAINST_PSS, EFFICIENCY, MAKESPAN, RBR, RESPONSE
+from scripts.papers.saturation import saturation_table
 from scripts.papers.study import Size
 from scripts.tables import NOTHING, percent, table_head, table_row
 
@@ -60,6 +61,9 @@ def report(figures: Figures, size: Size) -> list[str]:
         f"{VERDICTS} Form of the slowdown: `{FORM}`.",
         "",
         *claims_table(claims(figures)),
+        "## Saturation",
+        "",
+        *saturation_table(figures, [Where(workload, name) for workload in WORKLOADS for name in ("PSS", "L-N", "L-R")]),
         "## Percent against PSS",
         "",
         *[line for key, title in COMPARED.items() for line in _comparison(figures, key, title)],

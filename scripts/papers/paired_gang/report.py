@@ -50,6 +50,7 @@ from scripts.papers.paired_gang.tables import (
     ratio_table,
 )
 from scripts.papers.paired_gang.variants import EXACT, FINE_PAIRS, LOCALS, OF_LOADS, OF_MIXES, OF_PHASES, RR, VARIANTS
+from scripts.papers.saturation import Queue, saturation_table
 from scripts.papers.study import Size
 from scripts.tables import NOTHING, table_head, table_row
 
@@ -263,6 +264,18 @@ def later(figures: Figures) -> list[str]:
     return later_table(figures, cells)
 
 
+IN_SYSTEM: Final = Queue(
+    "system_first_half", "system_second_half", "drifts", "node-hours of work of all jobs that have not ended"
+)
+
+
+def saturation(figures: Figures) -> list[str]:
+    """Return where the work in the system grows; there is no queue where all jobs share the nodes."""
+    programs = (HOMOGENEOUS, HETEROGENEOUS)
+    cells = [Where(dynamic(name, load), policy) for name in programs for load in LOADS for policy in (STRICT, PAIRED)]
+    return saturation_table(figures, cells, IN_SYSTEM)
+
+
 def policies(_figures: Figures) -> list[str]:
     """Return what the names of policies mean."""
     rows = [
@@ -276,6 +289,7 @@ _PARTS: Final[Mapping[str, Callable[[Figures], list[str]]]] = {
     "The claims: static mixes": lambda figures: claims_table(static_claims(figures)),
     "The claims: dynamic workloads": lambda figures: claims_table(dynamic_claims(figures)),
     "The claims: jobs with phases": lambda figures: claims_table(phase_claims(figures)),
+    "Saturation": saturation,
     "Policies": policies,
     "Figure 7: static mixes": rates,
     "Local schedulers and accounting": local_schedulers,

@@ -27,6 +27,7 @@ from scripts.papers.rua.published import (
     WAIT,
     WAIT_P95,
 )
+from scripts.papers.saturation import saturation_table
 from scripts.papers.study import Size
 from scripts.tables import NOTHING, number, table_head, table_row
 
@@ -65,6 +66,9 @@ def report(figures: Figures, size: Size) -> list[str]:
         f"{VERDICTS} The numbers of the paper are those of its tables, or of its text on figures 8 and 9 (RUA).",
         "",
         *claims_table(claims(figures)),
+        "## Saturation",
+        "",
+        *saturation_table(figures, [Where(workload, policy) for workload in WORKLOADS for policy in MAIN]),
         "## Kills that sharing does not cause",
         "",
         *_beyond(figures),
