@@ -150,10 +150,10 @@ class WindowedCluster:
         for number, job in sorted(self._used.items()):
             job.permit(job.allowed, self.now_us)
             uses = job.uses(self.now_us)
-            for node, use, before in zip(job.nodes, uses, job.collected, strict=True):
+            for node, there, use, before in zip(job.nodes, job.processes, uses, job.collected, strict=True):
                 if job.allowed_us[node]:
                     more = use.minus(before)
-                    rows.append((number, node, more.consumed_us, job.allowed_us[node]))
+                    rows.append((number, node, more.consumed_us, len(there) * job.allowed_us[node]))
                     loggable.append(more.consumed_us - more.io_us * hidden_ppm // WHOLE_PPM)
                     job.allowed_us[node] = 0
             job.collected = uses

@@ -190,7 +190,7 @@ class WindowJob:
         self._at_pace = [_NOTHING] * len(self.nodes)  # used at earlier paces
         self.collected = [_NOTHING] * len(self.nodes)  # used up to the last `collect`
         self.allowed: tuple[int, ...] = ()  # nodes where it may run
-        self.allowed_us = dict.fromkeys(self.nodes, 0)  # for how long it could since the last `collect`
+        self.allowed_us = dict.fromkeys(self.nodes, 0)  # for how long each process could since the last `collect`
         self._counted_us = now_us  # from when on that has not been counted
 
     def exact_works(self) -> list[int]:

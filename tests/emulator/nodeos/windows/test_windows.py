@@ -72,6 +72,24 @@ def test_phases_files_and_loops_without_cpu_time_are_as_in_the_exact_cluster(loc
     assert windowed.simulated < 0.95
 
 
+@pytest.mark.parametrize("places", [(0, 0), (0, 0, 1), (0, 1, 1, 1)])
+def test_several_processes_on_a_node_might_run_for_the_sum_of_their_times(places: tuple[int, ...]) -> None:
+    """It was the time of one process: a share of the time that was allowed, which policies pair by, was k times too large."""
+    found = []
+    for cluster in (WindowedCluster(COARSE, 16, 1, BRIEF), ExactCluster(COARSE, 16, 1)):
+        uses = []
+        cluster.start(0, fine_program(6_000), places)
+        cluster.start(1, compute_program(6_000), (0,))
+        for step in range(1, 8):
+            cluster.allow(cluster.now_us, {node: [0, 1] if step % 3 and not node else [0] for node in {*places}})
+            while cluster.now_us < step * 3 * SECOND_US:
+                cluster.advance(step * 3 * SECOND_US)
+            uses += [(step, use.job, use.node, use.allowed_us) for use in cluster.collect()]
+        found.append(sorted(uses))
+    assert found[0] == found[1]
+    assert (1, 0, 0, places.count(0) * 3 * SECOND_US) in found[0]
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_cuts_of_time_change_nothing(seed: int) -> None:
     def history(cuts: bool) -> list[object]:
