@@ -225,7 +225,7 @@ def quiet(table: dict[str, Any]) -> dict[str, Any]:
 
 
 # Policies that take whole nodes on the machine made for them, and two of these policies where the site has no belief about pairs.
-WHOLE_NODES = [name for name in PRESETS if resolve({"preset": name})["shape"]["name"] == "nodes"]
+WHOLE_NODES = [name for name in PRESETS if resolve({"preset": name})["shape"]["name"] == "nodes" and name != "batch"]
 SLICED = [name for name in WHOLE_NODES if resolve({"preset": name})["slices"]["name"] != "none"]
 IN_ROWS = [name for name in PRESETS if resolve({"preset": name})["backfill"]["name"] == "gang"]
 PER_NODE = ("coscheduling", "coscheduling-scattered", "batch-contiguous")  # one process of a job on each node

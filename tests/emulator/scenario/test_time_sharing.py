@@ -414,3 +414,18 @@ def test_jobs_of_a_log_run_nas_programs_as_long_as_their_run_times(tmp_path: Pat
         prepare(scenario)
     with pytest.raises(ConfigurationError, match=r"did you mean .nas:CG\.C"):
         prepare({**scenario, "workload": {"swf": str(log), "programs": "nas:CG-C"}})
+
+
+@pytest.mark.parametrize("sharing", [{}, {"time_sharing": {"nodes": "fluid"}}])
+@pytest.mark.parametrize("preset", ["single", "1x1x2", "1x2x2"])
+def test_under_batch_no_node_has_two_jobs(sharing: dict[str, Any], preset: str, tmp_path: Path) -> None:
+    """Its jobs took hardware threads: where a node has several, it was shared."""
+    if sharing and preset == "1x2x2":
+        return  # nodes with processes have one core
+    log = tmp_path / "four.swf"
+    rows = [f"{number} 0 -1 20 1 -1 -1 1 20 -1 1 1 1 1 -1 -1 -1 -1\n" for number in range(1, 5)]
+    log.write_text("".join(rows), encoding="ascii")
+    cluster = {"nodes": 2, "preset": preset}
+    run = simulate({"workload": {"swf": str(log), "limits": "none"}, "cluster": cluster, **sharing}, "batch")
+    assert run.summary["states"]["COMPLETED"] == 4
+    assert run.summary["machine"]["node_sharing"] == 0

@@ -114,7 +114,7 @@ PRESETS: Mapping[str, Preset] = {
             "pairing": "blind",
         },
     ),
-    "batch": Preset("space sharing: every job has its nodes to itself", {"backfill": "none"}),
+    "batch": Preset("space sharing: every job has its nodes to itself", {"backfill": "none", "shape": "nodes"}),
     "coscheduling": Preset(
         "jobs share nodes, which coschedule their processes; contiguous nodes",
         {"backfill": "none", "placement": "contiguous"},

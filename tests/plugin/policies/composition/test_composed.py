@@ -152,7 +152,7 @@ def test_presets_resolve_to_their_parts() -> None:
         "paired-gang": gang("predesigned", band=20.0, alternates="band"),
         "paired-gang-bestfit": gang("best-fit", band=20.0, alternates="band"),
         "blind": gang("blind", alternates_when_unmatched=True),
-        "batch": parts("fcfs", "none", FIRST_FIT),
+        "batch": parts("fcfs", "none", FIRST_FIT) | {"shape": {"name": "nodes"}},
         "coscheduling": parts("fcfs", "none", {"name": "contiguous", "contexts": 0}),
         "coscheduling-scattered": parts("fcfs", "none", {"name": "scattered", "contexts": 0, "seed": 0}),
         "batch-contiguous": parts("fcfs", "none", {"name": "contiguous", "contexts": 1}),
