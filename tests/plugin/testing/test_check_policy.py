@@ -42,6 +42,8 @@ COMPOSITIONS = [{"preset": name} for name in PRESETS] + [
     {"backfill": "conservative", "placement": "packed"},
     {"backfill": "none", "placement": {"name": "lessconsume-threshold", "threshold": 1}},
     {"backfill": "easy", "placement": {"name": "first-fit", "extend_limit": True}},
+    {"preset": "lc", "placement": {"may_wait": True}},
+    {"preset": "rua", "backfill": {"thresholds": [1.0, 1.5]}, "placement": {"limit_factors": [1.15, 1.5]}},
     {"preset": "lomarc-r", "matching": {"future": "all", "weak_load": 0}},
     {"preset": "lomarc-r", "matching": {"future": "none"}, "order": {"age_s": 30}, "backfill": "sjbf"},
     {"preset": "lomarc-u1", "matching": {"cpu": "standard", "weak_load": 1}, "backfill": "none"},

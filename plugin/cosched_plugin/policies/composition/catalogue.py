@@ -254,6 +254,12 @@ SHAPES: Final[Mapping[str, Entry]] = {
     ),
 }
 _EXTEND: Final = {"extend_limit": flag("multiply estimate and limit by the penalty factor expected at the start")}
+_EXTEND_BY: Final = {
+    **_EXTEND,
+    "limit_factors": factors(
+        "with `extend_limit`, multiply by the lowest of these that is not below the penalty factor; else by that"
+    ),
+}
 _CONTEXTS: Final = {
     "contexts": whole(0, 4096, "hardware threads of a node that jobs may hold, in each slot; 0: all"),
 }
@@ -272,11 +278,15 @@ PLACEMENTS: Final[Mapping[str, Entry]] = {
         "one process on each node, of random ones with room",
         {**_CONTEXTS, "seed": whole(0, 2**63 - 1, "of the draws of nodes")},
     ),
-    "lessconsume": Entry("rua.lessconsume:LessConsume", "least penalty factor at the same start", _EXTEND),
+    "lessconsume": Entry(
+        "rua.lessconsume:LessConsume",
+        "least penalty factor at the same start",
+        {**_EXTEND_BY, "may_wait": flag("start later where the job is then expected to end earlier")},
+    ),
     "lessconsume-threshold": Entry(
         "rua.lessconsume:within_threshold",
         "first start with a penalty factor within the threshold",
-        {"threshold": factor("largest penalty factor accepted"), **_EXTEND},
+        {"threshold": factor("largest penalty factor accepted"), **_EXTEND_BY},
         ("rua.lessconsume:LessConsume",),
     ),
     "spread": Entry(

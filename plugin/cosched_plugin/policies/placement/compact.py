@@ -43,7 +43,7 @@ from cosched_plugin.api import (
     room_on,
     thread_mask,
 )
-from cosched_plugin.policies.planning.losses import factor_of, penalised_offer
+from cosched_plugin.policies.planning.losses import LimitRule, factor_of
 
 # How many running jobs each node has, in all slots.
 
@@ -138,7 +138,7 @@ class FirstFit(Placement):
         """Return the job on these threads."""
         if not self.extend_limit:
             return Offer(job, snapshot.at_us, runs, 1.0, job.estimate_us, job.limit_us)
-        return penalised_offer(job, snapshot, runs, factor_of(job, snapshot, runs), extend_limit=True)
+        return LimitRule().offer(job, snapshot, runs, factor_of(job, snapshot, runs))
 
     def start(self, job: JobSpec, view: View) -> StartJob:
         """Return the decision to start ``job`` now; there must be a place for it. Its limit stays its own."""

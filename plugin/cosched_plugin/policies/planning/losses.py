@@ -339,18 +339,37 @@ def factor_of(job: JobSpec, snapshot: Snapshot, runs: Sequence[Run]) -> float:
     return factor(job, losses_in(snapshot.view).worst_us(job, snapshot, runs))
 
 
-def penalised_offer(job: JobSpec, snapshot: Snapshot, runs: tuple[Run, ...], by: float, *, extend_limit: bool) -> Offer:
-    """Return the offer with run time and, where requested, limit multiplied by the penalty factor ``by``, rounded up.
+# Factors that differ only by rounding are equal: the same penalty summed over other windows.
+SAME: Final = 1e-9
 
-    The limit is fixed here, at allocation, and not extended again for later neighbours.
+
+class LimitRule:
+    """By what estimate and limit of a job grow when it gets its place.
+
+    The RUA paper extends "according to this penalty" and calls the threshold of an allocation a penalty factor, too: by default it is
+    the factor found, with the thresholds as ``factors`` the lowest threshold that the place meets.
     """
-    run_us = stretch(job.estimate_us, by)
-    limit_us = job.limit_us
-    if limit_us is not None:
-        if extend_limit:
-            limit_us = stretch(limit_us, by)
-        run_us = min(run_us, limit_us)
-    return Offer(job, snapshot.at_us, runs, by, run_us, limit_us)
+
+    __slots__ = ("_factors", "extends")
+
+    def __init__(self, factors: Sequence[float] = (1.0,), *, extends: bool = True) -> None:
+        """Without ``extends`` limits stay as they are. The lowest of ``factors`` counts that is not below the penalty factor."""
+        self.extends = extends
+        self._factors = tuple(sorted(set(factors)))
+
+    def offer(self, job: JobSpec, snapshot: Snapshot, runs: tuple[Run, ...], by: float) -> Offer:
+        """Return the offer for a place with the penalty factor ``by``; times are rounded up.
+
+        The limit is fixed here, at allocation, and not extended again for later neighbours.
+        """
+        limit_us = job.limit_us
+        if self.extends:
+            grows_by = next((factor for factor in self._factors if by <= factor + SAME), by)
+            limit_us = None if limit_us is None else stretch(limit_us, grows_by)
+            run_us = stretch(job.estimate_us, grows_by)
+        else:
+            run_us = stretch(job.estimate_us, by)
+        return Offer(job, snapshot.at_us, runs, by, run_us if limit_us is None else min(run_us, limit_us), limit_us)
 
 
 def stretch(span_us: int, by: float) -> int:

@@ -29,8 +29,9 @@ from cosched_plugin.api import (
     snapshot_now,
 )
 from cosched_plugin.policies.orders import Shortest
+from cosched_plugin.policies.planning.losses import SAME
 from cosched_plugin.policies.planning.reservation import PlacedReservation, rejection, take_seat
-from cosched_plugin.policies.rua.lessconsume import SAME, is_rigid, pay_for_look
+from cosched_plugin.policies.rua.lessconsume import is_rigid, pay_for_look
 
 PAPER_THRESHOLDS = (1.15, 1.20, 1.25, 1.5)
 _WORTH_A_CHECK = 8  # number of instants that are first examined as one

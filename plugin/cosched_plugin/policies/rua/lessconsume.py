@@ -12,8 +12,7 @@ bisection finds the first instant at which it can be met.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
-from heapq import heapify, heappop, heappush
+from collections.abc import Hashable, Sequence
 from math import inf
 from typing import Any, Final, NamedTuple
 
@@ -27,14 +26,12 @@ from cosched_plugin.api import (
     JobSpec,
     Layers,
     Needs,
-    NodeSet,
     Offer,
     PenaltyPlacement,
     Planned,
     Price,
     Run,
     Snapshot,
-    ThreadMask,
     View,
     first_fit,
     is_plain,
@@ -43,106 +40,17 @@ from cosched_plugin.api import (
     size,
     snapshot_at,
 )
-from cosched_plugin.policies.planning.losses import Key, Losses, factor, factor_of, losses_in, penalised_offer, stretch
-
-# The search of LessConsume: first fit's allocation, then exchanges of single buckets (RUA paper, section 4).
-#
-# The worst bucket goes to the next free one that is better, until no node loses more than the goal or all free ones
-# have been tried. Nodes are rows of a snapshot's places, in node order.
-
-
-class Exchange:
-    """The final number of processes on each node, and the loss of the worst of these nodes."""
-
-    __slots__ = ("_counts", "_runs", "worst_us")
-
-    def __init__(self, lost: Floats, rooms: Ints, filled: Ints, processes: int, goal_us: float) -> None:
-        """``lost`` [processes - 1, node] us, ``rooms`` [node] processes, ``filled`` [node] their sum up to the node."""
-        last = int(filled.searchsorted(processes))  # the node that first fit fills last, perhaps in part
-        counts = rooms[: last + 1].copy()
-        counts[last] -= filled[last] - processes
-        self._counts = counts
-        self._runs: tuple[Run, ...] | None = None
-        loses: list[float] = lost[counts - 1, np.arange(last + 1)].tolist()
-        self.worst_us = max(loses)
-        if self.worst_us > goal_us:
-            self._exchange(loses, lost, rooms, goal_us)
-
-    def _exchange(self, loses: list[float], lost: Floats, rooms: Ints, goal_us: float) -> None:
-        """Improve first fit's allocation; ``loses`` is the loss on each of its nodes."""
-        chosen: list[int] = self._counts.tolist()
-        places: list[int] = rooms.tolist()
-        rows: list[list[float]] = lost.T.tolist()
-        row = len(chosen) - 1  # the node whose free buckets come next, and how many of them there are
-        left = places[row] - chosen[row]
-        chosen += [0] * (len(places) - len(chosen))
-        # (-penalised time, -row, processes): the worst node first. An entry with an outdated number of processes is void. A node that
-        # does not lose more than the goal is never to be exchanged.
-        worst = [(-loss, -bad, chosen[bad]) for bad, loss in enumerate(loses) if loss > goal_us]
-        heapify(worst)
-        while worst:
-            worst_us = -worst[0][0]
-            while not left or rows[row][chosen[row]] >= worst_us:  # the other free buckets of this node are no better
-                row += 1
-                if row == len(places):
-                    break
-                left = places[row]
-            if row == len(places):
-                break
-            left -= 1
-            out = -heappop(worst)[1]
-            chosen[out] -= 1
-            chosen[row] += 1
-            for moved in (out, row):
-                count = chosen[moved]
-                if count and rows[moved][count - 1] > goal_us:
-                    heappush(worst, (-rows[moved][count - 1], -moved, count))
-            while worst and chosen[-worst[0][1]] != worst[0][2]:
-                heappop(worst)
-        self._counts = np.array(chosen[: row + 1], dtype=np.int64)
-        self.worst_us = -worst[0][0] if worst else max([rows[at][n - 1] for at, n in enumerate(chosen) if n])
-
-    def runs(self, nodes: Ints, free: Layers, width: int) -> tuple[Run, ...]:
-        """Return the allocation: on every node the lowest free threads, ``width`` for each process."""
-        if self._runs is None:
-            alike: dict[int, int] = {}  # processes -> nodes
-            for node, count in zip(nodes.tolist(), self._counts.tolist(), strict=False):
-                if count:
-                    alike[count] = alike.get(count, 0) | 1 << node
-            self._runs = _lowest([(count, NodeSet(found)) for count, found in alike.items()], free, width)
-        return self._runs
-
-
-def _lowest(alike: Iterable[tuple[int, NodeSet]], free: Layers, width: int) -> tuple[Run, ...]:
-    """Return runs of the lowest free threads on sets of nodes, given as (processes on each, nodes), in node order."""
-    taken: dict[tuple[int, int], int] = {}  # (threads, processes) -> nodes
-    for processes, nodes in alike:
-        threads = processes * width
-        partial: dict[int, int] = {0: nodes}  # threads so far -> nodes
-        for thread, layer in enumerate(free):
-            split: dict[int, int] = {}
-            for mask, part in partial.items():
-                there = part & layer
-                if there:
-                    more = mask | 1 << thread
-                    if more.bit_count() == threads:
-                        taken[more, processes] = taken.get((more, processes), 0) | there
-                    else:
-                        split[more] = there
-                if part != there:
-                    split[mask] = part ^ there
-            partial = split
-    runs = []
-    for (threads, processes), where in taken.items():
-        mask, left = ThreadMask(threads), where
-        while left:
-            first = (left & -left).bit_length() - 1
-            above = left >> first
-            count = (~above & (above + 1)).bit_length() - 1
-            runs.append(Run(first, count, mask, processes))
-            left ^= ((1 << count) - 1) << first
-    return tuple(sorted(runs))
-
+from cosched_plugin.policies.planning.losses import (
+    SAME,
+    Key,
+    LimitRule,
+    Losses,
+    factor,
+    factor_of,
+    losses_in,
+    stretch,
+)
+from cosched_plugin.policies.rua.exchange import Exchange
 
 # Loss of a job on each node to the jobs that run or are planned there (penalised time, RUA paper, section 3.3).
 
@@ -311,17 +219,28 @@ def _rooms(job: JobSpec, snapshot: Snapshot) -> Ints:
     return counts
 
 
-# Factors that differ only by rounding are equal: the same penalty summed over other windows.
-SAME = 1e-9
 _MOST_FLOORS: Final = 10_000  # cached
 
 
 class LessConsume(PenaltyPlacement):
-    """First fit's allocation, improved at the same start until the penalty factor is least, or within ``threshold``."""
+    """First fit's allocation, improved at the same start until the penalty factor is least, or within ``threshold``.
 
-    def __init__(self, *, threshold: float | None = None, extend_limit: bool = True) -> None:
+    With ``may_wait`` a later place counts where the job is expected to end there earlier: the paper says both that LC improves first
+    fit's allocation, and that its start "in many situations" is substantially later.
+    """
+
+    def __init__(
+        self,
+        *,
+        threshold: float | None = None,
+        extend_limit: bool = True,
+        limit_factors: Sequence[float] = (1.0,),
+        may_wait: bool = False,
+    ) -> None:
         self.threshold = threshold
         self.extend_limit = extend_limit
+        self.may_wait = may_wait
+        self._limit = LimitRule(limit_factors, extends=extend_limit)
         self._known = LossCache()
         self._floors: dict[object, float] = {}  # by kind
         self._floor_of: dict[int, tuple[JobSpec, float]] = {}
@@ -335,17 +254,22 @@ class LessConsume(PenaltyPlacement):
         return frozenset({LEAST_PENALTY}) if self.threshold is None else NONE
 
     def settled(self, view: View) -> bool:
-        """Tell whether threads of a node are alike."""
-        return not self._known.losses(view).by_thread
+        """Tell whether threads of a node are alike, and no start makes another job's later place worse than its place now."""
+        return not self.may_wait and not self._known.losses(view).by_thread
 
     def offer_on(self, job: JobSpec, runs: tuple[Run, ...], snapshot: Snapshot) -> Offer:
         """Return the job on these threads, beside the neighbours that it has there."""
-        by = factor_of(job, snapshot, runs)
-        return penalised_offer(job, snapshot, runs, by, extend_limit=self.extend_limit)
+        return self._limit.offer(job, snapshot, runs, factor_of(job, snapshot, runs))
 
     def offer(self, job: JobSpec, snapshot: Snapshot) -> Offer | None:
-        """Return the job's place in ``snapshot``, or None; with a threshold, None also if none is good enough."""
-        return self.least(job, snapshot, self._own(job, snapshot.view))
+        """Return the job's place in ``snapshot``, or None; with a threshold, None also if none is good enough.
+
+        None, too, where the job rather waits for a later place.
+        """
+        found = self.find(job, snapshot, self._own(job, snapshot.view))
+        if found is None or self._sooner(found, 1, snapshot) is not found:
+            return None
+        return found.offer()
 
     def price(self, job: JobSpec, view: View) -> int:
         """Return the price of an examination of the places at one instant."""
@@ -354,7 +278,27 @@ class LessConsume(PenaltyPlacement):
     def earliest(self, job: JobSpec, view: View) -> Offer | None:
         """Return the first place, as running jobs end, that is good enough."""
         first = self.first(job, view, self._own(job, view))
-        return None if first is None else first[1].offer()
+        return None if first is None else self._sooner(first[1], first[0] + 1, None).offer()
+
+    def _sooner(self, best: Found, since: int, plan: Snapshot | None) -> Found:
+        """Return the place from the step ``since`` on with the earliest expected end, if it is before that of ``best``; else that.
+
+        ``plan`` has the planned jobs to reckon with; a place in a plan for later is never put off.
+        """
+        job, view = best.job, best.snapshot.view
+        if not self.may_wait or (plan is not None and plan.at_us > view.now_us):
+            return best
+        steps = view.availability()
+        planned = () if plan is None else plan.planned
+        for index in range(since, len(steps)):
+            if best.factor == 1.0 or steps.instant_us(index) + job.estimate_us >= best.end_us:
+                break
+            if not pay_for_look(job, view):
+                break
+            found = self.find(job, snapshot_at(view, *steps[index])._replace(planned=planned))
+            if found is not None and found.end_us < best.end_us:
+                best = found
+        return best
 
     def first(self, job: JobSpec, view: View, thresholds: Sequence[float]) -> tuple[int, Found] | None:
         """Return the first step of the view's availability in which `find` finds a place: the step's number and the place.
@@ -482,7 +426,7 @@ class LessConsume(PenaltyPlacement):
         """Return the result of `least` before it is written out as an offer."""
         if is_rigid(job):
             offer = self._rigid(job, snapshot, thresholds)
-            return None if offer is None else Found(job, snapshot, offer.factor, offer=offer)
+            return None if offer is None else Found(job, snapshot, offer.factor, self._limit, offer=offer)
         places = self._known.places(job, snapshot)
         if job.processes > places.total:
             return None
@@ -497,7 +441,7 @@ class LessConsume(PenaltyPlacement):
             else:
                 return None
         exchange = outlook.exchange(job.processes, goal_us)
-        return Found(job, snapshot, factor(job, exchange.worst_us), places, exchange, extend_limit=self.extend_limit)
+        return Found(job, snapshot, factor(job, exchange.worst_us), self._limit, places, exchange)
 
     def _rigid(self, job: JobSpec, snapshot: Snapshot, thresholds: Sequence[float]) -> Offer | None:
         """Place a job whose buckets cannot be exchanged one at a time."""
@@ -508,7 +452,7 @@ class LessConsume(PenaltyPlacement):
         by = factor_of(job, snapshot, runs)
         if thresholds and by > max(thresholds) + SAME:
             return None
-        return penalised_offer(job, snapshot, runs, by, extend_limit=self.extend_limit)
+        return self._limit.offer(job, snapshot, runs, by)
 
 
 def is_rigid(job: JobSpec) -> bool:
@@ -533,18 +477,17 @@ def _price(job: JobSpec) -> Price:
 class Found:
     """The end of a search: the factor at once, the offer on request."""
 
-    __slots__ = ("_exchange", "_extend_limit", "_offer", "_places", "factor", "job", "snapshot")
+    __slots__ = ("_exchange", "_limit", "_offer", "_places", "factor", "job", "snapshot")
 
     def __init__(
         self,
         job: JobSpec,
         snapshot: Snapshot,
         by: float,
+        limit: LimitRule,
         places: Places | None = None,
         exchange: Exchange | None = None,
         offer: Offer | None = None,
-        *,
-        extend_limit: bool = True,
     ) -> None:
         self.job = job
         self.snapshot = snapshot
@@ -552,7 +495,7 @@ class Found:
         self._places = places
         self._exchange = exchange
         self._offer = offer
-        self._extend_limit = extend_limit
+        self._limit = limit
 
     @property
     def end_us(self) -> int:
@@ -565,7 +508,7 @@ class Found:
             assert self._places is not None  # set together, or the offer is set
             assert self._exchange is not None
             runs = self._places.runs(self.job, self._exchange)
-            self._offer = penalised_offer(self.job, self.snapshot, runs, self.factor, extend_limit=self._extend_limit)
+            self._offer = self._limit.offer(self.job, self.snapshot, runs, self.factor)
         return self._offer
 
 

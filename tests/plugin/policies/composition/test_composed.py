@@ -25,8 +25,8 @@ from cosched_plugin.policies.placement.compact import Nodes, Threads
 from cosched_plugin.policies.slices import Sliced
 
 FIRST_FIT = {"name": "first-fit", "extend_limit": False}
-LESSCONSUME = {"name": "lessconsume", "extend_limit": True}
-LCT = {"name": "lessconsume-threshold", "threshold": 1.15, "extend_limit": True}
+LESSCONSUME = {"name": "lessconsume", "extend_limit": True, "limit_factors": [1.0], "may_wait": False}
+LCT = {"name": "lessconsume-threshold", "threshold": 1.15, "extend_limit": True, "limit_factors": [1.0]}
 RUA = {"name": "rua", "thresholds": [1.15, 1.2, 1.25, 1.5]}
 MATCH = {"max_slowdown": 1.6, "cpu": "hyperthreaded", "weak_load": 0.2}
 UNLAYERED = {"fairness": {"name": "none"}, "slices": {"name": "none"}, "budget": {"name": "none"}}

@@ -29,9 +29,9 @@ from cosched_plugin.api import (
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.policies.composition.composed import compose
 from cosched_plugin.policies.placement.compact import FirstFit
-from cosched_plugin.policies.planning.losses import losses_in, stretch
+from cosched_plugin.policies.planning.losses import SAME, losses_in, stretch
 from cosched_plugin.policies.planning.reservation import PlacedReservation
-from cosched_plugin.policies.rua.lessconsume import SAME, LessConsume, Places
+from cosched_plugin.policies.rua.lessconsume import LessConsume, Places
 from cosched_plugin.protocol.messages import JobSpec, NodeClass, Run, RunningJob
 
 THRESHOLDS = (Fraction(1), Fraction(115, 100), Fraction(5, 4), Fraction(3, 2))
@@ -275,6 +275,55 @@ def test_extend_limit_rounds_up(limit_us: int | None, extend: bool, run_us: int,
         assert (offer.run_us, offer.limit_us) == (run_us, granted_us)
         start = offer.start()
         assert (start.estimate_us, start.limit_us) == (run_us, granted_us)
+
+
+@pytest.mark.parametrize(
+    ("factors", "run_us", "granted_us"),
+    [
+        ((1.0,), 40, 60),  # the factor found, 4/3
+        ((1.15,), 40, 60),  # 1.15 at least
+        ((1.5, 1.15), 45, 68),  # the lowest threshold that 4/3 is within
+        ((1.15, 4 / 3, 1.5), 40, 60),
+    ],
+)
+def test_limits_grow_by_the_lowest_factor_that_is_not_below_the_penalty(
+    factors: Sequence[float], run_us: int, granted_us: int
+) -> None:
+    view = view_of([FOUR._replace(nodes=1)])
+    full, alone = job_of(1, 4, 2000, 30, 45), job_of(2, 1, 2000, 30, 45)
+    for placement in (LessConsume(limit_factors=factors), LessConsume(threshold=1.5, limit_factors=factors)):
+        offer = placement.offer(full, snapshot_now(view))
+        assert offer is not None
+        assert (offer.factor, offer.run_us, offer.limit_us) == (4 / 3, run_us, granted_us)
+        unslowed = placement.offer(alone, snapshot_now(view))
+        assert unslowed is not None
+        assert (unslowed.factor, unslowed.limit_us) == (1.0, round_up_us(45 * min(factors)))
+    kept = LessConsume(limit_factors=factors, extend_limit=False).offer(full, snapshot_now(view))
+    assert kept is not None
+    assert (kept.run_us, kept.limit_us) == (40, 45)
+
+
+@pytest.mark.parametrize("cases", [300, pytest.param(1500, marks=pytest.mark.slow)])
+def test_a_job_that_may_wait_takes_the_place_with_the_earliest_end(cases: int) -> None:
+    """Of the least penalties at each instant from the first one with room on; ties: the earlier start."""
+    random = Random("may wait")
+    waited = 0
+    for _ in range(cases):
+        case = random_case(random, busy=0.7)
+        (job,) = case.waiting
+        view = case.view()
+        placement = LessConsume(may_wait=True)
+        steps = view.availability()
+        found = [placement.find(job, snapshot_at(view, *step)) for step in steps]
+        ends = [(place.end_us, place.snapshot.at_us) for place in found if place is not None]
+        offer = placement.earliest(job, view)
+        assert offer is not None
+        assert offer.start_us == min(ends)[1]
+        now = placement.offer(job, snapshot_now(view))
+        assert (now is not None) == (offer.start_us == NOW_US)
+        assert now is None or now == offer
+        waited += now is None and found[0] is not None
+    assert waited > cases / 100
 
 
 def test_first_fit_extends_limits_only_on_request() -> None:
