@@ -6,6 +6,7 @@ import gzip
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,13 @@ from scripts.papers.lomarc import experiment as lomarc
 from scripts.papers.lomarc.claims import claims as lomarc_claims
 from scripts.papers.lomarc.funnel import shares_of_stages, stages
 from scripts.papers.lomarc.literal import literal_impact
-from scripts.papers.lomarc.measures import CONSTRAINTS
+from scripts.papers.lomarc.measures import CONSTRAINTS, by_class, idle
 from scripts.papers.lomarc.pictures import absolute, relative
 from scripts.papers.lomarc.published import AGAINST_PSS, EFFICIENCY, MAKESPAN, RBR, RESPONSE, STAGES, TABLE_5
 from scripts.papers.lomarc.readings import count as count_readings
 from scripts.papers.lomarc.report import report as lomarc_report
+from scripts.papers.lomarc.settled import TABLE_2 as PRINTED
+from scripts.papers.lomarc.settled import estimates, settled
 from scripts.papers.rua import experiment as rua
 from scripts.papers.rua.claims import claims as rua_claims
 from scripts.papers.rua.claims import claims_of_variants
@@ -204,6 +207,7 @@ def lomarc_figures(plan: Plan) -> Figures:
     for run in plan.cells:
         level, seed = LEVEL[run.policy], int(run.names["seeds"])
         left = dict(zip(CONSTRAINTS, (40, 20, 10, 8, 6, 5), strict=True))
+        searches = run.policy in (*lomarc.TRACED, "L-FM")
         rows.append(
             {
                 **{COLUMNS[axis]: name for axis, name in run.names.items()},
@@ -212,13 +216,10 @@ def lomarc_figures(plan: Plan) -> Figures:
                 EFFICIENCY: 0.5 / level,
                 "offered_load": 1.5,
                 "mean_queue_length": 10.0,
-                **({f"funnel_{name}": count for name, count in left.items()} if run.policy in lomarc.TRACED else {}),
-                **(
-                    {f"funnel_matched_{name}": 2 * count for name, count in left.items()}
-                    if run.policy in lomarc.TRACED
-                    else {}
-                ),
-                **({"funnel_position": 3.0, "pairs": 7} if run.policy in lomarc.TRACED else {}),
+                "queue_empty_nodes_free": 0.2,
+                **({f"funnel_{name}": count for name, count in left.items()} if searches else {}),
+                **({f"funnel_matched_{name}": 2 * count for name, count in left.items()} if searches else {}),
+                **({"funnel_position": 3.0, "pairs": 7} if searches else {}),
             }
         )
     return Figures(series_of(rows), lomarc.USUAL)
@@ -245,7 +246,10 @@ def test_every_run_of_lomarc_has_a_run_of_pss_with_the_same_jobs(lomarc_plan: Pl
             "variants": base.variant or lomarc.BASE,
             "beliefs": lomarc.EXACT,
         }
-        assert found[(*names.values(),)].scenario.workload == run.scenario.workload
+        jobs, own = found[(*names.values(),)].scenario.workload, run.scenario.workload
+        assert jobs == replace(
+            own, characteristics=(own.characteristics or "").partition(",")[0]
+        )  # what PSS sees of them
         standard = run.policy == "L-N"
         assert (run.scenario.truth.cpu == "standard") == (run.scenario.cluster.preset == "lomarc-standard") == standard
 
@@ -299,26 +303,18 @@ def test_report_of_lomarc(lomarc_plan: Plan) -> None:
     figures = lomarc_figures(lomarc_plan)
     lines = lomarc_report(figures, Size(50, 3))
     assert lines[0].startswith("50 jobs on 128 nodes.")
-    order = (
-        "| - | mean response grows in this order: PSS / AC | W1 M1 | this order | 467 / 653 | 3 | <1e-06 | - | yes |"
-    )
-    assert order in lines
-    assert (
-        "| - | mean response: L-R against PSS, within 12 points | W1 M1 | -48.0 | -55.0 (-55.0 to -55.0) | 3 | <1e-06 | - | yes |"
-        in lines
-    )
-    assert (
-        "| - | RBR: L-R against PSS, within 16 points | W3 M1 | -66.0 | -55.0 (-55.0 to -55.0) | 3 | <1e-06 | - | yes |"
-        in lines
-    )
-    assert (
-        "| - | makespan: L-R against PSS, within 2 points | W1 M1 | -5.0 | -55.0 (-55.0 to -55.0) | 3 | <1e-06 | - | **no** |"
-        in lines
-    )
+    for row in (
+        "| C4 | AC is worse than PSS, mean response: PSS / AC | W1 M1 | this order | 467 / 653 | 3 | <1e-06 | - | yes |",
+        "| C6 | against PSS, L-R, mean response, within 12 points | W1 M1 | -48.0 | -55.0 (-55.0 to -55.0) | 3 | <1e-06 | - | yes |",
+        "| C7 | against PSS, L-R, RBR, within 16 points | W3 M1 | -66.0 | -55.0 (-55.0 to -55.0) | 3 | <1e-06 | - | yes |",
+        "| C21 | against PSS, L-R, makespan, within 2 points | W1 M1 | -5.0 | -55.0 (-55.0 to -55.0) | 3 | <1e-06 | - | **no** |",
+        "| C32 | table 5, slowdown, L-R, within 12.75 to 21.25 | W3 M1 | 17 | 10 (10 to 10) | 3 | <1e-06 | - | **no** |",
+    ):
+        assert row in lines
     assert "| W1 M1 | published |  | - | - | -23.0 | -40.0 | - | - | -48.0 |" in lines
     assert "| L-R | W3 M1 | published | 222 | 87 | 48 | 25 | 20 | 17 | 4 |" in lines
     assert "| L-R | W3 M1 | all searches | 40 | 20 | 10 | 8 | 6 | 5 | 3 |" in lines
-    assert any(line.startswith("| gaps .78 | W1 M1 | L-R | 3 | -55.0 (-55.0 to -55.0) |") for line in lines)
+    assert any(line.startswith("| length of W1 | W1 M1 | L-R | 3 | -55.0 (-55.0 to -55.0) |") for line in lines)
     assert any(
         line.startswith("| usage with a relative error of up to 0.3 | `usage_noise = 0.3` | 3 |") for line in lines
     )
@@ -331,11 +327,52 @@ def test_report_of_lomarc(lomarc_plan: Plan) -> None:
     assert hours.published == pytest.approx(0.52 * 100 * (1 + 4 + 9) / 3 / 3600)
 
 
+def test_each_claim_parameter_and_rule_of_lomarc_has_its_row() -> None:
+    """Those of `lists`, and from the same list the model's claims that are about no hardware, parameters and rules."""
+    rows = [*lomarc_claims(Figures([], lomarc.USUAL)), *settled()]
+    ids = {one for claim in rows for one in claim.ids.split(", ")}
+    letters = {"C": 38, "P": 20, "A": 6}
+    wanted = {f"{letter}{number}" for letter, count in letters.items() for number in range(1, count + 1)}
+    assert wanted - ids == {"P3", "P4"} - ids
+    assert {"S1", "S2", "S8", "S10", "S16"} == ids - wanted
+
+
+def test_the_formula_with_the_remainder_gives_the_printed_estimates() -> None:
+    assert estimates(remainder=True) == [row[2:4] for row in PRINTED]
+    assert estimates(remainder=False) != [row[2:4] for row in PRINTED]
+
+
+def test_idle_time_and_waits_by_class(tmp_path: Path) -> None:
+    """Two nodes. A job of 100 s takes one; a long one that comes at 50 s and a short one at 60 s want both: the short one is first."""
+    jobs = [(1, 0, 100, 1), (2, 50, 7200, 2), (3, 60, 10, 2)]
+    log = tmp_path / "log.swf"
+    log.write_text("".join(f"{n} {at} -1 {run} {size} -1 -1 {size} {run}{' -1' * 9}\n" for n, at, run, size in jobs))
+    run = cosched_emulator.simulate(
+        {"cluster": {"nodes": 2, "preset": "lomarc-ht"}, "workload": {"swf": str(log)}}, "pss"
+    )
+    makespan = run.summary["machine"]["makespan_s"]
+    assert makespan == 7310
+    found = idle(run.finished.jobs, run.finished.stays, 2)
+    assert found == pytest.approx({"queue_empty": 7250 / makespan, "queue_empty_nodes_free": 50 / makespan})
+    assert by_class(run.finished.jobs) == pytest.approx(
+        {
+            "wait_s_of_short": 40.0,
+            "rbr_of_short": 50 / 60,
+            "queue_share_of_short": 0.4,
+            "wait_s_of_medium": 0.0,
+            "rbr_of_medium": 1.0,
+            "queue_share_of_medium": 0.0,
+            "wait_s_of_long": 60.0,
+            "rbr_of_long": 7260 / 7200,
+            "queue_share_of_long": 0.6,
+        }
+    )
+
+
 def test_report_of_incomplete_results() -> None:
     nothing = Figures([], lomarc.USUAL)
-    assert "| - | RBR: L-R is below L-U1 | W1 M1 | the sign | - | - | - | - | not run |" in lomarc_report(
-        nothing, Size(50, 3)
-    )
+    row = "| C12 | L-R is better than L-U1 in RBR, at all | W1 M1 | the sign | - | - | - | - | not run |"
+    assert row in lomarc_report(nothing, Size(50, 3))
     assert relative(nothing, RBR, Where("W1 M1", "L-R")) is None
     check_tables(lomarc_report(nothing, Size(50, 3)))
     check_tables(rua_report(Figures([], rua.USUAL), Size(50, 3)))

@@ -17,12 +17,14 @@ Row: TypeAlias = Sequence[float | None]  # in the order of STAGES
 
 # Over which searches for a partner the mean is taken: the paper does not say. By prefix of the measure's figures.
 SEARCHES: Final = {"funnel": "all searches", "funnel_matched": "searches that matched"}
-QUEUE: Final = f"funnel_matched_{CONSTRAINTS[0]}"  # the kind of searches that is nearer to the paper
+SEARCH: Final = "funnel_matched"  # the kind of searches that is nearer to the paper
+SELECTED: Final = "funnel_position"
+STAGE_FIGURES: Final = (*(f"{SEARCH}_{name}" for name in CONSTRAINTS), SELECTED)  # in the order of STAGES
 
 
 def stages(figures: Figures, where: Where, searches: str) -> Row | None:
     """Return the row of table 5 for a scheduler, as means over the seeds that are there; ``searches``: a key of `SEARCHES`."""
-    names = (*(f"{searches}_{name}" for name in CONSTRAINTS), "funnel_position")
+    names = (*(f"{searches}_{name}" for name in CONSTRAINTS), SELECTED)
     row = [_mean([*figures.values(name, where).values()]) for name in names]
     return None if row[0] is None else row
 

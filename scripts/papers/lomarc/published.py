@@ -31,6 +31,7 @@ AGAINST_PSS: Final[Mapping[str, Mapping[str, Mapping[str, float]]]] = {
     },
     MAKESPAN: {"W1 M1": {"L-R": -5}, "W2 M1": {"L-R": -20}, "W3 M1": {"L-R": -33}},
 }
+WEEKS: Final = 10.0  # makespan of W1
 # Percent of the first against the second scheduler, under M1. "Almost the same" is 0.
 BETWEEN: Final[Mapping[tuple[str, str, str], Mapping[str, float]]] = {
     (RESPONSE, "L-U1", "L-R"): {"W1 M1": 0, "W2 M1": 0, "W3 M1": 0},

@@ -18,6 +18,7 @@ from scripts.papers.lomarc.experiment import (
     FORMS,
     LOMARC,
     M1,
+    ONE_RISES,
     SCHEDULERS,
     VARIANTS,
     WORKLOADS,
@@ -25,9 +26,12 @@ from scripts.papers.lomarc.experiment import (
 )
 from scripts.papers.lomarc.funnel import funnel_table, pairs_table, shares_table
 from scripts.papers.lomarc.published import AGAINST_PSS, EFFICIENCY, MAKESPAN, RBR, RESPONSE
+from scripts.papers.lomarc.settled import settled
 from scripts.papers.saturation import saturation_table
 from scripts.papers.study import Size
-from scripts.tables import NOTHING, percent, table_head, table_row
+from scripts.tables import NOTHING, number, percent, table_head, table_row
+
+from cosched_emulator.statistics.intervals import change_of
 
 # By column: title, and what a value is multiplied by.
 SHOWN: Final = {
@@ -61,6 +65,9 @@ def report(figures: Figures, size: Size) -> list[str]:
         f"{VERDICTS} Form of the slowdown: `{FORM}`.",
         "",
         *claims_table(claims(figures)),
+        "## What no run decides",
+        "",
+        *claims_table(settled()),
         "## Saturation",
         "",
         *saturation_table(figures, [Where(workload, name) for workload in WORKLOADS for name in ("PSS", "L-N", "L-R")]),
@@ -155,6 +162,13 @@ def _experiments(figures: Figures) -> list[str]:
     head = [*SHORT.values(), "offered load"]
     lines += [
         "",
+        "Against the usual runs of the same scheduler and jobs, percent: does the order of the queue matter?",
+        "",
+        *table_head(("", "", "", "seeds"), [*SHORT.values(), "wait short / long"]),
+        *[row for where in _REORDERED for row in _reordered(figures, where)],
+    ]
+    lines += [
+        "",
         "Percent against PSS of the same jobs in the same order.",
         "",
         *table_head(("", "", "", "seeds"), head),
@@ -169,6 +183,29 @@ def _experiments(figures: Figures) -> list[str]:
                     lines.append(table_row(("published", workload, policy, ""), cells))
                 lines += [*_rows(figures, BASE, Where(workload, policy)), *rows]
     return [*lines, ""]
+
+
+# The queue in another order, the same jobs.
+_REORDERED: Final = [
+    Where(workload, policy, name)
+    for name in ("fcfs", ONE_RISES, "no aging")
+    for workload in M1
+    for policy in ("PSS", "L-R")
+]
+
+
+def _reordered(figures: Figures, where: Where) -> Iterator[str]:
+    """Yield the row of a queue in another order: changes, and how long short jobs wait in it relative to long ones."""
+    usual = where._replace(variant=None)
+    found = [figures.change(key, where, usual) for key in COMPARED]
+    if any(item is not None for item in found):
+        waits = [
+            change_of(figures.values("wait_s_of_short", each), figures.values("wait_s_of_long", each))
+            for each in (usual, where)
+        ]
+        told = " -> ".join(number(1 + item.mean / 100) for item in waits if item is not None)
+        seeds = str(max(item.n for item in found if item is not None))
+        yield table_row((where.variant or "", where.workload, where.policy, seeds), [*map(percent_text, found), told])
 
 
 def _forms(figures: Figures) -> list[str]:
