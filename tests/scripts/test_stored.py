@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import importlib
+import shutil
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -13,12 +14,16 @@ import pytest
 from scripts.papers import study as command
 from scripts.papers.claims import Band, claims_table, judged
 from scripts.papers.figures import Figures, Where, interval_text
+from scripts.papers.lomarc.experiment import M1
+from scripts.papers.lomarc.published import RBR, RESPONSE
 from scripts.papers.stored import STORED, ReadRow, StoredRun, kept, read_stored, write_stored
 from scripts.papers.study import Paper, Size
+from scripts.verdicts import write_results
 from tests.processes import ROOT
 
 from cosched_emulator.studies.cells import make_plan, version
 from cosched_emulator.studies.experiment import read_experiment
+from cosched_emulator.studies.study_table import series_of
 
 JOBS: Final = 12
 EASY, FCFS = Where("", "easy"), Where("", "fcfs")
@@ -123,13 +128,51 @@ def test_what_a_page_reads_is_stored_and_long_texts_only_where_they_are_read() -
     assert kept(other, {"x_max", "curve"}) == {"x_max": 5.0}
 
 
-@pytest.mark.parametrize("name", ["rua", "lomarc", "glts", "paired_gang", "coscheduling", "hardware"])
-def test_stored_runs_are_those_of_the_experiment_as_it_is(name: str) -> None:
-    """A changed scenario, policy or measure has another key: its old figures must not stay on a page."""
+PAPERS: Final = ("rua", "lomarc", "glts", "paired_gang", "coscheduling", "hardware")
+
+
+def stored_figures(name: str) -> tuple[Paper, Figures]:
+    """Return a paper's figures as the repository has them; skips where it has none."""
     paper: Paper = importlib.import_module(f"scripts.papers.{name}.reproduce").PAPER
     known = read_stored(paper.name, ROOT / STORED)
     if not known:
         pytest.skip("no runs are stored yet")
+    return paper, Figures(series_of([run.row for run in known.values()]), paper.usual)
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_pages_say_what_the_stored_runs_give(name: str, tmp_path: Path) -> None:
+    """The README's figures are those of the pages (`tests/docs/test_readme.py`), and these are those of the runs."""
+    paper, figures = stored_figures(name)
+    results = ROOT / "docs" / "results"
+    names = (f"{paper.name}.md", f"appendix/{paper.name}.md")
+    (tmp_path / "appendix").mkdir()
+    for each in names:
+        shutil.copy(results / each, tmp_path / each)
+    try:
+        body = paper.report(figures, Size(paper.jobs, paper.seeds))
+    except SystemExit as error:
+        pytest.skip(str(error))  # a table of co-runs that is not on this machine
+    write_results(tmp_path / names[0], paper.name, paper.title, body)
+    for each in names:
+        assert (tmp_path / each).read_text(encoding="utf-8") == (results / each).read_text(encoding="utf-8")
+
+
+def test_no_interval_in_the_readmes_picture_includes_1_for_what_it_claims() -> None:
+    assert "](docs/results/lomarc.png)" in (ROOT / "README.md").read_text(encoding="utf-8")
+    figures = stored_figures("lomarc")[1]
+    for key in (RESPONSE, RBR):
+        for workload in M1:
+            ratio = figures.ratio(key, Where(workload, "L-R"), Where(workload, "PSS"))
+            assert ratio is not None
+            assert ratio.high < 1, (key, workload)
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_stored_runs_are_those_of_the_experiment_as_it_is(name: str) -> None:
+    """A changed scenario, policy or measure has another key: its old figures must not stay on a page."""
+    paper, _ = stored_figures(name)
+    known = read_stored(paper.name, ROOT / STORED)
     if {run.version for run in known.values()} != {version()}:
         pytest.skip("stored by another version of cosched, whose keys differ")
     if not all((command.LOGS / file).exists() for file in paper.logs):
