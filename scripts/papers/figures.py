@@ -39,6 +39,10 @@ class Figures:
         places = {**self._usual, **named}
         return self._series.get(tuple(places.get(name, "") for name in OF_SERIES))
 
+    def cells(self) -> list[Where]:
+        """Return all cells, in order of declaration."""
+        return [Where(*(found.places[name] for name in Where._fields)) for found in self._series.values()]
+
     def seeds(self, where: Where) -> int:
         """Return the number of seeds that have run."""
         found = self.series(where)

@@ -25,7 +25,7 @@ from cosched_emulator.studies.study_table import Row
 
 STORED: Final = Path("docs/results/stored")  # below the project
 FORMAT: Final = 1
-ANY_HARM: Final = f"{HARM}h1"  # a row that was compared with its baselines has it
+ANY_HARM: Final = f"{HARM}jobs"  # a row that was compared with its baselines has it; shares may not exist
 _DIGITS: Final = 6
 _LEFT_OUT: Final = re.compile(  # unless they are read
     r".*_(count|standard_deviation|max)|(all_)?(bounded_slowdown_60s|relative_response_60s|slowdown|penalised_percent)_.*"

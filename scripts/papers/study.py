@@ -71,6 +71,7 @@ class Paper(NamedTuple):
     workers: int = 2
     drawn: str = "everything"  # by a seed
     logs: Sequence[str] = ()  # files that the runs read
+    derive: Callable[[Figures], None] | None = None  # adds figures to rows, of what is too long to be stored
     stages: Callable[[Size], Sequence[str]] | None = None  # name of each product of the experiment, in order
 
 
@@ -125,11 +126,13 @@ class _Found(NamedTuple):
 def _write(paper: Paper, size: Size, found: _Found, folder: Path) -> None:
     """Write page and pictures; the rows then know which of their columns are read."""
     series = series_of(found.rows)
+    figures = Figures(series, paper.usual)
+    if paper.derive is not None:
+        paper.derive(figures)
     for each in series:
         _ = each.repeats  # compares all columns
     for row in found.rows:
         row.columns.clear()
-    figures = Figures(series, paper.usual)
     page = folder / f"{paper.name}.md"
     write_results(page, paper.name, paper.title, paper.report(figures, size))
     pictures = paper.draw(figures, folder)

@@ -39,7 +39,7 @@ from scripts.papers.paired_gang.names import (
 from scripts.papers.paired_gang.pictures import PICTURES
 from scripts.papers.paired_gang.published import BEST_FIT_COUNTS
 from scripts.papers.paired_gang.report import report
-from scripts.papers.paired_gang.tables import later_share
+from scripts.papers.paired_gang.tables import derive, later_column
 from scripts.papers.paired_gang.variants import VARIANTS
 from scripts.papers.study import Size, scenario_of
 from tests.scripts.commands import reproduce
@@ -49,7 +49,7 @@ from cosched_emulator import Run
 from cosched_emulator.statistics.intervals import Verdict
 from cosched_emulator.studies.cells import Cell, make_plan
 from cosched_emulator.studies.experiment import read_experiment
-from cosched_emulator.studies.study_table import series_of
+from cosched_emulator.studies.study_table import Row, series_of
 
 COLUMNS = ("workload", "load", "hardware", "belief", "variant", "policy", "seed")
 
@@ -242,17 +242,23 @@ def test_claims_of_parts_that_have_not_run_say_so(cells: tuple[Cell, ...]) -> No
     assert all_claims(Figures([], USUAL))
 
 
+def _rows(found: Figures, workload: str, policy: str, called: str) -> list[Row]:
+    """Return the rows of a policy as those of another."""
+    series = found.series(Where(workload, policy))
+    assert series is not None
+    return [{**row, "policy": called} for row in series.rows]
+
+
 def test_who_responds_later(cells: tuple[Cell, ...]) -> None:
     found = figures_of(cells)
     workload = dynamic(HOMOGENEOUS, "0.8")
-    paired = later_share(found, Where(workload, PAIRED), Where(workload, STRICT))
-    strict = later_share(found, Where(workload, STRICT), Where(workload, PAIRED))
-    short = later_share(found, Where(workload, STRICT), Where(workload, PAIRED), most_s=1.0)
-    assert paired is not None
-    assert strict is not None
-    assert short is not None
-    assert (paired.mean, strict.mean, short.mean) == (0, 1, 1)
-    assert later_share(found, Where(workload, BATCH), Where("none", STRICT)) is None
+    derive(found)
+    assert found.values(later_column("all"), Where(workload, PAIRED)) == {1: 0, 2: 0, 3: 0}
+    assert found.values(later_column("all"), Where(workload, STRICT)) == {}
+    late = Figures(series_of([*_rows(found, workload, PAIRED, STRICT), *_rows(found, workload, STRICT, PAIRED)]), USUAL)
+    derive(late)
+    where = Where(workload, PAIRED)
+    assert [late.values(later_column(name), where) for name in ("all", "run < 1 s")] == [{1: 1, 2: 1, 3: 1}] * 2
 
 
 def test_report_of_all_results(cells: tuple[Cell, ...]) -> None:

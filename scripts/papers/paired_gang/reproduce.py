@@ -8,6 +8,7 @@ from __future__ import annotations
 from scripts.papers.paired_gang.experiment import JOBS, QUICK_JOBS, SEEDS, USUAL, experiment
 from scripts.papers.paired_gang.pictures import draw
 from scripts.papers.paired_gang.report import report
+from scripts.papers.paired_gang.tables import derive
 from scripts.papers.study import Paper, reproduce
 
 PAPER = Paper(
@@ -23,6 +24,7 @@ PAPER = Paper(
     usual=USUAL,
     report=report,
     draw=draw,
+    derive=derive,
 )
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ from typing import Final
 
 from scripts.papers.figures import Figures, Where, interval_text, percent_text
 from scripts.papers.means import place
-from scripts.papers.paired_gang.curves import row_of
 from scripts.papers.paired_gang.names import (
     ABOVE,
     BARE,
@@ -24,7 +23,7 @@ from scripts.papers.paired_gang.names import (
 )
 from scripts.tables import NOTHING, table_head, table_row
 
-from cosched_emulator.statistics.intervals import Interval, mean_interval
+from cosched_emulator.studies.study_table import Row
 
 # By column of the study: heading, and what a value is multiplied by.
 COLUMNS: Final[Mapping[str, tuple[str, float]]] = {
@@ -62,6 +61,7 @@ CLASSES: Final[Mapping[str, tuple[float, float]]] = {
     "1 to 60 s": (1.0, 60.0),
     "over 60 s": (60.0, math.inf),
 }
+MUCH: Final = "1.5"  # x: much later
 
 
 def ratio_table(
@@ -88,47 +88,50 @@ def ratio_table(
 # ---------------------------------------------------------------- who responds later
 
 
-def later_table(figures: Figures, cells: Sequence[Where], base: str = STRICT) -> list[str]:
-    """Return the share of jobs that respond later than under ``base`` with the same seed, by length of the job."""
+def later_table(figures: Figures, cells: Sequence[Where]) -> list[str]:
+    """Return the share of jobs that respond later than under strict gang scheduling with the same seed, by length of the job."""
     rows = []
     for where in cells:
-        found = [
-            later_share(figures, where, Where(where.workload, base, where.variant), *of) for of in CLASSES.values()
-        ]
+        found = [figures.mean(later_column(name), where) for name in (*CLASSES, MUCH)]
         if found[0] is not None:
             cells_of = [interval_text(each, factor=100.0) for each in found]
-            much = later_share(figures, where, Where(where.workload, base, where.variant), factor=1.5)
-            rows.append(
-                table_row(
-                    (where.workload, place(where), str(found[0].n)), [*cells_of, interval_text(much, factor=100.0)]
-                )
-            )
+            rows.append(table_row((where.workload, place(where), str(found[0].n)), cells_of))
     text = (
-        f"A job is later if its response is above {LATER[0]:g} x that under {base} + {LATER[1]:g} s. Part of it is"
+        f"A job is later if its response is above {LATER[0]:g} x that under {STRICT} + {LATER[1]:g} s. Part of it is"
         " reshuffling, which any change of a schedule causes."
     )
-    head = table_head(("", "", "seeds"), [*(f"{name} %" for name in CLASSES), "all, above 1.5 x + 1.5 s %"])
+    head = table_head(("", "", "seeds"), [*(f"{name} %" for name in CLASSES), f"all, above {MUCH} x + 1.5 s %"])
     return [text, "", *head, *rows, ""] if rows else []
 
 
-def later_share(
-    figures: Figures,
-    where: Where,
-    base: Where,
-    least_s: float = 0.0,
-    most_s: float = math.inf,
-    factor: float = LATER[0],
-) -> Interval | None:
-    """Return the mean over seeds of the share of jobs of some lengths that respond later than under ``base``."""
-    found = []
-    for seed in sorted(figures.values(RESPONSE, where).keys() & figures.values(RESPONSE, base).keys()):
-        mine, theirs = row_of(figures, where, seed), row_of(figures, base, seed)
-        if mine is not None and theirs is not None and mine.get("responses_s") and theirs.get("responses_s"):
-            jobs = zip(mine["responses_s"], theirs["responses_s"], mine["runs_s"], strict=True)
-            later = [one > factor * other + LATER[1] for one, other, run in jobs if least_s <= run < most_s]
-            if later:
-                found.append(statistics.fmean(later))
-    return mean_interval(found) if found else None
+def later_column(name: str) -> str:
+    """Return the column of the share of later jobs of a class."""
+    return f"later: {name}"
+
+
+def derive(figures: Figures) -> None:
+    """Add to each run the shares of jobs that respond later than under strict gang scheduling with the same seed.
+
+    They come from the responses of all jobs, which are too many to be stored with a run.
+    """
+    for where in figures.cells():
+        mine, theirs = figures.series(where), figures.series(where._replace(policy=STRICT))
+        rows = {row["seed"]: row for row in theirs.rows} if theirs is not None else {}
+        for row in mine.rows if mine is not None and where.policy != STRICT else ():
+            base = rows.get(row["seed"])
+            if base is not None and row.get("responses_s") and base.get("responses_s"):
+                row.update(_later_shares(row, base))
+
+
+def _later_shares(row: Row, base: Row) -> Iterator[tuple[str, float]]:
+    jobs = [*zip(row["responses_s"], base["responses_s"], row["runs_s"], strict=True)]
+    for name, (least_s, most_s, factor) in {
+        **{name: (*bounds, LATER[0]) for name, bounds in CLASSES.items()},
+        MUCH: (0.0, math.inf, float(MUCH)),
+    }.items():
+        later = [mine > factor * other + LATER[1] for mine, other, run in jobs if least_s <= run < most_s]
+        if later:
+            yield later_column(name), statistics.fmean(later)
 
 
 # ---------------------------------------------------------------- experiments
