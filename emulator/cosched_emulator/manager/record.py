@@ -51,12 +51,21 @@ class JobRecord(NamedTuple):
 
     @property
     def last_stays(self) -> tuple[Stay, ...]:
-        """Return the stays since the last start; empty if it never started."""
+        """Return the stays since the last start; empty if it never started, or has been requeued since."""
+        if self.waits_again:
+            return ()
         stays = self.intervals if self.present is None else self.stays
         first = len(stays) - 1
         while first > 0 and stays[first].resumed:
             first -= 1
         return stays[first:] if first > 0 else stays
+
+    @property
+    def waits_again(self) -> bool:
+        """Return whether it was requeued, and ended (or the run did) before it started again."""
+        if not self.intervals or self.present is not None or (self.disk and self.disk[-1].end_us is None):
+            return False
+        return self.end_us is None or self.end_us > self.left_us
 
     @property
     def starts(self) -> int:

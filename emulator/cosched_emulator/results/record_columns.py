@@ -206,7 +206,7 @@ class ColumnBuilder:
             self._states.setdefault(record.state, len(self._states)),
         )
         if record.cpu_us is not None:
-            self._times.add(row, record.cpu_us, record.dispatched_us or 0)
+            self._times.add(row, *((record.cpu_us, record.dispatched_us or 0) if stays else (0, 0)))
         for time in record.disk:
             self._disk.add(row, time.start_us, time.end_us or 0, time.end_us is not None, record.swap_mb)
         for stay in all_stays:

@@ -291,7 +291,7 @@ def plain_summary(records: list[JobRecord], machine: Sequence[NodeClass], select
     """Evaluate every definition job by job and instant by instant."""
     ordered = sorted(records, key=lambda item: (item.job.spec.submit_us, item.job.spec.id))
     counted = ordered[selection.warmup : max(selection.warmup, len(ordered) - selection.cooldown)]
-    ran = [item for item in counted if item.intervals and item.end_us is not None]
+    ran = [item for item in counted if plain_last_stays(item) and item.end_us is not None]
     result: dict[str, Any] = {
         "states": {name: sum(item.state == name and item.end_us is not None for item in counted) for name in STATES}
         | {"UNFINISHED": sum(item.end_us is None for item in counted)},
@@ -345,7 +345,8 @@ def plain_machine(records: list[JobRecord], machine: Sequence[NodeClass]) -> dic
             queued += (end - begin) * (submitted and not over and not present and not on_disk(item, begin))
         used += (end - begin) * sum(jobs >= 1 for jobs in on_node)
         shared += (end - begin) * sum(jobs >= 2 for jobs in on_node)
-    work = sum(item.work_us * sum(run[1] for run in item.intervals[-1].runs) for item in records if item.intervals)
+    last_nodes = [(item, sum(run[1] for stay in plain_last_stays(item)[-1:] for run in stay.runs)) for item in records]
+    work = sum(item.work_us * nodes_of_job for item, nodes_of_job in last_nodes)
     offered = sum(item.job.run_us * item.job.spec.processes * item.job.spec.threads_per_process for item in records)
     completed = sum(item.state == COMPLETED for item in records)
     preemptions = [len(item.disk) for item in records if item.disk]
@@ -373,6 +374,10 @@ def plain_times(item: JobRecord) -> list[int]:
 
 
 def plain_last_stays(item: JobRecord) -> list[Stay]:
+    left = max([*[each.end_us for each in item.intervals], *[each.end_us or 0 for each in item.disk]], default=0)
+    on_disk = any(each.end_us is None for each in item.disk)
+    if not on_disk and (item.end_us is None or item.end_us > left):
+        return []  # it waits again
     stays: list[Stay] = []
     for each in item.intervals:
         stays = [*stays, each] if each.resumed else [each]

@@ -67,6 +67,7 @@ def test_figures_of_a_job_count_from_its_last_start() -> None:
     assert (
         three._replace(intervals=three.intervals[:2]).left_us == 75 * SECOND
     )  # requeued while on disk, and never started again
+    assert three._replace(intervals=three.intervals[:2]).last_stays == ()
     waiting = record(6, 0, "PENDING")
     assert (waiting.starts, waiting.last_stays) == (0, ())
     with pytest.raises(IndexError):

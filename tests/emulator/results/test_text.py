@@ -11,13 +11,14 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.emulator.results.samples import SHAPES, UNEQUAL_NODES, lines_of, record, six_jobs, stay
+from tests.emulator.results.samples import SHAPES, TWO_NODES, UNEQUAL_NODES, lines_of, record, six_jobs, stay
 from tests.runs import run_on
 
+from cosched_emulator.results.figures.metrics import summarise
 from cosched_emulator.results.thread_intervals import ThreadNumbering, interval_text, mask_intervals
 from cosched_emulator.workload.swf.swf_reader import VERBATIM, load_swf
 from cosched_hwmodel.units import parse_seconds, seconds_text
-from cosched_plugin.protocol.messages import Run
+from cosched_plugin.protocol.messages import CANCELLED, Run
 
 BATSIM_HEADER = (
     "job_id,workload_name,profile,submission_time,requested_number_of_resources,requested_time,success,final_state,"
@@ -152,13 +153,33 @@ def test_every_row_has_all_columns_for_any_text_of_users() -> None:
 
 
 def test_jobs_that_never_ended_come_last() -> None:
-    running = record(1, 0, "RUNNING", stays=(stay(2, 5, run_on(0, 1, 1, 1)),), work_s=3, run_s=9)._replace(end_us=None)
+    running = record(1, 0, "RUNNING", work_s=3, run_s=9)._replace(present=stay(2, 5, run_on(0, 1, 1, 1)))
     waiting = record(2, 0, "PENDING", run_s=9)
     ended = record(3, 0, stays=(stay(2, 50, run_on(0, 1, 2, 1)),), work_s=48)
     rows = [line.split(",") for line in lines_of("jobs.csv", [running, waiting, ended])][1:]
     assert [row[0] for row in rows] == ["3", "1", "2"]
-    assert rows[1][7:14] == ["RUNNING", "2", "3", "", "2", "", ""]
+    assert rows[1][7:14] == ["RUNNING", "2", "", "", "2", "", ""]
     assert rows[2][7:14] == ["SUBMITTED", "", "", "", "", "", ""]
+
+
+def test_a_job_that_is_cancelled_while_it_waits_again_has_no_start() -> None:
+    """Its rows had the start before the requeue: no execution time led from there to its end, and schedule.swf ended it early."""
+    lost = stay(5, 20, run_on(0, 1, 0b11, 2))
+    cancelled = record(1, 0, CANCELLED, 60, (lost,), 15, 100, processes=2)
+    unfinished = record(2, 0, "PENDING", None, (lost, stay(30, 40, run_on(0, 1, 0b11, 2))), 10, 100)._replace(
+        end_us=None
+    )
+    records = [cancelled, unfinished]
+    first, second = [line.rstrip("\n").split(",") for line in lines_of("jobs.csv", records)[1:]]
+    assert first[7:14] == ["COMPLETED_KILLED", "", "", "60", "", "60", ""]
+    assert first[16] == "state=CANCELLED;run_s=100;starts=1"
+    assert second[7:14] == ["SUBMITTED", "", "", "", "", "", ""]
+    assert second[16] == "state=PENDING;run_s=100;starts=2"
+    swf = [line.split()[:5] for line in lines_of("schedule.swf", records) if not line.startswith(";")]
+    assert swf == [["1", "0", "60", "-1", "-1"], ["2", "0", "-1", "-1", "-1"]]
+    assert len(lines_of("allocations.csv", records)) == 1 + 3  # where they were before stays on record
+    summary = summarise(records, TWO_NODES)
+    assert (summary["ran"], summary["states"]["CANCELLED"], summary["all"]["wait_s"]["count"]) == (0, 1, 0)
 
 
 def test_equal_ends_are_ordered_by_the_numeric_id() -> None:

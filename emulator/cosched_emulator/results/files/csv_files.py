@@ -118,17 +118,17 @@ def with_energy(lines: Iterable[str], energy_j: Mapping[int, float]) -> Iterator
 def _metadata(record: JobRecord) -> str:
     job = record.job
     text = f"state={record.state};run_s={seconds_text(job.run_us)}"
-    if record.intervals or record.present is not None:
+    if record.last_stays:
         text += f";work_s={seconds_text(record.work_us)};expected_s={seconds_text(record.estimate_us)}"
         if record.limit_us is not None:
             text += f";limit_s={seconds_text(record.limit_us)}"
         if record.cpu_us is not None and record.dispatched_us is not None:
             times = f"cpu_s={seconds_text(record.cpu_us)};dispatched_s={seconds_text(record.dispatched_us)}"
             text += f";{times};slot={record.slot}"
-        if record.starts > 1:
-            text += f";starts={record.starts}"
-        if record.disk:
-            text += f";preemptions={len(record.disk)};suspended_s={seconds_text(record.suspended_us)}"
+    if record.starts > 1 or record.waits_again:
+        text += f";starts={record.starts}"
+    if record.disk:
+        text += f";preemptions={len(record.disk)};suspended_s={seconds_text(record.suspended_us)}"
     if record.present is not None:
         text += f";until_s={seconds_text(record.present.end_us)}"
     if record.state == REJECTED and record.end_us is not None:

@@ -138,6 +138,8 @@ def _columns(
     np.add.at(held_us, job, until_us - begin_us)
     since = begin_us >= jobs["start_us"][job]  # a stay of an earlier start that begins at that time has no length
     np.add.at(wall_us, job[since], (until_us - begin_us)[since])
+    for column in (nodes, wall_us):
+        column[~jobs["started"].astype(np.bool_)] = 0  # a job that waits again has stays, but not since a last start
     state = Interned(jobs.pop("state"), states)
     if (jobs["cpu_us"] == _NEVER).all():
         del jobs["cpu_us"], jobs["dispatched_us"]
