@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 from scripts.papers.lists import LISTS
-from scripts.tables import write_tables
+from scripts.tables import wrapped, write_tables
 from scripts.verdicts import FOLDER, claims_in, verdict_lines, write_results
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -74,7 +74,8 @@ def test_a_page_of_results_can_be_read_at_one_go(paper: str) -> None:
     rows = (RESULTS / FOLDER / f"{paper}.md").read_text(encoding="utf-8").split(begin)[1].split(end)[0].split("\n")
     assert len([*claims_in(rows)]) >= 10
     written = [line for line in page.split(begin)[1].split(end)[0].split("\n") if line]
-    assert written == [line for line in verdict_lines(rows, f"{FOLDER}/{paper}.md") if line]
+    expected = [part for line in verdict_lines(rows, f"{FOLDER}/{paper}.md") for part in wrapped(line)]
+    assert written == [line for line in expected if line]
 
 
 def rows_of(paper: str) -> list[str]:
