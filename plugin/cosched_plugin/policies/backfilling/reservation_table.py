@@ -11,244 +11,16 @@ Payments follow from the promises and the running jobs: a turn of a job that can
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from heapq import heappop, heappush
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from cosched_plugin.api import Bools, Ints, JobSpec, NoteValue, Seat, View, Work, prices
-from cosched_plugin.policies.planning.profile import Change, Profile, Promise, Promises, start_of
-
-# Promises to pending jobs as columns by place in the queue, so that one array operation examines all of them.
-
-_UNPROMISED: Final = -1  # in place of a start
-
-
-class QueueColumns:
-    """One row for each pending job, in queue order. A job without a promise has no start; its other numbers mean nothing."""
-
-    __slots__ = ("needs", "spans_us", "starts_us", "unsure")
-
-    def __init__(self, rows: int) -> None:
-        self.needs: Ints = np.zeros(rows, np.int64)
-        self.spans_us: Ints = np.zeros(rows, np.int64)
-        self.starts_us: Ints = np.full(rows, _UNPROMISED, np.int64)
-        self.unsure: Bools = np.zeros(rows, np.bool_)  # jobs that may be able to start sooner: not examined since
-
-    def enter(self, place: int, need: int, span_us: int, start_us: int) -> None:
-        """Enter a promise."""
-        self.needs[place] = need
-        self.spans_us[place] = span_us
-        self.starts_us[place] = start_us
-
-    def enter_all(self, places: Sequence[int], needs: Ints, spans_us: Ints, starts_us: Ints) -> None:
-        """Enter promises that may be too late: whether the jobs could start sooner is not known."""
-        self.needs[places] = needs
-        self.spans_us[places] = spans_us
-        self.starts_us[places] = starts_us
-        self.unsure[places] = True
-
-    def forget(self, place: int) -> None:
-        """Remove a promise."""
-        self.starts_us[place] = _UNPROMISED
-        self.unsure[place] = False
-
-    def unpromised(self) -> list[int]:
-        """Return the places of the jobs that have no promise."""
-        found: list[int] = np.flatnonzero(self.starts_us == _UNPROMISED).tolist()
-        return found
-
-    def due(self, at_us: int) -> list[int]:
-        """Return the places of the jobs that are promised to start at that instant."""
-        found: list[int] = np.flatnonzero(self.starts_us == at_us).tolist()
-        return found
-
-    def any_before(self, at_us: int) -> bool:
-        """Tell whether any job is promised a start before that instant."""
-        return bool(((self.starts_us < at_us) & (self.starts_us != _UNPROMISED)).any())
-
-    def first_after(self, at_us: int) -> int | None:
-        """Return the first start that is promised after that instant; None if there is none."""
-        later = self.starts_us[self.starts_us > at_us]
-        return int(later.min()) if len(later) else None
-
-    def append(self, rows: int) -> None:
-        """Add rows without a promise at the end."""
-        added = np.zeros(rows, np.int64)
-        self.needs = np.append(self.needs, added)
-        self.spans_us = np.append(self.spans_us, added)
-        self.starts_us = np.append(self.starts_us, added + _UNPROMISED)
-        self.unsure = np.append(self.unsure, added != 0)
-
-    def remove(self, places: Sequence[int]) -> None:
-        """Remove the rows of jobs that have left the queue."""
-        stays = np.ones(len(self.starts_us), np.bool_)
-        stays[places] = False
-        self.needs = self.needs[stays]
-        self.spans_us = self.spans_us[stays]
-        self.starts_us = self.starts_us[stays]
-        self.unsure = self.unsure[stays]
-
-    def rearrange(self, came_from: Ints) -> list[int]:
-        """Rearrange the rows; ``came_from``: the old place of each, -1 for a new one. Return the places of the new ones."""
-        there = came_from >= 0
-        self.needs = np.where(there, self.needs[came_from], 0)
-        self.spans_us = np.where(there, self.spans_us[came_from], 0)
-        self.starts_us = np.where(there, self.starts_us[came_from], _UNPROMISED)
-        self.unsure = there & self.unsure[came_from]
-        new: list[int] = np.flatnonzero(~there).tolist()
-        return new
-
-
-# Compression of promises: which jobs get a turn to move to an earlier start, and what their turns may cost.
-#
-# A turn of a job that cannot start sooner changes nothing, so only jobs that can move get one. Once no job can move, a
-# job can start sooner only in room that includes something freed since: by a job that ended early, or by one that has
-# moved.
-
-FEW: Final = 32  # with a budget, number of jobs in the first batch examined; batches grow
-MANY_STEPS: Final = 64  # a change of more steps is not examined step by step
-
-
-class TurnBudget:
-    """The work that compression may cost: a share of the decision's remaining work. The rest is for jobs without a promise."""
-
-    __slots__ = ("_rest", "_work")
-
-    def __init__(self, work: Work) -> None:
-        self._work = work
-        self._rest = max(0, work.left // prices.COMPRESSION_SHARE)
-
-    @property
-    def turns(self) -> int | None:
-        """Return the number of turns allowed, the last of which may cost more than is left; None: any number."""
-        work = self._work
-        return -(-(work.left - self._rest) // prices.TURN.units()) if work.limited else None
-
-    @property
-    def spent(self) -> bool:
-        """Tell whether the share is spent."""
-        return self._work.limited and self._work.left <= self._rest
-
-    def pay(self) -> bool:
-        """Pay for a turn; tell whether anything was left."""
-        work = self._work
-        return not work.limited or (work.left > self._rest and work.pay(prices.TURN))
-
-
-class MovableJobs:
-    """The jobs that may start sooner than promised, and the instant from which each may have room."""
-
-    __slots__ = ("_columns", "_movable", "_profile", "_since_us")
-
-    def __init__(self, columns: QueueColumns, profile: Profile) -> None:
-        """``columns`` and ``profile``: the promises, and the profile that they leave; both may change while this object is in use."""
-        self._columns = columns
-        self._profile = profile
-        self._movable: Bools = np.zeros(len(columns.starts_us), np.bool_)  # by place in the queue
-        self._since_us = columns.starts_us.copy()  # likewise
-
-    @property
-    def places(self) -> list[int]:
-        """Return the jobs' places in the queue."""
-        found: list[int] = np.flatnonzero(self._movable).tolist()
-        return found
-
-    def take(self, place: int) -> int:
-        """Remove a job, to give it a turn; return the instant from which there may be room for it."""
-        self._movable[place] = False
-        return int(self._since_us[place])
-
-    def give_back(self) -> None:
-        """Leave the jobs that have had no turn to the next compression."""
-        self._columns.unsure |= self._movable
-
-    def add_by(self, change: Change) -> list[int]:
-        """Add the jobs that a change may let move, by number of threads or nodes; return those that are new."""
-        columns, timeline = self._columns, self._profile.timeline
-        places = self._meet(change)
-        known = self._movable[places]
-        again = places[known]
-        if len(again):
-            self._widen(again, change)
-            places = places[~known]
-        if not len(places):
-            return []
-        if not self._profile.counts or timeline.steps_in(change) > MANY_STEPS:
-            return self._add_any(places)
-        starts_us = columns.starts_us[places]
-        soonest_us = timeline.soonest_by(change, columns.needs[places], columns.spans_us[places], starts_us)
-        return self._add(places, soonest_us)
-
-    def add_unsure(self, now_us: int, turns: int | None) -> None:
-        """Add the jobs that may be able to move but have not been examined: enough for ``turns`` turns, None: all.
-
-        Turns must not depend on how jobs were found. Every job that can move is found, at least up to the last place that has a turn.
-        """
-        columns = self._columns
-        unsure = np.flatnonzero(columns.unsure & ~self._movable)
-        size = len(unsure) if turns is None else FEW
-        found = 0
-        while len(unsure) and (turns is None or found < turns):
-            places, unsure = unsure[:size], unsure[size:]
-            columns.unsure[places] = False
-            found += len(self._add_any(places[columns.starts_us[places] > now_us]))
-            size *= 2
-
-    def keep_certain(self, turns: int, can_move: Callable[[int, int], bool]) -> None:
-        """Keep the first jobs that can move, as many as have turns, and drop the others.
-
-        ``can_move(place, since_us)`` examines one job. The jobs that it does not examine stay marked as not examined.
-        """
-        found = 0
-        for place in self.places:
-            if found >= turns:
-                self._columns.unsure[place] = True
-            elif can_move(place, int(self._since_us[place])):
-                found += 1
-                continue
-            self._movable[place] = False
-
-    def _meet(self, change: Change) -> NDArray[np.intp]:
-        """Return the places of the jobs that a change may let move."""
-        columns, timeline = self._columns, self._profile.timeline
-        if self._profile.counts:
-            most = timeline.most(change.start_us, change.end_us)
-            return np.flatnonzero((columns.needs <= most) & (columns.starts_us > change.start_us))
-        # Where particular threads count, a change after a job's own start helps, too: the job has some threads up to its end, but
-        # perhaps not the ones that it would need.
-        meets = columns.starts_us + columns.spans_us > change.start_us
-        return np.flatnonzero(meets & (columns.starts_us > timeline.times[0]))
-
-    def _widen(self, places: NDArray[np.intp], change: Change) -> None:
-        """Make jobs that can move anyway search for room from the earliest start that overlaps the change."""
-        meeting_us = np.maximum(change.start_us - self._columns.spans_us[places], self._profile.timeline.times[0])
-        self._since_us[places] = np.minimum(self._since_us[places], meeting_us)
-
-    def _add_any(self, places: NDArray[np.intp]) -> list[int]:
-        """Add those of these jobs for which there is room anywhere before their start; return their places."""
-        columns = self._columns
-        needs = columns.needs[places]
-        found: list[int] = []
-        for need in np.unique(needs).tolist():
-            alike = places[needs == need]
-            soonest_us = self._profile.timeline.soonest(need, columns.spans_us[alike], columns.starts_us[alike])
-            found += self._add(alike, soonest_us)
-        return found
-
-    def _add(self, places: NDArray[np.intp], soonest_us: Ints) -> list[int]:
-        """Add those of these jobs whose soonest start is before the promised one; return their places."""
-        columns = self._columns
-        sooner = soonest_us < columns.starts_us[places]
-        moving = places[sooner]
-        self._since_us[moving] = soonest_us[sooner]
-        self._movable[moving] = True
-        columns.unsure[moving] = False
-        found: list[int] = moving.tolist()
-        return found
-
+from cosched_plugin.api import JobSpec, NoteValue, Seat, View, prices
+from cosched_plugin.policies.backfilling.compression import CountedJobs, MovableJobs, QueueColumns, TurnBudget
+from cosched_plugin.policies.planning.profile import Profile, Promise, Promises, start_of
+from cosched_plugin.policies.planning.timeline import Change
 
 NOTE: Final = "promise"
 
@@ -365,13 +137,14 @@ class ReservationTable:
         while turns and budget.pay():
             turn = heappop(turns)
             place = turn % number
-            freed = self._move_sooner(place, movable.take(place))
-            if freed is None:
-                continue
-            for other in movable.add_by(freed):
+            for other in movable.turn(place):
                 # A job further behind has its turn in this sweep, others in the next.
                 heappush(turns, turn - place + other + (0 if other > place else number))
         movable.give_back()
+        for place, start_us in movable.moved.items():
+            job_id = self.pending[place].id
+            self.before.setdefault(job_id, self.promises[job_id])
+            self.promises[job_id] = (start_us,)
         self._unfinished = budget.spent
 
     def may_hold(self, since_us: int, until_us: int, threads: int) -> bool:
@@ -394,7 +167,8 @@ class ReservationTable:
 
     def _find_movable(self, now_us: int, turns: int | None) -> MovableJobs:
         """Return the jobs that can start sooner because something has become free, or may be able to for other reasons."""
-        movable = MovableJobs(self._columns, self.profile)
+        kind = CountedJobs if self.profile.counts else MovableJobs
+        movable = kind(self._columns, self.profile, self._move_sooner)
         for change in self._freed:
             movable.add_by(change)
         self._freed.clear()
@@ -420,7 +194,7 @@ class ReservationTable:
         self.profile.reserve(job, new)
         self.before.setdefault(job.id, old)
         self._enter(place, new)
-        return Change(*self.profile.span_freed_by(job, old, new), 0)
+        return Change(start_of(old), start_of(old) + self.profile.need(job)[1], 0)
 
     def _promise(self, place: int, view: View) -> None:
         """Promise the earliest possible start; none to a job that the nodes in service cannot hold."""

@@ -32,7 +32,8 @@ from cosched_plugin.api import (
     union,
     whole_nodes,
 )
-from cosched_plugin.policies.planning.profile import FOREVER_US, Change, Promise, Promises, Timeline, start_of
+from cosched_plugin.policies.planning.profile import Promise, Promises, start_of
+from cosched_plugin.policies.planning.timeline import FOREVER_US, Change, Timeline
 
 
 class PlacedProfile:
@@ -103,10 +104,6 @@ class PlacedProfile:
     def lift(self, job: JobSpec, promise: Promise) -> None:
         """Give the promised threads and memory back."""
         self._change(job, promise, taken=False)
-
-    def span_freed_by(self, job: JobSpec, before: Promise, after: Promise) -> tuple[int, int]:
-        """Return the span of the job's old place."""
-        return start_of(before), start_of(before) + job.estimate_us
 
     def follow(self, before: PlacedProfile, after: PlacedProfile) -> list[Change] | None:
         """Advance to the present with the new running jobs; None if they are in places promised to pending jobs."""

@@ -21,7 +21,7 @@ from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.config import choose
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.parts import prices
-from cosched_plugin.policies.planning.profile import FOREVER_US, Change, Timeline
+from cosched_plugin.policies.planning.timeline import FOREVER_US, Timeline
 from cosched_plugin.protocol.messages import Action, Event, JobSpec, NodeClass, Welcome
 
 DEAREST = max(prices.TURN.units(), prices.PROMISE.units())
@@ -85,10 +85,6 @@ def test_a_timeline_agrees_with_a_search_over_all_instants(seed: int) -> None:
             columns = np.array([span]), np.array([own])
             found = expected[number]
             assert timeline.soonest(need, *columns).tolist() == [own if found is None else found]
-            everything = Change(0, FOREVER_US, 0)
-            assert timeline.soonest_by(everything, np.array([need]), *columns).tolist() == [
-                own if found is None else found
-            ]
 
 
 def test_reservations_together_equal_reservations_one_by_one() -> None:

@@ -1,0 +1,366 @@
+"""Which pending jobs may start sooner than promised: those with more room than before, found without a search for each.
+
+Promises are columns by place in the queue, so that one array operation examines all of them. When a job has moved, only those can
+follow that meet the room it leaves: `MovableJobs.add_by` finds them. Where a job that fits by number fits (`CountedJobs`), that room
+is a few steps of the timeline. From its greatest value, the room for smaller needs is a row of wider and wider *gaps*. A job can use
+one if it is short enough, or if the gap reaches its own start, so that the job slides.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosched_plugin.api import Bools, Ints, Work, prices
+from cosched_plugin.policies.planning.profile import Profile
+from cosched_plugin.policies.planning.timeline import FOREVER_US, Change, Gap
+
+# Promises to pending jobs as columns by place in the queue, so that one array operation examines all of them.
+
+_UNPROMISED: Final = -1  # in place of a start
+
+
+class QueueColumns:
+    """One row for each pending job, in queue order. A job without a promise has no start; its other numbers mean nothing."""
+
+    __slots__ = ("needs", "spans_us", "starts_us", "unsure")
+
+    def __init__(self, rows: int) -> None:
+        self.needs: Ints = np.zeros(rows, np.int64)
+        self.spans_us: Ints = np.zeros(rows, np.int64)
+        self.starts_us: Ints = np.full(rows, _UNPROMISED, np.int64)
+        self.unsure: Bools = np.zeros(rows, np.bool_)  # jobs that may be able to start sooner: not examined since
+
+    def enter(self, place: int, need: int, span_us: int, start_us: int) -> None:
+        """Enter a promise."""
+        self.needs[place] = need
+        self.spans_us[place] = span_us
+        self.starts_us[place] = start_us
+
+    def enter_all(self, places: Sequence[int], needs: Ints, spans_us: Ints, starts_us: Ints) -> None:
+        """Enter promises that may be too late: whether the jobs could start sooner is not known."""
+        self.needs[places] = needs
+        self.spans_us[places] = spans_us
+        self.starts_us[places] = starts_us
+        self.unsure[places] = True
+
+    def forget(self, place: int) -> None:
+        """Remove a promise."""
+        self.starts_us[place] = _UNPROMISED
+        self.unsure[place] = False
+
+    def unpromised(self) -> list[int]:
+        """Return the places of the jobs that have no promise."""
+        found: list[int] = np.flatnonzero(self.starts_us == _UNPROMISED).tolist()
+        return found
+
+    def due(self, at_us: int) -> list[int]:
+        """Return the places of the jobs that are promised to start at that instant."""
+        found: list[int] = np.flatnonzero(self.starts_us == at_us).tolist()
+        return found
+
+    def any_before(self, at_us: int) -> bool:
+        """Tell whether any job is promised a start before that instant."""
+        return bool(((self.starts_us < at_us) & (self.starts_us != _UNPROMISED)).any())
+
+    def first_after(self, at_us: int) -> int | None:
+        """Return the first start that is promised after that instant; None if there is none."""
+        later = self.starts_us[self.starts_us > at_us]
+        return int(later.min()) if len(later) else None
+
+    def append(self, rows: int) -> None:
+        """Add rows without a promise at the end."""
+        added = np.zeros(rows, np.int64)
+        self.needs = np.append(self.needs, added)
+        self.spans_us = np.append(self.spans_us, added)
+        self.starts_us = np.append(self.starts_us, added + _UNPROMISED)
+        self.unsure = np.append(self.unsure, added != 0)
+
+    def remove(self, places: Sequence[int]) -> None:
+        """Remove the rows of jobs that have left the queue."""
+        stays = np.ones(len(self.starts_us), np.bool_)
+        stays[places] = False
+        self.needs = self.needs[stays]
+        self.spans_us = self.spans_us[stays]
+        self.starts_us = self.starts_us[stays]
+        self.unsure = self.unsure[stays]
+
+    def rearrange(self, came_from: Ints) -> list[int]:
+        """Rearrange the rows; ``came_from``: the old place of each, -1 for a new one. Return the places of the new ones."""
+        there = came_from >= 0
+        self.needs = np.where(there, self.needs[came_from], 0)
+        self.spans_us = np.where(there, self.spans_us[came_from], 0)
+        self.starts_us = np.where(there, self.starts_us[came_from], _UNPROMISED)
+        self.unsure = there & self.unsure[came_from]
+        new: list[int] = np.flatnonzero(~there).tolist()
+        return new
+
+
+# Which jobs get a turn to move to an earlier start, and what their turns may cost.
+#
+# A turn of a job that cannot start sooner changes nothing, so only jobs that can move get one. Once no job can move, a
+# job can start sooner only in room that includes something freed since: by a job that ended early, or by one that has
+# moved.
+
+FEW: Final = 32  # with a budget, number of jobs in the first batch examined; batches grow
+MANY_STEPS: Final = 64  # a change of more steps is not examined step by step
+MANY_CHANGES: Final = 5  # from this change of a pass on it pays to know the least spans
+BLOCKS: Final = 64  # of starts, in that table
+
+
+class TurnBudget:
+    """The work that compression may cost: a share of the decision's remaining work. The rest is for jobs without a promise."""
+
+    __slots__ = ("_rest", "_work")
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self._rest = max(0, work.left // prices.COMPRESSION_SHARE)
+
+    @property
+    def turns(self) -> int | None:
+        """Return the number of turns allowed, the last of which may cost more than is left; None: any number."""
+        work = self._work
+        return -(-(work.left - self._rest) // prices.TURN.units()) if work.limited else None
+
+    @property
+    def spent(self) -> bool:
+        """Tell whether the share is spent."""
+        return self._work.limited and self._work.left <= self._rest
+
+    def pay(self) -> bool:
+        """Pay for a turn; tell whether anything was left."""
+        work = self._work
+        return not work.limited or (work.left > self._rest and work.pay(prices.TURN))
+
+
+class MovableJobs:
+    """The jobs that may start sooner than promised, and the instant from which each may have room."""
+
+    __slots__ = ("_columns", "_move", "_profile", "_since_us", "moved")
+
+    def __init__(self, columns: QueueColumns, profile: Profile, move: Callable[[int, int], Change | None]) -> None:
+        """``columns`` and ``profile``: the promises, and the profile that they leave; both may change while this object is in use.
+
+        ``move(place, since_us)`` moves one job and returns the room it leaves.
+        """
+        self._columns = columns
+        self._profile = profile
+        self._move = move
+        self.moved: dict[int, int] = {}  # starts, by place, that are not yet entered as promises
+        self._since_us: dict[int, int] = {}  # by place in the queue
+
+    @property
+    def places(self) -> list[int]:
+        """Return the jobs' places in the queue, ascending."""
+        return sorted(self._since_us)
+
+    def turn(self, place: int) -> Sequence[int]:
+        """Give a job a turn: move it if it still can. Return the jobs that can move now, and could not before."""
+        freed = self._move(place, self._since_us.pop(place))
+        return () if freed is None else self.add_by(freed)
+
+    def give_back(self) -> None:
+        """Leave the jobs that have had no turn to the next compression."""
+        self._columns.unsure[list(self._since_us)] = True
+
+    # A change after a job's own start helps, too: the job has some threads up to its end, but perhaps not the ones that it would need.
+    def add_by(self, change: Change) -> list[int]:
+        """Add the jobs that a change may let move, by number of threads or nodes; return those that are new."""
+        columns, times = self._columns, self._profile.timeline.times
+        meets = columns.starts_us + columns.spans_us > change.start_us
+        return self._add_met(np.flatnonzero(meets & (columns.starts_us > times[0])), change)
+
+    def add_unsure(self, now_us: int, turns: int | None) -> None:
+        """Add the jobs that may be able to move but have not been examined: enough for ``turns`` turns, None: all.
+
+        Turns must not depend on how jobs were found. Every job that can move is found, at least up to the last place that has a turn.
+        """
+        columns = self._columns
+        unsure = np.flatnonzero(columns.unsure)
+        size = len(unsure) if turns is None else FEW
+        known = len(self._since_us)
+        while len(unsure) and (turns is None or len(self._since_us) - known < turns):
+            places, unsure = unsure[:size], unsure[size:]
+            columns.unsure[places] = False
+            self._add_any(places[columns.starts_us[places] > now_us])
+            size *= 2
+
+    def keep_certain(self, turns: int, can_move: Callable[[int, int], bool]) -> None:
+        """Keep the first jobs that can move, as many as have turns, and drop the others.
+
+        ``can_move(place, since_us)`` examines one job. The jobs that it does not examine stay marked as not examined.
+        """
+        found = 0
+        for place in self.places:
+            if found >= turns:
+                self._columns.unsure[place] = True
+            elif can_move(place, self._since_us[place]):
+                found += 1
+                continue
+            del self._since_us[place]
+
+    def _add_met(self, places: NDArray[np.intp], change: Change) -> list[int]:
+        """Add those of these jobs, which a change meets, that have room anywhere before their start; return those that are new."""
+        since_us = self._since_us
+        known = [place for place in places.tolist() if place in since_us] if since_us else []
+        if known:
+            # They can move anyway, and search from the earliest start that overlaps the change.
+            for place in known:
+                meeting_us = change.start_us - int(self._columns.spans_us[place])
+                since_us[place] = min(since_us[place], max(meeting_us, self._profile.timeline.times[0]))
+            places = np.setdiff1d(places, known, assume_unique=True)
+        return self._add_any(places)
+
+    def _add_any(self, places: NDArray[np.intp]) -> list[int]:
+        """Add those of these jobs for which there is room anywhere before their start; return their places."""
+        columns = self._columns
+        needs, spans_us, starts_us = columns.needs[places], columns.spans_us[places], columns.starts_us[places]
+        found: list[int] = []
+        for need in np.unique(needs).tolist():
+            alike = needs == need
+            soonest_us = self._profile.timeline.soonest(need, spans_us[alike], starts_us[alike])
+            sooner = soonest_us < starts_us[alike]
+            moving = places[alike][sooner].tolist()
+            self._since_us.update(zip(moving, soonest_us[sooner].tolist(), strict=True))
+            found += moving
+        return found
+
+
+class CountedJobs(MovableJobs):
+    """The same where a job that fits by number fits."""
+
+    __slots__ = ("_by_start", "_distinct", "_examined", "_least", "_needs", "_ordered_us", "_spans_us", "_starts_us")
+
+    def __init__(self, columns: QueueColumns, profile: Profile, move: Callable[[int, int], Change | None]) -> None:
+        super().__init__(columns, profile, move)
+        self._examined = 0  # changes
+        # Made at the first change. By place in the queue:
+        self._needs: list[int] = []
+        self._spans_us: list[int] = []
+        self._starts_us: list[int] = []
+        self._distinct: list[int] = []  # needs, ascending
+        self._ordered_us: list[int] = []  # starts, ascending
+        self._by_start: list[int] = []  # the places in the queue that belong to them
+        self._least: LeastSpans | None = None  # made when there are many changes
+
+    def turn(self, place: int) -> Sequence[int]:
+        """Give a job a turn: move it if it still can. Return the jobs that can move now, and could not before."""
+        if not self._examined:
+            self._order_jobs()
+        old_us, span_us = self._starts_us[place], self._spans_us[place]
+        moved = self._profile.timeline.move(self._needs[place], span_us, old_us, self._since_us.pop(place))
+        if moved is None:
+            return ()
+        start_us, first, last = moved
+        self.moved[place] = self._starts_us[place] = self._columns.starts_us[place] = start_us
+        ordered_us, by_start = self._ordered_us, self._by_start
+        at = bisect_left(ordered_us, old_us)
+        while by_start[at] != place:
+            at += 1
+        del ordered_us[at], by_start[at]
+        at = bisect_left(ordered_us, start_us)
+        ordered_us.insert(at, start_us)
+        by_start.insert(at, place)
+        end_us = start_us + span_us
+        return self._add_in_steps(first, last, end_us if end_us > old_us else old_us)
+
+    # A job that starts before a change begins covers what it frees up to its own end, and needs it no longer.
+    def add_by(self, change: Change) -> list[int]:
+        """Add the jobs that a change lets move; return those that are new."""
+        columns, timeline = self._columns, self._profile.timeline
+        first, last = timeline.steps_in(change)
+        if last - first > MANY_STEPS:
+            most = timeline.most(change.start_us, change.end_us)
+            meets = (columns.needs <= most) & (columns.starts_us > change.start_us)
+            return self._add_met(np.flatnonzero(meets), change)
+        if not self._examined:
+            self._order_jobs()
+        return self._add_in_steps(first, last, change.start_us)
+
+    def _add_in_steps(self, first: int, last: int, after_us: int) -> list[int]:
+        """Add the jobs with a start after ``after_us`` that more room in some steps lets move; return those that are new."""
+        timeline = self._profile.timeline
+        self._examined += 1
+        if self._examined == MANY_CHANGES:
+            self._least = LeastSpans(self._columns, self._distinct, self._ordered_us)
+        found: list[int] = []
+        for peak in (first,) if last - first == 1 else timeline.peaks(first, last):
+            gaps = timeline.gaps(peak, self._distinct)
+            if gaps:
+                found += self._add_in(gaps, timeline.values[peak], after_us)
+        return found
+
+    def _order_jobs(self) -> None:
+        columns = self._columns
+        self._examined = 1
+        order = np.argsort(columns.starts_us)
+        self._by_start = order.tolist()
+        self._ordered_us = columns.starts_us[order].tolist()
+        self._starts_us = columns.starts_us.tolist()
+        self._needs = columns.needs.tolist()
+        self._spans_us = columns.spans_us.tolist()
+        self._distinct = np.unique(columns.needs[columns.starts_us != _UNPROMISED]).tolist()
+
+    def _add_in(self, gaps: Sequence[Gap], most: int, after_us: int) -> list[int]:
+        """Add the jobs with a start after ``after_us`` that could begin in one of ``gaps``; return those that are new."""
+        _, _, widest_begin_us, widest_end_us = gaps[-1]
+        first = bisect_right(self._ordered_us, after_us)
+        last = bisect_right(self._ordered_us, widest_end_us, first)
+        places = self._by_start[first:last]
+        if self._least is None or self._least.any_fits(gaps):
+            columns = self._columns
+            short = columns.spans_us <= widest_end_us - widest_begin_us
+            places += np.flatnonzero(short & (columns.needs <= most) & (columns.starts_us > widest_end_us)).tolist()
+        needs, spans_us, starts_us, since_us = self._needs, self._spans_us, self._starts_us, self._since_us
+        found: list[int] = []
+        for place in places:
+            need = needs[place]
+            if need > most:
+                continue
+            for gap in gaps:
+                if need > gap[1]:
+                    break
+            _, _, begin_us, end_us = gap
+            start_us = starts_us[place]
+            if begin_us < start_us and (start_us <= end_us or spans_us[place] <= end_us - begin_us):
+                known_us = since_us.get(place)
+                if known_us is None:
+                    found.append(place)
+                    since_us[place] = begin_us
+                elif begin_us < known_us:
+                    since_us[place] = begin_us
+        return found
+
+
+class LeastSpans:
+    """The least span of all jobs with at most some need that start after some instant: whether any can fit into a gap.
+
+    Jobs that have moved since are found where they were. As they start earlier now, none is missed.
+    """
+
+    __slots__ = ("_edges_us", "_spans_us")
+
+    def __init__(self, columns: QueueColumns, needs: list[int], ordered_us: Sequence[int]) -> None:
+        """``needs``: all different ones, ascending; ``ordered_us``: the starts, ascending."""
+        self._edges_us = ordered_us[:: max(1, len(ordered_us) // BLOCKS)]
+        promised = columns.starts_us != _UNPROMISED
+        least = np.full((len(needs), len(self._edges_us)), FOREVER_US)
+        row = np.searchsorted(needs, columns.needs[promised])
+        block = np.searchsorted(self._edges_us, columns.starts_us[promised], side="right") - 1
+        np.minimum.at(least, (row, block), columns.spans_us[promised])
+        least = np.minimum.accumulate(least, axis=0)
+        self._spans_us: list[list[int]] = np.minimum.accumulate(least[:, ::-1], axis=1)[:, ::-1].tolist()
+
+    def any_fits(self, gaps: Sequence[Gap]) -> bool:
+        """Tell whether some job that starts after ``gaps`` may be short enough for one of them."""
+        block = bisect_right(self._edges_us, gaps[0][3]) - 1
+        spans_us = self._spans_us
+        for row, _, begin_us, end_us in gaps:  # noqa: SIM110 - half a microsecond less than `any`, a hundred thousand times
+            if spans_us[row][block] <= end_us - begin_us:
+                return True
+        return False
