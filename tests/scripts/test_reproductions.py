@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import math
 import re
 from collections.abc import Mapping
@@ -27,12 +26,6 @@ from scripts.papers.lomarc.readings import count as count_readings
 from scripts.papers.lomarc.report import report as lomarc_report
 from scripts.papers.lomarc.settled import TABLE_2 as PRINTED
 from scripts.papers.lomarc.settled import estimates, settled
-from scripts.papers.rua import experiment as rua
-from scripts.papers.rua.claims import claims as rua_claims
-from scripts.papers.rua.claims import claims_of_variants
-from scripts.papers.rua.published import KILLED, PENALISED, PUBLISHED
-from scripts.papers.rua.report import figure_table
-from scripts.papers.rua.report import report as rua_report
 from scripts.papers.study import Size
 from scripts.tables import number, percent, wrapped, write_tables
 from tests.scripts.commands import reproduce
@@ -93,7 +86,7 @@ def test_rua_has_a_help_text() -> None:
 
 
 def test_a_stage_is_refused_where_a_paper_has_none() -> None:
-    refused = reproduce("rua", "--stage", "X1")
+    refused = reproduce("lomarc", "--stage", "X1")
     assert refused.code == 2
     assert "unrecognized arguments: --stage X1" in refused.err
 
@@ -375,7 +368,6 @@ def test_report_of_incomplete_results() -> None:
     assert row in lomarc_report(nothing, Size(50, 3))
     assert relative(nothing, RBR, Where("W1 M1", "L-R")) is None
     check_tables(lomarc_report(nothing, Size(50, 3)))
-    check_tables(rua_report(Figures([], rua.USUAL), Size(50, 3)))
 
 
 def check_tables(lines: list[str]) -> None:
@@ -393,95 +385,6 @@ def test_published_values_are_of_known_runs() -> None:
         assert tuple(rows) == lomarc.M1
         for row in rows.values():
             assert list(row[:-1]) == sorted(row[:-1], reverse=True)
-    for table in PUBLISHED.values():
-        assert set(table) == set(rua.WORKLOADS)
-        assert {len(row) for row in table.values()} == {len(rua.POLICIES) - 1}
-
-
-# ---------------------------------------------------------------- RUA
-
-
-@pytest.fixture
-def logs(tmp_path: Path) -> Path:
-    """Return a folder with logs of a few jobs; every third one ran past its estimate."""
-    rows = []
-    for job in range(1, 61):
-        length, size = 600 if job % 3 else 1200, 1 + 40 * (job % 7)
-        rows.append(f"{job} {60 * job} -1 {length} {size} -1 -1 {size} 900 -1 1 1 1 1 1 -1 -1 -1\n")
-    for file, processors in rua.LOGS.values():
-        with gzip.open(tmp_path / file, "wt") as stream:
-            stream.write(f"; MaxProcs: {processors}\n" + "".join(rows))
-    return tmp_path
-
-
-def test_kills_beyond_the_estimate_are_told_apart(logs: Path) -> None:
-    table = rua.experiment(Size(60, 1), logs)
-    chosen = {"workloads": ["CTC HIGH"], "variants": [rua.BASE], "policies": ["FF", "LC"]}
-    baseline = {"policy": "FF", "shakes": 0}
-    result = cosched_emulator.study({**table, "runs": [chosen], "baseline": baseline}, jobs=1)
-    assert not result.failures
-    first = result.rows[0]
-    assert first["killed_count"] == first["killed_beyond"] + first["killed_within"]
-    assert first["killed_beyond"] > 0
-
-
-def test_rua_has_its_experiments(logs: Path) -> None:
-    plan = make_plan(read_experiment(rua.experiment(Size(60, 3), logs)))
-    assert {run.names["variants"] for run in plan.cells} == {rua.BASE, *rua.VARIANTS}
-    demands = {run.names["variants"]: run.scenario.workload.demand_high for run in plan.cells}
-    assert [demands[name][0] for name in (rua.BASE, "1700", "1800", "1677")] == [2000, 1700, 1800, 1677]
-    assert {run.policy for run in plan.cells if run.key in plan.baselines} == {"LC", "RUA"}
-
-
-def test_rua_compares_with_ff() -> None:
-    killed = {policy: 100.0 - 10 * rank for rank, policy in enumerate(rua.POLICIES)}
-    figures = fake_figures(
-        {
-            Where(workload, policy): {
-                KILLED: [killed[policy], 2 * killed[policy]],
-                "killed_within": [1.0, 1.0],
-                "killed_beyond": [killed[policy] - 1, 2 * killed[policy] - 1],
-                **{key: [rank + 1.0, rank + 1.0] for key in PUBLISHED if key != KILLED},
-            }
-            for workload in rua.WORKLOADS
-            for rank, policy in enumerate(rua.POLICIES)
-        },
-        rua.USUAL,
-    )
-    lines = figure_table(figures, KILLED)
-    same = " | ".join(f"{level:.2f} ({level:.2f} to {level:.2f})" for level in (0.9, 0.8, 0.7, 0.6, 0.5, 0.4))
-    assert f"|  | measured / FF | 1 | {same} |" in lines
-    assert "|  | within a quarter | - | - | no | no | no | no | - |" in lines
-    rows = [claim.row for claim in rua_claims(figures)]
-    assert (
-        "| - | killed: FF / RUA, within 4 to 6 | BLUE HIGH | 5 x | 2.50 (2.50 to 2.50) | 2 | <1e-06 | - | **no** |"
-        in rows
-    )
-    assert (
-        "| - | killed: RUA / LC, below 1 | CTC MED | substantially fewer | 0.44 (0.44 to 0.44) | 2 | <1e-06 | - | yes |"
-        in rows
-    )
-    assert (
-        "| - | penalised, mean: FF > LC > LCT=1 | CTC HIGH | 7.80, 6.81, 6.98 | 1, 2, 3 | 2 | <1e-06 | - | **no** |"
-        in rows
-    )
-    check_tables(rua_report(figures, Size(50, 2)))
-
-
-def test_rua_compares_with_lc_in_its_experiments() -> None:
-    cells = {
-        Where("CTC MED", policy, variant): {KILLED: [value, 2 * value], PENALISED: [1 / value, 1 / value]}
-        for variant in ("1700", "1800")
-        for policy, value in (("FF", 9.0), ("LC", 4.0), ("RUA", 3.0 if variant == "1700" else 6.0))
-    }
-    figures = fake_figures(cells, rua.USUAL)
-    assert [claim.row for claim in claims_of_variants(figures)] == [
-        "| - | killed: RUA / LC, below 1 | CTC MED, 1700 | - | 0.75 (0.75 to 0.75) | 2 | <1e-06 | - | yes |",
-        "| - | killed: RUA / LC, below 1 | CTC MED, 1800 | - | 1.50 (1.50 to 1.50) | 2 | <1e-06 | - | **no** |",
-        "| - | penalised, mean: RUA / LC, below 1 | CTC MED, 1700 | - | 1.33 (1.33 to 1.33) | 2 | <1e-06 | - | **no** |",
-        "| - | penalised, mean: RUA / LC, below 1 | CTC MED, 1800 | - | 0.67 (0.67 to 0.67) | 2 | <1e-06 | - | yes |",
-    ]
-    assert "RUA against LC in the experiments:" in rua_report(figures, Size(50, 2))
 
 
 # ---------------------------------------------------------------- tables

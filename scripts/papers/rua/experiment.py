@@ -10,11 +10,14 @@ from scripts.papers.study import Size
 
 JOBS: Final = 20_000  # the first half warms up, the second is measured
 QUICK_JOBS: Final = 2_000
-SEEDS: Final = 3
+SEEDS: Final = 5
+FEW: Final = 2  # seeds of the thresholds and the readings
 LOGS: Final = {"CTC": ("CTC-SP2-1996-3.1-cln.swf.gz", 338), "BLUE": ("SDSC-BLUE-2000-4.2-cln.swf.gz", 1152)}
 MIXES: Final = ("HIGH", "MED", "LOW")
 WORKLOADS: Final = tuple(f"{log} {mix}" for log in LOGS for mix in MIXES)
-_HIGH, _MED = ([f"{log} {mix}" for log in LOGS] for mix in MIXES[:2])
+WINDOWS: Final = (1, 2, 3)  # the first, second and third 20,000 jobs of a log: the paper does not say which it has
+HARD: Final = tuple(name for name in WORKLOADS if not name.endswith("LOW"))
+MED: Final = tuple(name for name in WORKLOADS if name.endswith("MED"))
 POLICIES: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "FF": ("sjbf", ()),
     "LC": ("lc", ()),
@@ -23,9 +26,14 @@ POLICIES: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
     "LCT=1.25": ("lct", ("placement.threshold=1.25",)),
     "LCT=1.5": ("lct", ("placement.threshold=1.5",)),
     "RUA": ("rua", ()),
+    "FF extends": (
+        "lct",
+        ("placement.threshold=100",),
+    ),  # within which every place is: that of first fit, with the limits of LC
 }
 MAIN: Final = ("FF", "LC", "RUA")
-LCT: Final = tuple(name for name in POLICIES if name not in MAIN)
+LCT: Final = tuple(name for name in POLICIES if name.startswith("LCT"))
+FF_EXTENDS: Final = "FF extends"
 BASE: Final = "base"
 
 
@@ -35,7 +43,7 @@ class Variant(NamedTuple):
     text: str
     scenario: Mapping[str, Mapping[str, Any]] = {}
     settings: Sequence[str] = ()
-    workloads: Sequence[str] = _MED
+    workloads: Sequence[str] = MED
     policies: Sequence[str] = MAIN
 
 
@@ -43,13 +51,39 @@ def _demand(mbs: int) -> Mapping[str, Mapping[str, Any]]:
     return {"workload": {"demand_high": [mbs, 0, 0]}}
 
 
-# In the order in which they are run.
+_STEPS: Final = "placement.limit_factors=[1.15, 1.2, 1.25, 1.5]"
+_FROM_1: Final = "backfill.thresholds=[1.0, 1.15, 1.2, 1.25, 1.5]"
+
+
+# The readings of what a limit is extended by, of whose limits are, and of what LC and RUA search for; in the order in which they are
+# run. Runs of LC under one reading and of RUA under another make a comparison: `report.combinations` has all.
+READINGS: Final[Mapping[str, Variant]] = {
+    "threshold": Variant("RUA extends by the lowest threshold that the place meets", {}, (_STEPS,), HARD, ["RUA"]),
+    "control": Variant("FF and LC extend as RUA does under *threshold*", {}, (_STEPS,), HARD, ["LC", FF_EXTENDS]),
+    "none": Variant("LC extends no limits", {}, ("placement.extend_limit=false",), HARD, ["LC"]),
+    "from 1.0": Variant("RUA's thresholds begin with 1.0", {}, (_FROM_1,), HARD, ["RUA"]),
+    "from 1.0, threshold": Variant(
+        "the same, and RUA extends by the lowest threshold that the place meets",
+        {},
+        (_FROM_1, "placement.limit_factors=[1.0, 1.15, 1.2, 1.25, 1.5]"),
+        HARD,
+        ["RUA"],
+    ),
+    "at least 1.15": Variant(
+        "FF and LC extend by the factor found, and by 1.15 at least",
+        {},
+        ("placement.limit_factors=[1.15]",),
+        HARD,
+        ["LC", FF_EXTENDS],
+    ),
+    "may wait": Variant(
+        "LC starts later where its expected end is then earlier", {}, ("placement.may_wait=true",), HARD, ["LC"]
+    ),
+}
+# What the paper leaves open beside that; the first window only.
 VARIANTS: Final[Mapping[str, Variant]] = {
-    "1700": Variant("high demand 1,700 MB/s a process instead of 2,000", _demand(1700), workloads=[*_MED, *_HIGH]),
+    "1700": Variant("high demand 1,700 MB/s a process instead of 2,000", _demand(1700), workloads=HARD),
     "1800": Variant("high demand 1,800 MB/s a process", _demand(1800)),
-    "1677": Variant("high demand 1,677 MB/s a process: a largest penalty of 11.8 %", _demand(1677)),
-    "ff-extends": Variant("FF extends limits as the others do", {}, ("placement.extend_limit=true",), policies=["FF"]),
-    "no-limits": Variant("LC and RUA extend no limits", {}, ("placement.extend_limit=false",), policies=["LC", "RUA"]),
     "430": Variant(
         "CTC on 430 processors, as in the log's older editions",
         {"cluster": {"processors": 430}},
@@ -57,9 +91,34 @@ VARIANTS: Final[Mapping[str, Variant]] = {
     ),
     "paper": Variant("composition `paper`: every node progresses by itself", {"truth": {"composition": "paper"}}),
     "uncapped": Variant("run times as logged, above the estimate too", {"workload": {"cap_runs": False}}),
-    "window": Variant("jobs 30,000 to 50,000 of the log", {"workload": {"first": 30_000}}),
 }
 USUAL: Final = {"variant": BASE}
+
+
+class Product(NamedTuple):
+    """Some of the runs."""
+
+    stage: str
+    workloads: Sequence[str]
+    policies: Sequence[str]
+    seeds: Sequence[int]
+    variant: str = BASE
+    windows: Sequence[int] = WINDOWS
+
+    @property
+    def table(self) -> dict[str, Any]:
+        """Return it as a study takes it."""
+        return {
+            "variants": [self.variant],
+            "workloads": [in_window(name, window) for window in self.windows for name in self.workloads],
+            "policies": [*self.policies],
+            "seeds": [*self.seeds],
+        }
+
+
+def in_window(workload: str, window: int) -> str:
+    """Return the name of a workload in one window of its log."""
+    return f"{workload} {window}"
 
 
 def experiment(size: Size, logs: Path) -> dict[str, Any]:
@@ -73,38 +132,63 @@ def experiment(size: Size, logs: Path) -> dict[str, Any]:
         },
         "workloads": [
             {
-                "name": f"{log} {mix}",
-                "workload": {"swf": str(logs / file), "mix": mix.lower()},
+                "name": in_window(f"{log} {mix}", window),
+                "workload": {"swf": str(logs / file), "mix": mix.lower(), "first": (window - 1) * size.jobs},
                 "cluster": {"processors": processors},
             }
             for log, (file, processors) in LOGS.items()
             for mix in MIXES
+            for window in WINDOWS
         ],
         "variants": [
             {"name": BASE},
-            *({"name": name, **variant.scenario, "set": variant.settings} for name, variant in VARIANTS.items()),
+            *(
+                {"name": name, **variant.scenario, "set": variant.settings}
+                for name, variant in {**READINGS, **VARIANTS}.items()
+            ),
         ],
         "policies": [
             {"name": name, "policy": preset, "set": settings} for name, (preset, settings) in POLICIES.items()
         ],
         "seeds": f"1-{size.seeds}",
-        "runs": [*_products(size)],
-        "baseline": {"policy": "FF", "runs": [{"variants": [BASE], "policies": MAIN}]},
+        "runs": [product.table for product in products(size)],
+        "baseline": {
+            "policy": "FF",
+            "runs": [
+                {
+                    "variants": [BASE],
+                    "policies": [*MAIN],
+                    "seeds": [1],
+                    "workloads": [in_window(name, WINDOWS[0]) for name in MED],
+                }
+            ],
+        },
         "measures": ["scripts.papers.rua.measures:figures"],
     }
 
 
-def _products(size: Size) -> Iterator[dict[str, Any]]:
-    """Yield the products, the most wanted first: the main policies, the thresholds, then what explains them, with one seed."""
-    seeds = f"1-{size.seeds}"
-    yield {"variants": [BASE], "policies": MAIN, "workloads": [*_MED, *_HIGH], "seeds": seeds}
-    yield {"variants": [BASE], "policies": MAIN, "workloads": [f"{log} LOW" for log in LOGS], "seeds": seeds}
-    yield {"variants": [BASE], "policies": LCT, "seeds": seeds}
-    if not size.quick:
-        for name, variant in VARIANTS.items():
-            yield {
-                "variants": [name],
-                "policies": variant.policies,
-                "workloads": variant.workloads,
-                "seeds": seeds if name in ("1700", "1800") else [1],
-            }
+def stages(size: Size) -> list[str]:
+    """Return the stage of each product of the experiment, in order."""
+    return [product.stage for product in products(size)]
+
+
+def products(size: Size) -> Iterator[Product]:
+    """Yield the products, the ones that decide most first."""
+    if size.quick:
+        yield Product("main", WORKLOADS, MAIN, [1], windows=WINDOWS[:1])
+        yield Product("thresholds", WORKLOADS, LCT, [1], windows=WINDOWS[:1])
+        return
+    seeds = range(1, size.seeds + 1)
+    low = [name for name in WORKLOADS if name not in HARD]
+    for some in (HARD, low):
+        stage = "" if some is HARD else "low "
+        for seed in seeds[:FEW]:
+            yield Product(f"{stage}main {seed}", some, MAIN, [seed])
+            for name, variant in READINGS.items():
+                yield Product(f"{stage}{name} {seed}", some, variant.policies, [seed], name)
+            yield Product(f"{stage}FF extends {seed}", some, [FF_EXTENDS], [seed])
+            yield Product(f"{stage}thresholds {seed}", some, LCT, [seed])
+        if seeds[FEW:]:
+            yield Product(f"{stage}main rest", some, MAIN, seeds[FEW:])
+    for name, variant in VARIANTS.items():
+        yield Product(f"experiment {name}", variant.workloads, variant.policies, [1], name, WINDOWS[:1])

@@ -1,15 +1,17 @@
-"""The picture of the RUA reproduction: FF, LC, LCT=1 and RUA relative to FF, published beside measured."""
+"""The pictures of the RUA reproduction: policies relative to FF, RUA against LC by reading, and the thresholds' trade-off."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from scripts.papers.figures import Figures, Where
 from scripts.papers.pictures import MARK, Axes, pyplot
-from scripts.papers.rua.experiment import LOGS, MIXES
+from scripts.papers.rua.claims import THRESHOLDS, ratio
+from scripts.papers.rua.experiment import HARD, LOGS, MIXES, WORKLOADS
 from scripts.papers.rua.published import KILLED, PENALISED, PUBLISHED, SLOWDOWN_P95
+from scripts.papers.rua.windows import WindowFigures
 
 SHOWN: Final = ("FF", "LC", "LCT=1", "RUA")
 COLOURS: Final = ("#0b4f6c", "#3e92cc", "#a9d6e5")  # of the mixes
@@ -18,21 +20,36 @@ FIGURES: Final = {
     PENALISED: "penalised run time, mean",
     SLOWDOWN_P95: "bounded slowdown, p95",
 }
+# Variant of RUA and of LC; colour.
+READINGS: Final = {
+    "both by the factor found": (None, None, "#0b4f6c"),
+    "RUA by its threshold, LC by the factor": ("threshold", None, "#3e92cc"),
+    "both by the threshold (control)": ("threshold", "control", "#d1495b"),
+    "only RUA, by the factor": (None, "none", "#9a9a9a"),
+}
 
 
-def draw(found: Figures, folder: Path) -> list[Path]:
-    """Write the picture and return its file. Needs matplotlib."""
+def draw(figures: Figures, folder: Path) -> list[Path]:
+    """Write the pictures and return their files. Needs matplotlib."""
     plt = pyplot()
+    found = WindowFigures(figures)
+    return [_policies(plt, found, folder), _readings(plt, found, folder), _thresholds(plt, found, folder)]
+
+
+def _policies(plt: Any, found: Figures, folder: Path) -> Path:
     figure, axes = plt.subplots(len(LOGS), len(FIGURES), figsize=(10, 5.2), layout="constrained", sharey="col")
     for row, log in enumerate(LOGS):
         for column, key in enumerate(FIGURES):
             _panel(axes[row][column], found, key, log)
         axes[row][0].set_ylabel("relative to FF")
     axes[0][0].legend(fontsize=7, frameon=False)
-    file = folder / "rua.png"
+    return _saved(plt, figure, folder / "rua.png")
+
+
+def _saved(plt: Any, figure: Any, file: Path) -> Path:
     figure.savefig(file, dpi=110)
     plt.close(figure)
-    return [file]
+    return file
 
 
 def _panel(axis: Axes, found: Figures, key: str, log: str) -> None:
@@ -58,3 +75,48 @@ def _marks(axis: Axes, places: Sequence[float], published: Sequence[float | None
         # RUA comes last and has no published value.
         marks = [(place, value / published[0]) for place, value in zip(places, published[:3], strict=False) if value]
         axis.plot(*zip(*marks, strict=True), "D", color=MARK, markersize=4, label=label)
+
+
+def _readings(plt: Any, found: Figures, folder: Path) -> Path:
+    """Draw RUA / LC under the readings, with intervals: kills and penalised time, a group of points for each workload."""
+    figure, axes = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
+    for axis, key in zip(axes, (KILLED, PENALISED), strict=True):
+        for offset, (text, (rua, lc, colour)) in enumerate(READINGS.items()):
+            for place, workload in enumerate(WORKLOADS):
+                each = ratio(found, key, Where(workload, "RUA", rua), Where(workload, "LC", lc))
+                if each is not None:
+                    at = place + (offset - 1.5) * 0.18
+                    low, high = (each.low, each.high) if each.exists else (each.mean, each.mean)
+                    axis.plot([at, at], [max(low, 0.02), high], color=colour, linewidth=1.4)
+                    axis.plot(at, each.mean, "o", color=colour, markersize=5, label=text if not place else None)
+        axis.axhline(1, color="#888888", linewidth=0.6)
+        axis.set_yscale("log")
+        axis.set_xticks(range(len(WORKLOADS)), [name.replace(" ", "\n") for name in WORKLOADS], fontsize=8)
+        axis.set_title(f"{FIGURES[key]}: RUA / LC", fontsize=9)
+        axis.spines[["top", "right"]].set_visible(False)
+    axes[0].legend(fontsize=7, frameon=False)
+    return _saved(plt, figure, folder / "rua-readings.png")
+
+
+def _thresholds(plt: Any, found: Figures, folder: Path) -> Path:
+    """Draw the paper's figures 4 to 7: slowdown against kills and penalised time, a line over the thresholds for each workload."""
+    figure, axes = plt.subplots(1, 2, figsize=(10, 3.6), layout="constrained")
+    for axis, key in zip(axes, (KILLED, PENALISED), strict=True):
+        for workload in HARD:
+            points = [
+                (cost.mean, slow.mean)
+                for name in THRESHOLDS
+                if (cost := ratio(found, key, Where(workload, name), Where(workload, "FF"))) is not None
+                and (slow := ratio(found, SLOWDOWN_P95, Where(workload, name), Where(workload, "FF"))) is not None
+            ]
+            if points:
+                axis.plot(*zip(*points, strict=True), "o-", markersize=4, linewidth=1, label=workload)
+                for name, point in zip(THRESHOLDS, points, strict=False):
+                    axis.annotate(
+                        name.removeprefix("LCT="), point, fontsize=7, xytext=(3, 3), textcoords="offset points"
+                    )
+        axis.set_xlabel(f"{FIGURES[key]} / FF's", fontsize=8)
+        axis.spines[["top", "right"]].set_visible(False)
+    axes[0].set_ylabel("bounded slowdown, p95 / FF's", fontsize=8)
+    axes[0].legend(fontsize=7, frameon=False)
+    return _saved(plt, figure, folder / "rua-thresholds.png")

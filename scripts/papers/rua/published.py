@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from scripts.papers.rua.experiment import POLICIES
+
 # Columns of the study.
 KILLED: Final = "killed_count"
 PENALISED_P95: Final = "penalised_percent_p95"
@@ -73,3 +75,15 @@ PUBLISHED: Final[Mapping[str, Mapping[str, tuple[float | None, ...]]]] = {
         "BLUE LOW": (3931, 4214, 4595, 4503, 4008, 4057),
     },
 }
+
+
+def published(key: str, workload: str, policy: str) -> float | None:
+    """Return a value of the paper's tables; it shows RUA in figures only."""
+    row = PUBLISHED.get(key, {}).get(workload, ())
+    return dict(zip(POLICIES, row, strict=False)).get(policy)
+
+
+def published_ratio(key: str, workload: str, policy: str, base: str = "FF") -> float | None:
+    """Return a value of the paper's tables over that of another policy."""
+    value, theirs = (published(key, workload, name) for name in (policy, base))
+    return None if value is None or not theirs else value / theirs

@@ -7,15 +7,7 @@ from typing import Final
 from scripts.papers.claims import VERDICTS, claims_table
 from scripts.papers.figures import Figures, Where, interval_text
 from scripts.papers.harm import harm_tables
-from scripts.papers.rua.claims import (
-    ALL_SLOWDOWN_P95,
-    claims,
-    claims_of_variants,
-    like,
-    published,
-    published_ratio,
-    ratio,
-)
+from scripts.papers.rua.claims import ALL_SLOWDOWN_P95, claims, like, ratio
 from scripts.papers.rua.experiment import BASE, LCT, MAIN, POLICIES, VARIANTS, WORKLOADS
 from scripts.papers.rua.published import (
     KILLED,
@@ -26,7 +18,12 @@ from scripts.papers.rua.published import (
     SLOWDOWN_P95,
     WAIT,
     WAIT_P95,
+    published,
+    published_ratio,
 )
+from scripts.papers.rua.readings import combination_tables, reading_claims, texts
+from scripts.papers.rua.rules import rules_of_the_text
+from scripts.papers.rua.windows import WindowFigures
 from scripts.papers.saturation import saturation_table
 from scripts.papers.study import Size
 from scripts.tables import NOTHING, number, table_head, table_row
@@ -54,18 +51,25 @@ SHOWN: Final = {
 }
 
 
-def report(figures: Figures, size: Size) -> list[str]:
+def report(found: Figures, size: Size) -> list[str]:
     """Return the lines of the page between its markers."""
+    figures = WindowFigures(found)
     warmup = size.jobs // 2
     return [
-        f"{warmup:,} warm-up and {size.jobs - warmup:,} measured jobs. A seed draws the demand.",
+        f"{warmup:,} warm-up and {size.jobs - warmup:,} measured jobs. A seed draws the demand; a window is the first, second or third"
+        f" {size.jobs:,} jobs of the log. **Every interval is over windows**, whose seeds are averaged first: it says what another"
+        " window might give, and *seeds* in the tables counts windows.",
         "",
-        *_seeds(figures),
+        *_runs(figures),
         "## The paper's claims",
         "",
         f"{VERDICTS} The numbers of the paper are those of its tables, or of its text on figures 8 and 9 (RUA).",
         "",
         *claims_table(claims(figures)),
+        *rules_of_the_text(),
+        "## Readings",
+        "",
+        *_readings(figures),
         "## Saturation",
         "",
         *saturation_table(figures, [Where(workload, policy) for workload in WORKLOADS for policy in MAIN]),
@@ -86,13 +90,24 @@ def report(figures: Figures, size: Size) -> list[str]:
     ]
 
 
-def _seeds(figures: Figures) -> list[str]:
-    """Return how many seeds have run, by workload."""
+def _runs(figures: Figures) -> list[str]:
+    """Return how many runs there are, by workload."""
     texts = []
     for workload in WORKLOADS:
         main, least = (min(figures.seeds(Where(workload, policy)) for policy in policies) for policies in (MAIN, LCT))
         texts.append(f"{workload} {main} and {least}")
-    return [f"Seeds that have run (of FF, LC and RUA, and of the thresholds LCT): {'; '.join(texts)}.", ""]
+    return [f"Runs of each of FF, LC and RUA, and of each threshold LCT: {'; '.join(texts)}.", ""]
+
+
+def _readings(figures: Figures) -> list[str]:
+    return [
+        "What a limit is extended by, and for whom. The base runs extend by the factor found, under LC and RUA.",
+        "",
+        *texts(),
+        "",
+        *claims_table(reading_claims(figures)),
+        *combination_tables(figures),
+    ]
 
 
 def figure_table(figures: Figures, key: str) -> list[str]:
@@ -162,9 +177,6 @@ def _experiments(figures: Figures) -> list[str]:
                 if figures.seeds(Where(workload, policy))
             ]
             lines += rows
-    against = claims_of_variants(figures)
-    if against:
-        lines += ["", "RUA against LC in the experiments:", "", *claims_table(against)[:-1]]
     return [*lines, ""]
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from scripts.papers.rua.experiment import JOBS, LOGS, QUICK_JOBS, SEEDS, USUAL, experiment
+from scripts.papers.rua.experiment import JOBS, LOGS, QUICK_JOBS, SEEDS, USUAL, experiment, stages
 from scripts.papers.rua.pictures import draw
 from scripts.papers.rua.report import report
 from scripts.papers.study import Paper, reproduce
@@ -28,6 +28,7 @@ PAPER = Paper(
     usual=USUAL,
     report=report,
     draw=draw,
+    stages=stages,
 )
 
 if __name__ == "__main__":

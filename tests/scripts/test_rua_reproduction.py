@@ -1,0 +1,207 @@
+"""The reproduction of RUA: its experiment over windows of two logs, the readings, and the page written from the runs."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+from scripts.papers.figures import Figures, Where
+from scripts.papers.rua import experiment as rua
+from scripts.papers.rua.claims import claims
+from scripts.papers.rua.measures import figures as measure
+from scripts.papers.rua.published import KILLED, PENALISED, PUBLISHED, SLOWDOWN_P95
+from scripts.papers.rua.readings import combination_tables, reading_claims
+from scripts.papers.rua.report import figure_table, report
+from scripts.papers.rua.windows import WindowFigures
+from scripts.papers.study import Size, scenario_of
+from tests.scripts.test_reproductions import check_tables, fake_figures
+
+import cosched_emulator
+from cosched_emulator import Run
+from cosched_emulator.studies.cells import make_plan
+from cosched_emulator.studies.experiment import read_experiment
+
+MED = "CTC MED"
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    """Return a folder with logs of a few jobs; every third one ran past its estimate."""
+    rows = []
+    for job in range(1, 181):
+        length, size = 600 if job % 3 else 1200, 1 + 40 * (job % 7)
+        rows.append(f"{job} {60 * job} -1 {length} {size} -1 -1 {size} 900 -1 1 1 1 1 1 -1 -1 -1\n")
+    for file, processors in rua.LOGS.values():
+        with gzip.open(tmp_path / file, "wt") as stream:
+            stream.write(f"; MaxProcs: {processors}\n" + "".join(rows))
+    return tmp_path
+
+
+def run(logs: Path, policy: str, variant: str = rua.BASE, workload: str = "CTC HIGH 1") -> Run:
+    """Return a run of the experiment on these logs."""
+    table = rua.experiment(Size(60, 1), logs)
+    preset, settings = rua.POLICIES[policy]
+    settings = (*settings, *(rua.READINGS[variant].settings if variant != rua.BASE else ()))
+    return cosched_emulator.simulate(scenario_of(table, workloads=workload), preset, settings=settings, seed=1)
+
+
+# ---------------------------------------------------------------- the experiment
+
+
+def test_windows_do_not_overlap(logs: Path) -> None:
+    """Else they are no independent samples of the log."""
+    submitted = [set(run(logs, "FF", workload=f"CTC MED {window}").jobs.source_id) for window in rua.WINDOWS]
+    assert [len(jobs) for jobs in submitted] == [60, 60, 60]
+    assert len(set.union(*submitted)) == 180
+
+
+def test_kills_beyond_the_estimate_are_told_apart(logs: Path) -> None:
+    found = run(logs, "FF")
+    figures = measure(found)
+    assert found.summary["killed"]["count"] == figures["killed_beyond"] + figures["killed_within"]
+    assert figures["killed_beyond"] > 0
+    assert figures["killed_week_mean"] == figures["killed_week_p95"] == 0  # there is no whole week
+
+
+def test_first_fit_that_extends_is_first_fit_but_for_the_limits(logs: Path) -> None:
+    """Its control needs limits longer, and nothing else."""
+    preset, settings = rua.POLICIES[rua.FF_EXTENDS]
+    table = rua.experiment(Size(60, 1), logs)
+    scenario = scenario_of(table, workloads="CTC HIGH 1")
+    settings = (*settings, "placement.extend_limit=false")
+    same = cosched_emulator.simulate(scenario, preset, settings=settings, seed=1)
+    first_fit = run(logs, "FF")
+    assert [*same.jobs.start_s] == [*first_fit.jobs.start_s]
+    assert [*same.jobs.end_s] == [*first_fit.jobs.end_s]
+
+
+def test_readings_change_the_limits_that_they_name(logs: Path) -> None:
+    """Longer limits kill fewer; with 4/3 and more no job is killed that keeps to its estimate (X5)."""
+    kills = {
+        (policy, variant): run(logs, policy, variant).summary["killed"]["count"]
+        for policy, variant in (("LC", rua.BASE), ("LC", "none"), ("LC", "control"), (rua.FF_EXTENDS, "control"))
+    }
+    assert kills["LC", "none"] > kills["LC", rua.BASE] >= kills["LC", "control"]
+    assert run(logs, "FF").summary["killed"]["count"] > kills[rua.FF_EXTENDS, "control"]
+    table = rua.experiment(Size(60, 1), logs)
+    scenario = scenario_of(table, workloads="CTC HIGH 1")
+    longest = cosched_emulator.simulate(scenario, "lc", settings=["placement.limit_factors=[1.34]"], seed=1)
+    assert longest.summary["killed"]["count"] == 0
+
+
+def test_the_experiment_has_all_readings_in_every_window(logs: Path) -> None:
+    size = Size(60, 3)
+    plan = make_plan(read_experiment(rua.experiment(size, logs)))
+    assert {run.names["variants"] for run in plan.cells} == {rua.BASE, *rua.READINGS, *rua.VARIANTS}
+    demands = {run.names["variants"]: run.scenario.workload.demand_high for run in plan.cells}
+    assert [demands[name][0] for name in (rua.BASE, "1700", "1800")] == [2000, 1700, 1800]
+    for name, reading in rua.READINGS.items():
+        cells = {
+            (cell.names["workloads"], cell.policy)
+            for cell in plan.cells
+            if cell.names["variants"] == name and cell.names["seeds"] == "1"
+        }
+        names = {rua.in_window(workload, window) for workload in rua.WORKLOADS for window in rua.WINDOWS}
+        assert cells == {(workload, policy) for workload in names for policy in reading.policies}
+    assert {run.policy for run in plan.cells if run.key in plan.baselines} == {"LC", "RUA"}
+    assert len(rua.stages(size)) == len([*rua.products(size)])
+
+
+def test_published_values_are_of_known_runs() -> None:
+    for table in PUBLISHED.values():
+        assert set(table) == set(rua.WORKLOADS)
+        assert {len(row) for row in table.values()} == {len(rua.POLICIES) - 2}
+
+
+# ---------------------------------------------------------------- intervals over windows
+
+
+def test_a_window_is_one_value() -> None:
+    """Its seeds are averaged first: geometric means of ratios, arithmetic ones of figures."""
+    cells = {
+        Where(f"{MED} {window}", policy): {"x": [value * window, 4 * value * window]}
+        for window in rua.WINDOWS
+        for policy, value in (("LC", 1.0), ("RUA", 0.5 if window == 1 else 0.25))
+    }
+    figures = WindowFigures(fake_figures(cells, rua.USUAL))
+    lc, other = Where(MED, "LC"), Where(MED, "RUA")
+    assert figures.seeds(lc) == 6
+    assert figures.values("x", lc)[2001] == 2.0
+    mean = figures.mean("x", lc)
+    assert mean is not None
+    assert (mean.mean, mean.n) == (5.0, 3)
+    ratio = figures.ratio("x", other, lc)
+    assert ratio is not None
+    assert ratio.n == 3
+    assert ratio.mean == pytest.approx(0.5 / 2 ** (2 / 3))
+    difference = figures.difference("x", lc, other)
+    assert difference is not None
+    assert difference.mean == pytest.approx((1.25 + 3.75 + 5.625) / 3)
+    assert difference.n == 3
+    one = WindowFigures(fake_figures({Where(f"{MED} 1", "LC"): {"x": [1.0, 2.0]}}, rua.USUAL)).mean("x", lc)
+    assert one is not None
+    assert not one.exists  # two seeds of one window say nothing of another
+    assert figures.mean("x", Where(MED, "FF")) is None
+
+
+# ---------------------------------------------------------------- the page
+
+
+def test_report_of_incomplete_results() -> None:
+    check_tables(report(Figures([], rua.USUAL), Size(50, 3)))
+
+
+def test_rua_compares_with_ff() -> None:
+    killed = {policy: 100.0 - 10 * rank for rank, policy in enumerate(rua.POLICIES)}
+    figures = fake_figures(
+        {
+            Where(workload, policy): {
+                KILLED: [killed[policy], 2 * killed[policy]],
+                "killed_within": [1.0, 1.0],
+                "killed_beyond": [killed[policy] - 1, 2 * killed[policy] - 1],
+                **{key: [rank + 1.0, rank + 1.0] for key in PUBLISHED if key != KILLED},
+            }
+            for workload in rua.WORKLOADS
+            for rank, policy in enumerate(rua.POLICIES)
+        },
+        rua.USUAL,
+    )
+    lines = figure_table(figures, KILLED)
+    same = " | ".join(f"{level:.2f} ({level:.2f} to {level:.2f})" for level in (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3))
+    assert f"|  | measured / FF | 1 | {same} |" in lines
+    rows = [claim.row for claim in claims(figures)]
+    for row in (
+        "| C30 | killed: FF / RUA, 500 % as 5 x, within 4 to 6 | BLUE HIGH | 500 % | 2.50 (2.50 to 2.50) | 2 | <1e-06 | - | **no** |",
+        "| C32 | killed: RUA / LC, below 1 | CTC MED | substantially less | 0.44 (0.44 to 0.44) | 2 | <1e-06 | - | yes |",
+        "| C12 | penalised, mean: FF > LC > LCT=1 | CTC HIGH | 7.80, 6.81, 6.98 | 1, 2, 3 | 2 | <1e-06 | - | **no** |",
+    ):
+        assert row in rows
+    check_tables(report(figures, Size(50, 2)))
+
+
+def test_every_reading_of_rua_is_compared_with_every_one_of_lc() -> None:
+    cells = {
+        Where(f"{workload} {window}", policy, variant): {KILLED: [value], PENALISED: [1 / value], SLOWDOWN_P95: [1.0]}
+        for workload in rua.WORKLOADS
+        for window in rua.WINDOWS
+        for policy, variant, value in (
+            ("LC", rua.BASE, 4.0),
+            ("LC", "control", 2.0),
+            ("RUA", rua.BASE, 6.0),
+            ("RUA", "threshold", 3.0),
+        )
+    }
+    figures = WindowFigures(fake_figures(cells, rua.USUAL))
+    table = combination_tables(figures)
+    shown = " | ".join(["1.50 (1.50 to 1.50)"] * len(rua.WORKLOADS))
+    assert f"| threshold | as RUA's threshold | {shown} |" in table
+    assert len([line for line in table if line.startswith(("| factor", "| threshold"))]) == 2 * 2 * 2
+    verdicts = {
+        (claim.ids, claim.text.partition(": ")[2]): str(claim.verdict)
+        for claim in reading_claims(figures)
+        if claim.where == MED and claim.verdict is not None
+    }
+    assert verdicts["X2", "killed: RUA (threshold) / LC, below 1"] == "yes"
+    assert verdicts["X7", "killed: RUA (threshold) / LC (control), below 1"] == "no"
+    assert verdicts["X7", "killed: LC (control) / LC, below 1"] == "yes"
