@@ -364,9 +364,11 @@ MATCHINGS: Final[Mapping[str, Entry]] = {
                 "glomarc.formation:BLOCKS", "which blocks candidates come from; none: all are one, and not sorted"
             ),
             "sort": flag("sort the jobs of a block by what they have left"),
+            "sort_running": flag("sort running ones, too; else the least delayed stay first"),
+            "absolute": flag("rank groups by the node time that they save, not by its share of what they hold"),
             "fairness_tries": one_of(
                 "glomarc.formation:TRIES",
-                "windows of a primary job that are tried while they are refused: the best or first, or all",
+                "windows of a primary job that are tried while they are refused: all, or the best or first",
             ),
             "short_s": seconds(0, "jobs up to this length are not co-located"),
             "space": flag("a group has to gain more than its first job would alone on all cores"),

@@ -70,14 +70,14 @@ PRESETS: Mapping[str, Preset] = {
     ),
     "cstws": Preset(
         "G-LOMARC-TS with pairs only, the first",
-        _groups(most=1, choice="first", sort=False, space=False, fairness_tries="all"),
+        _groups(most=1, choice="first", sort=False, space=False),
         "G-LOMARC-TS paper, section 5.1",
     ),
     "glts-fbo": Preset("G-LOMARC-TS within the first block", _groups(blocks="first"), "G-LOMARC-TS paper, section 5.1"),
     "glts-ns": Preset("G-LOMARC-TS without sorting in blocks", _groups(sort=False), "G-LOMARC-TS paper, section 5.1"),
     "glts-nh": Preset(
         "G-LOMARC-TS with the first suitable group",
-        _groups(blocks="none", choice="first", fairness_tries="all"),
+        _groups(blocks="none", choice="first"),
         "G-LOMARC-TS paper, section 5.1",
     ),
     "co-execution": Preset(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Final, NamedTuple, TypeAlias
 
 from cosched_plugin.api import (
@@ -47,7 +48,7 @@ BLOCKS: Final = (
     FIRST,
     NONE_OF_THEM,
 )  # candidates of all blocks, of the first one; or all are one block, and not sorted
-TRIES: Final = (ONE, ALL)  # windows of a primary that are tried in turn while they are refused
+TRIES: Final = (ALL, ONE)  # windows of a primary that are tried in turn while they are refused
 LOW_LOADS: Final = (ALL, WAITING, NONE_OF_THEM)  # the jobs that must fit with a node for each process
 
 
@@ -65,6 +66,8 @@ class Search:
     choice: str = CHOICES[0]
     blocks: str = BLOCKS[0]
     sort: bool = True  # whether jobs of a block are sorted by what they have left
+    sort_running: bool = True  # whether those that run are, too; else the least delayed stay first (footnote 1)
+    absolute: bool = False  # whether groups are ranked by the node time that they save, not by its share (section 4.6)
     fairness_tries: str = TRIES[0]
 
 
@@ -80,6 +83,11 @@ class Found(NamedTuple):
     def gain(self) -> float:
         """Return the utilisation gain."""
         return self.outcome.gain
+
+    @property
+    def saved_us(self) -> float:
+        """Return the node time that the group saves."""
+        return self.gain * self.outcome.together_us * self.nodes
 
     @property
     def nodes(self) -> int:
@@ -124,22 +132,23 @@ def groups(
     """Yield groups of candidates that have passed step 1, the best first, or in order of discovery where the first is wanted.
 
     ``fits`` tells whether there is a place for a group; ``must``: a job that every group must contain; it is the
-    first candidate. Where the best is wanted, the groups come from the best window and step 4 (as in the paper); under
-    ``fairness_tries = "all"``, those of the other windows of the first block follow.
+    first candidate. Where the best is wanted, the groups come from the best window and step 4; those of the other windows of the
+    first block follow, unless ``fairness_tries = "one"``.
     """
+    rank = ranking(search)
     if search.choice == FIRST:
         yield from _window_groups(primary, _blocks(candidates, search)[0], search, fits, must)
         return
     blocks = _blocks(candidates, search)
     windows = [*_window_groups(primary, blocks[0], search, fits, must)]
-    best = max(windows, key=_gain, default=None)
+    best = max(windows, key=rank, default=None)
     if best is None:
         return
-    stored = [_purify(found, must) for found in (best, *_fill(primary, best, blocks[1:], search, fits))]
-    yield from sorted(stored, key=_gain, reverse=True)
+    stored = [_purify(found, must, rank) for found in (best, *_fill(primary, best, blocks[1:], search, fits))]
+    yield from sorted(stored, key=rank, reverse=True)
     if search.fairness_tries == ALL:
-        others = [_purify(found, must) for found in windows if found is not best]
-        yield from sorted(_fall_backs(others, stored), key=_gain, reverse=True)
+        others = [_purify(found, must, rank) for found in windows if found is not best]
+        yield from sorted(_fall_backs(others, stored), key=rank, reverse=True)
 
 
 def _fall_backs(others: Sequence[Found], stored: Sequence[Found]) -> Iterator[Found]:
@@ -159,7 +168,7 @@ def _blocks(candidates: Sequence[Member], search: Search) -> list[list[Member]]:
     cut = [list(candidates[at : at + search.block]) for at in range(0, len(candidates), search.block)]
     if search.blocks == FIRST:
         cut = cut[:1]
-    if search.sort:
+    if search.sort and (search.sort_running or candidates[0].running is None):
         for block in cut:
             block.sort(key=_work_left, reverse=True)  # stable: order of arrival among equals
     return cut
@@ -188,6 +197,7 @@ def _fill(
 ) -> Iterator[Found]:
     """Yield ever better groups, as jobs of the other blocks take nodes of the primary that no job shares (step 4)."""
     found = best
+    rank = ranking(search)
     for block in blocks:
         for member in block:
             if not _has_room(primary, found.matched, member, search):
@@ -195,9 +205,9 @@ def _fill(
             group = (*found.matched, member)
             if not fits(primary, group):
                 continue
-            outcome = evolve(primary, group)
-            if outcome.gain > found.gain:
-                found = Found(primary, group, outcome)
+            more = Found(primary, group, evolve(primary, group))
+            if rank(more) > rank(found):
+                found = more
                 yield found
 
 
@@ -211,17 +221,17 @@ def _has_room(primary: Member, matched: Sequence[Member], member: Member, search
     )
 
 
-def _purify(found: Found, must: int | None) -> Found:
+def _purify(found: Found, must: int | None, rank: Callable[[Found], float]) -> Found:
     """Return the group without those that slow the primary down most and add nothing to the gain (step 5)."""
     while len(found.matched) > 1:
         worst = max(found.matched, key=lambda member: member.beside_it)
         if worst.job.id == must:
             break
         rest = tuple(member for member in found.matched if member is not worst)
-        outcome = evolve(found.primary, rest)
-        if outcome.gain < found.gain:
+        fewer = Found(found.primary, rest, evolve(found.primary, rest))
+        if rank(fewer) < rank(found):
             break
-        found = Found(found.primary, rest, outcome)
+        found = fewer
     return found
 
 
@@ -229,8 +239,9 @@ def _work_left(member: Member) -> float:
     return member.left_us
 
 
-def _gain(found: Found) -> float:
-    return found.gain
+def ranking(search: Search) -> Callable[[Found], float]:
+    """Return by what groups are compared with each other; what a group must gain is a share in any case."""
+    return attrgetter("saved_us" if search.absolute else "gain")
 
 
 # Which threads of a node the jobs of a group get, where the site's belief tells threads apart.

@@ -51,6 +51,7 @@ from cosched_plugin.policies.glomarc.formation import (
     Group,
     Search,
     groups,
+    ranking,
     seat_group,
     select_candidates,
 )
@@ -315,7 +316,8 @@ class _Seeker:
     def first_of(self, candidates: Iterator[Found], gate: Gate) -> Group | None:
         """Return the best group that is admitted, or the first where that is wanted (step 6)."""
         if self._search.choice == BEST:
-            candidates = iter(sorted(candidates, key=lambda found: (found.falls_back, -found.gain)))
+            rank = ranking(self._search)
+            candidates = iter(sorted(candidates, key=lambda found: (found.falls_back, -rank(found))))
         for tried, found in enumerate(candidates, 1):
             if not self._work.pay(prices.GROUP_SEAT):
                 return None

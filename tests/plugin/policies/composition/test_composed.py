@@ -52,7 +52,9 @@ GROUP = {
     "choice": "best",
     "blocks": "all",
     "sort": True,
-    "fairness_tries": "one",
+    "sort_running": True,
+    "absolute": False,
+    "fairness_tries": "all",
     "short_s": 600.0,
     "space": True,
     "low_load": "all",
@@ -139,10 +141,10 @@ def test_presets_resolve_to_their_parts() -> None:
         "ssp": scojo() | {"matching": {"name": "none"}, "fairness": {"name": "none"}},
         "glts": scojo(),
         "cst": scojo(most=1, space=False),
-        "cstws": scojo(most=1, choice="first", sort=False, space=False, fairness_tries="all"),
+        "cstws": scojo(most=1, choice="first", sort=False, space=False),
         "glts-fbo": scojo(blocks="first"),
         "glts-ns": scojo(sort=False),
-        "glts-nh": scojo(blocks="none", choice="first", fairness_tries="all"),
+        "glts-nh": scojo(blocks="none", choice="first"),
         "co-execution": halves(
             "widest", {"name": "by-gain", "lookahead": 100}, compact=True, share=True, max_slowdown=1.05
         ),
@@ -184,7 +186,7 @@ def test_presets_resolve_to_their_parts() -> None:
         ({"preset": "easy", "backfill": "none", "order": {}}, parts("fcfs", "none", FIRST_FIT)),
         (
             {"preset": "glts-nh", "matching": {"block": 4}},
-            scojo(blocks="none", choice="first", block=4, fairness_tries="all"),
+            scojo(blocks="none", choice="first", block=4),
         ),
         ({"preset": "cst", "matching": "group"}, scojo(most=1, space=False)),
         ({"preset": "glts", "slices": "none"}, scojo() | {"slices": {"name": "none"}}),
@@ -384,7 +386,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"preset": "glts", "matching": {"choice": "any"}}, "policy.matching.choice: expected best or first, got 'any'"),
     (
         {"preset": "glts", "matching": {"fairness_tries": "two"}},
-        "policy.matching.fairness_tries: expected one or all, got 'two'",
+        "policy.matching.fairness_tries: expected all or one, got 'two'",
     ),
     ({"preset": "glts", "matching": {"sort": 1}}, "policy.matching.sort: expected true or false, got 1"),
 ]

@@ -29,8 +29,9 @@ from tests.reference.glomarc import coscheduled, form_groups, preselect, u_gain
 from cosched_emulator.scenario.planned_events import Scripted
 from cosched_hwmodel.statistical import draw_self_slowdown
 from cosched_plugin.core.engine import SchedulerCore
+from cosched_plugin.core.running import Running
 from cosched_plugin.policies.composition.composed import compose
-from cosched_plugin.policies.glomarc.formation import Search, groups, select_candidates
+from cosched_plugin.policies.glomarc.formation import Found, Search, groups, select_candidates
 from cosched_plugin.policies.glomarc.upkeep import Member, Slowdown, evolve, gain_alone
 from cosched_plugin.policies.placement.spread import NodeHalves
 from cosched_plugin.protocol.messages import CANCELLED, COMPLETED, JobSpec
@@ -172,7 +173,7 @@ def test_groups_are_formed_as_in_the_reference(variant: str) -> None:
         case = Case(random, random.randint(1, 30), alike=seed % 4 == 0)
         block = random.choice((3, 6, 16))
         changes, changed = VARIANTS[variant]
-        search = Search(min_gain=ANY_GAIN, block=block, **changes)
+        search = Search(min_gain=ANY_GAIN, block=block, fairness_tries="one", **changes)
         primary = case.members[0]
         chosen = select_candidates(primary, case.members[1:], search, case.slowdown, sides_of())
         room = case.references[0].nodes * Fraction(9, 8)
@@ -258,6 +259,47 @@ def test_all_windows_of_the_first_block_are_tried_where_that_is_wanted(variant: 
         assert [group.gain for group in rest] == sorted([group.gain for group in rest], reverse=True)
         more += len(found) > len(few)
     assert more > 20
+
+
+def test_groups_may_be_ranked_by_the_node_time_that_they_save() -> None:
+    """The best pair saves most, work less what is held, larger groups come in that order; what one must gain stays a share."""
+    different = 0
+    for seed in range(40):
+        case = Case(Random(f"saved {seed}"), 30, alike=seed % 4 == 0)
+        pairs = Search(min_gain=0.3, most=1, fairness_tries="one", blocks="first")
+        chosen = select_candidates(case.members[0], case.members[1:], pairs, case.slowdown, sides_of())
+
+        def found(search: Search, case: Case = case, chosen: Sequence[Member] = chosen) -> list[Found]:
+            return [*groups(case.members[0], chosen, search, lambda _one, _others: True)]
+
+        relative, absolute = found(pairs), found(replace(pairs, absolute=True))
+        assert len(relative) == len(absolute) <= 1
+        for share, time in zip(relative, absolute, strict=True):
+            assert share.gain >= time.gain >= 0.3
+            assert time.saved_us >= share.saved_us
+            assert time.saved_us == pytest.approx(time.gain * time.outcome.together_us * time.nodes)
+            different += ids(share.matched) != ids(time.matched)
+        saved = [group.saved_us for group in found(Search(min_gain=0.3, block=6, fairness_tries="one", absolute=True))]
+        assert saved == sorted(saved, reverse=True)
+    assert different > 3
+
+
+def test_running_candidates_may_stay_in_their_order() -> None:
+    """The least delayed of a block are shown first where running ones are not sorted; waiting ones are sorted all the same."""
+    case = Case(Random("order"), 20)
+    search = Search(min_gain=ANY_GAIN, choice="first", most=1)
+    waiting = select_candidates(case.members[0], case.members[1:], search, case.slowdown, sides_of())[:16]
+    run = Running(waiting[0].job, 0, 0, (), (), 0, 0, None)
+    running = [member._replace(running=run) for member in waiting]
+    plain = replace(search, sort_running=False)
+
+    def shown(candidates: Sequence[Member], search: Search) -> list[int]:
+        found = groups(case.members[0], candidates, search, lambda _one, _others: True)
+        return [number for group in found for number in ids(group.matched)]
+
+    by_work = [member.job.id for member in sorted(waiting, key=lambda member: -member.left_us)]
+    assert shown(waiting, search) == shown(running, search) == shown(waiting, plain) == by_work
+    assert shown(running, plain) == ids(waiting) != by_work
 
 
 @pytest.mark.parametrize("seed", range(30))
