@@ -8,25 +8,31 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scripts.papers.claims import Claim, Kind
 from scripts.papers.figures import Figures, Where
-from scripts.papers.glts.claims import claims_table, where_of_block, where_of_slack
+from scripts.papers.glts.claims import claims, where_of_block, where_of_slack
 from scripts.papers.glts.experiment import (
     AARR,
     BASE,
+    BASES,
     BLOCKS,
     EXACT,
     GAPS,
+    GLTS,
+    ONE,
+    ORIGINAL,
+    PLAIN,
     QUICK,
     SCHEDULERS,
     SLACKS,
     SSP,
-    TRIES,
+    STAGES,
     USUAL,
     VARIANTS,
     experiment,
-    policy,
     scenario_of,
     space_sharing,
+    stages,
 )
 from scripts.papers.glts.measures import TENTHS, Watch, delay_figures, figures, relative_responses
 from scripts.papers.glts.pictures import point, share_within
@@ -39,6 +45,7 @@ from scripts.papers.glts.published import (
     short_of_all,
 )
 from scripts.papers.glts.report import report
+from scripts.papers.lists import LISTS
 from scripts.papers.study import Size
 from tests.scripts.commands import reproduce
 
@@ -52,6 +59,7 @@ from cosched_emulator.studies.study_table import series_of
 PICTURES = {"g-lomarc-ts", "g-lomarc-ts-delay", "g-lomarc-ts-blocks", "g-lomarc-ts-slack", "g-lomarc-ts-load"}
 # Relative to SSP, in the order that the paper claims.
 LEVEL = {"SSP": 1.0, "CSTWS": 0.8, "CST": 0.7, "GLTS": 0.6, "GLTS-FBO": 0.6, "GLTS-NS": 0.605, "GLTS-NH": 0.61}
+LEVEL |= {"GLTS/one": 0.65, "EASY": 2.0, "EASY, priorities": 2.0}
 
 
 def cells_of(size: Size) -> tuple[Cell, ...]:
@@ -67,24 +75,33 @@ def cells() -> tuple[Cell, ...]:
 def runs() -> dict[str, Run]:
     """Return a small run of each of two schedulers, traced."""
     table = scenario_of("W2", 250)
-    settings = ["matching.fairness_tries=all"]
     return {
         SSP: cosched_emulator.simulate(table, "ssp", trace=[]),
-        policy("GLTS", "all"): cosched_emulator.simulate(table, "glts", settings=settings, trace=[]),
+        GLTS: cosched_emulator.simulate(table, "glts", trace=[]),
     }
 
 
 # ---------------------------------------------------------------- experiment
 
 
-def test_every_scheduler_with_groups_runs_with_one_try_and_with_all(cells: tuple[Cell, ...]) -> None:
+def test_every_scheduler_tries_all_windows_but_one(cells: tuple[Cell, ...]) -> None:
     base = [cell for cell in cells if cell.names["variants"] == BASE and cell.names["beliefs"] == EXACT]
     for workload in AARR:
         names = [cell.policy for cell in base if cell.names["workloads"] == workload and cell.names["seeds"] == "1"]
-        assert names == [SSP, *(policy(name, tries) for name in SCHEDULERS for tries in TRIES)]
+        assert names == [*BASES, *(PLAIN if workload == "W1" else ())]
     for cell in cells:
-        if cell.policy != SSP:
-            assert cell.settings["matching"]["fairness_tries"] == cell.policy.partition("/")[2]
+        if cell.policy in (*SCHEDULERS, ONE):
+            assert cell.settings["matching"]["fairness_tries"] == ("one" if cell.policy == ONE else "all")
+
+
+def test_plain_space_sharing_has_the_same_nodes_without_slices(cells: tuple[Cell, ...]) -> None:
+    found = {cell.policy: cell for cell in cells if cell.names["seeds"] == "1" and cell.policy in (SSP, *PLAIN)}
+    for name in PLAIN:
+        settings = found[name].settings
+        assert settings["slices"]["name"] == "none"
+        assert settings["placement"] == found[SSP].settings["placement"]
+    (drawn,) = [cell.scenario for cell in cells if cell.names["variants"] == ORIGINAL and cell.names["seeds"] == "1"]
+    assert (drawn.cluster.nodes, drawn.cluster.preset, drawn.workload.grow) == (128, "single", False)
 
 
 def test_settings_of_variants_arrive(cells: tuple[Cell, ...]) -> None:
@@ -99,13 +116,14 @@ def test_settings_of_variants_arrive(cells: tuple[Cell, ...]) -> None:
         assert cell.scenario.workload.aarr == AARR[cell.names["workloads"]]
 
 
-def test_a_few_seeds_of_all_experiments_run_first(cells: tuple[Cell, ...]) -> None:
-    seeds = [int(cell.names["seeds"]) for cell in cells]
-    everything = len(AARR) * (1 + len(SCHEDULERS) * len(TRIES))
-    assert seeds[: 3 * everything] == sorted(seeds[: 3 * everything])
-    assert {cell.names["variants"] for cell in cells[: 3 * everything]} == {BASE}
-    assert set(seeds[:-everything]) == {1, 2, 3}
-    assert set(seeds[-everything:]) == {4}
+def test_stages_run_in_order_seed_by_seed(cells: tuple[Cell, ...]) -> None:
+    size = Size(50, 4)
+    found = [(stages(size)[cell.stage], int(cell.names["seeds"])) for cell in cells]
+    assert found == sorted(found, key=lambda each: ([*STAGES].index(each[0]), each[1]))
+    assert {stage for stage, _ in found} == {*STAGES}
+    for stage, seeds in STAGES.items():
+        first = 4 if stage == "more" else 1
+        assert {seed for each, seed in found if each == stage} == {*range(first, min(seeds, 4) + 1)}
     assert {cell.names["variants"] for cell in cells} == {BASE, *VARIANTS}
     quick = cells_of(Size(50, 2, quick=True))
     assert {cell.names["variants"] for cell in quick} == {BASE, *QUICK}
@@ -120,10 +138,10 @@ def test_all_that_the_page_asks_for_is_run(cells: tuple[Cell, ...]) -> None:
     def there(where: Where) -> bool:
         return (where.workload, where.policy, where.variant or BASE, where.belief or EXACT) in known
 
-    assert all(there(where_of_block(size, "GLTS", tries)) for size in BLOCKS for tries in TRIES)
-    assert all(there(where_of_slack(factor, tries)) for factor in SLACKS for tries in TRIES)
+    assert all(there(where_of_block(size, name)) for size in BLOCKS for name in (GLTS, "GLTS-FBO", "GLTS-NS"))
+    assert all(there(where_of_slack(factor)) for factor in SLACKS)
     gaps = [BASE if gap == "1.0" else f"gap-{gap}" for gap in GAPS]
-    assert all(there(Where("W1", name, gap)) for gap in gaps for name in (SSP, policy("CST", "all")))
+    assert all(there(Where("W1", name, gap)) for gap in gaps for name in (SSP, "CST"))
     for (workload, name, variant, belief), cell in known.items():
         base = space_sharing(Where(workload, name, variant, belief))
         assert there(base)
@@ -148,12 +166,18 @@ def test_relative_responses_agree_with_the_class_figures(runs: dict[str, Run]) -
 
 
 def test_a_run_reports_groups_and_delays(runs: dict[str, Run]) -> None:
-    found = figures(runs[policy("GLTS", "all")])
+    found = figures(runs[GLTS])
     assert found["groups_number"] == sum(found[f"groups_case_{case}"] for case in (1, 2, 3)) > 0
     assert 2 <= found["groups_size"] <= 4
     assert 0 < found["groups_jobs"] < 250
     assert sum(found[f"jobs_{name}"] for name in ("short", "medium", "long")) == pytest.approx(1)
-    assert runs[policy("GLTS", "all")].summary["machine"]["makespan_s"] >= found["last_submission_s"] > 0
+    makespan_s = runs[GLTS].summary["machine"]["makespan_s"]
+    first_s = min(record.job.spec.submit_us for record in runs[GLTS].records) / 1e6
+    assert found["last_submission_s"] + found["beyond_s"] - first_s == pytest.approx(makespan_s)
+    assert 0 < found["slices_an_hour"] <= 3
+    assert 0 < found["serial_share"] < found["power_share"] < 1
+    assert sum(found["groups_sizes"]) == found["groups_number"]
+    assert found["groups_pairs"] == found["groups_sizes"][0] / found["groups_number"]
     assert found["delay_medium_p5"] <= found["delay_medium_mean"] <= found["delay_medium_p95"]
     alone = figures(runs[SSP])
     assert (alone["groups_number"], alone["groups_size"]) == (0, None)
@@ -164,7 +188,7 @@ def test_groups_are_counted_once(runs: dict[str, Run]) -> None:
     records = runs[SSP].records
     serial = [record.job.spec.id for record in records if record.job.spec.processes == 1]
     parallel = [record.job.spec.id for record in records if record.job.spec.processes > 1]
-    base = {"gain": 1.0, "candidates": 5, "running": [], "tried": 1}
+    base = {"gain": 1.0, "candidates": 17, "running": [], "tried": 1}
     pair = {**base, "primary": serial[0], "matched": [serial[1]], "candidates": 3}
     beside = {
         **base,
@@ -194,6 +218,10 @@ def test_groups_are_counted_once(runs: dict[str, Run]) -> None:
     assert found["size"] == pytest.approx(7 / 3)
     assert found["gain"] == pytest.approx(2)
     assert found["few_candidates"] == pytest.approx(1 / 3)
+    assert found["candidates"] == pytest.approx(37 / 3)
+    assert found["sizes"] == [2, 1, *[0] * 9]
+    assert found["pairs"] == pytest.approx(2 / 3)
+    assert found["first_block"] == pytest.approx(1 / 4)
     assert (found["low_load"], found["unfair"], found["given_up"], found["refused"]) == (1, 1, 1, 6)
 
 
@@ -217,14 +245,17 @@ def test_delays_are_binned_by_tenths(runs: dict[str, Run]) -> None:
 
 def row_of(names: dict[str, str]) -> dict[str, Any]:
     """Return figures that are ``LEVEL`` times those of SSP, and differ a lot between seeds."""
-    scheduler, _, tries = names["policy"].partition("/")
-    seed = int(names["seed"])
-    level = LEVEL[scheduler] * (0.9 if tries == "all" or names["variant"] == "block-12" else 1.0)
+    scheduler, variant, seed = names["policy"], names["variant"], int(names["seed"])
+    high = names["workload"] == "W2"
+    level = LEVEL[scheduler] * (0.9 if variant == "block-12" and scheduler == GLTS else 1.0)
     size = 10.0 * seed**2 * level
     responses = {f"{bound}_{name}": size for bound in ("rr_60", "rr_600") for name in ("short", "medium", "all")}
     responses |= {"rr_60_long": size * level, "rr_600_long": size * level}
     delays = {"mean": 1.0, "p5": 0.9, "p25": 0.9, "p50": 0.9, "p75": 1.3, "p95": 1.4}
-    groups = {"number": 8, "jobs": 15 if names["workload"] == "W1" else 20, "share": 0.42, "size": 2.5, "refused": 3}
+    groups = {"number": 900 if high else 700, "jobs": 1900 if high else 1500, "share": 0.42, "size": 2.5, "pairs": 0.7}
+    groups |= {"candidates": 4 if high else 3, "few_candidates": 0.8, "first_block": 0.9, "refused": 3}
+    if variant in ("slack-1.0", "slack-1.1", "slack-1.25"):
+        groups["refused"] = 9
     grouped: dict[str, Any] = {f"groups_{name}": value for name, value in groups.items()}
     for name in ("medium", "long"):
         grouped |= {f"delay_{name}_{key}": value for key, value in delays.items()}
@@ -233,14 +264,24 @@ def row_of(names: dict[str, str]) -> dict[str, Any]:
     return {
         **names,
         **responses,
-        "response_all_s": 3600.0,
-        **dict.fromkeys(("high_load_medium", "high_load_medium_or_long", "core_utilisation"), 0.4 / level),
+        "response_all_s": 3600.0 * level,
+        "core_utilisation": 0.4,
+        **dict.fromkeys(("high_load_medium", "high_load_medium_or_long"), 0.4 / level),
+        **{f"jobs_{name}": share for name, share in CLASS_JOBS.items()},
+        **{f"work_{name}": share for name, share in CLASS_WORK.items()},
+        "serial_share": 0.24,
+        "power_share": 0.87,
+        "slices_an_hour": 1.8,
         "waiting_growth": 2.5 + 0.1 * seed if scheduler == SSP else 1.5,
+        "queue_first_half": 10.0,
+        "queue_second_half": 25.0 + seed if scheduler == SSP else 15.0,
         "waiting_first_half": 10.0,
         "waiting_second_half": 25.0 + seed if scheduler == SSP else 15.0,
+        "mean_queue_length": 30.0 if high else 10.0,
+        "beyond_s": 86_400.0 * (1 + high * (2 if scheduler == SSP else 1) + 0.1 * seed),
         "offered_load": 0.4,
         "saturated": "yes" if scheduler == SSP else "not shown",
-        **(grouped | harm if scheduler != SSP else {}),
+        **(grouped | harm if scheduler in (*SCHEDULERS, ONE) else {}),
     }
 
 
@@ -251,33 +292,67 @@ def figures_of(cells: tuple[Cell, ...], *schedulers: str, seeds: int = 3, base_o
         row_of(dict(zip(columns, cell.names.values(), strict=True)))
         for cell in cells
         if int(cell.names["seeds"]) <= seeds and (not base_only or cell.names["variants"] == BASE)
-        if not schedulers or cell.policy.partition("/")[0] in schedulers
+        if not schedulers or cell.policy in schedulers
     ]
     return Figures(series_of(rows), USUAL)
 
 
-def test_claims_have_a_verdict_for_both_numbers_of_tries(cells: tuple[Cell, ...]) -> None:
-    lines = claims_table(figures_of(cells))
-    row = next(line for line in lines if line.startswith("| GLTS against SSP, RR of medium jobs, %: lower"))
-    assert row.endswith("| W1 | -34.9 | -40.0 (-40.0 to -40.0) | yes | -46.0 (-46.0 to -46.0) | yes | 3 |")
-    row = next(line for line in lines if line.startswith("| GLTS against SSP, RR of medium jobs, %: within"))
-    assert row.endswith("| W1 | -34.9 | -40.0 (-40.0 to -40.0) | yes | -46.0 (-46.0 to -46.0) | **no** | 3 |")
-    row = next(line for line in lines if line.startswith("| long jobs gain more"))
-    assert " -24.0 (-24.0 to -24.0) | yes | -24.8 (-24.8 to -24.8) | yes | 3 |" in row
-    row = next(line for line in lines if line.startswith("| GLTS-NH against GLTS, RR of medium jobs, %: higher | W2"))
-    assert row.count("| yes |") == 2
-    row = next(line for line in lines if line.startswith("| SSP is saturated"))
-    assert row.count("2.70 (2.45 to 2.95) | yes") == 2
-    assert not any("not run" in line for line in lines if "candidates" not in line)
-    assert {line.count("|") for line in lines if line} == {9}
+def found_in(rows: list[Claim], text: str) -> Claim:
+    (claim,) = [claim for claim in rows if claim.text.startswith(text)]
+    return claim
+
+
+def test_each_claim_of_the_list_has_a_row_with_a_verdict(cells: tuple[Cell, ...]) -> None:
+    rows = claims(figures_of(cells))
+    assert {each for claim in rows for each in claim.ids.split(", ")} >= {*LISTS["g-lomarc-ts"]}
+    assert all(claim.ids for claim in rows)
+    assert not [claim.text for claim in rows if claim.kind is not Kind.UNCHECKABLE and claim.verdict is None]
+    claim = found_in(rows, "C1: GLTS against SSP, RR of medium jobs, %: lower")
+    assert (claim.published, claim.measured, claim.seeds, claim.verdict) == (
+        "-34.9",
+        "-40.0 (-40.0 to -40.0)",
+        3,
+        "yes",
+    )
+    yes = (
+        "C1: GLTS against SSP, RR of medium jobs, %, within 8.7 points",
+        "C2: long jobs gain more",
+        "C10: groups of two",
+        "C12: correlation",
+        "C18: GLTS with blocks of 12 against all others, other sizes included, RR of medium jobs",
+        "C19: GLTS with blocks of 12 against other sizes, RR of long jobs",
+        "C22: GLTS-NH against GLTS with blocks of 12, RR of long jobs",
+        "C28: SSP is saturated",
+        "C28: SSP, makespan beyond",
+        "C31: GLTS, groups refused",
+        "C35: core utilisation",
+    )
+    no = (
+        "C3, C6: GLTS against CST, RR of medium jobs, %, within",
+        "C8: number of groups",
+        "C21: GLTS-NH against GLTS with blocks of 4",
+        "C31, C32: GLTS, RR of all jobs, slack 1.0",
+        "W7: switches",
+    )
+    assert {text: found_in(rows, text).verdict for text in (*yes, *no)} == dict.fromkeys(yes, "yes") | dict.fromkeys(
+        no, "no"
+    )
+
+
+def test_what_the_print_says_of_itself() -> None:
+    rows = [claim for claim in claims(Figures([], USUAL)) if claim.kind is Kind.PRINT]
+    held = {claim.ids: claim.verdict == "yes" for claim in rows}
+    assert held == {"W5": True, "C8": False, "C26": False, "P3": False}
+    (scr,) = [claim for claim in rows if "SL_scr" in claim.text]
+    assert scr.measured == "largest difference 1.17 points; 17 % in 1.2 to 1.3"
 
 
 def test_claims_without_runs_say_so(cells: tuple[Cell, ...]) -> None:
-    lines = claims_table(figures_of(cells, SSP, "GLTS", seeds=1, base_only=True))
-    row = next(line for line in lines if line.startswith("| GLTS against SSP, RR of medium jobs, %: lower"))
-    assert row.endswith("| W1 | -34.9 | -40.0 | not shown | -46.0 | not shown | 1 |")  # one seed has no interval
-    row = next(line for line in lines if line.startswith("| GLTS against CST, RR of medium jobs, %: lower"))
-    assert row.endswith("| - | not run | - | not run | - |")
+    rows = claims(figures_of(cells, SSP, GLTS, seeds=1, base_only=True))
+    claim = found_in(rows, "C1: GLTS against SSP, RR of medium jobs, %: lower")
+    assert (claim.measured, claim.verdict) == ("-40.0", "not shown")  # one seed has no interval
+    claim = found_in(rows, "C3, C6: GLTS against CST, RR of medium jobs, %: lower")
+    assert (claim.measured, claim.verdict) == ("-", None)
 
 
 def test_values_of_short_jobs_follow_from_the_printed_ones() -> None:
@@ -290,24 +365,25 @@ def test_report_of_all_results(cells: tuple[Cell, ...]) -> None:
     for title in ("Published and measured", "One try and all", "Who is worse off", "Figure 8: size of blocks", "Load"):
         assert f"## {title}" in lines
     change = "-10.0 (-10.0 to -10.0)"
-    assert any(line.startswith(f"| W1 | GLTS | 3 | {change} | -19.0 (-19.0 to -19.0) | {change} |") for line in lines)
-    assert any(line.startswith(f"| GLTS/one | 12 | 3 | {change} | ") for line in lines)
-    assert any(line.startswith("| GLTS/all | none | 3 | ") for line in lines)
-    assert any(line.startswith("| GLTS/one | CST/one | 0.85 | 3 | ") for line in lines)
-    assert any(line.startswith("| W2 | GLTS/one, resume-0 | SSP, resume-0 | 3 | -40.0") for line in lines)
-    assert any(line.startswith("| W1 | GLTS/all | pairs unknown | 3 | ") for line in lines)
+    assert any(line.startswith(f"| GLTS | 12 | 3 | {change} | -19.0 (-19.0 to -19.0) | {change} |") for line in lines)
+    assert any(line.startswith("| W1 | GLTS | 3 | -7.7 (-7.7 to -7.7) | ") for line in lines)
+    assert any(line.startswith("| none | 3 | ") for line in lines)
+    assert any(line.startswith("| CST | 0.85 | 3 | ") for line in lines)
+    assert any(line.startswith("| W2 | GLTS, resume-0 | SSP, resume-0 | 3 | -40.0") for line in lines)
+    assert any(line.startswith("| W1 | GLTS | pairs unknown | 3 | ") for line in lines)
+    assert any(line.startswith("| EASY, priorities | 3 | -50.0") for line in lines)
     assert "| W1 | SSP | 3 | 10 (10 to 10) | 27 (24.52 to 29.48) | 2.70 (2.46 to 2.96) | grows | 3 yes |" in lines
     steady = "10 (10 to 10) | 15 (15 to 15) | 1.50 (1.50 to 1.50) | does not grow | 3 not shown |"
-    assert f"| W1 | GLTS/one | 3 | {steady}" in lines
+    assert f"| W1 | GLTS | 3 | {steady}" in lines
     for before, line in pairwise(lines):  # every table is a rectangle
         if before.startswith("|") and line.startswith("|"):
             assert before.count("|") == line.count("|"), line
 
 
 def test_report_of_incomplete_results(cells: tuple[Cell, ...]) -> None:
-    lines = report(figures_of(cells, SSP, "GLTS", seeds=1, base_only=True), Size(50, 3))
-    assert any(line.startswith("| W2 | GLTS/all | 1 | -46.0 | ") for line in lines)
-    assert not [line for line in lines if line.startswith(("## Figure", "## Load", "## Other"))]
+    lines = report(figures_of(cells, SSP, GLTS, seeds=1, base_only=True), Size(50, 3))
+    assert any(line.startswith("| W2 | GLTS | 1 | -40.0 | ") for line in lines)
+    assert not [line for line in lines if line.startswith(("## Figure", "## Load", "## Other", "## Slices"))]
     assert report(Figures([], USUAL), Size(50, 3))
 
 
@@ -320,18 +396,18 @@ def test_published_values_are_of_known_runs() -> None:
 def test_pictures_have_their_published_points(cells: tuple[Cell, ...]) -> None:
     found = figures_of(cells)
     mean = 10 * (1 + 4 + 9) / 3
-    glts, cst = point(found, "long", "W1", "GLTS", "one"), point(found, "long", "W1", "CST", "one")
+    glts, cst = point(found, "long", "W1", GLTS), point(found, "long", "W1", "CST")
     assert glts is not None
     assert cst is not None
     assert (glts.mean, glts.published) == pytest.approx((0.36 * mean, mean * (1 - 0.532)))
     assert cst.published == pytest.approx(mean * (1 - 0.532) / (1 - 0.161))
-    ssp = point(found, "long", "W2", SSP, "all")
+    ssp = point(found, "long", "W2", SSP)
     assert ssp is not None
     assert ssp.published == 36.74
-    others = [point(found, "all", *names, "one") for names in (("W2", "GLTS"), ("W1", "GLTS-NS"))]
+    others = [point(found, "all", *names) for names in (("W2", GLTS), ("W1", "GLTS-NS"))]
     assert [other is not None and other.published for other in others] == [None, None]
-    assert point(figures_of(cells, "CST"), "long", "W1", "GLTS", "one") is None
-    shares = share_within(found, Where("W1", policy("GLTS", "one")), "medium")
+    assert point(figures_of(cells, "CST"), "long", "W1", GLTS) is None
+    shares = share_within(found, Where("W1", GLTS), "medium")
     assert (shares[8], shares[9], shares[10], shares[11]) == (0, 0.5, 0.5, 1)
     assert share_within(found, Where("W1", SSP), "medium") == []
 
@@ -352,4 +428,4 @@ def test_a_small_reproduction_runs_and_reports(tmp_path: Path) -> None:
     )
     assert {file.stem for file in store.glob("*.png")} == PICTURES - {"g-lomarc-ts-load"}
     page = (store / "appendix" / "g-lomarc-ts.md").read_text(encoding="utf-8")
-    assert "| GLTS against SSP, RR of medium jobs, %: lower | W1 | -34.9 |" in page
+    assert "| C1 | GLTS against SSP, RR of medium jobs, %: lower | W1 | -34.9 |" in page

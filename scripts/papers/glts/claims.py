@@ -1,261 +1,409 @@
-"""The claims of the G-LOMARC-TS paper, each with what was measured with one try and with all, and whether the seeds show it."""
+"""The claims of the G-LOMARC-TS paper, each with what was measured, and whether the seeds show it.
+
+The ids are those of the claims list (`scripts.papers.lists`); P and A are parameters and rules of the algorithm.
+"""
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Final
 
-from scripts.papers.claims import NOT_RUN, Of, quarter
-from scripts.papers.figures import Figures, Where, interval_text, percent_text
+from scripts.papers.claims import (
+    ALMOST,
+    Band,
+    Claim,
+    Kind,
+    Of,
+    by_construction,
+    combined,
+    in_print,
+    judged,
+    near,
+    near_level,
+    not_checkable,
+    quarter,
+    within,
+)
+from scripts.papers.figures import Figures, Where, interval_text
 from scripts.papers.glts.experiment import (
     AARR,
+    ABSOLUTE,
     BASE,
     BLOCK,
     BLOCKS,
+    BY_DELAY,
+    GLTS,
+    NONE,
+    ORIGINAL,
+    PRIORITIES,
+    RESUME_S,
+    SCHEDULERS,
     SLACK,
     SLACKS,
     SSP,
-    TRIES,
-    policy,
 )
 from scripts.papers.glts.published import (
     BEST_BLOCK,
+    CLASS_JOBS,
+    CLASS_WORK,
     CORE_UTILISATION,
     DELAY,
+    ELIGIBLE,
     ENOUGH_SLACK,
     GROUPS,
+    MORE_GROUPS,
+    OVERHEAD,
+    POWERS,
     RELATIVE_RESPONSE,
+    SERIAL,
+    SLICES_HELP,
     SSP_W2,
+    TABLE_4,
 )
-from scripts.tables import NOTHING, number, percent, table_head, table_row
+from scripts.papers.saturation import GROWS
+from scripts.tables import number, percent
 
-from cosched_emulator.statistics.intervals import (
-    Interval,
-    Verdict,
-    mean_interval,
-    verdict_above,
-    verdict_below,
-    verdict_within,
-)
+from cosched_emulator.statistics.intervals import Interval, Verdict, difference_of, mean_interval
 
-LITTLE: Final = 5.0  # percent that count as no difference
-GROWS: Final = 2.0  # the queue of the second half over that of the first from which on it counts as growing
+POINTS: Final = 5.0  # of percent: the band around a published share
 # By class as the paper names them: the relative responses that stand for them. The paper's cut-off is taken as 600 s.
 RESPONSES: Final = {"medium": "rr_60_medium", "long": "rr_60_long", "all": "rr_600_all"}
+COSCHEDULED: Final = ("medium", "long")
+VARIANTS: Final = ("GLTS-FBO", "GLTS-NS", "GLTS-NH")
 HIGH_LOAD: Final = "high_load_medium_or_long"
-HEAD: Final = ("claim", "", "published", "one try", "verdict", "all tried", "verdict", "seeds")
+DAY_S: Final = 86_400
+W1, W2 = AARR
+IN_PERCENT: Final = partial(interval_text, factor=100.0)
 
 
-class Claim(NamedTuple):
-    """A claim of the paper, and what judges it."""
-
-    text: str
-    where: str
-    published: str
-    found: Callable[[str], Interval | None]  # by number of tries: the figure; None: not run
-    judge: Callable[[Interval], Verdict]
-    shown: Callable[[Interval | None], str] = percent_text
-
-    @property
-    def row(self) -> str:
-        """Return the row of the table."""
-        intervals = [self.found(tries) for tries in TRIES]
-        cells = [cell for found in intervals for cell in (self.shown(found), self._verdict(found))]
-        seeds = max([found.n for found in intervals if found is not None], default=0)
-        return table_row((self.text, self.where), [self.published, *cells, str(seeds or NOTHING)])
-
-    def _verdict(self, found: Interval | None) -> str:
-        if found is None:
-            return NOT_RUN
-        verdict = self.judge(found)
-        return f"**{verdict}**" if verdict == Verdict.NO else str(verdict)
+def claims(figures: Figures) -> list[Claim]:
+    """Return the claims, each with what was measured."""
+    parts = (_workload, _original, _response, _utilisation, _groups, _delay, _variants, _blocks, _load, _slack, _rules)
+    return [claim for part in parts for claim in part(figures)]
 
 
-def claims_table(figures: Figures) -> list[str]:
-    """Return the table of all claims."""
-    parts = (_response, _utilisation, _groups, _load, _delay, _variants, _blocks, _slack)
-    return [*table_head(HEAD), *(claim.row for part in parts for claim in part(figures)), ""]
-
-
-def where_of_block(size: int, scheduler: str, tries: str) -> Where:
+def where_of_block(size: int, scheduler: str = GLTS) -> Where:
     """Return the runs with blocks of so many jobs."""
-    return Where("W2", policy(scheduler, tries), BASE if size == BLOCK else f"block-{size}")
+    return Where(W2, scheduler, BASE if size == BLOCK else f"block-{size}")
 
 
-def where_of_slack(factor: str, tries: str) -> Where:
+def where_of_slack(factor: str) -> Where:
     """Return the runs with this slack factor; ``none``: no group is refused for fairness."""
-    return Where("W1", policy("GLTS", tries), BASE if factor == SLACK else f"slack-{factor}")
+    return Where(W1, GLTS, BASE if factor == SLACK else f"slack-{factor}")
 
 
-def _rival(workload: str, name: str, tries: str) -> Where:
-    return Where(workload, name if name == SSP else policy(name, tries))
+# ---------------------------------------------------------------- workload
 
 
-def _glts(workload: str, tries: str) -> Where:
-    return Where(workload, policy("GLTS", tries))
+def _workload(figures: Figures) -> Iterator[Claim]:
+    ssp, drawn = Where(W1, SSP), Where(W1, SSP, ORIGINAL)
+    yield _shares(figures, "W1: % of the jobs", "jobs", CLASS_JOBS, lambda share: (share - 0.02, share + 0.02))
+    yield _shares(figures, "W2: % of the work", "work", CLASS_WORK, lambda share: quarter(share, Of.LEVEL))
+    for column, text, published in (("serial", "serial jobs", SERIAL), ("power", "jobs of powers of two", POWERS)):
+        band = (published - POINTS / 100, published + POINTS / 100)
+        for where, when in ((drawn, "as drawn"), (ssp, "grown")):
+            found = figures.mean(f"{column}_share", where)
+            what = f"W3: {text}, %, {when}: within {POINTS:g} points"
+            yield by_construction(within(what, W1, number(100 * published), found, band, IN_PERCENT))
+    for name, (slowdowns, shares) in TABLE_4.items():
+        counted = [
+            sum(0.9 + tenth / 10 <= value + 1e-9 < 1.0 + tenth / 10 for value in slowdowns) for tenth in range(9)
+        ]
+        most = max(abs(100 * count / len(slowdowns) - share) for count, share in zip(counted, shares, strict=True))
+        derived = f"largest difference {number(most)} points; {100 * counted[3] / len(slowdowns):.0f} % in 1.2 to 1.3"
+        text = f"W5: {name} of tables 2 and 3 is distributed as table 4 says, within {POINTS:g} points"
+        yield in_print(text, "", f"{shares[3]:g} % in 1.2 to 1.3", derived, holds=most <= POINTS)
+    reason = "the paper quotes logs; jobs here have memory enough"
+    yield not_checkable("W6: 95 % of the jobs need at most half of a node's memory", "95 %", reason)
+    share = _times(figures.mean("slices_an_hour", ssp), RESUME_S / 36)
+    yield near_level("W7: switches of slices, % of the time", W1, OVERHEAD, share)
 
 
-def _close(text: str, published: float, found: Callable[[str], Interval | None]) -> Claim:
-    """Return the claim that a change at W1 is as published: within a quarter of that, or two points if that is more."""
-    band = quarter(published, Of.CHANGE)
-    points = band.high - published
-    return Claim(f"{text}: within {points:.2g} points", "W1", percent(published), found, band.verdict)
+def _shares(
+    figures: Figures,
+    text: str,
+    figure: str,
+    published: Mapping[str, float],
+    band: Callable[[float], tuple[float, float]],
+) -> Claim:
+    """Return the row of how classes share the jobs, or their work."""
+    found = {name: figures.mean(f"{figure}_{name}", Where(W1, SSP)) for name in published}
+    parts = [(found[name], Band(*band(share))) for name, share in published.items()]
+    told = " / ".join(number(100 * share) for share in published.values())
+    measured = " / ".join(number(None if each is None else 100 * each.mean) for each in found.values())
+    return by_construction(combined(f"{text}, short / medium / long", W1, told, measured, parts))
 
 
-def _within(share: float, size: float) -> Callable[[Interval], Verdict]:
-    return partial(verdict_within, low=share - size, high=share + size)
+def _times(found: Interval | None, factor: float) -> Interval | None:
+    if found is None:
+        return None
+    return found._replace(mean=found.mean * factor, low=found.low * factor, high=found.high * factor)
+
+
+def _original(figures: Figures) -> Iterator[Claim]:
+    grown, drawn = Where(W1, SSP), Where(W1, SSP, ORIGINAL)
+    for column, text in (("response_all_s", "mean response"), (RESPONSES["all"], "RR of all jobs")):
+        found = figures.change(column, grown, drawn)
+        what = f"W4: SSP, {text} with grown jobs against one process a node and jobs as drawn, %: within {ALMOST:g}"
+        yield judged(what, W1, "similar", found, quarter(0.0, Of.CHANGE))
+    for column, text in (("response_all_s", "mean response"), ("rr_60_all", "RR of all jobs, 60 s")):
+        found = figures.change(column, grown, Where(W1, PRIORITIES))
+        yield near(f"W8: SSP against EASY with priorities of classes, {text}, %", W1, SLICES_HELP, found)
+
+
+# ---------------------------------------------------------------- results at W1
 
 
 def _response(figures: Figures) -> Iterator[Claim]:
+    ids = {SSP: "C1", "CST": "C3, C6", "CSTWS": "C4"}
     for rival, by_class in RELATIVE_RESPONSE.items():
         for name, published in by_class.items():
-
-            def found(tries: str, rival: str = rival, name: str = name) -> Interval | None:
-                return figures.change(RESPONSES[name], _glts("W1", tries), _rival("W1", rival, tries))
-
-            text = f"GLTS against {rival}, RR of {name} jobs, %"
-            yield Claim(f"{text}: lower", "W1", percent(published), found, verdict_below)
-            yield _close(text, published, found)
-    yield Claim(
-        "long jobs gain more from GLTS than medium ones, points",
-        "W1",
-        percent(RELATIVE_RESPONSE[SSP]["long"] - RELATIVE_RESPONSE[SSP]["medium"]),
-        lambda tries: _more_for_long(figures, tries),
-        verdict_below,
-    )
+            found = figures.change(RESPONSES[name], Where(W1, GLTS), Where(W1, rival))
+            text = f"{ids[rival]}: GLTS against {rival}, RR of {name} jobs, %"
+            yield judged(f"{text}: lower", W1, percent(published), found, Band.below())
+            yield near(text, W1, published, found)
+    of_ssp = RELATIVE_RESPONSE[SSP]
+    text = "C2: long jobs gain more from GLTS than medium ones, points: lower"
+    yield judged(text, W1, percent(of_ssp["long"] - of_ssp["medium"]), _more_for_long(figures), Band.below())
+    for name, pair in RELATIVE_RESPONSE["CST"].items():
+        implied = 100 * ((1 + RELATIVE_RESPONSE["CSTWS"][name] / 100) / (1 + pair / 100) - 1)
+        found = figures.change(RESPONSES[name], Where(W1, "CST"), Where(W1, "CSTWS"))
+        yield near(f"C5: CST against CSTWS, RR of {name} jobs, %, as C3 and C4 imply", W1, implied, found)
 
 
-def _more_for_long(figures: Figures, tries: str) -> Interval | None:
+def _more_for_long(figures: Figures) -> Interval | None:
     """Return how much further the RR of long jobs is below SSP's than that of medium ones, in points, paired by seed."""
-    changes: list[Mapping[int, float]] = []
-    for name in ("long", "medium"):
-        mine, theirs = (figures.values(RESPONSES[name], where) for where in (_glts("W1", tries), Where("W1", SSP)))
-        changes.append({seed: 100 * (value / theirs[seed] - 1) for seed, value in mine.items() if theirs.get(seed)})
-    more = [value - changes[1][seed] for seed, value in changes[0].items() if seed in changes[1]]
-    return mean_interval(more) if more else None
+    long, medium = (figures.ratios(RESPONSES[name], Where(W1, GLTS), Where(W1, SSP)) for name in ("long", "medium"))
+    return _times(difference_of(long, medium), 100.0)
 
 
 def _utilisation(figures: Figures) -> Iterator[Claim]:
     for rival, published in CORE_UTILISATION.items():
+        found = figures.change(HIGH_LOAD, Where(W1, GLTS), Where(W1, rival))
+        text = f"C11: GLTS against {rival}, core utilisation in high-load phases, %"
+        yield judged(f"{text}: higher", W1, percent(published), found, Band.above())
+        yield near(text, W1, published, found)
+    text = "C12: correlation of that utilisation with RR of all jobs over the schedulers: below 0"
+    yield judged(text, W1, "the source of the gain", _correlation(figures), Band.below(), interval_text)
+    rivals = [name for name in SCHEDULERS if figures.seeds(Where(W1, name))] or [GLTS]
+    changes = [figures.change("core_utilisation", Where(W1, name), Where(W1, SSP)) for name in rivals]
+    told = " / ".join(percent(None if found is None else found.mean) for found in changes)
+    text = f"C35: core utilisation of the whole run against SSP, %: within {ALMOST:g}: {', '.join(rivals)}"
+    yield combined(text, W1, "the same", told, [(found, quarter(0.0, Of.CHANGE)) for found in changes])
 
-        def found(tries: str, rival: str = rival) -> Interval | None:
-            return figures.change(HIGH_LOAD, _glts("W1", tries), _rival("W1", rival, tries))
 
-        text = f"GLTS against {rival}, core utilisation in high-load phases, %"
-        yield Claim(f"{text}: higher", "W1", percent(published), found, verdict_above)
-        yield _close(text, published, found)
+def _correlation(figures: Figures) -> Interval | None:
+    """Return the mean over seeds of the correlation, over schedulers, of utilisation in high-load phases and RR of all jobs."""
+    names = (SSP, *SCHEDULERS)
+    columns = [[figures.values(column, Where(W1, name)) for name in names] for column in (HIGH_LOAD, RESPONSES["all"])]
+    seeds = set.intersection(*(set(values) for column in columns for values in column))
+    found = [
+        statistics.correlation(*([values[seed] for values in column] for column in columns)) for seed in sorted(seeds)
+    ]
+    return mean_interval(found) if found else None
 
 
 def _groups(figures: Figures) -> Iterator[Claim]:
-    def of_w1(name: str) -> Callable[[str], Interval | None]:
-        return lambda tries: figures.mean(f"groups_{name}", _glts("W1", tries))
-
-    in_percent = partial(interval_text, factor=100.0)
-    share, few = GROUPS["W1"]["share"], GROUPS["W1"]["few_candidates"]
-    text = f"medium and long jobs in groups, %: within {LITTLE:g} points"
-    yield Claim(text, "W1", number(100 * share), of_w1("share"), _within(share, LITTLE / 100), in_percent)
-    for workload in AARR:
-        size = GROUPS[workload]["size"]
-
-        def found(tries: str, workload: str = workload) -> Interval | None:
-            return figures.mean("groups_size", _glts(workload, tries))
-
-        yield Claim("jobs a group: within 0.25", workload, number(size), found, _within(size, 0.25), interval_text)
-    text = "searches with fewer than 4 candidates, %: within 10 points"
-    yield Claim(text, "W1", number(100 * few), of_w1("few_candidates"), _within(few, 0.1), in_percent)
-    yield Claim(
-        "more jobs in groups at W2 than at W1, %: 20 to 38",
-        "W2",
-        "a quarter to a third",
-        lambda tries: figures.change("groups_jobs", _glts("W2", tries), _glts("W1", tries)),
-        lambda interval: verdict_within(interval, 20, 38),
-    )
-
-
-def _load(figures: Figures) -> Iterator[Claim]:
-    for name, published in SSP_W2.items():
-        yield Claim(
-            f"RR of {name} jobs under SSP: within a quarter",
-            "W2",
-            number(published),
-            lambda _tries, name=name: figures.mean(RESPONSES[name], Where("W2", SSP)),  # type: ignore[misc]
-            quarter(published, Of.LEVEL).verdict,
+    of_w1, of_w2 = Where(W1, GLTS), Where(W2, GLTS)
+    for where, ids in ((of_w1, "C7"), (of_w2, "C25")):
+        size, found = GROUPS[where.workload]["size"], figures.mean("groups_size", where)
+        yield within(
+            f"{ids}: jobs a group: within 0.25",
+            where.workload,
+            number(size),
+            found,
+            (size - 0.25, size + 0.25),
             interval_text,
         )
-    growth = "waiting_growth"
-    text = "mean queue of the second half of the submissions over that of the first"
-    yield Claim(
-        f"SSP is saturated: {text} is above {GROWS:g}",
-        "W2",
-        "saturated",
-        lambda _tries: figures.mean(growth, Where("W2", SSP)),
-        lambda interval: verdict_above(interval, GROWS),
-        interval_text,
+    yield judged(
+        f"C25: jobs a group at W2 against W1, %: within {ALMOST:g}",
+        W2,
+        "almost unchanged",
+        figures.change("groups_size", of_w2, of_w1),
+        quarter(0.0, Of.CHANGE),
     )
-    yield Claim(
-        f"GLTS is not: it is below {GROWS:g}",
-        "W2",
-        "not saturated",
-        lambda tries: figures.mean(growth, _glts("W2", tries)),
-        lambda interval: verdict_below(interval, GROWS),
-        interval_text,
+    for where, ids in ((of_w1, "C8"), (of_w2, "C26")):
+        count = GROUPS[where.workload]["number"]
+        for column, text in (("number", "groups"), ("jobs", "jobs in groups")):
+            found = figures.mean(f"groups_{column}", where)
+            yield near_level(f"{ids}: number of {text}", where.workload, count, found, told=f"{count:,.0f} groups")
+    number_of, size, share = (GROUPS[W1][name] for name in ("number", "size", "share"))
+    derived = (
+        f"they have {number_of * size:,.0f} jobs, of {ELIGIBLE:,} eligible; 41.7 % are {share * ELIGIBLE:,.0f} jobs"
     )
+    yield in_print(
+        "C8: about 1,500 groups of 2.5 jobs", W1, "1,500 groups", derived, holds=number_of * size <= ELIGIBLE
+    )
+    more = 100 * (GROUPS[W2]["number"] / number_of - 1)
+    yield in_print(
+        "C26: 2,000 groups are about 25 % more",
+        W2,
+        percent(MORE_GROUPS),
+        f"{percent(more)} than 1,500",
+        holds=more < 30,
+    )
+    found = figures.change("groups_number", of_w2, of_w1)
+    yield near("C26: groups at W2 against W1, %", W2, MORE_GROUPS, found)
+    band = (share - POINTS / 100, share + POINTS / 100)
+    text = f"C9: medium and long jobs in groups, %: within {POINTS:g} points"
+    yield within(text, W1, number(100 * share), figures.mean("groups_share", of_w1), band, IN_PERCENT)
+    text = "C10: groups of two, % of the groups: between 5 and 95"
+    yield within(text, W1, "two, and more", figures.mean("groups_pairs", of_w1), (0.05, 0.95), IN_PERCENT)
+    few = GROUPS[W1]["few_candidates"]
+    text = "C17: searches with fewer than 4 candidates, %: within 10 points"
+    found = figures.mean("groups_few_candidates", of_w1)
+    yield within(text, W1, number(100 * few), found, (few - 0.1, few + 0.1), IN_PERCENT)
+    text = "C36: matched jobs from the first block, %, at least: above 50"
+    yield judged(text, W1, "most", figures.mean("groups_first_block", of_w1), Band.above(0.5), IN_PERCENT)
 
 
 def _delay(figures: Figures) -> Iterator[Claim]:
-    titles = {"mean": "mean", "p75": "75th percentile", "p95": "95th percentile"}
-    for name in ("medium", "long"):
-        for key, title in titles.items():
+    titles = {"mean": ("C13", "mean"), "p75": ("C14", "75th percentile"), "p95": ("C15", "95th percentile")}
+    for name in COSCHEDULED:
+        for key, (ids, title) in titles.items():
+            found = figures.mean(f"delay_{name}_{key}", Where(W1, GLTS))
+            text = f"{ids}: response / expected response of {name} jobs, {title}: within 0.1"
+            yield within(text, W1, number(DELAY[key]), found, (DELAY[key] - 0.1, DELAY[key] + 0.1), interval_text)
 
-            def found(tries: str, name: str = name, key: str = key) -> Interval | None:
-                return figures.mean(f"delay_{name}_{key}", _glts("W1", tries))
 
-            text = f"response / expected response of {name} jobs, {title}: within 0.1"
-            yield Claim(text, "W1", number(DELAY[key]), found, _within(DELAY[key], 0.1), interval_text)
+# ---------------------------------------------------------------- heuristics and load
 
 
 def _variants(figures: Figures) -> Iterator[Claim]:
-    for rival in ("GLTS-FBO", "GLTS-NS", "GLTS-NH"):
+    for rival in VARIANTS:
         for name, key in RESPONSES.items():
-
-            def found(tries: str, rival: str = rival, key: str = key, workload: str = "W1") -> Interval | None:
-                return figures.change(key, _rival(workload, rival, tries), _glts(workload, tries))
-
-            text = f"{rival} against GLTS, RR of {name} jobs, %: within {LITTLE:g}"
-            yield Claim(text, "W1", "little impact", found, _within(0, LITTLE))
+            found = figures.change(key, Where(W1, rival), Where(W1, GLTS))
+            text = f"C16: {rival} against GLTS, RR of {name} jobs, %: within {ALMOST:g}"
+            yield judged(text, W1, "little impact", found, quarter(0.0, Of.CHANGE))
     for name, key in RESPONSES.items():
-
-        def at_w2(tries: str, key: str = key) -> Interval | None:
-            return figures.change(key, _rival("W2", "GLTS-NH", tries), _glts("W2", tries))
-
-        text = f"GLTS-NH against GLTS, RR of {name} jobs, %: higher"
-        yield Claim(text, "W2", "clearly worse", at_w2, verdict_above)
+        found = figures.change(key, Where(W1, GLTS, BY_DELAY), Where(W1, GLTS))
+        text = (
+            f"C33: running candidates by delay against by what they have left, RR of {name} jobs, %: within {ALMOST:g}"
+        )
+        yield judged(text, W1, "virtually no difference", found, quarter(0.0, Of.CHANGE))
+    found = figures.change(RESPONSES["all"], Where(W1, GLTS, ABSOLUTE), Where(W1, GLTS))
+    text = "C34: groups by absolute gain against relative, RR of all jobs, %"
+    yield judged(f"{text}: higher", W1, "a minor benefit of relative gain", found, Band.above())
+    yield judged(f"{text}: within {ALMOST:g}", W1, "no substantial difference", found, quarter(0.0, Of.CHANGE))
 
 
 def _blocks(figures: Figures) -> Iterator[Claim]:
-    for size in BLOCKS:
-        if size != BEST_BLOCK:
+    best = where_of_block(BEST_BLOCK)
+    others = [where_of_block(size) for size in BLOCKS if size != BEST_BLOCK]
+    rivals = [*(where_of_block(size, name) for name in VARIANTS[:2] for size in BLOCKS), Where(W2, "GLTS-NH")]
 
-            def found(tries: str, size: int = size) -> Interval | None:
-                best, other = (where_of_block(number, "GLTS", tries) for number in (BEST_BLOCK, size))
-                return figures.change(RESPONSES["all"], best, other)
+    def against(name: str, where: Where, base: Where) -> Interval | None:
+        return figures.change(RESPONSES[name], where, base)
 
-            text = f"GLTS, RR of all jobs with blocks of {BEST_BLOCK} against {size}, %: lower"
-            yield Claim(text, "W2", "best size", found, verdict_below)
+    for name in COSCHEDULED:
+        for ids, cells, text in (
+            ("C18", [*others, *rivals], "all others, other sizes included"),
+            ("C19", others, "other sizes"),
+        ):
+            parts = [(against(name, best, where), Band.below()) for where in cells]
+            known = [found.mean for found, _ in parts if found is not None]
+            told = f"{percent(min(known))} to {percent(max(known))}" if known else ""
+            what = f"{ids}: GLTS with blocks of {BEST_BLOCK} against {text}, RR of {name} jobs, %: all lower"
+            yield combined(what, W2, "best", told, parts)
+    yield by_construction(_stated("C20: GLTS-NH does not depend on the size of blocks", "it has none", "blocks = none"))
+    for size in (min(BLOCKS), max(BLOCKS)):
+        found = against("medium", Where(W2, "GLTS-NH"), where_of_block(size))
+        text = f"C21: GLTS-NH against GLTS with blocks of {size}, RR of medium jobs, %: lower"
+        yield judged(text, W2, "better", found, Band.below())
+    for name in COSCHEDULED:
+        text = f"against GLTS, both with blocks of {BEST_BLOCK}, RR of {name} jobs, %: higher"
+        found = against(name, Where(W2, "GLTS-NH"), best)
+        yield judged(f"C22: GLTS-NH {text.replace(', both', '')}", W2, "clearly worse", found, Band.above())
+        found = against(name, where_of_block(BEST_BLOCK, "GLTS-NS"), best)
+        yield judged(f"C24: GLTS-NS {text}", W2, "especially worse", found, Band.above())
+        yield from _first_block(name, against)
+
+
+def _first_block(name: str, against: Callable[[str, Where, Where], Interval | None]) -> Iterator[Claim]:
+    """Yield what is claimed of the first block alone, with small and with large blocks."""
+    for size in (min(BLOCKS), max(BLOCKS)):
+        found = against(name, where_of_block(size, "GLTS-FBO"), where_of_block(size))
+        text = f"C23: GLTS-FBO against GLTS, both with blocks of {size}, RR of {name} jobs, %"
+        if size == min(BLOCKS):
+            yield judged(f"{text}: higher", W2, "much worse", found, Band.above())
+        else:
+            yield judged(f"{text}: within {ALMOST:g}", W2, "similar", found, quarter(0.0, Of.CHANGE))
+
+
+def _load(figures: Figures) -> Iterator[Claim]:
+    ssp, glts = Where(W2, SSP), Where(W2, GLTS)
+    for name, published in SSP_W2.items():
+        yield near_level(f"C29: RR of {name} jobs under SSP", W2, published, figures.mean(RESPONSES[name], ssp))
+    for name in SSP_W2:
+        found = figures.change(RESPONSES[name], ssp, glts)
+        yield judged(f"C30: SSP against GLTS, RR of {name} jobs, %: higher", W2, "much longer", found, Band.above())
+    for column, text in (("mean_queue_length", "mean queue"), ("groups_candidates", "mean number of candidates")):
+        found = figures.change(column, glts, Where(W1, GLTS))
+        yield judged(f"C27: GLTS, {text} at W2 against W1, %: higher", W2, "longer, and more", found, Band.above())
+    growth = "mean queue of the second half of the submissions over that of the first"
+    for where, text, told, band in (
+        (ssp, f"SSP is saturated: {growth} is above {GROWS:g}", "jobs queue up", Band.above(GROWS)),
+        (glts, f"GLTS is not: it is below {GROWS:g}", "not the case", Band.below(GROWS)),
+    ):
+        yield judged(f"C28: {text}", W2, told, figures.mean("waiting_growth", where), band, interval_text)
+    in_days = partial(interval_text, factor=1 / DAY_S)
+    rows = (
+        (
+            "SSP, makespan beyond the last submission at W2, less that at W1, days: above 0",
+            ssp,
+            Where(W1, SSP),
+            Band.above(),
+        ),
+        ("GLTS against SSP, the same at W2, days: below 0", glts, ssp, Band.below()),
+    )
+    for text, where, base, band in rows:
+        yield judged(
+            f"C28: {text}", W2, "increased under SSP", figures.difference("beyond_s", where, base), band, in_days
+        )
 
 
 def _slack(figures: Figures) -> Iterator[Claim]:
+    usual = where_of_slack(ENOUGH_SLACK)
+    low = [factor for factor in SLACKS if factor != NONE and float(factor) < float(ENOUGH_SLACK)]
+    refused = [figures.change("groups_refused", where_of_slack(factor), usual) for factor in low]
+    told = " / ".join(percent(None if found is None else found.mean) for found in refused)
+    text = f"C31: GLTS, groups refused with slack {', '.join(low)} against {ENOUGH_SLACK}, %: all higher"
+    yield combined(text, W1, "more", told, [(found, Band.above()) for found in refused])
     for factor in SLACKS:
-        if factor != ENOUGH_SLACK:
-            above = factor == "none" or float(factor) > float(ENOUGH_SLACK)
+        found = figures.change(RESPONSES["all"], where_of_slack(factor), usual)
+        text = f"GLTS, RR of all jobs, slack {factor} against {ENOUGH_SLACK}, %"
+        if factor in low:
+            yield judged(f"C31, C32: {text}: higher", W1, "higher", found, Band.above())
+        elif factor != ENOUGH_SLACK:
+            yield judged(f"C32: {text}: within {ALMOST:g}", W1, "equal", found, quarter(0.0, Of.CHANGE))
 
-            def found(tries: str, factor: str = factor) -> Interval | None:
-                usual, other = (where_of_slack(name, tries) for name in (ENOUGH_SLACK, factor))
-                return figures.change(RESPONSES["all"], other, usual)
 
-            what = f"within {LITTLE:g}" if above else "higher"
-            text = f"GLTS, RR of all jobs, slack {factor} against {ENOUGH_SLACK}, %: {what}"
-            yield Claim(
-                text, "W1", "no effect" if above else "higher", found, _within(0, LITTLE) if above else verdict_above
-            )
+# ---------------------------------------------------------------- parameters and rules
+
+
+def _stated(text: str, published: str, measured: str) -> Claim:
+    return Claim(text, "", published, measured, 0, Verdict.YES, kind=Kind.CONSTRUCTION)
+
+
+def _rules(_figures: Figures) -> Iterator[Claim]:
+    yield in_print(
+        "P3: 5 % fewer arrivals than the original give Load 10.6",
+        "",
+        "10.6",
+        "LOMARC has 10.6 without the 5 %",
+        holds=False,
+    )
+    reason = "not printed; 600 s fit the figures of SSP at W2"
+    yield not_checkable("P10: RR has cut-offs for very short jobs", "", reason)
+    text = "P1, P2, P5, P6, P7, P8, P9, P11: machine, jobs, slowdowns, slices, classes, table 6, x 0.75, backfilling"
+    yield _stated(text, "as printed", "settings of the presets and of the study")
+    text = "P4: sizes of grown jobs are formula 7's, but powers of two stay such"
+    yield _stated(text, "both", "rounded; the formula alone breaks W3")
+    text = "P12, A4: groups are tested in turn until one passes"
+    yield _stated(text, "those kept in step 4", "these, then all other windows of the first block")
+    text = "A1, A2, A3, A5, A6: cases, groups as wholes, primaries, purifying, fairness"
+    yield _stated(text, "sections 4.4 and 4.5", "tests against a second program")
+    reason = "its denominator is S_A/PPN_A, a fraction of a node; here whole nodes that the group holds"
+    yield not_checkable("A7: formula 6", "", reason)

@@ -17,7 +17,7 @@ FEW: Final = 3  # seeds that are run first, and of a variant
 RESUME_S: Final = 60.0
 AARR: Final = {"W1": 10.33, "W2": 9.83}
 SSP: Final = "SSP"
-# By the paper's names, those with groups.
+# By the paper's names, those with groups. All try every window while the fairness rule refuses them, as step 6 of the paper.
 SCHEDULERS: Final = {
     "CSTWS": "cstws",
     "CST": "cst",
@@ -26,16 +26,29 @@ SCHEDULERS: Final = {
     "GLTS-NS": "glts-ns",
     "GLTS-NH": "glts-nh",
 }
-TRIES: Final = ("one", "all")  # windows that are tried while the fairness rule refuses them
+GLTS: Final = "GLTS"
+ONE: Final = "GLTS/one"  # the groups of the best window alone
+BASES: Final = (SSP, *SCHEDULERS, ONE)
+# Plain space sharing of the same jobs, one after the other on the same nodes: what Scojo-PECT is said to improve on.
+EASY: Final = "EASY"
+PRIORITIES: Final = "EASY, priorities"
+_PLAIN: Final = ("slices=none", "backfill=easy", "shape=nodes")
+PLAIN: Final[Mapping[str, Sequence[str]]] = {
+    EASY: _PLAIN,
+    PRIORITIES: (*_PLAIN, "order=class-priority", "order.age_s=1e9"),  # short before medium before long jobs, for good
+}
 BLOCK: Final = 16
 BLOCKS: Final = (4, 8, 12, 16, 20, 24)
-IN_BLOCKS: Final = ("GLTS", "GLTS-FBO", "GLTS-NS")
+IN_BLOCKS: Final = (GLTS, "GLTS-FBO", "GLTS-NS")
 SLACK: Final = "1.5"
 NONE: Final = "none"  # a slack factor that refuses nothing; responses are expected all the same
 SLACKS: Final = ("1.0", "1.1", "1.25", "1.5", "2", "3", NONE)
 GAP: Final = "1.0"
 GAPS: Final = ("1.0", "0.95", "0.9", "0.85")
 BASE: Final = "base"
+ORIGINAL: Final = "original"
+BY_DELAY: Final = "by-delay"
+ABSOLUTE: Final = "absolute-gain"
 EXACT: Final = "exact"
 BELIEFS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
     EXACT: ("all slowdowns exactly", {}),
@@ -44,19 +57,11 @@ BELIEFS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
 }
 
 
-def policy(scheduler: str, tries: str) -> str:
-    """Return the name of a scheduler with groups, with so many tries."""
-    return f"{scheduler}/{tries}"
-
-
-def _both(*schedulers: str) -> list[str]:
-    return [policy(scheduler, tries) for scheduler in schedulers for tries in TRIES]
-
-
 class Variant(NamedTuple):
-    """What a variant changes: scenario sections and settings of the policy; and which runs it has."""
+    """What a variant changes: scenario sections and settings of the policy; and which runs it has, in which stage."""
 
     text: str
+    stage: str
     policies: Sequence[str]
     workloads: Sequence[str] = tuple(AARR)
     settings: Sequence[str] = ()
@@ -68,56 +73,103 @@ class Variant(NamedTuple):
         return bool(self.scenario)
 
 
+ORDERS: Final[Mapping[str, Variant]] = {
+    BY_DELAY: Variant(
+        "of the running candidates of a block the least delayed come first, not those with most left (footnote 1)",
+        "orders",
+        [GLTS],
+        ["W1"],
+        ("matching.sort_running=false",),
+    ),
+    ABSOLUTE: Variant(
+        "groups are ranked by the node time that they save, not by its share of what they hold (section 4.6)",
+        "orders",
+        [GLTS],
+        ["W1"],
+        ("matching.absolute=true",),
+    ),
+}
 READINGS: Final[Mapping[str, Variant]] = {
     "low-waiting": Variant(
         "a job gets a node for each process as soon as all pending jobs would fit so, whatever runs",
-        _both("GLTS"),
+        "readings",
+        [GLTS],
         settings=("matching.low_load=waiting",),
     ),
     "low-none": Variant(
         "no job gets a node for each process because the load is low",
-        _both("GLTS"),
+        "readings",
+        [GLTS],
         settings=("matching.low_load=none",),
     ),
-    "gain-0.9": Variant("a group has to gain 0.9 instead of 0.45", _both("GLTS"), settings=("matching.min_gain=0.9",)),
+    "gain-0.9": Variant(
+        "a group has to gain 0.9 instead of 0.45", "readings", [GLTS], settings=("matching.min_gain=0.9",)
+    ),
     "pairs-space": Variant(
         "a pair has to gain more than its first job would alone on all cores, as a group does",
-        _both("CST", "CSTWS"),
+        "readings",
+        ["CST", "CSTWS"],
         settings=("matching.space=true",),
     ),
     "resume-0": Variant(
         "preemption costs nothing instead of 60 s a slice",
-        [SSP, *_both("GLTS")],
+        "readings",
+        [SSP, GLTS],
         scenario={"preemption": {"resume_s": 0.0}},
     ),
 }
-# In the order in which they are run.
 VARIANTS: Final[Mapping[str, Variant]] = {
-    **{
-        f"block-{size}": Variant(f"blocks of {size} candidates", _both(*IN_BLOCKS), ["W2"], (f"matching.block={size}",))
-        for size in BLOCKS
-        if size != BLOCK
-    },
+    ORIGINAL: Variant(
+        "jobs as the model draws them, on nodes with one core",
+        "space",
+        [SSP],
+        ["W1"],
+        scenario={
+            "cluster": {"preset": "single"},
+            "workload": {"grow": False, "lublin_size": "nodes"},
+        },
+    ),
     **{
         f"slack-{factor}": Variant(
-            f"slack factor {factor}", _both("GLTS"), ["W1"], (f"fairness.factor={1e6 if factor == NONE else factor}",)
+            f"slack factor {factor}", "slack", [GLTS], ["W1"], (f"fairness.factor={1e6 if factor == NONE else factor}",)
         )
         for factor in SLACKS
         if factor != SLACK
     },
+    **ORDERS,
+    **{
+        f"block-{size}": Variant(
+            f"blocks of {size} candidates", "blocks", IN_BLOCKS, ["W2"], (f"matching.block={size}",)
+        )
+        for size in BLOCKS
+        if size != BLOCK
+    },
+    **READINGS,
     **{
         f"gap-{factor}": Variant(
             f"gaps between arrivals x {factor}",
-            [SSP, *_both("GLTS", "CST")],
+            "loads",
+            [SSP, GLTS, "CST"],
             ["W1"],
             scenario={"workload": {"gap_factor": float(factor)}},
         )
         for factor in GAPS
         if factor != GAP
     },
-    **READINGS,
 }
-QUICK: Final = ("block-4", "block-12", "slack-1.0", f"slack-{NONE}")
+QUICK: Final = (ORIGINAL, "block-4", "block-12", "slack-1.0", f"slack-{NONE}", BY_DELAY)
+# What is run, in this order; the number of seeds.
+STAGES: Final = {
+    "base": FEW,
+    "space": SEEDS,
+    "slack": SEEDS,
+    "orders": SEEDS,
+    "blocks": SEEDS,
+    "more": SEEDS,  # seeds of the base
+    "readings": FEW,
+    "loads": FEW,
+    "knowledge": FEW,
+}
 USUAL: Final = {"variant": BASE, "belief": EXACT}
 
 
@@ -150,42 +202,51 @@ def experiment(size: Size, _logs: Path | None = None) -> dict[str, Any]:
         ],
         "policies": [
             {"name": SSP, "policy": "ssp"},
-            *(
-                {"name": policy(name, tries), "policy": preset, "set": [f"matching.fairness_tries={tries}"]}
-                for name, preset in SCHEDULERS.items()
-                for tries in TRIES
-            ),
+            *({"name": name, "policy": preset} for name, preset in SCHEDULERS.items()),
+            {"name": ONE, "policy": "glts", "set": ["matching.fairness_tries=one"]},
+            *({"name": name, "policy": "ssp", "set": settings} for name, settings in PLAIN.items()),
         ],
         "seeds": f"1-{size.seeds}",
-        "runs": [*_products(size)],
+        "runs": [product for _, product in _products(size)],
         "baseline": {
             "policy": SSP,
-            "runs": [{"variants": [BASE], "beliefs": [EXACT], "seeds": f"1-{min(FEW, size.seeds)}"}],
+            "runs": [{"policies": BASES, "variants": [BASE], "beliefs": [EXACT], "seeds": f"1-{min(FEW, size.seeds)}"}],
         },
         "measures": ["scripts.papers.glts.measures:figures"],
     }
 
 
-def _products(size: Size) -> Iterator[dict[str, Any]]:
-    """Yield the products, the most wanted first: a few seeds of the paper's experiments, of our own, then more seeds."""
-    few = min(FEW, size.seeds)
+def stages(size: Size) -> list[str]:
+    """Return the stage of each product."""
+    return [stage for stage, _ in _products(size)]
+
+
+def _products(size: Size) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the products with their stages, seed by seed in each."""
+    for stage, count in STAGES.items():
+        first = FEW + 1 if stage == "more" else 1
+        for seed in range(first, min(count, size.seeds) + 1):
+            for product in _of_stage(stage, size):
+                yield stage, {**product, "seeds": [seed]}
+
+
+def _of_stage(stage: str, size: Size) -> Iterator[dict[str, Any]]:
+    """Yield the products of a stage, without seeds."""
     base = {"variants": [BASE], "beliefs": [EXACT]}
-    for seed in range(1, few + 1):
-        yield {**base, "seeds": [seed]}
+    if stage in ("base", "more"):
+        yield {**base, "policies": BASES}
+    elif stage == "space":
+        yield {**base, "policies": [*PLAIN], "workloads": ["W1"]}
+    elif stage == "knowledge" and not size.quick:
+        yield {"variants": [BASE], "beliefs": [name for name in BELIEFS if name != EXACT], "policies": [SSP, GLTS]}
     for name, variant in VARIANTS.items():
-        if not size.quick or name in QUICK:
+        if variant.stage == stage and (not size.quick or name in QUICK):
             yield {
                 "variants": [name],
                 "beliefs": [EXACT],
                 "workloads": variant.workloads,
                 "policies": variant.policies,
-                "seeds": f"1-{few}",
             }
-    if not size.quick:
-        others = [name for name in BELIEFS if name != EXACT]
-        yield {"variants": [BASE], "beliefs": others, "policies": [SSP, *_both("GLTS")], "seeds": f"1-{few}"}
-    if size.seeds > few:
-        yield {**base, "seeds": f"{few + 1}-{size.seeds}"}
 
 
 def space_sharing(where: Where) -> Where:

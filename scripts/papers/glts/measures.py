@@ -15,6 +15,8 @@ from cosched_emulator.run.coupling import TraceRecord
 RULES: Final = ClassRules()
 # Relative responses: by name, run times below count as so many seconds, and a relative response counts as so much at least.
 BOUNDS: Final[Mapping[str, tuple[int, float]]] = {"rr_60": (60, 0.0), "rr_600": (600, 0.0), "rr_600_from_1": (600, 1.0)}
+BLOCK: Final = 16  # candidates in the first block, as the paper has it
+SIZES: Final = range(2, 13)  # jobs in a group that are counted apart
 TENTHS: Final = 40  # bins of response / expected response, a tenth each; the last one holds all above
 
 
@@ -28,7 +30,8 @@ def figures(run: Run) -> dict[str, Any]:
         **_of_classes(of_classes),
         **{f"jobs_{name}": share for name, share in shares({n: of_classes.jobs[n].jobs for n in CLASSES}).items()},
         **{f"work_{name}": share for name, share in shares(_work(records)).items()},
-        "last_submission_s": max([record.job.spec.submit_us for record in records]) / 1e6,
+        **dict(_sizes(records)),
+        **dict(_span(records, watch.slices)),
         **{f"groups_{name}": value for name, value in watch.groups(records).items()},
         **dict(_delays(watch.expected_us, records)),
     }
@@ -44,12 +47,13 @@ class Watch:
         self.expected_us: dict[int, int] = {}  # by job
         # By instant and primary; all jobs of a group that start tell the same.
         self._groups: dict[tuple[int, int], Mapping[str, Any]] = {}
-        self._low_load = self._unfair = self._given_up = self._refused = 0
+        self._low_load = self._unfair = self._given_up = self._refused = self.slices = 0
         for record in trace:
             if record["kind"] == "expect":
                 self.expected_us[record["job"]] = record["response_us"]
             elif record["kind"] == "start":
                 self._look_at_start(record)
+            self.slices += record["kind"] == "slice"
 
     def _look_at_start(self, record: TraceRecord) -> None:
         self._unfair += "unfair_to" in record
@@ -67,13 +71,20 @@ class Watch:
         eligible = sum([class_of(record) != "short" for record in records])
         processes = {record.job.spec.id: record.job.spec.processes for record in records}
         cases = Counter([_case_of(group) for group in groups])
+        matched = [len(group["matched"]) for group in groups]
+        # All matched jobs are from the first block where there was one block alone: of the others none is counted.
+        first = [len(group["matched"]) for group in groups if group["candidates"] <= BLOCK]
         return {
             "number": len(groups),
             "jobs": len(inside),
             "share": len(inside) / eligible if eligible else None,
             "size": _mean([len(jobs) for jobs in members]),
             "gain": _mean([group["gain"] for group in groups]),
+            "pairs": _mean([len(jobs) == 2 for jobs in members]),  # share of the groups
+            "sizes": [sum([len(jobs) == size for jobs in members]) for size in SIZES],
+            "candidates": _mean([group["candidates"] for group in groups]),
             "few_candidates": _mean([group["candidates"] < 4 for group in groups]),
+            "first_block": sum(first) / sum(matched) if matched else None,  # share of the matched jobs, at least
             **{f"case_{case}": cases[case] for case in (1, 2, 3)},
             "serial_pairs": sum([all(processes[job] == 1 for job in jobs) for jobs in members]),
             "low_load": self._low_load,
@@ -133,6 +144,24 @@ def _work(records: Sequence[JobRecord]) -> dict[str, int]:
     for record in records:
         work[class_of(record)] += record.job.run_us * record.job.spec.processes
     return work
+
+
+def _sizes(records: Sequence[JobRecord]) -> Iterator[tuple[str, float]]:
+    """Yield the share of serial jobs, of those whose number of processes is a power of two, one included, and the mean number."""
+    processes = [record.job.spec.processes for record in records]
+    yield "serial_share", statistics.fmean([size == 1 for size in processes])
+    yield "power_share", statistics.fmean([size.bit_count() == 1 for size in processes])
+    yield "processes_mean", statistics.fmean(processes)
+
+
+def _span(records: Sequence[JobRecord], slices: int) -> Iterator[tuple[str, float]]:
+    """Yield what tells of the run's length: when the last job came, how long after that the last one ended, slices an hour."""
+    submitted = [record.job.spec.submit_us for record in records]
+    last = max(submitted)
+    end = max([record.end_us for record in records if record.end_us is not None], default=last)
+    yield "last_submission_s", last / 1e6
+    yield "beyond_s", (end - last) / 1e6
+    yield "slices_an_hour", slices * 3.6e9 / max(1, end - min(submitted))
 
 
 def shares(counts: Mapping[str, int]) -> dict[str, float]:

@@ -8,15 +8,27 @@ from pathlib import Path
 from typing import Any, Final
 
 from scripts.papers.figures import Figures, Where
-from scripts.papers.glts.claims import RESPONSES, where_of_block, where_of_slack
-from scripts.papers.glts.experiment import BASE, BLOCK, BLOCKS, GAP, GAPS, SCHEDULERS, SLACK, SLACKS, SSP, TRIES, policy
+from scripts.papers.glts.claims import COSCHEDULED, RESPONSES, where_of_block, where_of_slack
+from scripts.papers.glts.experiment import (
+    AARR,
+    BASE,
+    BLOCK,
+    BLOCKS,
+    GAP,
+    GAPS,
+    GLTS,
+    IN_BLOCKS,
+    SCHEDULERS,
+    SLACK,
+    SLACKS,
+    SSP,
+)
 from scripts.papers.glts.measures import TENTHS
 from scripts.papers.glts.published import DELAY, RELATIVE_RESPONSE, SSP_W2
 from scripts.papers.pictures import MARK, Point, bars, draw_all, error_line, grid, legend, point_of
 
 COLOURS: Final = ("#8d99ae", "#bfd7ea", "#5fa8d3", "#0b3954", "#e0a458", "#7fb069", "#a288a6")
 LINES: Final = ("#0b3954", "#5fa8d3", "#e0a458", "#7fb069")
-TITLES: Final = {"one": "one try", "all": "all tried"}
 
 
 def draw(figures: Figures, folder: Path) -> list[Path]:
@@ -25,10 +37,9 @@ def draw(figures: Figures, folder: Path) -> list[Path]:
     return draw_all(figures, folder, "g-lomarc-ts", pictures)
 
 
-def point(figures: Figures, name: str, workload: str, scheduler: str, tries: str) -> Point | None:
+def point(figures: Figures, name: str, workload: str, scheduler: str) -> Point | None:
     """Return RR of a class; published are those of SSP at W2, and ours of SSP at W1, changed by the printed percentages."""
-    where = Where(workload, SSP if scheduler == SSP else policy(scheduler, tries))
-    found = [*figures.values(RESPONSES[name], where).values()]
+    found = [*figures.values(RESPONSES[name], Where(workload, scheduler)).values()]
     if not found:
         return None
     published = None
@@ -42,30 +53,27 @@ def point(figures: Figures, name: str, workload: str, scheduler: str, tries: str
 def _from_percentages(figures: Figures, name: str, scheduler: str) -> float | None:
     """Return the level that the published percentages give a scheduler, with SSP's as we have it."""
     base = [*figures.values(RESPONSES[name], Where("W1", SSP)).values()]
-    if not base or (scheduler != "GLTS" and scheduler not in RELATIVE_RESPONSE):
+    if not base or (scheduler != GLTS and scheduler not in RELATIVE_RESPONSE):
         return None
     level = statistics.fmean(base) * (1 + RELATIVE_RESPONSE[SSP][name] / 100)
-    return level if scheduler == "GLTS" else level / (1 + RELATIVE_RESPONSE[scheduler][name] / 100)
+    return level if scheduler == GLTS else level / (1 + RELATIVE_RESPONSE[scheduler][name] / 100)
 
 
 def _responses(figures: Figures) -> Any:
-    """Draw figure 6: relative responses by class and scheduler, and the same at W2; one try above, all below."""
+    """Draw figure 6: relative responses by class and scheduler, and the same at W2."""
     names = (SSP, *SCHEDULERS)
     panels = {
-        (tries, workload): {
-            scheduler: [point(figures, name, workload, scheduler, tries) for name in RESPONSES] for scheduler in names
-        }
-        for tries in TRIES
-        for workload in ("W1", "W2")
+        workload: {scheduler: [point(figures, name, workload, scheduler) for name in RESPONSES] for scheduler in names}
+        for workload in AARR
     }
     if not any(bar for rows in panels.values() for row in rows.values() for bar in row):
         return None
-    figure, axes = grid(2, 2)
-    for axis, ((tries, workload), rows) in zip(axes, panels.items(), strict=True):
+    figure, axes = grid(1, 2)
+    for axis, (workload, rows) in zip(axes, panels.items(), strict=True):
         bars(axis, rows, dict(zip(names, COLOURS, strict=True)))
         axis.set_xlim(-0.6, len(RESPONSES) - 0.4)
         axis.set_xticks(range(len(RESPONSES)), ["all, 600 s" if name == "all" else name for name in RESPONSES])
-        axis.set_title(f"{workload}, {TITLES[tries]}: mean relative response (RR)", fontsize=9)
+        axis.set_title(f"{workload}: mean relative response (RR)", fontsize=9)
     legend(figure, axes[0])
     return figure
 
@@ -74,29 +82,22 @@ def _blocks(figures: Figures) -> Any:
     """Draw figure 8: relative responses by size of blocks, W2, against the same search with the usual size."""
     found = {
         name: {
-            policy(scheduler, tries): [
+            scheduler: [
                 (size, change)
                 for size in BLOCKS
-                if (change := figures.change(key, *_of_block(size, scheduler, tries))) is not None
+                if (change := figures.change(RESPONSES[name], *_of_block(size, scheduler))) is not None
             ]
-            for scheduler in ("GLTS", "GLTS-FBO", "GLTS-NS")
-            for tries in TRIES
+            for scheduler in IN_BLOCKS
         }
-        for name, key in [*RESPONSES.items()][:2]
+        for name in COSCHEDULED
     }
     if not any(len(line) > 1 for lines in found.values() for line in lines.values()):
         return None
     figure, axes = grid(1, 2)
     for axis, (name, lines) in zip(axes, found.items(), strict=True):
         for rank, (scheduler, line) in enumerate(lines.items()):
-            style = "-" if scheduler.endswith("/one") else "--"
-            error_line(
-                axis,
-                [(size + 0.3 * (rank - 2.5), item) for size, item in line],
-                scheduler,
-                COLOURS[rank // 2 + 3],
-                style,
-            )
+            moved = [(size + 0.4 * (rank - 1), item) for size, item in line]
+            error_line(axis, moved, scheduler, COLOURS[rank + 3])
         axis.set_xticks(BLOCKS)
         axis.set_xlabel("size of blocks", fontsize=9)
         axis.set_title(f"W2: RR of {name} jobs against blocks of {BLOCK} [%]", fontsize=9)
@@ -104,57 +105,49 @@ def _blocks(figures: Figures) -> Any:
     return figure
 
 
-def _of_block(size: int, scheduler: str, tries: str) -> tuple[Where, Where]:
-    return where_of_block(size, scheduler, tries), where_of_block(BLOCK, scheduler, tries)
+def _of_block(size: int, scheduler: str) -> tuple[Where, Where]:
+    return where_of_block(size, scheduler), where_of_block(BLOCK, scheduler)
 
 
 def _slack(figures: Figures) -> Any:
     """Draw figure 9: relative responses by slack factor, W1, against the usual factor."""
     found = {
-        tries: {
-            name: [
-                (rank + 0.07 * (place - 1), change)
-                for rank, factor in enumerate(SLACKS)
-                if (change := figures.change(key, where_of_slack(factor, tries), where_of_slack(SLACK, tries)))
-                is not None
-            ]
-            for place, (name, key) in enumerate(RESPONSES.items())
-        }
-        for tries in TRIES
+        name: [
+            (rank + 0.07 * (place - 1), change)
+            for rank, factor in enumerate(SLACKS)
+            if (change := figures.change(key, where_of_slack(factor), where_of_slack(SLACK))) is not None
+        ]
+        for place, (name, key) in enumerate(RESPONSES.items())
     }
-    if not any(len(line) > 1 for lines in found.values() for line in lines.values()):
+    if not any(len(line) > 1 for line in found.values()):
         return None
-    figure, axes = grid(1, 2)
-    for axis, (tries, lines) in zip(axes, found.items(), strict=True):
-        for colour, (name, line) in zip(LINES, lines.items(), strict=False):
-            error_line(axis, line, name, colour)
-        axis.set_xticks(range(len(SLACKS)), SLACKS)
-        axis.set_xlabel("slack factor", fontsize=9)
-        axis.set_title(f"W1, {TITLES[tries]}: RR of GLTS against slack factor {SLACK} [%]", fontsize=9)
-    legend(figure, axes[0])
+    figure, (axis,) = grid(1, 1)
+    for colour, (name, line) in zip(LINES, found.items(), strict=False):
+        error_line(axis, line, name, colour)
+    axis.set_xticks(range(len(SLACKS)), SLACKS)
+    axis.set_xlabel("slack factor", fontsize=9)
+    axis.set_title(f"W1: RR of GLTS against slack factor {SLACK} [%]", fontsize=9)
+    legend(figure, axis)
     return figure
 
 
 def _delay(figures: Figures) -> Any:
     """Draw how response / expected response is distributed over the jobs of all seeds."""
     panels = {
-        (workload, tries): {
-            name: share_within(figures, Where(workload, policy("GLTS", tries)), name) for name in ("medium", "long")
-        }
-        for tries in TRIES
-        for workload in ("W1", "W2")
+        workload: {name: share_within(figures, Where(workload, GLTS), name) for name in COSCHEDULED}
+        for workload in AARR
     }
     if not any(line for lines in panels.values() for line in lines.values()):
         return None
-    figure, axes = grid(2, 2)
-    for axis, ((workload, tries), lines) in zip(axes, panels.items(), strict=True):
+    figure, axes = grid(1, 2)
+    for axis, (workload, lines) in zip(axes, panels.items(), strict=True):
         for colour, (name, line) in zip(LINES, lines.items(), strict=False):
             if line:  # the last bin has no upper end
                 axis.plot([tenth / 10 for tenth in range(TENTHS)], [0.0, *line[:-1]], color=colour, label=name)
         if workload == "W1":
             axis.plot([DELAY["p75"], DELAY["p95"]], [0.75, 0.95], "D", color=MARK, markersize=4, label="published")
         axis.set_xlim(0, 2.5)
-        axis.set_title(f"{workload}, GLTS, {TITLES[tries]}: share of jobs within response / expected", fontsize=9)
+        axis.set_title(f"{workload}, GLTS: share of jobs within response / expected", fontsize=9)
     legend(figure, axes[0])
     return figure
 
@@ -173,15 +166,14 @@ def _load(figures: Figures) -> Any:
         return None
     figure, axes = grid(1, 2)
     for axis, rival in zip(axes, (SSP, "CST"), strict=True):
-        for tries, (colour, (name, key)) in itertools.product(TRIES, zip(LINES, RESPONSES.items(), strict=False)):
+        for colour, (name, key) in zip(LINES, RESPONSES.items(), strict=False):
             line = []
             for gap in GAPS:
                 variant = BASE if gap == GAP else f"gap-{gap}"
-                other = SSP if rival == SSP else policy(rival, tries)
-                change = figures.change(key, Where("W1", policy("GLTS", tries), variant), Where("W1", other, variant))
+                change = figures.change(key, Where("W1", GLTS, variant), Where("W1", rival, variant))
                 if change is not None:
                     line.append((1 / float(gap), change))
-            error_line(axis, line, f"{name}, {TITLES[tries]}", colour, "-" if tries == "one" else "--")
+            error_line(axis, line, name, colour)
         axis.axhline(0, color="#888888", linewidth=0.6)
         axis.set_xlabel("arrivals, relative to W1", fontsize=9)
         axis.set_title(f"RR of GLTS against {rival} [%]", fontsize=9)

@@ -1,34 +1,39 @@
-"""The tables of the G-LOMARC-TS reproduction: published beside measured, with one try and with all, paired by seed."""
+"""The tables of the G-LOMARC-TS reproduction: published beside measured, paired by seed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from scripts.papers.claims import VERDICTS
+from scripts.papers.claims import VERDICTS, claims_table
 from scripts.papers.figures import Figures, Where, interval_text, percent_text, sections
-from scripts.papers.glts.claims import HIGH_LOAD, claims_table, where_of_block, where_of_slack
+from scripts.papers.glts.claims import HIGH_LOAD, claims, where_of_block, where_of_slack
 from scripts.papers.glts.experiment import (
     AARR,
     BASE,
+    BASES,
     BELIEFS,
     BLOCK,
     BLOCKS,
     EXACT,
     GAP,
     GAPS,
+    GLTS,
     IN_BLOCKS,
+    ONE,
+    ORDERS,
+    ORIGINAL,
+    PLAIN,
     READINGS,
     SCHEDULERS,
     SLACK,
     SLACKS,
     SSP,
-    TRIES,
-    policy,
+    Variant,
     space_sharing,
 )
 from scripts.papers.glts.measures import BOUNDS
-from scripts.papers.glts.published import CLASS_JOBS, CLASS_WORK, SSP_W2, short_of_all
+from scripts.papers.glts.published import CLASS_JOBS, CLASS_WORK, POWERS, SERIAL, SSP_W2, short_of_all
 from scripts.papers.harm import harm_tables
 from scripts.papers.saturation import Queue, saturation_table
 from scripts.papers.study import Size
@@ -52,7 +57,10 @@ PHASES: Final[Mapping[str, str]] = {
 OF_GROUPS: Final[Mapping[str, tuple[str, float]]] = {
     "groups_number": ("groups", 1),
     "groups_size": ("jobs a group", 1),
+    "groups_jobs": ("jobs in groups", 1),
     "groups_share": ("% of eligible jobs", 100),
+    "groups_pairs": ("% of two jobs", 100),
+    "groups_candidates": ("candidates", 1),
     "groups_few_candidates": ("% with < 4 candidates", 100),
     "groups_gain": ("gain", 1),
     "groups_case_1": ("case 1", 1),
@@ -65,8 +73,7 @@ OF_GROUPS: Final[Mapping[str, tuple[str, float]]] = {
 }
 PERCENTILES: Final = ("mean", "p5", "p25", "p50", "p75", "p95")
 DAY_S: Final = 86_400
-ALL: Final = (SSP, *(policy(scheduler, tries) for scheduler in SCHEDULERS for tries in TRIES))
-GROUPED: Final = ALL[1:]
+GROUPED: Final = BASES[1:]
 
 
 def report(figures: Figures, size: Size) -> list[str]:
@@ -74,16 +81,16 @@ def report(figures: Figures, size: Size) -> list[str]:
     seeds = figures.seeds(Where("W1", SSP)), figures.seeds(Where("W2", SSP))
     lines = [
         f"{size.jobs:,} jobs on 128 nodes. Seeds of jobs, slowdowns and pairs that have run: {seeds[0]} at W1, {seeds[1]} at W2; "
-        "the column *seeds* says how many there are where they are fewer. Changes are those of two schedulers under the same jobs.",
+        "the column *seeds* says how many a row has. Changes are those of two schedulers under the same jobs.",
         "",
         VERDICTS,
         "",
-        "*One try*: of each primary job, what the best window (or the first suitable one) gives is checked for fairness; *all tried*:"
-        " while they are refused, the other windows as well (`matching.fairness_tries`).",
+        "All schedulers try every window of a primary job while the fairness rule refuses them; GLTS/one gives up after the groups of"
+        " the best window (`matching.fairness_tries`).",
         "",
         "## Published and measured",
         "",
-        *claims_table(figures),
+        *claims_table(claims(figures)),
     ]
     return [*lines, *sections(figures, _PARTS)]
 
@@ -134,38 +141,28 @@ def _bases(names: Sequence[str]) -> dict[tuple[str, ...], Where]:
 
 
 def against_space_sharing(figures: Figures) -> list[str]:
-    """Return what each scheduler changes against SSP, with one try and with all."""
+    """Return what each scheduler changes against SSP."""
     pairs = [((workload, name), Where(workload, name), Where(workload, SSP)) for workload in AARR for name in GROUPED]
     return ["Change against SSP, %.", "", *_changes(figures, pairs, ("", ""))]
 
 
 def all_against_one(figures: Figures) -> list[str]:
     """Return what the number of tries alone changes."""
-    pairs = [
-        ((workload, name), Where(workload, policy(name, "all")), Where(workload, policy(name, "one")))
-        for workload in AARR
-        for name in SCHEDULERS
-    ]
-    extra = {"groups_share": ("% of eligible jobs in groups", 100.0)}
-    found = _changes(figures, pairs, ("", ""), extra)
-    return ["Change from one try to all, %: same jobs, same scheduler.", "", *found] if found else []
+    pairs = [((workload, GLTS), Where(workload, GLTS), Where(workload, ONE)) for workload in AARR]
+    found = _changes(figures, pairs, ("", ""), {"groups_share": ("% of eligible jobs in groups", 100.0)})
+    return [f"Change of {GLTS} against {ONE}, %: same jobs, same search.", "", *found] if found else []
 
 
-def equal_tries(figures: Figures) -> list[str]:
-    """Return how GLTS is against the other searches where both have the same number of tries."""
+def searches(figures: Figures) -> list[str]:
+    """Return how GLTS is against the other searches."""
     pairs = [
-        (
-            (workload, tries, f"GLTS against {name}"),
-            Where(workload, policy("GLTS", tries)),
-            Where(workload, policy(name, tries)),
-        )
+        ((workload, f"{GLTS} against {name}"), Where(workload, GLTS), Where(workload, name))
         for workload in AARR
-        for tries in TRIES
         for name in SCHEDULERS
-        if name != "GLTS"
+        if name != GLTS
     ]
-    found = _changes(figures, pairs, ("", "tried", ""))
-    return ["Change against another search with the same number of tries, %.", "", *found] if found else []
+    found = _changes(figures, pairs, ("", ""))
+    return ["Change against another search, %.", "", *found] if found else []
 
 
 def absolute(figures: Figures) -> list[str]:
@@ -173,7 +170,7 @@ def absolute(figures: Figures) -> list[str]:
     columns = {"rr_60_short": "short, 60 s", "rr_600_short": "short, 600 s", **RR}
     wanted = {key: (title, 1.0) for key, title in columns.items()} | {"response_all_s": ("response [h]", 1 / 3600)}
     printed = ", ".join(f"{value:g} ({name})" for name, value in SSP_W2.items())
-    return [f"The paper prints SSP's RR at W2: {printed}.", "", *_table(figures, _bases(ALL), ("", ""), wanted)]
+    return [f"The paper prints SSP's RR at W2: {printed}.", "", *_table(figures, _bases(BASES), ("", ""), wanted)]
 
 
 def short_jobs(figures: Figures) -> list[str]:
@@ -199,7 +196,7 @@ def utilisation(figures: Figures) -> list[str]:
     columns = {key: (title, 100.0) for key, title in PHASES.items()}
     columns[f"{HIGH_LOAD}_s"] = ("medium or long waits [days]", 1 / DAY_S)
     text = "In percent of all cores, while 12 jobs or more of a class wait; and how long that is."
-    return [text, "", *_table(figures, _bases(ALL), ("", ""), columns)]
+    return [text, "", *_table(figures, _bases(BASES), ("", ""), columns)]
 
 
 def groups(figures: Figures) -> list[str]:
@@ -230,30 +227,55 @@ def saturation(figures: Figures) -> list[str]:
         "offered_load": ("offered load", 1.0),
         "last_submission_s": ("last submission [days]", 1 / DAY_S),
         "makespan_s": ("makespan [days]", 1 / DAY_S),
+        "beyond_s": ("beyond the last submission [days]", 1 / DAY_S),
     }
-    wheres = [Where(workload, name) for workload in AARR for name in (SSP, *(policy("GLTS", tries) for tries in TRIES))]
-    return [*_table(figures, _bases(ALL), ("", ""), columns), *saturation_table(figures, wheres, WAITING)]
+    cells = [Where(workload, name) for workload in AARR for name in BASES]
+    return [*_table(figures, _bases(BASES), ("", ""), columns), *saturation_table(figures, cells, WAITING)]
 
 
 def workload_table(figures: Figures) -> list[str]:
-    """Return the classes' shares of jobs and of work."""
-    parts = {"jobs": CLASS_JOBS, "work": CLASS_WORK}
-    columns = [(f"{part}_{name}", f"{name} {part}") for part, found in parts.items() for name in found]
-    lines = table_head(("%",), [title for _, title in columns])
-    published = [number(100 * share) for found in parts.values() for share in found.values()]
-    lines.append(table_row(("published",), published))
-    for workload in AARR:
-        found = [figures.mean(key, Where(workload, SSP)) for key, _ in columns]
-        lines.append(table_row((workload,), [interval_text(each, factor=100.0) for each in found]))
+    """Return the classes' shares of jobs and of work, and the shares of sizes; of jobs as drawn, too."""
+    columns = {f"{part}_{name}": f"{name} {part}" for part in ("jobs", "work") for name in CLASS_JOBS}
+    columns |= {"serial_share": "serial", "power_share": "powers of two"}
+    printed = [*CLASS_JOBS.values(), *CLASS_WORK.values(), SERIAL, POWERS]
+    lines = table_head(("%",), [*columns.values(), "mean size"])
+    lines.append(table_row(("published",), [*(number(100 * share) for share in printed), "-"]))
+    cells = {
+        "as drawn": Where("W1", SSP, ORIGINAL),
+        **{f"{workload}, grown": Where(workload, SSP) for workload in AARR},
+    }
+    for name, where in cells.items():
+        if figures.seeds(where):
+            found = [interval_text(figures.mean(key, where), factor=100.0) for key in columns]
+            lines.append(table_row((name,), [*found, interval_text(figures.mean("processes_mean", where))]))
     return [*lines, ""]
+
+
+def plain(figures: Figures) -> list[str]:
+    """Return what time slices and the growth of jobs do: SSP against plain space sharing, and against itself on jobs as drawn."""
+    ssp = Where("W1", SSP)
+    others = {name: Where("W1", name) for name in PLAIN} | {"SSP, jobs as drawn": Where("W1", SSP, ORIGINAL)}
+    columns = {"response_all_s": "response", "rr_60_short": "RR short, 60 s", **RR}
+    rows = [
+        table_row((name, str(figures.seeds(where))), [percent_text(figures.change(key, ssp, where)) for key in columns])
+        for name, where in others.items()
+        if figures.seeds(where)
+    ]
+    if not rows:
+        return []
+    text = (
+        "Change of SSP at W1, %, against other ways to run the same jobs: EASY on the same nodes without slices, first come first"
+        " served or short before medium before long jobs; and against SSP with one process a node on jobs as the model draws them."
+    )
+    return [text, "", *table_head(("SSP against", "seeds"), [*columns.values()]), *rows, ""]
 
 
 def harm(figures: Figures) -> list[str]:
     """Return who is worse off than under SSP."""
-    if all(figures.mean("harm_h1", Where(workload, name)) is None for workload in AARR for name in GROUPED):
+    cells = [Where(workload, name) for workload in AARR for name in GROUPED]
+    if all(figures.mean("harm_h1", where) is None for where in cells):
         return []
-    glts = [Where(workload, policy("GLTS", tries)) for workload in AARR for tries in TRIES]
-    return harm_tables(figures, SSP, [Where(workload, name) for workload in AARR for name in GROUPED], glts)
+    return harm_tables(figures, SSP, cells, [Where(workload, GLTS) for workload in AARR])
 
 
 # ---------------------------------------------------------------- experiments
@@ -262,9 +284,8 @@ def harm(figures: Figures) -> list[str]:
 def blocks(figures: Figures) -> list[str]:
     """Return figure 8: relative responses by size of blocks, against the same search with blocks of 16."""
     pairs = [
-        ((policy(name, tries), str(size)), where_of_block(size, name, tries), where_of_block(BLOCK, name, tries))
+        ((name, str(size)), where_of_block(size, name), where_of_block(BLOCK, name))
         for name in IN_BLOCKS
-        for tries in TRIES
         for size in BLOCKS
         if size != BLOCK
     ]
@@ -274,32 +295,25 @@ def blocks(figures: Figures) -> list[str]:
 
 def slacks(figures: Figures) -> list[str]:
     """Return figure 9: relative responses by slack factor, against 1.5."""
-    pairs = [
-        ((policy("GLTS", tries), factor), where_of_slack(factor, tries), where_of_slack(SLACK, tries))
-        for tries in TRIES
-        for factor in SLACKS
-        if factor != SLACK
-    ]
+    pairs = [((factor,), where_of_slack(factor), where_of_slack(SLACK)) for factor in SLACKS if factor != SLACK]
     extra = {
         "groups_share": ("% in groups", 100.0),
         "groups_refused": ("groups refused", 1.0),
         "delay_medium_p95": ("medium, R/R_est p95", 1.0),
         "delay_long_p95": ("long, R/R_est p95", 1.0),
     }
-    found = _changes(figures, pairs, ("W1", "slack"), extra)
+    found = _changes(figures, pairs, ("W1, GLTS, slack",), extra)
     return [f"Change against a slack factor of {SLACK}, %; `none` refuses nothing.", "", *found] if found else []
 
 
 def loads(figures: Figures) -> list[str]:
     """Return how the changes depend on the load."""
     pairs = []
-    for tries in TRIES:
-        for rival in (SSP, policy("CST", tries)):
-            for gap in GAPS:
-                variant = BASE if gap == GAP else f"gap-{gap}"
-                glts, other = (Where("W1", name, variant) for name in (policy("GLTS", tries), rival))
-                pairs.append(((policy("GLTS", tries), rival, gap), glts, other))
-    found = _changes(figures, pairs, ("W1", "against", "gaps"), {"offered_load": ("offered load", 1.0)})
+    for rival in (SSP, "CST"):
+        for gap in GAPS:
+            variant = BASE if gap == GAP else f"gap-{gap}"
+            pairs.append(((rival, gap), Where("W1", GLTS, variant), Where("W1", rival, variant)))
+    found = _changes(figures, pairs, ("W1, GLTS against", "gaps"), {"offered_load": ("offered load", 1.0)})
     there = any(figures.seeds(Where("W1", SSP, f"gap-{gap}")) for gap in GAPS)
     return ["All gaps between arrivals multiplied; changes in %.", "", *found] if there else []
 
@@ -307,8 +321,8 @@ def loads(figures: Figures) -> list[str]:
 def readings(figures: Figures) -> list[str]:
     """Return what other readings of the paper do: to a scheduler, and to what it gains over SSP."""
     pairs = []
-    for workload in AARR:
-        for name, variant in READINGS.items():
+    for name, variant in READINGS.items():
+        for workload in variant.workloads:
             for scheduler in variant.policies:
                 where, base = Where(workload, scheduler, name), Where(workload, scheduler)
                 pairs.append(((workload, f"{scheduler}, {name}", scheduler), where, base))
@@ -317,20 +331,29 @@ def readings(figures: Figures) -> list[str]:
                     title = SSP if other.variant is None else f"{SSP}, {name}"
                     pairs.append(((workload, f"{scheduler}, {name}", title), where, other))
     found = _changes(figures, pairs, ("", "", "against"), {"groups_share": ("% in groups", 100.0)})
-    texts = [f"- **{name}**: {variant.text}." for name, variant in READINGS.items()]
-    return [*texts, "", *found] if found else []
+    return [*_texts(READINGS), "", *found] if found else []
+
+
+def orders(figures: Figures) -> list[str]:
+    """Return what the two orders do that the paper names as alternatives."""
+    pairs = [
+        ((workload, f"{GLTS}, {name}"), Where(workload, GLTS, name), Where(workload, GLTS))
+        for name, variant in ORDERS.items()
+        for workload in variant.workloads
+    ]
+    found = _changes(figures, pairs, ("", ""), {"groups_share": ("% in groups", 100.0)})
+    return [*_texts(ORDERS), "", f"Change against {GLTS}, %.", "", *found] if found else []
+
+
+def _texts(variants: Mapping[str, Variant]) -> list[str]:
+    return [f"- **{name}**: {variant.text}." for name, variant in variants.items()]
 
 
 def knowledge(figures: Figures) -> list[str]:
     """Return what is left of the gain where the scheduler knows less."""
     pairs = [
-        (
-            (workload, policy("GLTS", tries), belief),
-            Where(workload, policy("GLTS", tries), None, belief),
-            Where(workload, SSP, None, belief),
-        )
+        ((workload, GLTS, belief), Where(workload, GLTS, None, belief), Where(workload, SSP, None, belief))
         for workload in AARR
-        for tries in TRIES
         for belief in BELIEFS
     ]
     there = any(figures.seeds(Where("W1", SSP, None, belief)) for belief in BELIEFS if belief != EXACT)
@@ -341,8 +364,8 @@ def knowledge(figures: Figures) -> list[str]:
 
 _PARTS: Final = {
     "GLTS against the others": against_space_sharing,
+    "Searches": searches,
     "One try and all": all_against_one,
-    "Searches with equal tries": equal_tries,
     "In absolute terms": absolute,
     "What short jobs count": short_jobs,
     "Core utilisation": utilisation,
@@ -351,8 +374,10 @@ _PARTS: Final = {
     "Which schedulers keep up": saturation,
     "Who is worse off": harm,
     "Workload": workload_table,
+    "Slices and growth": plain,
     "Figure 8: size of blocks": blocks,
     "Figure 9: slack factor": slacks,
+    "Orders that the paper names": orders,
     "Load": loads,
     "Other readings": readings,
     "What the scheduler knew, varied": knowledge,

@@ -5,7 +5,7 @@ It is a study: runs that are done are not made again, so that an interrupted rep
 
 from __future__ import annotations
 
-from scripts.papers.glts.experiment import JOBS, QUICK_JOBS, SEEDS, USUAL, experiment
+from scripts.papers.glts.experiment import JOBS, QUICK_JOBS, SEEDS, USUAL, experiment, stages
 from scripts.papers.glts.pictures import draw
 from scripts.papers.glts.report import report
 from scripts.papers.study import Paper, reproduce
@@ -22,6 +22,7 @@ PAPER = Paper(
     usual=USUAL,
     report=report,
     draw=draw,
+    stages=stages,
 )
 
 if __name__ == "__main__":
