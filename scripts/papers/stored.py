@@ -19,6 +19,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from scripts.tables import table_head, table_row
+
 from cosched_emulator.studies.axes import COLUMNS
 from cosched_emulator.studies.experiment import HARM
 from cosched_emulator.studies.study_table import Row
@@ -130,6 +132,20 @@ def write_stored(paper: str, runs: Iterable[StoredRun], folder: Path) -> Path:
     file = folder / f"{paper}.jsonl.gz"
     file.write_bytes(gzip.compress("\n".join([*lines, ""]).encode(), compresslevel=9, mtime=0))
     return file
+
+
+def totals(folder: Path) -> list[str]:
+    """Return the table of all that is stored: runs, and how long they took."""
+    rows, sums = [], [0, 0.0]
+    for file in sorted(folder.glob("*.jsonl.gz")):
+        paper = file.name.removesuffix(".jsonl.gz")
+        runs = [*read_stored(paper, folder).values()]
+        hours = sum(run.wall_s for run in runs) / 3600
+        sums = [sums[0] + len(runs), sums[1] + hours]
+        versions = ", ".join(sorted({run.version for run in runs}))
+        rows.append(table_row((f"`{paper}`", versions), [f"{len(runs):,}", f"{hours:.1f}"]))
+    head = table_head(("stored", "version of cosched"), ["runs", "hours, on one core"])
+    return [*head, *rows, table_row(("all", ""), [f"{sums[0]:,}", f"{sums[1]:.1f}"]), ""]
 
 
 def _is_long(value: Any) -> bool:

@@ -24,10 +24,12 @@ from scripts.papers.stored import (
     kept,
     read_stored,
     rounded,
+    totals,
     write_stored,
 )
 from scripts.processes import PROJECT
 from scripts.progress import Progress
+from scripts.tables import write_tables
 from scripts.verdicts import FOLDER, write_results
 
 from cosched_emulator.errors import EmulatorError
@@ -107,6 +109,8 @@ def reproduce(paper: Paper) -> None:
     _write(paper, size, found, folder)
     if whole and found.runs:
         _store(paper.name, found, {} if options.seeds is None else known)
+    if whole:
+        write_tables(PROJECT / "docs" / "reproducing.md", "all", "Reproducing the papers", totals(PROJECT / STORED))
     if found.failed:
         raise SystemExit(f"reproduce: failed cells of {store}: {', '.join(found.failed)}")
 
@@ -151,11 +155,7 @@ def _store(paper: str, found: _Found, others: Mapping[str, StoredRun]) -> None:
     names = {tuple(_places(run.row).values()) for run in runs.values()}
     rest = {key: run for key, run in others.items() if tuple(_places(run.row).values()) not in names}
     file = write_stored(paper, [*runs.values(), *rest.values()], PROJECT / STORED)
-    hours = sum(run.wall_s for run in (*runs.values(), *rest.values())) / 3600
-    size = file.stat().st_size
-    print(
-        f"{len(runs) + len(rest)} runs stored in {file} ({size:,} bytes); they took {hours:.1f} hours", file=sys.stderr
-    )
+    print(f"{len(runs) + len(rest)} runs stored in {file} ({file.stat().st_size:,} bytes)", file=sys.stderr)
 
 
 def _places(row: Mapping[str, Any]) -> dict[str, str]:

@@ -16,7 +16,7 @@ from scripts.papers.claims import Band, claims_table, judged
 from scripts.papers.figures import Figures, Where, interval_text
 from scripts.papers.lomarc.experiment import M1
 from scripts.papers.lomarc.published import RBR, RESPONSE
-from scripts.papers.stored import STORED, ReadRow, StoredRun, kept, read_stored, write_stored
+from scripts.papers.stored import STORED, ReadRow, StoredRun, kept, read_stored, totals, write_stored
 from scripts.papers.study import Paper, Size
 from scripts.verdicts import write_results
 from tests.processes import ROOT
@@ -79,6 +79,7 @@ def test_a_new_machine_repeats_nothing_and_writes_the_same_page(run: Callable[..
     written = pages(tmp_path)
     assert "| C1 | response |" in written[1]
     file = tmp_path / STORED / "tiny.jsonl.gz"
+    assert "| `tiny` |" in (tmp_path / "docs" / "reproducing.md").read_text(encoding="utf-8")
     content = file.read_bytes()
     for options in ((), ("--report-only",)):
         for page in (tmp_path / "docs" / "results").glob("**/*.md"):
@@ -156,6 +157,12 @@ def test_pages_say_what_the_stored_runs_give(name: str, tmp_path: Path) -> None:
     write_results(tmp_path / names[0], paper.name, paper.title, body)
     for each in names:
         assert (tmp_path / each).read_text(encoding="utf-8") == (results / each).read_text(encoding="utf-8")
+
+
+def test_the_page_on_reproducing_tells_what_is_stored() -> None:
+    text = (ROOT / "docs" / "reproducing.md").read_text(encoding="utf-8")
+    begin, end = "<!-- tables: written by scripts/reproduce all -->", "<!-- end of tables -->"
+    assert text.split(begin)[1].split(end)[0] == "\n\n" + "\n".join(totals(ROOT / STORED))
 
 
 def test_no_interval_in_the_readmes_picture_includes_1_for_what_it_claims() -> None:
