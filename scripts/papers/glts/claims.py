@@ -229,6 +229,27 @@ def _groups(figures: Figures) -> Iterator[Claim]:
         for column, text in (("number", "groups"), ("jobs", "jobs in groups")):
             found = figures.mean(f"groups_{column}", where)
             yield near_level(f"{ids}: number of {text}", where.workload, count, found, told=f"{count:,.0f} groups")
+    found = figures.change("groups_number", of_w2, of_w1)
+    yield near("C26: groups at W2 against W1, %", W2, MORE_GROUPS, found)
+    yield from _groups_in_print()
+    yield from _in_groups(figures)
+
+
+def _in_groups(figures: Figures) -> Iterator[Claim]:
+    of_w1, share, few = Where(W1, GLTS), GROUPS[W1]["share"], GROUPS[W1]["few_candidates"]
+    band = (share - POINTS / 100, share + POINTS / 100)
+    text = f"C9: medium and long jobs in groups, %: within {POINTS:g} points"
+    yield within(text, W1, number(100 * share), figures.mean("groups_share", of_w1), band, IN_PERCENT)
+    text = "C10: groups of two, % of the groups: between 5 and 95"
+    yield within(text, W1, "two, and more", figures.mean("groups_pairs", of_w1), (0.05, 0.95), IN_PERCENT)
+    text = "C17: searches with fewer than 4 candidates, %: within 10 points"
+    found = figures.mean("groups_few_candidates", of_w1)
+    yield within(text, W1, number(100 * few), found, (few - 0.1, few + 0.1), IN_PERCENT)
+    text = "C36: matched jobs from the first block, %, at least: above 50"
+    yield judged(text, W1, "most", figures.mean("groups_first_block", of_w1), Band.above(0.5), IN_PERCENT)
+
+
+def _groups_in_print() -> Iterator[Claim]:
     number_of, size, share = (GROUPS[W1][name] for name in ("number", "size", "share"))
     derived = (
         f"they have {number_of * size:,.0f} jobs, of {ELIGIBLE:,} eligible; 41.7 % are {share * ELIGIBLE:,.0f} jobs"
@@ -244,19 +265,6 @@ def _groups(figures: Figures) -> Iterator[Claim]:
         f"{percent(more)} than 1,500",
         holds=more < 30,
     )
-    found = figures.change("groups_number", of_w2, of_w1)
-    yield near("C26: groups at W2 against W1, %", W2, MORE_GROUPS, found)
-    band = (share - POINTS / 100, share + POINTS / 100)
-    text = f"C9: medium and long jobs in groups, %: within {POINTS:g} points"
-    yield within(text, W1, number(100 * share), figures.mean("groups_share", of_w1), band, IN_PERCENT)
-    text = "C10: groups of two, % of the groups: between 5 and 95"
-    yield within(text, W1, "two, and more", figures.mean("groups_pairs", of_w1), (0.05, 0.95), IN_PERCENT)
-    few = GROUPS[W1]["few_candidates"]
-    text = "C17: searches with fewer than 4 candidates, %: within 10 points"
-    found = figures.mean("groups_few_candidates", of_w1)
-    yield within(text, W1, number(100 * few), found, (few - 0.1, few + 0.1), IN_PERCENT)
-    text = "C36: matched jobs from the first block, %, at least: above 50"
-    yield judged(text, W1, "most", figures.mean("groups_first_block", of_w1), Band.above(0.5), IN_PERCENT)
 
 
 def _delay(figures: Figures) -> Iterator[Claim]:
