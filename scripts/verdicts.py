@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from scripts.papers.claims import CLAIM_IDS
+from scripts.papers.claims import CLAIM_IDS, Kind
 from scripts.tables import NOTHING, table_head, table_row, write_tables
 
 from cosched_emulator.statistics.intervals import LEVEL, holm
@@ -138,8 +138,11 @@ def head_lines(body: Sequence[str]) -> list[str]:
 
 
 def verdict_lines(body: Sequence[str], appendix: str) -> Iterator[str]:
-    """Yield the table of verdicts: one row for each group of claims."""
-    claims = [*claims_in(body)]
+    """Yield the table of verdicts: one row for each group of claims.
+
+    What holds by construction or cannot be checked is in the appendix alone.
+    """
+    claims = [claim for claim in claims_in(body) if _shown(claim)]
     groups = _grouped(claims, coarse=False)
     if len(groups) > MOST:
         groups = _grouped(claims, coarse=True)
@@ -159,6 +162,10 @@ def verdict_lines(body: Sequence[str], appendix: str) -> Iterator[str]:
         cells = (ids + label, published, "; ".join(figures) or NOTHING, " / ".join(dict.fromkeys(verdicts)), link)
         yield table_row(cells, ())
     yield ""
+
+
+def _shown(claim: Claim) -> bool:
+    return not {verdict for _, verdict in claim.measured.values()} <= {str(Kind.CONSTRUCTION), str(Kind.UNCHECKABLE)}
 
 
 def _grouped(claims: Sequence[Claim], *, coarse: bool) -> dict[tuple[str, str], list[Claim]]:

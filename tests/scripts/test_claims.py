@@ -21,7 +21,7 @@ from scripts.papers.claims import (
 )
 from scripts.papers.figures import Figures, Where, interval_text
 from scripts.papers.saturation import WORK, saturation_table
-from scripts.verdicts import claims_in, head_lines, marked
+from scripts.verdicts import claims_in, head_lines, marked, verdict_lines
 
 from cosched_emulator.statistics.intervals import Interval, Verdict, mean_interval, paired_ratio
 from cosched_emulator.studies.axes import COLUMNS
@@ -140,6 +140,8 @@ def test_what_no_run_decides_has_a_row_and_is_not_counted() -> None:
     head = head_lines(body)[0]
     assert head.startswith("1 rows judge a claim: 1 yes. Not counted: 1 by construction, 1 contradicted by print, ")
     assert "at most 0.0 of the 1 rows" in head
+    page = [line for line in verdict_lines(body, "x.md") if "[1](x.md" in line]
+    assert [line[2:4] for line in page] == ["C2", "C3", "C6"]  # the others are in the appendix alone
 
 
 def test_verdicts_that_stand_after_holms_correction_are_marked() -> None:

@@ -155,13 +155,15 @@ def _wide(figures: Figures) -> Iterator[Claim]:
 
 
 def _conditions(figures: Figures) -> Iterator[Claim]:
+    """Yield what the scheduler checks before each start."""
     for name in POLICIES:
         most = 1 if name == BATCH else MOST_RESIDENTS
         found = figures.mean(RESIDENTS_MOST, cell(HIGH, name))
         text = f"P7: processes on a node, {name}, at most {most}"
-        yield below(text, HIGH, str(most), found, most + 0.5)
+        yield by_construction(below(text, HIGH, str(most), found, most + 0.5))
     for workload in (HIGH, LIGHT):
         for name in (*DRIVEN, GANG):
             found = figures.mean(MEMORY_MOST, cell(workload, name))
             text = f"P8: memory that the processes of a node need at one time, {name}, MB, at most {NODE_MB}"
-            yield judged(text, workload, "fits", found, Band.below(NODE_MB + 0.5), interval_text)
+            claim = judged(text, workload, "fits", found, Band.below(NODE_MB + 0.5), interval_text)
+            yield by_construction(claim)
