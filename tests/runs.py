@@ -1,10 +1,13 @@
-"""Allocations and sets of threads for tests, from plain numbers."""
+"""Allocations, sets of threads and drawn usage for tests, from plain numbers."""
 
 from __future__ import annotations
 
+import numpy as np
+
+from cosched_emulator.workload.characteristics import CharacteristicsMix, _draw
 from cosched_hwmodel.units import NodeSet, ThreadMask
 from cosched_plugin.common.allocation import Layers
-from cosched_plugin.protocol.messages import Run
+from cosched_plugin.protocol.messages import Run, UsageTuple
 
 
 def run_on(first: int, count: int, mask: int, processes: int) -> Run:
@@ -20,3 +23,9 @@ def runs_on(*runs: tuple[int, int, int, int]) -> tuple[Run, ...]:
 def layers_on(*nodes: int) -> Layers:
     """Return a set of threads: for each thread number the nodes, bit n for node n."""
     return tuple([NodeSet(each) for each in nodes])
+
+
+def draw_usage(mix: CharacteristicsMix, seed: int, number: int) -> UsageTuple:
+    """Return the usage that a workload of this mix and seed draws for the job of that number."""
+    (usage,) = _draw(mix, seed, np.array([number], dtype=np.int64))[1].values(0, 1)
+    return usage

@@ -2,7 +2,8 @@
 
 Help and typing errors must not import the modules that do the work (a tenth of a second instead of a second), so this
 module imports nothing. Each owner takes its names from here, refuses others, and says what they mean. A default stands
-here only where a command's help shows it; all other defaults stand with their setting.
+here only where a command's help shows it, or where packages share it that do not import each other; all other defaults
+stand with their setting.
 """
 # Under 60 lines: one table, which command lines and what they offer share.
 
@@ -14,6 +15,8 @@ from typing import Final
 LOCAL_SCHEDULERS: Final = ("wake-first", "rr", "linux-epochs")
 # Its message layer: `nodeos.coscheduling.policies` has a class for each; others by MODULE:CLASS.
 COSCHEDULING: Final = ("nls", "sb", "cc", "dcs", "pb", "hybrid", "none")
+# How jobs slow each other down: `cosched_hwmodel.models.by_name` has each; others by MODULE:CLASS.
+CONTENTION: Final = ("bandwidth", "lomarc", "statistical", "pairs", "composite", "none")
 
 # Settings of a scenario: `scenario.sections` says what each does.
 CLOCK_MODES: Final = ("virtual", "scaled", "real")
@@ -30,10 +33,12 @@ AARR: Final = 10.2303
 CLOCK_MODE: Final = CLOCK_MODES[0]
 CPU_SHARE: Final = 0.45
 DEADLINE_S: Final = 300.0
+FILES: Final = 20
 GAP_S: Final = 100.0
 LOAD_METHOD: Final = LOAD_METHODS[0]
 MEMORY: Final = MEMORY_TOLD[0]
 NODES: Final = 128  # without a log
+NULL_STATEMENTS: Final = 2_500_000
 QUANTUM_S: Final = 1.0
 SEED: Final = 1
 SHAPE: Final = "single"

@@ -57,7 +57,12 @@ def count(name: str, tree: Path = PROJECT) -> Figures:
         return {"subject": name, "reason": f"more than {RUN_S:.0f} s"}
     if ran.returncode:
         return {"subject": name, "reason": ran.stderr.strip().rpartition("\n")[2]}
-    return {"subject": name, "goal": GOALS.get(name), **medians([json.loads(line) for line in ran.stdout.splitlines()])}
+    return {
+        "subject": name,
+        "goal": GOALS.get(name),
+        "switches_goal": MOST_SWITCHES.get(name),
+        **medians([json.loads(line) for line in ran.stdout.splitlines()]),
+    }
 
 
 def medians(batches: Sequence[Mapping[str, Any]]) -> Figures:
@@ -83,7 +88,7 @@ def measure(tell: Callable[[str], None], old: Path | None = None) -> list[Figure
 
 def lines(rows: Sequence[Figures]) -> list[str]:
     """Return the table of stations; where there are figures of another tree, old and new stand beside each other."""
-    header = ("subject", "batches", "files", "goal", "files, jobs start", "switches of folder")
+    header = ("subject", "batches", "files", "goal", "files, jobs start", "switches of folder", "goal")
     about = (
         "Files of the packages that `SchedulerCore.handle` enters in a batch that it answers with a decision (medians), and in one"
         " in which a job starts; switches of folder between two calls that follow each other."
@@ -93,10 +98,10 @@ def lines(rows: Sequence[Figures]) -> list[str]:
 
 def _cells(row: Figures) -> list[str]:
     if "reason" in row:
-        return [row["subject"], NOTHING, row["reason"], NOTHING, NOTHING, NOTHING]
-    goal = NOTHING if row["goal"] is None else str(row["goal"])
+        return [row["subject"], NOTHING, row["reason"], NOTHING, NOTHING, NOTHING, NOTHING]
+    goal, most = (NOTHING if row[key] is None else str(row[key]) for key in ("goal", "switches_goal"))
     files, starting, switches = (_figure(row, key) for key in ("files", "files_starting", "switches"))
-    return [row["subject"], f"{row['batches']:,}", files, goal, starting, switches]
+    return [row["subject"], f"{row['batches']:,}", files, goal, starting, switches, most]
 
 
 def _figure(row: Figures, key: str) -> str:

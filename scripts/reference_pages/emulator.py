@@ -14,6 +14,8 @@ from scripts.tables import NOTHING
 
 from cosched_emulator.bounds import Choice, bounds_of, meaning_of
 from cosched_emulator.cli.commands.options.scenario_options import PLACES
+from cosched_emulator.live.dependencies import REASONS
+from cosched_emulator.nodeos.local import KINDS
 from cosched_emulator.results.figures import metrics, run_energy, turn_metrics
 from cosched_emulator.results.files.csv_files import (
     ALLOCATION_COLUMNS,
@@ -25,6 +27,7 @@ from cosched_emulator.results.files.csv_files import (
 from cosched_emulator.scenario.faults import FaultsSection
 from cosched_emulator.scenario.schema import Scenario, ScriptEntry
 from cosched_emulator.scenario.sections import TimeSharingSection
+from cosched_emulator.studies.axes import AXES
 
 # Options of settings that no table of the command line has: they choose the run, not its scenario.
 OTHER_OPTIONS: Final = {
@@ -55,6 +58,30 @@ def scenario_page() -> Iterator[str]:
             place = f"{name}.{key}"
             yield from _section(f"`[[{place}]]`" if many else f"`[{place}]`", place, below, fields(below))
     yield from _section("`[[script]]`", "script", ScriptEntry, fields(ScriptEntry))
+    yield from ("## Local schedulers", "")
+    yield from table(
+        ("`local`", "which process gets the CPU"), ((code(name), kind.meaning) for name, kind in KINDS.items())
+    )
+
+
+def queue_page() -> Iterator[str]:
+    """Yield the reasons of a pending job."""
+    yield "# Reasons of a pending job"
+    yield ""
+    yield "As `queue` and `job` show them to [users](../live.md)."
+    yield ""
+    yield from _meanings("reason", REASONS)
+
+
+def studies_page() -> Iterator[str]:
+    """Yield every axis of an experiment."""
+    yield "# Axes of a study"
+    yield ""
+    yield "[Studies](../studies.md) explains the other keys. A study's table has a column for each axis."
+    yield ""
+    yield from table(
+        ("key", "column", "values"), ((code(key), code(axis.column), axis.values) for key, axis in AXES.items())
+    )
 
 
 def _tables_in(kind: type) -> dict[str, tuple[type, bool]]:
@@ -136,6 +163,8 @@ def run_folder_page() -> Iterator[str]:
         ("key", "is", "exists for"),
         ((code(name), item.meaning, item.exists_for) for name, item in metrics.QUANTITIES.items()),
     )
+    yield f"For each of them: {', '.join(map(code, metrics.STATISTICS))}."
+    yield ""
     for name, figures in (
         ("machine", metrics.MACHINE),
         ("time_sharing", turn_metrics.FIGURES),
@@ -151,5 +180,7 @@ def _meanings(head: str, rows: Mapping[str, str]) -> Iterator[str]:
 
 PAGES: Final[Mapping[str, Callable[[], Iterable[str]]]] = {
     "scenario.md": scenario_page,
+    "queue.md": queue_page,
+    "studies.md": studies_page,
     "run-folder.md": run_folder_page,
 }

@@ -14,7 +14,7 @@ from cosched_plugin.core.trace_records import KINDS as KINDS_OF_RECORDS
 from cosched_plugin.core.work import Price
 from cosched_plugin.parts import prices
 from cosched_plugin.parts.needs import MEANING, OF_SITE
-from cosched_plugin.policies.composition.catalogue import KINDS, REQUIRED, needs_and_provisions
+from cosched_plugin.policies.composition.catalogue import KINDS, REQUIRED, needs_and_provisions, own_notes
 from cosched_plugin.policies.composition.presets import ALIASES, PRESETS
 from cosched_plugin.policies.composition.resolved import name_of, resolve
 
@@ -57,6 +57,16 @@ def policies_page() -> Iterator[str]:
     yield from table(("other name", "preset"), ((code(alias), code(name)) for alias, name in ALIASES.items()))
     yield from ("## Settings that a preset changes", "")
     yield from table(("preset", "setting", "value"), _changed())
+    yield from _parts()
+    yield from ("## Keys of notes", "")
+    yield ", ".join(map(code, sorted(own_notes())))
+    yield ""
+    yield from ("## Prices of a budget", "")
+    yield from table(("price", "units of work", "for"), _prices())
+
+
+def _parts() -> Iterator[str]:
+    """Yield the parts of each kind with their settings, and what goes with what."""
     for kind, entries in KINDS.items():
         yield from (f"## {kind}", "")
         yield from table(("part", "what it does"), ((code(name), entry.text) for name, entry in entries.items()))
@@ -82,8 +92,6 @@ def policies_page() -> Iterator[str]:
         ("word", "meaning", "from"),
         ((word, text, "the site" if word in OF_SITE else "a part") for word, text in MEANING.items()),
     )
-    yield from ("## Prices of a budget", "")
-    yield from table(("price", "units of work", "for"), _prices())
 
 
 def _shown(value: object) -> str:

@@ -14,6 +14,7 @@ from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.run.loop import Simulation
 from cosched_emulator.scenario.planned_events import Scripted
 from cosched_emulator.workload.job import WorkloadJob
+from cosched_emulator.workload.swf.swf_reader import SwfOptions
 from cosched_hwmodel.bandwidth.bandwidth_model import BandwidthModel
 from cosched_hwmodel.composition import composition_named
 from cosched_hwmodel.contention import ContentionModel
@@ -21,6 +22,8 @@ from cosched_plugin.common.allocation import Machine
 from cosched_plugin.protocol import messages as m
 
 BELIEF = m.Belief("bandwidth", "bulk-synchronous", ("memory_bandwidth",))
+# Reads exactly the jobs that `write_swf` wrote.
+VERBATIM = SwfOptions(minimum_estimate_s=0, cap_run_at_estimate=False, rebase=False)
 Batch = tuple[int, int, tuple[m.Event, ...]]
 Answer = Callable[[int, Sequence[m.Event]], list[m.Action]]
 

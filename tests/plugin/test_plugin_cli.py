@@ -11,6 +11,7 @@ import pytest
 from tests.commands import SMALL, Commands, assert_one_line
 from tests.processes import ended, run_python, wait_until
 
+from cosched_hwmodel.models.by_name import BUILT_IN
 from cosched_plugin.cli import cli
 from cosched_plugin.policies.composition.catalogue import KINDS
 from cosched_plugin.policies.composition.presets import PRESETS
@@ -61,14 +62,7 @@ def test_the_catalogue_of_policies_is_listed(commands: Commands) -> None:
     }
     for preset in catalogue["presets"]:
         assert set(preset["policy"]) == set(KINDS)
-    assert [model["name"] for model in catalogue["contention"]] == [
-        "none",
-        "bandwidth",
-        "lomarc",
-        "statistical",
-        "pairs",
-        "composite",
-    ]
+    assert [model["name"] for model in catalogue["contention"]] == list(BUILT_IN)
     code, out, _ = commands.plugin("policies")
     assert code == 0
     assert "\n  statistical             built in\n" in out

@@ -52,6 +52,7 @@ from tests.scripts.commands import reproduce
 import cosched_emulator
 from cosched_emulator import Run
 from cosched_emulator.results.figures.classes import ClassRules, class_figures
+from cosched_emulator.studies.axes import COLUMNS
 from cosched_emulator.studies.cells import Cell, make_plan
 from cosched_emulator.studies.experiment import read_experiment
 from cosched_emulator.studies.study_table import series_of
@@ -287,9 +288,8 @@ def row_of(names: dict[str, str]) -> dict[str, Any]:
 
 def figures_of(cells: tuple[Cell, ...], *schedulers: str, seeds: int = 3, base_only: bool = False) -> Figures:
     """Return the figures of a study, all invented."""
-    columns = ("workload", "load", "hardware", "belief", "variant", "policy", "seed")
     rows = [
-        row_of(dict(zip(columns, cell.names.values(), strict=True)))
+        row_of(dict(zip(COLUMNS.values(), cell.names.values(), strict=True)))
         for cell in cells
         if int(cell.names["seeds"]) <= seeds and (not base_only or cell.names["variants"] == BASE)
         if not schedulers or cell.policy in schedulers

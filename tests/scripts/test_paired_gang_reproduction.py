@@ -47,11 +47,10 @@ from tests.scripts.commands import reproduce
 import cosched_emulator
 from cosched_emulator import Run
 from cosched_emulator.statistics.intervals import Verdict
+from cosched_emulator.studies.axes import COLUMNS
 from cosched_emulator.studies.cells import Cell, make_plan
 from cosched_emulator.studies.experiment import read_experiment
 from cosched_emulator.studies.study_table import Row, series_of
-
-COLUMNS = ("workload", "load", "hardware", "belief", "variant", "policy", "seed")
 
 
 def cells_of(size: Size) -> tuple[Cell, ...]:
@@ -169,7 +168,7 @@ def test_space_sharing_has_no_quanta() -> None:
 
 def row_of(cell: Cell) -> dict[str, Any]:
     """Return invented figures in which paired gang scheduling halves responses, and best fit has the published counts."""
-    names = dict(zip(COLUMNS, cell.names.values(), strict=True))
+    names = dict(zip(COLUMNS.values(), cell.names.values(), strict=True))
     seed, level = int(names["seed"]), 0.5 if cell.policy in (PAIRED, NODE) else 1.0
     io_jobs = int(names["workload"][4]) if names["workload"].startswith("mix") else 0
     chosen = BEST_FIT_COUNTS[io_jobs] if cell.policy == BEST else (0, 0, 0, 0)

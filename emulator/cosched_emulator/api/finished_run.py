@@ -15,7 +15,7 @@ from cosched_emulator.api.arguments import check_plain, read_records
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.offered import POPULATIONS
-from cosched_emulator.results.figures.metrics import QUANTITIES
+from cosched_emulator.results.figures.metrics import QUANTITIES, STATISTICS
 from cosched_emulator.results.files.run_folder import check_run_folder, new_run_folder, read_summary
 from cosched_emulator.results.files.run_reader import read_run
 from cosched_emulator.run.coupling import TraceRecord
@@ -55,9 +55,6 @@ def _outcomes(run: RunLike, classes: LoserClasses | None) -> Outcomes:
         return outcomes(run.jobs, run.prepared.nodes, run.prepared.selection, classes)
     stored = read_run(run)
     return outcomes(stored.jobs, stored.machine, stored.selection, classes)
-
-
-STATISTICS = ("count", "mean", "median", "p95", "standard_deviation", "max")
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,9 +155,8 @@ class Run:
     def metrics(self, population: str = "finished", statistic: str = "mean") -> dict[str, float | None]:
         """Return the figures most asked for in one flat table: a statistic of each quantity of jobs, and the machine's figures.
 
-        ``population`` is ``finished`` (completed jobs) or ``all`` (all that ran and ended); ``statistic`` one of count, mean,
-        median, p95, standard_deviation, max. The names contain the units; a figure that does not exist is None. Raises
-        ConfigurationError.
+        ``population`` is ``finished`` (completed jobs) or ``all`` (all that ran and ended); ``statistic`` one of
+        `STATISTICS`. The names contain the units; a figure that does not exist is None. Raises ConfigurationError.
         """
         if population not in POPULATIONS:
             raise ConfigurationError.unknown_name("population", population, POPULATIONS)

@@ -15,6 +15,16 @@ from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.protocol.messages import CANCELLED, COMPLETED, Event, JobHeld, JobSubmitted
 
 DEPENDENCY, BEGIN_TIME, ARRAY_LIMIT, HELD = "Dependency", "BeginTime", "JobArrayTaskLimit", "JobHeldUser"
+QUEUED, UNSERVED = "Resources", "NoScheduler"  # of a job that the scheduler may start
+# The reasons of a pending job, for `queue` and `job`, and what each means.
+REASONS: Final = {
+    QUEUED: "the scheduler has not started it; only the scheduler knows more",
+    UNSERVED: "no scheduler is connected",
+    HELD: "it is held",
+    DEPENDENCY: "it waits for other jobs",
+    BEGIN_TIME: "its begin time has not come",
+    ARRAY_LIMIT: "its turn in its array has not come",
+}
 AFTER_OK, AFTER_ANY = "afterok", "afterany"
 _MOST_VOID: Final = 1_000  # void begin times that may stay on the heap
 

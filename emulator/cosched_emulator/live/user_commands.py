@@ -261,6 +261,7 @@ class Commands:
             case _:
                 raise TypeError(f"a {type(request).__name__} is no command")
 
+    # What the journal has was accepted once: a limit that has been lowered since then must not refuse it.
     def _refusal_of_submission(self, submission: Submission, who: Requester, *, replayed: bool) -> Refused | None:
         request = submission.request
         refused = refusal_of(submission, self._manager, replayed=replayed)
@@ -268,10 +269,10 @@ class Commands:
             return refused
         more = len(request.tasks) or 1
         unfinished = len(self._manager.jobs)
-        if unfinished + more > MOST_JOBS:
+        if unfinished + more > MOST_JOBS and not replayed:
             return Refused("limit", f"{unfinished} jobs have not ended; the limit is {MOST_JOBS}")
         owned = self._owners.jobs_of(who.name)
-        if owned + more > MOST_JOBS_A_USER and not who.operator:
+        if owned + more > MOST_JOBS_A_USER and not (who.operator or replayed):
             text = f"{owned} jobs of yours have not ended; the limit is {MOST_JOBS_A_USER}"
             return Refused("limit", text)
         if self._owners.span_us + more * submission.span_us > MOST_YEARS_US and not replayed:
@@ -283,7 +284,7 @@ class Commands:
             tasks = members or (job_id,)
             what = f"a task of array {job_id}" if members else f"job {job_id}"
             links += len(tasks) * (len(request.tasks) or 1)
-            if links > MOST_LINKS:
+            if links > MOST_LINKS and not replayed:
                 return Refused(
                     "limit",
                     f"expected at most {MOST_LINKS} dependencies, one for each task and each job that it waits for",

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from cosched_emulator.accounting.accounts import Accounting
 from cosched_emulator.errors import AccountingError
-from cosched_emulator.live.dependencies import HELD
+from cosched_emulator.live.dependencies import HELD, QUEUED, UNSERVED
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.manager.managed_job import SUSPENDED, ManagedJob
 from cosched_emulator.manager.node_states import NodeStates
@@ -189,8 +189,6 @@ JOB_COLUMNS: Final = (
 NODE_COLUMNS: Final = (
     "node", "state", "reason", "threads", "threads_used", "memory_mb", "memory_used_mb", "jobs", "slowed",
 )  # fmt: skip
-QUEUED: Final = "Resources"  # the reason of a startable pending job; only the scheduler knows more
-UNSERVED: Final = "NoScheduler"  # the same while no scheduler is there
 _MOST_SHOWN: Final = 10_000  # jobs of one answer
 
 

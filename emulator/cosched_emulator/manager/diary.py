@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from cosched_emulator.manager.managed_job import RUNNING, ManagedJob
 from cosched_emulator.manager.record import (
@@ -19,21 +19,8 @@ from cosched_emulator.manager.record import (
     StayEnded,
 )
 
-
-class EnergyMeter(Protocol):
-    """What adds up the energy of jobs."""
-
-    def begin(self, job: ManagedJob) -> None:
-        """Note that a job has come to its nodes; or that it goes on there, which changes nothing."""
-        ...
-
-    def end(self, job: ManagedJob) -> None:
-        """Note that a job has left its nodes: its last stay is complete."""
-        ...
-
-    def take(self, job_id: int) -> float:
-        """Return the joules of a job that has ended, and forget it."""
-        ...
+if TYPE_CHECKING:
+    from cosched_emulator.manager.job_energy import JobEnergy
 
 
 class Diary:
@@ -43,7 +30,7 @@ class Diary:
 
     def __init__(self) -> None:
         self.kept = False
-        self.meter: EnergyMeter | None = None  # of jobs, for accounts; None: the watts of the nodes are not known
+        self.meter: JobEnergy | None = None  # of jobs, for accounts; None: the watts of the nodes are not known
         self.entries: list[Change] = []
 
     # A live manager must drain after every step, and pass all entries on before the next step is appended to the journal: after a

@@ -263,28 +263,41 @@ def _linux_epochs(_slice_us: int, epoch_ticks: int, seed: int, node: int) -> Loc
 class _Kind(NamedTuple):
     """A local scheduler by name; `offered.LOCAL_SCHEDULERS` has the names."""
 
+    meaning: str  # which process gets the CPU
     make: Callable[[int, int, int, int], LocalScheduler]  # of slice_us, epoch_ticks, seed and node
     counts_ticks: bool = False  # its turns are ``epoch_ticks`` long, and not a slice
     fractions: bool = False  # see `depends_on_fractions`
 
 
-_KINDS: Final[Mapping[str, _Kind]] = MappingProxyType(
+KINDS: Final[Mapping[str, _Kind]] = MappingProxyType(
     {
-        "wake-first": _Kind(lambda slice_us, *_: WakeFirst(slice_us)),
-        "rr": _Kind(lambda slice_us, *_: RoundRobin(slice_us), fractions=True),
-        "linux-epochs": _Kind(_linux_epochs, counts_ticks=True),
+        "wake-first": _Kind(
+            "a process that wakes preempts; the preempted one comes next; else turns of `slice_us`",
+            lambda slice_us, *_: WakeFirst(slice_us),
+        ),
+        "rr": _Kind(
+            "turns of `slice_us`; a process that wakes queues up",
+            lambda slice_us, *_: RoundRobin(slice_us),
+            fractions=True,
+        ),
+        "linux-epochs": _Kind(
+            f"Linux 2.4: counters of ticks of 10 ms that are renewed by `epoch_ticks` ({EPOCH_TICKS}) when those of all "
+            "runnable processes are 0; a process that wakes preempts if its goodness is larger by more than 1",
+            _linux_epochs,
+            counts_ticks=True,
+        ),
     }
 )
 
 
 def counts_ticks(name: str) -> bool:
     """Return whether the turns of a scheduler are counted in ticks of an epoch, and not in slices."""
-    return _KINDS[name].counts_ticks
+    return KINDS[name].counts_ticks
 
 
 def period_us(name: str, epoch_ticks: int) -> int:
     """Return after which time a scheduler's own state repeats, besides slices that end: an epoch of two processes; 0: it has none."""
-    return 2 * epoch_ticks * TICK_US if _KINDS[name].counts_ticks else 0
+    return 2 * epoch_ticks * TICK_US if KINDS[name].counts_ticks else 0
 
 
 def depends_on_fractions(name: str) -> bool:
@@ -293,9 +306,9 @@ def depends_on_fractions(name: str) -> bool:
     So it is where a process that wakes waits for the end of another one's burst: then it counts how many iterations of one
     job just fit between the bursts of the other.
     """
-    return _KINDS[name].fractions
+    return KINDS[name].fractions
 
 
 def make_local(name: str, slice_us: int, epoch_ticks: int, seed: int, node: int) -> LocalScheduler:
     """Return the scheduler of one node; `NodeSettings` has refused other names."""
-    return _KINDS[name].make(slice_us, epoch_ticks, seed, node)
+    return KINDS[name].make(slice_us, epoch_ticks, seed, node)

@@ -8,9 +8,10 @@ from typing import Annotated, Final, NamedTuple, TypeAlias
 from cosched_emulator.bounds import Above0, Amount, Choice, Microseconds, Range, at_least, between, bounds_of
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.nodeos.coscheduling.policies import make_policy
-from cosched_emulator.nodeos.local import EPOCH_TICKS
+from cosched_emulator.nodeos.local import EPOCH_TICKS, TICK_US
 from cosched_emulator.offered import LOCAL_SCHEDULERS
 
+SLICE_US: Final = 200_000
 _NO_NUMBERS: Final = ("local", "coscheduling", "coscheduling_parameters")
 
 # Costs of messages: the defaults of a scenario differ from those here, with which a message only takes its time.
@@ -72,8 +73,8 @@ class NodeSettings(CommonSettings):
     Raises `ConfigurationError` for a value out of range.
     """
 
-    slice_us: Annotated[int, at_least(1)] = 200_000  # a process's turn; linux-epochs counts its own ticks
-    tick_us: int = 10_000  # CPU time is logged in ticks, rounded at random; 0 logs it exactly
+    slice_us: Annotated[int, at_least(1)] = SLICE_US  # a process's turn; linux-epochs counts its own ticks
+    tick_us: int = TICK_US  # CPU time is logged in ticks, rounded at random; 0 logs it exactly
     io_logged_ppm: int = 0  # share of I/O's CPU time that is logged to the process
     message_cpu_us: MessageCpu = 5
     receive_cpu_us: ReceiveCpu = 0

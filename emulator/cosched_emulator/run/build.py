@@ -12,16 +12,11 @@ from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.time_sharing.shared_progress import ProcessNodes
 from cosched_emulator.nodeos.clusters import ClusterWish, WindowPlan, cluster_for
 from cosched_emulator.run.prepare import Prepared
+from cosched_emulator.scenario.hardware import FactsOfJobs, truth_of
 from cosched_emulator.workload.job import WorkloadJob
-from cosched_hwmodel.bandwidth.bandwidth_model import BandwidthModel
-from cosched_hwmodel.composite.composite_contention import CompositeContention
 from cosched_hwmodel.composite.job_profile import Profile
 from cosched_hwmodel.composition import composition_named
 from cosched_hwmodel.contention import ContentionModel
-from cosched_hwmodel.lomarc.lomarc_model import LomarcContention
-from cosched_hwmodel.models.measured_pairs import MeasuredPairs
-from cosched_hwmodel.pairs import JobFacts, PairContention
-from cosched_hwmodel.statistical import StatisticalContention
 from cosched_hwmodel.units import SECOND_US, WHOLE_PPM, round_up_us
 from cosched_plugin.common.allocation import Machine
 from cosched_plugin.protocol.messages import SelfSlowdown, UsageTuple
@@ -60,7 +55,7 @@ def build_manager(prepared: Prepared, *, live: bool = False) -> Manager:
     """
     manager = _manager(prepared, live=live)
     if prepared.power is not None:
-        from cosched_emulator.accounting.job_energy import JobEnergy  # noqa: PLC0415 - few machines have watts
+        from cosched_emulator.manager.job_energy import JobEnergy  # noqa: PLC0415 - few machines have watts
 
         time_shared = manager.processes is not None
         manager.diary.meter = JobEnergy(prepared.nodes, prepared.power, time_shared=time_shared)
@@ -76,7 +71,7 @@ def _manager(prepared: Prepared, *, live: bool) -> Manager:
         return Manager(prepared.nodes, prepared.belief, None, resume_us=resume_us, processes=processes)
     usage_of, self_slowdown_of = _FactOfJobs(_usage), _FactOfJobs(_self_slowdown)
     profile_of, jobs = _FactOfJobs(_profile), _FactOfJobs(_whole)
-    model = _contention_model(prepared, usage_of, self_slowdown_of, profile_of, jobs, live=live)
+    model = _contention_model(prepared, FactsOfJobs(jobs, usage_of, self_slowdown_of, profile_of), live=live)
     composition = composition_named(prepared.hardware.composition)
     after_s = scenario.monitoring.after_s
     manager = Manager(
@@ -122,32 +117,10 @@ def _process_nodes(prepared: Prepared, section: TimeSharingSection) -> ProcessNo
     return ProcessNodes(cluster, make, quantum_us, programs.memory_mb, settings.memory_mb)
 
 
-def _contention_model(
-    prepared: Prepared,
-    usage_of: Mapping[int, UsageTuple],
-    self_slowdown_of: Mapping[int, SelfSlowdown],
-    profile_of: Mapping[int, Profile],
-    jobs: Mapping[int, JobFacts],
-    *,
-    live: bool,
-) -> ContentionModel | None:
+def _contention_model(prepared: Prepared, facts: FactsOfJobs, *, live: bool) -> ContentionModel | None:
     """Return the model of how jobs slow each other down; None if no job ever runs slower than alone, not even on a slow node."""
-    hardware = prepared.hardware
-    if live or prepared.contends:
-        if hardware.custom is not None:
-            return hardware.custom.make_truth(hardware.parameters, jobs)
-        if hardware.pairs is not None:
-            return PairContention(MeasuredPairs(hardware.pairs), jobs)
-        match hardware.contention:
-            case "bandwidth":
-                return BandwidthModel(hardware.resources)
-            case "lomarc":
-                return LomarcContention(hardware.lomarc, usage_of)
-            case "composite":
-                return CompositeContention(hardware.composite, profile_of)
-            case "statistical":
-                return StatisticalContention(hardware.statistical, self_slowdown_of)
-    return NoContention() if prepared.faults.slow_nodes else None
+    model = truth_of(prepared.hardware).make(prepared.hardware, facts) if live or prepared.contends else None
+    return NoContention() if model is None and prepared.faults.slow_nodes else model
 
 
 def _whole(job: WorkloadJob) -> WorkloadJob:

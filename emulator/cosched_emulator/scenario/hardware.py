@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
@@ -11,18 +11,23 @@ from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.scenario.co_runs import PAIRS, believed_pairs, true_pairs
 from cosched_emulator.scenario.schema import Scenario
 from cosched_emulator.workload.job import Workload
-from cosched_emulator.workload.jobs_in_columns import columns_of
+from cosched_emulator.workload.jobs_in_columns import Jobs, columns_of
+from cosched_hwmodel.bandwidth.bandwidth_model import BandwidthModel
+from cosched_hwmodel.composite.composite_contention import CompositeContention
 from cosched_hwmodel.composite.composite_model import CompositeModel
+from cosched_hwmodel.composite.job_profile import Profile
+from cosched_hwmodel.contention import ContentionModel
 from cosched_hwmodel.draws import key as draw_key
 from cosched_hwmodel.errors import ContentionError, HardwareModelError, UnknownNameError
-from cosched_hwmodel.lomarc.lomarc_model import LomarcModel
+from cosched_hwmodel.lomarc.lomarc_model import LomarcContention, LomarcModel
 from cosched_hwmodel.models.by_name import BUILT_IN
 from cosched_hwmodel.models.custom import CustomModel, load_model
-from cosched_hwmodel.models.measured_pairs import MeasuredRatios
-from cosched_hwmodel.statistical import StatisticalModel
+from cosched_hwmodel.models.measured_pairs import MeasuredPairs, MeasuredRatios
+from cosched_hwmodel.pairs import JobFacts, PairContention
+from cosched_hwmodel.statistical import StatisticalContention, StatisticalModel
 from cosched_hwmodel.units import WHOLE_PPM
 from cosched_plugin.protocol.limits import INT64_MAX
-from cosched_plugin.protocol.messages import Belief, NoteValue
+from cosched_plugin.protocol.messages import Belief, NoteValue, SelfSlowdown, UsageTuple
 
 # Third-party contention models of a scenario: loaded by name, tried with their parameters.
 
@@ -176,16 +181,63 @@ def build_belief(scenario: Scenario, hardware: Hardware) -> Belief:
     )
 
 
+# The truth of each built-in model: which jobs can slow each other down by it, and how a run's model is made.
+
+
+class FactsOfJobs(NamedTuple):
+    """What models of a run read of its jobs, by job id; jobs of which a fact is not known are left out."""
+
+    jobs: Mapping[int, JobFacts]
+    usage: Mapping[int, UsageTuple]
+    self_slowdowns: Mapping[int, SelfSlowdown]
+    profiles: Mapping[int, Profile]
+
+
+class Truth(NamedTuple):
+    """``contends``: whether jobs like these may slow each other down. ``make``: the model for a run."""
+
+    contends: Callable[[Jobs], bool]
+    make: Callable[[Hardware, FactsOfJobs], ContentionModel | None]
+
+
+def _measured(hardware: Hardware, facts: FactsOfJobs) -> ContentionModel:
+    assert hardware.pairs is not None
+    return PairContention(MeasuredPairs(hardware.pairs), facts.jobs)
+
+
+def _custom(hardware: Hardware, facts: FactsOfJobs) -> ContentionModel:
+    assert hardware.custom is not None
+    return hardware.custom.make_truth(hardware.parameters, facts.jobs)
+
+
+TRUTHS: Final[Mapping[str, Truth]] = {
+    "none": Truth(lambda _jobs: False, lambda _hardware, _facts: None),
+    "bandwidth": Truth(
+        lambda jobs: any(jobs.each(jobs.demand)), lambda hardware, _facts: BandwidthModel(hardware.resources)
+    ),
+    "lomarc": Truth(
+        lambda jobs: jobs.knows(jobs.usage), lambda hardware, facts: LomarcContention(hardware.lomarc, facts.usage)
+    ),
+    "statistical": Truth(
+        lambda _jobs: True, lambda hardware, facts: StatisticalContention(hardware.statistical, facts.self_slowdowns)
+    ),
+    PAIRS: Truth(lambda _jobs: True, _measured),
+    "composite": Truth(
+        lambda jobs: jobs.knows(jobs.profile),
+        lambda hardware, facts: CompositeContention(hardware.composite, facts.profiles),
+    ),
+}
+_OF_OTHERS: Final = Truth(lambda _jobs: True, _custom)
+
+
+def truth_of(hardware: Hardware) -> Truth:
+    """Return the truth of the scenario's model, built in or of others."""
+    return TRUTHS.get(hardware.contention, _OF_OTHERS)
+
+
 def contends(hardware: Hardware, workload: Workload) -> bool:
     """Return whether jobs of the workload may slow each other down: their true use of the nodes is known."""
-    jobs = columns_of(workload.jobs)
-    if hardware.contention == "bandwidth":
-        return any(jobs.each(jobs.demand))
-    if hardware.contention == hardware.lomarc.name:
-        return jobs.knows(jobs.usage)
-    if hardware.contention == hardware.composite.name:
-        return jobs.knows(jobs.profile)
-    return hardware.contention in (hardware.statistical.name, PAIRS) or hardware.custom is not None
+    return truth_of(hardware).contends(columns_of(workload.jobs))
 
 
 def _believed_custom(contention: str, scenario: Scenario, hardware: Hardware) -> tuple[tuple[str, NoteValue], ...]:

@@ -13,7 +13,9 @@ from typing import Annotated, Any, Final
 
 from cosched_emulator import offered
 from cosched_emulator.bounds import Above0, at_least, between
+from cosched_emulator.nodeos.local import TICK_US
 from cosched_emulator.nodeos.settings import (
+    SLICE_US,
     CommonSettings,
     InterruptCpu,
     Latency,
@@ -21,6 +23,7 @@ from cosched_emulator.nodeos.settings import (
     NetworkSpeed,
     ReceiveCpu,
     RendezvousSize,
+    WindowPlan,
 )
 from cosched_emulator.scenario.setting_types import (
     SECONDS,
@@ -47,8 +50,10 @@ from cosched_emulator.scenario.setting_types import (
     Watts,
     WindowLength,
 )
-from cosched_emulator.workload.nas import CLASSES, NAS, SIZES
+from cosched_emulator.workload.nas import CLASSES, NAS, NODE_MB, SIZES
+from cosched_hwmodel.units import SECOND_US
 
+_WINDOWS: Final = WindowPlan()
 OF_NAS: Final = ("gap_s", "nas_programs", "nas_classes", "nas_sizes", "nas_memory_mb", "memory")  # keys of [workload]
 OF_APPLICATIONS: Final = (  # keys of [workload]
     "applications", "application_names", "application_processes", "application_run_s", "shuffle_seed",
@@ -251,7 +256,7 @@ class WorkloadSection:
     ] = NAS
     nas_classes: Annotated[tuple[str, ...], "of these"] = CLASSES
     nas_sizes: Annotated[tuple[int, ...], "of these, as far as the program runs on them"] = SIZES
-    nas_memory_mb: Annotated[AtLeastOne, "programs with larger processes are left out, in MB"] = 900
+    nas_memory_mb: Annotated[AtLeastOne, "programs with larger processes are left out, in MB"] = NODE_MB
     memory: Annotated[
         MemoryTold,
         'jobs tell the scheduler what a process takes of its node\'s memory; `"unaware"`: the nodes alone know it',
@@ -350,8 +355,10 @@ class WorkloadSection:
     cpu_share: Annotated[Share, "of `fine`: part of the time alone in which a process computes; cut at 0.995"] = (
         offered.CPU_SHARE
     )
-    null_statements: Annotated[Above0, "of `compute`: between two barriers; 33,333 take a millisecond"] = 2_500_000
-    files: Annotated[Above0, "of `io`: that a process writes between two barriers"] = 20
+    null_statements: Annotated[Above0, "of `compute`: between two barriers; 33,333 take a millisecond"] = (
+        offered.NULL_STATEMENTS
+    )
+    files: Annotated[Above0, "of `io`: that a process writes between two barriers"] = offered.FILES
     jitter: Annotated[
         Share | None,
         "each burst is uniform within this part of its length around it. Where not given: 0.015 of `compute`, "
@@ -377,8 +384,8 @@ class TimeSharingSection(CommonSettings):
     quantum_s: Annotated[float, between(1e-3, 1_000_000, SECONDS), "length of a quantum"] = offered.QUANTUM_S
     slice_ms: Annotated[
         float, between(0.1, 1_000_000, "a number of milliseconds"), "a process's turn under `wake-first` and `rr`"
-    ] = 200.0
-    tick_ms: Annotated[Milliseconds, "CPU time is logged in ticks, rounded at random; 0: exactly"] = 10.0
+    ] = SLICE_US / 1000
+    tick_ms: Annotated[Milliseconds, "CPU time is logged in ticks, rounded at random; 0: exactly"] = TICK_US / 1000
     io_logged: Annotated[Share, "share of the CPU time of I/O that is logged to the process"] = 0.0
     rounded: Annotated[bool, "of `fluid`: situations that are nearly alike are measured once"] = True
     windows: Annotated[
@@ -388,8 +395,8 @@ class TimeSharingSection(CommonSettings):
     ] = None
     window_min_s: Annotated[
         WindowLength, "of `windows`: for how long jobs are simulated exactly after each change, at least"
-    ] = 10.0
-    window_max_s: Annotated[WindowLength, "and at most"] = 30.0
+    ] = _WINDOWS.least_us / SECOND_US
+    window_max_s: Annotated[WindowLength, "and at most"] = _WINDOWS.most_us / SECOND_US
     turn_overhead: Annotated[Noise, "of `windows`: share of a quantum for which nothing runs when turns change"] = 0.03
     coscheduling: Annotated[
         str | None,

@@ -13,15 +13,22 @@ class Axis(NamedTuple):
     values: str  # what the experiment's file gives for it
     drawn: bool = True  # whether a picture can have it as its x axis
     settings: bool = False  # its values may have ``set``, settings of the policy
+    number: type[int] | type[float] | None = None  # where its values are numbers, in a database and a picture
 
 
 # By key of an experiment, from the outermost to the innermost: the order of the rows of a study's table.
 AXES: Final[dict[str, Axis]] = {
-    "workloads": Axis("workload", "tables with a `name` and sections of a scenario that replace the common keys"),
-    "loads": Axis("load", "a list of offered loads, 0.9 for 90 %; each sets `workload.load`"),
-    "hardware": Axis("hardware", "tables with a `name` and sections of a scenario that replace the common keys"),
-    "beliefs": Axis("belief", "tables with a `name` and sections of a scenario that replace the common keys"),
-    "variants": Axis("variant", "the same, and `set`: settings on top of every policy's", settings=True),
+    "workloads": Axis(
+        "workload",
+        "tables with a `name` and sections of a scenario that replace the common keys, such as "
+        '`workload = {swf = "CTC.swf.gz"}`',
+    ),
+    "loads": Axis(
+        "load", "a list of offered loads, 0.9 for 90 %; each sets [`workload.load`](../swf.md)", number=float
+    ),
+    "hardware": Axis("hardware", "as of `workloads`"),
+    "beliefs": Axis("belief", "as of `workloads`"),
+    "variants": Axis("variant", "as of `workloads`, and `set`: settings on top of every policy's", settings=True),
     "policies": Axis(
         "policy",
         "names of policies, or tables with `name`, `policy` (preset, `FILE.toml`, `MODULE:CLASS`) and `set`: settings, as "
@@ -29,7 +36,8 @@ AXES: Final[dict[str, Axis]] = {
         drawn=False,
         settings=True,
     ),
-    "seeds": Axis("seed", 'a list of numbers, or a text such as `"1-10"`', drawn=False),
+    "seeds": Axis("seed", 'a list of numbers, or a text such as `"1-10"`', drawn=False, number=int),
 }
 COLUMNS: Final = {key: axis.column for key, axis in AXES.items()}
+NUMBERS: Final = {axis.column: axis.number for axis in AXES.values() if axis.number is not None}
 DRAWN: Final = tuple(axis.column for axis in AXES.values() if axis.drawn)

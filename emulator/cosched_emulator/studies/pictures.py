@@ -12,6 +12,7 @@ from cosched_emulator.results.figures.bars import error_lengths
 from cosched_emulator.results.figures.comparison import Figure, unit_of
 from cosched_emulator.results.figures.plot import RUN_COLOURS, RUN_DASHES, caption, drawing
 from cosched_emulator.statistics.intervals import LEVEL, Interval
+from cosched_emulator.studies.axes import NUMBERS
 from cosched_emulator.studies.study_result import StudyResult
 from cosched_emulator.studies.study_table import OF_SETTING, SeedRows
 from cosched_emulator.studies.text import KNOWN
@@ -73,16 +74,16 @@ def plot_study(
 
 
 def _axis(all_series: Sequence[SeedRows]) -> str:
-    """Return the first axis with several values, loads before the others."""
+    """Return the first axis with several values, those of numbers before the others."""
     several = [name for name in OF_SETTING if len({series.places[name] for series in all_series}) > 1]
-    return "load" if "load" in several else several[0] if several else "workload"
+    return min(several, key=lambda name: name not in NUMBERS, default="workload")
 
 
 def _panel(
     panel: Axes, result: StudyResult, group: Sequence[SeedRows], figure: str, axis: str, *, change: bool, level: float
 ) -> None:
     names = [*dict.fromkeys(series.places[axis] for series in group)]
-    numbers = axis == "load" and all(names)
+    numbers = axis in NUMBERS and all(names)
     places = {name: float(name) if numbers else float(index) for index, name in enumerate(names)}
     known = KNOWN.get(figure, Figure(figure, (figure,)))
     found = [(series, _interval(result, series, figure, change=change, level=level)) for series in group]

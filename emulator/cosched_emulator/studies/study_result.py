@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cosched_emulator.api.tables import frame_of
+from cosched_emulator.results.figures.metrics import PERCENTS
 from cosched_emulator.results.harm import Harm, HarmFigures, Outcomes, measure_harm
 from cosched_emulator.statistics.bootstrap import block_bootstrap, block_percentile
 from cosched_emulator.statistics.intervals import LEVEL, FloatArray, Interval
@@ -49,7 +50,6 @@ def _response_s(jobs: Outcomes) -> FloatArray:
 
 
 QUANTITIES: Final[dict[str, Callable[[Outcomes], FloatArray]]] = {"wait_s": _wait_s, "response_s": _response_s}
-PERCENTS: Final = {"median": 50.0, "p95": 95.0}
 
 
 def within_run(jobs: Outcomes, figure: str, level: float = LEVEL) -> Interval | None:

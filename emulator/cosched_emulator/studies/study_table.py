@@ -27,7 +27,7 @@ from cosched_emulator.statistics.intervals import (
     difference_of,
     interval_of,
 )
-from cosched_emulator.studies.axes import AXES, COLUMNS
+from cosched_emulator.studies.axes import AXES, COLUMNS, NUMBERS
 from cosched_emulator.studies.experiment import HARM, ORIGIN, PLACES
 from cosched_emulator.studies.study_folder import FORMAT, StoredCell, StudyFolder
 
@@ -83,11 +83,9 @@ def csv_text(rows: Sequence[Row]) -> str:
 
 
 def place_value(column: str, value: Any) -> Any:
-    """Return what a column of the table holds as a number, if it is a seed or a load; None if that axis is not declared."""
-    if column == COLUMNS["seeds"]:
-        return int(value) if value else None
-    if column == COLUMNS["loads"]:
-        return float(value) if value else None
+    """Return what a column of the table holds, as a number where its axis has numbers; None if that axis is not declared."""
+    if column in NUMBERS:
+        return NUMBERS[column](value) if value else None
     return value
 
 

@@ -134,19 +134,13 @@ def with_characteristics(
     return workload._replace(jobs=replace(jobs, usage=usage), notes=(*workload.notes, note))
 
 
-def draw_usage(mix: CharacteristicsMix, seed: int, source_id: int) -> UsageTuple:
-    """Return the usage of one job of a mix, in millionths: class, three fractions with a sum of 1, memory.
-
-    The class is the drawn one, even if the rest is the largest fraction.
-    """
-    (usage,) = _draw(mix, seed, np.array([source_id], dtype=np.int64))[1].values(0, 1)
-    return usage
-
-
 def _draw(
     mix: CharacteristicsMix, seed: int, source_ids: NDArray[np.int64], *, largest: bool = False
 ) -> tuple[NDArray[np.uint8], Column[UsageTuple]]:
-    """Return the class of every job, as its place in ``BOUNDS``, and its `draw_usage`."""
+    """Return the class of every job, as its place in ``BOUNDS``, and its usage, in millionths: class, three fractions, memory.
+
+    The fractions have a sum of 1. The class is the drawn one, even if the rest is the largest fraction.
+    """
     bounds = choices(uniforms(seed, "class", source_ids), mix)
     parts = {name: np.zeros(len(source_ids), dtype=np.int32) for name in BOUNDS}
     for place, bound in enumerate(BOUNDS):

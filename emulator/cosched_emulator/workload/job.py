@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
+from cosched_emulator import offered
 from cosched_hwmodel.composite.job_profile import Profile
+from cosched_hwmodel.units import WHOLE_PPM
 from cosched_plugin.protocol.messages import DemandTuple, JobSpec, SelfSlowdown, UsageTuple
 
 WARNING: Final = "warning: "  # prefix of notes that are always shown
@@ -73,9 +75,9 @@ class JobProgram(NamedTuple):
     """What the processes of a job do, without its length."""
 
     name: str = "fine"
-    cpu_share_ppm: int = 450_000  # of fine
-    null_statements: int = 2_500_000  # of compute, between two barriers
-    files: int = 20  # of io, likewise
+    cpu_share_ppm: int = round(offered.CPU_SHARE * WHOLE_PPM)  # of fine
+    null_statements: int = offered.NULL_STATEMENTS  # of compute, between two barriers
+    files: int = offered.FILES  # of io, likewise
     iterations: int | None = None  # of compute and io; None: as many as fit the run time
     jitter_ppm: int | None = None  # of bursts; None: the program's own
     grain: float = 1.0  # of the NAS programs: how many times as long bursts are, and as large messages

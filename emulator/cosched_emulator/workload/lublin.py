@@ -16,6 +16,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from cosched_emulator import offered
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.workload.job import Calendar, Workload
 from cosched_emulator.workload.jobs_in_columns import Jobs, Numbers, Same, round_up_all_us
@@ -48,7 +49,7 @@ class LublinParameters:
     b2: float = 0.03
     pa: float = -0.0054  # share of short run times: pa * size + pb
     pb: float = 0.78
-    aarr: float = 10.2303  # log of gaps at peak hours; the papers' "alpha"
+    aarr: float = offered.AARR  # log of gaps at peak hours; the papers' "alpha"
     barr: float = 0.4871
     anum: float = 8.1737  # arrivals over the day
     bnum: float = 3.9631

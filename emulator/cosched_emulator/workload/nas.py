@@ -10,6 +10,7 @@ from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
+from cosched_emulator import offered
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.workload.job import Workload
 from cosched_emulator.workload.jobs_in_columns import Jobs, Numbers, Same, intern_values, round_up_all_us
@@ -87,7 +88,8 @@ PROGRAMS: Final[Mapping[str, Facts]] = {
 NAS: Final = tuple(name for name, facts in PROGRAMS.items() if "" not in facts.seconds)
 CLASSES: Final = ("A", "B", "C")
 SIZES: Final = tuple(sorted({size for facts in PROGRAMS.values() for size in facts.sizes}))
-# MB of a process. BT.C.4 and MG.C.4 are not there: they would need more than the 900 MB of a node.
+NODE_MB: Final = 900  # of a node, for programs
+# MB of a process. BT.C.4 and MG.C.4 are not there: they would need more than those of a node.
 TABLE_2: Final[Mapping[str, int]] = {
     "SP.C.4": 354, "SP.C.9": 176, "SP.C.16": 111, "BT.C.9": 473, "BT.C.16": 272,
     "MG.C.8": 456, "MG.C.16": 228, "IS.C.4": 428, "IS.C.8": 214, "IS.C.16": 107,
@@ -141,8 +143,8 @@ class NasParameters:
     programs: tuple[str, ...] = NAS
     classes: tuple[str, ...] = CLASSES
     sizes: tuple[int, ...] = SIZES
-    gap_s: float = 100.0  # mean; 0: all jobs come at once
-    memory_mb: int = 900
+    gap_s: float = offered.GAP_S  # mean; 0: all jobs come at once
+    memory_mb: int = NODE_MB
 
 
 _DEFAULTS = NasParameters()

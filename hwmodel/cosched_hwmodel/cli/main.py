@@ -7,17 +7,13 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Final, Literal, NoReturn
+from typing import Literal, NoReturn
 
 import click
 
 from cosched_hwmodel.cli.terminal.command_line import run_command_line
 from cosched_hwmodel.errors import HardwareModelError
-
-if TYPE_CHECKING:
-    from cosched_hwmodel.measured.calibration import Method
-
-TABLE_METHODS: Final = ("components", "bilinear")  # `measured.calibration.METHODS`, which --help should not load
+from cosched_hwmodel.measured import METHODS, Method
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -125,7 +121,7 @@ def measure(
     "--method",
     default="components",
     show_default=True,
-    type=click.Choice(TABLE_METHODS),
+    type=click.Choice(METHODS),
     help="With --pairs: how pairs that were not measured are predicted.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
@@ -170,7 +166,7 @@ def predict(
     "--method",
     default="components",
     show_default=True,
-    type=click.Choice([*TABLE_METHODS, "composite"]),
+    type=click.Choice([*METHODS, "composite"]),
     help="Two forms of the ratios themselves, or the composite model with fitted demands of the applications.",
 )
 @click.option("--node", metavar="NODE", help="With composite: the node on which TABLE was measured.")
@@ -189,7 +185,7 @@ def predict(
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output, with all pairs.")
 def calibrate(
     table: str,
-    method: Literal["components", "bilinear", "composite"],
+    method: Method | Literal["composite"],
     node: str | None,
     seat: str | None,
     out: str | None,

@@ -10,11 +10,12 @@ import csv
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TextIO, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TextIO
 
 import numpy as np
 
 from cosched_hwmodel.draws import uniform
+from cosched_hwmodel.measured import Method
 from cosched_hwmodel.measured.bilinear import Bilinear, fit_bilinear
 from cosched_hwmodel.measured.co_run_table import FACTS, LEAST_RATIO, MOST_RATIO, PAIR, CoRunTable, Prediction, Ratios
 from cosched_hwmodel.measured.components import Components, fit_components
@@ -22,8 +23,6 @@ from cosched_hwmodel.measured.components import Components, fit_components
 if TYPE_CHECKING:
     from cosched_hwmodel.measured.co_run_table import Floats, Ints
 
-Method: TypeAlias = Literal["components", "bilinear"]
-METHODS: Final[tuple[Method, ...]] = ("components", "bilinear")  # the best first
 LEVEL: Final = 0.9  # of intervals
 # Least half width of an interval, in standard deviations. Of components Student's t with 15 degrees of freedom: variances
 # of programs come from few of them, and where they come out too small, so do the errors of cross-validation.

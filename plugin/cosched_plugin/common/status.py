@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
+from typing import Annotated, Any, ClassVar, Final, NamedTuple, TypeAlias, get_type_hints
 
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.common.errors import UsageError
@@ -37,11 +37,25 @@ class Gauge(NamedTuple):
     help: str
 
 
-class Status:
+class Counters:
+    """What a process counts; each is a field of its status, and a counter of Prometheus by the name that its annotation gives."""
+
+    batches: Annotated[int, Gauge("batches_total", "Batches answered.")] = 0
+    refused: Annotated[int, Gauge("refused_actions_total", "Actions that the manager refused.")] = 0
+    resyncs: Annotated[int, Gauge("resyncs_total", "Number of times that a scheduler took over the state again.")] = 0
+    errors: Annotated[int, Gauge("errors_total", "Errors in messages of either side.")] = 0
+
+
+COUNTERS: Final[Mapping[str, Gauge]] = {
+    name: hint.__metadata__[0] for name, hint in get_type_hints(Counters, include_extras=True).items()
+}
+
+
+class Status(Counters):
     """Counters, the last 1,000 latencies, and ``fields``, which returns further values on each request.
 
     ``gauges`` says which fields are numbers that go up and down. ``fields`` is called by the thread that reads. The counters are
-    plain attributes: ``batches`` answered, actions ``refused``, ``resyncs``, ``errors``.
+    plain attributes.
     """
 
     def __init__(
@@ -51,10 +65,6 @@ class Status:
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.batches = 0
-        self.refused = 0
-        self.resyncs = 0
-        self.errors = 0
         self._fields = fields
         self._gauges = {} if gauges is None else dict(gauges)
         self._clock = clock
@@ -83,10 +93,7 @@ class Status:
         return {
             **self._fields(),
             "uptime_s": round(self._clock() - self._started_s, 3),
-            "batches": self.batches,
-            "refused": self.refused,
-            "resyncs": self.resyncs,
-            "errors": self.errors,
+            **{name: getattr(self, name) for name in COUNTERS},
             "latency_s": self.latencies_s(),
             "resident_bytes": resident_bytes(),
         }
@@ -101,12 +108,8 @@ class Status:
         texts = {key: value for key, value in fields.items() if isinstance(value, str)}
         page.add("info", "gauge", "Fields of the status that are texts, as labels.", 1, texts)
         page.add("uptime_seconds", "gauge", "Time since the process started to serve.", self._clock() - self._started_s)
-        page.add("batches_total", "counter", "Batches answered.", self.batches)
-        page.add("refused_actions_total", "counter", "Actions that the manager refused.", self.refused)
-        page.add(
-            "resyncs_total", "counter", "Number of times that a scheduler took over the state again.", self.resyncs
-        )
-        page.add("errors_total", "counter", "Errors in messages of either side.", self.errors)
+        for name, counter in COUNTERS.items():
+            page.add(counter.name, "counter", counter.help, getattr(self, name))
         latencies_s = self.latencies_s()
         page.summary(
             "decision_seconds",

@@ -196,7 +196,10 @@ class Footprint(NamedTuple):
 
 
 class NodePlacement(Placement, Protocol):
-    """A placement that gives every job whole nodes; their number does not depend on which they are. Provides `needs.FOOTPRINTS`."""
+    """A placement that gives every job whole nodes; their number does not depend on which they are. Provides `needs.FOOTPRINTS`.
+
+    A protocol, although one placement here has it: groups and fairness work with a site's own as well.
+    """
 
     def never(self, job: JobSpec, view: View) -> bool:
         """Tell whether the whole machine does not hold ``job``."""
@@ -222,7 +225,7 @@ class NodePlacement(Placement, Protocol):
 
 
 class FoundPlace(Protocol):
-    """A place for a job at one instant, before it is written out."""
+    """A place for a job at one instant, before it is written out: what a `PenaltyPlacement`, also a site's own, finds."""
 
     @property
     def job(self) -> JobSpec:
@@ -250,7 +253,10 @@ class FoundPlace(Protocol):
 
 
 class PenaltyPlacement(Placement, Protocol):
-    """Provides `needs.LEAST_PENALTY`. Thresholds are ascending penalty factors; without any, the least factor is accepted."""
+    """Provides `needs.LEAST_PENALTY`. Thresholds are ascending penalty factors; without any, the least factor is accepted.
+
+    A protocol, although one placement here has it: RUA's backfill works with a site's own as well.
+    """
 
     def kind(self, job: JobSpec, view: View) -> Hashable:
         """Return the kind of a job: jobs of one kind get the same places. By default, each job is of a kind of its own."""
@@ -323,7 +329,7 @@ class Pairing(Part, Protocol):
 
 
 class ClassPolicy(Protocol):
-    """The policy of one class of jobs, on a view of that class."""
+    """The policy of one class of jobs, on a view of that class: what `Slices`, also a site's own, may ask of a composition."""
 
     def check(self, view: View) -> None:
         """Raise MachineError if the policy cannot work on this machine."""

@@ -54,6 +54,11 @@ _new = tuple.__new__
 _ENDED: Final = EVENTS_BY_TAG["job_ended"]
 _SUBMITTED: Final = EVENTS_BY_TAG["job_submitted"]
 _START: Final = ACTIONS_BY_TAG["start_job"]
+# The most items of a batch and of a reply, as the tables say.
+_MOST: Final[Mapping[type[tuple[Any, ...]], int]] = {
+    kind: next(field.high for field in MESSAGES_BY_KIND[kind].fields if field.name in ("events", "actions"))
+    for kind in (Events, Actions)
+}
 
 
 def read_batch(raw: Any) -> Message | None:
@@ -78,6 +83,7 @@ def read_batch(raw: Any) -> Message | None:
             or type(now_us) is not int
             or not 0 <= now_us <= INT64_MAX
             or type(items) is not tuple
+            or len(items) > _MOST[kind]
         ):
             return None
         return cast(

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from cosched_hwmodel.composite.job_profile import MOST, Profile, ProfileError, checked
 from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.errors import Fault, refuse, refuse_integer, show
-from cosched_plugin.protocol.limits import INT64_MAX, INT64_MIN, MAX_NODES, MAX_SLOTS, MAX_THREADS
+from cosched_plugin.protocol.limits import INT64_MAX, INT64_MIN, MAX_ARRAY_ITEMS, MAX_NODES, MAX_SLOTS, MAX_THREADS
 from cosched_plugin.protocol.values import (
     Read,
     Write,
@@ -50,7 +50,7 @@ class Field(NamedTuple):
     name: str
     exact: type | None  # int or str: checked in place; None: ``read`` checks
     low: int  # smallest and largest integer accepted
-    high: int
+    high: int  # of a union: the most items
     read: Read | None
     write: Write | None  # None: written as it is
     default: object  # REQUIRED, or the value that an absent field has
@@ -117,12 +117,23 @@ def names(name: str, default: object = REQUIRED) -> Field:
     return special(name, lambda raw: read_each(raw, read_name), None, default)
 
 
-def union(name: str, tables: Mapping[str, Record], writers: Mapping[type, Record], unknown: Read | None) -> Field:
-    """Return a field that holds a list of tagged records; ``unknown`` stands in for unknown tags, None refuses them."""
+def union(
+    name: str,
+    tables: Mapping[str, Record],
+    writers: Mapping[type, Record],
+    unknown: Read | None,
+    most: int = MAX_ARRAY_ITEMS,
+) -> Field:
+    """Return a field that holds a list of up to ``most`` tagged records.
+
+    ``unknown`` stands in for unknown tags, None refuses them.
+    """
 
     def read(raw: Any) -> tuple[Any, ...]:
         if type(raw) is not tuple:
             refuse("a list", raw)
+        if len(raw) > most:
+            raise Fault("limit", f"{len(raw)} items; the limit is {most}")
         result: list[Any] = []
         try:
             for item in raw:
@@ -134,7 +145,7 @@ def union(name: str, tables: Mapping[str, Record], writers: Mapping[type, Record
     def write(values: Any) -> list[dict[str, Any]]:
         return [write_record(writers[type(value)], value) for value in values]
 
-    return special(name, read, write)
+    return Field(name, None, 0, most, read, write, REQUIRED)
 
 
 # ---------------------------------------------------------------- records

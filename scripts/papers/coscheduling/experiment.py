@@ -41,9 +41,11 @@ from scripts.papers.coscheduling.names import (
     fewer,
     of_class,
 )
-from scripts.papers.coscheduling.published import BUSY_W, IDLE_W, NODE_MB, NODES, PROCESS_MB
+from scripts.papers.coscheduling.published import BUSY_W, IDLE_W, NODES
 from scripts.papers.coscheduling.variants import VARIANTS
 from scripts.papers.study import Size
+
+from cosched_emulator.workload.nas import NODE_MB, TABLE_2
 
 ALL_JOBS: Final = 100
 QUICK_JOBS: Final = 16
@@ -62,7 +64,6 @@ NAMES: Final[Mapping[str, str]] = {name: name.lower() for name in DRIVEN}
 WIDER: Final = 4  # times as many nodes and jobs
 # Programs of class C that last longer than full nodes are simulated, also on 16 nodes with a third of the CPU.
 LASTING: Final = ("CG.C", "SP.C", "MG.C", "BT.C", "LU.C")
-TABLE_2: Final = [f"{program}.C.{processes}" for program, processes in PROCESS_MB]
 USUAL: Final = {"variant": BASE}
 
 
@@ -145,9 +146,9 @@ def workloads(size: Size) -> dict[str, dict[str, Any]]:
         LONG: _nas(small, 500.0, nas_programs=["BlockSolve95", "sPPM", "LU.B", "LU.C"]),
         **{of_class(name): _nas(small, 100.0, nas_classes=[name]) for name in CLASSES},
         **{copies(name): _nas(COPIES, 0.0, nas_programs=[f"{name}.C.16"]) for name in PROGRAMS},
-        AWARE: _nas(small, 100.0, nas_programs=TABLE_2),
-        UNAWARE: _nas(small, 100.0, nas_programs=TABLE_2, memory="unaware"),
-        AWARE_100: _nas(jobs, 100.0, nas_programs=TABLE_2),
+        AWARE: _nas(small, 100.0, nas_programs=[*TABLE_2]),
+        UNAWARE: _nas(small, 100.0, nas_programs=[*TABLE_2], memory="unaware"),
+        AWARE_100: _nas(jobs, 100.0, nas_programs=[*TABLE_2]),
         **{fewer(count): _nas(max(jobs * count // ALL_JOBS, 1), 100.0) for count in JOBS},
         USELESS: _nas(jobs, 100.0, estimates="day"),
     }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 # How the processes of several jobs share a CPU, as the paper names it.
@@ -138,7 +138,6 @@ NO_DAEMONS: Final = "no daemons"
 SPIN_WATTS: Final = "24 W while spinning"
 LONG_WINDOWS: Final = "windows of 120 s"
 IGNORE_COUNTERS: Final = "PB ignores counters"
-EXACT: Final = "exact"
 
 # ---------------------------------------------------------------- columns of the study
 
@@ -182,8 +181,3 @@ EXPERIMENTS: Final[Mapping[str, str]] = {
     USELESS: "the jobs of X1, all estimated at a day",
     **{fewer(jobs): f"{jobs} NAS jobs, mean gap 100 s" for jobs in JOBS},
 }
-
-
-def names_of(reading: Reading, policies: Sequence[str], placement: str = PACKED) -> list[str]:
-    """Return the cells of some policies under a reading."""
-    return [reading.of(policy, placement) for policy in policies]

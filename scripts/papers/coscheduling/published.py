@@ -1,4 +1,7 @@
-"""What the coscheduling paper (Choi et al. 2004) prints: tables 1 to 4 and the numbers in its text. Values of its figures are lost."""
+"""What the coscheduling paper (Choi et al. 2004) prints: tables 3 and 4 and the numbers in its text. Values of its figures are lost.
+
+Tables 1 and 2, the programs, stand in `cosched_emulator.workload.nas`.
+"""
 
 from __future__ import annotations
 
@@ -10,44 +13,6 @@ from scripts.papers.coscheduling.names import BATCH, CC, CC_SB, DCS, GANG, HYBRI
 NODES: Final = 16
 IDLE_W: Final = 219.10  # of a node
 BUSY_W: Final = 18.968  # more of a busy one, line 318; 18.839 in line 283 (G1)
-OTHER_BUSY_W: Final = 18.839
-
-# Table 1: seconds on 16 processors, classes A, B, C.
-ALONE_S: Final[Mapping[str, tuple[float, float, float]]] = {
-    "CG": (1.3, 49.2, 186.0),
-    "IS": (1.0, 2.4, 10.9),
-    "SP": (34.5, 152.5, 607.1),
-    "MG": (2.4, 61.5, 191.0),
-    "BT": (53.1, 435.3, 995.4),
-    "LU": (32.2, 148.7, 604.9),
-    "EP": (7.9, 31.3, 126.2),
-}
-OTHERS_S: Final[Mapping[str, float]] = {"sPPM": 2726.0, "BlockSolve95": 941.0}
-INTENSITY: Final[Mapping[str, str]] = {
-    "CG": "high",
-    "IS": "high",
-    "SP": "medium",
-    "MG": "medium",
-    "BT": "low",
-    "LU": "low",
-    "EP": "very low",
-    "sPPM": "low",
-    "BlockSolve95": "medium",
-}
-# Table 2: largest memory of a process in MB, class C, by program and processes.
-PROCESS_MB: Final[Mapping[tuple[str, int], int]] = {
-    ("SP", 4): 354,
-    ("SP", 9): 176,
-    ("SP", 16): 111,
-    ("BT", 9): 473,
-    ("BT", 16): 272,
-    ("MG", 8): 456,
-    ("MG", 16): 228,
-    ("IS", 4): 428,
-    ("IS", 8): 214,
-    ("IS", 16): 107,
-}
-NODE_MB: Final = 900  # for programs (section 5.3)
 
 
 class Row(NamedTuple):

@@ -57,7 +57,6 @@ from scripts.papers.saturation import saturation_table
 from scripts.papers.study import Size
 
 OWN: Final = (*map(fewer, JOBS), HIGH, AWARE_100, USELESS, WIDE)
-SMALL: Final = (LONG, *map(of_class, CLASSES), AWARE, UNAWARE)
 
 
 def report(figures: Figures, size: Size) -> list[str]:
@@ -76,11 +75,6 @@ def report(figures: Figures, size: Size) -> list[str]:
         "",
     ]
     return [*lines, *sections(figures, _PARTS)]
-
-
-def all_claims(figures: Figures) -> list[Claim]:
-    """Return the claims of all parts."""
-    return [claim for part in CLAIMS.values() for claim in part(figures)]
 
 
 def _each(part: Callable[[Figures, str], list[str]], workloads: tuple[str, ...]) -> Callable[[Figures], list[str]]:

@@ -17,7 +17,8 @@ from scripts.processes import PROJECT
 from scripts.tables import number, table_head, table_row
 
 from cosched_emulator.statistics.intervals import mean_interval
-from cosched_hwmodel.measured.calibration import METHODS, Method, calibrate
+from cosched_hwmodel.measured import METHODS, Method
+from cosched_hwmodel.measured.calibration import calibrate
 from cosched_hwmodel.measured.co_run_table import CoRunTable, read_table
 
 HALVES: Final = 20

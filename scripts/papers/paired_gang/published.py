@@ -24,4 +24,3 @@ LEFT: Final = (24.0, 96.0)  # "some dozens" of jobs left at the last submission
 DRAIN_H: Final = 3.0  # hours "over" which strict gang at load 0.95 takes to finish after the last submission
 SHARP_CHANGE: Final = 1.0  # percent by which response grows with it
 QCRD: Final = 2.0  # strict / paired at load 0.8: "reduced by half"
-CPU_SHARE: Final = 45.0  # percent, of the homogeneous jobs

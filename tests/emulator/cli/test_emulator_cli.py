@@ -15,6 +15,7 @@ from tests.commands import ROW, RUN_FILES, SMALL, Commands, assert_one_line
 from tests.processes import ended, is_alive, run_python, wait_until
 
 from cosched_emulator.cli.main import cli
+from cosched_hwmodel.models.by_name import OF_PAIRS
 
 HELPS = [
     (),
@@ -334,7 +335,7 @@ def test_missing_settings_give_warnings(commands: Commands) -> None:
     assert (code, json.loads(out)["policy"]) == (0, "lomarc-r")
     assert err == (
         "warning: matching response will pair no jobs: the scheduler is told nothing of pairs "
-        '(truth.contention = "bandwidth"; give --contention lomarc, statistical, pairs or composite)\n'
+        f'(truth.contention = "bandwidth"; give --contention {", ".join(OF_PAIRS[:-1])} or {OF_PAIRS[-1]})\n'
         "warning: usage.csv annotates none of the 15 jobs\n"
     )
 

@@ -11,6 +11,8 @@ from tests.emulator.parts import manager, node_class
 from tests.runs import run_on
 
 from cosched_emulator.accounting.accounts import Accounting
+from cosched_emulator.live import user_commands
+from cosched_emulator.live.dependencies import REASONS
 from cosched_emulator.live.journal import command_step, restore, time_step
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.manager.agenda import Agenda
@@ -35,7 +37,9 @@ ROOT = Requester("root", operator=True)
 
 
 def reasons(site: Site) -> dict[int, str]:
-    return {row["job_id"]: row["reason"] for row in site.rows(ListJobs())}
+    found = {row["job_id"]: row["reason"] for row in site.rows(ListJobs())}
+    assert {"", *REASONS} >= {*found.values()}
+    return found
 
 
 def told_jobs(site: Site) -> list[int]:
@@ -104,9 +108,9 @@ class Recorded:
         inner = manager(node_class(2, 4, memory_mb=1000), model=NoContention())
         return LiveManager(inner, Agenda(inner), 1, self.books.ended_state, self.books.tasks)
 
-    def do(self, request: Request, at_s: int) -> None:
-        self.books.append(command_step(at_s * SECOND, ROOT, request), durable=True)
-        self.live.command(at_s * SECOND, ROOT, request)
+    def do(self, request: Request, at_s: int, who: Requester = ROOT) -> None:
+        self.books.append(command_step(at_s * SECOND, who, request), durable=True)
+        self.live.command(at_s * SECOND, who, request)
 
     def kill(self) -> None:
         """Forget everything that is not on disk, including the results of the last steps."""
@@ -115,6 +119,40 @@ class Recorded:
         self.books = Accounting.open(self.path)
         self.live = self._manager()
         restore(self.live, self.books)
+
+
+def test_a_user_has_no_more_than_so_many_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(user_commands, "MOST_JOBS_A_USER", 3)
+    monkeypatch.setattr(user_commands, "MOST_JOBS", 7)
+    live = Site(node_class(2, 4)).live
+
+    def ask(who: Requester, jobs: int) -> str:
+        found = live.command(0, who, submit(tasks=tuple(range(jobs))))
+        return found.text if isinstance(found, Refused) else ""
+
+    ann, bob = Requester("ann", operator=False), Requester("bob", operator=False)
+    assert ask(ann, 2) == ""
+    assert ask(ann, 2) == "2 jobs of yours have not ended; the limit is 3"
+    assert ask(ann, 1) == ""
+    assert ask(bob, 4) == "0 jobs of yours have not ended; the limit is 3"
+    assert ask(ROOT, 5) == "3 jobs have not ended; the limit is 7"
+    assert ask(ROOT, 4) == ""  # an operator has as many as there may be
+    live.command(0, ann, CancelJobs((Target(3),)))
+    assert ask(ann, 1) == ""
+
+
+def test_a_limit_that_was_lowered_refuses_nothing_that_the_journal_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = Recorded(tmp_path / "c.db")
+    ann = Requester("ann", operator=False)
+    site.do(submit(tasks=(0, 1)), 10, ann)
+    site.do(submit(after=(Dependency("afterok", 1),)), 20, ann)
+    for name in ("MOST_JOBS", "MOST_JOBS_A_USER", "MOST_LINKS"):
+        monkeypatch.setattr(user_commands, name, 1)
+    site.kill()
+    assert len(site.live.manager.jobs) == 3
+    assert isinstance(site.live.command(30 * SECOND, ann, submit()), Refused)
 
 
 def test_a_begin_time_survives_the_manager(tmp_path: Path) -> None:

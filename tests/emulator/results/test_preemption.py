@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from csv import DictReader
 from pathlib import Path
 from typing import Any
 
@@ -78,16 +79,19 @@ def test_figures_of_a_job_count_from_its_last_start() -> None:
 
 
 def test_jobs_csv() -> None:
-    rows = [line.rstrip("\n").split(",") for line in lines_of("jobs.csv", preempted_jobs())][1:]
-    # job, state, start, execution, finish, wait, turnaround, stretch, threads
-    assert [[row[0], *row[7:15]] for row in rows] == [
+    rows = list(DictReader(lines_of("jobs.csv", preempted_jobs())))
+    shown = (
+        "job_id", "final_state", "starting_time", "execution_time", "finish_time", "waiting_time", "turnaround_time",
+        "stretch", "allocated_resources",
+    )  # fmt: skip
+    assert [[row[name] for name in shown] for row in rows] == [
         ["2", "COMPLETED_SUCCESSFULLY", "40", "30", "70", "30", "60", "2", "0-3"],
         ["4", "COMPLETED_KILLED", "60", "40", "100", "30", "70", "1.75", "4"],
         ["1", "COMPLETED_SUCCESSFULLY", "0", "130", "130", "0", "130", "1", "0-3"],
         ["3", "COMPLETED_SUCCESSFULLY", "130", "20", "150", "110", "130", "6.5", "0"],
         ["5", "RUNNING", "90", "20", "", "50", "", "", "5"],
     ]
-    assert [row[16] for row in rows] == [
+    assert [row["metadata"] for row in rows] == [
         "state=COMPLETED;run_s=30;work_s=30;expected_s=30",
         "state=CANCELLED;run_s=50;work_s=20;expected_s=50;preemptions=1;suspended_s=20",
         "state=COMPLETED;run_s=90;work_s=90;expected_s=90;preemptions=1;suspended_s=40;user=ada",

@@ -12,11 +12,15 @@ from cosched_emulator.results.figures.comparison import (
     COMMON,
     FIGURES,
     NOTHING,
+    Figure,
     compare,
+    energy_unit,
+    figure_texts,
     markdown_table,
     number_texts,
     text_table,
     time_unit,
+    unit_of,
 )
 from cosched_emulator.results.figures.metrics import summarise
 
@@ -97,6 +101,20 @@ def test_markdown_table_of_two_runs(pair: list[dict[str, Any]]) -> None:
 )
 def test_the_unit_of_time_depends_on_the_largest_value(largest_s: float, unit: str) -> None:
     assert time_unit(largest_s)[1] == unit
+
+
+@pytest.mark.parametrize(
+    ("largest_j", "unit"),
+    [(0, "J"), (999.9, "J"), (1e3, "kJ"), (999_999, "kJ"), (1e6, "MJ"), (1e9, "GJ"), (1e15, "GJ")],
+)
+def test_the_unit_of_energy_depends_on_the_largest_value(largest_j: float, unit: str) -> None:
+    assert energy_unit(largest_j)[1] == unit
+
+
+def test_energies_share_the_unit_of_the_largest() -> None:
+    energy = Figure("energy", ("energy", "total_j"), "joules")
+    assert figure_texts(energy, [2_500_000.0, 1e4, None]) == ("MJ", ["2.50", "0.01", NOTHING])
+    assert unit_of(energy, [3e9, None]) == (1e9, "GJ")
 
 
 def test_numbers_have_the_precision_of_the_largest() -> None:

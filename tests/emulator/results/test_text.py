@@ -11,12 +11,14 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.emulator.parts import VERBATIM
 from tests.emulator.results.samples import SHAPES, TWO_NODES, UNEQUAL_NODES, lines_of, record, six_jobs, stay
 from tests.runs import run_on
 
 from cosched_emulator.results.figures.metrics import summarise
+from cosched_emulator.results.files.csv_files import JOB_COLUMNS
 from cosched_emulator.results.thread_intervals import ThreadNumbering, interval_text, mask_intervals
-from cosched_emulator.workload.swf.swf_reader import VERBATIM, load_swf
+from cosched_emulator.workload.swf.swf_reader import load_swf
 from cosched_hwmodel.units import parse_seconds, seconds_text
 from cosched_plugin.protocol.messages import CANCELLED, Run
 
@@ -146,7 +148,7 @@ def test_every_row_has_all_columns_for_any_text_of_users() -> None:
     job = record(1, 0, stays=(stay(0, 1, run_on(0, 1, 1, 1)),), work_s=1, user=nasty, name=nasty, reason=nasty)
     text = "".join(lines_of("jobs.csv", [job]))
     header, row = csv.reader(io.StringIO(text, newline=""))
-    assert len(row) == len(header) == 17
+    assert len(row) == len(header) == len(JOB_COLUMNS)
     assert row[2] == nasty
     assert '"' not in row[-1]  # Batsim's metadata must not contain quotes
     assert f"user={'a%2C%22b%22%0D%0Ac%3Bd%25=é'}" in row[-1].split(";")

@@ -13,9 +13,10 @@ from cosched_emulator.results.files.run_folder import may_share_nodes
 from cosched_emulator.run.policy_warnings import idle_matching, idle_placement, idle_slices
 from cosched_emulator.scenario.machine import build_machine
 from cosched_emulator.scenario.sections import ClusterSection
+from cosched_hwmodel.models.by_name import OF_PAIRS
 from cosched_plugin.config import choose
 
-UNTOLD = 'of pairs (truth.contention = "bandwidth"; give --contention lomarc, statistical, pairs or composite)'
+UNTOLD = f'of pairs (truth.contention = "bandwidth"; give --contention {", ".join(OF_PAIRS[:-1])} or {OF_PAIRS[-1]})'
 USAGE = {"characteristics": "M1"}
 LOMARC = {"contention": "lomarc"}
 STATISTICAL = {"contention": "statistical"}

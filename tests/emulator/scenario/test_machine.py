@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from tests.emulator.parts import VERBATIM
 
 from cosched_emulator.cli.commands.options.scenario_options import overrides
 from cosched_emulator.cli.commands.workload import workload
@@ -13,7 +14,7 @@ from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.scenario.machine import build_machine, cores_of
 from cosched_emulator.scenario.reader import read_scenario
 from cosched_emulator.scenario.rules import check_cluster
-from cosched_emulator.workload.swf.swf_reader import VERBATIM, read_swf
+from cosched_emulator.workload.swf.swf_reader import read_swf
 from cosched_hwmodel.errors import TopologyError
 from cosched_hwmodel.topology import load_preset, load_shape, parse_layout
 from cosched_plugin.protocol.messages import NodeClass

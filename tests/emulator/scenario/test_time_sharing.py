@@ -16,6 +16,7 @@ from cosched_emulator.nodeos.programs import Compute, Program, WriteFiles
 from cosched_emulator.nodeos.settings import NodeSettings
 from cosched_emulator.nodeos.simulated_process import Process
 from cosched_emulator.nodeos.work_alone import IterationNeed
+from cosched_emulator.offered import LOCAL_SCHEDULERS
 from cosched_emulator.run import loop
 from cosched_emulator.run.build import build_manager
 from cosched_emulator.run.prepare import Prepared
@@ -85,7 +86,7 @@ def test_jobs_poll_for_messages_in_windows_unless_a_policy_is_given() -> None:
             "time_sharing.nodes: expected one of exact, fluid, windows, got 'fluids'; did you mean 'fluid'?",
         ),
         ({"quantum_s": 0.0}, "time_sharing.quantum_s: expected a number of seconds from 0.001 to 1000000, got 0.0"),
-        ({"local": "cfs"}, "time_sharing.local: expected one of linux-epochs, rr, wake-first, got 'cfs'"),
+        ({"local": "cfs"}, f"time_sharing.local: expected one of {', '.join(sorted(LOCAL_SCHEDULERS))}, got 'cfs'"),
         ({"slice_ms": 0.0}, "time_sharing.slice_ms: expected a number of milliseconds from 0.1 to 1000000, got 0.0"),
         ({"turn_overhead": 1.0}, "time_sharing.turn_overhead: expected a number from 0 to below 1, got 1.0"),
         ({"epoch_ticks": 0}, "time_sharing.epoch_ticks: expected a whole number of ticks from 1 to 10000, got 0"),

@@ -18,6 +18,7 @@ from cosched_emulator import simulate, study
 from cosched_emulator.cli.main import cli
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.statistics.intervals import t_critical
+from cosched_emulator.studies.axes import COLUMNS
 from cosched_emulator.studies.pictures import plot_study
 from cosched_emulator.studies.study_result import StudyResult
 from cosched_emulator.studies.study_table import base_of, check_figure, series_of
@@ -89,7 +90,7 @@ def test_wall_times_stand_apart(folder: Path, result: StudyResult) -> None:
 
 def series_rows(**figures: Any) -> list[dict[str, Any]]:
     """Return rows of policies ``a`` and ``b``: figures by policy, one for each seed."""
-    places = {"cell": 0, "workload": "", "load": "", "hardware": "", "belief": "", "variant": ""}
+    places = {"cell": 0, **dict.fromkeys(COLUMNS.values(), "")}
     return [
         {**places, "policy": policy, "seed": str(seed), "x": value, "key": "", "version": "", "policy_settings": "", "scenario": ""}
         for policy, values in figures.items()

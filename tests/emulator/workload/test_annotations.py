@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.emulator.parts import VERBATIM
 
 from cosched_emulator.errors import InputError
 from cosched_emulator.workload.characteristics import CHARACTERISTICS, with_characteristics
 from cosched_emulator.workload.job import Workload, WorkloadJob
 from cosched_emulator.workload.multicore import with_self_slowdowns
 from cosched_emulator.workload.side_files.annotations import annotation_lines, read_annotations, with_annotations
-from cosched_emulator.workload.swf.swf_reader import VERBATIM, read_swf
+from cosched_emulator.workload.swf.swf_reader import read_swf
 from cosched_emulator.workload.swf.swf_writer import write_swf
 from cosched_plugin.protocol.messages import JobSpec, SelfSlowdown, UsageTuple
 

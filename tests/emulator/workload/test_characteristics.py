@@ -7,13 +7,13 @@ from collections import Counter
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.runs import draw_usage
 
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.workload.beliefs import UsageBelief, believed_usage, with_usage_belief
 from cosched_emulator.workload.characteristics import (
     CHARACTERISTICS,
     CharacteristicsMix,
-    draw_usage,
     parse_characteristics,
     with_characteristics,
     with_characteristics_of,

@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.properties import drawn
+from tests.runs import draw_usage
 
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.scenario.reader import read_scenario
 from cosched_emulator.scenario.scenario_jobs import build_workload
-from cosched_emulator.workload.characteristics import CHARACTERISTICS, choices, draw_usage
+from cosched_emulator.workload.characteristics import CHARACTERISTICS, choices
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_emulator.workload.jobs_in_columns import (
     BLOCK,

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from tests.emulator.parts import VERBATIM
 from tests.processes import run_python
 
 from cosched_emulator.cli.commands.workload import workload as group
@@ -16,7 +17,7 @@ from cosched_emulator.workload.job import Workload, WorkloadJob
 from cosched_emulator.workload.lublin import LublinParameters, generate
 from cosched_emulator.workload.multicore import with_grown_sizes, with_self_slowdowns
 from cosched_emulator.workload.side_files.annotations import read_annotations, with_annotations
-from cosched_emulator.workload.swf.swf_reader import VERBATIM, read_swf
+from cosched_emulator.workload.swf.swf_reader import read_swf
 from cosched_emulator.workload.swf.swf_writer import write_swf
 from cosched_plugin.protocol.messages import JobSpec
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.emulator.parts import VERBATIM
 
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.workload.lublin import (
@@ -21,7 +22,7 @@ from cosched_emulator.workload.lublin import (
     job_sizes,
     run_times,
 )
-from cosched_emulator.workload.swf.swf_reader import VERBATIM, load_swf, read_swf
+from cosched_emulator.workload.swf.swf_reader import load_swf, read_swf
 from cosched_emulator.workload.swf.swf_writer import write_swf
 
 DEFAULTS = LublinParameters()

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.emulator.parts import VERBATIM
 
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.workload.job import Workload, WorkloadJob
-from cosched_emulator.workload.swf.swf_reader import VERBATIM, SwfOptions, load_swf, read_swf
+from cosched_emulator.workload.swf.swf_reader import SwfOptions, load_swf, read_swf
 from cosched_emulator.workload.swf.swf_writer import format_row, header_lines, write_swf
 from cosched_hwmodel.units import seconds_text
 from cosched_plugin.protocol.messages import JobSpec

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from tests.hwmodel.co_runs import published
 from tests.properties import drawn
 
+from cosched_hwmodel.measured import METHODS, Method
 from cosched_hwmodel.measured.bilinear import fit_bilinear
-from cosched_hwmodel.measured.calibration import METHODS, Method, calibrate, completed, write_table
+from cosched_hwmodel.measured.calibration import calibrate, completed, write_table
 from cosched_hwmodel.measured.co_run_table import CoRunTable, Ratios, read_table
 from cosched_hwmodel.measured.components import NAMES, Components, fit_components
 

@@ -31,6 +31,7 @@ from cosched_plugin.protocol import codec
 from cosched_plugin.protocol import codec as fast
 from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.codec import decode, encode
+from cosched_plugin.protocol.errors import Fault
 from cosched_plugin.protocol.limits import (
     INT64_MAX,
     INT64_MIN,
@@ -40,7 +41,7 @@ from cosched_plugin.protocol.limits import (
     MAX_NODES,
     MAX_SLOTS,
 )
-from cosched_plugin.protocol.vocabulary import MESSAGES_BY_KIND, write_record
+from cosched_plugin.protocol.vocabulary import ACTIONS_BY_KIND, ACTIONS_BY_TAG, MESSAGES_BY_KIND, union, write_record
 
 # ---------------------------------------------------------------- round trips
 
@@ -106,18 +107,24 @@ actions: st.SearchStrategy[m.Action] = st.one_of(
     st.builds(m.WakeAt, times),
     st.builds(m.RejectJob, times, words),
 )
+OF_FIELDS: dict[str, st.SearchStrategy[Any]] = {
+    "job": jobs,
+    "job_id": times,
+    "state": st.sampled_from(sorted(m.END_STATES)),
+    "node": nodes,
+    "slowdown_ppm": spans,
+    "at_us": times,
+    "seq": spans,
+    "action": times,
+    "reason": words,
+    "job_ids": st.lists(times, max_size=3).map(tuple),
+    "quantum": spans,
+    "slot": slots,
+    "left": times,
+    "shares": st.lists(st.tuples(times, times), max_size=3).map(tuple),
+}
 events: st.SearchStrategy[m.Event] = st.one_of(
-    st.builds(m.JobSubmitted, jobs),
-    st.builds(m.JobEnded, times, st.sampled_from(sorted(m.END_STATES))),
-    st.builds(m.JobRequeued, times),
-    st.builds(m.JobHeld, times),
-    st.builds(m.JobReleased, times),
-    st.builds(m.NodeFailed, nodes),
-    st.builds(m.NodeReturned, nodes),
-    st.builds(m.ProgressMeasured, times, spans),
-    st.builds(m.Woken, times),
-    st.builds(m.ActionRefused, spans, times, words, st.lists(times, max_size=3).map(tuple)),
-    st.builds(m.QuantumEnded, spans, slots, times, st.lists(st.tuples(times, times), max_size=3).map(tuple)),
+    [st.builds(kind, *[OF_FIELDS[field] for field in kind._fields]) for kind in m.Event.__args__]
 )
 small = st.integers(1, 10)
 caches = st.builds(m.CacheLevel, small, small, small, times, times)
@@ -255,6 +262,21 @@ def test_fast_paths_and_tables_agree_on_mutated_messages(monkeypatch: pytest.Mon
     assert short == [outcome(body) for body in bodies]
     assert sum(text.startswith(("Events", "Actions", "Welcome")) for text in short) > 500
     assert len({text for text in short if "|" in text}) > 200
+
+
+def test_a_bound_of_the_table_holds_on_the_fast_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = {"type": "actions", "seq": 1, "now_us": 0, "actions": ({"type": "wake_at", "at_us": 1},) * 3}
+    read = fast.read_batch(raw)
+    assert isinstance(read, m.Actions)
+    assert len(read.actions) == 3
+    monkeypatch.setitem(codec._MOST, m.Actions, 2)
+    assert fast.read_batch(raw) is None  # the table decides
+    (field,) = (field for field in MESSAGES_BY_KIND[m.Actions].fields if field.name == "actions")
+    assert codec._MOST[m.Events] == field.high
+    bounded = union("actions", ACTIONS_BY_TAG, ACTIONS_BY_KIND, None, most=2)
+    assert bounded.read is not None
+    with pytest.raises(Fault, match="3 items; the limit is 2"):
+        bounded.read(raw["actions"])
 
 
 # ---------------------------------------------------------------- newer messages

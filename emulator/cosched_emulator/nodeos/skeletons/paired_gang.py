@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from cosched_emulator import offered
 from cosched_emulator.nodeos.programs import Barrier, Compute, Loop, Operation, Program, Wait, WriteFiles
 from cosched_hwmodel import draws
 from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
@@ -31,19 +32,22 @@ def loop_program(
 
 
 def compute_program(
-    iterations: int = 250, null_statements: int = 2_500_000, jitter_ppm: int = STATIC_JITTER_PPM
+    iterations: int = 250, null_statements: int = offered.NULL_STATEMENTS, jitter_ppm: int = STATIC_JITTER_PPM
 ) -> Program:
     """Return the compute-bound job of the static experiments (section 4.1.1)."""
     return loop_program(iterations, null_statements, 0, jitter_ppm)
 
 
-def io_program(iterations: int = 250, files: int = 20) -> Program:
+def io_program(iterations: int = 250, files: int = offered.FILES) -> Program:
     """Return the I/O-bound job of the static experiments (section 4.1.1)."""
     return loop_program(iterations, 0, files)
 
 
 def fine_program(
-    seconds: float, share_ppm: int = 450_000, jitter_ppm: int = JITTER_PPM, barrier_us: int = FINE_BARRIER_US
+    seconds: float,
+    share_ppm: int = round(offered.CPU_SHARE * WHOLE_PPM),
+    jitter_ppm: int = JITTER_PPM,
+    barrier_us: int = FINE_BARRIER_US,
 ) -> Program:
     """Return a job that alternates a burst and a barrier as finely as its CPU share allows (sections 4.2.1, 4.2.2).
 

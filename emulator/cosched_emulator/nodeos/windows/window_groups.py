@@ -204,6 +204,7 @@ class WindowGroup:
         What it touches has been written while others ran, and is read again: the rule of `paging_us`, spread over its turn.
         """
         self.first_us = paging_us(missing_ppm, 0, settings)
+        # Microseconds of a second: millionths.
         self._paging_ppm = paging_us(missing_ppm, SECOND_US, settings) - self.first_us
 
     def go_alone(self, alone: LonePaces, from_us: int) -> None:

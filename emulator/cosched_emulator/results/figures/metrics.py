@@ -8,8 +8,8 @@ Definitions, for one job (`columns` describes requeued and preempted jobs):
   slowdown = response / run, percent penalised = 100·penalised / run. The last two are undefined for a job with run 0.
 
 Every quantity is given for two populations, ``finished`` (COMPLETED: what the RUA paper counts) and ``all`` (every job
-that ran and ended), as count, mean, median, 95th percentile, standard deviation (of the population: divided by n) and
-maximum. Percentiles interpolate linearly between order statistics (numpy's rule "linear", Hyndman and Fan's type 7).
+that ran and ended), by `STATISTICS`; the standard deviation is that of the population, divided by n. Percentiles
+interpolate linearly between order statistics (numpy's rule "linear", Hyndman and Fan's type 7).
 Undefined figures are None. Figures are rounded to six decimals, so times are exact to the microsecond.
 """
 
@@ -129,19 +129,17 @@ def quantity(jobs: RecordColumns, name: str, rows: BoolArray) -> FloatArray:
     return QUANTITIES[name].of(jobs, rows)
 
 
+PERCENTS: Final = {"median": 50.0, "p95": 95.0}
+STATISTICS: Final = ("count", "mean", *PERCENTS, "standard_deviation", "max")
+
+
 def statistics(values: FloatArray) -> dict[str, float | int | None]:
-    """Return count, mean, median, p95, standard_deviation and max; all but the count are None without values."""
+    """Return the value of each of `STATISTICS`; all but the count are None without values."""
     if values.size == 0:
-        return {"count": 0, "mean": None, "median": None, "p95": None, "standard_deviation": None, "max": None}
-    median, p95 = np.percentile(values, [50, 95], method=PERCENTILE_RULE).tolist()
-    return {
-        "count": int(values.size),
-        "mean": _round(values.mean()),
-        "median": _round(median),
-        "p95": _round(p95),
-        "standard_deviation": _round(values.std()),
-        "max": _round(values.max()),
-    }
+        return {**dict.fromkeys(STATISTICS), "count": 0}
+    percentiles = np.percentile(values, [*PERCENTS.values()], method=PERCENTILE_RULE).tolist()
+    found = (values.mean(), *percentiles, values.std(), values.max())
+    return dict(zip(STATISTICS, (int(values.size), *map(_round, found)), strict=True))
 
 
 # ---------------------------------------------------------------- quantities of jobs

@@ -71,8 +71,6 @@ class SwfOptions:
             raise ConfigurationError("minimum_estimate_s", "seconds, 0 or more", str(self.minimum_estimate_s))
 
 
-# Reads exactly the jobs that `write_swf` wrote.
-VERBATIM = SwfOptions(minimum_estimate_s=0, cap_run_at_estimate=False, rebase=False)
 _DEFAULTS = SwfOptions()
 
 

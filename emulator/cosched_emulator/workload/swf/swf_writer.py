@@ -17,7 +17,7 @@ _KB_OF_MB = 1_024
 def write_swf(target: str | os.PathLike[str] | TextIO, workload: Workload, *, force: bool = False) -> None:
     """Write a workload to a path (atomically; ``.gz`` compresses) or to an open text stream.
 
-    The number of a row is `WorkloadJob.source_id`; waits are unknown. `read_swf` with ``VERBATIM`` reads the same jobs back, to
+    The number of a row is `WorkloadJob.source_id`; waits are unknown. `read_swf` without repairs reads the same jobs back, to
     the microsecond, with limits by its options and without demands. Raises `InputError` if the file exists and ``force`` is
     false.
     """

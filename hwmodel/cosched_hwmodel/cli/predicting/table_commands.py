@@ -17,7 +17,8 @@ from cosched_hwmodel.cli.predicting.job_words import profiles_text
 from cosched_hwmodel.cli.terminal.console import align, progress_bar
 from cosched_hwmodel.composite.calibration.pair_fit import FITTED, CompositeFit, PairPlaces, fit_composite
 from cosched_hwmodel.errors import suggestion
-from cosched_hwmodel.measured.calibration import Calibration, Errors, Method, PairPrediction, calibrate, write_table
+from cosched_hwmodel.measured import Method
+from cosched_hwmodel.measured.calibration import Calibration, Errors, PairPrediction, calibrate, write_table
 from cosched_hwmodel.measured.co_run_table import CoRunTable, read_table
 from cosched_hwmodel.topology import NodeShape
 

@@ -53,12 +53,13 @@ from scripts.papers.coscheduling.names import (
 from scripts.papers.coscheduling.names import (
     cell as name_of,
 )
-from scripts.papers.coscheduling.published import BACKFILLING, NODE_MB, row_3
+from scripts.papers.coscheduling.published import BACKFILLING, row_3
 from scripts.papers.coscheduling.published import WAIT_RATIO as PUBLISHED_WAIT_RATIO
 from scripts.papers.figures import Figures, Where, interval_text
 
 from cosched_emulator.scenario.sections import TimeSharingSection
 from cosched_emulator.statistics.intervals import Verdict
+from cosched_emulator.workload.nas import NODE_MB
 
 MOST_RESIDENTS: Final = 3
 _SHARE: Final = partial(interval_text, factor=100.0)

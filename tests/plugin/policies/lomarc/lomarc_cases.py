@@ -8,8 +8,9 @@ from random import Random
 
 from tests.plugin.policies.cases import NOW_US, welcome_of
 from tests.reference.lomarc import WHOLE_PPM, Job, Number, Usage, effective_c
+from tests.runs import draw_usage
 
-from cosched_emulator.workload.characteristics import CHARACTERISTICS, draw_usage
+from cosched_emulator.workload.characteristics import CHARACTERISTICS
 from cosched_hwmodel.lomarc.lomarc_model import LomarcModel
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.core.trace import TraceRecord

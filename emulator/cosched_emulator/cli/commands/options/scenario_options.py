@@ -109,7 +109,7 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     sets("cluster.file", "--machine", callback=a_file, metavar="FILE",
         help="Nodes: a TOML file of [[nodes]], instead of these options."),
     sets("truth.contention", "--contention", metavar="MODEL",
-        help="bandwidth, lomarc, statistical, pairs, composite, none, MODULE:CLASS."),
+        help=f"{', '.join(offered.CONTENTION)}, MODULE:CLASS."),
     sets("truth.pairs", "--pairs", callback=a_file, metavar="FILE", help="Contention pairs: a table of measured co-runs, CSV."),
     sets("truth.composition", "--composition", type=click.Choice(list(COMPOSITIONS)), help="How the slowest node slows a job."),
     sets("belief.demand", "--belief-demand", type=click.Choice(offered.KNOWLEDGE), help="What the scheduler knows of demand."),
