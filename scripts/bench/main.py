@@ -307,7 +307,7 @@ def parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
         choices=[*PARTS, *SUBJECTS],
         help=f"one of: {', '.join(PARTS)}; with --against: {', '.join(SUBJECTS)}",
     )
-    parser.add_argument("--write-docs", action="store_true", help="write the tables into docs/performance.md")
+    parser.add_argument("--write-docs", action="store_true", help="write the tables into the appendix")
     parser.add_argument("--against", metavar="COMMIT", help="compare CPU time with that of another commit")
     parser.add_argument("--pairs", metavar="N", type=positive, help=f"pairs of runs to compare (default {PAIRS})")
     parser.add_argument(

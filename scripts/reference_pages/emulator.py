@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import types
 import typing
@@ -15,11 +16,13 @@ from scripts.tables import NOTHING
 from cosched_emulator.bounds import Choice, bounds_of, meaning_of
 from cosched_emulator.cli.commands.options.scenario_options import PLACES
 from cosched_emulator.live.dependencies import REASONS
+from cosched_emulator.nodeos.coscheduling.policies import POLICIES, parameters_of
 from cosched_emulator.nodeos.local import KINDS
 from cosched_emulator.results.figures import metrics, run_energy, turn_metrics
 from cosched_emulator.results.files.csv_files import (
     ALLOCATION_COLUMNS,
     JOB_COLUMNS,
+    METADATA,
     POWER_COLUMNS,
     PREEMPTION_COLUMNS,
     QUANTUM_COLUMNS,
@@ -28,6 +31,7 @@ from cosched_emulator.scenario.faults import FaultsSection
 from cosched_emulator.scenario.schema import Scenario, ScriptEntry
 from cosched_emulator.scenario.sections import TimeSharingSection
 from cosched_emulator.studies.axes import AXES
+from cosched_emulator.workload.swf.swf_reader import SwfOptions
 
 # Options of settings that no table of the command line has: they choose the run, not its scenario.
 OTHER_OPTIONS: Final = {
@@ -61,6 +65,39 @@ def scenario_page() -> Iterator[str]:
     yield from ("## Local schedulers", "")
     yield from table(
         ("`local`", "which process gets the CPU"), ((code(name), kind.meaning) for name, kind in KINDS.items())
+    )
+    yield from _coscheduling()
+
+
+def _coscheduling() -> Iterator[str]:
+    """Yield the coscheduling policies: what their classes say, and their parameters."""
+    policies: Mapping[str, Callable[..., object]] = POLICIES
+    yield from ("## Coscheduling policies", "")
+    yield from table(
+        ("`coscheduling`", "what it does", "`coscheduling_parameters`"),
+        (
+            (
+                code(name),
+                " ".join((inspect.getdoc(kind) or "").partition("\n\nParameters")[0].replace("``", "`").split()),
+                ", ".join(code(f"{key} = {json.dumps(value)}") for key, value in parameters_of(kind).items())
+                or NOTHING,
+            )
+            for name, kind in policies.items()
+        ),
+    )
+
+
+def swf_page() -> Iterator[str]:
+    """Yield the rules that repair a log."""
+    yield "# Rules that repair a log"
+    yield ""
+    yield "They apply in this order, each to the rows that those before it left ([workloads](../swf.md))."
+    yield ""
+    hints = typing.get_type_hints(SwfOptions, include_extras=True)
+    rules = {item.name: (item.default, *hints[item.name].__metadata__[0]) for item in fields(SwfOptions)}
+    yield from table(
+        ("rule", "default", "what it does", "switched off"),
+        ((code(name), code(json.dumps(default)), does, off) for name, (default, does, off) in rules.items()),
     )
 
 
@@ -155,6 +192,8 @@ def run_folder_page() -> Iterator[str]:
     ):
         yield from (f"## `{name}`", "")
         yield from _meanings("column", columns)
+        if name == "jobs.csv":
+            yield from _meanings("key of `metadata`", METADATA)
     yield from ("## `summary.json`", "")
     yield from _meanings("key", metrics.SUMMARY)
     yield "Figures of a job, each for the populations `finished` and `all`, with *run* the work done since its last start:"
@@ -180,6 +219,7 @@ def _meanings(head: str, rows: Mapping[str, str]) -> Iterator[str]:
 
 PAGES: Final[Mapping[str, Callable[[], Iterable[str]]]] = {
     "scenario.md": scenario_page,
+    "swf.md": swf_page,
     "queue.md": queue_page,
     "studies.md": studies_page,
     "run-folder.md": run_folder_page,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
-import json
 import os
 import re
 import shlex
@@ -17,7 +16,6 @@ import socket
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import fields
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -30,7 +28,6 @@ from cosched_emulator import Run, simulate
 from cosched_emulator.api.tables import AllocationTable, JobTable
 from cosched_emulator.scenario.reader import read_scenario
 from cosched_emulator.scenario.schema import CHANGES
-from cosched_emulator.workload.swf.swf_reader import SwfOptions
 from cosched_plugin.config import choose, from_table, read_policy_file
 from cosched_plugin.testing.check import check_policy
 
@@ -236,8 +233,3 @@ def test_the_python_interface_is_documented() -> None:
     assert [name for row in rows("python.md", "| column |") for name in names(row[0])] == list(JobTable.columns())
     told = text_of("python.md").partition("Columns of `allocations`:")[2].partition("\n\n")[0]
     assert names(told) == list(AllocationTable.columns())
-
-
-def test_swf_rules_are_documented() -> None:
-    documented = {names(row[0])[0]: names(row[1])[0] for row in rows("swf.md", "| rule |")}
-    assert documented == {item.name: json.dumps(item.default) for item in fields(SwfOptions)}

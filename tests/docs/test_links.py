@@ -1,4 +1,4 @@
-"""Links of all pages lead to an existing file and heading; every page is in the navigation of the site."""
+"""Links of all pages lead to an existing file and heading; every page is in the navigation of the site; the book stays short."""
 
 from __future__ import annotations
 
@@ -22,6 +22,10 @@ OUTSIDE = [
     "hwmodel/MODEL.md",
 ]
 PAGES = [*OUTSIDE, *sorted(path.relative_to(ROOT).as_posix() for path in DOCS.rglob("*.md"))]
+# What a reader may read: all but the changes, printed references, and the rows behind the results.
+BOOK = [page for page in PAGES if page != "CHANGELOG.md" and not {"reference", "appendix"} & {*Path(page).parts}]
+MOST_WORDS = 80_000
+MOST_OF_RESULTS = 3_000  # of a page of results
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)|!\[[^\]]*\]\(([^)\s]+)\)")
 
 
@@ -96,3 +100,21 @@ def test_the_api_pages_name_what_exists(page: Path) -> None:
     assert [name for name, times in Counter(names).items() if times > 1] == []
     for name in names:
         pkgutil.resolve_name(name)  # raises where the site could not collect it
+
+
+# ---------------------------------------------------------------- length
+
+
+def words(page: str) -> int:
+    return len((ROOT / page).read_text(encoding="utf-8").split())
+
+
+def test_the_book_is_no_longer_than_a_book() -> None:
+    """A new page takes its words from another one; tables that a program knows are printed into docs/reference."""
+    assert len(BOOK) > 40
+    assert sum(map(words, BOOK)) <= MOST_WORDS
+
+
+@pytest.mark.parametrize("page", [page for page in BOOK if page.startswith("docs/results/")])
+def test_a_page_of_results_is_read_at_one_go(page: str) -> None:
+    assert words(page) <= MOST_OF_RESULTS

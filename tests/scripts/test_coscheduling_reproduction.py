@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from scripts.papers.claims import Claim
 from scripts.papers.coscheduling.claims.common import cell as cell_of
 from scripts.papers.coscheduling.claims.common import mean_change, rank_correlation
 from scripts.papers.coscheduling.claims.energy import formula_error
@@ -37,7 +38,7 @@ from scripts.papers.coscheduling.names import (
 from scripts.papers.coscheduling.pictures import PICTURES
 from scripts.papers.coscheduling.published import INCONSISTENT, TABLE_3, TABLE_4
 from scripts.papers.coscheduling.report import CLAIMS, report
-from scripts.papers.figures import Claim, Figures, Where
+from scripts.papers.figures import Figures, Where
 from scripts.papers.study import Size
 from tests.scripts.commands import reproduce
 

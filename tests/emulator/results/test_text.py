@@ -16,7 +16,7 @@ from tests.emulator.results.samples import SHAPES, TWO_NODES, UNEQUAL_NODES, lin
 from tests.runs import run_on
 
 from cosched_emulator.results.figures.metrics import summarise
-from cosched_emulator.results.files.csv_files import JOB_COLUMNS
+from cosched_emulator.results.files.csv_files import JOB_COLUMNS, METADATA
 from cosched_emulator.results.thread_intervals import ThreadNumbering, interval_text, mask_intervals
 from cosched_emulator.workload.swf.swf_reader import load_swf
 from cosched_hwmodel.units import parse_seconds, seconds_text
@@ -141,6 +141,13 @@ def test_jobs_csv_of_the_example() -> None:
         "4,w0,4,30,1,8,1,COMPLETED_SUCCESSFULLY,100,6,106,70,76,12.666667,1,-1,"
         "state=COMPLETED;run_s=4;work_s=4;expected_s=4;starts=2\n",
     ]  # fmt: skip
+
+
+def test_every_key_of_metadata_has_a_meaning() -> None:
+    rows = csv.DictReader(lines_of("jobs.csv", six_jobs()))
+    for row in rows:
+        keys = [item.partition("=")[0] for item in row["metadata"].split(";")]
+        assert keys == [key for key in METADATA if key in keys]  # in this order
 
 
 def test_every_row_has_all_columns_for_any_text_of_users() -> None:

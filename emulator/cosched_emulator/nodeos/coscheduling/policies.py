@@ -292,7 +292,7 @@ def make_policy(name: str, parameters: Iterable[tuple[str, object]] = ()) -> Cos
 
 def _check(name: str, make: Callable[..., object], given: Mapping[str, object]) -> None:
     """Raise `ConfigurationError` for parameters that a policy of ours does not have, or of the wrong type."""
-    known = _defaults(make)
+    known = parameters_of(make)
     for key, value in given.items():
         path = f"{PARAMETERS_KEY}.{key}"
         if key not in known:
@@ -306,7 +306,8 @@ def _check(name: str, make: Callable[..., object], given: Mapping[str, object]) 
 
 
 @lru_cache
-def _defaults(make: Callable[..., object]) -> dict[str, object]:
+def parameters_of(make: Callable[..., object]) -> dict[str, object]:
+    """Return the parameters of a policy, each with its default."""
     return {argument.name: argument.default for argument in inspect.signature(make).parameters.values()}
 
 

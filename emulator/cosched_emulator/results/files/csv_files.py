@@ -17,14 +17,6 @@ from cosched_plugin.protocol.messages import CANCELLED, COMPLETED, FAILED, NODE_
 # decimals of seconds; the start is the last one, and the execution time lasts from there to the end, time on disk included. A job
 # that never started has empty times. A job that never ended has an empty finish, and comes last. ``stretch`` is turnaround /
 # execution time, to six places. Energy is in joules; where it is not measured -1, as Batsim writes.
-#
-# ``metadata`` holds values without a column in Batsim: ``key=value`` joined by ``;``, the characters ``%;,"`` and line ends
-# percent-encoded. Keys: ``state`` (Slurm's name), ``run_s`` (time alone), ``asked`` (threads), and where they apply ``work_s``,
-# ``expected_s`` and ``limit_s`` (of the last start), ``cpu_s``, ``dispatched_s`` and ``slot`` (where jobs share time: CPU time of
-# a process since the last start, time for which the job could run, and its last slot), ``starts`` (if more than one),
-# ``preemptions`` (times suspended to disk) and with them ``suspended_s`` (without progress since the last start: suspended, or on
-# the way back from disk), ``user``, ``source`` (number in the trace), ``reason``, ``end_s`` (of a refused job: Batsim leaves its
-# times empty), and ``until_s`` (of a job that still ran when the run was stopped: the time of that; its execution time is empty).
 
 JOB_COLUMNS: Final[Mapping[str, str]] = {
     "job_id": "number in this run, from 1 in submit order",
@@ -48,6 +40,25 @@ JOB_COLUMNS: Final[Mapping[str, str]] = {
     "allocated_resources": "hardware threads, numbered through the machine from 0, node after node: `0-3 8`",
     "consumed_energy": "joules (energy); -1 where the watts of nodes are not known",
     "metadata": '`key=value` joined by `;`, with `%`, `;`, `,`, `"` and line ends percent-encoded',
+}
+# Keys of ``metadata``, in order: values without a column in Batsim.
+METADATA: Final[Mapping[str, str]] = {
+    "state": "Slurm's name",
+    "run_s": "run time alone",
+    "work_s": "work done since the last start, in seconds alone; of a job that started, like the next two",
+    "expected_s": "run time expected at the last start, or as last revised; time suspended since then is part of it",
+    "limit_s": "limit granted, likewise, if there is one",
+    "cpu_s": "where jobs take turns, like the next two: CPU time of a process since the last start, the mean over the job's",
+    "dispatched_s": "time since then for which the job could run",
+    "slot": "its last one",
+    "starts": "if more than one, or if it has not started again",
+    "preemptions": "how often it was suspended to disk, requeued starts included; of a preempted job, like the next one",
+    "suspended_s": "time since its last start in which it was suspended, on disk or not, or on its way back from disk",
+    "until_s": "of a job that ran when the run was cut short: the time of that",
+    "end_s": "of a refused job: when it was refused",
+    "user": "if it is known",
+    "source": "number in the log, if another",
+    "reason": "why it was refused, failed or cancelled",
 }
 WORKLOAD_NAME = "w0"  # Batsim's name of the first workload
 BATSIM_STATES = {

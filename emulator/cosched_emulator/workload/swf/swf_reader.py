@@ -11,7 +11,7 @@ import math
 import os
 import re
 from dataclasses import asdict, dataclass, replace
-from typing import Literal, NamedTuple, get_args
+from typing import Annotated, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,35 +30,65 @@ _KB_OF_MB = 1_024
 _DAY_S = 86_400
 
 
+class Rule(NamedTuple):
+    """What a rule does to the rows that those before it left, and what happens where it is switched off."""
+
+    does: str
+    off: str
+
+
 @dataclass(frozen=True, slots=True)
 class SwfOptions:
-    """The rules for the known flaws of real logs, one for each field. Raises `ConfigurationError` for invalid values.
+    """The rules for the known flaws of real logs, in the order in which they apply. Raises `ConfigurationError` for invalid values."""
 
-    - ``missing_estimate``: requested time (field 9) <= 0. ``run``: the run time is the estimate; ``drop``; ``refuse``.
-    - ``minimum_estimate_s``: smaller estimates are raised to this. 0: no change.
-    - ``cap_run_at_estimate``: run times above the (raised) estimate are cut to it, as by a manager that kills jobs at their
-      limit. Off: the job keeps its run time, and is killed at its limit, if it has one.
-    - ``size_from_request``: the processors are field 5 (allocated), or field 8 (requested) if 5 is missing.
-    - ``drop_empty``: rows with run time <= 0, without processors, or with -1 in all fields are left out. Off: they are errors.
-    - ``drop_bursts``: rows of status 2, 3, 4, which are parts of a job with another row, are left out.
-    - ``sort``: rows are put in submit order, equal times as in the file. Off: a row out of order is an error.
-    - ``rebase``: submit times are counted from the first job that is read. Off: as in the file.
-    - ``skip_bad_rows``: malformed rows are left out and counted. Off: the first one is an error.
-    - ``limits``: ``estimate``: jobs are killed when their estimate ends; ``none``: never.
-    - ``memory``: requested memory (field 10, KB per processor) is the memory of each process. Off: processes take no memory.
-    """
-
-    missing_estimate: MissingEstimate = "run"
-    minimum_estimate_s: float = 60
-    cap_run_at_estimate: bool = True
-    size_from_request: bool = True
-    drop_empty: bool = True
-    drop_bursts: bool = True
-    sort: bool = True
-    rebase: bool = True
-    skip_bad_rows: bool = False
-    limits: Limits = "estimate"
-    memory: bool = True
+    skip_bad_rows: Annotated[
+        bool,
+        Rule(
+            "a row that is not 18 numbers, or has a number that cannot be (a negative submit time, half a processor), is "
+            "left out and counted",
+            "it is an error",
+        ),
+    ] = False
+    drop_bursts: Annotated[
+        bool,
+        Rule(
+            "rows of status 2, 3, 4, which repeat parts of a job that has a row of its own, are left out",
+            "they are jobs",
+        ),
+    ] = True
+    drop_empty: Annotated[
+        bool,
+        Rule(
+            "rows in which all fields but the job number are -1, of jobs that were never submitted, are left "
+            "out. Rows with run time <= 0 are left out, and so are, after the next rule, those without processors",
+            "they are errors",
+        ),
+    ] = True
+    size_from_request: Annotated[
+        bool, Rule("processors are field 5, and field 8 where 5 is missing", "field 5 only")
+    ] = True
+    missing_estimate: Annotated[
+        MissingEstimate,
+        Rule('field 9 <= 0: the run time is the estimate. `"drop"`: the row is left out', '`"refuse"`: it is an error'),
+    ] = "run"
+    sort: Annotated[
+        bool, Rule("rows are put in submit order, equal times as in the file", "a row out of order is an error")
+    ] = True
+    minimum_estimate_s: Annotated[float, Rule("an estimate that is present and shorter is raised to this", "`0`")] = 60
+    cap_run_at_estimate: Annotated[
+        bool,
+        Rule(
+            "a run time above the (raised) estimate is cut to it, as a manager that kills would have cut it",
+            "the job keeps its run time, and is killed at its limit",
+        ),
+    ] = True
+    rebase: Annotated[bool, Rule("submit times count from the first job that is read", "they are as in the file")] = (
+        True
+    )
+    limits: Annotated[Limits, Rule("a job is killed when its estimate ends", '`"none"`: never')] = "estimate"
+    memory: Annotated[
+        bool, Rule("field 10, in KB a processor and rounded up to MiB, is the memory of each process", "it is not read")
+    ] = True
 
     def __post_init__(self) -> None:
         if self.missing_estimate not in get_args(MissingEstimate):

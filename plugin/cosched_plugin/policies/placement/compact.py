@@ -43,7 +43,6 @@ from cosched_plugin.api import (
     room_on,
     thread_mask,
 )
-from cosched_plugin.policies.planning.losses import LimitRule, factor_of
 
 # How many running jobs each node has, in all slots.
 
@@ -138,6 +137,8 @@ class FirstFit(Placement):
         """Return the job on these threads."""
         if not self.extend_limit:
             return Offer(job, snapshot.at_us, runs, 1.0, job.estimate_us, job.limit_us)
+        from cosched_plugin.policies.planning.losses import LimitRule, factor_of  # noqa: PLC0415 - few limits are extended
+
         return LimitRule().offer(job, snapshot, runs, factor_of(job, snapshot, runs))
 
     def start(self, job: JobSpec, view: View) -> StartJob:
