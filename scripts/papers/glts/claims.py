@@ -20,13 +20,11 @@ from scripts.papers.claims import (
     combined,
     in_print,
     judged,
-    near,
-    near_level,
     not_checkable,
     quarter,
     within,
 )
-from scripts.papers.figures import Figures, Where, interval_text
+from scripts.papers.figures import Figures, Where, interval_text, percent_text
 from scripts.papers.glts.experiment import (
     AARR,
     ABSOLUTE,
@@ -105,7 +103,7 @@ def _workload(figures: Figures) -> Iterator[Claim]:
         band = (published - POINTS / 100, published + POINTS / 100)
         for where, when in ((drawn, "as drawn"), (ssp, "grown")):
             found = figures.mean(f"{column}_share", where)
-            what = f"W3: {text}, %, {when}: within {POINTS:g} points"
+            what = f"W3: sizes, {text}, {when}, %: within {POINTS:g} points"
             yield by_construction(within(what, W1, number(100 * published), found, band, IN_PERCENT))
     for name, (slowdowns, shares) in TABLE_4.items():
         counted = [
@@ -113,12 +111,18 @@ def _workload(figures: Figures) -> Iterator[Claim]:
         ]
         most = max(abs(100 * count / len(slowdowns) - share) for count, share in zip(counted, shares, strict=True))
         derived = f"largest difference {number(most)} points; {100 * counted[3] / len(slowdowns):.0f} % in 1.2 to 1.3"
-        text = f"W5: {name} of tables 2 and 3 is distributed as table 4 says, within {POINTS:g} points"
+        text = f"W5: tables 2 and 3 are distributed as table 4 says, {name}: within {POINTS:g} points"
         yield in_print(text, "", f"{shares[3]:g} % in 1.2 to 1.3", derived, holds=most <= POINTS)
     reason = "the paper quotes logs; jobs here have memory enough"
     yield not_checkable("W6: 95 % of the jobs need at most half of a node's memory", "95 %", reason)
     share = _times(figures.mean("slices_an_hour", ssp), RESUME_S / 36)
-    yield near_level("W7: switches of slices, % of the time", W1, OVERHEAD, share)
+    yield _near("W7: switches of slices, % of the time", W1, OVERHEAD, share, Of.LEVEL)
+
+
+def _near(text: str, where: str, published: float, found: Interval | None, of: Of = Of.CHANGE) -> Claim:
+    """Return the claim that a change in percent, or a level, is as published, within a quarter."""
+    shown, told = (percent_text, percent) if of is Of.CHANGE else (interval_text, number)
+    return judged(f"{text}: within a quarter", where, told(published), found, quarter(published, of), shown)
 
 
 def _shares(
@@ -146,11 +150,11 @@ def _original(figures: Figures) -> Iterator[Claim]:
     grown, drawn = Where(W1, SSP), Where(W1, SSP, ORIGINAL)
     for column, text in (("response_all_s", "mean response"), (RESPONSES["all"], "RR of all jobs")):
         found = figures.change(column, grown, drawn)
-        what = f"W4: SSP, {text} with grown jobs against one process a node and jobs as drawn, %: within {ALMOST:g}"
+        what = f"W4: SSP, grown jobs against jobs as drawn with one process a node, {text}, %: within {ALMOST:g}"
         yield judged(what, W1, "similar", found, quarter(0.0, Of.CHANGE))
     for column, text in (("response_all_s", "mean response"), ("rr_60_all", "RR of all jobs, 60 s")):
         found = figures.change(column, grown, Where(W1, PRIORITIES))
-        yield near(f"W8: SSP against EASY with priorities of classes, {text}, %", W1, SLICES_HELP, found)
+        yield _near(f"W8: SSP against EASY with priorities of classes, {text}, %", W1, SLICES_HELP, found)
 
 
 # ---------------------------------------------------------------- results at W1
@@ -161,16 +165,16 @@ def _response(figures: Figures) -> Iterator[Claim]:
     for rival, by_class in RELATIVE_RESPONSE.items():
         for name, published in by_class.items():
             found = figures.change(RESPONSES[name], Where(W1, GLTS), Where(W1, rival))
-            text = f"{ids[rival]}: GLTS against {rival}, RR of {name} jobs, %"
+            text = f"{ids[rival]}: RR, GLTS against {rival}, {name} jobs, %"
             yield judged(f"{text}: lower", W1, percent(published), found, Band.below())
-            yield near(text, W1, published, found)
+            yield _near(text, W1, published, found)
     of_ssp = RELATIVE_RESPONSE[SSP]
-    text = "C2: long jobs gain more from GLTS than medium ones, points: lower"
+    text = "C2: RR, GLTS against SSP, long jobs less medium ones, points: lower"
     yield judged(text, W1, percent(of_ssp["long"] - of_ssp["medium"]), _more_for_long(figures), Band.below())
     for name, pair in RELATIVE_RESPONSE["CST"].items():
         implied = 100 * ((1 + RELATIVE_RESPONSE["CSTWS"][name] / 100) / (1 + pair / 100) - 1)
         found = figures.change(RESPONSES[name], Where(W1, "CST"), Where(W1, "CSTWS"))
-        yield near(f"C5: CST against CSTWS, RR of {name} jobs, %, as C3 and C4 imply", W1, implied, found)
+        yield _near(f"C5: RR, CST against CSTWS as C3 and C4 imply, {name} jobs, %", W1, implied, found)
 
 
 def _more_for_long(figures: Figures) -> Interval | None:
@@ -182,9 +186,9 @@ def _more_for_long(figures: Figures) -> Interval | None:
 def _utilisation(figures: Figures) -> Iterator[Claim]:
     for rival, published in CORE_UTILISATION.items():
         found = figures.change(HIGH_LOAD, Where(W1, GLTS), Where(W1, rival))
-        text = f"C11: GLTS against {rival}, core utilisation in high-load phases, %"
+        text = f"C11: core utilisation in high-load phases, GLTS against {rival}, %"
         yield judged(f"{text}: higher", W1, percent(published), found, Band.above())
-        yield near(text, W1, published, found)
+        yield _near(text, W1, published, found)
     text = "C12: correlation of that utilisation with RR of all jobs over the schedulers: below 0"
     yield judged(text, W1, "the source of the gain", _correlation(figures), Band.below(), interval_text)
     rivals = [name for name in SCHEDULERS if figures.seeds(Where(W1, name))] or [GLTS]
@@ -226,11 +230,11 @@ def _groups(figures: Figures) -> Iterator[Claim]:
     )
     for where, ids in ((of_w1, "C8"), (of_w2, "C26")):
         count = GROUPS[where.workload]["number"]
-        for column, text in (("number", "groups"), ("jobs", "jobs in groups")):
+        for column, text in (("number", "their number"), ("jobs", "jobs in them")):
             found = figures.mean(f"groups_{column}", where)
-            yield near_level(f"{ids}: number of {text}", where.workload, count, found, told=f"{count:,.0f} groups")
+            yield _near(f"{ids}: groups, {text}", where.workload, count, found, Of.LEVEL)
     found = figures.change("groups_number", of_w2, of_w1)
-    yield near("C26: groups at W2 against W1, %", W2, MORE_GROUPS, found)
+    yield _near("C26: groups, their number against W1, %", W2, MORE_GROUPS, found)
     yield from _groups_in_print()
     yield from _in_groups(figures)
 
@@ -255,11 +259,15 @@ def _groups_in_print() -> Iterator[Claim]:
         f"they have {number_of * size:,.0f} jobs, of {ELIGIBLE:,} eligible; 41.7 % are {share * ELIGIBLE:,.0f} jobs"
     )
     yield in_print(
-        "C8: about 1,500 groups of 2.5 jobs", W1, "1,500 groups", derived, holds=number_of * size <= ELIGIBLE
+        "C8: groups, about 1,500 of 2.5 jobs: within the eligible jobs",
+        W1,
+        "1,500 groups",
+        derived,
+        holds=number_of * size <= ELIGIBLE,
     )
     more = 100 * (GROUPS[W2]["number"] / number_of - 1)
     yield in_print(
-        "C26: 2,000 groups are about 25 % more",
+        "C26: groups, 2,000 against 1,500, %: within 5 of 25",
         W2,
         percent(MORE_GROUPS),
         f"{percent(more)} than 1,500",
@@ -272,7 +280,7 @@ def _delay(figures: Figures) -> Iterator[Claim]:
     for name in COSCHEDULED:
         for key, (ids, title) in titles.items():
             found = figures.mean(f"delay_{name}_{key}", Where(W1, GLTS))
-            text = f"{ids}: response / expected response of {name} jobs, {title}: within 0.1"
+            text = f"{ids}: response / expected response, {title}, {name} jobs: within 0.1"
             yield within(text, W1, number(DELAY[key]), found, (DELAY[key] - 0.1, DELAY[key] + 0.1), interval_text)
 
 
@@ -283,16 +291,14 @@ def _variants(figures: Figures) -> Iterator[Claim]:
     for rival in VARIANTS:
         for name, key in RESPONSES.items():
             found = figures.change(key, Where(W1, rival), Where(W1, GLTS))
-            text = f"C16: {rival} against GLTS, RR of {name} jobs, %: within {ALMOST:g}"
+            text = f"C16: RR against GLTS, {rival}, {name} jobs, %: within {ALMOST:g}"
             yield judged(text, W1, "little impact", found, quarter(0.0, Of.CHANGE))
     for name, key in RESPONSES.items():
         found = figures.change(key, Where(W1, GLTS, BY_DELAY), Where(W1, GLTS))
-        text = (
-            f"C33: running candidates by delay against by what they have left, RR of {name} jobs, %: within {ALMOST:g}"
-        )
+        text = f"C33: RR, running candidates by delay against by work left, {name} jobs, %: within {ALMOST:g}"
         yield judged(text, W1, "virtually no difference", found, quarter(0.0, Of.CHANGE))
     found = figures.change(RESPONSES["all"], Where(W1, GLTS, ABSOLUTE), Where(W1, GLTS))
-    text = "C34: groups by absolute gain against relative, RR of all jobs, %"
+    text = "C34: RR of all jobs, groups by absolute gain against relative, %"
     yield judged(f"{text}: higher", W1, "a minor benefit of relative gain", found, Band.above())
     yield judged(f"{text}: within {ALMOST:g}", W1, "no substantial difference", found, quarter(0.0, Of.CHANGE))
 
@@ -307,25 +313,25 @@ def _blocks(figures: Figures) -> Iterator[Claim]:
 
     for name in COSCHEDULED:
         for ids, cells, text in (
-            ("C18", [*others, *rivals], "all others, other sizes included"),
+            ("C18", [*others, *rivals], "all others of any size"),
             ("C19", others, "other sizes"),
         ):
             parts = [(against(name, best, where), Band.below()) for where in cells]
             known = [found.mean for found, _ in parts if found is not None]
             told = f"{percent(min(known))} to {percent(max(known))}" if known else ""
-            what = f"{ids}: GLTS with blocks of {BEST_BLOCK} against {text}, RR of {name} jobs, %: all lower"
+            what = f"{ids}: RR, GLTS with blocks of {BEST_BLOCK} against {text}, {name} jobs, %: lower than all"
             yield combined(what, W2, "best", told, parts)
     yield by_construction(_stated("C20: GLTS-NH does not depend on the size of blocks", "it has none", "blocks = none"))
     for size in (min(BLOCKS), max(BLOCKS)):
         found = against("medium", Where(W2, "GLTS-NH"), where_of_block(size))
-        text = f"C21: GLTS-NH against GLTS with blocks of {size}, RR of medium jobs, %: lower"
+        text = f"C21: RR of medium jobs, GLTS-NH against GLTS, blocks of {size}, %: lower"
         yield judged(text, W2, "better", found, Band.below())
     for name in COSCHEDULED:
-        text = f"against GLTS, both with blocks of {BEST_BLOCK}, RR of {name} jobs, %: higher"
+        text = f"against GLTS with blocks of {BEST_BLOCK}, {name} jobs, %: higher"
         found = against(name, Where(W2, "GLTS-NH"), best)
-        yield judged(f"C22: GLTS-NH {text.replace(', both', '')}", W2, "clearly worse", found, Band.above())
+        yield judged(f"C22: RR, GLTS-NH {text}", W2, "clearly worse", found, Band.above())
         found = against(name, where_of_block(BEST_BLOCK, "GLTS-NS"), best)
-        yield judged(f"C24: GLTS-NS {text}", W2, "especially worse", found, Band.above())
+        yield judged(f"C24: RR, GLTS-NS of the same size {text}", W2, "especially worse", found, Band.above())
         yield from _first_block(name, against)
 
 
@@ -333,7 +339,7 @@ def _first_block(name: str, against: Callable[[str, Where, Where], Interval | No
     """Yield what is claimed of the first block alone, with small and with large blocks."""
     for size in (min(BLOCKS), max(BLOCKS)):
         found = against(name, where_of_block(size, "GLTS-FBO"), where_of_block(size))
-        text = f"C23: GLTS-FBO against GLTS, both with blocks of {size}, RR of {name} jobs, %"
+        text = f"C23: RR, GLTS-FBO against GLTS, blocks of {size}, {name} jobs, %"
         if size == min(BLOCKS):
             yield judged(f"{text}: higher", W2, "much worse", found, Band.above())
         else:
@@ -343,28 +349,28 @@ def _first_block(name: str, against: Callable[[str, Where, Where], Interval | No
 def _load(figures: Figures) -> Iterator[Claim]:
     ssp, glts = Where(W2, SSP), Where(W2, GLTS)
     for name, published in SSP_W2.items():
-        yield near_level(f"C29: RR of {name} jobs under SSP", W2, published, figures.mean(RESPONSES[name], ssp))
+        yield _near(f"C29: RR, SSP, {name} jobs", W2, published, figures.mean(RESPONSES[name], ssp), Of.LEVEL)
     for name in SSP_W2:
         found = figures.change(RESPONSES[name], ssp, glts)
-        yield judged(f"C30: SSP against GLTS, RR of {name} jobs, %: higher", W2, "much longer", found, Band.above())
+        yield judged(f"C30: RR, SSP against GLTS, {name} jobs, %: higher", W2, "much longer", found, Band.above())
     for column, text in (("mean_queue_length", "mean queue"), ("groups_candidates", "mean number of candidates")):
         found = figures.change(column, glts, Where(W1, GLTS))
-        yield judged(f"C27: GLTS, {text} at W2 against W1, %: higher", W2, "longer, and more", found, Band.above())
-    growth = "mean queue of the second half of the submissions over that of the first"
+        yield judged(f"C27: GLTS, W2 against W1, {text}, %: higher", W2, "longer, and more", found, Band.above())
+    growth = "mean queue, second half of the submissions over the first"
     for where, text, told, band in (
-        (ssp, f"SSP is saturated: {growth} is above {GROWS:g}", "jobs queue up", Band.above(GROWS)),
-        (glts, f"GLTS is not: it is below {GROWS:g}", "not the case", Band.below(GROWS)),
+        (ssp, f"{growth}, SSP: above {GROWS:g}, saturated", "jobs queue up", Band.above(GROWS)),
+        (glts, f"{growth}, GLTS: below {GROWS:g}, not saturated", "not the case", Band.below(GROWS)),
     ):
         yield judged(f"C28: {text}", W2, told, figures.mean("waiting_growth", where), band, interval_text)
     in_days = partial(interval_text, factor=1 / DAY_S)
     rows = (
         (
-            "SSP, makespan beyond the last submission at W2, less that at W1, days: above 0",
+            "days to the last end from the last submission, SSP less the same at W1: above 0",
             ssp,
             Where(W1, SSP),
             Band.above(),
         ),
-        ("GLTS against SSP, the same at W2, days: below 0", glts, ssp, Band.below()),
+        ("days to the last end from the last submission, GLTS less SSP: below 0", glts, ssp, Band.below()),
     )
     for text, where, base, band in rows:
         yield judged(
@@ -381,7 +387,7 @@ def _slack(figures: Figures) -> Iterator[Claim]:
     yield combined(text, W1, "more", told, [(found, Band.above()) for found in refused])
     for factor in SLACKS:
         found = figures.change(RESPONSES["all"], where_of_slack(factor), usual)
-        text = f"GLTS, RR of all jobs, slack {factor} against {ENOUGH_SLACK}, %"
+        text = f"RR of all jobs, GLTS, slack {factor} against {ENOUGH_SLACK}, %"
         if factor in low:
             yield judged(f"C31, C32: {text}: higher", W1, "higher", found, Band.above())
         elif factor != ENOUGH_SLACK:
