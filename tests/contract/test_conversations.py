@@ -13,7 +13,7 @@ from cosched_emulator import prepare
 from cosched_emulator.run.run import run
 from cosched_plugin.config import choose
 from cosched_plugin.protocol.codec import encode
-from cosched_plugin.protocol.messages import Actions, Events, Hello, Welcome
+from cosched_plugin.protocol.messages import Actions, Events, Hello, Message, Welcome
 from cosched_plugin.protocol.session import SchedulerSession
 
 
@@ -27,7 +27,7 @@ def test_a_scheduler_answers_an_earlier_manager_as_it_did(
     preset: str, scenario: str, spoken: dict[str, list[Spoken]]
 ) -> None:
     session = SchedulerSession("recorded", "")
-    said = [session.hello()]
+    said: list[Message] = [session.hello()]
     scheduler = None
     batches = 0
     for by_manager, body in spoken[f"{preset} {scenario}"]:

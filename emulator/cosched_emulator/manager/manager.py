@@ -44,10 +44,15 @@ from cosched_plugin.protocol.messages import (
     Event,
     JobEnded,
     JobHeld,
+    JobModified,
     JobReleased,
     JobRequeued,
+    JobResumed,
+    JobRevised,
     JobSpec,
+    JobStarted,
     JobSubmitted,
+    JobSuspended,
     NodeClass,
     NodeFailed,
     NodeReturned,
@@ -369,6 +374,8 @@ class Manager:
                 self.wakes.discard(event.at_us)
             case ActionRefused():
                 pass
+            case JobStarted() | JobModified() | JobRevised() | JobSuspended() | JobResumed():
+                raise InvariantError(f"{type(event).__name__}: this manager does nothing that it was not asked to")
             case _:
                 assert_never(event)
 

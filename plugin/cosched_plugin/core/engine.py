@@ -11,12 +11,24 @@ from typing import Final, Protocol, assert_never
 
 from cosched_hwmodel.errors import ContentionError, HardwareModelError
 from cosched_hwmodel.models.by_name import BUILT_IN, PairFactory
-from cosched_plugin.common.allocation import times_refusal
+from cosched_plugin.common.allocation import started_by, times_refusal
 from cosched_plugin.common.errors import PluginError, PolicyError, RemoteProtocolError, UsageError
 from cosched_plugin.common.slots import NO_SLOTS
 from cosched_plugin.core.invariants import check_invariants
 from cosched_plugin.core.running import REQUEUED, Running
 from cosched_plugin.core.state import Changes, State, place_in_slot, place_together
+from cosched_plugin.core.told import (
+    begin,
+    check_node,
+    check_threads,
+    measure,
+    modify,
+    resume,
+    revise,
+    running_in,
+    submit,
+    suspend,
+)
 from cosched_plugin.core.trace import Trace, TraceSink
 from cosched_plugin.core.views.view import View
 from cosched_plugin.protocol.errors import Fault
@@ -28,10 +40,15 @@ from cosched_plugin.protocol.messages import (
     Event,
     JobEnded,
     JobHeld,
+    JobModified,
     JobReleased,
     JobRequeued,
+    JobResumed,
+    JobRevised,
     JobSpec,
+    JobStarted,
     JobSubmitted,
+    JobSuspended,
     NodeFailed,
     NodeReturned,
     ProgressMeasured,
@@ -55,8 +72,11 @@ MOST_DECISIONS: Final = 10_000
 LATEST_US: Final = (1 << 63) - 1
 _TO_RUNNING: Final = frozenset((ReviseJob, SuspendJob, ResumeJob, ChangeSlot))
 _SLOT_0: Final = 0  # by identity: False and 0.0 are equal to it
-# The errors raised by inconsistent events and inventories.
+# The errors raised by inconsistent events and inventories; `cosched_plugin.core.told` raises ValueErrors that name both facts.
 CONTRADICTIONS: Final = (LookupError, ValueError, AssertionError)
+_DOUBTFUL: Final = frozenset(
+    (ActionRefused, JobStarted, JobResumed)
+)  # two jobs may hold one thread until all events were read
 
 
 class Policy(Protocol):
@@ -70,7 +90,7 @@ class Policy(Protocol):
 class SchedulerCore:
     """Turns events into decisions."""
 
-    __slots__ = ("_changes", "_policy", "_reply", "_state", "_trace", "_view", "refused")
+    __slots__ = ("_changes", "_policy", "_replied", "_reply", "_state", "_trace", "_view", "refused")
 
     def __init__(
         self,
@@ -86,11 +106,15 @@ class SchedulerCore:
         except HardwareModelError as error:
             raise UsageError(f"what the site believes of contention cannot be used: {error}") from error
         except CONTRADICTIONS as error:
-            raise RemoteProtocolError("state", "", f"the welcome contradicts itself: {_describe(error)}") from error
+            text = f"the welcome contradicts itself: {_in_words(error, 'what it says of jobs does not fit')}"
+            raise RemoteProtocolError("state", "", text) from error
         self._trace = None if trace is None else Trace(trace, self._state)
         self._view = View(self._state, self._trace)
         self.refused = 0  # actions that the manager did not carry out
-        self._reply: Sequence[Action] = ()  # the last reply
+        self._replied = (
+            welcome.seq
+        )  # number of the last batch that was answered, or never will be: batches are numbered on from it
+        self._reply: Sequence[Action] | None = None  # the reply to it; None: another scheduler's
         self._changes: Changes | None = None  # in running jobs, by the last reply
 
     @property
@@ -126,27 +150,33 @@ class SchedulerCore:
     def _take_in(self, events: Sequence[Event]) -> None:
         """Apply all events of one instant to the state."""
         state = self._state
-        refused = False
+        doubtful = False
         for event in events:
-            if type(event) is ActionRefused:
-                refused = True
+            if type(event) in _DOUBTFUL:
+                doubtful = True
                 break
-        if refused:
-            self._take_back(events)
+        number = 0
         try:
+            if doubtful:
+                self._take_back(events)
             for event in events:
                 if type(event) is JobEnded:
                     state.forget(event.job_id, event.state)
                 elif type(event) is JobSubmitted:
-                    state.queue.enter(event.job)
+                    submit(state, event.job)
                 else:
                     self._learn(event)
+                number += 1
+            if doubtful:
+                # In between, two jobs may have held one thread: one that came back, and one that the manager has started meanwhile.
+                state.recount()
+                check_threads(state.running.values(), state.machine)
         except CONTRADICTIONS as error:
-            text = f"what happened cannot have happened: {_describe(error)}"
-            raise RemoteProtocolError("state", "events", text) from error
-        if refused:
-            # In between, two jobs may have held one thread: one that came back, and one that the manager has started meanwhile.
-            state.recount()
+            of_one = number < len(events)
+            what = f"{type(events[number]).__name__} does not fit what was said before" if of_one else "jobs do not fit"
+            raise RemoteProtocolError(
+                "state", f"events[{number}]" if of_one else "events", _in_words(error, what)
+            ) from error
 
     # Each decision must be applied before the policy is resumed: policies yield one and go on with a view that shows its effect.
     # A check must come before its change, so that a decision that is refused here leaves the state as it was.
@@ -155,6 +185,7 @@ class SchedulerCore:
         state = self._state
         actions: list[Action] = []
         self._reply = actions
+        self._replied += 1
         self._changes = None
         if state.slots is not None:
             state.slots.begin_reply()
@@ -190,8 +221,18 @@ class SchedulerCore:
             case JobEnded() | JobSubmitted():
                 pass  # the most frequent ones: `_take_in` has handled them
             case JobRequeued():
-                state.ended.append((state.running[event.job_id], REQUEUED))
+                state.ended.append((running_in(state, event.job_id, "was requeued"), REQUEUED))
                 self._requeue(event.job_id)
+            case JobStarted():
+                begin(state, event)
+            case JobModified():
+                modify(state, event.job)
+            case JobRevised():
+                revise(state, event)
+            case JobSuspended():
+                suspend(state, event)
+            case JobResumed():
+                resume(state, event)
             case JobHeld():
                 held = state.queue.take(event.job_id)
                 if held is not None:
@@ -201,12 +242,13 @@ class SchedulerCore:
                 if released is not None:
                     state.queue.enter(released)
             case NodeFailed():
+                check_node(event.node, "failed", state.machine)
                 state.fail_node(event.node)
             case NodeReturned():
+                check_node(event.node, "returned", state.machine)
                 state.return_node(event.node)
             case ProgressMeasured():
-                if event.job_id in state.running:
-                    state.measure(event.job_id, event.slowdown_ppm)
+                measure(state, event)
             case QuantumEnded():
                 state.end_quantum(event)
             case Woken():
@@ -219,8 +261,10 @@ class SchedulerCore:
     def _requeue(self, job_id: int) -> None:
         self._state.queue.enter(self._state.leave(job_id))
 
+    # A refusal of an earlier batch than the last, or of another scheduler's reply, is of starts, and names the jobs: they wait again.
+    # All else that has not happened after all is told by events, as a scheduler that was restarted does not know it either.
     def _take_back(self, events: Sequence[Event]) -> None:
-        """Undo the actions of the last reply that the manager has refused, the last action first.
+        """Undo the actions that the manager has refused, the last action first.
 
         Refusals come first in a batch, before all that has happened since: so this is the state that the manager knows.
         """
@@ -228,18 +272,38 @@ class SchedulerCore:
         for event in reversed(events):
             if not isinstance(event, ActionRefused):
                 continue
+            self._check_refusal(event)
             self.refused += 1
             for job_id in event.job_ids:
                 if job_id in state.running:
                     self._requeue(job_id)
-            if event.action < len(self._reply):
-                action = self._reply[event.action]
-                if isinstance(action, WakeAt):
-                    state.wakes.discard(action.at_us)
-                elif isinstance(action, SetRotation) and state.slots is not None:
-                    state.slots.take_back(event.action)
-                elif self._changes is not None:
-                    self._changes.take_back(event.action, state)
+            if event.seq != self._replied or self._reply is None:
+                continue
+            action = self._reply[event.action]
+            if isinstance(action, WakeAt):
+                state.wakes.discard(action.at_us)
+            elif isinstance(action, SetRotation) and state.slots is not None:
+                state.slots.take_back(event.action)
+            elif self._changes is not None:
+                self._changes.take_back(event.action, state)
+
+    def _check_refusal(self, event: ActionRefused) -> None:
+        """Raise ValueError for the refusal of an action that never was."""
+        if event.seq > self._replied:
+            raise ValueError(
+                f"an action of batch {event.seq} was refused, and the last one answered is {self._replied}"
+            )
+        if event.seq < self._replied or self._reply is None:
+            return
+        if event.action >= len(self._reply):
+            raise ValueError(
+                f"action {event.action} of batch {event.seq} was refused, and its reply has {len(self._reply)} actions"
+            )
+        started = started_by(self._reply[event.action])
+        if not set(event.job_ids) <= set(started):
+            raise ValueError(
+                f"action {event.action} of batch {event.seq} was refused for jobs {list(event.job_ids)}, and it starts {list(started)}"
+            )
 
     # Every decision that changes a running job must come through here: the manager may refuse it with the next batch, and what
     # is not recorded here cannot be taken back.
@@ -312,16 +376,18 @@ class SchedulerCore:
         reason = self._state.pool.disk_refusal(running.job, running.runs) if suspension.to_disk else None
         if reason is not None:
             raise PolicyError(suspension, reason)
-        self._state.suspend(suspension.job_id, to_disk=suspension.to_disk)
+        self._state.suspend(suspension.job_id, self._state.now_us, to_disk=suspension.to_disk)
 
     def _resume(self, resumption: ResumeJob) -> None:
         running = self._find_running(resumption, resumption.job_id, suspended=True)
+        if running.held:
+            raise PolicyError(resumption, f"the manager has suspended job {resumption.job_id}, and it alone resumes it")
         if running.on_disk:
             pool = self._state.pool_of(running.slot)
             reason = pool.return_refusal(running.job, running.runs, running.layers)
             if reason is not None:
                 raise PolicyError(resumption, reason)
-        self._state.resume(resumption.job_id)
+        self._state.resume(resumption.job_id, self._state.now_us)
 
     def _change_slot(self, change: ChangeSlot) -> None:
         running = self._find_running(change, change.job_id)
@@ -336,7 +402,7 @@ class SchedulerCore:
         reason = NO_SLOTS if slots is None else slots.rotation_refusal(rotation, self._state.running)
         if slots is None or reason is not None:
             raise PolicyError(rotation, str(reason))
-        slots.set_rotation(rotation, len(self._reply))
+        slots.set_rotation(rotation, 0 if self._reply is None else len(self._reply))
 
     def _find_running(self, decision: Action, job_id: int, suspended: bool | None = None) -> Running:
         """Return the running job that a decision names; ``suspended`` is the state that it must have."""
@@ -382,6 +448,11 @@ def _failure(error: BaseException, decision: object) -> PolicyError:
     if decision is not None and below.tb_frame.f_code.co_filename == __file__:
         return PolicyError(decision, f"a field has another type than docs/reference/records.md says: {text}")
     return PolicyError(None, f"the policy failed: {_describe(error)}")
+
+
+def _in_words(error: BaseException, otherwise: str) -> str:
+    """Return a contradiction in words."""
+    return str(error) if type(error) is ValueError else otherwise
 
 
 def _describe(error: BaseException) -> str:

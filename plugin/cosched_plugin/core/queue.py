@@ -21,7 +21,7 @@ _LEAST: Final = 64  # places of new arrays
 
 
 class Queue(dict[int, JobSpec]):
-    """Pending jobs by id, in order; only `enter` and `take` may change it."""
+    """Pending jobs by id, in order; only `enter`, `replace` and `take` may change it."""
 
     __slots__ = ("_columns", "_end", "changes", "particular")
 
@@ -49,9 +49,23 @@ class Queue(dict[int, JobSpec]):
         # It was held, or comes back.
         self.changes += 1
         self._columns = None
+        self._arrange()
+
+    def _arrange(self) -> None:
         jobs = sorted(self.values(), key=_place)
         self.clear()
         self.update({job.id: job for job in jobs})
+
+    def replace(self, job: JobSpec) -> None:
+        """Replace a pending job by its new description; KeyError if it is not there."""
+        before = self[job.id]
+        self.particular += is_plain(before) - is_plain(job)
+        self[job.id] = job
+        self._end = max(self._end, _place(job))
+        self.changes += 1
+        self._columns = None
+        if _place(before) != _place(job):
+            self._arrange()
 
     def take(self, job_id: int) -> JobSpec | None:
         """Remove a job and return it; None if it is not there."""

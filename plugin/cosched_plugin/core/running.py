@@ -8,8 +8,7 @@ from typing import Final, NamedTuple, overload
 
 from cosched_hwmodel.units import NodeSet
 from cosched_plugin.common.allocation import Layers, Machine, layers_of
-from cosched_plugin.common.slots import NO_SLOTS
-from cosched_plugin.protocol.messages import JobSpec, Run, RunningJob, SlotState
+from cosched_plugin.protocol.messages import JobSpec, Run, RunningJob
 
 # Availability: free threads over time, by the expected ends of running jobs. It is made at every event and read in few places.
 #
@@ -141,13 +140,15 @@ class Running(NamedTuple):
     # the last four of these shares, the newest first: CPU time that was logged for it in a quantum / time for which it
     # could run then, the mean over its processes
     shares: tuple[int, ...] = ()
+    held: bool = False  # the manager has suspended it: no decision can resume it
 
 
 class Ended(NamedTuple):
     """A job that ran and has released its nodes."""
 
     running: Running  # the job as it was when it left
-    state: str  # `COMPLETED`, `FAILED`, `TIMEOUT`, `CANCELLED` or `NODE_FAIL`; `REQUEUED`: it is pending again
+    # `COMPLETED`, `FAILED`, `TIMEOUT`, `CANCELLED`, `NODE_FAIL` or `UNKNOWN`; `REQUEUED`: it is pending again
+    state: str
     at_us: int  # instant of the batch
     progress_us: int  # span in which it made progress: neither suspended nor on its way back from disk
 
@@ -172,16 +173,8 @@ def running_job(told: RunningJob, machine: Machine) -> Running:
         slot=told.slot,
         quanta=told.quanta,
         shares=tuple(told.shares),
+        held=told.held,
     )
-
-
-def check_place(running: RunningJob, machine: Machine, slots: SlotState | None) -> None:
-    """Raise ValueError where a job is reported on nodes or threads, or in a slot, that the machine does not have."""
-    if running.slot and slots is None:
-        raise ValueError(f"job {running.spec.id} runs in slot {running.slot}: {NO_SLOTS}")
-    for first, count, mask, _ in running.runs:
-        if first + count > machine.nodes or mask.bit_length() > machine.depth:
-            raise ValueError(f"job {running.spec.id} runs where there is no machine")
 
 
 def progress_us(running: Running, now_us: int) -> int:

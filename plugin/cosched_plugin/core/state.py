@@ -32,10 +32,20 @@ from cosched_plugin.core.contention import (
 )
 from cosched_plugin.core.first_fit import any_layer
 from cosched_plugin.core.queue import Queue
-from cosched_plugin.core.running import Running, check_place, delay, running_job, side_by_side
+from cosched_plugin.core.running import Running, delay, running_job, side_by_side
 from cosched_plugin.core.slots import Slots, with_share
+from cosched_plugin.core.told import check_welcome
 from cosched_plugin.core.work import Work
-from cosched_plugin.protocol.messages import JobSpec, NoteValue, QuantumEnded, ReviseJob, Run, StartJob, Welcome
+from cosched_plugin.protocol.messages import (
+    JobRevised,
+    JobSpec,
+    NoteValue,
+    QuantumEnded,
+    ReviseJob,
+    Run,
+    StartJob,
+    Welcome,
+)
 
 
 class State:
@@ -47,6 +57,7 @@ class State:
         "believed",
         "ended",
         "held",
+        "interventions",
         "job_nodes",
         "machine",
         "measured",
@@ -76,6 +87,7 @@ class State:
         self.pairs = believed_pairs(welcome.belief, models, welcome.nodes)
         self.now_us = welcome.now_us
         self.resume_us = welcome.resume_us
+        check_welcome(welcome, self.machine)
         self.pool = ThreadPool(self.machine, welcome.down)  # of slot 0
         self.slots = None if welcome.slots is None else Slots(welcome.slots, self.pool)
         # Jobs that may be started, in order of (submission, id).
@@ -93,14 +105,14 @@ class State:
         self.away: set[int] = set()  # running jobs that hold no threads of slot 0: on disk, or in another slot
         self.work = Work()
         self.version = 0  # changes whenever nodes or running jobs do
+        self.interventions = 0  # how often the manager has started or modified a job itself
         self.residents: Residents | None = None  # kept after the first call of `node_table`
         self.job_nodes: dict[int, NodeSet] | None = None  # kept after the first call of `nodes_by_job`
         # Where the believed penalties of a node's jobs do not follow from summed demand.
         contention = believed_contention(self.pairs, KnownJobs(self.queue, self.running))
         self.believed = None if contention is None else Neighbours(contention, self.machine)
         for running in welcome.running:
-            check_place(running, self.machine, welcome.slots)
-            self._seat(running_job(running, self.machine))
+            self.seat(running_job(running, self.machine))
         for running in welcome.running:
             if running.measured_ppm:
                 self.measure(running.spec.id, running.measured_ppm)
@@ -124,7 +136,7 @@ class State:
         # A policy may have left plain tuples.
         runs = tuple(runs) if type(runs[0]) is Run else tuple(map(Run._make, runs))
         threads = joined.bit_count()
-        self._seat(Running(job, now_us, end_us, runs, layers, joined, threads, limit_us, None, 0, 0, False, 0, slot))
+        self.seat(Running(job, now_us, end_us, runs, layers, joined, threads, limit_us, None, 0, 0, False, 0, slot))
 
     def leave(self, job_id: int) -> JobSpec:
         """Take a running job off its nodes and return it."""
@@ -169,18 +181,32 @@ class State:
         if self.slots is not None:
             self.slots.pools.drop(running.slot)
 
-    def revise(self, revision: ReviseJob) -> None:
+    def revise(self, revision: ReviseJob | JobRevised) -> None:
         """Set a new expected run time and limit of a running job."""
         self.version += 1
         running = self.running[revision.job_id]
         revised = running._replace(end_us=running.start_us + revision.estimate_us, limit_us=revision.limit_us)
         self._replace(running, revised)
 
-    def suspend(self, job_id: int, *, to_disk: bool = False) -> None:
-        """Suspend a running job on its nodes, or to disk."""
+    def redescribe(self, job: JobSpec) -> None:
+        """Replace the description of a running job, with the memory that it holds by it."""
+        self.version += 1
+        running = self.running[job.id]
+        before = running.job
+        pool = self.pool_of(running.slot)
+        if running.on_disk:
+            pool.drop_from_disk(before, running.runs)
+            pool.put_on_disk(job, running.runs)
+        else:
+            pool.give_back(before, running.runs, running.layers)
+            pool.take(job, running.runs, running.layers)
+        self._replace(running, running._replace(job=job))
+
+    def suspend(self, job_id: int, at_us: int, *, to_disk: bool = False, held: bool = False) -> None:
+        """Suspend a running job on its nodes, or to disk; ``held``: the manager did, and it alone resumes it."""
         self.version += 1
         running = self.running[job_id]
-        suspended = running._replace(suspended_us=self.now_us, on_disk=to_disk)
+        suspended = running._replace(suspended_us=at_us, on_disk=to_disk, held=held)
         self._replace(running, suspended)
         self._disturb(suspended)
         if to_disk:
@@ -188,16 +214,16 @@ class State:
             self._release(running)
             self.pool.put_on_disk(running.job, running.runs)
 
-    def resume(self, job_id: int) -> None:
+    def resume(self, job_id: int, at_us: int) -> None:
         """Resume a suspended job; its limit and its expected end move by the time of suspension."""
         self.version += 1
         running = self.running[job_id]
         assert running.suspended_us is not None
         # If it was suspended on its way back from disk, its times have moved up to `ready_us` already.
         since_us = max(running.suspended_us, running.ready_us)
-        ready_us = self.now_us + self.resume_us if running.on_disk else running.ready_us
-        resumed = delay(running, max(self.now_us, ready_us) - since_us)
-        resumed = resumed._replace(suspended_us=None, on_disk=False, ready_us=ready_us)
+        ready_us = at_us + self.resume_us if running.on_disk else running.ready_us
+        resumed = delay(running, max(at_us, ready_us) - since_us)
+        resumed = resumed._replace(suspended_us=None, on_disk=False, ready_us=ready_us, held=False)
         self._replace(running, resumed)
         if running.on_disk:
             self.on_disk.discard(job_id)
@@ -305,7 +331,8 @@ class State:
 
     # Every job that begins to run comes through here, those of the welcome included, and leaves through `leave`. What one of the two
     # enters into a cache the other takes out; `invariants` derives each of these caches again.
-    def _seat(self, running: Running) -> None:
+    def seat(self, running: Running) -> None:
+        """Let a job run that was told, or is started now."""
         self.version += 1
         job = running.job
         self.running[job.id] = running

@@ -528,7 +528,7 @@ def _end_pair(running: Running, pace: Pace, view: View) -> Iterator[Action]:
     job_id = running.job.id
     end_us = view.now_us + pace.left_after(view.progress_us(running), pace.slowdown)
     stopped = running.suspended_us is not None
-    if stopped and not running.on_disk:
+    if stopped and not running.on_disk and not running.held:
         yield ResumeJob(job_id)
     yield from expect_end(
         job_id, end_us, view, lost_us=0 if stopped else None

@@ -357,9 +357,11 @@ class Sliced:
                         yield from to_disk(group, view)
 
     def _groups(self, view: View, kind: int, *, on_disk: bool) -> Sequence[Bundle]:
-        """Return the jobs of a class by id, grouped where they share nodes: the jobs on disk, or the jobs on their nodes."""
+        """Return the jobs of a class by id, grouped where they share nodes: those on nodes, or those on disk that may come back."""
         there = self._present(view)
-        return (there.on_disk if on_disk else there.on_nodes)[kind].members
+        if not on_disk:
+            return there.on_nodes[kind].members
+        return [group for group in there.on_disk[kind].members if not any(running.held for running in group.jobs)]
 
     def _present(self, view: View) -> _Present:
         """Return the started jobs."""

@@ -123,7 +123,9 @@ def to_disk(bundle: Bundle, view: View) -> Iterator[Action]:
 
 
 def fits_on_disk(bundle: Bundle, view: View) -> bool:
-    """Tell whether the disks of their nodes have room for the memory of all these jobs."""
+    """Tell whether the disks of their nodes have room for the memory of all these jobs, and the manager has suspended none of them."""
+    if any(running.held for running in bundle.jobs):
+        return False
     wanted: dict[int, int] = {}
     for running in bundle.jobs:
         for node, processes in each_node(running.runs) if running.job.memory_mb else ():
@@ -132,10 +134,23 @@ def fits_on_disk(bundle: Bundle, view: View) -> bool:
 
 
 def from_disk(bundle: Bundle, view: View) -> Iterator[Action]:
-    """Resume jobs that share nodes, all of them or none."""
-    if all(view.may_resume(running) for running in bundle.jobs):
+    """Resume jobs that share nodes, all of them or none; where the manager has put one in another's place, one after the other."""
+    if _any_overlap(bundle):
+        for running in bundle.jobs:
+            if view.may_resume(view.running[running.job.id]):
+                yield ResumeJob(running.job.id)
+    elif all(view.may_resume(running) for running in bundle.jobs):
         for running in bundle.jobs:
             yield ResumeJob(running.job.id)
+
+
+def _any_overlap(bundle: Bundle) -> bool:
+    taken = 0
+    for running in bundle.jobs:
+        if taken & running.joined:
+            return True
+        taken |= running.joined
+    return False
 
 
 def let_run(turns: tuple[Turn, ...], view: View) -> Iterator[Action]:

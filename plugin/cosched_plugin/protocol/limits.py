@@ -19,5 +19,8 @@ MAX_NODES = 1_048_576
 MAX_THREADS = 1_024  # hardware threads of one node
 MAX_SLOTS = 65_536  # slots are numbered from 0
 MAX_SPAN_US = 2**61  # an estimate or a limit of a start or a revision: with what is lost later, still within 64 bits
+MAX_ROUNDS = (
+    100  # batches in a row that hold nothing but refusals; with one more, the peer that notices ends the conversation
+)
 INT64_MIN = -(2**63)
 INT64_MAX = 2**63 - 1

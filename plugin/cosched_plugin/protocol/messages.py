@@ -130,16 +130,27 @@ SelfSlowdown: TypeAlias = tuple[int, int]
 NoteValue: TypeAlias = "bool | int | float | str | tuple[NoteValue, ...] | None"
 
 PROTOCOL_VERSION = 1
-FEATURES = ("notes", "groups", "wakes", "revise", "suspend", "disk", SLOTS, HARDWARE, PROFILE)
+# Features of managers that do more than they are asked to, and of jobs and machines that ask for more than threads and memory.
+STARTED: Final = "started"  # `job_started`
+MODIFIED: Final = "modified"  # `job_modified`, `job_revised`
+SUSPENDED: Final = "suspended"  # `job_suspended`, `job_resumed`, `held` of a running job
+UNKNOWN_ENDS: Final = "unknown"  # the final state `UNKNOWN`
+RESYNC: Final = "resync"  # the message of that name, and refusals of earlier batches than the last
+FEATURES = (
+    "notes", "groups", "wakes", "revise", "suspend", "disk", SLOTS, HARDWARE, PROFILE, STARTED, MODIFIED, SUSPENDED, UNKNOWN_ENDS,
+    RESYNC,
+)  # fmt: skip
 
-# Final states of a job, with Slurm's names. REJECTED stands for a submission that the manager refused.
+# Final states of a job, with Slurm's names. REJECTED stands for a submission that the manager refused; UNKNOWN for a job that is gone,
+# while nobody looked how it ended.
 COMPLETED = "COMPLETED"
 FAILED = "FAILED"
 TIMEOUT = "TIMEOUT"
 CANCELLED = "CANCELLED"
 NODE_FAIL = "NODE_FAIL"
 REJECTED = "REJECTED"
-END_STATES = frozenset({COMPLETED, FAILED, TIMEOUT, CANCELLED, NODE_FAIL, REJECTED})
+UNKNOWN = "UNKNOWN"
+END_STATES = frozenset({COMPLETED, FAILED, TIMEOUT, CANCELLED, NODE_FAIL, REJECTED, UNKNOWN})
 
 
 class Run(NamedTuple):
@@ -190,6 +201,7 @@ class RunningJob(NamedTuple):
     slot: int = 0
     quanta: int = 0  # quanta since its start in which a share was measured
     shares: tuple[int, ...] = ()  # the last of these shares, the newest first, in millionths; at most `MOST_SHARES`
+    held: bool = False  # the manager has suspended it, and it alone resumes it
 
 
 class PendingJob(NamedTuple):
@@ -241,6 +253,47 @@ class JobReleased(NamedTuple):
     job_id: int
 
 
+class JobStarted(NamedTuple):
+    """The manager has started a job: one that the scheduler had not started, or elsewhere or later than it had decided."""
+
+    job_id: int
+    start_us: int
+    runs: tuple[Run, ...]
+    estimate_us: int
+    limit_us: int | None
+    slot: int = 0
+    job: JobSpec | None = None  # the whole job, where the scheduler has never heard of it
+
+
+class JobModified(NamedTuple):
+    """The description of a pending or running job has changed; its notes stay."""
+
+    job: JobSpec
+
+
+class JobRevised(NamedTuple):
+    """The manager has changed the expected run time and the limit of a running job, from its start on; a limit may fall."""
+
+    job_id: int
+    estimate_us: int
+    limit_us: int | None
+
+
+class JobSuspended(NamedTuple):
+    """The manager has suspended a running job, in place or to disk; it alone resumes it."""
+
+    job_id: int
+    at_us: int
+    to_disk: bool = False
+
+
+class JobResumed(NamedTuple):
+    """The manager has resumed a suspended job, as `ResumeJob` would have at that instant."""
+
+    job_id: int
+    at_us: int
+
+
 class NodeFailed(NamedTuple):
     """A node takes no more work; what ran there is reported by events of its own."""
 
@@ -267,7 +320,10 @@ class ProgressMeasured(NamedTuple):
 
 
 class ActionRefused(NamedTuple):
-    """Action number ``action`` of the reply to batch ``seq`` had no effect; ``job_ids`` are the jobs that it would have started."""
+    """Action number ``action`` of the reply to batch ``seq`` had no effect; ``job_ids`` are the jobs that it would have started.
+
+    Of a reply before the last one, only starts are refused.
+    """
 
     seq: int
     action: int
@@ -281,6 +337,11 @@ Event: TypeAlias = (
     | JobRequeued
     | JobHeld
     | JobReleased
+    | JobStarted
+    | JobModified
+    | JobRevised
+    | JobSuspended
+    | JobResumed
     | NodeFailed
     | NodeReturned
     | ProgressMeasured
@@ -451,6 +512,17 @@ class Actions(NamedTuple):
     greeting: int = 0
 
 
+class Resync(NamedTuple):
+    """The manager asks the scheduler to drop its state and to say hello again; ``reason`` is for people.
+
+    ``unsettled`` are actions that may or may not have had an effect, as (batch, number): the next welcome tells.
+    """
+
+    reason: str = ""
+    unsettled: tuple[tuple[int, int], ...] = ()
+    greeting: int = 0
+
+
 class Ping(NamedTuple):
     """Are you there?"""
 
@@ -477,4 +549,4 @@ class Bye(NamedTuple):
     reason: str
 
 
-Message: TypeAlias = Hello | Welcome | Ready | Events | Actions | Ping | Pong | ErrorReport | Bye
+Message: TypeAlias = Hello | Welcome | Ready | Events | Actions | Resync | Ping | Pong | ErrorReport | Bye

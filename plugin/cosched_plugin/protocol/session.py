@@ -11,35 +11,33 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from cosched_plugin.protocol.errors import LocalProtocolError, RemoteProtocolError
+from cosched_plugin.protocol.features import (
+    DISK,
+    OVERLOOKED,
+    known_action,
+    lacking,
+    overlooked_feature,
+    told_batch,
+    told_welcome,
+)
+from cosched_plugin.protocol.limits import MAX_ROUNDS
 from cosched_plugin.protocol.messages import (
     FEATURES,
-    HARDWARE,
-    PROFILE,
     PROTOCOL_VERSION,
-    SLOTS,
+    RESYNC,
     Action,
+    ActionRefused,
     Actions,
     Bye,
-    ChangeSlot,
     ErrorReport,
     Event,
     Events,
     Hello,
-    JobSubmitted,
     Message,
     Ping,
     Pong,
-    QuantumEnded,
     Ready,
-    ResumeJob,
-    ReviseJob,
-    SetNote,
-    SetRotation,
-    StartJob,
-    StartTogether,
-    SuspendJob,
-    UnknownAction,
-    WakeAt,
+    Resync,
     Welcome,
 )
 
@@ -61,6 +59,7 @@ class State(enum.Enum):
     WELCOMED = "welcomed"  # the manager told its state; the scheduler owes a ready
     READY = "ready"  # the manager may send a batch
     OPEN = "open"  # a batch is out; the scheduler owes an answer
+    ASKED = "asked"  # the manager asked for a hello; the scheduler owes it
     CLOSED = "closed"  # over, until a scheduler says hello
 
     __hash__ = object.__hash__  # Enum's own is a function in Python, and every message looks up its state
@@ -74,14 +73,16 @@ SPEAKER: Final[Mapping[type, Role]] = {
     Ready: Role.SCHEDULER,
     Events: Role.MANAGER,
     Actions: Role.SCHEDULER,
+    Resync: Role.MANAGER,
 }  # Ping, Pong, ErrorReport and Bye: either
 
 TRANSITIONS: Final[Table] = {
     State.START: {Hello: State.GREETED},
     State.GREETED: {Hello: State.GREETED, Welcome: State.WELCOMED},
     State.WELCOMED: {Hello: State.GREETED, Welcome: State.WELCOMED, Ready: State.READY},
-    State.READY: {Hello: State.GREETED, Events: State.OPEN},
-    State.OPEN: {Hello: State.GREETED, Events: State.OPEN, Actions: State.READY},
+    State.READY: {Hello: State.GREETED, Events: State.OPEN, Resync: State.ASKED},
+    State.OPEN: {Hello: State.GREETED, Events: State.OPEN, Actions: State.READY, Resync: State.ASKED},
+    State.ASKED: {Hello: State.GREETED, Resync: State.ASKED},
     State.CLOSED: {Hello: State.GREETED},
 }
 
@@ -89,11 +90,12 @@ TRANSITIONS: Final[Table] = {
 CROSSING: Final[Mapping[Role, Mapping[State, frozenset[type]]]] = {
     Role.SCHEDULER: {
         State.START: frozenset(),
-        State.GREETED: frozenset({Events}),  # sent before the manager received our hello
-        State.WELCOMED: frozenset({Events}),
+        State.GREETED: frozenset({Events, Resync}),  # sent before the manager received our hello
+        State.WELCOMED: frozenset({Events, Resync}),
         State.READY: frozenset({Welcome}),  # answer to a hello that we had repeated
         State.OPEN: frozenset({Welcome}),
-        State.CLOSED: frozenset({Welcome, Events}),
+        State.ASKED: frozenset({Welcome, Events}),
+        State.CLOSED: frozenset({Welcome, Events, Resync}),
     },
     Role.MANAGER: {
         State.START: frozenset(),
@@ -101,47 +103,10 @@ CROSSING: Final[Mapping[Role, Mapping[State, frozenset[type]]]] = {
         State.WELCOMED: frozenset({Actions}),
         State.READY: frozenset({Ready, Actions}),  # sent twice, because we had asked twice
         State.OPEN: frozenset({Ready}),
+        State.ASKED: frozenset({Ready, Actions}),
         State.CLOSED: frozenset({Ready, Actions}),
     },
 }
-
-# Actions that may be used only where both ends know the feature: their names on the wire, and the feature.
-FEATURE_ACTIONS: Final[Mapping[type, tuple[str, str]]] = {
-    SetNote: ("set_note", "notes"),
-    StartTogether: ("start_together", "groups"),
-    WakeAt: ("wake_at", "wakes"),
-    ReviseJob: ("revise_job", "revise"),
-    SuspendJob: ("suspend_job", "suspend"),
-    ResumeJob: ("resume_job", "suspend"),
-    SetRotation: ("set_rotation", SLOTS),
-    ChangeSlot: ("change_slot", SLOTS),
-}
-DISK: Final = "disk"  # the feature that `suspend_job` needs besides, to set `to_disk`
-OVERLOOKED: Final = (DISK, SLOTS)  # features with a field in an action that a manager may know without them
-
-
-def needed_feature(action: Action, features: Sequence[str]) -> str | None:
-    """Return the feature without which ``action`` may not be used and that ``features`` lack; None: it may be used."""
-    _, feature = FEATURE_ACTIONS.get(type(action), ("", None))
-    return feature if feature is not None and feature not in features else overlooked_feature(action, features)
-
-
-def overlooked_feature(action: Action, features: Sequence[str]) -> str | None:
-    """Return the feature that ``features`` lack and without which a manager overlooks a field of ``action``; None: there is none."""
-    if SLOTS not in features and any(start.slot for start in _starts(action)):
-        return SLOTS
-    return DISK if isinstance(action, SuspendJob) and action.to_disk and DISK not in features else None
-
-
-def _starts(action: Action) -> tuple[StartJob, ...]:
-    match action:
-        case StartJob():
-            return (action,)
-        case StartTogether():
-            return action.starts
-        case _:
-            return ()
-
 
 # Common parts of both ends of the conversation.
 
@@ -245,7 +210,9 @@ class SchedulerSession(Session):
         self._features: tuple[str, ...] = ()  # agreed on
         self._lacking = True  # one of those is missing without which a manager would overlook fields
         self._reply: Actions | None = None  # to the batch ``seq``
-        self._handlers = {Welcome: self._on_welcome, Events: self._on_events}
+        self._welcome: Welcome | None = None  # the last one that was taken over
+        self._rounds = 0  # batches in a row that held nothing but refusals
+        self._handlers = {Welcome: self._on_welcome, Events: self._on_events, Resync: self._on_resync}
 
     def hello(self) -> Hello:
         """Return the first message; repeat it until a welcome is delivered."""
@@ -276,18 +243,19 @@ class SchedulerSession(Session):
 
     def _on_welcome(self, message: Welcome) -> Received:
         after = self._hear(message)
-        if self.state is State.CLOSED:
+        if self.state in (State.CLOSED, State.ASKED):
             return NOTHING
-        if message.greeting:
-            if message.greeting > self._hello.greeting:
-                raise RemoteProtocolError(
-                    "sequence", "greeting", f"expected at most {self._hello.greeting}, got {message.greeting}"
-                )
-            if message.greeting <= self._greeting:
-                # Taken over already. If nothing has come since, the manager has not received our `ready`.
-                unheard = message.greeting == self._greeting and self.state is State.READY and self.seq == message.seq
-                return Received((Ready(self.seq, self._greeting),)) if unheard else NOTHING
-        elif after is None:
+        if message.greeting > self._hello.greeting:
+            raise RemoteProtocolError(
+                "sequence", "greeting", f"expected at most {self._hello.greeting}, got {message.greeting}"
+            )
+        if message.greeting < self._greeting:
+            return NOTHING  # it is late
+        if message == self._welcome and self.state in (State.READY, State.OPEN):
+            # Taken over already. If nothing has come since, the manager has not received our `ready`.
+            unheard = self.state is State.READY and self.seq == message.seq
+            return Received((Ready(self.seq, self._greeting),)) if unheard else NOTHING
+        if after is None:  # another one than the last: a resync
             # The manager may not have seen our reply to the last batch; anything older than that came late.
             if message.seq > self.seq:
                 raise RemoteProtocolError("sequence", "seq", f"expected at most {self.seq}, got {message.seq}")
@@ -302,10 +270,20 @@ class SchedulerSession(Session):
         self._features = message.features
         self._lacking = not set(OVERLOOKED).issubset(message.features)
         self._greeting = message.greeting
+        self._welcome = message
+        self._rounds = 0
         self.seq = message.seq
         self.now_us = message.now_us
         self._reply = None
         return Received((), message)
+
+    def _on_resync(self, message: Resync) -> Received:
+        after = self._hear(message)
+        if after is None or message.greeting != self._greeting:
+            return NOTHING
+        already = self.state is after
+        self.state = after
+        return NOTHING if already else Received((), message)
 
     def _on_events(self, message: Events) -> Received:
         after = self._hear(message)
@@ -319,11 +297,21 @@ class SchedulerSession(Session):
             raise RemoteProtocolError("sequence", "seq", f"expected {self.seq + 1}, got {message.seq}")
         if message.now_us < self.now_us:
             raise RemoteProtocolError("clock", "now_us", f"time runs backwards, from {self.now_us} to {message.now_us}")
+        self._rounds = _rounds_after(self._rounds, message.events)
+        if self._rounds > MAX_ROUNDS:
+            raise RemoteProtocolError("rounds", "events", f"{self._rounds} batches in a row hold nothing but refusals")
         self.state = after
         self.seq = message.seq
         self.now_us = message.now_us
         self._reply = None
         return Received((), message)
+
+
+def _rounds_after(rounds: int, events: Sequence[Event]) -> int:
+    """Return how many batches in a row have held nothing but refusals, ``rounds`` before the one with these events."""
+    if events and type(events[0]) is ActionRefused and all(type(event) is ActionRefused for event in events):
+        return rounds + 1
+    return 0
 
 
 # The manager's end of the conversation.
@@ -334,7 +322,8 @@ class ManagerSession(Session):
 
     ``inventory`` returns the manager's state; its ``version`` and ``features`` are filled in here. In ``lockstep`` that is always the
     state as of the last answered batch. Otherwise time runs on: the state is the present one, a batch that is open when a scheduler
-    says hello is never answered, and the inventory's number is the one from which to count on.
+    says hello is never answered, and the inventory's number is the one from which to count on. ``required`` are features without
+    which a scheduler would not understand this manager, and is not served.
     """
 
     role = Role.MANAGER
@@ -346,11 +335,15 @@ class ManagerSession(Session):
         features: tuple[str, ...] = FEATURES,
         *,
         lockstep: bool = True,
+        required: tuple[str, ...] = (),
     ) -> None:
         super().__init__()
         self._inventory = inventory
         self._lockstep = lockstep
+        self._required = required
+        self._rounds = 0  # batches in a row that held nothing but refusals
         self._told: Welcome | None = None  # the last welcome, repeated unchanged
+        self._asked: Resync | None = None  # the last request for a hello, repeated unchanged
         self.silent = False  # set by the driver: the served scheduler does not answer, and a standby may take over
         self._versions = versions
         self._features = features
@@ -365,7 +358,8 @@ class ManagerSession(Session):
     def submit(self, seq: int, now_us: int, events: Sequence[Event]) -> tuple[Message, ...]:
         """Open a batch and return what to send now: nothing while no scheduler is ready; the next ready one gets the batch.
 
-        Raises LocalProtocolError when a batch is open, ``seq`` is not the next one, or time runs backwards.
+        Raises LocalProtocolError when a batch is open, ``seq`` is not the next one, or time runs backwards; RemoteProtocolError, with
+        a closed session, when the scheduler insists on actions that are refused.
         """
         if self.batch is not None:
             raise LocalProtocolError(f"batch {self.batch.seq} has not been answered yet")
@@ -373,15 +367,36 @@ class ManagerSession(Session):
             raise LocalProtocolError(f"expected batch {self.seq + 1}, not {seq}")
         if now_us < self.now_us:
             raise LocalProtocolError(f"time runs backwards, from {self.now_us} to {now_us}")
+        self._rounds = _rounds_after(self._rounds, events)
+        if self._rounds > MAX_ROUNDS:
+            self.state = State.CLOSED
+            raise RemoteProtocolError("rounds", "actions", _insistence(self._rounds, events))
         self.batch = Events(seq, now_us, tuple(events), self._greeting)
         self.now_us = now_us
         return self._send_batch() if self.state is State.READY else ()
+
+    def resync(self, reason: str, unsettled: tuple[tuple[int, int], ...] = ()) -> tuple[Message, ...]:
+        """Return what makes the scheduler say hello again; nothing while it is not being served.
+
+        ``unsettled`` are the actions of unknown fate, as (batch, number): the welcome that follows must know.
+        """
+        if self.state not in (State.READY, State.OPEN):
+            return ()
+        _, features = self._agreed
+        if RESYNC not in features:
+            return (self._forget(reason),)
+        self._asked = Resync(reason, unsettled, self._greeting)
+        self._say(Resync)
+        return (self._asked,)
 
     def resend(self) -> tuple[Message, ...]:
         """Return what to send again after a long silence: the welcome or the open batch."""
         if self.state is State.WELCOMED and self._told is not None:
             self._say(Welcome)
             return (self._told,)
+        if self.state is State.ASKED and self._asked is not None:
+            self._say(Resync)
+            return (self._asked,)
         return self._send_batch() if self.state is State.OPEN else ()
 
     def peer_lost(self) -> None:
@@ -464,9 +479,7 @@ class ManagerSession(Session):
         self.batch = None
         _, features = self._agreed
         if features != FEATURES:  # which are all
-            message = message._replace(
-                actions=tuple([_replace_unknown(action, features) for action in message.actions])
-            )
+            message = message._replace(actions=tuple([known_action(action, features) for action in message.actions]))
         return Received((), message)
 
     @property
@@ -482,8 +495,21 @@ class ManagerSession(Session):
         _, features = self._agreed
         if features == FEATURES:  # which are all
             return (self.batch,)
-        known = tuple([_without_profile(event, features) for event in self.batch.events if _is_known(event, features)])
-        return (self.batch._replace(events=known),)
+        told = told_batch(self.batch, features)
+        if isinstance(told, str):
+            if self._lockstep:
+                raise LocalProtocolError(
+                    f"a scheduler without the feature {told} cannot be told this: require the feature"
+                )
+            return (
+                self._forget(f"a scheduler without the feature {told} has to be told by a welcome what has happened"),
+            )
+        return (told,)
+
+    def _forget(self, reason: str) -> ErrorReport:
+        """Return what makes a scheduler of any release drop its state and say hello again."""
+        self.state = State.CLOSED
+        return ErrorReport("state", "", reason)
 
     def _welcome(self) -> Welcome:
         inventory = self._inventory()
@@ -492,44 +518,18 @@ class ManagerSession(Session):
         elif inventory.seq != self.seq:
             raise LocalProtocolError(f"the inventory is of batch {inventory.seq}; the last answered one is {self.seq}")
         version, features = self._agreed
-        slots = inventory.slots
-        if slots is not None and SLOTS not in features:
-            if slots.turns or any(running.slot for running in inventory.running):
-                text = f"expected the feature {SLOTS}: jobs share the machine's time here"
-                raise RemoteProtocolError("unsupported", "features", text)
-            slots = None
+        refusal = lacking(features, self._required, inventory)
+        if refusal is not None:
+            raise refusal
         self._say(Welcome)
-        told = inventory._replace(version=version, features=features, greeting=self._greeting, slots=slots)
-        self._told = _without_hardware(told, features)
+        self._rounds = 0
+        told = inventory._replace(version=version, features=features, greeting=self._greeting)
+        self._told = told_welcome(told, features)
         return self._told
 
 
-def _is_known(event: Event, features: Sequence[str]) -> bool:
-    """Return whether a scheduler with these features knows the event."""
-    return SLOTS in features or not isinstance(event, QuantumEnded)
-
-
-def _without_profile(event: Event, features: Sequence[str]) -> Event:
-    """Return the event as a scheduler with these features is told it."""
-    if PROFILE not in features and isinstance(event, JobSubmitted) and event.job.profile is not None:
-        return JobSubmitted(event.job._replace(profile=None))
-    return event
-
-
-def _without_hardware(welcome: Welcome, features: Sequence[str]) -> Welcome:
-    """Return the welcome without caches, issue slots and profiles where the scheduler does not know these features."""
-    if HARDWARE not in features:
-        welcome = welcome._replace(nodes=tuple([item._replace(hardware=None) for item in welcome.nodes]))
-    if PROFILE not in features:
-        running = tuple([job._replace(spec=job.spec._replace(profile=None)) for job in welcome.running])
-        pending = tuple([job._replace(spec=job.spec._replace(profile=None)) for job in welcome.pending])
-        welcome = welcome._replace(running=running, pending=pending)
-    return welcome
-
-
-def _replace_unknown(action: Action, features: Sequence[str]) -> Action:
-    """Return ``action``, or an unknown one where the two ends did not agree on its feature."""
-    if needed_feature(action, features) is None:
-        return action
-    name, _ = FEATURE_ACTIONS.get(type(action), ("start_job with a slot", ""))
-    return UnknownAction(f"{name} (not agreed on)")  # a name that no action has
+def _insistence(rounds: int, events: Sequence[Event]) -> str:
+    """Return why a scheduler is not served any more."""
+    last = next((event for event in events if isinstance(event, ActionRefused)), None)
+    why = "" if last is None else f", the last one of action {last.action}: {last.reason}"
+    return f"the scheduler insists on refused actions: {rounds} batches in a row hold nothing but refusals{why}"

@@ -362,6 +362,7 @@ _RUNNING: Final = record(
     _slot(0),
     integer("quanta", default=0),
     integers("shares", default=()),
+    _flag("held"),
 )
 _PENDING: Final = record(m.PendingJob, None, inner("spec", JOB), _flag("held"))
 _BELIEF: Final = record(
@@ -399,6 +400,21 @@ _EVENTS: Final = (
     record(m.JobRequeued, "job_requeued", integer("job_id")),
     record(m.JobHeld, "job_held", integer("job_id")),
     record(m.JobReleased, "job_released", integer("job_id")),
+    record(
+        m.JobStarted,
+        "job_started",
+        integer("job_id"),
+        integer("start_us"),
+        _runs(),
+        integer("estimate_us", 1),
+        _limit(None),
+        _slot(0),
+        special("job", optional(lambda raw: read_record(JOB, raw)), lambda job: write_record(JOB, job), None),
+    ),
+    record(m.JobModified, "job_modified", inner("job", JOB)),
+    record(m.JobRevised, "job_revised", integer("job_id"), integer("estimate_us", 1), _limit(None)),
+    record(m.JobSuspended, "job_suspended", integer("job_id"), integer("at_us"), _flag("to_disk")),
+    record(m.JobResumed, "job_resumed", integer("job_id"), integer("at_us")),
     record(m.NodeFailed, "node_failed", _node("node")),
     record(m.NodeReturned, "node_returned", _node("node")),
     record(m.ProgressMeasured, "progress_measured", integer("job_id"), integer("slowdown_ppm", 1)),
@@ -493,6 +509,13 @@ _MESSAGES: Final = (
         integer("seq", 1),
         integer("now_us"),
         union("actions", ACTIONS_BY_TAG, ACTIONS_BY_KIND, m.UnknownAction),
+        integer("greeting", default=0),
+    ),
+    record(
+        m.Resync,
+        "resync",
+        text("reason", ""),
+        special("unsettled", read_shares, None, ()),
         integer("greeting", default=0),
     ),
     record(m.Ping, "ping", integer("token", INT64_MIN)),

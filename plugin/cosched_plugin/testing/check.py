@@ -37,7 +37,9 @@ from cosched_plugin.protocol.messages import (
     JobEnded,
     JobRequeued,
     JobSpec,
+    JobStarted,
     JobSubmitted,
+    JobSuspended,
     NodeReturned,
     NoteValue,
     QuantumEnded,
@@ -46,7 +48,15 @@ from cosched_plugin.protocol.messages import (
     Woken,
 )
 from cosched_plugin.testing.comparisons import Watched, arrived, audit, find_difference, find_loss
-from cosched_plugin.testing.happenings import change, due_events, fail_node, measure
+from cosched_plugin.testing.happenings import (
+    act_itself,
+    change,
+    due_events,
+    fail_node,
+    measure,
+    refuse_late,
+    resume_kept,
+)
 from cosched_plugin.testing.recording import Recording
 from cosched_plugin.testing.site_job import SiteJob
 from cosched_plugin.testing.sites import (
@@ -249,6 +259,8 @@ class _Trial:
         self._more = Random(f"{seed}/{run}/more")  # draws added later, which leave the other ones unchanged
         self._sharing = Random(f"{seed}/{run}/slots")  # draws about slots
         self._hardware = Random(f"{seed}/{run}/hardware")  # draws about measured hardware
+        self._own = Random(f"{seed}/{run}/own")  # draws about what the manager does itself
+        self._difficult = run % 5 == 2  # whether it does anything
         self._stale = self._sharing.choice((0.0, 0.5))  # share of changes of slots that come too late
         self._measured = run % 3 == 0 and not slots  # jobs may take many hours, and slowdowns of pairs are measured
         self.site, self._tick_us = draw_site(
@@ -313,10 +325,15 @@ class _Trial:
         """Continue until all jobs have ended that can end."""
         while True:  # no more random happenings: running jobs end, and nodes return once no job makes progress
             due_us = self.site.due_us()
-            if self.site.down and not self.site.ends():
+            kept = [] if self.site.ends() else resume_kept(self.site)
+            if kept:
+                self._batches(kept)
+            elif self.site.down and not self.site.ends():
                 self._batches([NodeReturned(node) for node in sorted(self.site.down)])
             elif due_us is not None:
-                self.site.now_us = due_us
+                self.site.now_us = max(
+                    due_us, self.site.now_us
+                )  # a limit may have fallen below the time that a job has run
                 self._batches(due_events(self._sharing, self.site))
             else:
                 return
@@ -324,10 +341,10 @@ class _Trial:
     def _step(self) -> None:
         """Advance to the next instant, and draw what happens there, in the protocol's order."""
         site, random = self.site, self._random
-        due_us = site.due_us()
+        before_us, due_us = site.now_us, site.due_us()
         site.now_us += random.choice((0, 0, 1, 1, 2, 5)) * self._tick_us
         if due_us is not None and (site.now_us > due_us or random.random() < 0.3):
-            site.now_us = due_us
+            site.now_us = max(due_us, before_us)
         most = 10 if self._measured else 4  # makes queues, in which policies have a choice
         kinds = random.choices(list(self._weights), list(self._weights.values()), k=random.randint(1, most))
         events = due_events(self._sharing, self.site)
@@ -344,13 +361,34 @@ class _Trial:
             changed = change(random, site, kind, gone | set(changes))
             changes |= {changed.job_id: changed} if changed is not None else {}
         events += [event for _, event in sorted(changes.items())]
+        late: list[ActionRefused] = []
+        if self._difficult:
+            late, own = self._difficulties(gone | set(changes))
+            events += own
         if "measure" in kinds and site.slots is None:
-            events += measure(
-                random, site, {event.job_id for event in events if isinstance(event, JobEnded | JobRequeued)}
-            )
+            left = {
+                event.job_id
+                for event in events
+                if isinstance(event, JobEnded | JobRequeued | JobStarted | JobSuspended)
+            }
+            left |= {job_id for event in late for job_id in event.job_ids}
+            events += measure(random, site, left)
         events += quanta
         events += [JobSubmitted(self._draw_job()) for kind in kinds if kind == "submit"]
-        self._batches([*events, *wakes])
+        self._batches([*late, *events, *wakes])
+
+    def _difficulties(self, gone: set[int]) -> tuple[list[ActionRefused], list[Event]]:
+        """Draw what the manager does itself: refusals that come late, and all else; jobs in ``gone`` have left, or have changed."""
+        late: list[ActionRefused] = []
+        if self._own.random() < 0.2:
+            late = [refusal for refusal in refuse_late(self._own, self.site) if not gone & set(refusal.job_ids)]
+        jobs = {job_id for refusal in late for job_id in refusal.job_ids}
+        number = len(self.site.jobs) + 1
+        new = self.site.jobs[self._draw_job().id]
+        own = act_itself(self._own, self.site, gone | jobs, new)
+        if not any(isinstance(event, JobStarted) and event.job_id == number for event in own):
+            del self.site.jobs[number]
+        return late, own
 
     # ------------------------------------------------------------ batches, and the checks after each
 
@@ -410,6 +448,7 @@ class _Trial:
         refusals: list[Event] = []
         refused: set[int] = set()
         for number, action in enumerate(actions):
+            site.number = number
             job_ids = started_by(action)
             if (job_ids and self._random.random() < self._refuses) or self._is_stale(action):
                 refusals.append(ActionRefused(site.seq, number, "the manager would not", job_ids))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
+from cosched_hwmodel.units import ThreadMask
 from cosched_plugin.common.allocation import Machine, room_on
 from cosched_plugin.core.running import REQUEUED, Ended, running_job
 from cosched_plugin.protocol.messages import (
@@ -17,10 +18,15 @@ from cosched_plugin.protocol.messages import (
     Event,
     JobEnded,
     JobHeld,
+    JobModified,
     JobReleased,
     JobRequeued,
+    JobResumed,
+    JobRevised,
     JobSpec,
+    JobStarted,
     JobSubmitted,
+    JobSuspended,
     NodeClass,
     NodeFailed,
     NodeReturned,
@@ -32,6 +38,7 @@ from cosched_plugin.protocol.messages import (
     RejectJob,
     ResumeJob,
     ReviseJob,
+    Run,
     SetNote,
     SetRotation,
     StartJob,
@@ -57,6 +64,7 @@ class Site:
         self.belief = belief
         self.resume_us = resume_us
         self.seq = 0
+        self.number = 0  # of the action that is carried out
         self.now_us = 0
         self.down: set[int] = set()
         self.jobs: dict[int, SiteJob] = {}
@@ -144,6 +152,8 @@ class Site:
                 self._leave(self.jobs[event.job_id], "pending")
             case JobHeld() | JobReleased():
                 self.jobs[event.job_id].held = isinstance(event, JobHeld)
+            case JobStarted() | JobModified() | JobRevised() | JobSuspended() | JobResumed():
+                self._act_itself(event)
             case NodeFailed():
                 self.down.add(event.node)
             case NodeReturned():
@@ -156,9 +166,51 @@ class Site:
             case Woken():
                 self.wakes.discard(event.at_us)
             case ActionRefused():
-                pass
+                for job_id in event.job_ids if event.seq < self.seq - 1 else ():
+                    self._leave(self.jobs[job_id], "pending")
             case _:
                 assert_never(event)
+
+    def _act_itself(self, event: JobStarted | JobModified | JobRevised | JobSuspended | JobResumed) -> None:
+        """Do what no scheduler has asked for."""
+        match event:
+            case JobStarted():
+                job = self.jobs[event.job_id]
+                if job.state == "running":
+                    self._leave(job, "pending")
+                job.started_by = None
+                job.start(event, event.start_us)
+                self._disturb(job)
+            case JobModified():
+                self.jobs[event.job.id].spec = event.job
+            case JobRevised():
+                job = self.jobs[event.job_id]
+                job.estimate_us, job.limit_us = event.estimate_us, event.limit_us
+            case JobSuspended():
+                self._stop(self.jobs[event.job_id], to_disk=event.to_disk)
+                self.jobs[event.job_id].kept = True
+            case JobResumed():
+                self.jobs[event.job_id].kept = False
+                self._go_on(self.jobs[event.job_id])
+
+    def place_for(self, spec: JobSpec, slot: int = 0) -> tuple[Run, ...] | None:
+        """Return free threads on which a job can start, on nodes drawn by their numbers; None if there are too few."""
+        held = self._held_threads(slot)
+        memory = self._room(self.machine.memory_mb, on_disk=False)
+        runs: list[Run] = []
+        left = spec.processes
+        for node, width in enumerate(self.machine.threads_of):
+            free = [thread for thread in range(width) if (node, thread) not in held]
+            count = 0 if node in self.down else min(left, room_on(spec, len(free), width, memory[node]))
+            if count:
+                taken = free if spec.exclusive else free[: count * spec.threads_per_process]
+                runs.append(Run(node, 1, ThreadMask(sum(1 << thread for thread in taken)), count))
+                left -= count
+        return None if left else tuple(runs)
+
+    def swap_left(self) -> list[int]:
+        """Return the disk space of each node for the memory of further jobs."""
+        return self._room(self.machine.swap_mb, on_disk=True)
 
     def act(self, action: Action) -> str | None:
         """Carry out an action, or return why it is impossible."""
@@ -228,6 +280,7 @@ class Site:
         if (own_us is None) != (limit_us is None) or (own_us or 0) > (limit_us or 0) or start.estimate_us < 1:
             return f"{spec} cannot start with estimate {start.estimate_us} and limit {limit_us}"
         job.start(start, self.now_us)
+        job.started_by = (self.seq, self.number)
         problem = self._slot_problem(job)
         if problem is not None:
             job.state = "pending"
@@ -281,29 +334,40 @@ class Site:
         if job is None or job.state != "running" or job.suspended_us is not None:
             return f"job {action.job_id} cannot be suspended"
         if action.to_disk:
-            swap = self._room(self.machine.swap_mb, on_disk=True)
+            swap = self.swap_left()
             if any(processes * job.spec.memory_mb > swap[node] for node, processes in node_shares(job.runs)):
                 return f"the memory of job {action.job_id} finds no room on disk: {swap}"
+        self._stop(job, to_disk=action.to_disk)
+        return None
+
+    def _stop(self, job: SiteJob, *, to_disk: bool) -> None:
         job.let_run(self.now_us, may_run=True)  # it waits no more: it is suspended
         if self.slots is not None:
             self.slots.stop(job)
-        job.suspended_us, job.on_disk = self.now_us, action.to_disk
+        job.suspended_us, job.on_disk = self.now_us, to_disk
         job.worked_us += max(0, self.now_us - job.since_us)
         self._disturb(job)
-        return None
 
     def _resume(self, action: ResumeJob) -> str | None:
         job = self.jobs.get(action.job_id)
-        if job is None or job.state != "running" or job.suspended_us is None:
-            return f"job {action.job_id} is not suspended"
+        if job is None or job.state != "running" or job.suspended_us is None or job.kept:
+            return f"job {action.job_id} is not suspended by a scheduler"
+        if not self.can_go_on(job):
+            return f"job {action.job_id} cannot come back to {list(job.runs)}"
+        self._go_on(job)
+        return None
+
+    def can_go_on(self, job: SiteJob) -> bool:
+        """Return whether a suspended job can go on: from disk, if nothing is in its place."""
+        memory = self._room(self.machine.memory_mb, on_disk=False)
+        return not job.on_disk or not (
+            self._held_threads(job.slot) & set(places(job.runs))
+            or self.down & job.nodes
+            or any(processes * job.spec.memory_mb > memory[node] for node, processes in node_shares(job.runs))
+        )
+
+    def _go_on(self, job: SiteJob) -> None:
         if job.on_disk:
-            memory = self._room(self.machine.memory_mb, on_disk=False)
-            if (
-                self._held_threads(job.slot) & set(places(job.runs))
-                or self.down & job.nodes
-                or any(processes * job.spec.memory_mb > memory[node] for node, processes in node_shares(job.runs))
-            ):
-                return f"job {action.job_id} cannot come back to {list(job.runs)}"
             job.ready_us = self.now_us + self.resume_us
         job.suspended_us, job.on_disk = None, False
         job.since_us = max(self.now_us, job.ready_us)
@@ -312,7 +376,6 @@ class Site:
         if job.limit_us is not None:
             job.limit_us += job.idle_us - before_us
         self._disturb(job)
-        return None
 
     def _held_threads(self, slot: int) -> set[tuple[int, int]]:
         """Return the (node, thread) pairs that jobs hold in a slot."""
@@ -337,7 +400,7 @@ class Site:
         if job.state == "running":
             if not job.on_disk:
                 self._disturb(job)
-            job.suspended_us, job.on_disk = None, False
+            job.suspended_us, job.on_disk, job.kept = None, False, False
             if self.slots is not None:
                 self.slots.left_by(job)
         job.state = state

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cosched_plugin.protocol.messages import JobSpec, Run, RunningJob, StartJob
+from cosched_plugin.protocol.messages import JobSpec, JobStarted, Run, RunningJob, StartJob
 
 
 class SiteJob:
@@ -14,6 +14,7 @@ class SiteJob:
         "estimate_us",
         "held",
         "idle_us",
+        "kept",
         "limit_us",
         "measured_ppm",
         "on_disk",
@@ -26,6 +27,7 @@ class SiteJob:
         "slot",
         "spec",
         "start_us",
+        "started_by",
         "state",
         "suspended_us",
         "waited_us",
@@ -42,6 +44,10 @@ class SiteJob:
         self.runs: tuple[Run, ...] = ()
         self.estimate_us = 0
         self.limit_us: int | None = None
+        self.started_by: tuple[int, int] | None = (
+            None  # batch and number of the action that started it; None: the manager did
+        )
+        self.kept = False  # the manager has suspended it, and it alone resumes it
         self.suspended_us: int | None = None  # start of its suspension
         self.on_disk = False  # suspended to disk
         self.idle_us = 0  # time from its start to `since_us` without work
@@ -55,9 +61,10 @@ class SiteJob:
         self.waited_us = 0  # time from its start in which it was not suspended, and its slot did not run
         self.waiting_us: int | None = None  # since when that is so; None: it may run, or is suspended
 
-    def start(self, start: StartJob, now_us: int) -> None:
+    def start(self, start: StartJob | JobStarted, now_us: int) -> None:
         """Start it."""
         self.state, self.start_us, self.runs = "running", now_us, start.runs
+        self.held = self.kept = False
         self.estimate_us, self.limit_us = start.estimate_us, start.limit_us
         self.suspended_us, self.since_us = None, now_us
         self.idle_us = self.worked_us = self.ready_us = 0
@@ -80,6 +87,7 @@ class SiteJob:
             self.slot,
             self.quanta,
             self.shares,
+            self.kept,
         )
 
     def progressed_us(self, now_us: int) -> int:

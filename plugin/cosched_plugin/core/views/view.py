@@ -222,6 +222,11 @@ class View(SlotFacts):
         return self._state.version
 
     @property
+    def interventions(self) -> int:
+        """Return how often the manager has started or modified a job itself, since this scheduler was made; for caches only."""
+        return self._state.interventions
+
+    @property
     def free_memory_mb(self) -> Sequence[int]:
         """Return the free memory of each node."""
         return self._state.pool.free_memory_mb
@@ -275,7 +280,9 @@ class View(SlotFacts):
         return self._state.pool.free_swap_mb
 
     def may_resume(self, running: Running) -> bool:
-        """Tell whether a job on disk could resume now: its threads and memory are free."""
+        """Tell whether a decision could resume a job on disk now: its threads and memory are free."""
+        if running.held:
+            return False
         pool = self._state.pool_of(running.slot)
         return pool.return_refusal(running.job, running.runs, running.layers) is None
 

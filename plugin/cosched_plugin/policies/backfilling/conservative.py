@@ -59,6 +59,7 @@ class Conservative(Backfill):
 
     def __init__(self) -> None:
         self._last: ReservationTable | None = None  # a cache: the table of the last pass, as the notes describe it
+        self._interventions = 0  # of the manager, by then
 
     def decide(self, context: Context) -> Iterator[Action]:
         """Yield the starts that are due or possible, then the promises that are new or earlier."""
@@ -74,6 +75,9 @@ class Conservative(Backfill):
         pending = context.arranged().jobs
         queued = len(pending)
         last, self._last = self._last, None
+        if self._interventions != view.interventions:
+            self._interventions = view.interventions
+            last = None  # promises may be about other jobs, and jobs run that the table has not seen
         table = _table_of(pending, context, last)
         if not (yield from _start_due(context, table, join=False)):
             return True

@@ -162,8 +162,9 @@ def _tenant(job: JobSpec, runs: Sequence[Run], ratio: float, halves: tuple[NodeS
 
 
 def running_tenants(view: View) -> list[Running]:
-    """Return the running jobs that are spread, by id."""
-    return [view.running[job_id] for job_id in running_with_note(NOTE, view)]
+    """Return the running jobs that are spread, by id; one that the manager has taken to disk slows nobody down."""
+    found = [view.running[job_id] for job_id in running_with_note(NOTE, view)]
+    return [running for running in found if not running.on_disk] if view.on_disk else found
 
 
 def ratio_of(running: Running, view: View) -> float:

@@ -7,6 +7,7 @@ come or go, the work that is left takes as long as the new ratio says.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf
 from typing import ClassVar, NamedTuple, cast
 
 from cosched_plugin.api import (
@@ -140,6 +141,8 @@ class Neighbours(Matching):
         slowed = []
         for running in beside:
             ratio = max(ratio_of(running, view), ratio_beside(running.job, offer.job, view.pairs))
+            if ratio == inf:
+                return None  # the manager has started that job here, and it shares nodes with none
             change = _change(running, ratio, view)
             if change is not None:
                 slowed.append(change)
@@ -162,9 +165,9 @@ def revised(change: Slowed, view: View) -> list[Action]:
 
 
 def _change(running: Running, ratio: float, view: View) -> Slowed | None:
-    """Return what a new ratio means for a running job; None if the ratio is the present one."""
+    """Return what a new ratio means for a running job; None if the ratio is the present one, or the manager's doing and unknown."""
     before = ratio_of(running, view)
-    if ratio == before:
+    if ratio in (before, inf):
         return None
     now_us = view.now_us
     left_us = view.expected_end(running) - now_us

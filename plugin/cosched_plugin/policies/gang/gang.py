@@ -30,6 +30,7 @@ from cosched_plugin.api import (
     Running,
     SetNote,
     Snapshot,
+    Turn,
     UsageError,
     View,
     delete_stale_notes,
@@ -144,7 +145,9 @@ class Gang(Backfill):
         if view.queued:
             yield from self._place(before, context, matrix)
         if matrix.rows:
-            yield from let_run(self._turns.after(before, matrix, context.pairing, view), view)
+            turns = self._turns.after(before, matrix, context.pairing, view)
+            # A job that the manager has taken to disk is in no row, but it counts in its slot where a job is never paired.
+            yield from let_run(_alone(turns) if view.on_disk else turns, view)
 
     def _examine(self, running: Running, view: View) -> Iterator[Action]:
         """Give up the history of a job whose share has changed sharply: it counts as new, and its row runs alone."""
@@ -225,5 +228,12 @@ def _make_way(job_id: int, slot: int, unpaired: bool, matrix: Matrix, view: View
     Otherwise it would have company on its nodes, or be company, before the new rotation is set.
     """
     turns = view.rotation.turns
-    if unpaired or matrix.any_unpaired:
+    if view.on_disk:
+        yield from let_run(_alone([turn for turn in turns if turn.slots[0] in matrix.rows]), view)
+    elif unpaired or matrix.any_unpaired:
         yield from let_run(without_company(turns, job_id, slot, matrix), view)
+
+
+def _alone(turns: Sequence[Turn]) -> tuple[Turn, ...]:
+    """Return these turns without partners and alternates."""
+    return tuple([Turn(turn.slots[:1]) for turn in turns])

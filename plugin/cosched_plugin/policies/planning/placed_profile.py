@@ -78,7 +78,7 @@ class PlacedProfile:
         """Tell whether the promised threads and memory are free for the whole estimate."""
         start_us = start_of(promise)
         runs = _runs(promise)
-        if start_us < self._view.now_us or not runs:
+        if start_us < self._view.now_us or not _suits(job, runs):
             return False
         wanted = self._view.claim(runs)
         steps = self._steps(job, start_us)
@@ -255,6 +255,13 @@ def _memory_of(job: JobSpec, runs: Sequence[Run], view: View) -> Ints | None:
     for run in runs:
         memory_mb[run.first : run.first + run.count] += run.processes * job.memory_mb
     return memory_mb
+
+
+def _suits(job: JobSpec, runs: Sequence[Run]) -> bool:
+    """Tell whether a place has as many processes and threads as the job: the job may have been modified since it was promised."""
+    width = job.threads_per_process
+    alike = job.exclusive or all(mask.bit_count() == count * width for _, _, mask, count in runs)
+    return alike and sum(nodes * count for _, nodes, _, count in runs) == job.processes
 
 
 def _runs(promise: Promise) -> tuple[Run, ...]:
