@@ -16,7 +16,7 @@ from cosched_plugin.common.process import freeze_heap, stop_on_signals
 from cosched_plugin.common.status import Gauge, MetricsServer, Status, Value
 from cosched_plugin.connection import Change, Connection, Keys
 from cosched_plugin.protocol.codec import decode
-from cosched_plugin.protocol.messages import ActionRefused, Bye, ErrorReport, Events, Message, Ping, Welcome
+from cosched_plugin.protocol.messages import ActionRefused, Bye, ErrorReport, Events, Message, Ping, Resync, Welcome
 from cosched_plugin.protocol.scheduler import Scheduler, SchedulerFactory
 from cosched_plugin.protocol.session import SchedulerSession, State, report_of
 from cosched_plugin.status_server import StatusServer
@@ -258,6 +258,11 @@ class _Server:
                 self.status.refused += list(map(type, message.events)).count(ActionRefused)
             case Welcome():
                 self._take_over(message)
+            case Resync(reason, unsettled):
+                fate = f"; {len(unsettled)} actions may or may not have had an effect" if unsettled else ""
+                text = f"the manager asks for a new hello: {reason}{fate}"
+                self._log("asked", text, reason=reason, unsettled=len(unsettled))
+                self._start_over()
             case Bye(reason):
                 self._log("bye", f"the manager said bye: {reason}" if reason else "the manager said bye", reason=reason)
                 return 0

@@ -66,6 +66,11 @@ EVENTS: Final[tuple[m.Event, ...]] = (
     m.Woken(1),
     m.ProgressMeasured(1, 1_500_000),
     m.ActionRefused(1, 0, "no", (1,)),
+    m.JobStarted(1, 0, START.runs, 60_000_000, 60_000_000, 0, SPEC),
+    m.JobModified(SPEC),
+    m.JobRevised(1, 60_000_000, 60_000_000),
+    m.JobSuspended(1, 0),
+    m.JobResumed(1, 0),
 )
 NODES: Final = (m.NodeClass(4, 1, 4, 1, 1_000, 1_000, 100, 100, 1_000),)
 WELCOME: Final = m.Welcome(
@@ -80,6 +85,7 @@ MESSAGES: Final[tuple[m.Message, ...]] = (
     m.Ready(0),
     m.Events(1, 1_000, EVENTS),
     m.Actions(1, 1_000, ACTIONS),
+    m.Resync("fuzz", ((1, 0),)),
     m.Ping(1),
     m.Pong(1),
     m.ErrorReport("state", "type", "say hello first"),

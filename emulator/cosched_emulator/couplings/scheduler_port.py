@@ -32,6 +32,7 @@ from cosched_plugin.protocol.messages import (
     Message,
     Ping,
     Ready,
+    Resync,
     Welcome,
 )
 from cosched_plugin.protocol.session import ManagerSession, State, report_of
@@ -226,7 +227,21 @@ class SchedulerPort:
         session = self.require_session()
         self._interval_s = self._resend_s
         self._resend_at_s = time.monotonic() + self._interval_s
-        for message in session.submit(seq, now_us, events):
+        try:
+            messages = session.submit(seq, now_us, events)
+        except RemoteProtocolError as error:  # the scheduler insists on what is refused
+            if self._peer is not None:
+                self._send_to(self._peer, report_of(error))
+            raise self.error(f"the scheduler is dismissed ({error.code}): {error}") from error
+        for message in messages:
+            self._send(session, message)
+
+    def resync(self, reason: str, unsettled: tuple[tuple[int, int], ...] = ()) -> None:
+        """Make the served scheduler say hello again; ``unsettled`` are actions of unknown fate, as (batch, number)."""
+        session = self.require_session()
+        self._interval_s = self._resend_s
+        self._resend_at_s = time.monotonic() + self._interval_s
+        for message in session.resync(reason, unsettled):
             self._send(session, message)
 
     def receive(self, flags: int = 0) -> Message | None:
@@ -275,7 +290,7 @@ class SchedulerPort:
         """Do due work: resend unanswered messages; with a waiting standby, ping the scheduler, or let the standby take over."""
         session = self.require_session()
         now_s = time.monotonic()
-        if session.state in (State.OPEN, State.WELCOMED) and now_s >= self._resend_at_s:
+        if session.state in (State.OPEN, State.WELCOMED, State.ASKED) and now_s >= self._resend_at_s:
             for message in session.resend():
                 self._send(session, message)
             self._interval_s = min(2 * self._interval_s, RESEND_MOST_S)
@@ -410,7 +425,7 @@ class SchedulerPort:
                 self._note("scheduler-gone", self._trouble)
             session.peer_lost()
             self._standby.set_free(time.monotonic())
-        elif self._asked_s is None and type(message) in (Events, Welcome, Ping):
+        elif self._asked_s is None and type(message) in (Events, Welcome, Ping, Resync):
             self._asked_s = time.monotonic()
             if type(message) is Welcome:
                 self._interval_s = self._resend_s

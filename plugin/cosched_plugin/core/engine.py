@@ -21,6 +21,7 @@ from cosched_plugin.core.told import (
     begin,
     check_node,
     check_threads,
+    check_welcome,
     measure,
     modify,
     resume,
@@ -102,6 +103,7 @@ class SchedulerCore:
         """``models`` are the contention models that the welcome may name; ``trace`` takes the records of a decision trace."""
         self._policy = policy
         try:
+            check_welcome(welcome)
             self._state = State(welcome, models)
         except HardwareModelError as error:
             raise UsageError(f"what the site believes of contention cannot be used: {error}") from error
@@ -174,9 +176,8 @@ class SchedulerCore:
         except CONTRADICTIONS as error:
             of_one = number < len(events)
             what = f"{type(events[number]).__name__} does not fit what was said before" if of_one else "jobs do not fit"
-            raise RemoteProtocolError(
-                "state", f"events[{number}]" if of_one else "events", _in_words(error, what)
-            ) from error
+            text = f"what happened cannot have happened: {_in_words(error, what)}"
+            raise RemoteProtocolError("state", f"events[{number}]" if of_one else "events", text) from error
 
     # Each decision must be applied before the policy is resumed: policies yield one and go on with a view that shows its effect.
     # A check must come before its change, so that a decision that is refused here leaves the state as it was.

@@ -34,7 +34,6 @@ from cosched_plugin.core.first_fit import any_layer
 from cosched_plugin.core.queue import Queue
 from cosched_plugin.core.running import Running, delay, running_job, side_by_side
 from cosched_plugin.core.slots import Slots, with_share
-from cosched_plugin.core.told import check_welcome
 from cosched_plugin.core.work import Work
 from cosched_plugin.protocol.messages import (
     JobRevised,
@@ -87,7 +86,6 @@ class State:
         self.pairs = believed_pairs(welcome.belief, models, welcome.nodes)
         self.now_us = welcome.now_us
         self.resume_us = welcome.resume_us
-        check_welcome(welcome, self.machine)
         self.pool = ThreadPool(self.machine, welcome.down)  # of slot 0
         self.slots = None if welcome.slots is None else Slots(welcome.slots, self.pool)
         # Jobs that may be started, in order of (submission, id).

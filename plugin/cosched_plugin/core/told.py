@@ -6,11 +6,11 @@ A contradiction is a ValueError whose text names both facts.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from cosched_plugin.common.allocation import Machine
 from cosched_plugin.common.slots import NO_SLOTS
 from cosched_plugin.core.running import Running, running_job
+from cosched_plugin.core.state import State
 from cosched_plugin.protocol.messages import (
     JobResumed,
     JobRevised,
@@ -22,12 +22,10 @@ from cosched_plugin.protocol.messages import (
     Welcome,
 )
 
-if TYPE_CHECKING:
-    from cosched_plugin.core.state import State
 
-
-def check_welcome(welcome: Welcome, machine: Machine) -> None:
+def check_welcome(welcome: Welcome) -> None:
     """Raise ValueError where a welcome contradicts itself."""
+    machine = Machine(welcome.nodes)
     for node in welcome.down:
         check_node(node, "is down", machine)
     places = {pending.spec.id: "held" if pending.held else "pending" for pending in welcome.pending}

@@ -251,10 +251,13 @@ class SchedulerSession(Session):
             )
         if message.greeting < self._greeting:
             return NOTHING  # it is late
-        if message == self._welcome and self.state in (State.READY, State.OPEN):
+        served = self.state in (State.READY, State.OPEN)
+        if message == self._welcome and (served or message.greeting):
             # Taken over already. If nothing has come since, the manager has not received our `ready`.
             unheard = self.state is State.READY and self.seq == message.seq
             return Received((Ready(self.seq, self._greeting),)) if unheard else NOTHING
+        if message.greeting and message.greeting == self._greeting and not served:
+            return NOTHING  # of a hello before the last one
         if after is None:  # another one than the last: a resync
             # The manager may not have seen our reply to the last batch; anything older than that came late.
             if message.seq > self.seq:

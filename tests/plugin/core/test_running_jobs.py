@@ -255,12 +255,6 @@ def test_a_measurement_replaces_the_last_one() -> None:
     assert measured(core) == {1: 1_700_000, 2: 1_500_000, 3: 1_200_000, 4: 3_000_000}
 
 
-@pytest.mark.parametrize("job_id", [5, 6, 77])
-def test_a_measurement_of_a_job_that_does_not_run_is_ignored(job_id: int) -> None:
-    core = after(ProgressMeasured(job_id, 3_000_000), welcome=SHARING)
-    assert looks(core) == looks(core_with(welcome=SHARING))
-
-
 @pytest.mark.parametrize(
     ("event", "left"),
     [

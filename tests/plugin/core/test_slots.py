@@ -383,7 +383,7 @@ def outcome(decided: list[Action], refused: set[int], *events: Event) -> Schedul
     core = SchedulerCore(Scripted(decided), SITE)
     assert core.handle(NOW_US, ()) == decided
     refusals = [
-        ActionRefused(7, number, "stale: no", (action.job_id,) if isinstance(action, StartJob) else ())
+        ActionRefused(8, number, "stale: no", (action.job_id,) if isinstance(action, StartJob) else ())
         for number, action in enumerate(decided)
         if number in refused
     ]

@@ -63,7 +63,7 @@ def refusals(actions: list[Action], numbers: list[int]) -> list[Event]:
         else ()
         for action in actions
     ]
-    return [ActionRefused(7, number, "stale: no", started[number]) for number in numbers]
+    return [ActionRefused(8, number, "stale: no", started[number]) for number in numbers]
 
 
 def core_after(actions: list[Action], *events: Event, welcome: Welcome = SITE) -> SchedulerCore:

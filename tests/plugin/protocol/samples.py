@@ -37,6 +37,7 @@ WELCOME = m.Welcome(
         m.RunningJob(JOB, 2_000_000, START.runs, 60_000_000, None),
         m.RunningJob(JOB._replace(id=8), 2_000_000, START.runs, 60_000_000, 90_000_000, 4_000_000, 1_500_000),
         m.RunningJob(JOB._replace(id=11), 0, START.runs, 60_000_000, None, 4_500_000, 0, 700_000, True, 3_900_000),
+        m.RunningJob(JOB._replace(id=15), 0, START.runs, 60_000_000, None, 4_000_000, held=True),
         m.RunningJob(
             JOB._replace(id=12, unpaired=True), 0, START.runs, 60_000_000, None, slot=3, quanta=7, shares=(450_000, 0)
         ),
@@ -84,6 +85,14 @@ EVENTS: tuple[m.Event, ...] = (
     m.QuantumEnded(13, 0),
     m.Woken(5_000_001),
     m.ActionRefused(6, 0, "stale", (3, 4)),
+    m.JobEnded(14, m.UNKNOWN),
+    m.JobStarted(3, 4_000_000, START.runs, 60_000_000, 90_000_000),
+    m.JobStarted(20, 4_000_000, START.runs, 60_000_000, 90_000_000, 2, JOB._replace(id=20)),
+    m.JobModified(JOB._replace(name="tide")),
+    m.JobRevised(3, 70_000_000, 80_000_000),
+    m.JobSuspended(3, 4_900_000),
+    m.JobSuspended(3, 4_900_000, to_disk=True),
+    m.JobResumed(3, 4_950_000),
 )
 SPECS = [event.job for event in EVENTS if isinstance(event, m.JobSubmitted)]
 SAMPLES: tuple[m.Message, ...] = (
@@ -92,6 +101,7 @@ SAMPLES: tuple[m.Message, ...] = (
     m.Ready(7, 3),
     m.Events(8, 5_000_001, EVENTS, 3),
     m.Actions(8, 5_000_001, ACTIONS, 3),
+    m.Resync("it did not answer", ((8, 0), (8, 3)), 3),
     m.Ping(1),
     m.Pong(-1),
     m.ErrorReport("state", "type", "say hello first"),

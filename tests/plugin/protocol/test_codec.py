@@ -120,6 +120,11 @@ OF_FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "job_ids": st.lists(times, max_size=3).map(tuple),
     "quantum": spans,
     "slot": slots,
+    "start_us": times,
+    "runs": runs,
+    "estimate_us": spans,
+    "limit_us": limits,
+    "to_disk": st.booleans(),
     "left": times,
     "shares": st.lists(st.tuples(times, times), max_size=3).map(tuple),
 }
@@ -163,6 +168,7 @@ messages: st.SearchStrategy[m.Message] = st.one_of(
                 slots,
                 times,
                 tuples(times),
+                st.booleans(),
             )
         ),
         tuples(st.builds(m.PendingJob, jobs, st.booleans())),
@@ -175,6 +181,7 @@ messages: st.SearchStrategy[m.Message] = st.one_of(
     st.builds(m.Ready, times, times),
     st.builds(m.Events, spans, times, tuples(events), times),
     st.builds(m.Actions, spans, times, tuples(actions), times),
+    st.builds(m.Resync, words, tuples(st.tuples(times, times)), times),
     st.builds(m.Ping, st.integers(INT64_MIN, INT64_MAX)),
     st.builds(m.Pong, st.integers(INT64_MIN, INT64_MAX)),
     st.builds(m.ErrorReport, words, words, words),

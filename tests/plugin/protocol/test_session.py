@@ -63,6 +63,8 @@ def scheduler_in(state: State) -> SchedulerSession:
     session.answer(reply(5).actions)
     if state is State.OPEN:
         session.receive(batch(6))
+    if state is State.ASKED:
+        session.receive(m.Resync())
     if state is State.CLOSED:
         session.receive(m.Bye(""))
     return session
@@ -82,6 +84,8 @@ def manager_in(state: State) -> ManagerSession:
     session.receive(m.Ready(5))
     if state is State.OPEN:
         session.submit(6, NOW_US + 6, batch(6).events)
+    if state is State.ASKED:
+        session.resync("")
     if state is State.CLOSED:
         session.receive(m.Bye(""))
     return session
@@ -118,6 +122,7 @@ TO_SCHEDULER: dict[str, m.Message] = {
     "events6": batch(6),
     "events8": batch(8),
     "backwards": batch(6, NOW_US),
+    "resync": m.Resync(),
     **ANYTIME,
 }
 TO_MANAGER: dict[str, m.Message] = {
@@ -132,6 +137,7 @@ TO_MANAGER: dict[str, m.Message] = {
     "actions6": reply(6),
     "actions7": reply(7),
     "othertime": reply(6, NOW_US + 7),
+    "resync": m.Resync(),
     **ANYTIME,
 }
 # Messages that are valid in no state, in every state but CLOSED.
@@ -142,26 +148,30 @@ SCHEDULER_HEARS: dict[State, dict[str, str]] = {
         "hello": "error state", "ready": "error state", "actions": "error state",
         "welcome3": "! welcomed", "welcome5": "! welcomed", "welcome9": "! welcomed",
         "events4": "greeted", "events5": "greeted", "events6": "greeted", "events8": "greeted", "backwards": "greeted",
+        "resync": "greeted",
         "ping": "+Pong greeted", "pong": "greeted", **OPEN_ENDED,
     },
     State.WELCOMED: {
         "hello": "error state", "ready": "error state", "actions": "error state",
         "welcome3": "! welcomed", "welcome5": "! welcomed", "welcome9": "! welcomed",
         "events4": "welcomed", "events5": "welcomed", "events6": "welcomed", "events8": "welcomed",
-        "backwards": "welcomed", "ping": "+Pong welcomed", "pong": "welcomed", **OPEN_ENDED,
+        "backwards": "welcomed", "resync": "welcomed", "ping": "+Pong welcomed", "pong": "welcomed", **OPEN_ENDED,
     },
     State.READY: {
         "hello": "error state", "ready": "error state", "actions": "error state",
         "welcome3": "ready", "welcome5": "! welcomed", "welcome9": "error sequence",
         "events4": "ready", "events5": "+Actions ready", "events6": "! open", "events8": "error sequence",
-        "backwards": "error clock", "ping": "+Pong ready", "pong": "ready", **OPEN_ENDED,
+        "backwards": "error clock", "resync": "! asked", "ping": "+Pong ready", "pong": "ready", **OPEN_ENDED,
     },
     State.OPEN: {
         "hello": "error state", "ready": "error state", "actions": "error state",
         "welcome3": "open", "welcome5": "! welcomed", "welcome9": "error sequence",
-        "events4": "open", "events5": "open", "events6": "open", "events8": "error sequence", "backwards": "open",
+        "events4": "open", "events5": "open", "events6": "open", "events8": "error sequence", "backwards": "open", "resync": "! asked",
         "ping": "+Pong open", "pong": "open", **OPEN_ENDED,
     },
+    State.ASKED: dict.fromkeys(TO_SCHEDULER, "asked")
+    | {"hello": "error state", "ready": "error state", "actions": "error state", "ping": "+Pong asked"}
+    | OPEN_ENDED,
     State.CLOSED: dict.fromkeys(TO_SCHEDULER, "closed")
     | {"hello": "error state", "ready": "error state", "actions": "error state", "ping": "+Pong closed"},
 }  # fmt: skip
@@ -171,35 +181,42 @@ MANAGER_HEARS: dict[State, dict[str, str]] = {
     | {"ping": "+Pong start", "pong": "start"}
     | OPEN_ENDED,
     State.GREETED: {
-        "welcome": "error state", "events": "error state",
+        "welcome": "error state", "events": "error state", "resync": "error state",
         "hello": "+Welcome ! welcomed", "second": "+ErrorReport busy greeted", "foreign": "error version",
         "ready4": "greeted", "ready5": "greeted",
         "actions5": "greeted", "actions6": "error sequence", "actions7": "error sequence", "othertime": "error sequence",
         "ping": "+Pong greeted", "pong": "greeted", **OPEN_ENDED,
     },
     State.WELCOMED: {
-        "welcome": "error state", "events": "error state",
+        "welcome": "error state", "events": "error state", "resync": "error state",
         "hello": "+Welcome ! welcomed", "second": "+ErrorReport busy welcomed", "foreign": "error version",
         "ready4": "error sequence", "ready5": "! ready",
         "actions5": "welcomed", "actions6": "error sequence", "actions7": "error sequence", "othertime": "error sequence",
         "ping": "+Pong welcomed", "pong": "welcomed", **OPEN_ENDED,
     },
     State.READY: {
-        "welcome": "error state", "events": "error state",
+        "welcome": "error state", "events": "error state", "resync": "error state",
         "hello": "+Welcome ! welcomed", "second": "+ErrorReport busy ready", "foreign": "error version",
         "ready4": "ready", "ready5": "ready",
         "actions5": "ready", "actions6": "error sequence", "actions7": "error sequence", "othertime": "error sequence",
         "ping": "+Pong ready", "pong": "ready", **OPEN_ENDED,
     },
     State.OPEN: {
-        "welcome": "error state", "events": "error state",
+        "welcome": "error state", "events": "error state", "resync": "error state",
         "hello": "+Welcome ! welcomed", "second": "+ErrorReport busy open", "foreign": "error version",
         "ready4": "open", "ready5": "open",
         "actions5": "open", "actions6": "! ready", "actions7": "error sequence", "othertime": "error clock",
         "ping": "+Pong open", "pong": "open", **OPEN_ENDED,
     },
+    State.ASKED: {
+        "welcome": "error state", "events": "error state", "resync": "error state",
+        "hello": "+Welcome ! welcomed", "second": "+ErrorReport busy asked", "foreign": "error version",
+        "ready4": "asked", "ready5": "asked",
+        "actions5": "asked", "actions6": "error sequence", "actions7": "error sequence", "othertime": "error sequence",
+        "ping": "+Pong asked", "pong": "asked", **OPEN_ENDED,
+    },
     State.CLOSED: dict.fromkeys(TO_MANAGER, "closed")
-    | {"welcome": "error state", "events": "error state", "ping": "+Pong closed", "foreign": "error version"}
+    | {"welcome": "error state", "events": "error state", "resync": "error state", "ping": "+Pong closed", "foreign": "error version"}
     | {"hello": "+Welcome ! welcomed", "second": "+Welcome ! welcomed"},
 }  # fmt: skip
 
@@ -280,6 +297,8 @@ def test_versions_and_features_are_those_of_both_ends() -> None:
 
 
 START = m.StartJob(1, runs_on((0, 1, 1, 1)), 1, None)
+# Features of what a manager tells; `test_features.py` has the last five.
+TOLD = {m.HARDWARE, m.PROFILE, m.STARTED, m.MODIFIED, m.SUSPENDED, m.UNKNOWN_ENDS, m.RESYNC}
 OPTIONAL: list[tuple[m.Action, str, tuple[str, ...]]] = [  # an action, its name, and the features that it needs
     (m.SetNote(None, "k", 1), "set_note", ("notes",)),
     (m.StartTogether((START,)), "start_together", ("groups",)),
@@ -341,7 +360,7 @@ def test_a_scheduler_without_slots_cannot_take_over_where_jobs_share_time(turns:
 
 
 def test_every_feature_is_needed_by_an_action_or_is_a_field_that_is_told() -> None:
-    assert {feature for _, _, needed in OPTIONAL for feature in needed} == set(m.FEATURES) - {m.HARDWARE, m.PROFILE}
+    assert {feature for _, _, needed in OPTIONAL for feature in needed} == set(m.FEATURES) - TOLD
 
 
 @pytest.mark.parametrize("lacking", [m.HARDWARE, m.PROFILE])

@@ -141,7 +141,7 @@ def test_parameters_of_the_lomarc_belief_are_those_of_the_model() -> None:
 
 
 def test_state_tables_are_those_of_the_code() -> None:
-    kinds = (m.Hello, m.Welcome, m.Ready, m.Events, m.Actions)
+    kinds = (m.Hello, m.Welcome, m.Ready, m.Events, m.Actions, m.Resync)
     stated = {row[0]: row[1:] for row in rows("| state |")}
     assert stated == {
         state.name: [TRANSITIONS[state][kind].name if kind in TRANSITIONS[state] else "" for kind in kinds]

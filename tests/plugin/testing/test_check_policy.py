@@ -426,19 +426,19 @@ def _left(self: State, cause: Running) -> None:
     """Keep measurements when neighbours start and end."""
 
 
-def _lazy(self: State, job_id: int) -> None:
+def _lazy(self: State, job_id: int, at_us: int) -> None:
     """Resume a job without putting off its limit."""
     self.version += 1
     self.running[job_id] = running = self.running[job_id]._replace(suspended_us=None)
     self._disturb(running)
 
 
-def _at_once(self: State, job_id: int) -> None:
+def _at_once(self: State, job_id: int, at_us: int) -> None:
     """Resume a job that was suspended during its return from disk as if it were ready."""
     running = self.running[job_id]
     if not running.on_disk and running.ready_us > self.now_us:
         self.running[job_id] = running._replace(ready_us=self.now_us)
-    RESUME(self, job_id)
+    RESUME(self, job_id, at_us)
 
 
 def _forget_silently(self: State, job_id: int, how: str) -> None:
