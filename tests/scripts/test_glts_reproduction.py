@@ -318,7 +318,7 @@ def test_each_claim_of_the_list_has_a_row_with_a_verdict(cells: tuple[Cell, ...]
         "C1: RR, GLTS against SSP, medium jobs, %: within a quarter",
         "C2: RR, GLTS",
         "C10: groups of two",
-        "C12: correlation",
+        "C12: core utilisation",
         "C18: RR, GLTS with blocks of 12 against all others of any size, medium jobs",
         "C19: RR, GLTS with blocks of 12 against other sizes, long jobs",
         "C22: RR, GLTS-NH against GLTS with blocks of 12, long jobs",
