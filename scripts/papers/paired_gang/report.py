@@ -11,6 +11,7 @@ from scripts.papers.figures import Figures, Where, interval_text, sections
 from scripts.papers.means import means_table
 from scripts.papers.paired_gang.claims.dynamic import dynamic_claims
 from scripts.papers.paired_gang.claims.phases import phase_claims
+from scripts.papers.paired_gang.claims.settled import settled_claims
 from scripts.papers.paired_gang.claims.static import gain, kinds_of, static_claims
 from scripts.papers.paired_gang.experiment import PHASE_LOAD, POLICIES
 from scripts.papers.paired_gang.names import (
@@ -289,6 +290,7 @@ _PARTS: Final[Mapping[str, Callable[[Figures], list[str]]]] = {
     "The claims: static mixes": lambda figures: claims_table(static_claims(figures)),
     "The claims: dynamic workloads": lambda figures: claims_table(dynamic_claims(figures)),
     "The claims: jobs with phases": lambda figures: claims_table(phase_claims(figures)),
+    "The claims that no run decides": lambda _: claims_table(settled_claims()),
     "Saturation": saturation,
     "Policies": policies,
     "Figure 7: static mixes": rates,

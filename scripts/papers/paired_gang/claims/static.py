@@ -27,11 +27,12 @@ from scripts.papers.paired_gang.names import (
     rate,
 )
 from scripts.papers.paired_gang.published import BEST_FIT_COUNTS, DOUBLE, POINTS, SINGLE_IO
-from scripts.papers.paired_gang.variants import LOCALS, SHORT_SLICE
+from scripts.papers.paired_gang.variants import FINE_PAIRS, LOCALS, SHORT_SLICE
 from scripts.tables import NOTHING, number
 
 from cosched_emulator.statistics.intervals import (
     Interval,
+    change_of,
     mean_interval,
 )
 
@@ -45,7 +46,7 @@ _AS_PERCENT: Callable[[Interval | None], str] = partial(interval_text, factor=10
 
 def static_claims(figures: Figures) -> list[Claim]:
     """Return the claims, each with what was measured."""
-    parts = (_gains, _single, _interference, _shares, _counts, _equity, _sizes, _grains, _speedup)
+    parts = (_gains, _single, _interference, _shares, _counts, _equity, _sizes, _grains, _speedup, _finest)
     return [claim for part in parts for claim in part(figures)]
 
 
@@ -236,6 +237,20 @@ def _grains(figures: Figures) -> Iterator[Claim]:
                     found = mean_interval(ratios) if ratios else None
                     text = f"C26: gain of {NAMES[kind]} with G_comp {grain:g} M / that with {GRAIN:g} M, within 3 %"
                     yield within(text, mix(io_jobs), "not much impact", found, (0.97, 1.03), _AS_RATIO)
+
+
+def _finest(figures: Figures) -> Iterator[Claim]:
+    """Yield that two 45 % jobs disturb each other most where their barriers are closest (C44), for each local scheduler."""
+    for variant in (None, *LOCALS):
+        speeds = [
+            figures.ratios(f"speed_{COMPUTE}", Where(name, BEST, variant), Where(name, STRICT, variant))
+            for name in FINE_PAIRS
+        ]
+        changes = [change_of(speeds[0], coarser) for coarser in speeds[1:]]
+        measured = " / ".join(number(mean_interval([*each.values()]).mean) if each else NOTHING for each in speeds)
+        text = "C44: progress of two 45 % jobs, paired / alone, grain x 1 below 3, 10 and 30"
+        parts = [(change, Band.below()) for change in changes]
+        yield combined(text, LOCAL[variant], "most sensitive", measured, parts)
 
 
 def _speedup(figures: Figures) -> Iterator[Claim]:
