@@ -10,8 +10,8 @@ Besides the verdict a row has
 - ``to decide``: of a row that is not shown the number of seeds at which the half width of the interval is below the distance from the
   mean to the nearer bound, if mean and spread stay as measured.
 
-What no run decides is no claim and is not counted: what holds by construction, what the paper's own print decides, and what cannot be
-checked. Each has a row with its reason.
+What no run decides is no claim and is not counted: what holds by construction, what the paper's own print or a model without seeds
+decides, and what cannot be checked. Each has a row with its reason.
 """
 
 from __future__ import annotations
@@ -110,6 +110,7 @@ class Kind(StrEnum):
     CLAIM = "claim"
     CONSTRUCTION = "by construction"  # a configuration, or what the code cannot but do
     PRINT = "in print"  # the paper's own tables
+    MODEL = "by the model"  # a prediction, which has no seeds and so no interval
     UNCHECKABLE = "not checkable"  # with the reason; definitions too
 
 
@@ -157,6 +158,8 @@ class Claim(NamedTuple):
         failed = self.verdict == Verdict.NO
         if self.kind is Kind.PRINT:
             return "contradicted by print" if failed else "holds in print"
+        if self.kind is Kind.MODEL:
+            return "**not predicted**" if failed else "predicted"
         if self.kind is Kind.CONSTRUCTION:
             return f"{self.kind}: **fails**" if failed else str(self.kind)
         return f"**{self.verdict}**" if failed else str(self.verdict)
@@ -329,6 +332,11 @@ def by_construction(claim: Claim) -> Claim:
 def in_print(text: str, where: str, published: str, derived: str, *, holds: bool) -> Claim:
     """Return a row on what the paper's own print says of a claim; ``derived``: from which numbers."""
     return Claim(text, where, published, derived, 0, Verdict.YES if holds else Verdict.NO, kind=Kind.PRINT)
+
+
+def predicted(text: str, where: str, published: str, measured: str, *, holds: bool) -> Claim:
+    """Return a row on what a model predicts, such as the order of slowdowns that a paper has measured."""
+    return Claim(text, where, published, measured, 0, Verdict.YES if holds else Verdict.NO, kind=Kind.MODEL)
 
 
 def not_checkable(text: str, published: str, reason: str, where: str = "") -> Claim:

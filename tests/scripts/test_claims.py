@@ -17,6 +17,7 @@ from scripts.papers.claims import (
     near_level,
     near_ratio,
     not_checkable,
+    predicted,
     quarter,
 )
 from scripts.papers.figures import Figures, Where, interval_text
@@ -127,6 +128,8 @@ def test_what_no_run_decides_has_a_row_and_is_not_counted() -> None:
         not_checkable("C4, C5: e", "f", "no measure is given"),
         judged("C6: g", "w", "h", mean_interval([1.0, 1.1, 1.2]), Band.above()),
     ]
+    assert cells(predicted("S4: worst", "table 1", "2.1", "2.00", holds=True))[-1] == "predicted"
+    assert cells(predicted("S9: more", "table 2", "1.4", "1.28", holds=False))[-1] == "**not predicted**"
     assert [cells(row)[-1] for row in rows] == [
         "by construction",
         "contradicted by print",
