@@ -458,6 +458,7 @@ def test_status_and_metrics_are_answered_while_it_computes(commands: Commands, e
             "running_jobs": 0, "batches": 0, "resyncs": 0, "errors": 0,
         }  # fmt: skip
         assert {key: status[key] for key in expected} == expected
+        assert status.keys() >= server.GAUGES.keys()
         assert status["instance"].startswith(f"{plugin.pid}-")
         assert status["latency_s"] == {"p50": None, "p90": None, "p99": None, "max": None}
         assert 10 * 2**20 < status["resident_bytes"] < 2**30

@@ -5,12 +5,15 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from pkgutil import walk_packages
 from typing import Any
 
 import pytest
 from tests.plugin.policies.glomarc.glts_cases import nodes_of, told
 
+from cosched_plugin import policies
 from cosched_plugin.api import (
     COMPANY,
     SECOND_US,
@@ -40,6 +43,7 @@ from cosched_plugin.common.errors import UsageError
 from cosched_plugin.config import choose
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.policies.backfilling.easy import Easy
+from cosched_plugin.policies.composition.catalogue import own_notes
 from cosched_plugin.policies.composition.composed import compose
 from cosched_plugin.policies.composition.resolved import resolve
 from cosched_plugin.policies.orders import ClassPriority
@@ -183,6 +187,11 @@ class Picky(AMatching):
 def watched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "watched_parts", sys.modules[__name__])
     ASKED.clear()
+
+
+def test_no_part_from_outside_may_take_the_note_of_any_of_ours() -> None:
+    modules = [import_module(item.name) for item in walk_packages(policies.__path__, f"{policies.__name__}.")]
+    assert {module.NOTE for module in modules if hasattr(module, "NOTE")} <= own_notes().keys()
 
 
 def test_every_part_is_called_for_note_and_check() -> None:
