@@ -111,6 +111,13 @@ READINGS: Final[Mapping[str, Variant]] = {
         ["CST", "CSTWS"],
         settings=("matching.space=true",),
     ),
+    "pairs-half": Variant(
+        'no job of a pair scheduler gets all cores of its nodes ("only coscheduling"), unless they run it no slower than one',
+        "readings",
+        ["CST", "CSTWS"],
+        ["W1"],
+        ("placement.max_slowdown=1",),
+    ),
     "resume-0": Variant(
         "preemption costs nothing instead of 60 s a slice",
         "readings",

@@ -71,6 +71,7 @@ OF_GROUPS: Final[Mapping[str, tuple[str, float]]] = {
     "groups_refused": ("groups refused", 1),
     "groups_given_up": ("jobs alone after that", 1),
 }
+PAIRS: Final = ("CST", "CSTWS")
 PERCENTILES: Final = ("mean", "p5", "p25", "p50", "p75", "p95")
 DAY_S: Final = 86_400
 GROUPED: Final = BASES[1:]
@@ -326,6 +327,8 @@ def readings(figures: Figures) -> list[str]:
             for scheduler in variant.policies:
                 where, base = Where(workload, scheduler, name), Where(workload, scheduler)
                 pairs.append(((workload, f"{scheduler}, {name}", scheduler), where, base))
+                if scheduler in PAIRS:
+                    pairs.append(((workload, GLTS, f"{scheduler}, {name}"), Where(workload, GLTS), where))
                 if scheduler != SSP:
                     other = space_sharing(where)
                     title = SSP if other.variant is None else f"{SSP}, {name}"
