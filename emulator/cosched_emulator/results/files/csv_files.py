@@ -218,8 +218,8 @@ def preemption_rows(record: JobRecord) -> str:
 
 QUANTUM_COLUMNS: Final[Mapping[str, str]] = {
     "quantum": (
-        "its number. A quantum after whose beginning no job can run any more is cut short, and the next one "
-        "has its number again"
+        "its number. When neither a job that runs in it nor a job of any turn can run any more, a quantum is over, before "
+        "its time or at it, and the next one has its number again"
     ),
     "start_s": "when it began",
     "length_s": "how long it was",
