@@ -58,9 +58,14 @@ def prepare(scenario: Scenario) -> Prepared:
     check_span(columns_of(workload.jobs))
     _check_selection(scenario, len(workload.jobs))
     if scenario.time_sharing is not None:
-        from cosched_emulator.scenario.process_nodes import check_nodes  # noqa: PLC0415 - few scenarios share time
+        from cosched_emulator.scenario.process_nodes import (  # noqa: PLC0415 - few scenarios share time
+            check_nodes,
+            with_odd_lengths,
+        )
 
         check_nodes(scenario.time_sharing, nodes, workload)
+        if workload.jobs and scenario.workload.nas is None:
+            workload = with_odd_lengths(workload, scenario.time_sharing, scenario.seed)
     workload = _with_warnings(scenario, nodes, workload)
     without = jobs_without_ratios(hardware.pairs, workload)
     if without is not None:

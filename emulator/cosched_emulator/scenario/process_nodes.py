@@ -95,28 +95,22 @@ def add_programs(workload: Workload, section: WorkloadSection) -> Workload:
         return workload._replace(programs=with_memory(Programs(usual, own), jobs))
     name = "fine" if section.programs is None else section.programs
     if parameters_of(name) is not None:
-        return _with_odd_lengths(workload._replace(programs=with_memory(Programs(usual._replace(name=name), {}), jobs)))
+        return workload._replace(programs=with_memory(Programs(usual._replace(name=name), {}), jobs))
     if not name.endswith(".csv"):
         known = (*PROGRAMS, *[PREFIX + label for label in LABELS], "FILE.csv")
         raise ConfigurationError.unknown_name("workload.programs", name, known)
-    return _with_odd_lengths(with_programs(workload, name, usual))
+    return with_programs(workload, name, usual)
 
 
-def _with_odd_lengths(workload: Workload) -> Workload:
-    """Add a warning where NAS programs take other times alone than the run times of their jobs: they have whole iterations."""
+def with_odd_lengths(workload: Workload, section: TimeSharingSection, seed: int) -> Workload:
+    """Add a warning where programs take other times alone than the run times of their jobs: they have whole iterations."""
     assert workload.programs is not None
+    settings = node_settings(section)
     odd = []
-    jobs = columns_of(workload.jobs)
-    for job_id, processes, run_us in zip(
-        jobs.each(jobs.id), jobs.each(jobs.processes), jobs.each(jobs.run_us), strict=True
-    ):
-        wanted = workload.programs.of(job_id)
-        if wanted.name.startswith(PREFIX):
-            kind = kind_of(wanted.name.removeprefix(PREFIX), processes, "workload.programs")
-            iterations, whole = _iterations(wanted, kind, run_us)
-            alone_us = kind.seconds * SECOND_US * iterations / whole
-            if abs(alone_us - run_us) > ODD * run_us:
-                odd.append((job_id, alone_us / SECOND_US, run_us / SECOND_US))
+    for job in workload.jobs:
+        alone_us = _alone_us(workload.programs.of(job.spec.id), job, settings, seed)
+        if alone_us is not None and abs(alone_us - job.run_us) > ODD * job.run_us:
+            odd.append((job.spec.id, alone_us / SECOND_US, job.run_us / SECOND_US))
     if not odd:
         return workload
     job_id, alone_s, run_s = odd[0]
@@ -125,6 +119,19 @@ def _with_odd_lengths(workload: Workload) -> Workload:
         f" iterations; job {job_id}: {alone_s:.3g} s, not {run_s:.3g} s. Slowdowns and loads are relative to the latter"
     )
     return workload._replace(notes=(*workload.notes, text))
+
+
+def _alone_us(wanted: JobProgram, job: WorkloadJob, settings: NodeSettings, seed: int) -> float | None:
+    """Return how long a job's program takes alone, without jitter; None where the number of iterations was asked for."""
+    processes = job.spec.processes
+    if wanted.name.startswith(PREFIX):
+        kind = kind_of(wanted.name.removeprefix(PREFIX), processes, "workload.programs")
+        iterations, whole = _iterations(wanted, kind, job.run_us)
+        return kind.seconds * SECOND_US * iterations / whole
+    if wanted.iterations is not None or not job.run_us:
+        return None
+    loops = _program(wanted, job, settings, seed).loops
+    return sum(loop.times * IterationNeed(loop.body_of(0), processes, settings).length_us for loop in loops)
 
 
 def program_maker(programs: Programs, settings: NodeSettings, seed: int) -> Callable[[WorkloadJob], Program]:

@@ -185,7 +185,7 @@ def test_settings_without_effect_are_noted() -> None:
         truth={"contention": "lomarc"},
         monitoring={"after_s": 9.0},
     )
-    assert set(warnings_of(scenario)) == {
+    assert {text for text in warnings_of(scenario) if "whole iterations" not in text} == {
         "truth.contention has no effect with [time_sharing]",
         "workload.mix has no effect with [time_sharing]",
         "monitoring.after_s has no effect with [time_sharing]",
@@ -430,3 +430,20 @@ def test_under_batch_no_node_has_two_jobs(sharing: dict[str, Any], preset: str, 
     run = simulate({"workload": {"swf": str(log), "limits": "none"}, "cluster": cluster, **sharing}, "batch")
     assert run.summary["states"]["COMPLETED"] == 4
     assert run.summary["machine"]["node_sharing"] == 0
+
+
+@pytest.mark.parametrize(
+    ("program", "seconds", "alone"),
+    [("uniform", 1, None), ("qcrd", 1, "1.08 s, not 1 s"), ("qcrd", 60, None), ("compute", 0.1, "0.0759 s, not 0.1 s")],
+)
+def test_a_program_of_few_iterations_that_is_not_as_long_as_its_job_is_a_warning(
+    program: str, seconds: float, alone: str | None, tmp_path: Path
+) -> None:
+    """Iterations are whole: such a job was up to a quarter shorter, or much longer, and nothing said so."""
+    log = tmp_path / "short.swf"
+    log.write_text(f"1 0 -1 {seconds} 1 -1 -1 1 {seconds} -1 1 1 1 1 -1 -1 -1 -1\n", encoding="ascii")
+    workload = {"swf": str(log), "programs": program, "cap_runs": False}
+    warnings = prepare({"workload": workload, "cluster": {"nodes": 1}, "time_sharing": {}}).workload.warnings
+    odd = [text for text in warnings if "whole iterations" in text]
+    assert len(odd) == (alone is not None)
+    assert all(f"job 1: {alone}" in text for text in odd)
