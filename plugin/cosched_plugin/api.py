@@ -126,6 +126,7 @@ from cosched_plugin.parts.offers import (
 )
 from cosched_plugin.protocol.limits import MAX_SPAN_US
 from cosched_plugin.protocol.messages import (
+    CUT_SHORT,
     Action,
     ChangeSlot,
     DemandTuple,
@@ -149,6 +150,7 @@ from cosched_plugin.protocol.messages import (
 __all__ = [
     "BOUNDS",
     "COMPANY",
+    "CUT_SHORT",
     "DISK",
     "FIXED_RUN_TIMES",
     "FOOTPRINTS",

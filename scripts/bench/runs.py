@@ -196,7 +196,7 @@ def rua_log(log: str, part: int) -> Table:
     """Return the first jobs of a log on the machine of the RUA paper; ``part`` shrinks their number."""
     experiment = rua_paper.experiment(Size(rua_paper.JOBS // part, 1), LOGS)
     experiment["scenario"]["results"]["warmup"] = 0
-    return scenario_of(experiment, workloads=f"{log} MED", seeds="1")
+    return scenario_of(experiment, workloads=f"{log} MED 1", seeds="1")
 
 
 def goals(part: int = 1) -> list[Goal]:

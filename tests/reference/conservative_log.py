@@ -70,16 +70,26 @@ class Plan:
                 self.free.append(free)
 
 
-def conservative_starts(jobs: Sequence[LogJob], processors: int) -> list[int]:
-    """Return the start of each job; ``jobs`` in order of submission, which is that of the queue."""
+def conservative_starts(
+    jobs: Sequence[LogJob], processors: int, *, starts_only: bool = False
+) -> tuple[list[int], list[int]]:
+    """Return the start of each job, and its first reservation; ``jobs`` in order of submission, which is that of the queue.
+
+    ``starts_only``: a sweep moves a job that can start now, and no other. Then there is a pass at each reserved start, too.
+    """
     plan = Plan(processors)
+    first: dict[int, int] = {}
     queue: list[int] = []
     reserved: dict[int, int] = {}
     starts: dict[int, int] = {}
     ends: list[tuple[int, int]] = []
     coming = 0
     while coming < len(jobs) or queue or ends:
-        now = min([job.submit for job in jobs[coming : coming + 1]] + [time for time, _ in ends[:1]])
+        now = min(
+            [job.submit for job in jobs[coming : coming + 1]]
+            + [time for time, _ in ends[:1]]
+            + [reserved[number] for number in queue if starts_only]
+        )
         plan.forget(now)
         while ends and ends[0][0] == now:
             _, number = heappop(ends)
@@ -103,13 +113,14 @@ def conservative_starts(jobs: Sequence[LogJob], processors: int) -> list[int]:
             for number in queue:
                 job, old = jobs[number], reserved[number]
                 plan.take(old, old + job.estimate, -job.processors)
-                reserved[number] = plan.earliest(job.processors, job.estimate)
+                found = plan.earliest(job.processors, job.estimate)
+                reserved[number] = old if starts_only and found > now else found
                 plan.take(reserved[number], reserved[number] + job.estimate, job.processors)
                 changed = changed or reserved[number] != old
                 assert reserved[number] <= old
         for number in new:
-            reserved[number] = plan.earliest(jobs[number].processors, jobs[number].estimate)
+            first[number] = reserved[number] = plan.earliest(jobs[number].processors, jobs[number].estimate)
             plan.take(reserved[number], reserved[number] + jobs[number].estimate, jobs[number].processors)
             queue.append(number)
         start_due()
-    return [starts[number] for number in range(len(jobs))]
+    return [starts[number] for number in range(len(jobs))], [first[number] for number in range(len(jobs))]

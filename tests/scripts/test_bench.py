@@ -72,10 +72,10 @@ def test_a_run_has_the_requested_load(policy: str, load: float) -> None:
 
 def test_every_preset_has_the_machine_it_is_made_for() -> None:
     assert {name: machine_for(name)["cluster"].get("preset") for name in PRESETS} == {
-        **dict.fromkeys(("fcfs", "easy", "sjbf", "conservative", "batch")),
+        **dict.fromkeys(("fcfs", "easy", "sjbf", "conservative", "conservative-starts")),
         **dict.fromkeys(("co-execution", "co-execution-easy", "spread")),  # their tables of co-runs are files
         **dict.fromkeys(("lc", "lct", "rua"), "rua-4way"),
-        **dict.fromkeys(("pss", "ac", "am", "lomarc-fm", "lomarc-u1", "lomarc-u2", "lomarc-r"), "lomarc-ht"),
+        **dict.fromkeys(("pss", "ac", "am", "lomarc-fm", "lomarc-u1", "lomarc-u2", "lomarc-r", "batch"), "lomarc-ht"),
         "lomarc-n": "lomarc-standard",
         **dict.fromkeys(("ssp", "glts", "cst", "cstws", "glts-fbo", "glts-ns", "glts-nh"), "g-lomarc-2x2"),
         **dict.fromkeys(("gang", "paired-gang", "paired-gang-bestfit", "blind", "gang-contiguous"), "single"),

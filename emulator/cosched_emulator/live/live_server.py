@@ -36,7 +36,7 @@ from cosched_emulator.users.requests import (
 from cosched_hwmodel.cli.terminal.console import WARNING, Log
 from cosched_plugin.common.errors import ProtocolError
 from cosched_plugin.common.status import Gauge, Status
-from cosched_plugin.protocol.messages import Actions, Hello, Ready, Welcome
+from cosched_plugin.protocol.messages import CUT_SHORT, Actions, Hello, Ready, Welcome
 from cosched_plugin.protocol.session import State
 
 MOST_MESSAGES: Final = 64  # messages of the scheduler in one turn
@@ -50,6 +50,9 @@ GAUGES: Final = {
     "nodes_down": Gauge("nodes_down", "Nodes out of service."),
     "silent_s": Gauge("scheduler_silent_seconds", "How long the scheduler has owed an answer; 0: it owes none."),
     "accounting_backlog": Gauge("accounting_backlog", "Steps and changes that wait to be written to the database."),
+    "plans_cut_short_us": Gauge(
+        "plans_cut_short_microseconds", "Emulated time when a budget last kept promises from being improved; -1: never."
+    ),
 }
 SILENT_S: Final = 5.0  # a scheduler that owes an answer for longer gets a log line
 USERS_S: Final = 0.05  # requests in one turn; the rest in the next
@@ -291,6 +294,7 @@ class LiveServer:
         live, port = self._live, self._port
         manager = live.manager
         session = port.require_session()
+        cut_us = manager.notes.get(None, CUT_SHORT)
         return {
             "clock": f"{self._clock.speed:g} emulated seconds a second",
             "speed": self._clock.speed,
@@ -306,5 +310,6 @@ class LiveServer:
             "nodes": manager.machine.nodes,
             "nodes_down": len(manager.nodes.down),
             "accounting_backlog": self._accounting.backlog,
+            "plans_cut_short_us": -1 if cut_us is None else cut_us,
             "clock_held_back_us": self._clock.jumped_us,
         }

@@ -45,6 +45,10 @@ class Notes:
         self._bytes += grows_by
         return None
 
+    def get(self, job_id: int | None, key: str) -> NoteValue | None:
+        """Return the value of a note; None if there is none."""
+        return self._values.get((CLUSTER if job_id is None else job_id, key))
+
     def drop(self, job_id: int) -> None:
         """Remove all notes about a job."""
         for key in self._keys.pop(job_id, ()):

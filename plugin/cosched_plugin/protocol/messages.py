@@ -403,6 +403,11 @@ class ResumeJob(NamedTuple):
     job_id: int  # the job
 
 
+CUT_SHORT: Final = (
+    "cut-short"  # key of a note about the cluster: the instant at which a budget last cut its plans short
+)
+
+
 class SetNote(NamedTuple):
     """Leave ``value`` with the manager under ``key``; None takes the note away."""
 

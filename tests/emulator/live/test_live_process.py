@@ -44,9 +44,9 @@ def test_a_full_disk_refuses_submissions_and_stops_no_job(commands: Commands) ->
     (commands.folder / "plan.toml").write_text(FULL)
     place, users = (f"ipc://{commands.folder}/{name}" for name in ("scheduler", "users"))
     address = f"127.0.0.1:{free_port()}"
-    told = ("--metrics", address, "--log-json")
+    options = ("--metrics", address, "--log-json")
     files = ("--db", "accounts.db", "--faults", "plan.toml")
-    manager = commands.start("cosched_emulator", "serve", *LIVE, *files, *told, "--bind", place, "--users", users)
+    manager = commands.start("cosched_emulator", "serve", *LIVE, *files, *options, "--bind", place, "--users", users)
     plugin = commands.start("cosched_plugin", "serve", "--connect", place, "--quiet")
     with ManagerConnection(users, 20.0) as user:
         assert user.result(submission("before", 2500, 4))["job_ids"] == (1,)
@@ -62,7 +62,9 @@ def test_a_full_disk_refuses_submissions_and_stops_no_job(commands: Commands) ->
         assert waiting["backlog"] > 0
         assert waiting["trouble"] == "database or disk is full"
         with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as page:
-            assert re.search(r"^cosched_manager_uptime_seconds [\d.]+$", page.read().decode(), re.MULTILINE)
+            told = page.read().decode()
+        assert re.search(r"^cosched_manager_uptime_seconds [\d.]+$", told, re.MULTILINE)
+        assert "\ncosched_manager_plans_cut_short_microseconds -1\n" in told
         wait_until(lambda: accounting(user) == {"backlog": 0, "trouble": ""})
         assert user.result(submission("afterwards", 10))["job_ids"] == (2,)
         wait_until(lambda: state(user, 2) == "COMPLETED")

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from cosched_plugin.api import Bools, Ints, Work, prices
 from cosched_plugin.policies.planning.profile import Profile
-from cosched_plugin.policies.planning.timeline import FOREVER_US, Change, Gap
+from cosched_plugin.policies.planning.timeline import FOREVER_US, Change, Gap, Timeline
 
 # Promises to pending jobs as columns by place in the queue, so that one array operation examines all of them.
 
@@ -61,6 +61,15 @@ class QueueColumns:
     def due(self, at_us: int) -> list[int]:
         """Return the places of the jobs that are promised to start at that instant."""
         found: list[int] = np.flatnonzero(self.starts_us == at_us).tolist()
+        return found
+
+    def startable(self, timeline: Timeline, first: int) -> list[int]:
+        """Return the places, from place ``first`` on, of the jobs with a later promise that could start now, by number."""
+        later = first + np.flatnonzero(
+            (self.starts_us > timeline.times[0])[first:] & (self.needs[first:] <= timeline.values[0])
+        )
+        fits = timeline.fits_first(self.needs[later], self.spans_us[later], self.starts_us[later])
+        found: list[int] = later[fits].tolist()
         return found
 
     def any_before(self, at_us: int) -> bool:

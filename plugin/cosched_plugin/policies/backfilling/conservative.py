@@ -17,9 +17,11 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import partial
+from typing import ClassVar
 
 from cosched_plugin.api import (
     COMPANY,
+    CUT_SHORT,
     FIXED_RUN_TIMES,
     FOOTPRINTS,
     PROMISES,
@@ -54,6 +56,7 @@ from cosched_plugin.policies.planning.reservation import rejection
 class Conservative(Backfill):
     """A reservation for every job."""
 
+    starts_only: ClassVar[bool] = False  # compression moves a promise to the present or not at all
     needs = frozenset({FIXED_RUN_TIMES})
     provides = frozenset({COMPANY, PROMISES})
 
@@ -81,14 +84,38 @@ class Conservative(Backfill):
         table = _table_of(pending, context, last)
         if not (yield from _start_due(context, table, join=False)):
             return True
-        table.compress(view)
+        if self.starts_only:
+            table.compress_to_now(view)
+        else:
+            table.compress(view)
         table.promise(view)
         if not (yield from _start_due(context, table, join=True)):
             return True
         yield from _note_promises(table, view)
-        yield from _wake_for_rest(table, view)
+        yield from self._wake_for_rest(table, view)
         self._last = table
         return len(table.pending) < queued and not context.matching.settled
+
+    def _wake_for_rest(self, table: ReservationTable, view: View) -> Iterator[Action]:
+        """Yield a wake at which to continue where the work allowed was not enough, and the note that says so."""
+        present_us = view.wall_us(view.now_us)
+        if table.cut and view.note(None, CUT_SHORT) != present_us:
+            yield SetNote(None, CUT_SHORT, present_us)
+        again_us = table.unfinished_us(view.now_us) if view.work.limited else None
+        if self.starts_only and again_us is None:
+            again_us = table.next_start_us(view.now_us)  # perhaps no running job ends then
+        if again_us is not None and view.wall_us(again_us) not in view.wakes():
+            yield WakeAt(view.wall_us(again_us))
+
+
+class ConservativeStarts(Conservative):
+    """The same without a search for better promises: when something becomes free early, only jobs that can start now move.
+
+    A job that cannot start now keeps its promise, which may be later than necessary. So an end costs one look at all pending jobs,
+    and not a move of most of them.
+    """
+
+    starts_only: ClassVar[bool] = True
 
 
 def _note_promises(table: ReservationTable, view: View) -> Iterator[Action]:
@@ -107,13 +134,6 @@ def _tell_promises(changed: Sequence[tuple[int, NoteValue, Promise | None]], vie
             view.tell("promise", job=job_id, start_us=None)
         elif _is_news(promise, before):
             view.tell("promise", job=job_id, start_us=view.wall_us(start_of(promise)))
-
-
-def _wake_for_rest(table: ReservationTable, view: View) -> Iterator[Action]:
-    """Yield a wake at which to continue, where the work allowed was not enough."""
-    again_us = table.unfinished_us(view.now_us) if view.work.limited else None
-    if again_us is not None and view.wall_us(again_us) not in view.wakes():
-        yield WakeAt(view.wall_us(again_us))
 
 
 def _table_of(pending: list[JobSpec], context: Context, last: ReservationTable | None) -> ReservationTable:

@@ -32,7 +32,18 @@ NOTE: Final = "promise"
 class ReservationTable:
     """The promises made so far, and the profile that they leave; the gate for other starts."""
 
-    __slots__ = ("_columns", "_freed", "_running", "_unfinished", "before", "jobs", "pending", "profile", "promises")
+    __slots__ = (
+        "_columns",
+        "_freed",
+        "_running",
+        "_unfinished",
+        "before",
+        "cut",
+        "jobs",
+        "pending",
+        "profile",
+        "promises",
+    )
 
     def __init__(self, profile: Profile, running: Profile, pending: list[JobSpec]) -> None:
         """``profile`` and ``running``: what running jobs leave free; plans change the first, the second stays as it is."""
@@ -43,7 +54,8 @@ class ReservationTable:
         self.jobs: dict[int, JobSpec] = {}  # jobs that have a promise
         self.before: dict[int, NoteValue] = {}  # the notes of jobs that have got another promise in this pass
         self._columns = QueueColumns(len(pending))
-        self._unfinished = False  # the work allowed was spent before every job had moved, or had a promise
+        self.cut = False  # the work allowed was spent before every job that could had moved
+        self._unfinished = False  # the same, or before every job had a promise
         self._freed: list[Change] = []  # what has become free since the last compression
 
     def restore(self, view: View) -> None:
@@ -88,9 +100,13 @@ class ReservationTable:
         """
         if not self._unfinished:
             return None
-        # The promise of a job that waits for an overdue one moves by a microsecond at every pass.
-        first_us = self._columns.first_after(now_us + 1)
+        first_us = self.next_start_us(now_us)
         return now_us + prices.RETRY_US if first_us is None else first_us
+
+    def next_start_us(self, now_us: int) -> int | None:
+        """Return the first later instant that is promised to a job; None if there is none."""
+        # The promise of a job that waits for an overdue one moves by a microsecond at every pass.
+        return self._columns.first_after(now_us + 1)
 
     def changed(self) -> list[tuple[int, NoteValue, Promise | None]]:
         """Return (job id, noted promise, promise) of the pending jobs whose promise has changed, in queue order."""
@@ -141,11 +157,39 @@ class ReservationTable:
                 # A job further behind has its turn in this sweep, others in the next.
                 heappush(turns, turn - place + other + (0 if other > place else number))
         movable.give_back()
+        self.cut = self._unfinished = budget.spent
         for place, start_us in movable.moved.items():
             job_id = self.pending[place].id
             self.before.setdefault(job_id, self.promises[job_id])
             self.promises[job_id] = (start_us,)
-        self._unfinished = budget.spent
+        if self.cut:
+            self._pull_to_now(view)
+
+    def compress_to_now(self, view: View) -> None:
+        """Promise the present to every job that can start now; all other promises stay as they are."""
+        self._freed.clear()
+        self._unfinished = False
+        self.cut = not self._pull_to_now(view) and view.work.limited
+
+    def _pull_to_now(self, view: View) -> bool:
+        """Promise the present to each job in queue order, sweep after sweep, until none can start now or the work allowed is done.
+
+        Return whether none can.
+        """
+        budget = TurnBudget(view.work)
+        first = 0
+        moved = False
+        while True:
+            for place in self._columns.startable(self.profile.timeline, first):
+                if not budget.pay():
+                    return False
+                if self._move_to_now(place, view.now_us):
+                    first, moved = place + 1, True
+                    break  # there is less room now
+            else:
+                if not moved:
+                    return True
+                first, moved = 0, False
 
     def may_hold(self, since_us: int, until_us: int, threads: int) -> bool:
         """Return True: only `admit` decides."""
@@ -190,11 +234,25 @@ class ReservationTable:
         new = self.profile.sooner(job, old, since_us)
         if new is None:
             return None
+        return self._exchange(place, old, new)
+
+    def _exchange(self, place: int, old: Promise, new: Promise) -> Change:
+        """Replace a promise by an earlier one; return where more may be free because of that."""
+        job = self.pending[place]
         self.profile.lift(job, old)
         self.profile.reserve(job, new)
         self.before.setdefault(job.id, old)
         self._enter(place, new)
         return Change(start_of(old), start_of(old) + self.profile.need(job)[1], 0)
+
+    def _move_to_now(self, place: int, now_us: int) -> bool:
+        job = self.pending[place]
+        old = self.promises[job.id]
+        new = self.profile.sooner(job, old, now_us)
+        if new is None or start_of(new) != now_us:
+            return False
+        self._freed.append(self._exchange(place, old, new))
+        return True
 
     def _promise(self, place: int, view: View) -> None:
         """Promise the earliest possible start; none to a job that the nodes in service cannot hold."""

@@ -235,6 +235,10 @@ BACKFILLS: Final[Mapping[str, Entry]] = {
     "conservative": Entry(
         "backfilling.conservative:Conservative", "a promised start for every job, compressed when jobs end early"
     ),
+    "conservative-starts": Entry(
+        "backfilling.conservative:ConservativeStarts",
+        "a promised start for every job; when jobs end early, only jobs that can start at once move",
+    ),
     "rua": Entry(
         "rua.backfill:Rua",
         "one reservation; places with the least expected slowdown, jobs that lose least first",
@@ -445,6 +449,7 @@ _NOTES: Final[Mapping[str, str | None]] = {
             "orders:LIFTS",
             "slices:NOTE",
             "backfilling.reservation_table:NOTE",
+            "backfilling.conservative:CUT_SHORT",
             "slack:NOTE",
             "glomarc.upkeep:NOTE",
             "gang.matrix:NOTE",

@@ -38,6 +38,10 @@ PRESETS: Mapping[str, Preset] = {
     "conservative": Preset(
         "conservative backfilling with compression", {"backfill": "conservative"}, "Mu'alem and Feitelson 2001"
     ),
+    "conservative-starts": Preset(
+        "conservative backfilling; compression starts jobs, and improves no other promise",
+        {"backfill": "conservative-starts"},
+    ),
     "lc": Preset("SJBF with LessConsume", {"backfill": "sjbf", "placement": "lessconsume"}, "RUA paper, section 4"),
     "lct": Preset(
         "SJBF with LessConsume Threshold",

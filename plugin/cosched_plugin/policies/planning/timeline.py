@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from cosched_plugin.api import Ints
+from cosched_plugin.api import Bools, Ints
 
 # Number of steps examined one by one before all others are examined together.
 NEAR: Final = 48
@@ -206,6 +206,16 @@ class Timeline:
         wide = begins[np.minimum(np.searchsorted(widest, spans_us), len(begins) - 1)]
         beside = begins[np.searchsorted(ends[:-1], owns_us)]
         return np.minimum(np.minimum(wide, beside), owns_us)
+
+    def fits_first(self, needs: Ints, spans_us: Ints, owns_us: Ints) -> Bools:
+        """Tell for places at ``owns_us``, after the first step, whether each could begin with the first step."""
+        times, values = np.frombuffer(self.times, np.int64), np.frombuffer(self.values, np.int64)
+        blocked = values < needs.min(initial=FOREVER_US)
+        last = int(blocked.argmax()) if blocked.any() else len(values)
+        least = np.minimum.accumulate(values[:last])
+        ends_us = np.append(times[: last + 1], FOREVER_US)[np.searchsorted(-least, -needs, side="right")]
+        fits: Bools = (needs <= values[0]) & ((spans_us <= ends_us - times[0]) | (owns_us <= ends_us))
+        return fits
 
     def gaps(self, peak: int, needs: Sequence[int]) -> list[Gap]:
         """Return the room around a step for each of ``needs``, distinct and ascending, that it has: smaller and smaller ones.

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from tests.processes import ROOT
+from scripts.papers.study import LOGS
 from tests.reference.conservative_log import LogJob, conservative_starts
 
 from cosched_emulator import prepare, simulate
@@ -17,7 +17,6 @@ from cosched_plugin.policies.backfilling.compression import CountedJobs, QueueCo
 from cosched_plugin.policies.planning.profile import Profile
 from cosched_plugin.policies.planning.timeline import Change, Timeline
 
-LOGS = ROOT.parent / "shared" / "workloads"
 SIZE = 12
 LAST = 400
 
@@ -124,10 +123,10 @@ def test_exactly_the_jobs_that_can_move_are_found(way: dict[str, int], monkeypat
     assert moved > 200
 
 
-def assert_as_plain(table: dict[str, Any], jobs: int) -> int:
+def assert_as_plain(table: dict[str, Any], jobs: int, policy: str = "conservative") -> int:
     """Compare every start with the plain simulator's; return how many jobs have waited."""
     prepared = prepare(table)
-    finished = simulate(prepared, "conservative")
+    finished = simulate(prepared, policy)
     drawn = [
         LogJob(job.spec.submit_us, job.spec.processes, job.run_us, job.spec.estimate_us)
         for job in prepared.workload.jobs
@@ -135,7 +134,8 @@ def assert_as_plain(table: dict[str, Any], jobs: int) -> int:
     processors = sum(item.nodes * item.sockets * item.cores_per_socket for item in prepared.nodes)
     starts = {record.job.spec.id: record.intervals[0].start_us for record in finished.records}
     assert len(starts) == len(drawn) == jobs
-    expected = conservative_starts(drawn, processors)
+    expected, promised = conservative_starts(drawn, processors, starts_only=policy == "conservative-starts")
+    assert all(start <= first for start, first in zip(expected, promised, strict=True))
     assert [starts[job.spec.id] for job in prepared.workload.jobs] == expected
     return sum(start > job.submit for start, job in zip(expected, drawn, strict=True))
 
@@ -147,10 +147,18 @@ def test_many_jobs_at_one_instant(way: dict[str, int], monkeypatch: pytest.Monke
     assert assert_as_plain({"seed": 7, "cluster": {"nodes": 64}, "workload": workload}, 150) > 100
 
 
+@pytest.mark.parametrize("gaps", [1e-9, 0.5])
+def test_where_only_jobs_that_can_start_now_move_none_starts_later_than_promised(gaps: float) -> None:
+    workload = {"lublin": 300, "gap_factor": gaps, "estimates": "f-model", "estimate_factor": 4.0}
+    table = {"seed": 5, "cluster": {"nodes": 64}, "workload": workload}
+    assert assert_as_plain(table, 300, "conservative-starts") > 100
+
+
 @pytest.mark.slow
+@pytest.mark.parametrize("policy", ["conservative", "conservative-starts"])
 @pytest.mark.parametrize("log", ["CTC-SP2-1996-3.1-cln", "SDSC-BLUE-2000-4.2-cln"])
-def test_every_start_of_a_log_is_that_of_a_plain_simulator(log: str) -> None:
+def test_every_start_of_a_log_is_that_of_a_plain_simulator(log: str, policy: str) -> None:
     file = LOGS / f"{log}.swf.gz"
     if not file.exists():
         pytest.skip("the logs are not here")
-    assert assert_as_plain({"workload": {"swf": str(file), "jobs": 8_000}}, 8_000) > 1_000
+    assert assert_as_plain({"workload": {"swf": str(file), "jobs": 8_000}}, 8_000, policy) > 1_000

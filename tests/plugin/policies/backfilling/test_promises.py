@@ -22,7 +22,7 @@ from cosched_plugin.config import choose
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.parts import prices
 from cosched_plugin.policies.planning.timeline import FOREVER_US, Timeline
-from cosched_plugin.protocol.messages import Action, Event, JobSpec, NodeClass, Welcome
+from cosched_plugin.protocol.messages import CUT_SHORT, Action, Event, JobSpec, NodeClass, Welcome
 
 DEAREST = max(prices.TURN.units(), prices.PROMISE.units())
 
@@ -160,7 +160,7 @@ def played(preset: str, table: dict[str, Any], units: int, *, shadow: bool) -> t
     return run(prepare(table), link), link
 
 
-@pytest.mark.by_default(5)
+@pytest.mark.by_default(6)
 @pytest.mark.parametrize(
     ("preset", "scenario"),
     [
@@ -169,6 +169,7 @@ def played(preset: str, table: dict[str, Any], units: int, *, shadow: bool) -> t
         ("conservative", "swf"),
         ("conservative", "lublin"),
         ("ssp", "statistical"),
+        ("conservative-starts", "swf"),
     ],
 )
 @pytest.mark.parametrize("units", [1, 300])
@@ -234,16 +235,18 @@ def choosy_jobs(random: Random) -> list[WorkloadJob]:
     return jobs
 
 
-@pytest.mark.by_default(4)
+@pytest.mark.by_default(8)
+@pytest.mark.parametrize("policy", ["conservative", "conservative-starts"])
 @pytest.mark.parametrize("settings", [(), ("budget=counted", "budget.units=200")])
 @pytest.mark.parametrize("seed", range(4))
-def test_with_planned_nodes_a_restart_changes_nothing(seed: int, settings: tuple[str, ...]) -> None:
+def test_with_planned_nodes_a_restart_changes_nothing(seed: int, settings: tuple[str, ...], policy: str) -> None:
     jobs = choosy_jobs(Random(f"choosy {seed}"))
     manager = Manager([NodeClass(6, 1, 4, 1, 4000, 0, 0, 0)], NO_CONTENTION, None)
-    link = Watching(choose("conservative", settings).scheduler, shadow=True)
+    link = Watching(choose(policy, settings).scheduler, shadow=True)
     records = Simulation(manager, Agenda(manager, jobs), link).run()
     manager.check()
     assert [record.state for record in records] == ["COMPLETED"] * len(jobs)
     waited = sum(record.intervals[0].start_us > record.job.spec.submit_us for record in records)
     assert waited > len(jobs) / 2
     assert bool(link.without) == bool(settings)
+    assert isinstance(manager.notes.get(None, CUT_SHORT), int) == bool(settings)

@@ -127,6 +127,7 @@ def test_presets_resolve_to_their_parts() -> None:
         "easy": parts("fcfs", "easy", FIRST_FIT),
         "sjbf": parts("fcfs", "sjbf", FIRST_FIT),
         "conservative": parts("fcfs", "conservative", FIRST_FIT),
+        "conservative-starts": parts("fcfs", "conservative-starts", FIRST_FIT),
         "lc": parts("fcfs", "sjbf", LESSCONSUME),
         "lct": parts("fcfs", "sjbf", LCT),
         "rua": parts("fcfs", RUA, LESSCONSUME),
@@ -270,11 +271,14 @@ BAD: list[tuple[dict[str, Any], str]] = [
         "policy.colour: no such key; known: preset, order, backfill, shape, placement, matching, pairing, fairness",
     ),
     ({"preset": "easyy"}, "policy.preset: no policy 'easyy'; did you mean 'easy'?"),
-    ({"preset": 7}, "policy.preset: no policy 7; known: fcfs, easy, sjbf, conservative, lc, lct, rua"),
+    (
+        {"preset": 7},
+        "policy.preset: no policy 7; known: fcfs, easy, sjbf, conservative, conservative-starts, lc, lct, rua",
+    ),
     ({"order": "shortst"}, "policy.order: no order 'shortst'; did you mean 'shortest'?"),
     (
         {"backfill": "hard"},
-        "policy.backfill: no backfill 'hard'; known: none, skip, easy, sjbf, conservative, rua, by-gain, gang",
+        "policy.backfill: no backfill 'hard'; known: none, skip, easy, sjbf, conservative, conservative-starts, rua, by-gain, gang",
     ),
     ({"placement": {"name": "firstfit"}}, "policy.placement: no placement 'firstfit'; did you mean 'first-fit'?"),
     ({"placement": {"name": ["packed"]}}, "policy.placement: no placement ['packed']"),
@@ -497,7 +501,7 @@ def test_bad_files_get_one_clear_message(tmp_path: Path, text: str | None, messa
     ("name", "message"),
     [
         ("esy", "no policy 'esy'; did you mean 'easy'?"),
-        ("zzz", "no policy 'zzz'; known: fcfs, easy, sjbf, conservative, lc, lct, rua"),
+        ("zzz", "no policy 'zzz'; known: fcfs, easy, sjbf, conservative, conservative-starts, lc, lct, rua"),
         ("", "no policy ''; known:"),
     ],
 )
