@@ -15,7 +15,10 @@ from cosched_emulator.nodeos.work_alone import IterationNeed
 # How much work a job has: useful CPU time of all its processes, by iteration and by phase.
 
 _TOGETHER: Final = (Send, Receive, Barrier, Collective)
-_BRIEF_US: Final = 1_000_000  # a loop that takes less alone belongs to the phase of the loop before it
+# A loop that takes less alone belongs to the phase of the loops before it, unless their rate of work would make the phase longer or
+# shorter by this part: a loop of I/O, with little CPU time, would be over at once at the rate of one that computes.
+_BRIEF_US: Final = 1_000_000
+_OTHER_RATE: Final = 0.02
 
 
 class WindowStage(NamedTuple):
@@ -50,6 +53,7 @@ class Extent:
         self.stages: list[WindowStage] = []
         self.phase_ends_us: list[int] = []
         begin_us = 0
+        phase_us = phase_work_us = 0  # of the last phase: how long it takes alone, about, and its work
         for number, loop in enumerate(program.loops):
             bodies = tuple([loop.body_of(rank) for rank in range(processes)])
             works = {id(body): IterationNeed(body, processes, settings) for body in bodies}
@@ -58,8 +62,13 @@ class Extent:
             rank_us = tuple([points or works[id(body)].cpu_us for body in bodies])
             apart = not any(isinstance(item, _TOGETHER) for body in bodies for item in body)
             length_us = max(work.length_us for work in works.values())
-            if not self.phase_ends_us or loop.times * length_us >= _BRIEF_US:
+            alone_us, loop_work_us = loop.times * length_us, loop.times * sum(rank_us)
+            at_rate_us = loop_work_us * phase_us / phase_work_us if phase_work_us else 0
+            other_rate = abs(at_rate_us - alone_us) > _OTHER_RATE * (phase_us + alone_us)
+            if not self.phase_ends_us or alone_us >= _BRIEF_US or other_rate:
                 self.phase_ends_us.append(0)
+                phase_us = phase_work_us = 0
+            phase_us, phase_work_us = phase_us + alone_us, phase_work_us + loop_work_us
             phase = len(self.phase_ends_us) - 1
             stage = WindowStage(
                 number, loop.times, begin_us, sum(rank_us), length_us, phase, bodies, rank_us, apart, points
