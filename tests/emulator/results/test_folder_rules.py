@@ -36,11 +36,11 @@ KINDS = [*SPACE, *[f"{nodes} {preset}" for nodes, preset in SHARED]]
 CANNOT = (MachineError, UsageError, ConfigurationError)
 
 
-def drawn_log(random: Random, folder: Path, cores: int) -> str:
+def drawn_log(random: Random, folder: Path, cores: int, longest_s: int = 200) -> str:
     rows, submit = [], 0.0
     for number in range(1, random.randint(3, 12)):
         submit += random.choice((0, 0, random.expovariate(0.1), round(random.expovariate(0.02), 6)))
-        run = random.choice((1, round(random.uniform(2, 90), 6), random.randint(60, 200)))
+        run = random.choice((1, round(random.uniform(2, 90), 6), random.randint(60, longest_s)))
         size = random.choice((1, 2, random.randint(1, cores), cores, random.randint(1, 2 * cores)))
         estimate = random.choice((run, 2 * run, 60, random.randint(1, 200)))
         rows.append(
@@ -89,7 +89,7 @@ def drawn_scenario(kind: str, seed: str, folder: Path) -> Table:
         workload["programs"] = random.choice(("fine", "uniform", "qcrd"))
         table["time_sharing"] = {"nodes": name, "quantum_s": random.choice((1.0, 5.0))}
         cores = nodes
-    workload["swf"] = drawn_log(random, folder, cores)
+    workload["swf"] = drawn_log(random, folder, cores, 200 if kind in SPACE else 80)
     with_jobs = Path(workload["swf"]).read_text(encoding="ascii").count("\n")
     table["script"] = list(drawn_script(random, nodes, with_jobs))
     table["requeue"] = random.random() < 0.6

@@ -138,6 +138,17 @@ def test_the_history_never_outgrows_the_wire(estimate_us: int, jobs: Tally) -> N
     assert seen.since_us <= after
 
 
+@pytest.mark.parametrize("preset", ["pss", "am", "lomarc-r"])
+def test_a_scheduler_goes_on_with_the_largest_note_that_a_database_can_hold(preset: str) -> None:
+    """The next start after such a note ended it, and every other one that was started in its place."""
+    full = Note(None, NOTE, (INT64_MAX, 0, INT64_MAX, INT64_MAX, INT64_MAX, INT64_MAX))
+    jobs = [spec_of(number, 1, 2 * HOUR_S, None) for number in range(1, 6)]
+    core = SchedulerCore(compose({"preset": preset}), welcome(hyperthreaded(2), GOOD, jobs, notes=[full]))
+    decided = core.handle(NOW_US, ())
+    assert [action.job_id for action in decided if isinstance(action, StartJob)] == [1, 2]
+    assert note_travels(NOTE, core.view.note(None, NOTE))
+
+
 def test_a_history_that_forgets_half_keeps_its_means() -> None:
     """The mean wait, the work of a job and the jobs a second are what decisions use."""
     jobs, now_us = 1_000, 2_000 * HOUR_S * SECOND_US
