@@ -53,19 +53,21 @@ def drawn_log(random: Random, folder: Path, cores: int, longest_s: int = 200) ->
 
 def drawn_script(random: Random, nodes: int, jobs: int) -> Iterator[Table]:
     for _ in range(random.choice((0, 1, 4))):
-        at_s = round(random.uniform(0, 200), random.choice((0, 3)))
-        do = random.choice(("cancel", "hold", "fail-node", "fail-node"))
-        if do == "fail-node":
-            node = random.randrange(nodes)
-            yield {"at_s": at_s, "do": do, "node": node}
-            yield {"at_s": at_s + random.choice((0, 5, 100)), "do": "return-node", "node": node}
-            if random.random() < 0.5:  # perhaps one that waits again
-                yield {"at_s": at_s + random.choice((0, 1, 5)), "do": "cancel", "job": random.randint(1, jobs)}
-        else:
-            job = random.randint(1, jobs)
-            yield {"at_s": at_s, "do": do, "job": job}
-            if do == "hold":
-                yield {"at_s": at_s + random.choice((1, 50)), "do": "release", "job": job}
+        at_s = round(random.uniform(0, 120), random.choice((0, 3)))
+        job = random.randint(1, jobs)
+        do = random.choice(("cancel", "hold", "fail-node", "outage"))
+        if do in ("fail-node", "outage"):
+            failing = [random.randrange(nodes)] if do == "fail-node" else range(nodes)
+            yield from ({"at_s": at_s, "do": "fail-node", "node": node} for node in failing)
+            later_s = at_s + random.choice((0, 5, 100))
+            yield from ({"at_s": later_s, "do": "return-node", "node": node} for node in failing)
+            if do == "outage":  # some of those that wait again do so in vain
+                some = random.sample(range(1, jobs + 1), (jobs + 1) // 2)
+                yield from ({"at_s": at_s + random.choice((0, 1, 5)), "do": "cancel", "job": each} for each in some)
+            continue
+        yield {"at_s": at_s, "do": do, "job": job}
+        if do == "hold":
+            yield {"at_s": at_s + random.choice((1, 50)), "do": "release", "job": job}
 
 
 def drawn_scenario(kind: str, seed: str, folder: Path) -> Table:
