@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Final, TypeAlias
 
 from scripts.papers.figures import Figures, Where
-from scripts.papers.lomarc.experiment import FORM, FORMS, M1, TRACED
+from scripts.papers.lomarc.experiment import FORM, FORMS, M1, PUBLISHED_LENGTH, TRACED
 from scripts.papers.lomarc.measures import CONSTRAINTS
 from scripts.papers.lomarc.published import STAGES, TABLE_5
 from scripts.tables import NOTHING, number, table_row
@@ -50,6 +50,8 @@ def funnel_table(figures: Figures) -> list[str]:
         for workload in M1:
             rows: list[tuple[str, Row | None]] = [("published", TABLE_5[scheduler][workload])]
             rows += [(text, stages(figures, Where(workload, scheduler), which)) for which, text in SEARCHES.items()]
+            own = Where(workload, scheduler, PUBLISHED_LENGTH[workload])
+            rows.append((f"{SEARCHES[SEARCH]}, `{own.variant}`", stages(figures, own, SEARCH)))
             lines += [f"| {scheduler} | {workload} | {text} | {_cells(row, number)} |" for text, row in rows if row]
     return [*lines, ""]
 

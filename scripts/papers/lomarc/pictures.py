@@ -72,7 +72,7 @@ def relative(figures: Figures, key: str, where: Where) -> Point | None:
 
 
 def _headline(figures: Figures, key: str, title: str) -> Panel:
-    shown = ("AM", "L-FM", "L-U1", "L-R")
+    shown = ("L-FM", "L-U1", "L-R")
     return _panel(title, shown, M1, lambda w, s: relative(figures, key, Where(w, s)), 1.0)
 
 
