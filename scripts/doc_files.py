@@ -1,4 +1,4 @@
-"""The files in pages of the documentation: Markdown blocks with ``file=NAME``.
+"""The files in pages of the documentation: Markdown blocks with ``file=NAME``. With ``from=PATH`` the text is that of a file.
 
 Usage: python -m scripts.doc_files FOLDER    writes the Python files of all pages there, for the type check; a folder for each page
 """
@@ -29,7 +29,12 @@ class Fence(NamedTuple):
 def fences(page: str) -> list[Fence]:
     """Return the blocks of a page."""
     text = (DOCS / page).read_text(encoding="utf-8")
-    return [Fence(match[1], match[2].split(), match[3]) for match in FENCE.finditer(text)]
+    return [_complete(Fence(match[1], match[2].split(), match[3])) for match in FENCE.finditer(text)]
+
+
+def _complete(fence: Fence) -> Fence:
+    path = fence.option("from")
+    return fence if path is None else fence._replace(text=(DOCS.parent / path).read_text(encoding="utf-8"))
 
 
 def write_files(page: str, target: Path, ending: str = "") -> list[Path]:

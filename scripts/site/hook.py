@@ -59,12 +59,14 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 def _plain_fence(fence: str) -> str:
     """Return a block without the words after its language, which are for the tests; a file's name becomes its title.
 
-    A block of language ``picture`` is drawn.
+    A block of language ``picture`` is drawn; one with ``from=PATH`` shows that file.
     """
     first, rest = fence.split("\n", 1)
     language, *words = first.split()
     if language == "```picture":
         return _drawn(rest.rsplit("```", 1)[0])
+    for path in [word.partition("=")[2] for word in words if word.startswith("from=")]:
+        rest = f"{(ROOT / path).read_text(encoding='utf-8')}```"
     names = [word.partition("=")[2] for word in words if word.startswith("file=")]
     return "\n".join([" ".join([language, *[f'title="{name}"' for name in names]]), rest])
 

@@ -1,6 +1,7 @@
 """The pages under docs: their examples run, and their tables agree with the program. Links: test_links.py.
 
-Conventions. A fence ```` ```LANGUAGE file=NAME ```` is a file that the page's examples find in their folder. A fence
+Conventions. A fence ```` ```LANGUAGE file=NAME ```` is a file that the page's examples find in their folder; with ``from=PATH``
+the file there. A fence
 ```` ```console example ```` holds commands after ``$ ``, which must end with 0 (or ``exit=N``); lines shown below a command are
 lines of its output, in this order, and ``...`` stands for any lines. Other fences are not run.
 """
