@@ -162,7 +162,12 @@ def _numbers(text: str) -> Iterator[int]:
 
 
 def _space(folder: Folder) -> Iterator[str]:
-    """Where jobs take turns, jobs of one slot hold a thread by themselves; elsewhere every job does."""
+    """Where jobs take turns, jobs of one slot hold a thread by themselves; elsewhere every job does. Memory is that of all."""
+    each_mb = folder.config["workload"]["memory_mb"]
+    for begin, _, there in folder.present():
+        for node, jobs in there.items():
+            if each_mb * sum(processes for _, _, processes in jobs) > folder.classes[node]["memory_mb"]:
+                yield f"at {begin}, node {node}: jobs {[job.id for job, _, _ in jobs]} need more memory than it has"
     if folder.sharing is None:
         for begin, _, there in folder.present():
             for node, jobs in there.items():
@@ -194,7 +199,9 @@ def _disk(folder: Folder) -> Iterator[str]:
     for job in folder.rows:
         if int(job.told.get("preemptions", "0")) != len(job.disk):
             yield f"job {job.id}: preemptions {job.told.get('preemptions')}, rows {len(job.disk)}"
-        for start, end, _ in job.disk:
+        for start, end, swap_mb in job.disk:
+            if swap_mb != job.processes * folder.config["workload"]["memory_mb"]:
+                yield f"job {job.id}: {swap_mb} MB of swap space"
             before = [stay for stay in job.stays if stay.end == start]
             after = [stay for stay in job.stays if stay.start == end]
             if not before:

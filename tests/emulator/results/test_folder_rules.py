@@ -77,6 +77,7 @@ def drawn_scenario(kind: str, seed: str, folder: Path) -> Table:
     if random.random() < 0.6:
         cluster |= {"idle_w": random.choice((100.0, 219.1)), "busy_w": random.choice((10.0, 18.968))}
     workload: Table = {"limits": random.choice(("none", "estimate")), "cap_runs": random.random() < 0.5}
+    workload |= {"exclusive": random.random() < 0.15, "memory_mb": random.choice((0, 0, 0, 200, 300))}
     table: Table = {"seed": random.randint(1, 99), "cluster": cluster, "workload": workload}
     if kind in SPACE:
         shape, jobs, truth = SPACE[kind]
