@@ -42,12 +42,13 @@ from cosched_plugin.core.first_fit import (
     fill_nodes,
     first_fit,
     lowest_nodes,
+    lowest_runs,
     lowest_threads,
     packed,
     runs_from,
     thread_mask,
 )
-from cosched_plugin.core.note_table import note_travels, read_table, table_note
+from cosched_plugin.core.note_table import read_table, table_note
 from cosched_plugin.core.queue import Queue, short_or_narrow
 from cosched_plugin.core.running import Ended, Running, side_by_side
 from cosched_plugin.core.trace import Trace
@@ -146,6 +147,7 @@ from cosched_plugin.protocol.messages import (
     UsageTuple,
     WakeAt,
 )
+from cosched_plugin.protocol.values import note_travels
 
 __all__ = [
     "BOUNDS",
@@ -272,6 +274,7 @@ __all__ = [
     "load_of",
     "loads_of",
     "lowest_nodes",
+    "lowest_runs",
     "lowest_threads",
     "minus",
     "nodes_of",

@@ -24,10 +24,10 @@ from cosched_plugin.core.told import (
     check_welcome,
     measure,
     modify,
+    refuse_submission,
     resume,
     revise,
     running_in,
-    submit,
     suspend,
 )
 from cosched_plugin.core.trace import Trace, TraceSink
@@ -165,7 +165,10 @@ class SchedulerCore:
                 if type(event) is JobEnded:
                     state.forget(event.job_id, event.state)
                 elif type(event) is JobSubmitted:
-                    submit(state, event.job)
+                    job = event.job
+                    if job.submit_us > state.now_us or state.has(job.id):
+                        refuse_submission(state, job)
+                    state.queue.enter(job)
                 else:
                     self._learn(event)
                 number += 1

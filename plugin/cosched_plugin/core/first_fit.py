@@ -152,3 +152,34 @@ def fill_nodes(
         if not need:
             return runs_from(placed)
     return None
+
+
+def lowest_runs(alike: Iterable[tuple[int, NodeSet]], free: Layers, width: int) -> tuple[Run, ...]:
+    """Return runs of the lowest free threads on sets of nodes, given as (processes on each, nodes), in node order."""
+    taken: dict[tuple[int, int], int] = {}  # (threads, processes) -> nodes
+    for processes, nodes in alike:
+        threads = processes * width
+        partial: dict[int, int] = {0: nodes}  # threads so far -> nodes
+        for thread, layer in enumerate(free):
+            split: dict[int, int] = {}
+            for mask, part in partial.items():
+                there = part & layer
+                if there:
+                    more = mask | 1 << thread
+                    if more.bit_count() == threads:
+                        taken[more, processes] = taken.get((more, processes), 0) | there
+                    else:
+                        split[more] = there
+                if part != there:
+                    split[mask] = part ^ there
+            partial = split
+    runs = []
+    for (threads, processes), where in taken.items():
+        mask, left = ThreadMask(threads), where
+        while left:
+            first = (left & -left).bit_length() - 1
+            above = left >> first
+            count = (~above & (above + 1)).bit_length() - 1
+            runs.append(Run(first, count, mask, processes))
+            left ^= ((1 << count) - 1) << first
+    return tuple(sorted(runs))

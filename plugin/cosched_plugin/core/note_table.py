@@ -1,4 +1,4 @@
-"""The forms of notes: whether one can travel, and a table of numbers by name, a part's memory of users, applications or queues."""
+"""A table of numbers by name, in the form of a note: a part's memory of users, applications or queues."""
 # Under 60 lines: a form of notes that parts of others use, through the api.
 
 from __future__ import annotations
@@ -6,18 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import cast
 
-from cosched_plugin.protocol.errors import Fault
 from cosched_plugin.protocol.messages import NoteValue
-from cosched_plugin.protocol.values import check_note
-
-
-def note_travels(key: str, value: NoteValue) -> bool:
-    """Tell whether a note is of the types and within the limits of the protocol."""
-    try:
-        check_note(key, value)
-    except Fault:
-        return False
-    return True
 
 
 def table_note(table: Mapping[str, float], most: int) -> NoteValue:

@@ -315,6 +315,10 @@ class State:
             self.measured.discard(job_id)
             self.running[job_id] = self.running[job_id]._replace(measured_ppm=0)
 
+    def has(self, job_id: int) -> bool:
+        """Tell whether a job is pending, held or running."""
+        return job_id in self.queue or job_id in self.running or job_id in self.held
+
     def forget(self, job_id: int, how: str) -> None:
         """Remove a job for good, wherever it is, with its notes; an unknown id is ignored. ``how`` is its final state."""
         running = self.running.get(job_id)

@@ -6,6 +6,7 @@ A contradiction is a ValueError whose text names both facts.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NoReturn
 
 from cosched_plugin.common.allocation import Machine
 from cosched_plugin.common.slots import NO_SLOTS
@@ -121,14 +122,10 @@ def whereabouts(state: State, job_id: int) -> str:
 # What a manager does itself.
 
 
-def submit(state: State, job: JobSpec) -> None:
-    """Enter a job that was submitted."""
-    job_id = job.id
-    if job_id in state.running or job_id in state.queue or job_id in state.held:
-        raise ValueError(f"job {job_id} is submitted, and it {whereabouts(state, job_id)}")
-    if job.submit_us > state.now_us:
-        check_submission(job, state.now_us)
-    state.queue.enter(job)
+def refuse_submission(state: State, job: JobSpec) -> NoReturn:
+    """Raise ValueError with the reason why a job cannot have been submitted just now."""
+    check_submission(job, state.now_us)
+    raise ValueError(f"job {job.id} is submitted, and it {whereabouts(state, job.id)}")
 
 
 # `check_threads` must follow once the whole batch was read: the threads may be those of a job whose end is in it.

@@ -211,6 +211,15 @@ def check_note(key: object, value: object) -> None:
         raise fault.under(part)  # noqa: B904 - the same fault, one level out
 
 
+def note_travels(key: str, value: NoteValue) -> bool:
+    """Tell whether a note is of the types and within the limits of the protocol."""
+    try:
+        check_note(key, value)
+    except Fault:
+        return False
+    return True
+
+
 def value_bytes(value: Any) -> int:
     """Return how many bytes the value of a note takes in msgpack at most."""
     kind = type(value)

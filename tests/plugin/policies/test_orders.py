@@ -20,7 +20,7 @@ from tests.reference.lomarc import class_order
 
 from cosched_hwmodel.units import NodeSet
 from cosched_plugin.core.engine import SchedulerCore
-from cosched_plugin.core.note_table import note_travels
+from cosched_plugin.protocol.values import note_travels
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.virtual_machine import VirtualMachine
 from cosched_plugin.policies.composition.composed import compose

@@ -27,6 +27,7 @@ from cosched_plugin.api import (
     Placement,
     Policy,
     PolicyError,
+    RejectJob,
     ResumeJob,
     SetNote,
     SetRotation,
@@ -167,10 +168,14 @@ class Composed:
         view = context.view
         while True:
             started: list[int] = []
+            rejected = False
             for action in self._pass(context):
                 yield action
                 started += started_by(action)
+                rejected = rejected or type(action) is RejectJob
             if not started:
+                if rejected:  # an order that lifts one job at a time may have lifted one that is gone
+                    continue
                 return
             changes = Changes([view.running[job_id].job for job_id in started], ())
             if not (yield from self._memory.remember(changes, view)):

@@ -13,6 +13,7 @@ bisection finds the first instant at which it can be met.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from heapq import heapify, heappop, heappush
 from math import inf
 from typing import Any, Final, NamedTuple
 
@@ -26,6 +27,7 @@ from cosched_plugin.api import (
     JobSpec,
     Layers,
     Needs,
+    NodeSet,
     Offer,
     PenaltyPlacement,
     Planned,
@@ -35,6 +37,7 @@ from cosched_plugin.api import (
     View,
     first_fit,
     is_plain,
+    lowest_runs,
     prices,
     room_on,
     size,
@@ -50,9 +53,6 @@ from cosched_plugin.policies.planning.losses import (
     losses_in,
     stretch,
 )
-from cosched_plugin.policies.rua.exchange import Exchange
-
-# Loss of a job on each node to the jobs that run or are planned there (penalised time, RUA paper, section 3.3).
 
 _MOST_KEPT = 32  # places from before the last change
 _MOST_AT_ONCE = 256  # run times in one array
@@ -127,6 +127,68 @@ class Rows(NamedTuple):
     nodes: Ints  # ascending
     rooms: Ints  # how many processes each can take
     filled: Ints  # and how many it and the nodes before it
+
+
+class Exchange:
+    """The final number of processes on each node, and the loss of the worst of these nodes."""
+
+    __slots__ = ("_counts", "_runs", "worst_us")
+
+    def __init__(self, lost: Floats, rooms: Ints, filled: Ints, processes: int, goal_us: float) -> None:
+        """``lost`` [processes - 1, node] us, ``rooms`` [node] processes, ``filled`` [node] their sum up to the node."""
+        last = int(filled.searchsorted(processes))  # the node that first fit fills last, perhaps in part
+        counts = rooms[: last + 1].copy()
+        counts[last] -= filled[last] - processes
+        self._counts = counts
+        self._runs: tuple[Run, ...] | None = None
+        loses: list[float] = lost[counts - 1, np.arange(last + 1)].tolist()
+        self.worst_us = max(loses)
+        if self.worst_us > goal_us:
+            self._exchange(loses, lost, rooms, goal_us)
+
+    def _exchange(self, loses: list[float], lost: Floats, rooms: Ints, goal_us: float) -> None:
+        """Improve first fit's allocation; ``loses`` is the loss on each of its nodes."""
+        chosen: list[int] = self._counts.tolist()
+        places: list[int] = rooms.tolist()
+        rows: list[list[float]] = lost.T.tolist()
+        row = len(chosen) - 1  # the node whose free buckets come next, and how many of them there are
+        left = places[row] - chosen[row]
+        chosen += [0] * (len(places) - len(chosen))
+        # (-penalised time, -row, processes): the worst node first. An entry with an outdated number of processes is void. A node that
+        # does not lose more than the goal is never to be exchanged.
+        worst = [(-loss, -bad, chosen[bad]) for bad, loss in enumerate(loses) if loss > goal_us]
+        heapify(worst)
+        while worst:
+            worst_us = -worst[0][0]
+            while not left or rows[row][chosen[row]] >= worst_us:  # the other free buckets of this node are no better
+                row += 1
+                if row == len(places):
+                    break
+                left = places[row]
+            if row == len(places):
+                break
+            left -= 1
+            out = -heappop(worst)[1]
+            chosen[out] -= 1
+            chosen[row] += 1
+            for moved in (out, row):
+                count = chosen[moved]
+                if count and rows[moved][count - 1] > goal_us:
+                    heappush(worst, (-rows[moved][count - 1], -moved, count))
+            while worst and chosen[-worst[0][1]] != worst[0][2]:
+                heappop(worst)
+        self._counts = np.array(chosen[: row + 1], dtype=np.int64)
+        self.worst_us = -worst[0][0] if worst else max([rows[at][n - 1] for at, n in enumerate(chosen) if n])
+
+    def runs(self, nodes: Ints, free: Layers, width: int) -> tuple[Run, ...]:
+        """Return the allocation: on every node the lowest free threads, ``width`` for each process."""
+        if self._runs is None:
+            alike: dict[int, int] = {}  # processes -> nodes
+            for node, count in zip(nodes.tolist(), self._counts.tolist(), strict=False):
+                if count:
+                    alike[count] = alike.get(count, 0) | 1 << node
+            self._runs = lowest_runs([(count, NodeSet(found)) for count, found in alike.items()], free, width)
+        return self._runs
 
 
 class Outlook:
