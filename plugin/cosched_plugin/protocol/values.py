@@ -22,7 +22,7 @@ from cosched_plugin.protocol.limits import (
     MAX_STRING_BYTES,
     MAX_THREADS,
 )
-from cosched_plugin.protocol.messages import Run
+from cosched_plugin.protocol.messages import NoteValue, Run
 
 Read: TypeAlias = Callable[[Any], Any]
 Write: TypeAlias = Callable[[Any], Any]

@@ -421,7 +421,9 @@ class _Trial:
             self._core.check()
         except AssertionError as error:
             raise self._problem(f"the scheduler's state is broken: {error}") from error
-        spent = self._core.view.work.spent  # a decision that stops at its budget may have left something to the next one
+        spent = (
+            self._core.view.work.spent
+        )  # a decision that stops at its budget may have left something to the next one
         more = next(self._pass(), None)
         if more is not None and not spent:
             raise self._problem(f"one more pass at the same instant still decides: {more}")

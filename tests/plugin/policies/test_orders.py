@@ -20,7 +20,6 @@ from tests.reference.lomarc import class_order
 
 from cosched_hwmodel.units import NodeSet
 from cosched_plugin.core.engine import SchedulerCore
-from cosched_plugin.protocol.values import note_travels
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.virtual_machine import VirtualMachine
 from cosched_plugin.policies.composition.composed import compose
@@ -40,6 +39,7 @@ from cosched_plugin.policies.orders import (
 )
 from cosched_plugin.protocol.limits import INT64_MAX, MAX_SPAN_US
 from cosched_plugin.protocol.messages import JobEnded, JobSpec, JobSubmitted, Note, StartJob
+from cosched_plugin.protocol.values import note_travels
 
 HOUR_S = 3600
 NODES = hyperthreaded(2)
