@@ -27,6 +27,7 @@ from cosched_emulator.results.files.csv_files import (
     PREEMPTION_COLUMNS,
     QUANTUM_COLUMNS,
 )
+from cosched_emulator.scenario.difficult_manager import ManagerSection
 from cosched_emulator.scenario.faults import FaultsSection
 from cosched_emulator.scenario.schema import Scenario, ScriptEntry
 from cosched_emulator.scenario.sections import TimeSharingSection
@@ -53,6 +54,7 @@ def scenario_page() -> Iterator[str]:
     sections: dict[str, type] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}  # type: ignore[misc]
     sections["time_sharing"] = TimeSharingSection
     sections["faults"] = FaultsSection
+    sections["manager"] = ManagerSection
     top = [item for item in fields(Scenario) if item.name not in {*sections, "policy", "script"}]
     yield from _section("Top level", "", Scenario, top)
     for name, kind in sections.items():

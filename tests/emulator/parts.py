@@ -12,6 +12,7 @@ from cosched_emulator.manager.contended_nodes import ContendedNodes
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.run.loop import Simulation
+from cosched_emulator.scenario.difficult_manager import Lags
 from cosched_emulator.scenario.planned_events import Scripted
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_emulator.workload.swf.swf_reader import SwfOptions
@@ -72,13 +73,14 @@ def manager(
     measure_after_us: int | None = None,
     measure_above_ppm: int = 1_000_000,
     resume_us: int = 0,
+    lags: Lags | None = None,
 ) -> Manager:
     """Return a manager of nodes under ``model``; by default with ``contention`` under a bandwidth model, else without a model."""
     nodes = classes or (node_class(),)
     if model is None and contention:
         model = BandwidthModel(("memory_bandwidth",))
     truth = None if model is None else ContendedNodes(Machine(nodes), model, composition_named("bulk-synchronous"))
-    return Manager(nodes, BELIEF, truth, measure_after_us, measure_above_ppm, resume_us)
+    return Manager(nodes, BELIEF, truth, measure_after_us, measure_above_ppm, resume_us, lags=lags)
 
 
 class Player:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from cosched_emulator.manager.managed_job import ManagedJob
+from cosched_emulator.manager.managed_job import GONE, ManagedJob
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.timeline import (
     END,
@@ -20,6 +20,7 @@ from cosched_emulator.manager.timeline import (
     NODE_RETURN,
     NODE_SLOW,
     QUANTUM,
+    STARTED,
     SUBMISSION,
     USER_CHANGE,
     WAKE,
@@ -56,7 +57,9 @@ def fail_node(manager: Manager, node: int, at_us: int, before: Iterable[Event], 
     events = nodes.fail(node, at_us)
     gone = {event.job_id for event in before if isinstance(event, JobEnded | JobRequeued)}
     for job_id, job in sorted(_jobs_on(manager, node)):
-        if job_id not in gone:
+        if job_id not in gone and job.absent == GONE:
+            events.append(JobEnded(job_id, job.outcome))
+        elif job_id not in gone:
             again = requeue if job.job.requeue is None else job.job.requeue
             events.append(JobRequeued(job_id) if again else JobEnded(job_id, NODE_FAIL))
     return events
@@ -71,6 +74,9 @@ def _jobs_on(manager: Manager, node: int) -> list[tuple[int, ManagedJob]]:
 _RANKS: Final = {"fail-node": NODE_FAILURE, "return-node": NODE_RETURN}
 _FAULT_RANKS: Final = {"fail": NODE_FAILURE, "return": NODE_RETURN, "slow": NODE_SLOW, "normal": NODE_NORMAL}
 _SCRIPT, _PLAN = 0, 1  # versions of entries: the source of a node's change
+_SEEN: Final = (
+    1  # version of the entry by which the scheduler is told of a submission; that of the submission itself is 0
+)
 
 
 class Agenda:
@@ -142,16 +148,24 @@ class Agenda:
         for at_us, rank, ident, version in self._timeline.pop_due(now_us):
             if rank == END:
                 end = manager.end_event(ident, version)
-                if end is not None:
+                if end is not None and (manager.lags is None or not manager.ends_unseen(ident, now_us)):
                     events.append(end)
             elif rank == SUBMISSION:
+                if version == _SEEN:
+                    events += self._see(ident)
+                    continue
                 job = self._jobs.pop()
                 refusal = manager.refusal_of(job.spec)
-                if refusal is None:
-                    manager.accept(job)
-                    events.append(JobSubmitted(job.spec))
-                else:
+                if refusal is not None:
                     manager.reject(job, now_us, refusal)
+                    continue
+                submitted = manager.accept(job)
+                if manager.lags is None or not self._stays_unseen(submitted):
+                    events.append(JobSubmitted(job.spec))
+            elif rank == STARTED:
+                start = None if ident in _gone(events) else manager.start_event(ident, version, now_us)
+                if start is not None:
+                    events.append(start)
             elif rank == MEASURE:
                 gone = _gone(events)
                 measurement = None if ident in gone else manager.measurement_event(ident, version, gone)
@@ -170,6 +184,43 @@ class Agenda:
                 if failing or fault.kind != "fail":
                     events += self._strike(fault, events)
         return events + wakes if wakes else events
+
+    # ------------------------------------------------------------ submissions that the scheduler hears of later
+
+    def _stays_unseen(self, job: ManagedJob) -> bool:
+        """Return whether the scheduler is told of a job later; its entry is made then."""
+        seen_us = self._seen_us(job)
+        if seen_us == job.job.spec.submit_us:
+            return False
+        self._manager.unseen[job.job.spec.id] = job
+        self._timeline.schedule(seen_us, SUBMISSION, job.job.spec.id, _SEEN)
+        return True
+
+    def _seen_us(self, job: ManagedJob) -> int:
+        assert self._manager.lags is not None
+        return job.job.spec.submit_us + self._manager.lags.us("submitted_s", job.job)
+
+    def _see(self, job_id: int) -> list[Event]:
+        """Return the submission of a job that is told of now; none if it has been cancelled, or waits to be released."""
+        job = self._manager.unseen.get(job_id)
+        if job is None or job.held:
+            return []
+        del self._manager.unseen[job_id]
+        return [JobSubmitted(job.job.spec)]
+
+    def _change_unseen(self, item: Scripted) -> None:
+        """Carry out a change of a job that the scheduler has not been told of: it is told of no such job that is held."""
+        manager, job_id = self._manager, item.target
+        job = manager.unseen[job_id]
+        match item.change:
+            case "cancel":
+                del manager.unseen[job_id]
+                manager.finish(job, item.at_us, CANCELLED)
+            case "hold":
+                job.held = True
+            case "release" if job.held:
+                job.held = False
+                self._timeline.schedule(max(item.at_us, self._seen_us(job)), SUBMISSION, job_id, _SEEN)
 
     # ------------------------------------------------------------ nodes
 
@@ -204,9 +255,13 @@ class Agenda:
                 return fail_node(manager, target, item.at_us, before, requeue=self._requeue)
             case "return-node":
                 return manager.nodes.mend(target, item.at_us)
+        if target in manager.unseen:
+            self._change_unseen(item)
+            return []
         ended = any(isinstance(event, JobEnded) and event.job_id == target for event in before)
         if item.change == "cancel":
-            known = target in manager.pending or target in manager.running
+            running = manager.running.get(target)
+            known = target in manager.pending or (running is not None and running.absent != GONE)
             return [JobEnded(target, CANCELLED)] if known and not ended else []
         requeued = any(isinstance(event, JobRequeued) and event.job_id == target for event in before)
         held = target in manager.pending and manager.pending[target].held

@@ -33,7 +33,7 @@ class JobProgress:
     def start(self, job: ManagedJob, now_us: int) -> None:
         """Start a job on its nodes."""
         if self._measured:
-            self._neighbours_change(job)
+            self.change_neighbours(job)
         if self._cluster is not None:
             self._cluster.seat(job.job.spec.id, job.runs, job.job.run_us, job.job.demand, now_us)
         else:
@@ -42,7 +42,11 @@ class JobProgress:
     def leave(self, job: ManagedJob, now_us: int) -> None:
         """Take a job off its nodes or the disk, and record its work done."""
         if self._measured and not job.on_disk:
-            self._neighbours_change(job)
+            self.change_neighbours(job)
+        self.cease(job, now_us)
+
+    def cease(self, job: ManagedJob, now_us: int) -> None:
+        """Take a job off the hardware alone, and record its work done; `change_neighbours` follows when that is seen."""
         if self._cluster is not None:
             job.work_us = self._cluster.leave(job.job.spec.id, now_us)
         else:
@@ -56,7 +60,7 @@ class JobProgress:
 
     def suspend(self, job: ManagedJob, now_us: int) -> None:
         """Stop a job that has just been suspended, and record its work done."""
-        self._neighbours_change(job)
+        self.change_neighbours(job)
         if self._cluster is not None:
             job.work_us = self._cluster.suspend(job.job.spec.id, now_us)
         else:
@@ -64,7 +68,7 @@ class JobProgress:
 
     def resume(self, job: ManagedJob, now_us: int) -> None:
         """Let a job continue, immediately or when it is back from disk."""
-        self._neighbours_change(job)
+        self.change_neighbours(job)
         if self._cluster is not None:
             self._cluster.resume(job.job.spec.id, now_us, max(now_us, job.ready_us) - now_us)
         else:
@@ -109,7 +113,7 @@ class JobProgress:
         if self._cluster is not None:
             self._cluster.check()
 
-    def _neighbours_change(self, cause: ManagedJob) -> None:
+    def change_neighbours(self, cause: ManagedJob) -> None:
         """Forget the measurements of a job that starts, ends, is suspended or resumed, and of its neighbours."""
         if not self._measured:
             return

@@ -13,6 +13,10 @@ PENDING: Final = "PENDING"
 RUNNING: Final = "RUNNING"
 SUSPENDED: Final = "SUSPENDED"  # still among the running jobs: it keeps its resources, or its place on disk
 
+# Why a job that is among the running ones is not on its nodes; it holds its threads.
+AWAITED: Final = "awaited"  # its start was decided, and it has not started yet
+GONE: Final = "gone"  # it has ended, and the manager has not seen that yet
+
 
 class ManagedJob:
     """The manager's state of a job."""
@@ -20,6 +24,8 @@ class ManagedJob:
     # Fields that few jobs change are class attributes, so that a job is quick to create.
     state = PENDING
     held = False
+    absent = ""  # AWAITED or GONE; empty: it is on its nodes, or not among the running jobs
+    gone_us: int | None = None  # when it ended, if the manager sees that later
     start_us = 0
     since_us = 0  # start of the present stay on its nodes
     resumed = False  # this stay began with its return from disk
@@ -103,8 +109,9 @@ class ManagedJob:
     def record_at(self, now_us: int, work_us: int) -> JobRecord:
         """Return the record up to ``now_us`` of a job that has not ended, with ``work_us`` done since its last start."""
         present = None
-        if self.state in (RUNNING, SUSPENDED) and not self.on_disk:
-            present = Stay(self.since_us, now_us, self.runs, self.resumed)
+        if self.state in (RUNNING, SUSPENDED) and not self.on_disk and self.absent != AWAITED:
+            until_us = now_us if self.gone_us is None else min(now_us, self.gone_us)
+            present = Stay(self.since_us, until_us, self.runs, self.resumed)
         idle_us = self.idle_us
         if self.suspended_us is not None or self.ready_us:
             idle_us += now_us - self.idle_until(now_us)

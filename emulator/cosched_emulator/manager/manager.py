@@ -14,13 +14,14 @@ from cosched_emulator.manager.actions import ActionExecutor
 from cosched_emulator.manager.contended_nodes import ContendedNodes
 from cosched_emulator.manager.diary import Diary
 from cosched_emulator.manager.job_ends import JobProgress
-from cosched_emulator.manager.managed_job import PENDING, RUNNING, SUSPENDED, ManagedJob
+from cosched_emulator.manager.managed_job import AWAITED, PENDING, RUNNING, SUSPENDED, ManagedJob
 from cosched_emulator.manager.node_states import NodeStates
 from cosched_emulator.manager.notes import Notes
 from cosched_emulator.manager.record import JobRecord, Origin
-from cosched_emulator.manager.running_jobs import RunningJobs
+from cosched_emulator.manager.running_jobs import RunningJobs, started
 from cosched_emulator.manager.time_sharing.shared_progress import ProcessNodes, ProcessProgress
 from cosched_emulator.manager.timeline import END, MEASURE, Entry, Timeline
+from cosched_emulator.scenario.difficult_manager import Lags
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_hwmodel.units import WHOLE_PPM
 from cosched_plugin.common.allocation import (
@@ -120,6 +121,7 @@ class Manager:
         "diary",
         "ended_jobs",
         "jobs",
+        "lags",
         "machine",
         "nodes",
         "notes",
@@ -128,6 +130,7 @@ class Manager:
         "refused",
         "running",
         "timeline",
+        "unseen",
         "wakes",
     )
 
@@ -140,13 +143,15 @@ class Manager:
         measure_above_ppm: int = WHOLE_PPM,
         resume_us: int = 0,
         processes: ProcessNodes | None = None,
+        lags: Lags | None = None,
     ) -> None:
         """``cluster`` is the truth of the hardware; None without contention: every job then takes its run time alone.
 
         With ``processes``, which takes the place of ``cluster``, jobs are processes that share CPUs, and the machine has slots.
 
         A job's progress is measured ``measure_after_us`` after its neighbours changed (None: never), and reported if its slowdown is
-        above ``measure_above_ppm``. A job that returns from disk makes no progress for ``resume_us``.
+        above ``measure_above_ppm``. A job that returns from disk makes no progress for ``resume_us``. ``lags`` are those of
+        `cosched_emulator.scenario.difficult_manager`.
         """
         self._classes = tuple(nodes)
         self._belief = belief
@@ -160,7 +165,9 @@ class Manager:
         self._progress = plain if self.processes is None else self.processes
         self._slots = SlotPools(ThreadPool(self.machine))
         self.nodes = NodeStates(self._slots, cluster, self.diary)
-        self._running_jobs = RunningJobs(self._slots, self._progress, self.diary, resume_us)
+        self._running_jobs = RunningJobs(self._slots, self._progress, self.diary, resume_us, self.timeline, lags)
+        self.lags = lags
+        self.unseen: dict[int, ManagedJob] = {}  # submitted jobs of which the scheduler has not been told yet
         self._seq = 0
         self._now_us = 0
         self.jobs: dict[int, ManagedJob] = {}
@@ -168,9 +175,8 @@ class Manager:
         self.running = self._running_jobs.by_id
         self.notes = Notes()
         self.wakes: set[int] = set()
-        rotating = None
+        rotating = None if self.processes is None else self.processes.rotating
         if self.processes is not None:
-            rotating = self.processes.rotating
             self.processes.running = self.running
         self._executor = ActionExecutor(
             self.pending, self._running_jobs, self.notes, self.wakes, self.timeline, rotating
@@ -235,10 +241,21 @@ class Manager:
             return None
         return JobEnded(job_id, job.outcome)
 
+    def ends_unseen(self, job_id: int, now_us: int) -> bool:
+        """Return whether a job that has ended is still to be seen, or stays on its nodes a little longer."""
+        return self._running_jobs.ends_unseen(self.running[job_id], now_us)
+
+    def start_event(self, job_id: int, version: int, now_us: int) -> JobStarted | None:
+        """Return the event for the start of a job that was awaited; None if it is void."""
+        job = self.running.get(job_id)
+        if job is None or job.absent != AWAITED or job.version != version:
+            return None
+        return started(job, now_us)
+
     def measurement_event(self, job_id: int, disturbances: int, gone: Iterable[int]) -> ProgressMeasured | None:
         """Return the event for a scheduled measurement; None if it is void, as when neighbours in ``gone`` have just left."""
         job = self.jobs.get(job_id)
-        if job is None or job.state != RUNNING or job.disturbances != disturbances:
+        if job is None or job.state != RUNNING or job.disturbances != disturbances or job.absent:
             return None
         if any(other in self.running and share_nodes(job.layers, self.running[other].layers) for other in gone):
             return None
@@ -300,7 +317,7 @@ class Manager:
                 follow.append(ActionRefused(seq, number, reason, started_by(action)))
         if len(self.timeline.heap) > MOST_VOID:
             self._compact()
-        return follow
+        return follow + self._running_jobs.told_at_once(now_us) if self.lags is not None else follow
 
     def _compact(self) -> None:
         """Drop the void entries of the timeline if most are void: revisions and cancellations leave void ends."""
@@ -338,7 +355,8 @@ class Manager:
         if self.processes is not None:
             self.processes.count(running.values(), now_us)
         return [
-            job.record_at(now_us, work_us(job, now_us) if job_id in running else 0) for job_id, job in self.jobs.items()
+            job.record_at(now_us, job.work_us if job.absent else work_us(job, now_us) if job_id in running else 0)
+            for job_id, job in self.jobs.items()
         ]
 
     # ------------------------------------------------------------ events
@@ -353,6 +371,7 @@ class Manager:
                 job = self.jobs[event.job_id]
                 self._running_jobs.vacate(job, self._now_us)
                 job.state = PENDING
+                job.gone_us = None
                 job.quanta = 0
                 job.shares = ()
                 self.pending[event.job_id] = job
@@ -374,7 +393,9 @@ class Manager:
                 self.wakes.discard(event.at_us)
             case ActionRefused():
                 pass
-            case JobStarted() | JobModified() | JobRevised() | JobSuspended() | JobResumed():
+            case JobStarted():
+                self._running_jobs.begin_awaited(event)
+            case JobModified() | JobRevised() | JobSuspended() | JobResumed():
                 raise InvariantError(f"{type(event).__name__}: this manager does nothing that it was not asked to")
             case _:
                 assert_never(event)
@@ -401,7 +422,7 @@ class Manager:
     def finish(self, job: ManagedJob, now_us: int, state: str) -> None:
         """End a job that is neither pending nor running."""
         job.state = state
-        job.end_us = now_us
+        job.end_us = now_us if job.gone_us is None else min(now_us, job.gone_us)
         if self.diary.kept:
             self.diary.note_end(now_us, job)
         if self.ended_jobs is not None:

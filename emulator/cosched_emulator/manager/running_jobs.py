@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from cosched_emulator.manager.diary import Diary
 from cosched_emulator.manager.job_ends import JobProgress
-from cosched_emulator.manager.managed_job import RUNNING, SUSPENDED, ManagedJob
+from cosched_emulator.manager.managed_job import AWAITED, GONE, RUNNING, SUSPENDED, ManagedJob
 from cosched_emulator.manager.time_sharing.shared_progress import ProcessProgress
+from cosched_emulator.manager.timeline import END, STARTED, Timeline
+from cosched_emulator.scenario.difficult_manager import Lags
 from cosched_plugin.common.allocation import Layers, times_refusal
 from cosched_plugin.common.slots import SlotPools
-from cosched_plugin.protocol.messages import ReviseJob, StartJob
+from cosched_plugin.protocol.messages import Event, JobEnded, JobStarted, ReviseJob, StartJob
 
 
 class RunningJobs:
@@ -17,10 +19,29 @@ class RunningJobs:
     The caller has checked that a job is pending before it starts, and has taken its threads.
     """
 
-    __slots__ = ("_diary", "_progress", "_resume_us", "allows_late_answers", "by_id", "pool", "slots")
+    __slots__ = (
+        "_diary",
+        "_lags",
+        "_noticed",
+        "_progress",
+        "_resume_us",
+        "_timeline",
+        "allows_late_answers",
+        "by_id",
+        "pool",
+        "slots",
+    )
 
-    def __init__(self, slots: SlotPools, progress: JobProgress | ProcessProgress, diary: Diary, resume_us: int) -> None:
-        """A job that returns from disk makes no progress for ``resume_us``."""
+    def __init__(
+        self,
+        slots: SlotPools,
+        progress: JobProgress | ProcessProgress,
+        diary: Diary,
+        resume_us: int,
+        timeline: Timeline,
+        lags: Lags | None,
+    ) -> None:
+        """A job that returns from disk makes no progress for ``resume_us``; None: no ``lags``."""
         self.slots = slots
         self.pool = slots.base
         self.by_id: dict[int, ManagedJob] = {}
@@ -29,6 +50,9 @@ class RunningJobs:
         self._progress = progress
         self._diary = diary
         self._resume_us = resume_us
+        self._timeline = timeline
+        self._lags = lags
+        self._noticed: dict[int, ManagedJob] = {}  # absent jobs of which the scheduler asked what is impossible
 
     def start(self, job: ManagedJob, start: StartJob, layers: Layers, now_us: int) -> None:
         """Start a job on its allocated threads."""
@@ -43,9 +67,61 @@ class RunningJobs:
         if job.intervals:  # it returns from disk
             job.resumed = False
             job.idle_us = job.ready_us = 0
+        if self._lags is not None:
+            lag_us = self._lags.us("start_s", job.job, len(job.intervals))
+            if lag_us:
+                job.absent = AWAITED
+                job.work_us = 0
+                job.version += 1
+                self._progress.change_neighbours(job)
+                self._timeline.schedule(now_us + lag_us, STARTED, job_id, job.version)
+                return
+        self._begin(job, now_us)
+
+    def _begin(self, job: ManagedJob, now_us: int) -> None:
+        """Let a job that has its threads run."""
         self._progress.start(job, now_us)
         if self._diary.kept:
             self._diary.note_state(now_us, job)
+
+    # Lags. A job is absent while it holds its threads and does not run: before it starts, and after it has ended. Nothing of that
+    # is visible in an inventory, which says what the scheduler knows. What a scheduler cannot have done to such a job is refused, and
+    # the job is told of at once: a scheduler that asks again at the same instant then gets another answer.
+
+    def begin_awaited(self, event: JobStarted) -> None:
+        """Let a job run that has its threads since its start was decided."""
+        job = self.by_id[event.job_id]
+        job.absent = ""
+        job.version += 1
+        job.start_us = job.since_us = event.start_us
+        self._begin(job, event.start_us)
+
+    def ends_unseen(self, job: ManagedJob, now_us: int) -> bool:
+        """Note that a job has done its work, or was killed; return whether it stays, or has not been seen to have ended."""
+        if self._lags is None or job.absent:
+            return False
+        number = len(job.intervals)
+        extra_us = self._lags.us("extra_s", job.job, number)
+        seen_us = now_us + extra_us + self._lags.us("ended_s", job.job, number)
+        if seen_us == now_us:
+            return False
+        job.absent = GONE
+        job.gone_us = now_us + extra_us
+        job.version += 1
+        self._progress.cease(job, now_us)
+        self._timeline.schedule(seen_us, END, job.job.spec.id, job.version)
+        return True
+
+    def told_at_once(self, now_us: int) -> list[Event]:
+        """Return the events of absent jobs of which the scheduler asked what is impossible."""
+        if not self._noticed:
+            return []
+        jobs, self._noticed = self._noticed, {}
+        ends: list[Event] = [
+            JobEnded(job_id, job.outcome) for job_id, job in sorted(jobs.items()) if job.absent == GONE
+        ]
+        starts = [started(job, now_us) for _, job in sorted(jobs.items()) if job.absent == AWAITED]
+        return [*ends, *starts]
 
     # The one way off the nodes, whatever the reason (end, kill, requeue, node failure). The order matters: progress first, while
     # the job is still seated, then its threads, then its stay. The version rises, so the end that was scheduled is void.
@@ -53,7 +129,10 @@ class RunningJobs:
         """Take a running job off its nodes, or off the disk."""
         spec = job.job.spec
         del self.by_id[spec.id]
-        self._progress.leave(job, now_us)
+        if job.absent:
+            self._progress.change_neighbours(job)
+        else:
+            self._progress.leave(job, now_us)
         if job.on_disk:
             self.pool.drop_from_disk(spec, job.runs)
             self._leave_disk(job, now_us)
@@ -65,6 +144,8 @@ class RunningJobs:
                 self.pool.give_back(spec, job.runs, job.layers)
             self._leave_nodes(job, now_us)
         job.version += 1
+        if job.absent:
+            job.absent = ""
         if job.suspended_us is not None or job.ready_us:
             job.idle_us += now_us - job.idle_until(now_us)
             job.suspended_us = None
@@ -82,7 +163,7 @@ class RunningJobs:
         job.estimate_us = revision.estimate_us
         if job.limit_us != revision.limit_us:
             job.limit_us = revision.limit_us
-            if job.state == RUNNING:
+            if job.state == RUNNING and not job.absent:
                 self._progress.schedule_end(job, job.done_us)
         return None
 
@@ -91,6 +172,9 @@ class RunningJobs:
         job = self.by_id.get(job_id)
         if job is None or job.state != RUNNING:
             return f"job {job_id} does not run"
+        if job.absent:
+            self._noticed[job_id] = job
+            return f"stale: job {job_id} {'has not started yet' if job.absent == AWAITED else 'has ended'}"
         spec = job.job.spec
         if to_disk:
             reason = self.pool.disk_refusal(spec, job.runs)
@@ -139,6 +223,11 @@ class RunningJobs:
         job.slot = slot
 
     def _leave_nodes(self, job: ManagedJob, now_us: int) -> None:
+        if job.absent:
+            if job.absent == AWAITED:
+                return
+            assert job.gone_us is not None
+            now_us = min(now_us, job.gone_us)
         job.leave_nodes(now_us)
         if self._diary.kept:
             self._diary.note_occupancy(job)
@@ -146,3 +235,8 @@ class RunningJobs:
     def _leave_disk(self, job: ManagedJob, now_us: int) -> None:
         job.leave_disk(now_us)
         self._diary.note_disk_time(job)
+
+
+def started(job: ManagedJob, at_us: int) -> JobStarted:
+    """Return the event that an awaited job has started."""
+    return JobStarted(job.job.spec.id, at_us, job.runs, job.estimate_us, job.limit_us, job.slot)

@@ -17,10 +17,11 @@ NODE_RETURN: Final = 2
 NODE_SLOW: Final = 3
 NODE_NORMAL: Final = 4
 USER_CHANGE: Final = 5
-MEASURE: Final = 6
-QUANTUM: Final = 7
-SUBMISSION: Final = 8
-WAKE: Final = 9
+STARTED: Final = 6
+MEASURE: Final = 7
+QUANTUM: Final = 8
+SUBMISSION: Final = 9
+WAKE: Final = 10
 
 Entry: TypeAlias = tuple[int, int, int, int]
 Item = TypeVar("Item")

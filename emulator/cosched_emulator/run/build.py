@@ -68,7 +68,9 @@ def _manager(prepared: Prepared, *, live: bool) -> Manager:
     resume_us = round_up_us(scenario.preemption.resume_s * SECOND_US)
     if scenario.time_sharing is not None:
         processes = _process_nodes(prepared, scenario.time_sharing)
-        return Manager(prepared.nodes, prepared.belief, None, resume_us=resume_us, processes=processes)
+        return Manager(
+            prepared.nodes, prepared.belief, None, resume_us=resume_us, processes=processes, lags=prepared.lags
+        )
     usage_of, self_slowdown_of = _FactOfJobs(_usage), _FactOfJobs(_self_slowdown)
     profile_of, jobs = _FactOfJobs(_profile), _FactOfJobs(_whole)
     model = _contention_model(prepared, FactsOfJobs(jobs, usage_of, self_slowdown_of, profile_of), live=live)
@@ -81,6 +83,7 @@ def _manager(prepared: Prepared, *, live: bool) -> Manager:
         measure_after_us=None if after_s is None else max(1, round_up_us(after_s * SECOND_US)),
         measure_above_ppm=round(scenario.monitoring.above * WHOLE_PPM),
         resume_us=resume_us,
+        lags=prepared.lags,
     )
     usage_of.jobs = self_slowdown_of.jobs = profile_of.jobs = jobs.jobs = manager.jobs
     return manager

@@ -8,6 +8,7 @@ from cosched_emulator.bounds import check_bounds
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.results.figures.metrics import Selection
 from cosched_emulator.scenario.co_runs import jobs_without_ratios
+from cosched_emulator.scenario.difficult_manager import Lags, build_lags
 from cosched_emulator.scenario.faults import Faults
 from cosched_emulator.scenario.hardware import Hardware, build_belief, build_hardware, contends
 from cosched_emulator.scenario.machine import BuiltMachine, build_nodes, cores_of
@@ -36,6 +37,7 @@ class Prepared:
     script: tuple[Scripted, ...]
     selection: Selection  # the jobs that count
     power: tuple[NodePower, ...] | None = None  # watts of each class of nodes; None: unknown, so no energy is computed
+    lags: Lags | None = None  # of the manager; None: it has none
 
     @property
     def quantum_us(self) -> int | None:
@@ -82,6 +84,7 @@ def prepare(scenario: Scenario) -> Prepared:
         build_script(scenario, count, len(workload.jobs)),
         selection,
         power,
+        build_lags(scenario.manager, scenario.seed),
     )
 
 

@@ -28,6 +28,7 @@ FILES: Final = (
     ("cluster", "file"),
     ("truth", "pairs"),
     ("belief", "pair_table"),
+    ("manager", "lags"),
 )
 
 

@@ -8,6 +8,7 @@ from typing import Final
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.nodeos.local import counts_ticks
 from cosched_emulator.scenario.co_runs import PAIRS
+from cosched_emulator.scenario.difficult_manager import ManagerSection, unused_of_manager
 from cosched_emulator.scenario.faults import FaultEntry, FaultsSection
 from cosched_emulator.scenario.schema import ClockSection, Scenario, ScriptEntry
 from cosched_emulator.scenario.sections import (
@@ -62,6 +63,7 @@ def check_rules(scenario: Scenario) -> None:
         _check_script_entry(entry, f"script[{index}]")
     if scenario.time_sharing is not None:
         _check_speeds(scenario.faults)
+        _check_lags(scenario.manager)
 
 
 def _check_clock(clock: ClockSection) -> None:
@@ -159,7 +161,7 @@ def settings_without_effect(scenario: Scenario) -> list[str]:
         for section, name, keys, there, needed in rules
         for key in keys
         if not there and getattr(section, key) != getattr(type(section)(), key)
-    ] + _without_effect_on_processes(scenario)
+    ] + [*_without_effect_on_processes(scenario), *unused_of_manager(scenario.manager)]
 
 
 def _without_effect_on_processes(scenario: Scenario) -> list[str]:
@@ -229,6 +231,16 @@ def _check_speeds(faults: FaultsSection | None) -> None:
         if fault.do in ("slow", "normal"):
             raise ConfigurationError(
                 f"faults.at[{index}].do", "fail or return: nodes of [time_sharing] have one speed", fault.do
+            )
+
+
+def _check_lags(manager: ManagerSection | None) -> None:
+    """Raise ConfigurationError for lags of starts and ends where jobs share time: quanta would count them."""
+    for key in () if manager is None else ("start_s", "ended_s", "extra_s", "lags"):
+        value = getattr(manager, key)
+        if value:
+            raise ConfigurationError(
+                f"manager.{key}", "nothing: jobs of [time_sharing] start and end at once", str(value)
             )
 
 

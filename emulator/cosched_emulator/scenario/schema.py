@@ -7,6 +7,7 @@
     [monitoring] what the manager measures      [results] which jobs count
     [preemption] its cost                       [[script]] actions of users and operators
     [faults]     planned faults             [time_sharing] nodes that run processes, in turns
+    [manager]    its lags
 
 Every key is a field of a class here or in `sections`; its annotation holds its type, bounds and meaning. `reader` reads
 the keys, `check_bounds` checks the values of all sections, and `rules` checks settings that depend on each other.
@@ -20,6 +21,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias, get_args
 
 from cosched_emulator import offered
 from cosched_emulator.bounds import Choice
+from cosched_emulator.scenario.difficult_manager import ManagerSection
 from cosched_emulator.scenario.faults import FaultsSection
 from cosched_emulator.scenario.sections import (
     OF_APPLICATIONS,
@@ -138,13 +140,14 @@ class Scenario:
     ] = False
     faults: FaultsSection | None = None
     time_sharing: TimeSharingSection | None = None
+    manager: ManagerSection | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the scenario as plain values, for the record of a run.
 
-        ``faults`` is left out if none are planned, ``parameters`` and watts if there are none, and what belongs to time sharing, to
-        the NAS programs, to tables of co-runs or to profiles without it. So are `ADDED` settings that have their default, so
-        that the runs of studies that were made before them keep their keys.
+        ``faults`` and ``manager`` are left out if they are not given, ``parameters`` and watts if there are none, and what belongs to
+        time sharing, to the NAS programs, to tables of co-runs or to profiles without it. So are `ADDED` settings that have their
+        default, so that the runs of studies that were made before them keep their keys.
         """
         values = asdict(self)
         for section, key in ADDED:
@@ -155,6 +158,8 @@ class Scenario:
                 del values["cluster"][key]
         if self.faults is None:
             del values["faults"]
+        if self.manager is None:
+            del values["manager"]
         if self.workload.nas is None:
             for key in ("nas", *OF_NAS):
                 if key != "gap_s" or self.workload.applications is None:

@@ -59,7 +59,7 @@ def scenario_identity(scenario: Mapping[str, Any]) -> str:
     values = {name: dict(item) if isinstance(item, Mapping) else item for name, item in scenario.items()}
     values.pop("policy", None)
     for section, key in FILES:
-        if values[section].get(key) is not None:
+        if values.get(section, {}).get(key) is not None:
             values[section][key] = _file_digest(values[section][key])
     programs = values["workload"].get("programs")
     if is_program_file(programs):

@@ -140,7 +140,7 @@ def _absolute(scenario: Scenario) -> Scenario:
     """Return a scenario whose files are found from any folder."""
     for section, key in FILES:
         part = getattr(scenario, section)
-        path = getattr(part, key)
+        path = getattr(part, key, None)
         if path:
             scenario = replace(scenario, **{section: replace(part, **{key: os.path.abspath(path)})})
     programs = scenario.workload.programs

@@ -66,6 +66,13 @@ class ProcessProgress:
         self._dispatcher.leave(job, now_us)
         self.rotating.leave(self.running, now_us)
 
+    def cease(self, job: ManagedJob, now_us: int) -> None:
+        """Likewise: jobs that share time have no lags."""
+        self.leave(job, now_us)
+
+    def change_neighbours(self, cause: ManagedJob) -> None:
+        """Do nothing: slowdowns are not measured."""
+
     def work_us(self, job: ManagedJob, now_us: int) -> int:  # noqa: ARG002 - of `JobProgress`
         """Return the work that a running job has done since its start."""
         return self._dispatcher.work_us(job)

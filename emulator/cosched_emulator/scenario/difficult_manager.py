@@ -1,0 +1,157 @@
+"""A difficult manager: what a real one does between a scheduler and its jobs, the table ``[manager]`` of a scenario.
+
+All times are microseconds of emulated time. Every draw is keyed by the seed, its purpose and the job, so the same scenario
+gives the same lags, whatever the scheduler does, also after a restart of the manager.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
+
+from cosched_emulator.bounds import Choice, between
+from cosched_emulator.errors import ConfigurationError, InputError
+from cosched_emulator.scenario.setting_types import SECONDS
+from cosched_emulator.workload.job import WorkloadJob
+from cosched_emulator.workload.side_files.side_file_rows import (
+    KEYS,
+    JobKey,
+    SideFileRow,
+    csv_rows,
+    key_of,
+    most_specific,
+    patterns_of,
+)
+from cosched_hwmodel.draws import uniform
+from cosched_hwmodel.units import SECOND_US
+
+LagName: TypeAlias = Literal["submitted_s", "start_s", "ended_s", "extra_s"]
+LAGS: Final[tuple[LagName, ...]] = ("submitted_s", "start_s", "ended_s", "extra_s")  # keys, and columns of a side file
+DRAWS: Final = ("constant", "uniform", "exponential")
+LONGEST_LAG_S: Final = 86_400
+Lag: TypeAlias = Annotated[float, between(0, LONGEST_LAG_S, SECONDS)]
+Draw: TypeAlias = Annotated[str, Choice(DRAWS)]
+LAG_COLUMNS: Final = (*KEYS, *LAGS)
+
+
+@dataclass(frozen=True, slots=True)
+class ManagerSection:
+    """What the manager does that a scheduler does not expect. Without this table it does all at once, and nothing by itself."""
+
+    seed: Annotated[int | None, "seed of all draws of this table; where not given, the scenario's"] = None
+    submitted_s: Annotated[
+        Lag, "from a job's submission until the scheduler is told of it; the job waits meanwhile"
+    ] = 0.0
+    submitted_draw: Annotated[
+        Draw,
+        'each job has that; `"uniform"`: from 0 to twice that, `"exponential"`: with that mean, drawn for each job',
+    ] = "constant"
+    start_s: Annotated[
+        Lag,
+        "from a decision until the job starts (`job_started`); it holds its threads meanwhile, and its run time "
+        "and its limit count from the start",
+    ] = 0.0
+    start_draw: Annotated[Draw, "likewise, for each start"] = "constant"
+    ended_s: Annotated[
+        Lag, "from a job's end until the manager sees it: until then nothing else can have its threads"
+    ] = 0.0
+    ended_draw: Annotated[Draw, "likewise, for each end"] = "constant"
+    extra_s: Annotated[
+        Lag, "for how long a job stays on its nodes after its work; it slows no job down there, and ends with it"
+    ] = 0.0
+    extra_draw: Annotated[Draw, "likewise, for each end"] = "constant"
+    lags: Annotated[
+        str | None,
+        "job by job: a CSV file with columns `job` (its number in the source), `application` or `user`, and any of "
+        "`submitted_s`, `start_s`, `ended_s` and `extra_s`; empty, or a job that is not there: as drawn",
+    ] = None
+
+
+class DrawnLag(NamedTuple):
+    """A lag of the scenario, before it is drawn for a job."""
+
+    mean_us: float
+    draw: str
+
+    def us(self, seed: int, name: str, job_id: int, number: int) -> int:
+        """Return the lag of a job; ``number`` counts its stays on nodes."""
+        if self.draw == "constant" or not self.mean_us:
+            return round(self.mean_us)
+        part = uniform(seed, f"manager {name}", job_id, number)
+        return round(self.mean_us * (2 * part if self.draw == "uniform" else -math.log1p(-part)))
+
+
+@dataclass(frozen=True, slots=True)
+class Lags:
+    """The lags of a manager, for each job."""
+
+    seed: int
+    drawn: Mapping[LagName, DrawnLag]
+    listed: Mapping[LagName, Mapping[JobKey, int]] = field(default_factory=dict)  # of the side file
+
+    def us(self, name: LagName, job: WorkloadJob, number: int = 0) -> int:
+        """Return a lag of a job, in its stay of this ``number`` on nodes."""
+        rows = self.listed.get(name)
+        if rows:
+            whole = JobKey(job.source_id, job.spec.name, job.spec.user)
+            listed_us = most_specific(rows, patterns_of(rows), whole, None)
+            if listed_us is not None:
+                return listed_us
+        return self.drawn[name].us(self.seed, name, job.spec.id, number)
+
+
+def build_lags(section: ManagerSection | None, seed: int) -> Lags | None:
+    """Return the lags of a scenario with this ``seed``; None: there are none. Raises `InputError` for a bad side file."""
+    if section is None:
+        return None
+    drawn = {name: DrawnLag(getattr(section, name) * SECOND_US, getattr(section, _draw_of(name))) for name in LAGS}
+    listed = {} if section.lags is None else _read_lags(section.lags)
+    if not listed and not any(lag.mean_us for lag in drawn.values()):
+        return None
+    return Lags(seed if section.seed is None else section.seed, drawn, listed)
+
+
+def unused_of_manager(section: ManagerSection | None) -> list[str]:
+    """Return a line for each setting of the table that has no effect."""
+    if section is None:
+        return []
+    if section == ManagerSection(seed=section.seed):
+        return ["[manager] has no effect: it has no lags"]
+    return [
+        f"manager.{_draw_of(name)} has no effect without manager.{name}"
+        for name in LAGS
+        if getattr(section, _draw_of(name)) != "constant" and not getattr(section, name)
+    ]
+
+
+def _draw_of(name: LagName) -> str:
+    return f"{name.removesuffix('_s')}_draw"
+
+
+def _read_lags(file: str) -> Mapping[LagName, Mapping[JobKey, int]]:
+    """Return the lags in a side file, by name and by the jobs that they are of."""
+    if not file:
+        raise ConfigurationError("manager.lags", "a CSV file", "''")
+    listed: dict[LagName, dict[JobKey, int]] = {name: {} for name in LAGS}
+    seen: set[JobKey] = set()
+    for row in csv_rows(file, LAG_COLUMNS):
+        key = key_of(row)
+        if key in seen:
+            text = ", ".join(f"{name} {value}" for name, value in zip(KEYS, key, strict=True) if value is not None)
+            raise row.error(None, "each key once", f"{text} again")
+        seen.add(key)
+        for name in LAGS:
+            if row.values.get(name, ""):
+                listed[name][key] = _lag_us(row, name)
+    if not any(listed.values()):
+        raise InputError(file, "at least one row of values", "none")
+    return listed
+
+
+def _lag_us(row: SideFileRow, name: LagName) -> int:
+    number = row.number(name)
+    if not number.is_finite() or not 0 <= number <= LONGEST_LAG_S:
+        raise row.error(name, f"{SECONDS} from 0 to {LONGEST_LAG_S}", repr(row.values[name]))
+    return round(number * SECOND_US)
