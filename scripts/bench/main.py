@@ -27,6 +27,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import zmq
 from scripts.bench import bench_tables
+from scripts.bench import growth as bench_growth
 from scripts.bench import latency as bench_latency
 from scripts.bench import outside as bench_outside
 from scripts.bench import stations as bench_stations
@@ -92,6 +93,8 @@ class Extent(NamedTuple):
     decisions: int
     decisions_s: float  # longest time of them all
     starts: int
+    growing: bench_growth.Sizes = bench_growth.Sizes()
+    growing_s: float = 10.0  # no larger run after one that took so long
 
 
 FULL: Final = Extent(
@@ -133,6 +136,8 @@ QUICK: Final = FULL._replace(
     decisions=100,
     decisions_s=1.0,
     starts=3,
+    growing=bench_growth.Sizes((150, 300), (250, 500), (128, 512), 250),
+    growing_s=2.0,
 )
 
 
@@ -243,6 +248,12 @@ def measure_studies(extent: Extent, tell: Tell) -> list[Figures]:
     return bench_studies.measure(*extent.study, tell)
 
 
+def measure_growth(extent: Extent, tell: Tell) -> list[Figures]:
+    """Return how time and memory of each preset grow."""
+    policies = extent.policies if extent.part > 1 else tuple(PRESETS)
+    return list(bench_growth.measure(policies, extent.growing, extent.growing_s, tell))
+
+
 def measure_stations(_extent: Extent, tell: Tell) -> list[Figures]:
     """Return the files that a decision enters."""
     return bench_stations.measure(tell)
@@ -270,6 +281,7 @@ PARTS: Final = {
     "stations": Part("Files that a decision enters", measure_stations, bench_stations.lines),
     "outside": Part("A queue order from outside", measure_outside, bench_outside.lines),
     "studies": Part("Many runs", measure_studies, bench_studies.lines),
+    "growth": Part("Growth", measure_growth, bench_growth.lines),
     "direct": Part("Jobs a second in one process", measure_grid, bench_tables.direct_lines),
 }
 

@@ -13,12 +13,13 @@ from pathlib import Path
 
 import pytest
 from scripts.bench import bench_tables
+from scripts.bench import growth as bench_growth
 from scripts.bench import latency as bench_latency
 from scripts.bench import main as bench
 from scripts.bench import studies as bench_studies
 from scripts.bench import turns as bench_turns
 from scripts.bench import wire as bench_wire
-from scripts.bench.process import in_process, memory_mb
+from scripts.bench.process import Figures, in_process, memory_mb
 from scripts.bench.runs import (
     STANDARD,
     Goal,
@@ -232,3 +233,23 @@ def test_the_script_starts() -> None:
     ran = run_python(str(ROOT / "scripts" / "bench.py"), "--help")
     assert (ran.code, ran.err) == (0, "")
     assert "--quick" in ran.out
+
+
+def test_growth_is_an_exponent_of_the_last_step(forks: None) -> None:
+    sizes = bench_growth.Sizes(burst=(20, 40), overload=(30,), nodes=(8, 16), jobs=20)
+    rows = list(bench_growth.measure(["easy"], sizes, 20.0, silent))
+    assert [(row["kind"], len(row["runs"])) for row in rows] == [("burst", 2), ("overload", 1), ("nodes", 2)]
+    assert bench_growth.run_one("gang", "burst", 5, 0)["cpu_s"] > 0
+    assert all(run["cpu_s"] > 0 and run["peak_mb"] > 10 for row in rows for run in row["runs"])
+    assert rows[1]["exponent"] is None
+    assert (
+        bench_growth.exponent([{"size": 9, "cpu_s": 9.0}, {"size": 10, "cpu_s": 1.0}, {"size": 40, "cpu_s": 8.0}])
+        == 1.5
+    )
+    slow = bench_growth.measure(["easy"], sizes, 1e-6, silent, patience=2e7)
+    assert [len(row["runs"]) for row in slow] == [1, 1, 1]  # no larger run after one that took long
+    failed: Figures = {"policy": "easy", "kind": "burst", "runs": [], "reason": "more than 5 s", "exponent": None}
+    steep = {**rows[0], "exponent": 1.62}
+    text = "\n".join(bench_growth.lines([failed, rows[1], steep]))
+    assert "more than 5 s" in text
+    assert "**1.62**" in text
