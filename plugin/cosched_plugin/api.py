@@ -52,13 +52,14 @@ from cosched_plugin.core.note_table import read_table, table_note
 from cosched_plugin.core.queue import Queue, short_or_narrow
 from cosched_plugin.core.running import Ended, Running, side_by_side
 from cosched_plugin.core.trace import Trace
-from cosched_plugin.core.views.view import View
+from cosched_plugin.core.views.view import COUNTABLE, ELIGIBLE_NODES, View
 from cosched_plugin.core.views.virtual_machine import VirtualMachine
 from cosched_plugin.core.views.whole_nodes import Occupancy, WholeNodesView, nodes_view, whole_nodes
 from cosched_plugin.core.work import Price, Rate, Work
 from cosched_plugin.parts import prices
 from cosched_plugin.parts.colocated import NOTE as PAIR_NOTE
 from cosched_plugin.parts.colocated import (
+    PAIRING,
     Guest,
     Pair,
     PairMonitor,
@@ -96,6 +97,8 @@ from cosched_plugin.parts.kinds import (
 from cosched_plugin.parts.needs import (
     COMPANY,
     DISK,
+    EVERYTHING,
+    FILLED_LAYOUTS,
     FIXED_RUN_TIMES,
     FOOTPRINTS,
     HALVES,
@@ -152,14 +155,19 @@ from cosched_plugin.protocol.values import note_travels
 __all__ = [
     "BOUNDS",
     "COMPANY",
+    "COUNTABLE",
     "CUT_SHORT",
     "DISK",
+    "ELIGIBLE_NODES",
+    "EVERYTHING",
+    "FILLED_LAYOUTS",
     "FIXED_RUN_TIMES",
     "FOOTPRINTS",
     "HALVES",
     "LEAST_PENALTY",
     "MAX_SPAN_US",
     "NONE",
+    "PAIRING",
     "PAIRS",
     "PAIR_BELIEF",
     "PAIR_NOTE",

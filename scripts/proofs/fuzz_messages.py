@@ -54,6 +54,9 @@ ACTIONS: Final[tuple[m.Action, ...]] = (
     m.SetNote(1, "pace", 1),
     m.WakeAt(10**12),
     m.RejectJob(3, "no"),
+    m.RequeueJob(1),
+    m.KillJob(2),
+    m.SubmitJob(SPEC),
 )
 EVENTS: Final[tuple[m.Event, ...]] = (
     m.JobSubmitted(SPEC),

@@ -219,7 +219,7 @@ class SchedulerPort:
     # after the next hello. Without numbers they could undo what both ends have agreed since.
     def begin(self, inventory: Callable[[], Welcome], *, lockstep: bool) -> ManagerSession:
         """Begin a conversation with the next scheduler that says hello."""
-        self.session = ManagerSession(inventory, lockstep=lockstep)
+        self.session = ManagerSession(inventory, features=inventory().features, lockstep=lockstep)
         return self.session
 
     def submit(self, seq: int, now_us: int, events: tuple[Event, ...]) -> None:

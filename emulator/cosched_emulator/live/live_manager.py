@@ -115,7 +115,9 @@ class LiveManager:
         told = ["" if isinstance(action, SetNote | WakeAt) else describe(action, self.label) for action in actions]
         refusals: list[ActionRefused] = []
         for event in self.manager.carry_out(seq, self.now_us, actions):
-            assert isinstance(event, ActionRefused)
+            if not isinstance(event, ActionRefused):
+                self._outbox.tell(self.now_us, event)
+                continue
             refusals.append(event._replace(reason=stale + event.reason))
             reason = _JOB.sub(lambda job: f"job {self.label(int(job[1]))}", event.reason)
             self.decisions.append((self.now_us, f"refused: {stale}{reason}"))
@@ -241,6 +243,8 @@ def describe(action: Action, label: Callable[[int], str]) -> str:
         "SuspendJob": "suspend",
         "ResumeJob": "resume",
         "RejectJob": "reject",
+        "RequeueJob": "requeue",
+        "KillJob": "kill",
     }
     match action:
         case StartTogether():

@@ -16,13 +16,16 @@ from cosched_plugin.protocol.messages import (
     REJECTED,
     Action,
     ChangeSlot,
+    KillJob,
     RejectJob,
+    RequeueJob,
     ResumeJob,
     ReviseJob,
     SetNote,
     SetRotation,
     StartJob,
     StartTogether,
+    SubmitJob,
     SuspendJob,
     UnknownAction,
     WakeAt,
@@ -78,6 +81,10 @@ class ActionExecutor:
                 return self._wake_at(action.at_us, now_us)
             case RejectJob():
                 return self._reject(action, end)
+            case RequeueJob() | KillJob():
+                return self._ask_to_leave(action)
+            case SubmitJob():
+                return "this manager takes jobs from its users alone"
             case UnknownAction():
                 return f"unknown action {action.type!r}"
             case _:
@@ -183,6 +190,14 @@ class ActionExecutor:
                 return f"there are {MOST_WAKES} wakes to come already"
             self._wakes.add(at_us)
             self._timeline.schedule(at_us, WAKE, 0)
+        return None
+
+    def _ask_to_leave(self, action: RequeueJob | KillJob) -> str | None:
+        """Mark a running job, which leaves in the next round."""
+        job = self._running_jobs.by_id.get(action.job_id)
+        if job is None or job.leaving:
+            return f"job {action.job_id} does not run, or leaves already"
+        job.leaving = True
         return None
 
     def _reject(self, action: RejectJob, end: Callable[[ManagedJob, str], None]) -> str | None:

@@ -26,6 +26,7 @@ class ManagedJob:
     held = False
     absent = ""  # AWAITED or GONE; empty: it is on its nodes, or not among the running jobs
     gone_us: int | None = None  # when it ended, if the manager sees that later
+    leaving = False  # a scheduler has asked to kill or to requeue it
     start_us = 0
     since_us = 0  # start of the present stay on its nodes
     resumed = False  # this stay began with its return from disk
@@ -104,6 +105,7 @@ class ManagedJob:
             self.slot,
             self.quanta,
             self.shares,
+            leaving=self.leaving,
         )
 
     def record_at(self, now_us: int, work_us: int) -> JobRecord:

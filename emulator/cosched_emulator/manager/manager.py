@@ -36,9 +36,11 @@ from cosched_plugin.common.allocation import (
 )
 from cosched_plugin.common.slots import SlotPools
 from cosched_plugin.protocol.messages import (
+    CANCELLED,
     FEATURES,
     PROTOCOL_VERSION,
     REJECTED,
+    SUBMIT,
     Action,
     ActionRefused,
     Belief,
@@ -54,12 +56,14 @@ from cosched_plugin.protocol.messages import (
     JobStarted,
     JobSubmitted,
     JobSuspended,
+    KillJob,
     NodeClass,
     NodeFailed,
     NodeReturned,
     PendingJob,
     ProgressMeasured,
     QuantumEnded,
+    RequeueJob,
     Welcome,
     Woken,
 )
@@ -100,6 +104,8 @@ def check_holdings(
         raise InvariantError("free swap space differs from what jobs on disk leave")
 
 
+# The features of this manager: it takes jobs from its users alone.
+MANAGER_FEATURES: Final = tuple(feature for feature in FEATURES if feature != SUBMIT)
 MOST_VOID: Final = 100_000  # void entries of the timeline before it is compacted
 NO_ORIGIN: Final = Origin("")  # number of the scenario's jobs
 
@@ -203,7 +209,7 @@ class Manager:
         """Return the state that a scheduler needs to continue from the last answered batch."""
         return Welcome(
             version=PROTOCOL_VERSION,
-            features=FEATURES,
+            features=MANAGER_FEATURES,
             seq=self._seq,
             now_us=self._now_us,
             nodes=self._classes,
@@ -303,21 +309,30 @@ class Manager:
     # a refusal changes nothing and stops nothing: the following actions are still carried out, and the scheduler hears of it in its
     # next batch.
     def carry_out(self, seq: int, now_us: int, actions: Iterable[Action]) -> list[Event]:
-        """Carry out the actions of the answer to batch ``seq``, in order; return a refusal for each impossible one."""
+        """Carry out the actions of the answer to batch ``seq``, in order; return a refusal for each impossible one.
+
+        The ends and requeues that some ask for follow them; they have not happened yet.
+        """
         self._seq = seq
         self._now_us = now_us
         follow: list[Event] = []
         if not actions:
             return follow
         execute, end = self._executor.carry_out, self._end
+        left: list[Event] = []
         for number, action in enumerate(actions):
             reason = execute(action, now_us, end)
             if reason is not None:
                 self.refused += 1
                 follow.append(ActionRefused(seq, number, reason, started_by(action)))
+            elif type(action) is KillJob:
+                left.append(JobEnded(action.job_id, CANCELLED))
+            elif type(action) is RequeueJob:
+                left.append(JobRequeued(action.job_id))
         if len(self.timeline.heap) > MOST_VOID:
             self._compact()
-        return follow + self._running_jobs.told_at_once(now_us) if self.lags is not None else follow
+        told = self._running_jobs.told_at_once(now_us) if self.lags is not None else []
+        return follow + left + told
 
     def _compact(self) -> None:
         """Drop the void entries of the timeline if most are void: revisions and cancellations leave void ends."""

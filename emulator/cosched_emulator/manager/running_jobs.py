@@ -146,6 +146,8 @@ class RunningJobs:
         job.version += 1
         if job.absent:
             job.absent = ""
+        if job.leaving:
+            job.leaving = False
         if job.suspended_us is not None or job.ready_us:
             job.idle_us += now_us - job.idle_until(now_us)
             job.suspended_us = None

@@ -58,6 +58,7 @@ Value = TypeVar("Value")
 Value_co = TypeVar("Value_co", covariant=True)
 IntArray: TypeAlias = NDArray[Any]  # of any integer type
 Rows: TypeAlias = slice | IntArray  # some of the rows: a slice of them, or their places in any order
+_OF_NO_LOG: Final = ("eligible", "resources", "licences", "priority")  # fields of a job that no workload has
 BLOCK = 1_024  # rows computed at a time
 
 
@@ -326,6 +327,7 @@ class Jobs(Sequence[WorkloadJob]):
                 self.unpaired,
                 self.told_profile,
             ),
+            *[Same(default) for name, default in JobSpec._field_defaults.items() if name in _OF_NO_LOG],
         )
         truth = (self.run_us, self.demand, self.source_id, self.usage, self.self_slowdown, self.requeue, self.exit_code)
         return Tuples(WorkloadJob, spec, *truth, self.queue, self.partition, self.profile)

@@ -6,13 +6,16 @@ Sets are combined with ``&``, ``|`` and ``~`` layer by layer, thousands of nodes
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias, cast
 
 from cosched_hwmodel.units import NodeSet, ThreadMask
 from cosched_plugin.protocol.limits import MAX_SPAN_US
 from cosched_plugin.protocol.messages import (
+    ANY_LAYOUT,
+    FILLED,
     Action,
+    Amounts,
     DemandTuple,
     JobSpec,
     NodeClass,
@@ -97,34 +100,82 @@ def each_mask(runs: Iterable[Run]) -> Iterator[tuple[int, ThreadMask]]:
             yield node, mask
 
 
-# The fields of a `JobSpec` from `ppn_min` to `exclusive`, for a job without constraints on its nodes.
+# The fields of a `JobSpec` from `ppn_min` to `exclusive`, and those from `eligible` to `licences`, without constraints on nodes.
 _PLAIN: Final = ((1, 0, 1, 0, False), (0, 0, 1, 0, False))
+_ANYWHERE: Final = ((), (), ())
 
 
 def is_plain(job: JobSpec) -> bool:
     """Return whether the job takes one thread per process on any nodes: then it is exact to count threads."""
-    return job[7:12] in _PLAIN
+    return job[7:12] in _PLAIN and job[17:20] == _ANYWHERE
+
+
+class Counts:
+    """Countable resources: how many of each are left on each node, and in the whole cluster."""
+
+    __slots__ = ("licences", "resources")
+
+    def __init__(self, resources: Mapping[str, Sequence[int]], licences: Mapping[str, int]) -> None:
+        self.resources = {name: list(each) for name, each in resources.items()}  # by name and node
+        self.licences = dict(licences)  # by name
+
+    def count(self, job: JobSpec, runs: Sequence[Run], sign: int) -> None:
+        """Take (-1) or give back (1) what a job on ``runs`` holds; a name that is not there counts as none."""
+        for name, amount in job.licences:
+            self.licences[name] = self.licences.get(name, 0) + sign * amount
+        for name, amount in job.resources:
+            left = self.resources.get(name)
+            if left is not None:
+                for node, _ in each_node(runs):
+                    left[node] += sign * amount
+
+    def refusal(self, job: JobSpec, runs: Sequence[Run]) -> str | None:
+        """Return why a job cannot have these nodes, or None: too little of something is left."""
+        for name, amount in job.licences:
+            left = self.licences.get(name, 0)
+            if left < amount:
+                return f"{left} of licence {name} are free, {amount} wanted"
+        for name, amount in job.resources:
+            on_node = self.resources.get(name)
+            for node, _ in each_node(runs):
+                left = 0 if on_node is None else on_node[node]
+                if left < amount:
+                    return f"node {node} has {left} of {name} free, {amount} wanted"
+        return None
+
+    def open_to(self, job: JobSpec, nodes: NodeSet) -> NodeSet:
+        """Return those of some nodes that have enough for a job."""
+        if any(self.licences.get(name, 0) < amount for name, amount in job.licences):
+            return NodeSet(0)
+        for name, amount in job.resources:
+            on_node = self.resources.get(name, ())
+            nodes = NodeSet(nodes & sum([1 << node for node, left in enumerate(on_node) if left >= amount]))
+        return nodes
 
 
 class Machine:
     """The nodes of a welcome: numbers, threads and capacities. Does not change while a session lasts."""
 
     __slots__ = (
+        "_eligible",
         "capacity_of",
         "classes",
         "cores",
         "depth",
         "exists",
+        "filled",
         "first_threads",
+        "licences",
         "memory_mb",
         "nodes",
+        "resources",
         "second_threads",
         "swap_mb",
         "threads",
         "threads_of",
     )
 
-    def __init__(self, classes: Sequence[NodeClass]) -> None:
+    def __init__(self, classes: Sequence[NodeClass], licences: Amounts = (), layout: str = ANY_LAYOUT) -> None:
         self.classes = tuple(classes)  # the nodes by class, as the manager described them
         self.nodes = sum(node_class.nodes for node_class in classes)  # how many there are, also those out of service
         # the most threads that a node has: the length of `Layers`
@@ -157,15 +208,42 @@ class Machine:
         self.second_threads: Layers = tuple(map(NodeSet, seconds))  # the second thread of every core that has two
         self.threads = size(self.exists)  # of all nodes
         self.cores = size(self.first_threads)  # of all nodes
+        # whether its manager fills a job's nodes in order: only the last one may have fewer processes
+        self.filled = layout == FILLED and self.depth > 1
+        self.licences = dict(licences)  # countable resources of the whole cluster, by name
+        self.resources: dict[str, list[int]] = {}  # countable resources of each node, by name
+        names = {name for node_class in classes for name, _ in node_class.resources}
+        for name in sorted(names):
+            self.resources[name] = []
+            for node_class in classes:
+                self.resources[name] += [dict(node_class.resources).get(name, 0)] * node_class.nodes
+        self._eligible: dict[tuple[tuple[int, int], ...], NodeSet] = {}  # a cache
+
+    def eligible(self, job: JobSpec) -> NodeSet:
+        """Return the nodes that a job may have."""
+        ranges = job.eligible
+        if not ranges:
+            return NodeSet((1 << self.nodes) - 1)
+        found = self._eligible.get(ranges)
+        if found is None:
+            every = (1 << self.nodes) - 1
+            nodes = 0
+            for first, count in ranges:
+                nodes |= ((1 << count) - 1) << first
+            found = self._eligible[ranges] = NodeSet(nodes & every)
+        return found
 
     def most_processes(self, job: JobSpec) -> int:
         """Return how many processes of a job like this one the empty machine holds."""
         if is_plain(job):
             return self.threads
-        return sum(
-            node_class.nodes * room_on(job, node_class.threads, node_class.threads, node_class.memory_mb)
-            for node_class in self.classes
-        )
+        nodes = Counts(self.resources, self.licences).open_to(job, self.eligible(job))
+        most = first = 0
+        for node_class in self.classes:
+            here = nodes >> first & ((1 << node_class.nodes) - 1)
+            most += here.bit_count() * room_on(job, node_class.threads, node_class.threads, node_class.memory_mb)
+            first += node_class.nodes
+        return most
 
 
 def room_on(job: JobSpec, free_threads: int, all_threads: int, free_memory_mb: int) -> int:
@@ -183,7 +261,7 @@ def room_on(job: JobSpec, free_threads: int, all_threads: int, free_memory_mb: i
 class ThreadPool:
     """Free threads, memory and swap space of a machine, as jobs take and release them."""
 
-    __slots__ = ("_everything", "free", "free_memory_mb", "free_swap_mb", "machine", "up")
+    __slots__ = ("_everything", "counts", "free", "free_memory_mb", "free_swap_mb", "machine", "up")
 
     def __init__(self, machine: Machine, down: Iterable[int] = ()) -> None:
         self.machine = machine
@@ -192,6 +270,7 @@ class ThreadPool:
         self.free: Layers = machine.exists  # threads of nodes in service that no job holds
         self.free_memory_mb = list(machine.memory_mb)
         self.free_swap_mb = list(machine.swap_mb)
+        self.counts = Counts(machine.resources, machine.licences)
         for node in down:
             self.fail_node(node)
 
@@ -200,6 +279,7 @@ class ThreadPool:
         self.free = tuple([NodeSet(layer & self.up) for layer in self.machine.exists])
         self.free_memory_mb = list(self.machine.memory_mb)
         self.free_swap_mb = list(self.machine.swap_mb)
+        self.counts = Counts(self.machine.resources, self.machine.licences)
 
     @property
     def all_up(self) -> bool:
@@ -209,7 +289,7 @@ class ThreadPool:
     def place(self, job: JobSpec, runs: Sequence[Run]) -> Layers | str:
         """Return the threads that ``runs`` name, if ``job`` can start there now; otherwise the reason why it cannot."""
         machine = self.machine
-        plain = job[7:12] in _PLAIN
+        plain = job[7:12] in _PLAIN and job[17:20] == _ANYWHERE
         processes = 0
         named = 0
         if plain and machine.depth == 1:
@@ -246,7 +326,11 @@ class ThreadPool:
         busy = busy_refusal(layers, self.free)
         if busy is not None:
             return busy
-        return layers if plain else self._shape_refusal(job, runs) or layers
+        if machine.filled:
+            reason = _layout_refusal(runs)
+            if reason is not None:
+                return reason
+        return layers if plain else self._shape_refusal(job, runs) or self._choice_refusal(job, runs, named) or layers
 
     def _shape_refusal(self, job: JobSpec, runs: Sequence[Run]) -> str | None:
         machine = self.machine
@@ -265,8 +349,16 @@ class ThreadPool:
             return f"{short} nodes hold fewer than {job.ppn_min} processes"
         return None
 
+    def _choice_refusal(self, job: JobSpec, runs: Sequence[Run], named: int) -> str | None:
+        others = named & ~self.machine.eligible(job)
+        if others:
+            return f"node {(others & -others).bit_length() - 1} is not among those that it may have"
+        return self.counts.refusal(job, runs) if job.resources or job.licences else None
+
     def take(self, job: JobSpec, runs: Sequence[Run], layers: Layers) -> None:
         """Give these threads to ``job``; they must be free."""
+        if job.resources or job.licences:
+            self.counts.count(job, runs, -1)
         free = self.free
         self.free = (free[0] & ~layers[0],) if len(free) == 1 else minus(free, layers)  # type: ignore[assignment]  # likewise
         if job.memory_mb:
@@ -275,6 +367,8 @@ class ThreadPool:
 
     def give_back(self, job: JobSpec, runs: Sequence[Run], layers: Layers) -> None:
         """Take these threads back from ``job``; those of nodes out of service stay unavailable."""
+        if job.resources or job.licences:
+            self.counts.count(job, runs, 1)
         up = self.up
         if len(layers) == 1:
             self.free = (self.free[0] | (layers[0] & up),)  # type: ignore[assignment]  # likewise
@@ -300,7 +394,7 @@ class ThreadPool:
         for node, processes in each_node(runs) if job.memory_mb else ():
             if processes * job.memory_mb > self.free_memory_mb[node]:
                 return f"node {node} has {self.free_memory_mb[node]} MiB free, {processes * job.memory_mb} wanted"
-        return None
+        return self.counts.refusal(job, runs) if job.resources or job.licences else None
 
     def to_disk(self, job: JobSpec, runs: Sequence[Run], layers: Layers) -> None:
         """Take these threads back from ``job``, whose memory goes to disk."""
@@ -338,6 +432,18 @@ class ThreadPool:
         self.free = tuple(
             [NodeSet(free | (bit & there & ~taken)) for free, there, taken in zip(self.free, exists, held, strict=True)]
         )
+
+
+def _layout_refusal(runs: Sequence[Run]) -> str | None:
+    """Return why a manager that fills nodes in order cannot make this layout, or None."""
+    placed = [(first, count, processes) for first, count, _, processes in sorted(runs)]
+    most = placed[0][2]
+    if any(processes != most for _, _, processes in placed[:-1]) or placed[-1][2] > most:
+        return f"layout {'+'.join([str(p) for _, n, p in placed for _ in range(min(n, 8))])}: the manager fills nodes in order"
+    _, count, processes = placed[-1]
+    if processes < most and count > 1:
+        return f"{count} nodes with {processes} processes after nodes with {most}: the manager fills nodes in order"
+    return None
 
 
 _WHOLE = (int, type(None))

@@ -55,6 +55,7 @@ class _SlotPool(ThreadPool):
         super().__init__(base.machine)
         self.free_memory_mb = base.free_memory_mb
         self.free_swap_mb = base.free_swap_mb
+        self.counts = base.counts
         self.up = base.up
         self.free = _in_service(base)
         self.jobs = 0  # that hold threads

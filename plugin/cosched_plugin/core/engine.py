@@ -12,7 +12,7 @@ from typing import Final, Protocol, assert_never
 from cosched_hwmodel.errors import ContentionError, HardwareModelError
 from cosched_hwmodel.models.by_name import BUILT_IN, PairFactory
 from cosched_plugin.common.allocation import started_by, times_refusal
-from cosched_plugin.common.errors import PluginError, PolicyError, RemoteProtocolError, UsageError
+from cosched_plugin.common.errors import MachineError, PluginError, PolicyError, RemoteProtocolError, UsageError
 from cosched_plugin.common.slots import NO_SLOTS
 from cosched_plugin.core.invariants import check_invariants
 from cosched_plugin.core.running import REQUEUED, Running
@@ -33,6 +33,7 @@ from cosched_plugin.core.told import (
 from cosched_plugin.core.trace import Trace, TraceSink
 from cosched_plugin.core.views.view import View
 from cosched_plugin.protocol.errors import Fault
+from cosched_plugin.protocol.features import FEATURE_ACTIONS
 from cosched_plugin.protocol.messages import (
     REJECTED,
     Action,
@@ -50,28 +51,32 @@ from cosched_plugin.protocol.messages import (
     JobStarted,
     JobSubmitted,
     JobSuspended,
+    KillJob,
     NodeFailed,
     NodeReturned,
     ProgressMeasured,
     QuantumEnded,
     RejectJob,
+    RequeueJob,
     ResumeJob,
     ReviseJob,
     SetNote,
     SetRotation,
     StartJob,
     StartTogether,
+    SubmitJob,
     SuspendJob,
     WakeAt,
     Welcome,
     Woken,
 )
 from cosched_plugin.protocol.values import check_note
+from cosched_plugin.protocol.vocabulary import JOB, read_record, write_record
 
 # A policy with more decisions at one instant than this, plus ten a job, never ends.
 MOST_DECISIONS: Final = 10_000
 LATEST_US: Final = (1 << 63) - 1
-_TO_RUNNING: Final = frozenset((ReviseJob, SuspendJob, ResumeJob, ChangeSlot))
+_TO_RUNNING: Final = frozenset((ReviseJob, SuspendJob, ResumeJob, ChangeSlot, RequeueJob, KillJob))
 _SLOT_0: Final = 0  # by identity: False and 0.0 are equal to it
 # The errors raised by inconsistent events and inventories; `cosched_plugin.core.told` raises ValueErrors that name both facts.
 CONTRADICTIONS: Final = (LookupError, ValueError, AssertionError)
@@ -91,7 +96,7 @@ class Policy(Protocol):
 class SchedulerCore:
     """Turns events into decisions."""
 
-    __slots__ = ("_changes", "_policy", "_replied", "_reply", "_state", "_trace", "_view", "refused")
+    __slots__ = ("_changes", "_lacking", "_policy", "_replied", "_reply", "_state", "_trace", "_view", "refused")
 
     def __init__(
         self,
@@ -112,6 +117,13 @@ class SchedulerCore:
             raise RemoteProtocolError("state", "", text) from error
         self._trace = None if trace is None else Trace(trace, self._state)
         self._view = View(self._state, self._trace)
+        # Decisions of features that the manager lacks, by type.
+        self._lacking = {
+            kind: feature for kind, (_, feature) in FEATURE_ACTIONS.items() if feature not in welcome.features
+        }
+        check_site = getattr(policy, "check_site", None)  # a composition has it
+        if check_site is not None:
+            check_site(self._view)
         self.refused = 0  # actions that the manager did not carry out
         self._replied = (
             welcome.seq
@@ -193,11 +205,15 @@ class SchedulerCore:
         self._changes = None
         if state.slots is not None:
             state.slots.begin_reply()
-        trace = self._trace
+        trace, lacking = self._trace, self._lacking
         most = MOST_DECISIONS + 10 * (len(state.queue) + len(state.running))
         decision: Action | None = None
         try:
             for decision in self._policy.decide(self._view):
+                if type(decision) in lacking:
+                    raise MachineError(
+                        f"the policy needs the feature {lacking[type(decision)]}, which this manager lacks: {decision}"
+                    )
                 if type(decision) is StartJob:
                     self._start(decision)
                 elif type(decision) in _TO_RUNNING:
@@ -313,7 +329,7 @@ class SchedulerCore:
     # is not recorded here cannot be taken back.
     def _apply_to_running(self, decision: Action, number: int) -> None:
         """Apply decision ``number`` of a reply, and record how to undo it if the manager refuses it."""
-        assert isinstance(decision, ReviseJob | SuspendJob | ResumeJob | ChangeSlot)
+        assert isinstance(decision, ReviseJob | SuspendJob | ResumeJob | ChangeSlot | RequeueJob | KillJob)
         job_id = decision.job_id
         before = self._state.running.get(job_id)
         match decision:
@@ -325,6 +341,10 @@ class SchedulerCore:
                 self._resume(decision)
             case ChangeSlot():
                 self._change_slot(decision)
+            case RequeueJob() | KillJob():
+                if self._find_running(decision, job_id).leaving:
+                    raise PolicyError(decision, f"job {job_id} is to be killed or requeued already")
+                self._state.let_leave(job_id)
         if before is not None:
             if self._changes is None:
                 self._changes = Changes()
@@ -348,6 +368,8 @@ class SchedulerCore:
                 if decision.at_us <= state.now_us:
                     raise PolicyError(decision, f"a wake must lie after now, {state.now_us}")
                 state.wakes.add(decision.at_us)
+            case SubmitJob():
+                _check_submission(decision)
             case RejectJob():
                 if decision.job_id not in state.queue:
                     raise PolicyError(decision, f"job {decision.job_id} does not wait")
@@ -366,13 +388,31 @@ class SchedulerCore:
             placed = place_in_slot(state, job, start)
         if isinstance(placed, str):
             raise PolicyError(start, placed)
-        state.start(start, placed)
+        state.start(self._granted(start, job.limit_us) if state.limits else start, placed)
+
+    # Both ends round limits up alike, so that they know the same limit without a word about it.
+    def _granted(self, asked: StartJob, own_us: int | None) -> StartJob:
+        """Return a start with the limit that the manager will grant; PolicyError where it grants none so long."""
+        limit_us = self._limit(asked, asked.limit_us, own_us)
+        return asked._replace(limit_us=limit_us)
+
+    def _limit(self, decision: Action, limit_us: int | None, own_us: int | None) -> int | None:
+        can = self._state.capabilities
+        if limit_us is None or own_us is None:
+            return limit_us
+        if limit_us > own_us and not can.limits_grow:
+            raise PolicyError(
+                decision, f"limit {limit_us} us is above {own_us} us, and this manager grants no longer ones"
+            )
+        return can.rounded(limit_us)
 
     def _revise(self, revision: ReviseJob) -> None:
         running = self._find_running(revision, revision.job_id)
         reason = times_refusal(running.limit_us, revision)
         if reason is not None:
             raise PolicyError(revision, reason)
+        if self._state.limits:
+            revision = revision._replace(limit_us=self._limit(revision, revision.limit_us, running.limit_us))
         self._state.revise(revision)
 
     def _suspend(self, suspension: SuspendJob) -> None:
@@ -422,7 +462,11 @@ class SchedulerCore:
         placed = place_together(self._state, group.starts)
         if isinstance(placed, str):
             raise PolicyError(group, placed)
-        for start, layers in zip(group.starts, placed, strict=True):
+        starts = list(group.starts)
+        if self._state.limits:
+            queue = self._state.queue
+            starts = [self._granted(start, queue[start.job_id].limit_us) for start in starts]
+        for start, layers in zip(starts, placed, strict=True):
             self._state.start(start, layers)
 
     def _job(self, job_id: int) -> JobSpec | None:
@@ -430,6 +474,14 @@ class SchedulerCore:
         if job_id in state.running:
             return state.running[job_id].job
         return state.queue.get(job_id) or state.held.get(job_id)
+
+
+def _check_submission(submission: SubmitJob) -> None:
+    """Raise PolicyError where a job could not travel."""
+    try:
+        read_record(JOB, write_record(JOB, submission.job))
+    except (Fault, TypeError, ValueError, AttributeError) as error:
+        raise PolicyError(submission, f"the job cannot travel: {error}") from None
 
 
 def _check_note(note: SetNote) -> None:

@@ -44,7 +44,7 @@ def thread_counts(layers: Layers, nodes: int) -> NDArray[np.int64]:
 
 def first_fit(job: JobSpec, free: Layers, machine: Machine, free_memory_mb: Sequence[int]) -> tuple[Run, ...] | None:
     """Return ``job`` on the lowest free threads, node by node, or None if it does not fit."""
-    if not is_plain(job):
+    if machine.filled or not is_plain(job):
         return fill_nodes(job, free, machine, free_memory_mb, bits_of(any_layer(free)))
     if len(free) == 1:
         return lowest_nodes(job.processes, free[0])
@@ -139,6 +139,8 @@ def fill_nodes(
     job: JobSpec, free: Layers, machine: Machine, free_memory_mb: Sequence[int], nodes: Iterable[int]
 ) -> tuple[Run, ...] | None:
     """Return ``job`` on free threads of ``nodes``, filled in this order up to the job's own limits; None if it does not fit."""
+    if machine.filled:
+        return _fill_alike(job, free, machine, free_memory_mb, nodes)
     need = job.processes
     placed: list[tuple[int, ThreadMask, int]] = []
     for node in nodes:
@@ -183,3 +185,28 @@ def lowest_runs(alike: Iterable[tuple[int, NodeSet]], free: Layers, width: int) 
             runs.append(Run(first, count, mask, processes))
             left ^= ((1 << count) - 1) << first
     return tuple(sorted(runs))
+
+
+def _fill_alike(
+    job: JobSpec, free: Layers, machine: Machine, free_memory_mb: Sequence[int], nodes: Iterable[int]
+) -> tuple[Run, ...] | None:
+    """Return ``job`` as a manager that fills nodes in order can place it: as many processes on each node, fewer on the last."""
+    rooms: list[tuple[int, ThreadMask, int]] = []
+    for node in nodes:
+        mask = thread_mask(free, node)
+        room = room_on(job, mask.bit_count(), machine.threads_of[node], free_memory_mb[node])
+        if room:
+            rooms.append((node, mask, room))
+    most = min(max([room for _, _, room in rooms], default=0), job.processes)
+    for per_node in range(most, max(1, min(job.ppn_min, job.processes)) - 1, -1):
+        number = -(-job.processes // per_node)
+        chosen = sorted([(node, mask) for node, mask, room in rooms if room >= per_node][:number])
+        if len(chosen) == number:
+            counts = [per_node] * (number - 1) + [job.processes - (number - 1) * per_node]
+            return runs_from(
+                [
+                    (node, mask if job.exclusive else lowest_threads(mask, count * job.threads_per_process), count)
+                    for (node, mask), count in zip(chosen, counts, strict=True)
+                ]
+            )
+    return None

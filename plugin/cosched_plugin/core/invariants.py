@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cosched_plugin.common.allocation import Layers, busy_refusal, each_node, layers_of, minus, none_of, union
+from cosched_plugin.common.allocation import Counts, Layers, busy_refusal, each_node, layers_of, minus, none_of, union
 from cosched_plugin.common.slots import pairing_refusal
 from cosched_plugin.core.contention import Residents
 from cosched_plugin.core.first_fit import any_layer
@@ -36,6 +36,12 @@ def check_invariants(state: State) -> None:
         taken[running.slot] = union(there, running.layers)
         for node, processes in each_node(running.runs):
             memory[node] -= processes * running.job.memory_mb
+    counts = Counts(machine.resources, machine.licences)
+    for running in state.running.values():
+        if not running.on_disk:
+            counts.count(running.job, running.runs, -1)
+    _hold(counts.resources == state.pool.counts.resources, "free resources differ from what running jobs leave")
+    _hold(counts.licences == state.pool.counts.licences, "free licences differ from what running jobs leave")
     _hold(min(memory, default=0) >= 0, "memory is over-committed")
     _hold(min(swap, default=0) >= 0, "swap space is over-committed")
     _hold(swap == state.pool.free_swap_mb, "free swap space differs from what suspended jobs leave")

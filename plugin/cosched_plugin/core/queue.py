@@ -23,12 +23,14 @@ _LEAST: Final = 64  # places of new arrays
 class Queue(dict[int, JobSpec]):
     """Pending jobs by id, in order; only `enter`, `replace` and `take` may change it."""
 
-    __slots__ = ("_columns", "_end", "changes", "particular")
+    __slots__ = ("_columns", "_end", "changes", "choosy", "counted", "particular")
 
     def __init__(self, jobs: Iterable[JobSpec] = ()) -> None:
         super().__init__({job.id: job for job in sorted(jobs, key=_place)})
         self.changes = 0  # grows with every change except an arrival at the end; for caches
         self.particular = sum([not is_plain(job) for job in self.values()])  # jobs with constraints on their nodes
+        self.choosy = sum([bool(job.eligible) for job in self.values()])  # jobs that may have some nodes only
+        self.counted = sum([bool(job.resources or job.licences) for job in self.values()])  # with countable resources
         self._end = max(map(_place, self.values()), default=(0, 0))  # place of the last job that was ever at the end
         self._columns: _Columns | None = None
 
@@ -40,7 +42,7 @@ class Queue(dict[int, JobSpec]):
         place = (job.submit_us, job_id)
         self[job_id] = job
         if not is_plain(job):
-            self.particular += 1
+            self._tally(job, 1)
         if place >= self._end:
             self._end = place
             if self._columns is not None and not self._columns.append(job):
@@ -51,6 +53,14 @@ class Queue(dict[int, JobSpec]):
         self._columns = None
         self._arrange()
 
+    def _tally(self, job: JobSpec, number: int) -> None:
+        """Count a job with constraints on its nodes."""
+        self.particular += number
+        if job.eligible:
+            self.choosy += number
+        if job.resources or job.licences:
+            self.counted += number
+
     def _arrange(self) -> None:
         jobs = sorted(self.values(), key=_place)
         self.clear()
@@ -59,7 +69,10 @@ class Queue(dict[int, JobSpec]):
     def replace(self, job: JobSpec) -> None:
         """Replace a pending job by its new description; KeyError if it is not there."""
         before = self[job.id]
-        self.particular += is_plain(before) - is_plain(job)
+        if not is_plain(before):
+            self._tally(before, -1)
+        if not is_plain(job):
+            self._tally(job, 1)
         self[job.id] = job
         self._end = max(self._end, _place(job))
         self.changes += 1
@@ -73,7 +86,7 @@ class Queue(dict[int, JobSpec]):
         if job is not None:
             self.changes += 1
             if self.particular and not is_plain(job):
-                self.particular -= 1
+                self._tally(job, -1)
             if self._columns is not None and not self._columns.clear(job_id):
                 self._columns = None
         return job
@@ -114,6 +127,10 @@ class Queue(dict[int, JobSpec]):
         assert places == sorted(places), "the queue is not in order of submission"
         assert not places or self._end >= places[-1], "the queue has forgotten its end"
         assert self.particular == sum([not is_plain(job) for job in self.values()]), "jobs that care where they run"
+        assert self.choosy == sum([bool(job.eligible) for job in self.values()]), "jobs that may have some nodes only"
+        assert self.counted == sum([bool(job.resources or job.licences) for job in self.values()]), (
+            "countable resources"
+        )
         if self._columns is not None:
             assert self._columns.fitting(_GONE - 1, 0, _GONE) == list(self.values()), (
                 "the arrays of the queue differ from it"

@@ -141,6 +141,7 @@ class Running(NamedTuple):
     # could run then, the mean over its processes
     shares: tuple[int, ...] = ()
     held: bool = False  # the manager has suspended it: no decision can resume it
+    leaving: bool = False  # it is to be killed or requeued, and holds its nodes until the manager says so
 
 
 class Ended(NamedTuple):
@@ -174,6 +175,7 @@ def running_job(told: RunningJob, machine: Machine) -> Running:
         quanta=told.quanta,
         shares=tuple(told.shares),
         held=told.held,
+        leaving=told.leaving,
     )
 
 

@@ -54,10 +54,13 @@ class State:
         "away",
         "belief",
         "believed",
+        "capabilities",
         "ended",
+        "features",
         "held",
         "interventions",
         "job_nodes",
+        "limits",
         "machine",
         "measured",
         "model",
@@ -80,7 +83,11 @@ class State:
 
     def __init__(self, welcome: Welcome, models: Mapping[str, PairFactory] = BUILT_IN) -> None:
         """``models`` are the contention models that the manager's site may believe in, by name."""
-        self.machine = Machine(welcome.nodes)
+        self.machine = Machine(welcome.nodes, welcome.licences, welcome.capabilities.layout)
+        self.capabilities = welcome.capabilities
+        self.features = frozenset(welcome.features)
+        can = welcome.capabilities
+        self.limits = not can.limits_grow or can.limit_grain_us > 1  # whether limits have rules of their own here
         self.belief = welcome.belief
         self.model = believed_model(welcome.belief)
         self.pairs = believed_pairs(welcome.belief, models, welcome.nodes)
@@ -227,6 +234,11 @@ class State:
             self.on_disk.discard(job_id)
             self.pool_of(running.slot).from_disk(running.job, running.runs, running.layers)
         self._disturb(resumed)
+
+    def let_leave(self, job_id: int) -> None:
+        """Mark a running job that the manager is asked to kill or to requeue; it holds its nodes until that is done."""
+        self.version += 1
+        self.running[job_id] = self.running[job_id]._replace(leaving=True)
 
     def change_slot(self, job_id: int, slot: int) -> None:
         """Put a running job into another slot."""

@@ -26,7 +26,7 @@ from cosched_plugin.protocol.messages import (
 
 def check_welcome(welcome: Welcome) -> None:
     """Raise ValueError where a welcome contradicts itself."""
-    machine = Machine(welcome.nodes)
+    machine = Machine(welcome.nodes, welcome.licences, welcome.capabilities.layout)
     for node in welcome.down:
         check_node(node, "is down", machine)
     places = {pending.spec.id: "held" if pending.held else "pending" for pending in welcome.pending}
@@ -151,9 +151,14 @@ def begin(state: State, event: JobStarted) -> None:
 
 
 def modify(state: State, job: JobSpec) -> None:
-    """Give a pending or running job a new description."""
+    """Give a pending or running job a new description; models of jobs on a node keep what they know of it by its id."""
     state.interventions += 1
     running = state.running.get(job.id)
+    before = running.job if running is not None else state.queue.get(job.id) or state.held.get(job.id)
+    if before is not None and _on_nodes(before) != _on_nodes(job):
+        raise ValueError(
+            f"job {job.id} is to use its nodes like {_on_nodes(job)}, and it was said to like {_on_nodes(before)}"
+        )
     if running is not None:
         if job.processes != running.job.processes:
             now, then = job.processes, running.job.processes
@@ -166,6 +171,10 @@ def modify(state: State, job: JobSpec) -> None:
         state.held[job.id] = job
     else:
         raise ValueError(f"job {job.id} is modified, and it {whereabouts(state, job.id)}")
+
+
+def _on_nodes(job: JobSpec) -> tuple[object, ...]:
+    return job.demand, job.usage, job.self_slowdown, job.profile
 
 
 def revise(state: State, event: JobRevised) -> None:

@@ -474,6 +474,10 @@ def expect_end(job_id: int, end_us: int, view: View, lost_us: int | None = None)
 # Reactions to partners that have ended and to measured slowdowns of pairs (LOMARC paper, section 5.1).
 
 
+# Features of the protocol that co-located jobs need: both start at once, their ends move, and a slow pair is separated.
+PAIRING: Final[frozenset[str]] = frozenset({"notes", "groups", "revise", "suspend"})
+
+
 class PairMonitor:
     """Revises jobs whose partner has ended; separates a pair whose measured slowdown is above ``max_slowdown``."""
 

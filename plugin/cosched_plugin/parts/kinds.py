@@ -58,6 +58,16 @@ class Part(Protocol):
         return NONE
 
     @property
+    def uses(self) -> Needs:
+        """Return the features of the protocol without which the part cannot work; `notes` where it has a note."""
+        return frozenset({"notes"}) if self.note else NONE
+
+    @property
+    def ignores(self) -> Needs:
+        """Return what it does not honour of `eligible nodes`, `countable resources` and `filled layouts`; a site is declined for it."""
+        return NONE
+
+    @property
     def note(self) -> str:
         """Return the key of the part's note about the cluster; empty: it has no note.
 

@@ -6,8 +6,13 @@ from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 
+from cosched_plugin.core.views.view import COUNTABLE, ELIGIBLE_NODES
+
 Needs: TypeAlias = frozenset[str]
 NONE: Final[Needs] = frozenset()
+# What a job, or its manager, may ask for and a part may ignore; a policy with such a part declines the site.
+FILLED_LAYOUTS: Final = "filled layouts"
+EVERYTHING: Final[Needs] = frozenset({ELIGIBLE_NODES, COUNTABLE, FILLED_LAYOUTS})
 
 WHOLE_NODES: Final = "whole nodes"
 COMPANY: Final = "company"

@@ -134,6 +134,14 @@ class Widest(Order):
         return sorted(jobs, key=_processes, reverse=True)
 
 
+class Priority(Order):
+    """The highest priority first: the manager's, which it may change while a job waits."""
+
+    def arrange(self, jobs: list[JobSpec], view: View) -> list[JobSpec]:
+        """Return the jobs by descending priority; `sorted` keeps (submission, id) among equals."""
+        return sorted(jobs, key=_priority, reverse=True)
+
+
 class ClassPriority(RemembersStarts, Order):
     """Short before medium before long jobs, first come, first served among equals; a pending job rises (LOMARC, section 6.2).
 
@@ -270,6 +278,10 @@ def _submission(job: JobSpec) -> int:
 
 def _processes(job: JobSpec) -> int:
     return job.processes
+
+
+def _priority(job: JobSpec) -> int:
+    return job.priority
 
 
 def _estimate(job: JobSpec) -> int:

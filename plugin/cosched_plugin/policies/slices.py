@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from typing import ClassVar, Final, NamedTuple
 
 from cosched_plugin.api import (
+    COUNTABLE,
     DISK,
     SECOND_US,
     WHOLE_NODES,
@@ -159,6 +160,10 @@ class Classes(Slices):
     """
 
     needs: ClassVar[Needs] = frozenset({WHOLE_NODES, DISK})
+    uses: ClassVar[Needs] = frozenset({"notes", "wakes", "suspend", "disk"})
+    ignores: ClassVar[Needs] = frozenset(
+        {COUNTABLE}
+    )  # a job that comes back takes no count of what was taken meanwhile
 
     def __init__(
         self,
@@ -313,6 +318,9 @@ class Sliced:
             for group in self._groups(view, kind, on_disk=False):
                 if fits_on_disk(group, view):
                     nodes |= group.nodes
+        for kind in _KINDS:
+            if kind not in kinds:  # the manager may have put jobs of two classes on one node
+                nodes &= ~self._present(view).on_nodes[kind].held
         return NodeSet(nodes)
 
     def _resume(self, group: Bundle, kind: int, view: View) -> Iterator[Action]:

@@ -12,17 +12,25 @@ from typing import Final
 from cosched_plugin.protocol.errors import RemoteProtocolError
 from cosched_plugin.protocol.messages import (
     CANCELLED,
+    CAPABILITIES,
+    ELIGIBLE,
     HARDWARE,
+    KILL,
     MODIFIED,
+    PRIORITY,
     PROFILE,
+    REQUEUE,
+    RESOURCES,
     RESYNC,
     SLOTS,
     STARTED,
+    SUBMIT,
     SUSPENDED,
     UNKNOWN,
     UNKNOWN_ENDS,
     Action,
     ActionRefused,
+    Capabilities,
     ChangeSlot,
     Event,
     Events,
@@ -34,13 +42,16 @@ from cosched_plugin.protocol.messages import (
     JobStarted,
     JobSubmitted,
     JobSuspended,
+    KillJob,
     QuantumEnded,
+    RequeueJob,
     ResumeJob,
     ReviseJob,
     SetNote,
     SetRotation,
     StartJob,
     StartTogether,
+    SubmitJob,
     SuspendJob,
     UnknownAction,
     WakeAt,
@@ -57,6 +68,9 @@ FEATURE_ACTIONS: Final[Mapping[type, tuple[str, str]]] = {
     ResumeJob: ("resume_job", "suspend"),
     SetRotation: ("set_rotation", SLOTS),
     ChangeSlot: ("change_slot", SLOTS),
+    RequeueJob: ("requeue_job", REQUEUE),
+    KillJob: ("kill_job", KILL),
+    SubmitJob: ("submit_job", SUBMIT),
 }
 DISK: Final = "disk"  # the feature that `suspend_job` needs besides, to set `to_disk`
 OVERLOOKED: Final = (DISK, SLOTS)  # features with a field in an action that a manager may know without them
@@ -107,6 +121,9 @@ def lacking(features: Sequence[str], required: Sequence[str], inventory: Welcome
     if slots is not None and SLOTS not in features and (slots.turns or any(job.slot for job in inventory.running)):
         text = f"expected the feature {SLOTS}: jobs share the machine's time here"
         return RemoteProtocolError("unsupported", "features", text)
+    if CAPABILITIES not in features and inventory.capabilities != Capabilities():
+        text = f"expected the feature {CAPABILITIES}: this manager cannot do all that the protocol says"
+        return RemoteProtocolError("unsupported", "features", text)
     return None
 
 
@@ -116,9 +133,14 @@ def told_welcome(welcome: Welcome, features: Sequence[str]) -> Welcome:
         welcome = welcome._replace(slots=None)
     if HARDWARE not in features:
         welcome = welcome._replace(nodes=tuple([item._replace(hardware=None) for item in welcome.nodes]))
+    if RESOURCES not in features:
+        nodes = tuple([item._replace(resources=()) for item in welcome.nodes])
+        welcome = welcome._replace(nodes=nodes, licences=())
     running = [item._replace(spec=_told_job(item.spec, features)) for item in welcome.running]
     if SUSPENDED not in features:
         running = [item._replace(held=False) for item in running]
+    if REQUEUE not in features and KILL not in features:
+        running = [item._replace(leaving=False) for item in running]
     pending = [item._replace(spec=_told_job(item.spec, features)) for item in welcome.pending]
     return welcome._replace(running=tuple(running), pending=tuple(pending))
 
@@ -150,7 +172,15 @@ def told_batch(batch: Events, features: Sequence[str]) -> Events | str:
 
 def _told_job(job: JobSpec, features: Sequence[str]) -> JobSpec:
     """Return a job without the fields that a scheduler with these features does not know."""
-    return job if PROFILE in features or job.profile is None else job._replace(profile=None)
+    if job.profile is not None and PROFILE not in features:
+        job = job._replace(profile=None)
+    if job.priority and PRIORITY not in features:
+        job = job._replace(priority=0)
+    if job.eligible and ELIGIBLE not in features:
+        job = job._replace(eligible=())
+    if (job.resources or job.licences) and RESOURCES not in features:
+        job = job._replace(resources=(), licences=())
+    return job
 
 
 def known_action(action: Action, features: Sequence[str]) -> Action:

@@ -9,77 +9,41 @@ from typing import Final, NamedTuple, TypeAlias
 
 from cosched_hwmodel.composite.job_profile import Profile
 from cosched_hwmodel.units import ThreadMask
+from cosched_plugin.protocol.machine import (
+    ANY_LAYOUT,
+    CAPABILITIES,
+    FILLED,
+    HARDWARE,
+    LAYOUTS,
+    MOST_SHARES,
+    PROFILE,
+    SLOTS,
+    Amounts,
+    CacheLevel,
+    Capabilities,
+    NodeClass,
+    NodeHardware,
+    SlotState,
+    Turn,
+)
 
-# The vocabulary of nodes: a class of equal nodes, and what the composite model needs of it and of a job.
-#
-# Part of `messages`, which re-exports it. PROTOCOL.md (section 3) is the specification.
-
-HARDWARE: Final = "hardware"  # the feature: caches and issue slots of nodes
-PROFILE: Final = "profile"  # the feature: what a job's processes ask of them
-
-
-class CacheLevel(NamedTuple):
-    """One level of cache; each instance is shared by ``cores`` neighbouring cores of a socket."""
-
-    level: int
-    size_kb: int  # of an instance
-    cores: int
-    miss_ns: int = 0  # more time of an access that does not find its data here
-    accesses_ms: int = 0  # accesses that an instance serves in a millisecond; 0: unlimited
-
-
-class NodeHardware(NamedTuple):
-    """Issue slots of a core in millionths of those of the profiles' core, 0 for unlimited; and caches, nearest to the core first."""
-
-    integer_slots_ppm: int = 0
-    floating_slots_ppm: int = 0
-    caches: tuple[CacheLevel, ...] = ()
-
-
-class NodeClass(NamedTuple):
-    """``nodes`` equal nodes, numbered on from those of the classes before."""
-
-    nodes: int  # how many
-    sockets: int  # of each node
-    cores_per_socket: int  # of each CPU
-    threads_per_core: int  # of each core
-    memory_mb: int  # of each node; 0: jobs that ask for memory have no place
-    memory_bandwidth_mbs: int  # of each node; 0: unknown, no limit
-    network_mbs: int  # of each node; 0: unknown, no limit
-    disk_mbs: int  # of each node; 0: unknown, no limit
-    swap_mb: int = 0  # disk space of each node for suspended jobs
-    hardware: NodeHardware | None = None  # issue slots and caches of each node; `None`: they slow no job down
-
-    @property
-    def threads(self) -> int:
-        """Return the number of hardware threads of one node."""
-        return self.sockets * self.cores_per_socket * self.threads_per_core
-
-
-# The vocabulary of time sharing: slots, the rotation that takes turns among them, and what jobs consume in a quantum.
-#
-# Part of `messages`, which re-exports it. PROTOCOL.md ("Slots", section 4) is the specification.
-
-SLOTS: Final = "slots"  # the feature
-MOST_SHARES: Final = 4  # consumed shares that the manager keeps of a job (paired gang paper, section 2.2)
-
-
-class Turn(NamedTuple):
-    """What may run in ``quanta`` quanta in a row: the jobs of these slots, and the guests, all of them together."""
-
-    # at least one; all their jobs run. The first one names the turn: no other turn of a rotation begins with it
-    slots: tuple[int, ...]
-    quanta: int = 1  # how many in a row, at least 1
-    guests: tuple[int, ...] = ()  # jobs of other slots that run as well
-
-
-class SlotState(NamedTuple):
-    """The time sharing of a machine in a `Welcome`."""
-
-    quantum_us: int  # length of a quantum
-    quantum: int = 0  # number of the last quantum that has ended; 0: none yet
-    turns: tuple[Turn, ...] = ()  # the rotation, the next turn first; none: slot 0 runs all the time
-    left: int = 0  # quanta of the first turn that are still to come; 0: all of them
+__all__ = [
+    "ANY_LAYOUT",
+    "CAPABILITIES",
+    "FILLED",
+    "HARDWARE",
+    "LAYOUTS",
+    "MOST_SHARES",
+    "PROFILE",
+    "SLOTS",
+    "Amounts",
+    "CacheLevel",
+    "Capabilities",
+    "NodeClass",
+    "NodeHardware",
+    "SlotState",
+    "Turn",
+]
 
 
 class QuantumEnded(NamedTuple):
@@ -136,9 +100,15 @@ MODIFIED: Final = "modified"  # `job_modified`, `job_revised`
 SUSPENDED: Final = "suspended"  # `job_suspended`, `job_resumed`, `held` of a running job
 UNKNOWN_ENDS: Final = "unknown"  # the final state `UNKNOWN`
 RESYNC: Final = "resync"  # the message of that name, and refusals of earlier batches than the last
+PRIORITY: Final = "priority"  # that field of a job
+ELIGIBLE: Final = "eligible"  # that field of a job
+RESOURCES: Final = "resources"  # that field of a job and of a node class; `licences` of a job and of the welcome
+REQUEUE: Final = "requeue"  # `requeue_job`; `leaving` of a running job
+KILL: Final = "kill"  # `kill_job`; `leaving` of a running job
+SUBMIT: Final = "submit"  # `submit_job`
 FEATURES = (
     "notes", "groups", "wakes", "revise", "suspend", "disk", SLOTS, HARDWARE, PROFILE, STARTED, MODIFIED, SUSPENDED, UNKNOWN_ENDS,
-    RESYNC,
+    RESYNC, PRIORITY, ELIGIBLE, RESOURCES, CAPABILITIES, REQUEUE, KILL, SUBMIT,
 )  # fmt: skip
 
 # Final states of a job, with Slurm's names. REJECTED stands for a submission that the manager refused; UNKNOWN for a job that is gone,
@@ -183,6 +153,10 @@ class JobSpec(NamedTuple):
     unpaired: bool = False  # no job of another slot may run on its nodes in the same quantum
     # what each process asks of all of its node (`plugin/PROTOCOL.md`, "A profile"); `None`: unknown
     profile: Profile | None = None
+    eligible: tuple[tuple[int, int], ...] = ()  # nodes that it may have, as (first, count); none: all nodes
+    resources: Amounts = ()  # what it takes of each of its nodes, by name
+    licences: Amounts = ()  # what it takes of the whole cluster, by name
+    priority: int = 0  # the higher, the sooner, where a policy goes by it
 
 
 class RunningJob(NamedTuple):
@@ -202,6 +176,7 @@ class RunningJob(NamedTuple):
     quanta: int = 0  # quanta since its start in which a share was measured
     shares: tuple[int, ...] = ()  # the last of these shares, the newest first, in millionths; at most `MOST_SHARES`
     held: bool = False  # the manager has suspended it, and it alone resumes it
+    leaving: bool = False  # it is to be killed or requeued, and still holds its nodes
 
 
 class PendingJob(NamedTuple):
@@ -429,6 +404,24 @@ class RejectJob(NamedTuple):
     reason: str  # why, for its user
 
 
+class RequeueJob(NamedTuple):
+    """Ask the manager to take a running job off its nodes and to queue it again; it holds them until `JobRequeued` says so."""
+
+    job_id: int  # the job
+
+
+class KillJob(NamedTuple):
+    """Ask the manager to end a running job; it holds its nodes until `JobEnded` says so."""
+
+    job_id: int  # the job
+
+
+class SubmitJob(NamedTuple):
+    """Ask the manager to submit a job; it chooses the id, and the job is there once `JobSubmitted` says so."""
+
+    job: JobSpec  # the job; its id and its instant of submission mean nothing
+
+
 class UnknownAction(NamedTuple):
     """Stand-in for an action that this version does not know; the manager refuses it. No scheduler ever makes one."""
 
@@ -446,6 +439,9 @@ Action: TypeAlias = (
     | SetNote
     | WakeAt
     | RejectJob
+    | RequeueJob
+    | KillJob
+    | SubmitJob
     | UnknownAction
 )
 
@@ -490,6 +486,8 @@ class Welcome(NamedTuple):
     resume_us: int = 0  # how long a job that comes back from disk makes no progress
     greeting: int = 0  # of the hello that it answers
     slots: SlotState | None = None  # None: the machine has no slots
+    capabilities: Capabilities = Capabilities()
+    licences: Amounts = ()  # countable resources of the whole cluster, by name
 
 
 class Ready(NamedTuple):

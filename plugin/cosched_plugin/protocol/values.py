@@ -117,6 +117,39 @@ def read_self_slowdown(raw: Any) -> Any:
     return read_each(raw, integer_reader(1))
 
 
+def read_amounts(raw: Any) -> Any:
+    """Return countable resources: pairs of a name and a number above 0, each name once."""
+    found = read_each(raw, _read_amount)
+    if len({name for name, _ in found}) < len(found):
+        refuse("each name once", raw)
+    return found
+
+
+def _read_amount(raw: Any) -> Any:
+    if type(raw) is not tuple or len(raw) != 2:
+        refuse("a list of a name and an integer", raw)
+    read_name(raw[0])
+    if type(raw[1]) is not int or not 1 <= raw[1] <= INT64_MAX:
+        refuse_integer(1, INT64_MAX, raw[1])
+    return raw
+
+
+def read_ranges(raw: Any) -> Any:
+    """Return ranges of nodes: pairs of the first one and how many."""
+    return read_each(raw, _read_range)
+
+
+def _read_range(raw: Any) -> Any:
+    if type(raw) is not tuple or len(raw) != 2:
+        refuse("a list of 2 integers", raw)
+    first, count = raw
+    if type(first) is not int or not 0 <= first < MAX_NODES:
+        refuse_integer(0, MAX_NODES - 1, first)
+    if type(count) is not int or not 1 <= count <= MAX_NODES:
+        refuse_integer(1, MAX_NODES, count)
+    return raw
+
+
 def read_shares(raw: Any) -> Any:
     """Return what jobs consumed: pairs of a job and its share in millionths."""
     return read_each(raw, _read_share)

@@ -16,12 +16,14 @@ from cosched_plugin.protocol.values import (
     integer_reader,
     one_of,
     optional,
+    read_amounts,
     read_demand,
     read_each,
     read_flag,
     read_free,
     read_name,
     read_pairs,
+    read_ranges,
     read_runs,
     read_self_slowdown,
     read_shares,
@@ -313,6 +315,10 @@ JOB: Final = record(
     special("self_slowdown", optional(read_self_slowdown), None, None),
     _flag("unpaired"),
     special("profile", optional(_read_profile), lambda profile: write_record(_PROFILE, profile), None),
+    special("eligible", read_ranges, None, ()),
+    special("resources", read_amounts, None, ()),
+    special("licences", read_amounts, None, ()),
+    integer("priority", INT64_MIN, default=0),
 )
 _NODE_CLASS: Final = record(
     m.NodeClass,
@@ -327,6 +333,7 @@ _NODE_CLASS: Final = record(
     integer("disk_mbs"),
     integer("swap_mb", default=0),
     special("hardware", optional(lambda raw: read_record(_HARDWARE, raw)), _write_hardware, None),
+    special("resources", read_amounts, None, ()),
 )
 
 
@@ -363,6 +370,7 @@ _RUNNING: Final = record(
     integer("quanta", default=0),
     integers("shares", default=()),
     _flag("held"),
+    _flag("leaving"),
 )
 _PENDING: Final = record(m.PendingJob, None, inner("spec", JOB), _flag("held"))
 _BELIEF: Final = record(
@@ -392,6 +400,17 @@ _SLOT_STATE: Final = record(
     integer("quantum", default=0),
     records("turns", _TURN, ()),
     integer("left", default=0),
+)
+
+_CAPABILITIES: Final = record(
+    m.Capabilities,
+    None,
+    special("limits_grow", read_flag, None, True),
+    integer("limit_grain_us", 1, default=1),
+    integer("limit_late_us", default=0),
+    special("atomic_groups", read_flag, None, True),
+    _flag("picks_threads"),
+    special("layout", one_of(m.LAYOUTS), None, m.ANY_LAYOUT),
 )
 
 _EVENTS: Final = (
@@ -447,6 +466,9 @@ _ACTIONS: Final = (
     _note(m.SetNote, "set_note"),
     record(m.WakeAt, "wake_at", integer("at_us")),
     record(m.RejectJob, "reject_job", integer("job_id"), text("reason")),
+    record(m.RequeueJob, "requeue_job", integer("job_id")),
+    record(m.KillJob, "kill_job", integer("job_id")),
+    record(m.SubmitJob, "submit_job", inner("job", JOB)),
 )
 
 
@@ -493,6 +515,13 @@ _MESSAGES: Final = (
         integer("resume_us", default=0),
         integer("greeting", default=0),
         special("slots", optional(lambda raw: read_record(_SLOT_STATE, raw)), _write_slots, None),
+        special(
+            "capabilities",
+            lambda raw: read_record(_CAPABILITIES, raw),
+            lambda value: write_record(_CAPABILITIES, value),
+            m.Capabilities(),
+        ),
+        special("licences", read_amounts, None, ()),
     ),
     record(m.Ready, "ready", integer("seq"), integer("greeting", default=0)),
     record(

@@ -40,9 +40,11 @@ from cosched_plugin.protocol.messages import (
     JobStarted,
     JobSubmitted,
     JobSuspended,
+    KillJob,
     NodeReturned,
     NoteValue,
     QuantumEnded,
+    RequeueJob,
     ReviseJob,
     SetRotation,
     Woken,
@@ -67,6 +69,7 @@ from cosched_plugin.testing.sites import (
     with_owner,
     with_profile,
     with_self_slowdown,
+    with_wishes,
 )
 
 # The sizes of notes about the cluster: the conformance check tests whether they stay bounded.
@@ -224,17 +227,20 @@ def check_policy(
 def _go(
     make_policy: Callable[[], Policy], seed: int, run: int, models: Mapping[str, PairFactory], recording: Recording
 ) -> _Trial:
-    """Do a run; a machine that the policy declines gets slots, and the policy another chance."""
+    """Do a run; where the policy declines, the jobs ask for less, or the machine gets slots, and the policy has another chance."""
     slots = run % 3 != 0 and run % 4 == 0
-    trial = _Trial(make_policy, seed, run, models, recording, slots=slots)
-    try:
-        trial.go()
-    except MachineError:
-        if slots:
-            raise
-        trial = _Trial(make_policy, seed, run, models, recording, slots=True)
-        trial.go()
-    return trial
+    declined: MachineError | None = None
+    for less in (True, False) if run % 5 == 4 else (False,):
+        for with_slots in (True,) if slots else (False, True):
+            try:
+                trial = _Trial(make_policy, seed, run, models, recording, slots=with_slots, less=less)
+                trial.go()
+            except MachineError as error:
+                declined = error
+            else:
+                return trial
+    assert declined is not None
+    raise declined
 
 
 class _Trial:
@@ -249,6 +255,7 @@ class _Trial:
         recording: Recording,
         *,
         slots: bool,
+        less: bool,
     ) -> None:
         self._recording = recording
         self._make_policy = make_policy
@@ -260,6 +267,9 @@ class _Trial:
         self._sharing = Random(f"{seed}/{run}/slots")  # draws about slots
         self._hardware = Random(f"{seed}/{run}/hardware")  # draws about measured hardware
         self._own = Random(f"{seed}/{run}/own")  # draws about what the manager does itself
+        self._less = (
+            Random(f"{seed}/{run}/less") if less else None
+        )  # draws about what jobs ask for, and what the manager lacks
         self._difficult = run % 5 == 2  # whether it does anything
         self._stale = self._sharing.choice((0.0, 0.5))  # share of changes of slots that come too late
         self._measured = run % 3 == 0 and not slots  # jobs may take many hours, and slowdowns of pairs are measured
@@ -270,6 +280,7 @@ class _Trial:
             hardware=self._hardware,
             measured=self._measured,
             sharing=self._sharing if slots else None,
+            less=self._less,
         )
         self.decisions = 0
         self.notes_grow = False  # notes about the cluster, in the second half of the run
@@ -437,6 +448,7 @@ class _Trial:
             if list(seen) != ended:
                 raise self._problem(f"the policy's view is not what the manager says: ended {list(seen)}, not {ended}")
         follow = self._carry_out(actions)
+        follow += self._what_follows()
         site.settle()
         if not follow:  # otherwise the scheduler learns only in the next batch that some did not start
             told = self._new_core(self._policy).view
@@ -461,12 +473,24 @@ class _Trial:
             if isinstance(action, ReviseJob) and action.job_id in refused:
                 refusals.append(ActionRefused(site.seq, number, str(reason)))  # its host did not start
             elif reason is not None:
-                if not refusals or not (job_ids or isinstance(action, SetRotation | ChangeSlot)):
+                if not refusals or not (job_ids or isinstance(action, SetRotation | ChangeSlot | RequeueJob | KillJob)):
                     raise self._problem(f"{action} is impossible: {reason}")
                 # Of a slot in which a job did not start, or that one did not leave.
                 refusals.append(ActionRefused(site.seq, number, reason, job_ids))
                 refused.update(job_ids)
         return refusals
+
+    def _what_follows(self) -> list[Event]:
+        """Return what follows at this instant from actions that ask for something: ends, requeues, submissions."""
+        site = self.site
+        left, asked = site.left, site.asked
+        site.left, site.asked = [], []
+        follow: list[Event] = [*sorted(left, key=lambda event: event.job_id)]
+        for job in asked:
+            number = len(site.jobs) + 1
+            site.jobs[number] = SiteJob(job._replace(id=number, submit_us=site.now_us), job.estimate_us)
+            follow.append(JobSubmitted(site.jobs[number].spec))
+        return follow
 
     def _is_stale(self, action: Action) -> bool:
         """Draw whether a change of the rotation, or of a job's slot, comes too late."""
@@ -476,7 +500,7 @@ class _Trial:
         try:
             return core.handle(self.site.now_us, tuple(events))
         except Exception as error:
-            if isinstance(error, MachineError) and not self.decisions:
+            if isinstance(error, MachineError) and (not self.decisions or self._less is not None):
                 raise
             if isinstance(error.__cause__, ContentionError):
                 raise  # not the policy's fault
@@ -513,6 +537,8 @@ class _Trial:
             spec, run_us = draw_job(random, site.machine, number, site.now_us, shaped=shaped, tick_us=tick_us)
             if self._measured:
                 spec = with_self_slowdown(random, spec)
+            if self._less is not None:
+                spec = with_wishes(self._less, site.machine, spec)
             if spec.processes <= site.machine.most_processes(spec):
                 spec = with_owner(self._more, spec)
                 if site.belief.contention == COMPOSITE:

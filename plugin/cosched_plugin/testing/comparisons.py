@@ -54,6 +54,8 @@ def find_difference(seen: View, told: View, notes: Mapping[tuple[int | None, str
         "free": (seen.free, told.free),
         "in_service": (seen.in_service, told.in_service),
         "free_memory_mb": (list(seen.free_memory_mb), list(told.free_memory_mb)),
+        "resources": (seen.free_resources, told.free_resources),
+        "licences": (seen.licences, told.licences),
         "wakes": (list(seen.wakes()), list(told.wakes())),
         "plan": (seen.availability(), told.availability()),
         "thread_counts": (seen.thread_counts(seen.free).tolist(), told.thread_counts(told.free).tolist()),
@@ -62,7 +64,7 @@ def find_difference(seen: View, told: View, notes: Mapping[tuple[int | None, str
         "free_in": ([seen.free_in(slot) for slot in told.slots_used], [told.free_in(slot) for slot in told.slots_used]),
         "notes": ({key: seen.note(*key) for key in notes}, notes),
     }
-    for name in Machine.__slots__:
+    for name in [name for name in Machine.__slots__ if not name.startswith("_")]:
         pairs[f"machine.{name}"] = (getattr(seen.machine, name), getattr(told.machine, name))
     for name, (one, other) in pairs.items():
         if one != other:
@@ -177,7 +179,9 @@ class _AuditedPlacement(_Audited):
                 f"offer: expected a place for job {job.id} at {snapshot.at_us} us, got one at {offer.start_us} us"
             )
         if nodes_view(view) is None:
-            taken: object = any(minus(layers_of(offer.runs, view.machine.depth), view.open_to(job, snapshot.free)))
+            taken: object = any(
+                minus(layers_of(offer.runs, view.machine.depth), view.open_to(job, snapshot.free, snapshot.at_us))
+            )
         else:  # with whole nodes, an offer may name any threads of a free node
             taken = nodes_of(offer.runs) & ~any_layer(snapshot.free)
         if taken:

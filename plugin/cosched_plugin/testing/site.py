@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import assert_never
+from typing import Final, assert_never
 
 from cosched_hwmodel.units import ThreadMask
 from cosched_plugin.common.allocation import Machine, room_on
 from cosched_plugin.core.running import REQUEUED, Ended, running_job
 from cosched_plugin.protocol.messages import (
+    CANCELLED,
     FEATURES,
+    FILLED,
     PROTOCOL_VERSION,
     Action,
     ActionRefused,
+    Amounts,
     Belief,
+    Capabilities,
     ChangeSlot,
     Event,
     JobEnded,
@@ -27,6 +31,7 @@ from cosched_plugin.protocol.messages import (
     JobStarted,
     JobSubmitted,
     JobSuspended,
+    KillJob,
     NodeClass,
     NodeFailed,
     NodeReturned,
@@ -36,6 +41,7 @@ from cosched_plugin.protocol.messages import (
     ProgressMeasured,
     QuantumEnded,
     RejectJob,
+    RequeueJob,
     ResumeJob,
     ReviseJob,
     Run,
@@ -43,6 +49,7 @@ from cosched_plugin.protocol.messages import (
     SetRotation,
     StartJob,
     StartTogether,
+    SubmitJob,
     SuspendJob,
     UnknownAction,
     WakeAt,
@@ -52,25 +59,39 @@ from cosched_plugin.protocol.messages import (
 from cosched_plugin.testing.site_job import SiteJob, node_shares, places
 from cosched_plugin.testing.site_slots import TimeSharing, pairing_problem
 
+ALL_IT_SAYS: Final = Capabilities()
+
 
 class Site:
     """A resource manager in its simplest form: nothing is cached, and threads are pairs of numbers."""
 
     def __init__(
-        self, nodes: tuple[NodeClass, ...], belief: Belief, resume_us: int = 0, quantum_us: int | None = None
+        self,
+        nodes: tuple[NodeClass, ...],
+        belief: Belief,
+        resume_us: int = 0,
+        quantum_us: int | None = None,
+        licences: Amounts = (),
+        capabilities: Capabilities = ALL_IT_SAYS,
+        features: tuple[str, ...] = FEATURES,
     ) -> None:
         """With a ``quantum_us``, the machine has slots."""
+        self.licences = licences
+        self.can = capabilities
+        self.features = features
         self.nodes = nodes
         self.belief = belief
         self.resume_us = resume_us
         self.seq = 0
         self.number = 0  # of the action that is carried out
+        self.left: list[JobEnded | JobRequeued] = []  # what follows from the actions: jobs that were to leave do
+        self.asked: list[JobSpec] = []  # jobs that the scheduler has submitted
         self.now_us = 0
         self.down: set[int] = set()
         self.jobs: dict[int, SiteJob] = {}
         self.notes: dict[tuple[int | None, str], NoteValue] = {}  # None for a removed one
         self.wakes: set[int] = set()
-        self.machine = Machine(nodes)
+        self.machine = Machine(nodes, licences, capabilities.layout)
         self.slots = None if quantum_us is None else TimeSharing(quantum_us)
 
     def inventory(self) -> Welcome:
@@ -78,7 +99,7 @@ class Site:
         pending = sorted((job for job in self.in_state("pending")), key=lambda job: (job.spec.submit_us, job.spec.id))
         return Welcome(
             PROTOCOL_VERSION,
-            FEATURES,
+            self.features,
             self.seq,
             self.now_us,
             self.nodes,
@@ -90,6 +111,8 @@ class Site:
             tuple(sorted(self.wakes)),
             self.resume_us,
             slots=None if self.slots is None else self.slots.told(),
+            capabilities=self.can,
+            licences=self.licences,
         )
 
     def in_state(self, state: str) -> list[SiteJob]:
@@ -124,7 +147,18 @@ class Site:
         machine = self.machine
         up = [node for node in range(machine.nodes) if node not in self.down]
         threads = machine.threads_of
+        up = [node for node in up if self._suits_empty(spec, node)]
         return spec.processes <= sum(room_on(spec, threads[n], threads[n], machine.memory_mb[n]) for n in up)
+
+    def _suits_empty(self, spec: JobSpec, node: int) -> bool:
+        """Return whether a job might have a node that is empty, in a cluster that is."""
+        ranges = [range(first, first + count) for first, count in spec.eligible]
+        resources = self.machine.resources
+        return (
+            (not ranges or any(node in nodes for nodes in ranges))
+            and all(resources.get(name, [0] * self.machine.nodes)[node] >= amount for name, amount in spec.resources)
+            and all(dict(self.licences).get(name, 0) >= amount for name, amount in spec.licences)
+        )
 
     def ended_by(self, event: Event) -> list[Ended]:
         """Return the entry of a running job among the ended ones after ``event``, which has not happened yet."""
@@ -201,12 +235,14 @@ class Site:
         left = spec.processes
         for node, width in enumerate(self.machine.threads_of):
             free = [thread for thread in range(width) if (node, thread) not in held]
-            count = 0 if node in self.down else min(left, room_on(spec, len(free), width, memory[node]))
+            suits = node not in self.down and self._suits(spec._replace(licences=()), [(node, 1)])
+            count = min(left, room_on(spec, len(free), width, memory[node])) if suits else 0
             if count:
                 taken = free if spec.exclusive else free[: count * spec.threads_per_process]
                 runs.append(Run(node, 1, ThreadMask(sum(1 << thread for thread in taken)), count))
                 left -= count
-        return None if left else tuple(runs)
+        shares = node_shares(runs)
+        return None if left or not self._suits(spec, shares) else tuple(runs)
 
     def swap_left(self) -> list[int]:
         """Return the disk space of each node for the memory of further jobs."""
@@ -241,10 +277,24 @@ class Site:
                 self.wakes.add(action.at_us)
             case RejectJob():
                 self._end(action.job_id)
+            case RequeueJob() | KillJob():
+                return self._ask_to_leave(action)
+            case SubmitJob():
+                self.asked.append(action.job)
             case UnknownAction():
                 return "unknown action"
             case _:
                 assert_never(action)
+        return None
+
+    def _ask_to_leave(self, action: RequeueJob | KillJob) -> str | None:
+        """Let a job leave with the next batch."""
+        job = self.jobs.get(action.job_id)
+        if job is None or job.state != "running" or job.leaving:
+            return f"job {action.job_id} does not run, or leaves already"
+        job.leaving = True
+        again = isinstance(action, RequeueJob)
+        self.left.append(JobRequeued(action.job_id) if again else JobEnded(action.job_id, CANCELLED))
         return None
 
     def _start(self, start: StartJob) -> str | None:
@@ -274,11 +324,15 @@ class Site:
             whole = self.machine.threads_of[node]
             possible = possible and threads == (whole if spec.exclusive else processes * width)
             possible = possible and threads >= processes * width
-        if not possible:
+        if not possible or not self._suits(spec, shares):
             return f"{spec} cannot start on {list(start.runs)}"
         own_us, limit_us = spec.limit_us, start.limit_us
         if (own_us is None) != (limit_us is None) or (own_us or 0) > (limit_us or 0) or start.estimate_us < 1:
             return f"{spec} cannot start with estimate {start.estimate_us} and limit {limit_us}"
+        if limit_us is not None:
+            if limit_us > (own_us or 0) and not self.can.limits_grow:
+                return f"{spec} cannot have the limit {limit_us}"
+            start = start._replace(limit_us=-(-limit_us // self.can.limit_grain_us) * self.can.limit_grain_us)
         job.start(start, self.now_us)
         job.started_by = (self.seq, self.number)
         problem = self._slot_problem(job)
@@ -287,6 +341,26 @@ class Site:
             return problem
         self._disturb(job)
         return None
+
+    def _suits(self, spec: JobSpec, shares: Sequence[tuple[int, int]]) -> bool:
+        """Return whether a job may have these nodes, with enough of what is counted there, in a layout that can be made."""
+        counts = [processes for _, processes in sorted(shares)]
+        if self.can.layout == FILLED and (set(counts[:-1]) - {counts[0]} or counts[-1] > counts[0]):
+            return False
+        ranges = [range(first, first + count) for first, count in spec.eligible]
+        if ranges and not all(any(node in nodes for nodes in ranges) for node, _ in shares):
+            return False
+        running = [job for job in self.in_state("running") if not job.on_disk]
+        for name, amount in spec.licences:
+            taken = sum(dict(job.spec.licences).get(name, 0) for job in running)
+            if dict(self.licences).get(name, 0) - taken < amount:
+                return False
+        for name, amount in spec.resources:
+            for node, _ in shares:
+                taken = sum(dict(job.spec.resources).get(name, 0) for job in running if node in job.nodes)
+                if self.machine.resources.get(name, [0] * self.machine.nodes)[node] - taken < amount:
+                    return False
+        return True
 
     def _start_together(self, group: StartTogether) -> str | None:
         started: list[SiteJob] = []
@@ -326,7 +400,12 @@ class Site:
             return f"{job.spec} cannot have estimate {revision.estimate_us} and limit {revision.limit_us}"
         if (revision.limit_us or 0) < (job.limit_us or 0):
             return f"limit {job.limit_us} of job {revision.job_id} would fall to {revision.limit_us}"
-        job.estimate_us, job.limit_us = revision.estimate_us, revision.limit_us
+        limit_us = revision.limit_us
+        if limit_us is not None:
+            if limit_us > (job.limit_us or 0) and not self.can.limits_grow:
+                return f"{job.spec} cannot have the limit {limit_us}"
+            limit_us = -(-limit_us // self.can.limit_grain_us) * self.can.limit_grain_us
+        job.estimate_us, job.limit_us = revision.estimate_us, limit_us
         return None
 
     def _suspend(self, action: SuspendJob) -> str | None:
@@ -400,7 +479,7 @@ class Site:
         if job.state == "running":
             if not job.on_disk:
                 self._disturb(job)
-            job.suspended_us, job.on_disk, job.kept = None, False, False
+            job.suspended_us, job.on_disk, job.kept, job.leaving = None, False, False, False
             if self.slots is not None:
                 self.slots.left_by(job)
         job.state = state

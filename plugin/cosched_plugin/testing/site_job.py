@@ -15,6 +15,7 @@ class SiteJob:
         "held",
         "idle_us",
         "kept",
+        "leaving",
         "limit_us",
         "measured_ppm",
         "on_disk",
@@ -47,6 +48,7 @@ class SiteJob:
         self.started_by: tuple[int, int] | None = (
             None  # batch and number of the action that started it; None: the manager did
         )
+        self.leaving = False  # it is to be killed or requeued
         self.kept = False  # the manager has suspended it, and it alone resumes it
         self.suspended_us: int | None = None  # start of its suspension
         self.on_disk = False  # suspended to disk
@@ -64,7 +66,7 @@ class SiteJob:
     def start(self, start: StartJob | JobStarted, now_us: int) -> None:
         """Start it."""
         self.state, self.start_us, self.runs = "running", now_us, start.runs
-        self.held = self.kept = False
+        self.held = self.kept = self.leaving = False
         self.estimate_us, self.limit_us = start.estimate_us, start.limit_us
         self.suspended_us, self.since_us = None, now_us
         self.idle_us = self.worked_us = self.ready_us = 0
@@ -88,6 +90,7 @@ class SiteJob:
             self.quanta,
             self.shares,
             self.kept,
+            self.leaving,
         )
 
     def progressed_us(self, now_us: int) -> int:

@@ -16,8 +16,13 @@ from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
 from cosched_hwmodel.usage import BOUNDS
 from cosched_plugin.common.allocation import Machine
 from cosched_plugin.protocol.messages import (
+    ANY_LAYOUT,
+    FEATURES,
+    FILLED,
+    Amounts,
     Belief,
     CacheLevel,
+    Capabilities,
     DemandTuple,
     JobSpec,
     NodeClass,
@@ -82,6 +87,47 @@ def with_swap(random: Random, nodes: tuple[NodeClass, ...]) -> tuple[NodeClass, 
 def with_one_core(nodes: tuple[NodeClass, ...]) -> tuple[NodeClass, ...]:
     """Return such nodes with one core each: on these, slots share time."""
     return tuple(item._replace(sockets=1, cores_per_socket=1) for item in nodes)
+
+
+# A manager that cannot do all that the protocol says, and jobs that ask for more than threads and memory.
+
+_AMOUNTS: Final = ("bandwidth", "gpu")
+_LICENCES: Final = ("solver", "mesher")
+_LESS: Final = ("notes", "wakes", "revise", "groups")
+
+
+def with_amounts(random: Random, nodes: tuple[NodeClass, ...]) -> tuple[NodeClass, ...]:
+    """Draw what can be counted on each node."""
+    return tuple(item._replace(resources=tuple((name, random.randint(1, 4)) for name in _AMOUNTS)) for item in nodes)
+
+
+def draw_licences(random: Random) -> Amounts:
+    """Draw what can be counted in the cluster."""
+    return tuple((name, random.randint(1, 5)) for name in _LICENCES)
+
+
+def draw_capabilities(random: Random, tick_us: int) -> tuple[Capabilities, tuple[str, ...]]:
+    """Draw what the manager can do, and which features it has."""
+    lacking = random.choice((None, None, *_LESS))
+    return Capabilities(
+        limits_grow=random.random() < 0.5,
+        limit_grain_us=random.choice((1, tick_us, 7 * tick_us)),
+        limit_late_us=random.choice((0, 3 * tick_us)),
+        layout=random.choice((ANY_LAYOUT, ANY_LAYOUT, FILLED)),
+    ), tuple(feature for feature in FEATURES if feature != lacking)
+
+
+def with_wishes(random: Random, machine: Machine, spec: JobSpec) -> JobSpec:
+    """Draw the nodes that a job may have, what it takes of what is counted, and its priority."""
+    spec = spec._replace(priority=random.randint(-2, 2))
+    if random.random() < 0.3:
+        firsts = sorted({random.randrange(machine.nodes) for _ in range(2)})
+        spec = spec._replace(eligible=tuple((first, random.randint(1, machine.nodes - first)) for first in firsts))
+    if random.random() < 0.3:
+        spec = spec._replace(resources=((random.choice(_AMOUNTS), random.randint(1, 3)),))
+    if random.random() < 0.3:
+        spec = spec._replace(licences=((random.choice(_LICENCES), random.randint(1, 3)),))
+    return spec
 
 
 def draw_quantum(random: Random, tick_us: int) -> int:
@@ -236,13 +282,20 @@ _RESUME_S: Final = (0, 60)
 
 
 def draw_site(
-    random: Random, more: Random, models: Sequence[str], *, hardware: Random, measured: bool, sharing: Random | None
+    random: Random,
+    more: Random,
+    models: Sequence[str],
+    *,
+    hardware: Random,
+    measured: bool,
+    sharing: Random | None,
+    less: Random | None = None,
 ) -> tuple[Site, int]:
     """Return a site, and the time scale of its run in microseconds.
 
     ``more`` has draws that were added later, and ``hardware`` those about measured hardware. If ``measured``, slowdowns of pairs are;
     with ``sharing``, a source of further draws, the machine has slots; with ``models``, the site believes in one of these
-    contention models.
+    contention models; with ``less``, the manager cannot do all, and jobs ask for more.
     """
     pairs = False
     if measured:
@@ -261,4 +314,8 @@ def draw_site(
         nodes = with_one_core(nodes)
     if (measured or pairs) and not models:
         nodes, belief = draw_hardware(hardware, nodes, belief)
-    return Site(nodes, belief, resume_us, None if sharing is None else draw_quantum(sharing, tick_us)), tick_us
+    quantum_us = None if sharing is None else draw_quantum(sharing, tick_us)
+    if less is None:
+        return Site(nodes, belief, resume_us, quantum_us), tick_us
+    can, features = draw_capabilities(less, tick_us)
+    return Site(with_amounts(less, nodes), belief, resume_us, quantum_us, draw_licences(less), can, features), tick_us

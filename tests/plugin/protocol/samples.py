@@ -29,7 +29,7 @@ WELCOME = m.Welcome(
     5_000_000,
     (
         m.NodeClass(84, 1, 4, 1, 16_384, 6_000, 256, 100),
-        m.NodeClass(1, 1, 2, 1, 16_384, 6_000, 256, 100, 32_768, HARDWARE),
+        m.NodeClass(1, 1, 2, 1, 16_384, 6_000, 256, 100, 32_768, HARDWARE, (("gpu", 2),)),
     ),
     (3, 4),
     BELIEF,
@@ -37,7 +37,7 @@ WELCOME = m.Welcome(
         m.RunningJob(JOB, 2_000_000, START.runs, 60_000_000, None),
         m.RunningJob(JOB._replace(id=8), 2_000_000, START.runs, 60_000_000, 90_000_000, 4_000_000, 1_500_000),
         m.RunningJob(JOB._replace(id=11), 0, START.runs, 60_000_000, None, 4_500_000, 0, 700_000, True, 3_900_000),
-        m.RunningJob(JOB._replace(id=15), 0, START.runs, 60_000_000, None, 4_000_000, held=True),
+        m.RunningJob(JOB._replace(id=15), 0, START.runs, 60_000_000, None, 4_000_000, held=True, leaving=True),
         m.RunningJob(
             JOB._replace(id=12, unpaired=True), 0, START.runs, 60_000_000, None, slot=3, quanta=7, shares=(450_000, 0)
         ),
@@ -48,6 +48,8 @@ WELCOME = m.Welcome(
     30_000_000,
     3,
     m.SlotState(1_000_000, 12, (m.Turn((0, 2)), m.Turn((1,), 3, (11, 8))), 1),
+    m.Capabilities(False, 60_000_000, 30_000_000, False, True, m.FILLED),
+    (("solver", 5),),
 )
 ACTIONS: tuple[m.Action, ...] = (
     START,
@@ -65,6 +67,11 @@ ACTIONS: tuple[m.Action, ...] = (
     m.SetNote(None, "mean_wait_us", None),
     m.WakeAt(5_000_001),
     m.RejectJob(8, "asks for more nodes than there are"),
+    m.RequeueJob(3),
+    m.KillJob(4),
+    m.SubmitJob(
+        JOB._replace(eligible=((0, 2), (5, 1)), resources=(("gpu", 2),), licences=(("solver", 1),), priority=-3)
+    ),
 )
 EVENTS: tuple[m.Event, ...] = (
     m.JobEnded(1, m.COMPLETED),
@@ -80,6 +87,11 @@ EVENTS: tuple[m.Event, ...] = (
     m.JobSubmitted(m.JobSpec(7, 1, 2, 3, 4, "bob", self_slowdown=(950_000, 1_250_000))),
     m.JobSubmitted(m.JobSpec(9, 1, 2, 3, unpaired=True)),
     m.JobSubmitted(m.JobSpec(13, 1, 2, 3, profile=PROFILE)),
+    m.JobSubmitted(
+        m.JobSpec(
+            16, 1, 2, 3, eligible=((0, 2), (5, 1)), resources=(("gpu", 2),), licences=(("solver", 1),), priority=-3
+        )
+    ),
     m.ProgressMeasured(3, 1_730_000),
     m.QuantumEnded(12, 1, 2, ((3, 450_000), (12, 0))),
     m.QuantumEnded(13, 0),

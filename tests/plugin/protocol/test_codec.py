@@ -78,6 +78,10 @@ jobs = st.builds(
     self_slowdown=st.none() | st.tuples(spans, spans),
     unpaired=st.booleans(),
     profile=st.none() | profiles,
+    eligible=st.just(()) | st.tuples(st.tuples(nodes, st.integers(1, MAX_NODES))),
+    resources=st.just(()) | st.tuples(st.tuples(st.just("gpu"), spans)),
+    licences=st.just(()) | st.tuples(st.tuples(st.just("solver"), spans)),
+    priority=st.integers(INT64_MIN, INT64_MAX),
 ) | st.tuples(times, times, spans, spans, limits, words).map(lambda fields: m.JobSpec(*fields))
 scalars = (
     st.none()
@@ -106,6 +110,9 @@ actions: st.SearchStrategy[m.Action] = st.one_of(
     st.builds(m.SetNote, st.none() | times, names, values),
     st.builds(m.WakeAt, times),
     st.builds(m.RejectJob, times, words),
+    st.builds(m.RequeueJob, times),
+    st.builds(m.KillJob, times),
+    st.builds(m.SubmitJob, jobs),
 )
 OF_FIELDS: dict[str, st.SearchStrategy[Any]] = {
     "job": jobs,

@@ -297,8 +297,9 @@ def test_versions_and_features_are_those_of_both_ends() -> None:
 
 
 START = m.StartJob(1, runs_on((0, 1, 1, 1)), 1, None)
-# Features of what a manager tells; `test_features.py` has the last five.
+# Features of what a manager tells; `test_features.py` has all but the first two.
 TOLD = {m.HARDWARE, m.PROFILE, m.STARTED, m.MODIFIED, m.SUSPENDED, m.UNKNOWN_ENDS, m.RESYNC}
+TOLD |= {m.PRIORITY, m.ELIGIBLE, m.RESOURCES, m.CAPABILITIES}
 OPTIONAL: list[tuple[m.Action, str, tuple[str, ...]]] = [  # an action, its name, and the features that it needs
     (m.SetNote(None, "k", 1), "set_note", ("notes",)),
     (m.StartTogether((START,)), "start_together", ("groups",)),
@@ -310,6 +311,9 @@ OPTIONAL: list[tuple[m.Action, str, tuple[str, ...]]] = [  # an action, its name
     (m.SetRotation(1, ()), "set_rotation", ("slots",)),
     (m.ChangeSlot(1, 2), "change_slot", ("slots",)),
     (START._replace(slot=1), "start_job with a slot", ("slots",)),
+    (m.RequeueJob(1), "requeue_job", ("requeue",)),
+    (m.KillJob(1), "kill_job", ("kill",)),
+    (m.SubmitJob(m.JobSpec(0, 0, 1, 1)), "submit_job", ("submit",)),
 ]
 
 

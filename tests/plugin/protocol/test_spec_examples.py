@@ -102,6 +102,7 @@ def test_every_field_of_messages_and_jobs_is_stated_with_its_default() -> None:
                 stated[name] = cells[2].strip("`")
         expected = {
             field.name: "required" if field.default is REQUIRED else "nil" if field.default is None
+            else "{}" if field.default == m.Capabilities()
             else json.dumps(list(field.default) if isinstance(field.default, tuple) else field.default)
             for field in of.fields
         }  # fmt: skip
@@ -112,7 +113,7 @@ def test_every_field_of_the_maps_in_a_welcome_is_stated_in_order() -> None:
     stated = dict(rows("| map |"))
     kinds: dict[str, Any] = {
         "node class": m.NodeClass, "belief": m.Belief, "running job": m.RunningJob, "pending job": m.PendingJob, "note": m.Note,
-        "slots": m.SlotState, "turn": m.Turn, "hardware": m.NodeHardware, "cache": m.CacheLevel,
+        "capabilities": m.Capabilities, "slots": m.SlotState, "turn": m.Turn, "hardware": m.NodeHardware, "cache": m.CacheLevel,
     }  # fmt: skip
     assert set(stated) == set(kinds)
     for name, kind in kinds.items():

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from cosched_hwmodel.bandwidth.bandwidth_matrix import Ints, NodeTable
 from cosched_hwmodel.pairs import PairModel
 from cosched_hwmodel.units import NodeSet
-from cosched_plugin.common.allocation import Layers, Machine, layers_of, none_of, size
+from cosched_plugin.common.allocation import Counts, Layers, Machine, layers_of, none_of, size
 from cosched_plugin.common.slots import Rotation
 from cosched_plugin.core.contention import Neighbours, empty_table
 from cosched_plugin.core.first_fit import thread_counts
@@ -17,7 +17,11 @@ from cosched_plugin.core.running import Availability, Ended, Running, progress_u
 from cosched_plugin.core.state import State
 from cosched_plugin.core.trace import Trace
 from cosched_plugin.core.work import Work
-from cosched_plugin.protocol.messages import Belief, JobSpec, NoteValue, Run
+from cosched_plugin.protocol.messages import Belief, Capabilities, JobSpec, NoteValue, Run
+
+ELIGIBLE_NODES: Final = "eligible nodes"
+COUNTABLE: Final = "countable resources"
+_NOTHING: Final[frozenset[str]] = frozenset()
 
 # What a view shows of time sharing: slots, rotation and quanta.
 
@@ -120,6 +124,34 @@ class View(SlotFacts):
             self.trace.tell(kind, **facts)
 
     @property
+    def capabilities(self) -> Capabilities:
+        """Return what the manager can do."""
+        return self._state.capabilities
+
+    @property
+    def features(self) -> Collection[str]:
+        """Return the features that the manager and this scheduler have agreed on."""
+        return self._state.features
+
+    @property
+    def licences(self) -> Mapping[str, int]:
+        """Return how many are left of each countable resource of the whole cluster."""
+        return self._state.pool.counts.licences
+
+    @property
+    def free_resources(self) -> Mapping[str, Sequence[int]]:
+        """Return how many are left of each countable resource on each node."""
+        return self._state.pool.counts.resources
+
+    @property
+    def asked(self) -> frozenset[str]:
+        """Return what pending jobs ask for beyond threads and memory: `eligible nodes`, `countable resources`."""
+        queue = self._state.queue
+        if not (queue.choosy or queue.counted):
+            return _NOTHING
+        return frozenset([word for word, jobs in ((ELIGIBLE_NODES, queue.choosy), (COUNTABLE, queue.counted)) if jobs])
+
+    @property
     def belief(self) -> Belief:
         """Return the site's belief about contention."""
         return self._state.belief
@@ -137,11 +169,30 @@ class View(SlotFacts):
     @property
     def counts(self) -> bool:
         """Tell whether the number of free threads alone decides if a plain job fits."""
-        return True
+        return not self._state.machine.filled
 
-    def open_to(self, job: JobSpec, free: Layers) -> Layers:
-        """Return the threads, out of a free set, on which ``job`` may be put."""
-        return free
+    def open_to(self, job: JobSpec, free: Layers, at_us: int | None = None) -> Layers:
+        """Return the threads, out of a set that is free at ``at_us`` (None: now), on which ``job`` may be put.
+
+        They are on nodes that it may have, with enough of the countable resources that it takes.
+        """
+        if not (job.eligible or job.resources or job.licences):
+            return free
+        nodes = self._state.machine.eligible(job)
+        if job.resources or job.licences:
+            nodes = self._counts_at(at_us).open_to(job, nodes)
+        return tuple([NodeSet(layer & nodes) for layer in free])
+
+    def _counts_at(self, at_us: int | None) -> Counts:
+        """Return what is left of countable resources, by the running jobs."""
+        state = self._state
+        if at_us is None or at_us <= self.now_us:
+            return state.pool.counts
+        counts = Counts(state.pool.counts.resources, state.pool.counts.licences)
+        for running in self.running.values():
+            if not running.on_disk and self.expected_end(running) <= at_us:
+                counts.count(running.job, running.runs, 1)
+        return counts
 
     def never(self, job: JobSpec) -> bool:
         """Tell whether ``job`` cannot be put on this machine, empty and with all nodes in service; managers refuse such jobs."""
@@ -155,6 +206,10 @@ class View(SlotFacts):
     def queue(self) -> list[JobSpec]:
         """Return the jobs that may be started, in order of (submission, id); a fresh list."""
         return list(self._state.queue.values())
+
+    def pending(self, job_id: int) -> JobSpec | None:
+        """Return a job that may be started, by id; None if it may not."""
+        return self._state.queue.get(job_id)
 
     @property
     def whole_queue(self) -> Queue | None:

@@ -12,7 +12,7 @@ from typing import NamedTuple, cast
 
 from cosched_hwmodel.bandwidth.bandwidth_matrix import NodeTable
 from cosched_hwmodel.units import NodeSet
-from cosched_plugin.common.allocation import Layers, is_plain, layers_of, size
+from cosched_plugin.common.allocation import Counts, Layers, is_plain, layers_of, size
 from cosched_plugin.common.errors import MachineError
 from cosched_plugin.core.first_fit import any_layer, first_fit
 from cosched_plugin.core.running import Availability, side_by_side
@@ -61,7 +61,8 @@ class WholeNodesView(View):
     @property
     def counts(self) -> bool:
         """Tell that a number of free threads decides what fits only where nodes have one core each."""
-        return all(item.sockets * item.cores_per_socket == 1 for item in self._state.machine.classes)
+        machine = self._state.machine
+        return not machine.filled and all(item.sockets * item.cores_per_socket == 1 for item in machine.classes)
 
     @property
     def cores_per_node(self) -> int:
@@ -126,8 +127,9 @@ class WholeNodesView(View):
         # A call of cast, or of NodeSet, takes as long as the operation on a set.
         return tuple([layer & nodes for layer in self._state.machine.first_threads])  # type: ignore[misc]
 
-    def open_to(self, job: JobSpec, free: Layers) -> Layers:
-        """Return ``free``, and for an exclusive job the other threads of these nodes, too."""
+    def open_to(self, job: JobSpec, free: Layers, at_us: int | None = None) -> Layers:
+        """Return ``free`` on the nodes that the job may have, and for an exclusive job the other threads of these nodes, too."""
+        free = super().open_to(job, free, at_us)
         if not job.exclusive:
             return free
         nodes = any_layer(free)
@@ -140,7 +142,9 @@ class WholeNodesView(View):
             return True  # this includes an exclusive job, which would fit on the second threads: one process a core
         if self._alike == 1 and is_plain(job):
             return False
-        return first_fit(job, self.open_to(job, machine.first_threads), machine, machine.memory_mb) is None
+        nodes = Counts(machine.resources, machine.licences).open_to(job, machine.eligible(job))
+        free = machine.exists if job.exclusive else machine.first_threads
+        return first_fit(job, tuple([NodeSet(layer & nodes) for layer in free]), machine, machine.memory_mb) is None
 
     def claim(self, runs: tuple[Run, ...]) -> Layers:
         """Return the first threads of all cores of the nodes that ``runs`` name: no other job gets any of them."""

@@ -21,6 +21,7 @@ from typing import ClassVar
 
 from cosched_plugin.api import (
     COMPANY,
+    COUNTABLE,
     CUT_SHORT,
     FIXED_RUN_TIMES,
     FOOTPRINTS,
@@ -59,6 +60,8 @@ class Conservative(Backfill):
     starts_only: ClassVar[bool] = False  # compression moves a promise to the present or not at all
     needs = frozenset({FIXED_RUN_TIMES})
     provides = frozenset({COMPANY, PROMISES})
+    uses = frozenset({"notes"})
+    ignores = frozenset({COUNTABLE})  # promises are about threads and memory
 
     def __init__(self) -> None:
         self._last: ReservationTable | None = None  # a cache: the table of the last pass, as the notes describe it
@@ -104,7 +107,7 @@ class Conservative(Backfill):
         again_us = table.unfinished_us(view.now_us) if view.work.limited else None
         if self.starts_only and again_us is None:
             again_us = table.next_start_us(view.now_us)  # perhaps no running job ends then
-        if again_us is not None and view.wall_us(again_us) not in view.wakes():
+        if again_us is not None and "wakes" in view.features and view.wall_us(again_us) not in view.wakes():
             yield WakeAt(view.wall_us(again_us))
 
 

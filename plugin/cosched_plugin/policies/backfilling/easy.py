@@ -301,7 +301,14 @@ class _Look(NamedTuple):
 
 def _by_numbers(context: Context) -> bool:
     """Tell whether counting threads is enough: first come, first served, on any threads, each job alone."""
-    return context.order.by_arrival and context.matching.alone and context.placement.counts and context.view.any_threads
+    view = context.view
+    return (
+        context.order.by_arrival
+        and context.matching.alone
+        and context.placement.counts
+        and view.any_threads
+        and view.counts
+    )
 
 
 def _any_fits(view: View) -> bool:

@@ -12,6 +12,7 @@ from math import inf
 from typing import ClassVar, Final, NamedTuple
 
 from cosched_plugin.api import (
+    EVERYTHING,
     HALVES,
     THREADS,
     JobSpec,
@@ -214,6 +215,7 @@ class Halves(Placement):
 
     needs: ClassVar[Needs] = frozenset({THREADS})
     provides: ClassVar[Needs] = frozenset({HALVES})
+    ignores: ClassVar[Needs] = EVERYTHING
     shortens: ClassVar[bool] = True  # a spread job often takes less than its estimate
 
     def __init__(self, *, compact: bool = True, share: bool = True, max_slowdown: float = 1.05) -> None:

@@ -188,6 +188,7 @@ def one_of(place: str, text: str) -> Parameter:
 ORDERS: Final[Mapping[str, Entry]] = {
     "fcfs": Entry("orders:Fcfs", "first come, first served"),
     "shortest": Entry("orders:Shortest", "shortest estimate first"),
+    "priority": Entry("orders:Priority", "highest priority first, as the manager says"),
     "widest": Entry("orders:Widest", "most processes first"),
     "class-priority": Entry(
         "orders:ClassPriority",

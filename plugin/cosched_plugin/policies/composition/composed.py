@@ -10,6 +10,7 @@ from itertools import chain
 from typing import cast
 
 from cosched_plugin.api import (
+    FILLED_LAYOUTS,
     FOOTPRINTS,
     SLOTS,
     WHOLE_NODES,
@@ -19,6 +20,7 @@ from cosched_plugin.api import (
     Changes,
     Context,
     Fairness,
+    MachineError,
     Matching,
     NodePlacement,
     Order,
@@ -29,10 +31,13 @@ from cosched_plugin.api import (
     PolicyError,
     RejectJob,
     ResumeJob,
+    ReviseJob,
     SetNote,
     SetRotation,
     Shape,
     Slices,
+    StartJob,
+    StartTogether,
     Turn,
     UsageError,
     View,
@@ -182,6 +187,61 @@ class Composed:
                 return
 
 
+class Sited:
+    """A policy that cannot work at every site: it declines one, with the reason, before it decides what the site cannot do.
+
+    ``parts`` are those that use features of the protocol, or ignore what a job or its manager may ask for.
+    """
+
+    __slots__ = ("_ignored", "_policy", "_used")
+
+    def __init__(self, policy: Policy, parts: Iterable[Part]) -> None:
+        self._policy = policy
+        self._used = {feature: part for part in parts for feature in part.uses}
+        self._ignored = {word: part for part in parts for word in part.ignores}
+
+    def check_site(self, view: View) -> None:
+        """Raise MachineError where the manager lacks a feature, or makes only layouts that a part does not."""
+        for feature, part in sorted(self._used.items()):
+            if feature not in view.features:
+                raise MachineError(
+                    f"{type(part).__name__} needs the feature {feature} of the protocol, which this manager lacks"
+                )
+        if view.machine.filled and FILLED_LAYOUTS in self._ignored:
+            name = type(self._ignored[FILLED_LAYOUTS]).__name__
+            raise MachineError(f"{name} makes layouts that this manager cannot make: it fills nodes in order")
+
+    def decide(self, view: View) -> Iterator[Action]:
+        """Yield the decisions of one pass."""
+        for word in view.asked:
+            if word in self._ignored:
+                raise MachineError(
+                    f"a pending job asks for {word}, which {type(self._ignored[word]).__name__} does not honour; "
+                    "placements on threads do, with backfill none, skip, easy or sjbf"
+                )
+        decisions = self._policy.decide(view)
+        return decisions if view.capabilities.limits_grow else _within_limits(decisions, view)
+
+
+def _within_limits(decisions: Iterator[Action], view: View) -> Iterator[Action]:
+    """Yield decisions without longer limits, as this manager grants none."""
+    for decision in decisions:
+        match decision:
+            case StartJob():
+                yield _as_granted(decision, view)
+            case StartTogether(starts):
+                yield StartTogether(tuple([_as_granted(start, view) for start in starts]))
+            case ReviseJob(job_id, estimate_us, _):
+                yield ReviseJob(job_id, estimate_us, view.running[job_id].limit_us)
+            case _:
+                yield decision
+
+
+def _as_granted(start: StartJob, view: View) -> StartJob:
+    job = view.pending(start.job_id)
+    return start if job is None else start._replace(limit_us=job.limit_us)
+
+
 class Memory:
     """The notes of parts about the cluster, one for each key."""
 
@@ -266,7 +326,9 @@ def compose(table: Table) -> Policy:
     memory = Memory(parts)
     if memory.parts:
         policy = Remembering(policy, memory)
-    return policy if budget is None else Budgeted(policy, budget)
+    if budget is not None:
+        policy = Budgeted(policy, budget)
+    return Sited(policy, parts) if any(part.uses or part.ignores for part in parts) else policy
 
 
 def _divided(slices: Slices, resolved: Resolved, above: tuple[Part, ...]) -> Policy:

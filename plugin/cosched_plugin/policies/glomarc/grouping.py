@@ -14,8 +14,10 @@ from typing import Any, ClassVar, Final
 
 from cosched_plugin.api import (
     COMPANY,
+    EVERYTHING,
     FOOTPRINTS,
     PAIR_BELIEF,
+    PAIRING,
     SECOND_US,
     WHOLE_NODES,
     WHOLE_PPM,
@@ -76,6 +78,8 @@ class Grouping(Matching):
     """Co-location by groups. ``short_s``: jobs up to this many seconds start alone, and no job is matched with them."""
 
     needs: ClassVar[Needs] = frozenset({WHOLE_NODES, COMPANY, FOOTPRINTS, PAIR_BELIEF})
+    uses: ClassVar[Needs] = PAIRING
+    ignores: ClassVar[Needs] = EVERYTHING
 
     def __init__(
         self, *, short_s: float = 600.0, low_load: str = LOW_LOADS[0], space: bool = True, **search: Any
@@ -91,6 +95,7 @@ class Grouping(Matching):
         self._search = Search(**search)
         self._members: dict[int, tuple[JobSpec, Member | None]] = {}  # a cache: pending jobs as members of a group
         self._running: dict[int, tuple[Sequence[Run], Member | None]] = {}  # a cache: `_with_room`
+        self._interventions = 0  # of the manager, when the last cache was begun
         self._settled_at = -1  # a cache: at this version of the view all groups were complete
         self._slowdown: tuple[View, Slowdown | None] | None = None
         self._halves: NodeHalves | None = None  # a cache
@@ -98,6 +103,9 @@ class Grouping(Matching):
     def prepare(self, context: Context) -> Iterator[Action]:
         """Yield the revisions of groups whose jobs have ended."""
         view = context.view
+        if self._interventions != view.interventions:  # a job may have another description
+            self._interventions = view.interventions
+            self._running.clear()
         slowdown = self._slowdown_in(view)
         return iter(()) if slowdown is None else self._keep_up(view, slowdown)
 

@@ -10,7 +10,9 @@ import numpy as np
 
 from cosched_plugin.api import (
     COMPANY,
+    EVERYTHING,
     PAIR_BELIEF,
+    PAIRING,
     UNRESERVED,
     WHOLE_NODES,
     Action,
@@ -181,6 +183,8 @@ class Lookahead(RemembersStarts, Matching):
     """
 
     needs: ClassVar[Needs] = frozenset({WHOLE_NODES, COMPANY, PAIR_BELIEF})
+    uses: ClassVar[Needs] = PAIRING
+    ignores: ClassVar[Needs] = EVERYTHING
 
     def __init__(
         self,
@@ -196,6 +200,7 @@ class Lookahead(RemembersStarts, Matching):
         self._weak_load = weak_load
         self._job_table = JobTable()
         self._hosts = Hosts(self._rules, self._job_table)
+        self._interventions = 0  # of the manager, when these two caches were begun
         # Caches: the results of the last scan of the queue.
         self._paired: tuple[PendingJobs | None, Pairs | None] = (None, None)
         self._ranked: tuple[PendingJobs | None, Ranking] = (None, _NO_HOSTS)
@@ -203,6 +208,10 @@ class Lookahead(RemembersStarts, Matching):
     def prepare(self, context: Context) -> Iterator[Action]:
         """Yield the new expected ends of jobs whose partner has ended, and suspend one job of a pair that is too slow."""
         view = context.view
+        if self._interventions != view.interventions:  # a job may have another description
+            self._interventions = view.interventions
+            self._job_table = JobTable()
+            self._hosts = Hosts(self._rules, self._job_table)
         self._job_table.renew(view.queued, view.pairs)
         self._paired = (None, None)
         self._ranked = (None, _NO_HOSTS)  # a scheduler that has just taken over lacks it, and must spend as much

@@ -10,7 +10,9 @@ import numpy as np
 
 from cosched_plugin.api import (
     COMPANY,
+    EVERYTHING,
     PAIR_BELIEF,
+    PAIRING,
     WHOLE_NODES,
     Action,
     Context,
@@ -39,6 +41,8 @@ class _WithTheNext(Matching):
     """The base of the matchings that consider only the next job in the queue."""
 
     needs: ClassVar[Needs] = frozenset({WHOLE_NODES, COMPANY})
+    uses: ClassVar[Needs] = PAIRING
+    ignores: ClassVar[Needs] = EVERYTHING
 
     def __init__(self, max_slowdown: float = inf) -> None:
         self._monitor = PairMonitor(max_slowdown)

@@ -13,6 +13,8 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from cosched_plugin.api import (
+    COUNTABLE,
+    ELIGIBLE_NODES,
     FIXED_RUN_TIMES,
     NONE,
     THREADS,
@@ -129,7 +131,10 @@ class FirstFit(Placement):
     def offer(self, job: JobSpec, snapshot: Snapshot) -> Offer | None:
         """Return the job on the first free threads."""
         runs = self._choose(
-            job, snapshot.view.open_to(job, snapshot.free), snapshot.view.machine, snapshot.memory_for(job)
+            job,
+            snapshot.view.open_to(job, snapshot.free, snapshot.at_us),
+            snapshot.view.machine,
+            snapshot.memory_for(job),
         )
         return None if runs is None else self.offer_on(job, runs, snapshot)
 
@@ -173,7 +178,7 @@ class _ByLoad(Placement):
 
     def offer(self, job: JobSpec, snapshot: Snapshot) -> Offer | None:
         """Return the job's place in ``snapshot``, or None."""
-        free = snapshot.view.open_to(job, snapshot.free)
+        free = snapshot.view.open_to(job, snapshot.free, snapshot.at_us)
         memory_mb = snapshot.memory_for(job)
         for nodes in self._choices(job, free, snapshot.view):
             runs = fill_nodes(job, free, snapshot.view.machine, memory_mb, nodes)
@@ -200,6 +205,8 @@ class Buddy(_ByLoad):
 
     Nodes out of service count as missing: where no block is left that holds the job, it gets a block of twice the size.
     """
+
+    ignores: ClassVar[Needs] = frozenset({COUNTABLE})  # the size follows from the empty machine
 
     def _choices(self, job: JobSpec, free: Layers, view: View) -> Iterable[Sequence[int]]:
         loads = self._residents.now(view)
@@ -255,6 +262,7 @@ class _OnePerNode(Placement):
 
     needs: ClassVar[Needs] = frozenset({THREADS})
     provides: ClassVar[Needs] = frozenset({FIXED_RUN_TIMES})
+    ignores: ClassVar[Needs] = frozenset({ELIGIBLE_NODES, COUNTABLE})  # nodes are counted before they are chosen
 
     def __init__(self, *, contexts: int = 0) -> None:
         self._contexts = contexts
@@ -296,7 +304,7 @@ class _OnePerNode(Placement):
         ]
 
     def _open_to(self, job: JobSpec, snapshot: Snapshot) -> Layers:
-        free = snapshot.view.open_to(job, snapshot.free)
+        free = snapshot.view.open_to(job, snapshot.free, snapshot.at_us)
         contexts = self._contexts
         if job.exclusive or not contexts or contexts >= len(free):
             return free

@@ -10,6 +10,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from cosched_plugin.api import (
+    COUNTABLE,
+    ELIGIBLE_NODES,
     FIXED_RUN_TIMES,
     FOOTPRINTS,
     WHOLE_NODES,
@@ -147,6 +149,7 @@ class Spread(NodePlacement):
 
     needs: ClassVar[Needs] = frozenset({WHOLE_NODES})
     provides: ClassVar[Needs] = frozenset({FOOTPRINTS, FIXED_RUN_TIMES})
+    ignores: ClassVar[Needs] = frozenset({ELIGIBLE_NODES, COUNTABLE})
     shortens: ClassVar[bool] = True  # a job may gain by having more processes on a node: SL_sno below 1
 
     def __init__(self, *, max_slowdown: float = 1.25, max_slowdown_cpus: float = 1.12) -> None:

@@ -133,7 +133,7 @@ class ModelledGround:
         self.nodes = nodes
         self._losses = losses
         self._at_us = snapshot.at_us
-        free = snapshot.view.open_to(job, snapshot.free)
+        free = snapshot.view.open_to(job, snapshot.free, snapshot.at_us)
         self._free = [thread_mask(free, node) for node in nodes.tolist()]
 
     def lost_us(self, job: JobSpec, processes: int, run_us: int | Ints, planned: tuple[Planned, ...]) -> Floats:
@@ -363,13 +363,15 @@ class LimitRule:
         The limit is fixed here, at allocation, and not extended again for later neighbours.
         """
         limit_us = job.limit_us
-        if self.extends:
+        can = snapshot.view.capabilities
+        if self.extends and can.limits_grow:
             grows_by = next((factor for factor in self._factors if by <= factor + SAME), by)
             limit_us = None if limit_us is None else stretch(limit_us, grows_by)
             run_us = stretch(job.estimate_us, grows_by)
         else:
             run_us = stretch(job.estimate_us, by)
-        return Offer(job, snapshot.at_us, runs, by, run_us if limit_us is None else min(run_us, limit_us), limit_us)
+        most_us = run_us if limit_us is None else min(run_us, limit_us + can.limit_late_us)
+        return Offer(job, snapshot.at_us, runs, by, most_us, limit_us)
 
 
 def stretch(span_us: int, by: float) -> int:

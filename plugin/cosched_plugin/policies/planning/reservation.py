@@ -159,6 +159,8 @@ class PlacedReservation:
             return True
         at_shadow = self._at_shadow.without(held)
         sole = seat.sole
+        if sole is not None and _competes(sole.job, self._head.job):
+            return False
         beside = at_shadow if sole is None else self._beside(sole, at_shadow)
         head = self._placer.offer(self._head.job, beside)
         if head is None:
@@ -187,6 +189,14 @@ class PlacedReservation:
         self._head = head
         self._layers = None
         self._planned = snapshot_now(self._view).with_planned(head).planned
+
+
+def _competes(job: JobSpec, head: JobSpec) -> bool:
+    """Tell whether a job that outlasts the shadow time takes any countable resource that the head needs then."""
+    if not (head.licences or head.resources):
+        return False
+    mine = {name for name, _ in (*job.licences, *job.resources)}
+    return any(name in mine for name, _ in (*head.licences, *head.resources))
 
 
 def _free_or_spare(since_us: Ints, until_us: Floats, threads: Ints, shadow_us: int, extra: int) -> Bools:

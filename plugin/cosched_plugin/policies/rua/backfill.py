@@ -12,6 +12,8 @@ from collections.abc import Generator, Hashable, Iterator, Sequence
 from typing import ClassVar, NamedTuple, cast
 
 from cosched_plugin.api import (
+    COUNTABLE,
+    FILLED_LAYOUTS,
     LEAST_PENALTY,
     Action,
     Backfill,
@@ -55,6 +57,7 @@ class Rua(Backfill):
     """Backfilling that looks ahead in time and in the queue for places with little loss to neighbours."""
 
     needs: ClassVar[Needs] = frozenset({LEAST_PENALTY})
+    ignores: ClassVar[Needs] = frozenset({COUNTABLE, FILLED_LAYOUTS})
 
     def __init__(self, *, thresholds: Sequence[float] = PAPER_THRESHOLDS) -> None:
         self.thresholds = tuple(sorted(set(thresholds)))

@@ -15,11 +15,13 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from heapq import heapify, heappop, heappush
 from math import inf
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 
 from cosched_plugin.api import (
+    COUNTABLE,
+    FILLED_LAYOUTS,
     LEAST_PENALTY,
     NONE,
     Floats,
@@ -274,7 +276,7 @@ def _rooms(job: JobSpec, snapshot: Snapshot) -> Ints:
     view = snapshot.view
     if is_plain(job):
         return view.thread_counts(snapshot.free)
-    counts = view.thread_counts(view.open_to(job, snapshot.free)).copy()
+    counts = view.thread_counts(view.open_to(job, snapshot.free, snapshot.at_us)).copy()
     memory = snapshot.memory_for(job)
     for node in np.flatnonzero(counts).tolist():
         counts[node] = room_on(job, int(counts[node]), view.machine.threads_of[node], memory[node])
@@ -290,6 +292,9 @@ class LessConsume(PenaltyPlacement):
     With ``may_wait`` a later place counts where the job is expected to end there earlier: the paper says both that LC improves first
     fit's allocation, and that its start "in many situations" is substantially later.
     """
+
+    # Processes are exchanged one by one; the least factor that a job can have is known once for all.
+    ignores: ClassVar[Needs] = frozenset({COUNTABLE, FILLED_LAYOUTS})
 
     def __init__(
         self,
@@ -508,7 +513,7 @@ class LessConsume(PenaltyPlacement):
     def _rigid(self, job: JobSpec, snapshot: Snapshot, thresholds: Sequence[float]) -> Offer | None:
         """Place a job whose buckets cannot be exchanged one at a time."""
         view = snapshot.view
-        runs = first_fit(job, view.open_to(job, snapshot.free), view.machine, snapshot.memory_for(job))
+        runs = first_fit(job, view.open_to(job, snapshot.free, snapshot.at_us), view.machine, snapshot.memory_for(job))
         if runs is None:
             return None
         by = factor_of(job, snapshot, runs)
