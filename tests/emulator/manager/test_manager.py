@@ -11,7 +11,7 @@ from tests.runs import layers_on, runs_on
 
 from cosched_emulator.errors import InvariantError
 from cosched_emulator.manager.managed_job import PENDING, RUNNING
-from cosched_emulator.manager.manager import Manager
+from cosched_emulator.manager.manager import MANAGER_FEATURES, Manager
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.protocol import messages as m
 
@@ -56,9 +56,24 @@ def test_states_from_submission_to_end() -> None:
     )
     assert [tuple(interval) for interval in record.intervals] == [(20, 120, ((0, 1, 1, 1),), False)]
     assert managed.inventory() == m.Welcome(
-        m.PROTOCOL_VERSION, m.FEATURES, 3, 120, (node_class(),), (), BELIEF, (), (), (), ()
+        m.PROTOCOL_VERSION, MANAGER_FEATURES, 3, 120, (node_class(),), (), BELIEF, (), (), (), ()
     )
     managed.check()
+
+
+@pytest.mark.parametrize("action", [m.KillJob(1), m.RequeueJob(1)])
+def test_a_job_that_a_scheduler_kills_or_requeues_leaves_in_the_next_round(action: m.KillJob | m.RequeueJob) -> None:
+    managed = with_jobs(job(1))
+    managed.commit(2, 20, (), (start(1),))
+    follow = managed.commit(3, 30, (), (action, action))
+    left: m.Event = m.JobEnded(1, m.CANCELLED) if isinstance(action, m.KillJob) else m.JobRequeued(1)
+    assert follow == [m.ActionRefused(3, 1, "job 1 does not run, or leaves already"), left]
+    assert managed.inventory().running[0].leaving
+    assert managed.commit(4, 30, follow, ()) == []
+    managed.check()
+    assert list(managed.running) == []
+    assert list(managed.pending) == ([] if isinstance(action, m.KillJob) else [1])
+    assert refusals(managed, m.SubmitJob(m.JobSpec(0, 0, 1, 1))) == ["this manager takes jobs from its users alone"]
 
 
 @pytest.mark.parametrize(
