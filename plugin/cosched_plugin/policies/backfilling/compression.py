@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosched_plugin.api import Bools, Ints, Work, prices
-from cosched_plugin.policies.planning.profile import Profile
-from cosched_plugin.policies.planning.timeline import FOREVER_US, Change, Gap, Timeline
+from cosched_plugin.policies.planning.profile import FOREVER_US, Change, Gap, Profile, Timeline
 
 # Promises to pending jobs as columns by place in the queue, so that one array operation examines all of them.
 

@@ -449,7 +449,7 @@ _NOTES: Final[Mapping[str, str | None]] = {
         (
             "orders:LIFTS",
             "slices:NOTE",
-            "backfilling.reservation_table:NOTE",
+            "backfilling.conservative:NOTE",
             "backfilling.conservative:CUT_SHORT",
             "slack:NOTE",
             "glomarc.upkeep:NOTE",

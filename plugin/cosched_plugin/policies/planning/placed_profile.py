@@ -32,8 +32,7 @@ from cosched_plugin.api import (
     union,
     whole_nodes,
 )
-from cosched_plugin.policies.planning.profile import Promise, Promises, start_of
-from cosched_plugin.policies.planning.timeline import FOREVER_US, Change, Timeline
+from cosched_plugin.policies.planning.profile import FOREVER_US, Change, Promise, Promises, Timeline, start_of
 
 
 class PlacedProfile:

@@ -5,14 +5,23 @@ because jobs that have not started can take other threads than planned. `NodePro
 that take whole ones that are all alike. `placed_profile` plans with individual threads, where counting is not exact.
 
 A *promise* is a tuple of ints and runs that a note can hold: the start, and where places are planned the runs.
+
+What is free over time is a `Timeline`: a step function of one number, with the searches that planning needs, for thousands of
+steps. Searches begin near the present, where most end; numpy, which costs more to start, searches the rest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
 from typing import ClassVar, Final, NamedTuple, Protocol, Self, TypeAlias, cast
 
+import numpy as np
+from numpy.typing import NDArray
+
 from cosched_plugin.api import (
+    Bools,
     Ints,
     JobSpec,
     NodePlacement,
@@ -24,7 +33,295 @@ from cosched_plugin.api import (
     WholeNodesView,
     snapshot_now,
 )
-from cosched_plugin.policies.planning.timeline import Change, Timeline
+
+# Number of steps examined one by one before all others are examined together.
+NEAR: Final = 48
+SHORT: Final = 12  # number of steps that are changed one by one
+FOREVER_US: Final = (1 << 62) - 1
+
+
+class Change(NamedTuple):
+    """An increase of what is free from one instant to another, perhaps for ever."""
+
+    start_us: int
+    end_us: int
+    amount: int
+
+
+# Around a step, the room for all needs from one number down to another: the place of the first in a list of needs, the second, which
+# has more room, begin and end.
+Gap: TypeAlias = tuple[int, int, int, int]
+
+
+# After each change neighbouring steps must differ (`_mend`): promises come and go by the thousand, and each search is over steps.
+# `times` and `values` cannot be resized while there is an array over them (`np.frombuffer`), so none may outlive its method.
+class Timeline:
+    """Steps: ``values[k]`` from ``times[k]`` on, up to the next; the last goes on for ever."""
+
+    __slots__ = ("times", "values")
+
+    def __init__(self, steps: Iterable[tuple[int, int]]) -> None:
+        """``steps``: (instant, value from then on), ascending."""
+        self.times = array("q")
+        self.values = array("q")
+        for at_us, value in steps:
+            self.times.append(at_us)
+            self.values.append(value)
+
+    def copy(self) -> Timeline:
+        """Return a copy."""
+        other = Timeline(())
+        other.times = self.times[:]
+        other.values = self.values[:]
+        return other
+
+    def advance(self, now_us: int) -> None:
+        """Forget what lies before ``now_us``."""
+        past = self.step_at(now_us)
+        if past > 0:
+            del self.times[:past]
+            del self.values[:past]
+        self.times[0] = now_us
+
+    def step_at(self, at_us: int) -> int:
+        """Return the step in which ``at_us`` lies."""
+        step = bisect_left(self.times, at_us)
+        return step if step < len(self.times) and self.times[step] == at_us else step - 1
+
+    def cut(self, at_us: int) -> int:
+        """Return the step that begins at ``at_us``, made if there is none."""
+        times = self.times
+        step = bisect_left(times, at_us)
+        if step == len(times) or times[step] != at_us:
+            times.insert(step, at_us)
+            self.values.insert(step, self.values[step - 1])
+        return step
+
+    # Written out, without `cut` and `_mend`: compression moves reservations by the hundred thousand.
+    def add(self, start_us: int, end_us: int, amount: int) -> tuple[int, int]:
+        """Add an amount from ``start_us`` to ``end_us``; return the first step in which that is, and the first one after it."""
+        times, values = self.times, self.values
+        first = bisect_left(times, start_us)
+        if first == len(times) or times[first] != start_us:
+            times.insert(first, start_us)
+            values.insert(first, values[first - 1])
+        last = min(first + SHORT, len(times))
+        if end_us >= FOREVER_US or (last < len(times) and times[last] < end_us):
+            last = bisect_left(times, end_us, last) if end_us < FOREVER_US else len(times)
+            np.frombuffer(values, np.int64)[first:last] += amount
+            before = values[last - 1] - amount
+        else:
+            last = first
+            before = 0
+            for at_us in times[first : first + SHORT]:
+                if at_us >= end_us:
+                    break
+                before = values[last]
+                values[last] = before + amount
+                last += 1
+        if last < len(times) and times[last] == end_us:
+            if values[last] == values[last - 1]:
+                del values[last], times[last]
+        elif end_us < FOREVER_US:
+            times.insert(last, end_us)
+            values.insert(last, before)
+        if first and values[first] == values[first - 1]:
+            del values[first], times[first]
+            return first - 1, last - 1
+        return first, last
+
+    def move(self, need: int, span_us: int, own_us: int, since_us: int) -> tuple[int, int, int] | None:
+        """Move a reservation from ``own_us`` to where it could first begin from ``since_us`` on; None if it stays.
+
+        Return that instant, the first step in which more is free because of that, and the first one after these.
+        """
+        at_us = self.sooner(need, span_us, own_us, bisect_right(self.times, since_us) - 1)
+        if at_us is None:
+            return None
+        end_us = at_us + span_us
+        if end_us > own_us:
+            self.add(at_us, own_us, -need)
+            return at_us, *self.add(end_us, own_us + span_us, need)
+        self.add(at_us, end_us, -need)
+        return at_us, *self.add(own_us, own_us + span_us, need)
+
+    def add_all(self, starts_us: Ints, ends_us: Ints, amounts: Ints) -> bool:
+        """Add an amount from each start to its end, unless a value would become negative; tell whether it was done."""
+        values = np.frombuffer(self.values, np.int64)
+        times = np.concatenate([np.frombuffer(self.times, np.int64), starts_us, ends_us])
+        steps = np.concatenate([np.diff(values, prepend=0), amounts, -amounts])
+        order = np.argsort(times, kind="stable")
+        times = times[order]
+        values = np.cumsum(steps[order])
+        last = np.append(times[1:] != times[:-1], True)
+        times, values = times[last], values[last]
+        if values.min() < 0:
+            return False
+        differ = np.append(True, values[1:] != values[:-1])
+        self.times = array("q", times[differ].tobytes())
+        self.values = array("q", values[differ].tobytes())
+        return True
+
+    def least(self, start_us: int, end_us: int) -> int:
+        """Return the least value between two instants."""
+        return min(self.values[self.step_at(start_us) : bisect_left(self.times, end_us)])
+
+    def most(self, start_us: int, end_us: int) -> int:
+        """Return the greatest value between two instants."""
+        return max(self.values[self.step_at(start_us) : bisect_left(self.times, end_us)])
+
+    def earliest(self, need: int, span_us: int, first: int = 0) -> int | None:
+        """Return the begin of the first step, from step ``first`` on, from which ``need`` is available for ``span_us``.
+
+        None if not even the last step has enough; it has the most, because jobs end.
+        """
+        times, values = self.times, self.values
+        if values[-1] < need:
+            return None
+        start = first
+        end_us = 0
+        near = slice(first, first + NEAR)
+        for step, (at_us, value) in enumerate(zip(times[near], values[near], strict=True), first):
+            if start == step:
+                end_us = at_us + span_us
+            elif at_us >= end_us:
+                return times[start]
+            if value < need:
+                start = step + 1
+        if len(times) <= first + NEAR:
+            return times[start]
+        blocked = np.flatnonzero(np.frombuffer(values, np.int64)[start:] < need)
+        begins, ends = self._gaps(start, blocked)
+        enough = ends >= begins + span_us
+        return int(begins[enough.argmax()])
+
+    def sooner(self, need: int, span_us: int, own_us: int, first: int) -> int | None:
+        """Return the first instant before ``own_us`` at which the place at ``own_us`` could begin; None if there is none.
+
+        Steps from ``first`` on count. Its own place counts as free.
+        """
+        times, values = self.times, self.values
+        start = first
+        end_us = 0
+        for step in range(first, len(times)):
+            at_us = times[step]
+            if at_us >= own_us:
+                break
+            if start == step:
+                end_us = at_us + span_us
+            elif at_us >= end_us:
+                break
+            if values[step] < need:
+                start = step + 1
+        return times[start] if start < len(times) and times[start] < own_us else None
+
+    def soonest(self, need: int, spans_us: Ints, owns_us: Ints) -> Ints:
+        """Return what `sooner` returns, for many places with the same need; a place's own start where it returns None."""
+        last = bisect_left(self.times, int(owns_us.max()))
+        blocked = np.flatnonzero(np.frombuffer(self.values, np.int64)[:last] < need)
+        begins, ends = self._gaps(0, blocked)
+        # The last gap seems to have no end: it extends at least to the last place, and no place needs a wide gap beside itself.
+        widest = np.maximum.accumulate(ends - begins)
+        wide = begins[np.minimum(np.searchsorted(widest, spans_us), len(begins) - 1)]
+        beside = begins[np.searchsorted(ends[:-1], owns_us)]
+        return np.minimum(np.minimum(wide, beside), owns_us)
+
+    def fits_first(self, needs: Ints, spans_us: Ints, owns_us: Ints) -> Bools:
+        """Tell for places at ``owns_us``, after the first step, whether each could begin with the first step."""
+        times, values = np.frombuffer(self.times, np.int64), np.frombuffer(self.values, np.int64)
+        blocked = values < needs.min(initial=FOREVER_US)
+        last = int(blocked.argmax()) if blocked.any() else len(values)
+        least = np.minimum.accumulate(values[:last])
+        ends_us = np.append(times[: last + 1], FOREVER_US)[np.searchsorted(-least, -needs, side="right")]
+        fits: Bools = (needs <= values[0]) & ((spans_us <= ends_us - times[0]) | (owns_us <= ends_us))
+        return fits
+
+    def gaps(self, peak: int, needs: Sequence[int]) -> list[Gap]:
+        """Return the room around a step for each of ``needs``, distinct and ascending, that it has: smaller and smaller ones.
+
+        Needs with the same room share a gap. The last one is the widest.
+        """
+        times, values = self.times, self.values
+        steps = len(times)
+        number = bisect_right(needs, values[peak])
+        found: list[Gap] = []
+        first = peak
+        last = peak + 1
+        while number:
+            need = needs[number - 1]
+            while first and values[first - 1] >= need:
+                first -= 1
+            while last < steps and values[last] >= need:
+                last += 1
+            above = values[first - 1] if first else -1
+            if last < steps:
+                end_us = times[last]
+                above = max(above, values[last])
+            else:
+                end_us = FOREVER_US
+            number -= 1
+            found.append((number, above, times[first], end_us))
+            number = bisect_right(needs, above, 0, number)
+        return found
+
+    def peaks(self, first: int, last: int) -> list[int]:
+        """Return the steps with more than their neighbours, from ``first`` to before ``last``.
+
+        Any interval around a step also contains one of them.
+        """
+        if last - first == 1:
+            return [first]
+        inner = self.values[first:last].tolist()
+        return [
+            first + step
+            for step, value in enumerate(inner)
+            if (step == 0 or inner[step - 1] < value) and (step + 1 == len(inner) or inner[step + 1] <= value)
+        ]
+
+    def steps_in(self, change: Change) -> tuple[int, int]:
+        """Return the first step that a change overlaps, and the first one after it."""
+        first = bisect_right(self.times, change.start_us) - 1
+        return first, bisect_left(self.times, change.end_us, first)
+
+    def changes(self, before: Timeline) -> list[Change]:
+        """Return the changes from a timeline that begins at the same instant, ascending."""
+        if self.times == before.times and self.values == before.values:
+            return []
+        changes: list[Change] = []
+        instants = sorted({*self.times, *before.times})
+        for at_us, until_us in zip(instants, [*instants[1:], FOREVER_US], strict=True):
+            amount = self.values[self.step_at(at_us)] - before.values[before.step_at(at_us)]
+            if not amount:
+                continue
+            if changes and changes[-1].end_us == at_us and changes[-1].amount == amount:
+                changes[-1] = changes[-1]._replace(end_us=until_us)
+            else:
+                changes.append(Change(at_us, until_us, amount))
+        return changes
+
+    def _mend(self, step: int) -> None:
+        """Merge a step into the one before, if they are equal."""
+        values = self.values
+        if 0 < step < len(values) and values[step] == values[step - 1]:
+            del values[step]
+            del self.times[step]
+
+    def _gaps(self, first: int, blocked: NDArray[np.intp]) -> tuple[Ints, Ints]:
+        """Return begin and end of the gaps between blocked steps; ``blocked`` counts from step ``first``."""
+        times = np.frombuffer(self.times, np.int64)
+        begins = np.empty(len(blocked) + 1, np.int64)
+        ends = np.empty(len(blocked) + 1, np.int64)
+        begins[0] = times[first]
+        ends[-1] = FOREVER_US
+        after = blocked + (first + 1)
+        ends[:-1] = times[after - 1]
+        if len(after) and after[-1] == len(times):
+            begins[1:-1] = times[after[:-1]]
+            begins[-1] = FOREVER_US
+        else:
+            begins[1:] = times[after]
+        return begins, ends
+
 
 Promise: TypeAlias = tuple[NoteValue, ...]
 # Number of promises entered one by one; after these, batches grow as long as all promises can be kept.

@@ -14,8 +14,7 @@ from tests.reference.conservative_log import LogJob, conservative_starts
 from cosched_emulator import prepare, simulate
 from cosched_plugin.policies.backfilling import compression
 from cosched_plugin.policies.backfilling.compression import CountedJobs, QueueColumns
-from cosched_plugin.policies.planning.profile import Profile
-from cosched_plugin.policies.planning.timeline import Change, Timeline
+from cosched_plugin.policies.planning.profile import Change, Profile, Timeline
 
 SIZE = 12
 LAST = 400

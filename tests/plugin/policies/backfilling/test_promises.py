@@ -21,7 +21,7 @@ from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.config import choose
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.parts import prices
-from cosched_plugin.policies.planning.timeline import FOREVER_US, Timeline
+from cosched_plugin.policies.planning.profile import FOREVER_US, Timeline
 from cosched_plugin.protocol.messages import CUT_SHORT, Action, Event, JobSpec, NodeClass, Welcome
 
 DEAREST = max(prices.TURN.units(), prices.PROMISE.units())

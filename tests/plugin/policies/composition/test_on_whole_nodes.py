@@ -21,7 +21,7 @@ from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.core.views.virtual_machine import VirtualMachine
 from cosched_plugin.core.views.whole_nodes import WholeNodesView
 from cosched_plugin.parts.colocated import NOTE as PACE
-from cosched_plugin.policies.backfilling.reservation_table import NOTE as PROMISE
+from cosched_plugin.policies.backfilling.conservative import NOTE as PROMISE
 from cosched_plugin.policies.composition.composed import compose
 from cosched_plugin.policies.placement.compact import FirstFit
 from cosched_plugin.policies.placement.spread import NodeHalves
