@@ -49,7 +49,7 @@ from cosched_plugin.protocol.messages import (
     SetRotation,
     Woken,
 )
-from cosched_plugin.testing.comparisons import Watched, arrived, audit, find_difference, find_loss
+from cosched_plugin.testing.comparisons import Watched, arrived, audit, compositions, find_difference, find_loss
 from cosched_plugin.testing.happenings import (
     act_itself,
     change,
@@ -192,20 +192,25 @@ def check_policy(
     first: int = 1,
     models: Mapping[str, PairFactory] = MappingProxyType({}),
     arguments: Sequence[str] = (),
+    difficult: bool | None = None,
 ) -> Report:
     """Test a policy in ``runs`` random runs of the seed, from number ``first`` on, and return a report.
 
     ``make_policy`` returns a new policy at every call. With ``models`` the site believes in one of these contention models,
     without parameters, instead of a drawn one. ``arguments`` make ``cosched-plugin check`` choose the same policy (and
-    contention models); if they are given, another process must decide the same. Raises PolicyCheckError at the first error.
+    contention models); if they are given, another process must decide the same. ``difficult``: in some runs the manager acts on its
+    own, or cannot do all that the protocol says, and jobs ask for more than threads; None: for compositions of parts only, as other
+    policies need not know of these. Raises PolicyCheckError at the first error.
     """
     began = time.monotonic()
     recording = Recording()
+    if difficult is None:
+        difficult = any(True for _ in compositions(make_policy()))
     passed: list[_Trial] = []
     declined: list[MachineError] = []
     for run in range(first, first + runs):
         try:
-            passed.append(_go(make_policy, seed, run, models, recording))
+            passed.append(_go(make_policy, seed, run, models, recording, difficult=difficult))
         except MachineError as error:
             declined.append(error)
     if declined and len(declined) == runs:
@@ -225,15 +230,22 @@ def check_policy(
 
 
 def _go(
-    make_policy: Callable[[], Policy], seed: int, run: int, models: Mapping[str, PairFactory], recording: Recording
+    make_policy: Callable[[], Policy],
+    seed: int,
+    run: int,
+    models: Mapping[str, PairFactory],
+    recording: Recording,
+    *,
+    difficult: bool,
 ) -> _Trial:
     """Do a run; where the policy declines, the jobs ask for less, or the machine gets slots, and the policy has another chance."""
     slots = run % 3 != 0 and run % 4 == 0
     declined: MachineError | None = None
-    for less in (True, False) if run % 5 == 4 else (False,):
+    for less in (True, False) if difficult and run % 5 == 4 else (False,):
         for with_slots in (True,) if slots else (False, True):
             try:
                 trial = _Trial(make_policy, seed, run, models, recording, slots=with_slots, less=less)
+                trial.difficult = difficult and run % 5 == 2  # whether the manager does anything itself
                 trial.go()
             except MachineError as error:
                 declined = error
@@ -270,7 +282,7 @@ class _Trial:
         self._less = (
             Random(f"{seed}/{run}/less") if less else None
         )  # draws about what jobs ask for, and what the manager lacks
-        self._difficult = run % 5 == 2  # whether it does anything
+        self.difficult = False
         self._stale = self._sharing.choice((0.0, 0.5))  # share of changes of slots that come too late
         self._measured = run % 3 == 0 and not slots  # jobs may take many hours, and slowdowns of pairs are measured
         self.site, self._tick_us = draw_site(
@@ -373,7 +385,7 @@ class _Trial:
             changes |= {changed.job_id: changed} if changed is not None else {}
         events += [event for _, event in sorted(changes.items())]
         late: list[ActionRefused] = []
-        if self._difficult:
+        if self.difficult:
             late, own = self._difficulties(gone | set(changes))
             events += own
         if "measure" in kinds and site.slots is None:

@@ -105,7 +105,7 @@ def audit(policy: Policy) -> None:
 
     A policy that is not a composition of parts stays unchanged.
     """
-    for composed in _compositions(policy):
+    for composed in compositions(policy):
         composed._order = cast(Any, _AuditedOrder("order", composed._order))
         composed._backfill = cast(Any, _AuditedBackfill("backfill", composed._backfill))
         composed._placement = cast(Any, _AuditedPlacement("placement", composed._placement))
@@ -113,7 +113,7 @@ def audit(policy: Policy) -> None:
         composed._shape = cast(Any, _AuditedShape("shape", composed._shape))
 
 
-def _compositions(policy: object) -> Iterator[Composed]:
+def compositions(policy: object) -> Iterator[Composed]:
     """Yield the compositions in a policy and in its inner policies: those of classes in time slices, and under a budget."""
     if isinstance(policy, Composed):
         yield policy
@@ -121,7 +121,7 @@ def _compositions(policy: object) -> Iterator[Composed]:
     below = getattr(policy, "_policies", ())
     for inner in (getattr(policy, "_policy", None), *(below if isinstance(below, tuple) else ())):
         if inner is not None:
-            yield from _compositions(inner)
+            yield from compositions(inner)
 
 
 class _Audited:

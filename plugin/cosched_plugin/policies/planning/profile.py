@@ -518,9 +518,10 @@ class NodeProfile(CountProfile):
         self.timeline = Timeline((at_us, nodes.bit_count()) for at_us, nodes in view.steps(besides))
 
     def need(self, job: JobSpec) -> tuple[int, int]:
-        """Return the job's nodes, and how long it takes on them; it must have a place on the machine."""
+        """Return the job's nodes, and how long it takes on them; more than there are, if it has no place since it was modified."""
         footprint = self._spread.footprint(job, self._view)
-        assert footprint is not None
+        if footprint is None:
+            return self._view.machine.nodes + 1, job.estimate_us
         return footprint.nodes, footprint.run_us
 
     def earliest(self, job: JobSpec) -> Promise | None:
