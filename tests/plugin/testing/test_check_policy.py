@@ -90,7 +90,7 @@ def test_time_slices_pass_on_more_machines(table: dict[str, object], seed: int) 
 
 def _needs_nodes_alike(table: dict[str, object]) -> bool:
     parts = resolve(table)
-    return "spread" in parts["placement"].values() or "slack" in parts["fairness"].values()
+    return parts["placement"]["name"] in ("spread", "halves") or "slack" in parts["fairness"].values()
 
 
 def test_report_is_one_line() -> None:
