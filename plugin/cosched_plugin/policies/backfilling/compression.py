@@ -323,7 +323,8 @@ class CountedJobs(MovableJobs):
         if self._least is None or self._least.any_fits(gaps):
             columns = self._columns
             short = columns.spans_us <= widest_end_us - widest_begin_us
-            places += np.flatnonzero(short & (columns.needs <= most) & (columns.starts_us > widest_end_us)).tolist()
+            short &= columns.needs <= most
+            places += (short & (columns.starts_us > widest_end_us)).nonzero()[0].tolist()
         needs, spans_us, starts_us, since_us = self._needs, self._spans_us, self._starts_us, self._since_us
         found: list[int] = []
         for place in places:
