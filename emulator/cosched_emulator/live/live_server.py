@@ -152,7 +152,7 @@ class LiveServer:
             self._sent_s = time.monotonic()
             try:
                 self._port.submit(*batch)
-            except ProtocolError as error:
+            except (LinkError, ProtocolError) as error:
                 self._drop_scheduler(str(error))
 
     def _flush(self) -> None:
