@@ -60,7 +60,7 @@ from cosched_plugin.testing.happenings import (
     resume_kept,
 )
 from cosched_plugin.testing.recording import Recording
-from cosched_plugin.testing.site_job import SiteJob
+from cosched_plugin.testing.site_slots import SiteJob
 from cosched_plugin.testing.sites import (
     COMPOSITE,
     draw_job,

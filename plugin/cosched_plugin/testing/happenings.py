@@ -27,8 +27,9 @@ from cosched_plugin.protocol.messages import (
     ProgressMeasured,
     Woken,
 )
+from cosched_plugin.site.books import node_shares
 from cosched_plugin.testing.site import Site
-from cosched_plugin.testing.site_job import SiteJob, node_shares
+from cosched_plugin.testing.site_slots import SiteJob
 
 _SLOWDOWNS_PPM: Final = (1_100_000, 1_700_000, 2_500_000)
 

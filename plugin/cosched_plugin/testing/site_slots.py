@@ -1,4 +1,7 @@
-"""The time sharing of the small manager in `cosched_plugin.testing.check`: rotation and quanta, as PROTOCOL.md ("Slots") has them."""
+"""How long jobs of the small manager in `cosched_plugin.testing.check` run, and its time sharing: rotation and quanta.
+
+PROTOCOL.md ("Slots") has the rules.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,66 @@ from collections.abc import Collection, Sequence
 from random import Random
 from typing import Final
 
-from cosched_plugin.protocol.messages import MOST_SHARES, QuantumEnded, SetRotation, SlotState, Turn
-from cosched_plugin.testing.site_job import SiteJob
+from cosched_plugin.protocol.messages import (
+    MOST_SHARES,
+    JobSpec,
+    JobStarted,
+    QuantumEnded,
+    SetRotation,
+    SlotState,
+    StartJob,
+    Turn,
+)
+from cosched_plugin.site.books import Job
 
 _SHARES_PPM: Final = (0, 10_000, 450_000, 970_000, 1_000_000)
+
+
+class SiteJob(Job):
+    """The manager's state of a job, and how long it really runs."""
+
+    __slots__ = ("run_us", "waited_us", "waiting_us")
+
+    def __init__(self, spec: JobSpec, run_us: int = 0) -> None:
+        super().__init__(spec)
+        self.run_us = run_us
+        self.waited_us = 0  # time from its start in which it was not suspended, and its slot did not run
+        self.waiting_us: int | None = None  # since when that is so; None: it may run, or is suspended
+
+    def start(self, start: StartJob | JobStarted, now_us: int) -> None:
+        """Start it."""
+        super().start(start, now_us)
+        self.waited_us, self.waiting_us = 0, None
+
+    def ran_us(self, now_us: int) -> int:
+        """Return the time for which it could run since its start."""
+        return self.progressed_us(now_us) - self.waited_us - self._waits_us(now_us)
+
+    def let_run(self, now_us: int, *, may_run: bool) -> None:
+        """Let it run from now on, or wait for its slot."""
+        if may_run or self.suspended_us is not None:
+            self.waited_us += self._waits_us(now_us)
+            self.waiting_us = None
+        elif self.waiting_us is None:
+            self.waiting_us = now_us
+
+    def _waits_us(self, now_us: int) -> int:
+        """Return for how long it has waited for its slot by now, without its way back from disk."""
+        return 0 if self.waiting_us is None else max(0, now_us - max(self.waiting_us, self.ready_us))
+
+    @property
+    def is_killed(self) -> bool:
+        """Return whether its limit ends it."""
+        return self.limit_us is not None and self.limit_us < self.run_us + self.idle_us
+
+    @property
+    def end_us(self) -> int | None:
+        """Return when it will end or be killed at its limit; None while it is suspended or waits for its slot."""
+        if self.suspended_us is not None or self.waiting_us is not None:
+            return None
+        lasts_us = self.run_us + self.idle_us
+        lasts_us = lasts_us if self.limit_us is None else min(self.limit_us, lasts_us)
+        return self.start_us + lasts_us + self.waited_us
 
 
 class TimeSharing:

@@ -43,8 +43,7 @@ from cosched_plugin.protocol.messages import (
 from cosched_plugin.testing.check import PolicyCheckError, check_policy
 from cosched_plugin.testing.happenings import due_events
 from cosched_plugin.testing.site import Site
-from cosched_plugin.testing.site_job import SiteJob
-from cosched_plugin.testing.site_slots import pairing_problem
+from cosched_plugin.testing.site_slots import SiteJob, pairing_problem
 
 
 @pytest.mark.parametrize("policy", [RoundRobin, LongTurns, Pairing])

@@ -23,7 +23,7 @@ from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.protocol import messages as m
 from cosched_plugin.testing.happenings import due_events
 from cosched_plugin.testing.site import Site
-from cosched_plugin.testing.site_job import SiteJob
+from cosched_plugin.testing.site_slots import SiteJob
 
 S = 1_000_000
 QUANTUM_US = 10 * S

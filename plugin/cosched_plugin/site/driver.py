@@ -1,0 +1,413 @@
+"""An adapter's driver: looks at a real manager become batches, the answers to them become orders there.
+
+Two calls in turn, and time comes in with each: `see` takes a look at the manager; `next_batch` and `answer` are the rounds that
+follow, until `next_batch` returns None. `settle` is that loop for a scheduler in this process; with one in another process, a
+`ManagerSession` stands between (``lockstep=False``, ``inventory=driver.inventory``).
+
+What the books hold is what the scheduler knows: every event of a batch has happened there, and every action that was accepted. So
+the events of the next batch are the difference between the books and the next look. An order that was accepted and is not seen yet
+is no difference, for `confirm_us`: after that, a start is refused late, and of all else the difference is told.
+
+A reply is saved before its first action is carried out, and each action before it is handed on. A driver that was killed finishes
+its last reply: it hands on again what may have been handed on already, so `Hands.carry_out` must bear being called twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
+from typing import Final, NamedTuple, Protocol, TypeAlias
+
+from cosched_plugin.common.allocation import started_by
+from cosched_plugin.protocol.errors import RemoteProtocolError
+from cosched_plugin.protocol.limits import MAX_ROUNDS
+from cosched_plugin.protocol.messages import (
+    END_STATES,
+    UNKNOWN,
+    Action,
+    ActionRefused,
+    Event,
+    Events,
+    JobEnded,
+    KillJob,
+    RejectJob,
+    RequeueJob,
+    ResumeJob,
+    ReviseJob,
+    Run,
+    SetNote,
+    StartJob,
+    StartTogether,
+    SuspendJob,
+    WakeAt,
+    Welcome,
+    Woken,
+)
+from cosched_plugin.protocol.scheduler import Scheduler, SchedulerFactory
+from cosched_plugin.site.books import Books, Job
+from cosched_plugin.site.looks import (
+    EXACT,
+    PENDING,
+    RUNNING,
+    SUSPENDED,
+    Look,
+    Rules,
+    Seen,
+    events_between,
+    with_threads,
+)
+from cosched_plugin.site.store import HANDING, SENT, Order, Store
+
+CONFIRM_US: Final = 2_000_000
+
+
+class Unsettled(NamedTuple):
+    """The manager did not answer: it may carry the action out, or have done so."""
+
+    reason: str
+
+
+Outcome: TypeAlias = "str | Unsettled | None"  # why it was refused; of unknown fate; None: accepted, and will be seen
+
+
+class Hands(Protocol):
+    """What an adapter does at its manager."""
+
+    def carry_out(self, action: Action) -> Outcome:
+        """Carry out a start (of a group: all or none), revision, suspension, resumption, rejection, or what else has no place in books.
+
+        May be called again with the same action after a crash.
+        """
+        ...
+
+    def withdraw(self, start: StartJob) -> None:
+        """Take back a start that was accepted, but has not come true in time; the job must not start by itself any more."""
+        ...
+
+
+class Driver:
+    """The manager's half of the conversation, for a real manager that is looked at and given orders."""
+
+    def __init__(
+        self, machine: Welcome, store: Store, hands: Hands, rules: Rules = EXACT, confirm_us: int = CONFIRM_US
+    ) -> None:
+        """``machine`` says what a welcome says of nodes and beliefs; jobs, notes and wakes come from the store and from looks."""
+        self.books: Books[Job] = Books(machine, Job)
+        self.unfit: dict[int, str] = {}  # jobs that the scheduler is not told of, and why
+        self.unsettled: list[
+            tuple[int, int]
+        ] = []  # actions of unknown fate, as (batch, number): the scheduler must begin anew
+        self.lost: list[str] = []  # what a driver that has just begun does not know, in words
+        self._store = store
+        self._hands = hands
+        self._rules = rules
+        self._confirm_us = confirm_us
+        self._orders: list[Order] = []
+        self._refused: list[ActionRefused] = []  # of the last answer, not told yet
+        self._look: Look | None = None  # the last one, not told yet
+        self._asks = True  # a scheduler that has just begun has not been asked
+        self._open: Events | None = None
+        self._rounds = 0  # batches in a row that held nothing but refusals
+        self._begun = False
+        saved = store.load(machine)
+        if saved is not None:
+            self.books.restore(saved.welcome)
+            for job_id, restarts in saved.restarts.items():
+                self.books.jobs[job_id].restarts = restarts
+            self._orders = list(saved.orders)
+        self._new = saved is None
+
+    def inventory(self) -> Welcome:
+        """Return the welcome of a scheduler that begins now; it will be asked with the next batch, if only with an empty one."""
+        self._absorb()
+        self._asks, self._open = True, None
+        self._refused.clear()  # the scheduler that decided them is gone
+        self.unsettled.clear()
+        return self.books.inventory()
+
+    def due_us(self) -> int | None:
+        """Return when something is due without a look: a wake, or an order that should have been seen by then."""
+        late = [order.since_us + self._confirm_us for order in self._orders]
+        return min([*self.books.wakes, *late], default=None)
+
+    # ------------------------------------------------------------ looks
+
+    # Must be called first after a start of the process: it finishes the last reply, and without a scheduler's having been told
+    # anything yet, all that has changed meanwhile goes into the books alone, from which `inventory` tells it.
+    def begin(self, now_us: int, look: Look) -> None:
+        """Take over from the store and from a first look."""
+        self._advance(now_us)
+        finished = sum(order.state != SENT for order in self._orders)
+        if finished:
+            self._finish()
+            self.lost.append(f"the last reply was finished: {finished} actions, some maybe for the second time")
+        held = len(self.books.jobs)
+        self.see(now_us, look)
+        events = self._absorb()
+        unseen = sum(isinstance(event, JobEnded) and event.state == UNKNOWN for event in events)
+        if unseen:
+            self.lost.append(f"{unseen} jobs have ended since, and nobody saw how")
+        if self._new:
+            running = len(self.books.in_state("running"))
+            self.lost.append(
+                f"there was no store: {len(self.books.jobs)} jobs are as the manager shows them, {running} of them running; "
+                "what was expected of these, notes and wakes are lost"
+            )
+        elif not held and self.books.jobs:
+            self.lost.append("the store held no jobs")
+
+    def _absorb(self) -> list[Event]:
+        """Let what the last look tells happen in the books alone, for a scheduler that begins with them; return it."""
+        events = self._changes()
+        for event in events:
+            if not isinstance(event, ActionRefused):
+                self.books.happen(event)
+        self.books.forget_ended()
+        self._save()
+        return events
+
+    def see(self, now_us: int, look: Look) -> None:
+        """Take a look; what has changed since is told with the next batch."""
+        self._advance(now_us)
+        plans = {job.spec.id: job.runs for job in self.books.in_state("running")}
+        self._look = with_threads(look, plans, self.books.machine.threads_of)
+
+    def _advance(self, now_us: int) -> None:
+        if now_us < self.books.now_us:
+            raise RemoteProtocolError("clock", "", f"time runs backwards, from {self.books.now_us} to {now_us}")
+        self.books.now_us = now_us
+
+    def _changes(self) -> list[Event]:
+        """Return what the last look tells that the books do not know; late refusals come first."""
+        look, self._look = self._look, None
+        if look is None:
+            return []
+        refusals: list[Event] = []
+        jobs = dict(look.jobs)
+        known = self.books.look()
+        held = _held(jobs)
+        for order in [order for order in self._orders if order.state == SENT]:
+            waits = self.books.now_us - order.since_us < self._confirm_us
+            if self._is_seen(order, jobs):
+                self._orders.remove(order)
+            elif waits and (order.seq, order.number) not in self.unsettled and not _is_in_the_way(order, jobs, held):
+                for job_id in _jobs_of(order.action):
+                    _hide(job_id, jobs, known)
+            else:
+                self._orders.remove(order)
+                refusals += self._give_up(order, jobs)
+        known = self.books.look()
+        self._leave_out(jobs, known)
+        for job_id, seen in jobs.items():
+            if job_id in self.books.jobs:
+                self.books.jobs[job_id].restarts = seen.restarts
+        events = events_between(known, look._replace(jobs=jobs), self.books.now_us, self._rules)
+        return [*refusals, *events]
+
+    def _leave_out(self, jobs: dict[int, Seen], known: Look) -> None:
+        """Leave out new jobs that the empty machine cannot hold: a scheduler is told of none."""
+        self.unfit = {job_id: text for job_id, text in self.unfit.items() if job_id in jobs}
+        for job_id, seen in list(jobs.items()):
+            if job_id in known.jobs or seen.state != PENDING:
+                continue
+            most = self.books.machine.most_processes(seen.spec)
+            if seen.spec.processes > most:
+                self.unfit[job_id] = f"it has {seen.spec.processes} processes, and the machine holds {most} like its"
+                del jobs[job_id]
+
+    def _is_seen(self, order: Order, jobs: dict[int, Seen]) -> bool:
+        """Return whether an order has had its effect, or can have none any more."""
+        there = {job_id: jobs[job_id] for job_id in _jobs_of(order.action) if job_id in jobs}
+        states = {seen.state for seen in there.values()}
+        again = any(
+            job_id in self.books.jobs and seen.restarts > self.books.jobs[job_id].restarts
+            for job_id, seen in there.items()
+        )
+        match order.action:
+            case StartJob() | StartTogether():
+                return again or PENDING not in states  # it may have started, and been requeued since
+            case SuspendJob():
+                return RUNNING not in states
+            case ResumeJob():
+                return SUSPENDED not in states
+            case RejectJob():
+                return PENDING not in states
+            case KillJob() | RequeueJob():
+                return again or not {RUNNING, SUSPENDED} & states
+            case ReviseJob(job_id, _, limit_us):
+                job = self.books.jobs.get(job_id)
+                grain_us = self._rules.limit_grain_us
+                granted = jobs[job_id].limit_us if job_id in jobs else None
+                if job is None or limit_us is None or granted is None:
+                    return True
+                return abs(granted + job.idle_us - limit_us) <= grain_us
+            case _:
+                return True  # events will say
+
+    def _give_up(self, order: Order, jobs: dict[int, Seen]) -> list[ActionRefused]:
+        """Stop waiting for an order: a start is taken back; of all else the look tells what is."""
+        if isinstance(order.action, RejectJob | KillJob | RequeueJob):  # once more: the scheduler will not ask again
+            self._send(order._replace(since_us=self.books.now_us))
+            _hide(order.action.job_id, jobs, self.books.look())
+        late = []
+        for start in _starts_of(order.action):
+            if start.job_id in jobs and jobs[start.job_id].state == PENDING:
+                self._hands.withdraw(start)
+                self.books.take_back(start.job_id)
+                late.append(start.job_id)
+        reason = f"not seen to start within {(self.books.now_us - order.since_us) / 1_000_000:g} s"
+        return [ActionRefused(order.seq, order.number, reason, tuple(late))] if late else []
+
+    # ------------------------------------------------------------ rounds
+
+    def next_batch(self) -> Events | None:
+        """Return what to tell the scheduler now; None: nothing, or it has not answered the last batch.
+
+        RemoteProtocolError, code ``rounds``, for a scheduler that insists on what is refused.
+        """
+        if self._open is not None or self.unsettled:
+            return None
+        books = self.books
+        refused, self._refused = self._refused, []
+        events: list[Event] = [*refused, *self._changes()]
+        wakes = [Woken(at_us) for at_us in sorted(books.wakes) if at_us <= books.now_us]
+        if not (events or wakes or self._asks):
+            self._save()
+            return None
+        only = bool(refused) and len(events) + len(wakes) == len(refused)
+        self._rounds = self._rounds + 1 if only else 0
+        if self._rounds > MAX_ROUNDS:
+            text = f"{self._rounds} batches in a row hold nothing but refusals, the last one of: {refused[-1].reason}"
+            raise RemoteProtocolError("rounds", "actions", f"the scheduler insists on refused actions: {text}")
+        self._asks = False
+        books.seq += 1
+        for event in (*events, *wakes):
+            if not isinstance(event, ActionRefused):
+                books.happen(event)
+        books.forget_ended()
+        self._save()
+        self._open = Events(books.seq, books.now_us, (*events, *wakes))
+        return self._open
+
+    def answer(self, now_us: int, actions: Sequence[Action]) -> None:
+        """Carry out the answer to the open batch; ``now_us`` is the present, at which actions are checked."""
+        if self._open is None:
+            raise RemoteProtocolError("sequence", "seq", "no batch is open")
+        self._open = None
+        self._advance(now_us)
+        self._orders += [
+            Order(self.books.seq, number, action, self.books.now_us) for number, action in enumerate(actions)
+        ]
+        self._finish()
+
+    def _finish(self) -> None:
+        """Carry out the orders that have not been sent."""
+        orders = [order for order in self._orders if order.state != SENT]
+        self._save()
+        for order in orders:
+            self._orders.remove(order)
+            if order.state == HANDING:  # by the driver before this one: the books have it already
+                self._send(order)
+                continue
+            notes = dict(self.books.notes)
+            before = {
+                job_id: copy(self.books.jobs[job_id]) for job_id in _jobs_of(order.action) if job_id in self.books.jobs
+            }
+            self.books.number = order.number
+            reason = self.books.act(order.action)
+            if reason is not None:
+                self._refuse(order, f"stale: {reason}")
+            elif not isinstance(order.action, SetNote | WakeAt):
+                refused = len(self._refused)
+                self._send(order, before)
+                self.books.left.clear()  # a look will tell
+                self.books.asked.clear()
+                if len(self._refused) > refused:
+                    self.books.notes = notes
+        self.books.forget_ended()
+        self._save()
+
+    def _send(self, order: Order, before: dict[int, Job] | None = None) -> None:
+        """Hand an order on; ``before`` are its jobs without it."""
+        handing = order._replace(state=HANDING)
+        self._orders.append(handing)
+        self._save()
+        outcome = self._hands.carry_out(order.action)
+        self._orders.remove(handing)
+        if isinstance(outcome, str):
+            if before is None:
+                before = {}
+                for job_id in started_by(order.action):
+                    self.books.take_back(job_id)
+            self.books.jobs.update(before)
+            self._refuse(order, outcome)
+            return
+        if isinstance(outcome, Unsettled):
+            self.unsettled.append((order.seq, order.number))
+        self._orders.append(order._replace(state=SENT))
+
+    def _refuse(self, order: Order, reason: str) -> None:
+        self._refused.append(ActionRefused(order.seq, order.number, reason, started_by(order.action)))
+
+    def _save(self) -> None:
+        restarts = {job_id: job.restarts for job_id, job in self.books.jobs.items() if job.restarts}
+        self._store.save(self.books.inventory(), restarts, self._orders)
+
+
+def settle(driver: Driver, make: SchedulerFactory, scheduler: Scheduler | None = None) -> Scheduler:
+    """Ask a scheduler in this process until nothing follows, and return the one to ask next; a new one where it must begin anew."""
+    if scheduler is None or driver.unsettled:
+        scheduler = make(driver.inventory())
+    while (batch := driver.next_batch()) is not None:
+        driver.answer(batch.now_us, scheduler.handle(batch.now_us, batch.events))
+    return scheduler
+
+
+def _starts_of(action: Action) -> Sequence[StartJob]:
+    if isinstance(action, StartJob):
+        return (action,)
+    return action.starts if isinstance(action, StartTogether) else ()
+
+
+def _jobs_of(action: Action) -> Iterator[int]:
+    """Yield the jobs that an action is about."""
+    for start in _starts_of(action):
+        yield start.job_id
+    job_id = getattr(action, "job_id", None)
+    if isinstance(job_id, int) and not isinstance(action, StartJob | SetNote):
+        yield job_id
+
+
+def _held(jobs: Mapping[int, Seen]) -> dict[int, int]:
+    """Return the threads of each node on which a look shows jobs."""
+    held: dict[int, int] = {}
+    for seen in jobs.values():
+        if seen.state == RUNNING or (seen.state == SUSPENDED and not seen.to_disk):
+            _add(seen.runs, held)
+    return held
+
+
+def _add(runs: Sequence[Run], held: dict[int, int]) -> None:
+    for first, count, mask, _ in runs:
+        for node in range(first, first + count):
+            held[node] = held.get(node, 0) | mask
+
+
+def _is_in_the_way(order: Order, jobs: Mapping[int, Seen], held: Mapping[int, int]) -> bool:
+    """Return whether a start that has not come true wants threads on which another job is seen."""
+    wanted: dict[int, int] = {}
+    for start in _starts_of(order.action):
+        if start.job_id in jobs and jobs[start.job_id].state == PENDING:
+            _add(start.runs, wanted)
+    return any(mask & held.get(node, 0) for node, mask in wanted.items())
+
+
+def _hide(job_id: int, jobs: dict[int, Seen], known: Look) -> None:
+    """Show a job as the books have it, unless it has ended: an order about it has not had its effect yet."""
+    if job_id in jobs and jobs[job_id].state in END_STATES:
+        return
+    if job_id in known.jobs:
+        if job_id in jobs:
+            jobs[job_id] = known.jobs[job_id]
+    else:
+        jobs.pop(job_id, None)

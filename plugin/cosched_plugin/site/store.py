@@ -1,0 +1,186 @@
+"""The store of an adapter: its books and its orders in SQLite. What `save` has returned from survives a kill of the process.
+
+One writer. Rows are written only where something has changed since the last `save`; each call is one transaction. Jobs, notes and
+actions have the form that they have on the wire.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, NamedTuple
+
+from cosched_plugin.common.errors import UsageError
+from cosched_plugin.protocol.codec import pack, unpack
+from cosched_plugin.protocol.errors import Fault, RemoteProtocolError
+from cosched_plugin.protocol.limits import MAX_FRAME_BYTES
+from cosched_plugin.protocol.messages import Action, Welcome
+from cosched_plugin.protocol.vocabulary import (
+    ACTIONS_BY_KIND,
+    ACTIONS_BY_TAG,
+    MESSAGES_BY_KIND,
+    read_tagged,
+    write_record,
+)
+
+VERSION: Final = 1
+BUSY_S: Final = 5.0
+TODO, HANDING, SENT = range(3)  # states of an order: not begun; being carried out, maybe; accepted, and not seen yet
+_SCHEMA: Final = """
+CREATE TABLE number (name TEXT PRIMARY KEY, id INTEGER UNIQUE NOT NULL) WITHOUT ROWID;
+CREATE TABLE kept (kind TEXT NOT NULL, key TEXT NOT NULL, body BLOB NOT NULL, PRIMARY KEY (kind, key)) WITHOUT ROWID;
+"""
+_FIELDS: Final = {field.name: field for field in MESSAGES_BY_KIND[Welcome].fields}
+
+
+class Order(NamedTuple):
+    """An action of the scheduler that the manager is to carry out, or whose effect has not been seen yet."""
+
+    seq: int  # of the reply
+    number: int  # in the reply, from 0
+    action: Action
+    since_us: int  # when it was decided
+    state: int = TODO
+
+
+class Saved(NamedTuple):
+    """What a store holds; `welcome` has what a scheduler must know, without the machine, which the adapter knows."""
+
+    welcome: Welcome
+    restarts: Mapping[int, int]  # by job: how often it had been requeued when it was last seen
+    orders: tuple[Order, ...]
+
+
+class Store:
+    """The file of one adapter; UsageError for a file that is none."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        with self._errors():
+            self._connection = sqlite3.connect(path, isolation_level=None, timeout=BUSY_S)
+            self._connection.execute("PRAGMA journal_mode=WAL")
+            self._connection.execute("PRAGMA synchronous=NORMAL")
+            (version,) = self._connection.execute("PRAGMA user_version").fetchone()
+            if version == 0:
+                self._connection.executescript(f"BEGIN IMMEDIATE;{_SCHEMA}PRAGMA user_version={VERSION};COMMIT;")
+            elif version != VERSION:
+                raise UsageError(f"{path}: expected a store of version {VERSION}, got {version}")
+        self._rows: dict[tuple[str, str], object] = {}  # what the file holds
+
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()
+
+    def number(self, name: str) -> int:
+        """Return the number that the protocol calls a job or node by, of a manager that has names; the same one ever after."""
+        with self._errors():
+            found = self._connection.execute("SELECT id FROM number WHERE name = ?", (name,)).fetchone()
+            if found is None:
+                self._connection.execute("INSERT INTO number SELECT ?, coalesce(max(id), 0) + 1 FROM number", (name,))
+                return self.number(name)
+        return int(found[0])
+
+    def load(self, machine: Welcome) -> Saved | None:
+        """Return what was saved last, with the nodes and beliefs of ``machine``; None where nothing was."""
+        with self._errors():
+            rows = self._connection.execute("SELECT kind, key, body FROM kept").fetchall()
+        self._rows = {(kind, key): None for kind, key, _ in rows}  # the next `save` writes all of them
+        if not rows:
+            return None
+        try:
+            return _read(rows, machine)
+        except (Fault, RemoteProtocolError, KeyError, ValueError) as error:
+            raise UsageError(f"{self._path}: it holds what no adapter of this version has written: {error}") from error
+
+    def save(self, welcome: Welcome, restarts: Mapping[int, int], orders: Sequence[Order]) -> None:
+        """Replace what is saved, in one transaction."""
+        rows = dict(_rows_of(welcome, restarts, orders))
+        changed = [(*place, _body(place[0], row)) for place, row in rows.items() if self._rows.get(place) != row]
+        gone = [key for key in self._rows if key not in rows]
+        if not changed and not gone:
+            return
+        with self._errors():
+            self._connection.execute("BEGIN IMMEDIATE")
+            self._connection.executemany("DELETE FROM kept WHERE kind = ? AND key = ?", gone)
+            self._connection.executemany("INSERT OR REPLACE INTO kept VALUES (?, ?, ?)", changed)
+            self._connection.execute("COMMIT")
+        self._rows = rows
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Say what is wrong with the file."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise UsageError(f"{self._path}: cannot be used as a store: {error}") from error
+
+
+def _rows_of(
+    welcome: Welcome, restarts: Mapping[int, int], orders: Sequence[Order]
+) -> Iterator[tuple[tuple[str, str], object]]:
+    """Yield what is saved, by kind and key."""
+    yield ("state", ""), (welcome.seq, welcome.now_us, welcome.down, welcome.wakes)
+    for kind, items in (("running", welcome.running), ("pending", welcome.pending)):
+        for item in items:
+            yield (kind, str(item.spec.id)), (item, restarts.get(item.spec.id, 0))
+    for note in welcome.notes:
+        # bytes, because values that are equal may differ: True and 1
+        yield ("notes", f"{note.job_id} {note.key}"), pack({"item": _write_field("notes", (note,))[0]})
+    for order in orders:
+        yield ("orders", f"{order.seq} {order.number}"), order
+
+
+def _body(kind: str, row: Any) -> bytes:
+    """Return a row as it is in the file."""
+    if isinstance(row, bytes):
+        return row
+    if kind == "state":
+        return pack(dict(zip(("seq", "now_us", "down", "wakes"), row, strict=True)))
+    if kind == "orders":
+        action = write_record(ACTIONS_BY_KIND[type(row.action)], row.action)
+        return pack(row._replace(action=None)._asdict() | {"action": action})
+    item, restarts = row
+    return pack({"item": _write_field(kind, (item,))[0], "restarts": restarts})
+
+
+def _read(rows: Sequence[tuple[str, str, bytes]], machine: Welcome) -> Saved:
+    """Return what the rows of a file say."""
+    found: dict[str, list[Any]] = {"running": [], "pending": [], "notes": [], "orders": []}
+    restarts: dict[int, int] = {}
+    state: Any = None
+    for kind, _, body in rows:
+        raw = unpack(body, MAX_FRAME_BYTES)
+        if kind == "state":
+            state = raw
+        elif kind == "orders":
+            action: Action = read_tagged(ACTIONS_BY_TAG, raw["action"], None)
+            found[kind].append(Order(raw["seq"], raw["number"], action, raw["since_us"], raw["state"]))
+        else:
+            (item,) = _read_field(kind, (raw["item"],))
+            found[kind].append(item)
+            if kind != "notes" and raw["restarts"]:
+                restarts[item.spec.id] = raw["restarts"]
+    welcome = machine._replace(
+        seq=state["seq"],
+        now_us=state["now_us"],
+        down=tuple(state["down"]),
+        wakes=tuple(state["wakes"]),
+        running=tuple(sorted(found["running"], key=lambda item: item.spec.id)),
+        pending=tuple(sorted(found["pending"], key=lambda item: (item.spec.submit_us, item.spec.id))),
+        notes=tuple(found["notes"]),
+    )
+    return Saved(welcome, restarts, tuple(sorted(found["orders"], key=lambda order: order[:2])))
+
+
+def _write_field(name: str, value: Any) -> Any:
+    """Return the value of a welcome's field as it is on the wire."""
+    write = _FIELDS[name].write
+    assert write is not None
+    return write(value)
+
+
+def _read_field(name: str, raw: Any) -> Any:
+    read = _FIELDS[name].read
+    assert read is not None
+    return read(raw)

@@ -1,0 +1,420 @@
+"""A driver between a scheduler and a cluster that is looked at: nothing is contradictory, lost or told twice, whatever goes wrong."""
+
+from __future__ import annotations
+
+import heapq
+import os
+import pickle
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import strategies as st
+from tests.plugin.site.cluster import MACHINE, NODES, WIDTH, Cluster, core_of
+from tests.processes import PACKAGES, ROOT
+from tests.properties import drawn
+
+from cosched_hwmodel.units import SECOND_US, ThreadMask
+from cosched_plugin.common.errors import UsageError
+from cosched_plugin.config import choose
+from cosched_plugin.core.engine import SchedulerCore
+from cosched_plugin.protocol.errors import RemoteProtocolError
+from cosched_plugin.protocol.limits import MAX_ROUNDS
+from cosched_plugin.protocol.messages import (
+    COMPLETED,
+    Action,
+    ActionRefused,
+    Actions,
+    Event,
+    Events,
+    JobEnded,
+    JobSpec,
+    JobStarted,
+    JobSubmitted,
+    Note,
+    NoteValue,
+    Run,
+    StartJob,
+    Welcome,
+)
+from cosched_plugin.protocol.scheduler import Scheduler
+from cosched_plugin.protocol.session import ManagerSession, SchedulerSession
+from cosched_plugin.site.driver import Driver, settle
+from cosched_plugin.site.looks import RUNNING, Look
+from cosched_plugin.site.store import Store
+
+
+def draw_jobs(random: Random, count: int, mean_s: int = 20) -> list[tuple[JobSpec, int]]:
+    jobs = []
+    submit_us = 0
+    for number in range(1, count + 1):
+        submit_us += random.randint(0, 2 * mean_s) * SECOND_US
+        run_us = random.randint(1, 100) * SECOND_US
+        limit_us = random.choice((run_us, 2 * run_us, max(SECOND_US, run_us // 2)))
+        jobs.append((JobSpec(number, submit_us, random.randint(1, NODES * WIDTH), limit_us, limit_us), run_us))
+    return jobs
+
+
+def play(
+    cluster: Cluster, driver: Driver, policy: str, until: int = 20_000, scheduler: Scheduler | None = None
+) -> None:
+    """Look at the cluster whenever something happens there or is due, until nothing does any more."""
+    for _ in range(until):
+        due = [at_us for at_us in (cluster.due_us(), driver.due_us()) if at_us is not None]
+        if not due:
+            return
+        cluster.go_to(max(cluster.now_us, min(due)))
+        driver.see(cluster.now_us, cluster.look())
+        scheduler = settle(driver, lambda welcome: core_of(policy, welcome), scheduler)
+    raise AssertionError("no end")
+
+
+def planned(jobs: list[tuple[JobSpec, int]], policy: str) -> dict[int, tuple[int, tuple[Run, ...]]]:
+    """Return when and where the jobs start by a core in a loop of its own."""
+    core = core_of(policy, MACHINE)
+    by_id = {spec.id: (spec, run_us) for spec, run_us in jobs}
+    due = [(spec.submit_us, 1, spec.id) for spec, _ in jobs]
+    heapq.heapify(due)
+    starts = {}
+    while due:
+        now_us = due[0][0]
+        events: list[Event] = []
+        while due and due[0][0] == now_us:
+            _, rank, job_id = heapq.heappop(due)
+            spec, run_us = by_id[job_id]
+            state = COMPLETED if run_us <= (spec.limit_us or run_us) else "TIMEOUT"
+            events.append(JobSubmitted(spec) if rank else JobEnded(job_id, state))
+        for action in core.handle(now_us, events):
+            if not isinstance(action, StartJob):
+                continue
+            starts[action.job_id] = (now_us, action.runs)
+            spec, run_us = by_id[action.job_id]
+            heapq.heappush(due, (now_us + min(run_us, spec.limit_us or run_us), 0, action.job_id))
+    return starts
+
+
+@pytest.mark.parametrize("policy", ["fcfs", "easy", "conservative"])
+def test_a_cluster_without_latency_gives_the_schedule_of_a_plain_loop(policy: str, tmp_path: Path) -> None:
+    jobs = draw_jobs(Random(policy), 150)
+    cluster = Cluster(jobs)
+    driver = Driver(MACHINE, Store(str(tmp_path / "store")), cluster)
+    driver.begin(0, cluster.look())
+    play(cluster, driver, policy)
+    assert {job_id: (job.start_us, job.runs) for job_id, job in cluster.jobs.items()} == planned(jobs, policy)
+    assert driver.books.jobs == {}
+    assert cluster.withdrawn == 0
+
+
+# ---------------------------------------------------------------- a difficult cluster
+
+
+class Doubled:
+    """A scheduler that decides as one does that begins before every batch."""
+
+    def __init__(self, policy: str, driver: Driver, welcome: Welcome) -> None:
+        self.policy = policy
+        self.driver = driver
+        self.core = SchedulerCore(choose(policy).make(), welcome)
+        self.before = welcome
+        self.batches = 0
+
+    def handle(self, now_us: int, events: Sequence[Event]) -> list[Action]:
+        self.batches += 1
+        actions = self.core.handle(now_us, events)
+        self.core.check()
+        # Its successor is told what the books hold now, in which the batch has happened already.
+        again = SchedulerCore(choose(self.policy).make(), self.driver.books.inventory())
+        assert again.handle(now_us, []) == actions
+        return actions
+
+
+def trouble(random: Random, cluster: Cluster) -> None:
+    """Let users, operators and the cluster itself do something."""
+    job_id = random.choice(list(cluster.jobs))
+    job = cluster.jobs[job_id]
+    kind = random.choice(
+        ("cancel", "suspend", "resume", "resume", "requeue", "hold", "start", "fail", "return", "name")
+    )
+    if job.state == "COMING" or job.ended_us:
+        return
+    match kind:
+        case "cancel":
+            cluster.cancel(job_id)
+        case "suspend":
+            cluster.suspend(job_id)
+        case "resume":
+            cluster.resume(job_id)
+        case "requeue":
+            cluster.requeue(job_id)
+        case "hold":
+            job.held = not job.held and job.state == "PENDING"
+        case "start":
+            node = random.randrange(NODES)
+            if job.spec.processes <= WIDTH:
+                cluster.start_itself(
+                    job_id, (Run(node, 1, ThreadMask((1 << job.spec.processes) - 1), job.spec.processes),)
+                )
+        case "fail" if len(cluster.down) < NODES - 1:
+            node = random.randrange(NODES)
+            cluster.down.add(node)
+            for other in list(cluster.jobs.values()):
+                if any(run.first <= node < run.first + run.count for run in other.runs):
+                    cluster.requeue(other.spec.id)
+        case "return":
+            cluster.down.clear()
+        case "name":
+            job.spec = job.spec._replace(name=random.choice(("mesh", "fold")))
+
+
+@drawn(st.integers(0, 1 << 32), few=12, many=1_000)
+def test_nothing_is_contradictory_lost_or_told_twice(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
+    random = Random(seed)
+    policy = random.choice(("fcfs", "easy", "conservative"))
+    cluster = Cluster(draw_jobs(random, 40), random.choice((0, 90_000, SECOND_US)), Random(seed + 1))
+    driver = Driver(MACHINE, Store(str(tmp_path_factory.mktemp("d") / "store")), cluster)
+    driver.begin(0, cluster.look())
+    scheduler: Scheduler | None = None
+    for step in range(3_000):
+        due = [at_us for at_us in (cluster.due_us(), driver.due_us()) if at_us is not None]
+        if step < 150:
+            due.append(cluster.now_us + random.randint(0, 20) * SECOND_US)
+            trouble(random, cluster)
+        elif step == 150:
+            cluster.down.clear()
+            for job in cluster.jobs.values():
+                job.held = False
+                cluster.resume(job.spec.id)
+        elif not due:
+            break
+        cluster.go_to(max([cluster.now_us, *([min(due)] if due else [])]))
+        driver.see(cluster.now_us, cluster.look())
+        scheduler = settle(driver, lambda welcome: Doubled(policy, driver, welcome), scheduler)
+        driver.see(cluster.now_us, cluster.look())
+        seen = {job_id: job.state for job_id, job in cluster.jobs.items() if job.starts_us is None}
+        for job_id, booked in driver.books.jobs.items():
+            assert job_id not in seen or driver.due_us() or (booked.state == "running") == (seen[job_id] != "PENDING")
+    assert all(job.ended_us for job in cluster.jobs.values())
+    assert driver.books.jobs == {}
+
+
+# ---------------------------------------------------------------- kills
+
+
+def serve_killed(cluster: Cluster, store: Path, policy: str, random: Random | None, told: list[str]) -> bool:
+    """Play the cluster for a driver in another process; kill it at some of its questions. Return whether all is over."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *PACKAGES])}
+    child = subprocess.Popen(
+        [sys.executable, "-m", "tests.plugin.site.killed", str(store), policy],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, cwd=ROOT,
+    )  # fmt: skip
+    assert child.stdin is not None
+    assert child.stdout is not None
+    fresh = True
+    left = -1 if random is None else random.randint(1, 14)
+    with child:
+        try:
+            while True:
+                kind, argument, *more = pickle.load(child.stdout)
+                left -= 1
+                before = left == 0 and random is not None and random.random() < 0.5
+                if not before:
+                    answer = answer_to(cluster, kind, argument, fresh=fresh)
+                    fresh = False
+                if left == 0:  # killed before the order was heard, or before the answer was
+                    child.kill()
+                    return False
+                if kind == "look" and more[0]:
+                    told.append(more[0])
+                pickle.dump(answer, child.stdin)
+                child.stdin.flush()
+                if kind == "look" and answer[1] is None:
+                    return True
+        finally:
+            child.kill()
+
+
+def answer_to(cluster: Cluster, kind: str, argument: Any, *, fresh: bool) -> Any:
+    if kind == "carry_out":
+        return cluster.carry_out(argument)
+    if kind == "withdraw":
+        return cluster.withdraw(argument)
+    due = [at_us for at_us in (cluster.due_us(), argument) if at_us is not None]
+    if not fresh and not due:
+        return cluster.now_us, None
+    if not fresh:  # time stands still while a driver is down
+        cluster.go_to(max(cluster.now_us, min(due)))
+    return cluster.now_us, cluster.look()
+
+
+@pytest.mark.parametrize("policy", ["easy", pytest.param("conservative", marks=pytest.mark.slow)])
+def test_a_driver_that_is_killed_again_and_again_gives_the_same_schedule(policy: str, tmp_path: Path) -> None:
+    jobs = draw_jobs(Random(7), 60)
+    undisturbed, killed = Cluster(jobs), Cluster(jobs)
+    told: list[str] = []
+    assert serve_killed(undisturbed, tmp_path / "one", policy, None, told)
+    random = Random(11)
+    kills = 0
+    while not serve_killed(killed, tmp_path / "other", policy, random if kills < 8 else None, told):
+        kills += 1
+    assert kills == 8
+    starts = [{job_id: (job.start_us, job.runs) for job_id, job in each.jobs.items()} for each in (undisturbed, killed)]
+    assert starts[0] == starts[1] == planned(jobs, policy)
+    assert any("the last reply was finished" in text for text in told)
+
+
+# ---------------------------------------------------------------- rounds, restarts, another process
+
+
+class Insisting:
+    """A scheduler that starts job 1 whatever it is told."""
+
+    def __init__(self, runs: tuple[Run, ...]) -> None:
+        self.runs = runs
+        self.asked = 0
+
+    def handle(self, now_us: int, events: Sequence[Event]) -> list[Action]:
+        self.asked += 1
+        return [StartJob(1, self.runs, SECOND_US, None)]
+
+
+def one_job(processes: int = 2) -> Cluster:
+    cluster = Cluster([(JobSpec(1, 0, processes, 10 * SECOND_US), 10 * SECOND_US)])
+    cluster.go_to(0)
+    return cluster
+
+
+def test_a_scheduler_that_insists_on_what_is_refused_is_dismissed_with_the_reason(tmp_path: Path) -> None:
+    cluster = one_job()
+    driver = Driver(MACHINE, Store(str(tmp_path / "store")), cluster)
+    driver.begin(0, cluster.look())
+    insisting = Insisting((Run(0, 1, ThreadMask(7), 2),))  # three threads for two processes
+    with pytest.raises(RemoteProtocolError, match=r"insists on refused actions.*cannot start on") as error:
+        settle(driver, lambda _: insisting)
+    assert error.value.code == "rounds"
+    assert insisting.asked == MAX_ROUNDS + 1  # of the first batch, which is no refusal, and of each after it
+    settle(driver, lambda welcome: core_of("fcfs", welcome))  # another scheduler is served
+    assert cluster.jobs[1].state == RUNNING
+
+
+def test_a_start_that_does_not_come_is_taken_back_and_tried_again(tmp_path: Path) -> None:
+    cluster = one_job()
+    cluster.delay_us = 3 * SECOND_US
+    driver = Driver(MACHINE, Store(str(tmp_path / "store")), cluster)
+    driver.begin(0, cluster.look())
+    scheduler = settle(driver, lambda welcome: core_of("fcfs", welcome))
+    cluster.go_to(SECOND_US)
+    driver.see(SECOND_US, cluster.look())
+    assert driver.next_batch() is None  # it is under way
+    assert driver.due_us() == 2 * SECOND_US
+    cluster.go_to(2 * SECOND_US)
+    driver.see(2 * SECOND_US, cluster.look())
+    batch = driver.next_batch()
+    assert batch is not None
+    assert batch.events == (ActionRefused(1, 0, "not seen to start within 2 s", (1,)),)
+    assert cluster.withdrawn == 1
+    cluster.delay_us = 90_000
+    driver.answer(2 * SECOND_US, scheduler.handle(batch.now_us, batch.events))
+    cluster.go_to(3 * SECOND_US)
+    driver.see(3 * SECOND_US, cluster.look())
+    late = driver.next_batch()
+    assert late is not None
+    assert late.events == (JobStarted(1, 2_090_000, (Run(0, 1, ThreadMask(3), 2),), 10 * SECOND_US, None),)
+
+
+def test_what_a_driver_without_a_store_does_not_know_is_said(tmp_path: Path) -> None:
+    cluster = one_job()
+    first = Driver(MACHINE, Store(str(tmp_path / "first")), cluster)
+    first.begin(0, cluster.look())
+    assert first.lost == [
+        "there was no store: 1 jobs are as the manager shows them, 0 of them running; "
+        "what was expected of these, notes and wakes are lost"
+    ]
+    settle(first, lambda welcome: core_of("fcfs", welcome))
+    again = Driver(MACHINE, Store(str(tmp_path / "first")), cluster)
+    cluster.go_to(5 * SECOND_US)
+    again.begin(5 * SECOND_US, cluster.look())
+    assert again.lost == []
+    assert again.inventory().running == first.books.inventory().running
+    cluster.go_to(100 * SECOND_US)  # it has ended, and is not shown any more
+    third = Driver(MACHINE, Store(str(tmp_path / "first")), cluster)
+    third.begin(100 * SECOND_US, Look({}))
+    assert third.lost == ["1 jobs have ended since, and nobody saw how"]
+    assert third.inventory().running == ()
+
+
+def test_a_job_that_no_empty_machine_holds_is_not_told(tmp_path: Path) -> None:
+    cluster = one_job(processes=NODES * WIDTH + 1)
+    driver = Driver(MACHINE, Store(str(tmp_path / "store")), cluster)
+    driver.begin(0, cluster.look())
+    settle(driver, lambda welcome: core_of("fcfs", welcome))
+    assert driver.unfit == {1: "it has 17 processes, and the machine holds 16 like its"}
+    assert driver.books.jobs == {}
+
+
+def test_a_scheduler_in_another_process_is_asked_through_a_session(tmp_path: Path) -> None:
+    jobs = draw_jobs(Random(5), 40)
+    cluster = Cluster(jobs)
+    driver = Driver(MACHINE, Store(str(tmp_path / "store")), cluster)
+    driver.begin(0, cluster.look())
+    here = ManagerSession(driver.inventory, lockstep=False)
+    there = SchedulerSession("other", "easy")
+    (welcome,) = here.receive(there.hello()).send
+    core: Scheduler | None = None
+    for _ in range(10_000):
+        if core is None:
+            delivered = there.receive(welcome).deliver
+            assert isinstance(delivered, Welcome)
+            core = core_of("easy", delivered)
+            here.receive(there.ready())
+        while (batch := driver.next_batch()) is not None:
+            (message,) = here.submit(batch.seq, batch.now_us, batch.events)
+            delivered = there.receive(message).deliver
+            assert isinstance(delivered, Events)
+            reply = here.receive(there.answer(core.handle(delivered.now_us, delivered.events))).deliver
+            assert isinstance(reply, Actions)
+            driver.answer(batch.now_us, reply.actions)
+        due = [at_us for at_us in (cluster.due_us(), driver.due_us()) if at_us is not None]
+        if not due:
+            break
+        cluster.go_to(max(cluster.now_us, min(due)))
+        driver.see(cluster.now_us, cluster.look())
+    assert {job_id: (job.start_us, job.runs) for job_id, job in cluster.jobs.items()} == planned(jobs, "easy")
+
+
+# ---------------------------------------------------------------- the store
+
+
+def test_names_keep_their_numbers(tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "store"))
+    assert [store.number(name) for name in ("w0!1", "17_3", "w0!1")] == [1, 2, 1]
+    store.close()
+    again = Store(str(tmp_path / "store"))
+    assert [again.number(name) for name in ("17_3", "new")] == [2, 3]
+
+
+def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("no database, but long enough to be taken for one" * 20)
+    with pytest.raises(UsageError, match="cannot be used as a store"):
+        Store(str(tmp_path / "text"))
+    with sqlite3.connect(tmp_path / "newer") as newer:
+        newer.execute("PRAGMA user_version=9")
+    newer.close()
+    with pytest.raises(UsageError, match="expected a store of version 1, got 9"):
+        Store(str(tmp_path / "newer"))
+
+
+@pytest.mark.parametrize("value", [True, 1, 1.5, "text", (1, (2.0, None, "x"))])
+def test_notes_come_back_as_they_were(value: NoteValue, tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "store"))
+    for before in (1, True, value):  # equal ones are told apart
+        store.save(MACHINE._replace(notes=(Note(None, "key", before),), wakes=(7,)), {}, ())
+    store.close()
+    saved = Store(str(tmp_path / "store")).load(MACHINE)
+    assert saved is not None
+    assert repr(saved.welcome.notes) == repr((Note(None, "key", value),))
+    assert saved.welcome.wakes == (7,)
