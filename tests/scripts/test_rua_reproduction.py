@@ -172,9 +172,9 @@ def test_rua_compares_with_ff() -> None:
     assert f"|  | measured / FF | 1 | {same} |" in lines
     rows = [claim.row for claim in claims(figures)]
     for row in (
-        "| C30 | killed: FF / RUA, 500 % as 5 x, within 4 to 6 | BLUE HIGH | 500 % | 2.50 (2.50 to 2.50) | 2 | <1e-06 | - | **no** |",
-        "| C32 | killed: RUA / LC, below 1 | CTC MED | substantially less | 0.44 (0.44 to 0.44) | 2 | <1e-06 | - | yes |",
-        "| C12 | penalised, mean: FF > LC > LCT=1 | CTC HIGH | 7.80, 6.81, 6.98 | 1, 2, 3 | 2 | <1e-06 | - | **no** |",
+        "| C30 | FF / RUA, 500 % as 5 x, within 4 to 6 | BLUE HIGH | 500 % | 2.50 (2.50 to 2.50) | 2 | <1e-06 | - | **no** |",
+        "| C32 | RUA / LC below 1, killed | CTC MED | substantially less | 0.44 (0.44 to 0.44) | 2 | <1e-06 | - | yes |",
+        "| C12 | FF > LC > LCT=1, penalised mean | CTC HIGH | 7.80, 6.81, 6.98 | 1, 2, 3 | 2 | <1e-06 | - | **no** |",
     ):
         assert row in rows
     check_tables(report(figures, Size(50, 2)))
@@ -202,6 +202,6 @@ def test_every_reading_of_rua_is_compared_with_every_one_of_lc() -> None:
         for claim in reading_claims(figures)
         if claim.where == MED and claim.verdict is not None
     }
-    assert verdicts["X2", "killed: RUA (threshold) / LC, below 1"] == "yes"
-    assert verdicts["X7", "killed: RUA (threshold) / LC (control), below 1"] == "no"
-    assert verdicts["X7", "killed: LC (control) / LC, below 1"] == "yes"
+    assert verdicts["X2", "RUA (threshold) / LC below 1, killed"] == "yes"
+    assert verdicts["X7", "RUA (threshold) / LC (control) below 1, killed"] == "no"
+    assert verdicts["X7", "LC (control) / LC below 1, killed"] == "yes"

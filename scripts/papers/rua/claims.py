@@ -44,13 +44,13 @@ from cosched_emulator.statistics.intervals import Interval, Verdict, interval_of
 ALL_SLOWDOWN_P95: Final = "all_bounded_slowdown_10s_p95"
 NAMES: Final = {
     KILLED: "killed",
-    PENALISED: "penalised, mean",
-    PENALISED_P95: "penalised, p95",
-    SLOWDOWN_P95: "bounded slowdown, p95",
-    SLOWDOWN: "bounded slowdown, mean",
-    ALL_SLOWDOWN_P95: "bounded slowdown of all jobs that ran, p95",
-    WAIT_P95: "wait, p95",
-    WAIT: "wait, mean",
+    PENALISED: "penalised mean",
+    PENALISED_P95: "penalised p95",
+    SLOWDOWN_P95: "bounded slowdown p95",
+    SLOWDOWN: "bounded slowdown mean",
+    ALL_SLOWDOWN_P95: "bounded slowdown p95 of all jobs that ran",
+    WAIT_P95: "wait p95",
+    WAIT: "wait mean",
 }
 TABLES: Final = {
     SLOWDOWN_P95: ("C5", "Table 1"),
@@ -106,7 +106,7 @@ def like(figures: Figures, key: str, workload: str, policy: str) -> Verdict | No
 def less(figures: Figures, text: str, key: str, one: Where, other: Where, theirs: str = "less") -> Claim:
     """Return the claim that one cell has less than another."""
     found = ratio(figures, key, one, other)
-    name = f"{text}: {NAMES[key]}: {_name(one)} / {_name(other)}, below 1"
+    name = f"{text}: {_name(one)} / {_name(other)} below 1, {NAMES[key]}"
     return judged(name, one.workload, theirs, found, Band.below(1 - DIFFERENT), interval_text)
 
 
@@ -119,7 +119,7 @@ def _order(figures: Figures, text: str, key: str, workload: str, names: Sequence
     steps = [figures.difference(key, Where(workload, one), Where(workload, other)) for one, other in pairwise(names)]
     theirs = ", ".join(number(published(key, workload, name)) for name in names)
     measured = ", ".join(_mean_text(figures, key, workload, name) for name in names)
-    text = f"{text}: {NAMES[key]}: {' > '.join(names)}"
+    text = f"{text}: {' > '.join(names)}, {NAMES[key]}"
     return combined(text, workload, theirs, measured, [(step, Band.above(DIFFERENT)) for step in steps])
 
 
@@ -154,7 +154,7 @@ def _published_ratios(figures: Figures, text: str, keys: Sequence[str], workload
 def _against_ff(figures: Figures) -> Iterator[Claim]:
     for workload in WORKLOADS:
         found = ratio(figures, KILLED, Where(workload, "LCT=1"), Where(workload, "FF"))
-        text = "C1: killed: LCT=1 / FF, 1/4 or less"
+        text = "C1: LCT=1 / FF 1/4 or less, killed"
         yield judged(text, workload, "4 or 6 times fewer", found, Band.below(1 / TEXT_FACTOR), interval_text)
     for key in (SLOWDOWN_P95, SLOWDOWN):
         for workload in WORKLOADS:
@@ -166,7 +166,7 @@ def _thresholds(figures: Figures) -> Iterator[Claim]:
         yield _order(figures, "C3", SLOWDOWN_P95, workload, THRESHOLDS)
     steps = [published_ratio(SLOWDOWN_P95, workload, "LCT=1", "LCT=1.5") or 0.0 for workload in WORKLOADS]
     yield in_print(
-        "C4: bounded slowdown, p95: LCT=1 about 20 % above LCT=1.5 in all centres and workloads",
+        "C4: bounded slowdown p95: LCT=1 about 20 % above LCT=1.5 in all centres and workloads",
         "Table 1",
         "about 20 %",
         ", ".join(f"{100 * (step - 1):.0f}" for step in steps) + " %",
@@ -178,7 +178,7 @@ def _tables(figures: Figures) -> Iterator[Claim]:
     for key in (SLOWDOWN_P95, SLOWDOWN, WAIT_P95, WAIT):
         number_of, title = TABLES[key]
         for workload in WORKLOADS:
-            yield _published_ratios(figures, f"{number_of}: {title}, {NAMES[key]}: ratios to FF", [key], workload, "FF")
+            yield _published_ratios(figures, f"{number_of}: {title}: ratios to FF", [key], workload, "FF")
     yield in_print(
         "C8: wait: the mean of a table of waits is below its 95th percentile",
         "CTC",
@@ -191,7 +191,7 @@ def _tables(figures: Figures) -> Iterator[Claim]:
             theirs = published_ratio(key, workload, "LC")
             assert theirs is not None
             found = figures.change(key, Where(workload, "LC"), Where(workload, "FF"))
-            yield near(f"{text}: {NAMES[key]}: LC against FF", workload, 100 * (theirs - 1), found)
+            yield near(f"{text}: LC against FF, {NAMES[key]}", workload, 100 * (theirs - 1), found)
     for key in (WAIT_P95, WAIT):
         for workload in WORKLOADS:
             yield less(figures, "C10", key, Where(workload, "LC"), Where(workload, "LCT=1"), "better")
@@ -203,20 +203,20 @@ def _penalties(figures: Figures) -> Iterator[Claim]:
             yield _order(figures, "C12", key, workload, ("FF", "LC", "LCT=1"))
         for workload in WORKLOADS:
             title = TABLES[key][1]
-            yield _published_ratios(figures, f"C12: {title}, {NAMES[key]}: ratios to FF", [key], workload, "FF")
+            yield _published_ratios(figures, f"C12: {title}: ratios to FF", [key], workload, "FF")
         for workload in WORKLOADS:
             yield _order(figures, "C13", key, workload, THRESHOLDS[::-1])
     for workload in WORKLOADS:
         theirs = published_ratio(PENALISED_P95, workload, "LC", "LCT=1.5")
         found = ratio(figures, PENALISED_P95, Where(workload, "LC"), Where(workload, "LCT=1.5"))
-        yield near_ratio(f"C14: {NAMES[PENALISED_P95]}: LC / LCT=1.5", workload, theirs or 1.0, found)
+        yield near_ratio(f"C14: LC / LCT=1.5, {NAMES[PENALISED_P95]}", workload, theirs or 1.0, found)
     for key in (PENALISED_P95, PENALISED):
         for workload in WORKLOADS:
             yield _all_less(figures, key, workload)
     for workload in WORKLOADS:
         theirs = published_ratio(PENALISED_P95, workload, "LCT=1")
         found = ratio(figures, PENALISED_P95, Where(workload, "LCT=1"), Where(workload, "FF"))
-        yield near_ratio(f"C16: {NAMES[PENALISED_P95]}: LCT=1 / FF", workload, theirs or 1.0, found)
+        yield near_ratio(f"C16: LCT=1 / FF, {NAMES[PENALISED_P95]}", workload, theirs or 1.0, found)
 
 
 def _all_less(figures: Figures, key: str, workload: str) -> Claim:
@@ -225,7 +225,7 @@ def _all_less(figures: Figures, key: str, workload: str) -> Claim:
     measured = ", ".join(
         f"{name} {number(None if each is None else each.mean)}" for name, each in zip(names, found, strict=True)
     )
-    text = f"C15: {NAMES[key]}: LC and LCT with every threshold / FF, below 1"
+    text = f"C15: LC and LCT with every threshold / FF below 1, {NAMES[key]}"
     return combined(text, workload, "all less", measured, [(each, Band.below(1 - DIFFERENT)) for each in found])
 
 
@@ -236,26 +236,26 @@ def _kills(figures: Figures) -> Iterator[Claim]:
     for workload in WORKLOADS:
         yield _most_improved(figures, workload)
     found = ratio(figures, KILLED, Where("CTC HIGH", "LCT=1"), Where("CTC HIGH", "FF"))
-    yield near_ratio("C18: killed: LCT=1 / FF", "CTC HIGH", 70 / 428, found, told="70 of 428")
+    yield near_ratio("C18: LCT=1 / FF, killed", "CTC HIGH", 70 / 428, found, told="70 of 428")
     for workload in WORKLOADS:
         names = _run(figures, workload, LCT[1:])
         halves = [ratio(figures, KILLED, Where(workload, name), Where(workload, "FF")) for name in names]
         measured = ", ".join(
             f"{name} {number(None if each is None else each.mean)}" for name, each in zip(names, halves, strict=True)
         )
-        text = "C19: killed: LCT above 1 / FF, half or less"
+        text = "C19: LCT above 1 / FF half or less, killed"
         yield combined(text, workload, "halved", measured, [(each, Band.below(0.5)) for each in halves])
     for workload in HARD:
         found = ratio(figures, KILLED, Where(workload, "FF"), Where(workload, "LC"))
-        yield near_ratio("C20: killed: FF / LC", workload, TEXT_FACTOR, found, told="4 x")
+        yield near_ratio("C20: FF / LC, killed", workload, TEXT_FACTOR, found, told="4 x")
     for log_name in LOGS:
         own = published_ratio(KILLED, f"{log_name} MED", "FF", "LC") or 0.0
         band = quarter(TEXT_FACTOR, Of.RATIO)
-        text = "C20: killed: FF / LC of its own Table 7, the text's factor of 4"
+        text = "C20: FF / LC, killed, in its own Table 7"
         yield in_print(text, f"{log_name} MED", "4 x", number(own), holds=band.low <= own <= band.high)
     for workload in WORKLOADS:
         if published(KILLED, workload, "FF") is not None:
-            yield _published_ratios(figures, "C21: Table 7, killed: ratios to FF", [KILLED], workload, "FF")
+            yield _published_ratios(figures, "C21: Table 7: ratios to FF", [KILLED], workload, "FF")
         yield _order(figures, "C21", KILLED, workload, THRESHOLDS[::-1])
 
 
@@ -272,7 +272,7 @@ def _most_improved(figures: Figures, workload: str) -> Claim:
         if found is not None or not kills:
             parts.append((found, Band.below()))
             measured.append(f"{policy} {number(None if found is None else 1 + found.mean / 100)}")
-    text = "C17: killed / FF's over penalised, mean / FF's: below 1 under LC and every LCT"
+    text = "C17: killed / FF's over penalised mean / FF's below 1 under LC and every LCT"
     return combined(text, workload, "kills fall most", ", ".join(measured), parts)
 
 
@@ -345,9 +345,9 @@ def _rua(figures: Figures) -> Iterator[Claim]:
     for key in (SLOWDOWN_P95, ALL_SLOWDOWN_P95):
         for workload in WORKLOADS:
             found = figures.change(key, Where(workload, "RUA"), Where(workload, "FF"))
-            text = f"C25: {NAMES[key]}: RUA against FF, within {CLOSE:g} %"
+            text = f"C25: RUA against FF within {CLOSE:g} %, {NAMES[key]}"
             yield within(text, workload, "below 5 %", found, (-CLOSE, CLOSE))
-    text = "C25: bounded slowdown, p95: its own example of less than 5 %"
+    text = "C25: RUA against FF within 5 %, its own example"
     yield in_print(text, "BLUE HIGH", "100 and around 110", "10 %", holds=CLOSE >= 10)
     fewer = figures.difference(KILLED, Where("BLUE HIGH", "FF"), Where("BLUE HIGH", "RUA"))
     text = "C26: jobs that finish under RUA and not under FF"
@@ -356,9 +356,9 @@ def _rua(figures: Figures) -> Iterator[Claim]:
         yield less(figures, "C27", SLOWDOWN_P95, Where(workload, "RUA"), Where(workload, "LC"), "better")
     for other, band, told in (("FF", (0.75, 1.31), "about 4,000 and 5,000"), ("LC", (0.5, 0.75), "about .57 to .71")):
         found = ratio(figures, WAIT_P95, Where("CTC HIGH", "RUA"), Where("CTC HIGH", other))
-        text = f"C28: {NAMES[WAIT_P95]}: RUA / {other}, {band[0]:g} to {band[1]:g}"
+        text = f"C28: wait p95, RUA / {other} from {band[0]:g} to {band[1]:g}"
         yield within(text, "CTC HIGH", told, found, band, interval_text)
-    text = "C28: wait, p95: FF and LC of the text are those of its Table 3"
+    text = "C28: wait p95, FF and LC of the text are those of its Table 3"
     yield in_print(text, "CTC HIGH", "about 5,000 and 7,000 s", "10,286 and 12,588 s", holds=False)
     for key in (SLOWDOWN_P95, WAIT_P95):
         yield _stable(figures, key)
@@ -375,7 +375,7 @@ def _stable(figures: Figures, key: str) -> Claim:
         spreads[policy] = {pair: statistics.stdev(values) for pair, values in logs.items() if len(values) == len(HARD)}
     between = ratios(spreads["RUA"], spreads["LC"])
     found = change_of_windows(between) if between and not any(map(isnan, between.values())) else None
-    text = f"C29: {NAMES[key]}: spread of log(RUA / FF) over HIGH and MED against that of LC, %, below 0"
+    text = f"C29: spread of log(RUA / FF) over HIGH and MED below that of LC by %, {NAMES[key]}"
     return judged(text, "both logs", "more stable", found, Band.below())
 
 
@@ -384,15 +384,13 @@ def _rua_kills(figures: Figures) -> Iterator[Claim]:
         found = ratio(figures, KILLED, Where(workload, "FF"), Where(workload, "RUA"))
         for factor in factors:
             percents = f"{100 * factors[0]:.0f} %"
-            yield near_ratio(
-                f"C30: killed: FF / RUA, {percents} as {factor:g} x", workload, factor, found, told=percents
-            )
+            yield near_ratio(f"C30: FF / RUA, {percents} as {factor:g} x", workload, factor, found, told=percents)
     for workload in WORKLOADS:
         found = ratio(figures, KILLED, Where(workload, "FF"), Where(workload, "RUA"))
-        yield judged("C30: killed: FF / RUA, above 1", workload, "fewer", found, Band.above(1.0), interval_text)
+        yield judged("C30: FF / RUA, above 1", workload, "fewer", found, Band.above(1.0), interval_text)
     for key in (PENALISED_P95, PENALISED):
         change = figures.change(key, Where("BLUE MED", "RUA"), Where("BLUE MED", "FF"))
-        yield near(f"C31: {NAMES[key]}: RUA against FF", "BLUE MED", -50.0, change)
+        yield near(f"C31: RUA against FF, {NAMES[key]}", "BLUE MED", -50.0, change)
         for workload in WORKLOADS:
             yield less(figures, "C31", key, Where(workload, "RUA"), Where(workload, "FF"), "improved")
     for key in (KILLED, PENALISED, PENALISED_P95):
@@ -405,11 +403,11 @@ def _rua_kills(figures: Figures) -> Iterator[Claim]:
 
 def _derived() -> Iterator[Claim]:
     """Yield what the paper's own numbers say of RUA against LC."""
-    text = "C32: killed: RUA / LC below 1, from the text's factors of FF / LC and FF / RUA"
+    text = "C32: RUA / LC below 1, killed, from the text's factors of FF / LC and FF / RUA"
     for workload, (factor, other) in FACTORS.items():
         told = f"4 and {factor:g}: {number(TEXT_FACTOR / factor)}; 4 and {other:g}: {number(TEXT_FACTOR / other)}"
         yield in_print(text, workload, "substantially less", told, holds=TEXT_FACTOR / factor < 1)
-    text = "C33: killed: RUA below LC, which is like LCT=1.25 and 1.5 (C22)"
+    text = "C33: RUA below LC, killed, as LC is like LCT=1.25 and 1.5 (C22)"
     yield in_print(text, "CTC HIGH", "substantially less", "428 / 3 = 143, and 87 to 97", holds=False)
 
 

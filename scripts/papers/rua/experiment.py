@@ -62,7 +62,7 @@ READINGS: Final[Mapping[str, Variant]] = {
     "control": Variant("FF and LC extend as RUA does under *threshold*", {}, (_STEPS,), HARD, ["LC", FF_EXTENDS]),
     "none": Variant("LC extends no limits", {}, ("placement.extend_limit=false",), HARD, ["LC"]),
     "from 1.0": Variant("RUA's thresholds begin with 1.0", {}, (_FROM_1,), HARD, ["RUA"]),
-    "from 1.0, threshold": Variant(
+    "from 1.0 by threshold": Variant(
         "the same, and RUA extends by the lowest threshold that the place meets",
         {},
         (_FROM_1, "placement.limit_factors=[1.0, 1.15, 1.2, 1.25, 1.5]"),

@@ -24,7 +24,7 @@ OF_RUA: Final = {
     None: "factor found",
     "threshold": "threshold",
     "from 1.0": "factor found, thresholds from 1.0",
-    "from 1.0, threshold": "threshold, from 1.0",
+    "from 1.0 by threshold": "threshold, from 1.0 on",
 }
 OF_LC: Final = {
     None: "factor found",
@@ -43,7 +43,7 @@ def reading_claims(figures: Figures) -> list[Claim]:
         *_pairs(figures, "X2", "threshold", None),
         *_pairs(figures, "X2, X1", "threshold", "none"),
         *_pairs(figures, "X3", "from 1.0", None),
-        *_pairs(figures, "X3, X2", "from 1.0, threshold", None),
+        *_pairs(figures, "X3, X2", "from 1.0 by threshold", None),
         *_pairs(figures, "X4", None, "may wait"),
         *_again(),
         *_by_week(figures),
@@ -63,7 +63,7 @@ def _kept_limits(figures: Figures) -> Iterator[Claim]:
     for workload in HARD:
         found = ratio(figures, KILLED, Where(workload, "FF"), Where(workload, "LC", "none"))
         target = published_ratio(KILLED, workload, "FF", "LC") or TEXT_FACTOR
-        yield near_ratio("X1: killed: FF / LC (none)", workload, target, found)
+        yield near_ratio("X1: FF / LC (none), killed", workload, target, found)
 
 
 def _again() -> Iterator[Claim]:
@@ -75,12 +75,12 @@ def _again() -> Iterator[Claim]:
 def _by_week(figures: Figures) -> Iterator[Claim]:
     for workload in WORKLOADS:
         found = ratio(figures, WEEK_P95, Where(workload, "RUA"), Where(workload, "LC"))
-        text = "X6: killed a week, p95: RUA / LC, below 1"
+        text = "X6: RUA / LC below 1, killed a week p95"
         yield judged(text, workload, "less", found, Band.below(1 - DIFFERENT), interval_text)
     for workload in HARD:
         found = ratio(figures, WEEK_P95, Where(workload, "FF"), Where(workload, "LC"))
         target = published_ratio(KILLED, workload, "FF", "LC") or TEXT_FACTOR
-        yield near_ratio("X6: killed a week, p95: FF / LC", workload, target, found)
+        yield near_ratio("X6: FF / LC, killed a week p95", workload, target, found)
 
 
 def _longer(figures: Figures) -> Iterator[Claim]:
