@@ -11,11 +11,15 @@ from scripts.papers.study import Size
 JOBS: Final = 20_000  # the first half warms up, the second is measured
 QUICK_JOBS: Final = 2_000
 SEEDS: Final = 5
-FEW: Final = 2  # seeds of the thresholds and the readings
 LOGS: Final = {"CTC": ("CTC-SP2-1996-3.1-cln.swf.gz", 338), "BLUE": ("SDSC-BLUE-2000-4.2-cln.swf.gz", 1152)}
 MIXES: Final = ("HIGH", "MED", "LOW")
 WORKLOADS: Final = tuple(f"{log} {mix}" for log in LOGS for mix in MIXES)
-WINDOWS: Final = (1, 2, 3)  # the first, second and third 20,000 jobs of a log: the paper does not say which it has
+# Window -> the jobs before it, in lengths of a window: the paper does not say which 20,000 jobs it has. The first three are the first
+# 60,000 jobs of a log, and do not overlap. Those of the others that are measured are in no other window, their warm-up is: the shorter
+# log has no more jobs, and an interval needs more windows than three.
+STARTS: Final = {1: 0.0, 2: 1.0, 3: 2.0, 4: 0.5, 5: 1.5, 6: 2.5}
+WINDOWS: Final = tuple(STARTS)
+APART: Final = WINDOWS[:3]
 HARD: Final = tuple(name for name in WORKLOADS if not name.endswith("LOW"))
 MED: Final = tuple(name for name in WORKLOADS if name.endswith("MED"))
 POLICIES: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
@@ -103,7 +107,7 @@ class Product(NamedTuple):
     policies: Sequence[str]
     seeds: Sequence[int]
     variant: str = BASE
-    windows: Sequence[int] = WINDOWS
+    windows: Sequence[int] = APART
 
     @property
     def table(self) -> dict[str, Any]:
@@ -133,7 +137,7 @@ def experiment(size: Size, logs: Path) -> dict[str, Any]:
         "workloads": [
             {
                 "name": in_window(f"{log} {mix}", window),
-                "workload": {"swf": str(logs / file), "mix": mix.lower(), "first": (window - 1) * size.jobs},
+                "workload": {"swf": str(logs / file), "mix": mix.lower(), "first": round(STARTS[window] * size.jobs)},
                 "cluster": {"processors": processors},
             }
             for log, (file, processors) in LOGS.items()
@@ -159,7 +163,7 @@ def experiment(size: Size, logs: Path) -> dict[str, Any]:
                     "variants": [BASE],
                     "policies": [*MAIN],
                     "seeds": [1],
-                    "workloads": [in_window(name, WINDOWS[0]) for name in MED],
+                    "workloads": [in_window(name, 1) for name in MED],
                 }
             ],
         },
@@ -178,17 +182,21 @@ def products(size: Size) -> Iterator[Product]:
         yield Product("main", WORKLOADS, MAIN, [1], windows=WINDOWS[:1])
         yield Product("thresholds", WORKLOADS, LCT, [1], windows=WINDOWS[:1])
         return
-    seeds = range(1, size.seeds + 1)
     low = [name for name in WORKLOADS if name not in HARD]
-    for some in (HARD, low):
-        stage = "" if some is HARD else "low "
-        for seed in seeds[:FEW]:
-            yield Product(f"{stage}main {seed}", some, MAIN, [seed])
-            for name, variant in READINGS.items():
-                yield Product(f"{stage}{name} {seed}", some, variant.policies, [seed], name)
-            yield Product(f"{stage}FF extends {seed}", some, [FF_EXTENDS], [seed])
-            yield Product(f"{stage}thresholds {seed}", some, LCT, [seed])
-        if seeds[FEW:]:
-            yield Product(f"{stage}main rest", some, MAIN, seeds[FEW:])
+    for some, stage in ((HARD, ""), (low, "low ")):
+        for windows, more in ((APART, ""), (WINDOWS[len(APART) :], " more")):
+            for product in _seed_1(some):
+                yield product._replace(stage=f"{stage}{product.stage} 1{more}", windows=windows)
+        if size.seeds > 1:
+            yield Product(f"{stage}main rest", some, MAIN, range(2, size.seeds + 1))
     for name, variant in VARIANTS.items():
         yield Product(f"experiment {name}", variant.workloads, variant.policies, [1], name, WINDOWS[:1])
+
+
+def _seed_1(workloads: Sequence[str]) -> Iterator[Product]:
+    """Yield what one seed is enough for: windows of a log differ more than seeds do."""
+    yield Product("main", workloads, MAIN, [1])
+    for name, variant in READINGS.items():
+        yield Product(name, workloads, variant.policies, [1], name)
+    yield Product("FF extends", workloads, [FF_EXTENDS], [1])
+    yield Product("thresholds", workloads, LCT, [1])
