@@ -162,7 +162,7 @@ def experiment(size: Size, logs: Path) -> dict[str, Any]:
                 {
                     "variants": [BASE],
                     "policies": [*MAIN],
-                    "seeds": [1],
+                    "seeds": [min(2, size.seeds)],
                     "workloads": [in_window(name, 1) for name in MED],
                 }
             ],

@@ -30,10 +30,13 @@ READINGS: Final = {
 
 
 def draw(figures: Figures, folder: Path) -> list[Path]:
-    """Write the pictures and return their files. Needs matplotlib."""
+    """Write the pictures and return their files; that of the thresholds if some have run. Needs matplotlib."""
     plt = pyplot()
     found = WindowFigures(figures)
-    return [_policies(plt, found, folder), _readings(plt, found, folder), _thresholds(plt, found, folder)]
+    files = [_policies(plt, found, folder), _readings(plt, found, folder)]
+    if any(found.seeds(Where(workload, name)) for workload in HARD for name in THRESHOLDS):
+        files.append(_thresholds(plt, found, folder))
+    return files
 
 
 def _policies(plt: Any, found: Figures, folder: Path) -> Path:
@@ -88,13 +91,15 @@ def _readings(plt: Any, found: Figures, folder: Path) -> Path:
                     at = place + (offset - 1.5) * 0.18
                     low, high = (each.low, each.high) if each.exists else (each.mean, each.mean)
                     axis.plot([at, at], [max(low, 0.02), high], color=colour, linewidth=1.4)
-                    axis.plot(at, each.mean, "o", color=colour, markersize=5, label=text if not place else None)
+                    label = None if text in axis.get_legend_handles_labels()[1] else text
+                    axis.plot(at, each.mean, "o", color=colour, markersize=5, label=label)
         axis.axhline(1, color="#888888", linewidth=0.6)
         axis.set_yscale("log")
         axis.set_xticks(range(len(WORKLOADS)), [name.replace(" ", "\n") for name in WORKLOADS], fontsize=8)
         axis.set_title(f"{FIGURES[key]}: RUA / LC", fontsize=9)
         axis.spines[["top", "right"]].set_visible(False)
-    axes[0].legend(fontsize=7, frameon=False)
+    if axes[0].get_legend_handles_labels()[1]:
+        axes[0].legend(fontsize=7, frameon=False)
     return _saved(plt, figure, folder / "rua-readings.png")
 
 
