@@ -296,8 +296,7 @@ class _Trial:
             sharing=self._sharing if slots else None,
             less=self._less,
         )
-        self.decisions = 0
-        self.events = 0
+        self.decisions = self.events = 0
         self.notes_grow = False  # notes about the cluster, in the second half of the run
         self._sizes: dict[str, int] = {}  # of these notes, at half of the run
         self._most_batches = _MOST_LONG_BATCHES if self._measured or slots else _MOST_BATCHES
