@@ -20,7 +20,7 @@ class Link(Protocol):
     """
 
     def open(self, inventory: Callable[[], Welcome]) -> None:
-        """Start a scheduler from the state that ``inventory`` returns."""
+        """Start a scheduler from the state that ``inventory`` returns; again, between two batches, when the manager has restarted."""
         ...
 
     # Virtual time stands still meanwhile. A scheduler that dies here and comes back gets the inventory before this batch, and the

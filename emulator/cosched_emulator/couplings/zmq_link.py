@@ -29,10 +29,12 @@ class ZmqLink:
         return self.port.policy
 
     def open(self, inventory: Callable[[], Welcome]) -> None:
-        """Wait until a scheduler has taken over the state; LinkError after ``wait_s``."""
+        """Wait until a scheduler has taken over the state, anew if it had done so; LinkError after ``wait_s``."""
         port = self.port
         try:
-            session = port.begin(inventory, lockstep=True)
+            if port.session is not None:
+                port.resync("the manager has restarted")
+            session = port.session or port.begin(inventory, lockstep=True)
             deadline = time.monotonic() + self._wait_s
             while True:
                 port.receive()

@@ -12,6 +12,7 @@ from typing import Final
 
 from cosched_emulator.manager.managed_job import GONE, ManagedJob
 from cosched_emulator.manager.manager import Manager
+from cosched_emulator.manager.own_acts import OwnActs, free_place
 from cosched_emulator.manager.timeline import (
     END,
     MEASURE,
@@ -19,6 +20,7 @@ from cosched_emulator.manager.timeline import (
     NODE_NORMAL,
     NODE_RETURN,
     NODE_SLOW,
+    OWN,
     QUANTUM,
     STARTED,
     SUBMISSION,
@@ -30,15 +32,22 @@ from cosched_emulator.manager.timeline import (
 from cosched_emulator.scenario.faults import NodeFault
 from cosched_emulator.scenario.planned_events import Scripted
 from cosched_emulator.workload.job import WorkloadJob
+from cosched_hwmodel.draws import uniform
 from cosched_plugin.protocol.messages import (
     CANCELLED,
     NODE_FAIL,
+    UNKNOWN,
+    ActionRefused,
     Event,
     JobEnded,
     JobHeld,
     JobReleased,
     JobRequeued,
+    JobSpec,
+    JobStarted,
     JobSubmitted,
+    NodeFailed,
+    Run,
     Woken,
 )
 
@@ -82,7 +91,7 @@ _SEEN: Final = (
 class Agenda:
     """The due events of one manager."""
 
-    __slots__ = ("_endless", "_faults", "_heap", "_jobs", "_manager", "_requeue", "_script", "_timeline")
+    __slots__ = ("_endless", "_faults", "_heap", "_jobs", "_manager", "_requeue", "_script", "_timeline", "acts")
 
     def __init__(
         self,
@@ -93,6 +102,7 @@ class Agenda:
         *,
         requeue: bool = False,
         endless: bool = False,
+        acts: OwnActs | None = None,
     ) -> None:
         """Take ``jobs`` in order of (submission, id) and ``faults`` in order of (time, rank, node), one at a time.
 
@@ -100,6 +110,7 @@ class Agenda:
         is due, because users may submit more jobs.
         """
         timeline = manager.timeline
+        self.acts = acts  # what the manager does by itself; None: nothing
         self._manager = manager
         self._timeline = timeline
         self._heap = timeline.heap
@@ -142,14 +153,17 @@ class Agenda:
         """Return the events at ``now_us``, in order; reject a submission that does not fit the machine."""
         manager = self._manager
         events: list[Event] = []
+        refusals: list[Event] = []  # of starts, late ones: these come first
         wakes: list[Event] = []  # wakes come last, also those that were requested too late
         # If the run only waits for nodes to return, no more nodes fail.
         failing = len(self._heap) != 1 or not self._only_faults()
         for at_us, rank, ident, version in self._timeline.pop_due(now_us):
             if rank == END:
                 end = manager.end_event(ident, version)
-                if end is not None and (manager.lags is None or not manager.ends_unseen(ident, now_us)):
+                if end is not None and manager.lags is None:
                     events.append(end)
+                elif end is not None and not manager.ends_unseen(ident, now_us):
+                    events.append(self._as_told(end))
             elif rank == SUBMISSION:
                 if version == _SEEN:
                     events += self._see(ident)
@@ -163,9 +177,9 @@ class Agenda:
                 if manager.lags is None or not self._stays_unseen(submitted):
                     events.append(JobSubmitted(job.spec))
             elif rank == STARTED:
-                start = None if ident in _gone(events) else manager.start_event(ident, version, now_us)
-                if start is not None:
-                    events.append(start)
+                self._await(ident, version, now_us, events, refusals)
+            elif rank == OWN:
+                events += self._act(ident, version, now_us, alone=not (events or wakes or refusals))
             elif rank == MEASURE:
                 gone = _gone(events)
                 measurement = None if ident in gone else manager.measurement_event(ident, version, gone)
@@ -183,7 +197,39 @@ class Agenda:
                 fault = self._faults.pop()
                 if failing or fault.kind != "fail":
                     events += self._strike(fault, events)
-        return events + wakes if wakes else events
+        return [*refusals, *events, *wakes] if wakes or refusals else events
+
+    # ------------------------------------------------------------ what a difficult manager does
+
+    def _as_told(self, end: JobEnded) -> JobEnded:
+        """Return an end as the scheduler is told of it."""
+        lags = self._manager.lags
+        return end if lags is None or not lags.loses(end.job_id) else end._replace(state=UNKNOWN)
+
+    def _await(self, job_id: int, version: int, now_us: int, events: list[Event], refusals: list[Event]) -> None:
+        """Add what becomes of a start that was awaited; nothing if it is void.
+
+        It comes true as decided if nodes fail at the same instant, or another job starts: what they leave is not known yet.
+        """
+        if job_id in _gone(events):
+            return
+        moves = not any(isinstance(event, NodeFailed | JobStarted) for event in events)
+        manager = self._manager
+        seed = 0 if manager.lags is None else manager.lags.seed
+
+        def place(spec: JobSpec) -> tuple[Run, ...] | None:
+            return free_place(manager.pool, spec, uniform(spec.id, "manager place", seed, now_us)) if moves else None
+
+        came = manager.start_event(job_id, version, now_us, place)
+        if came is not None:
+            (refusals if isinstance(came, ActionRefused) else events).append(came)
+
+    def _act(self, ident: int, version: int, now_us: int, *, alone: bool) -> list[Event]:
+        """Return the events of what the manager does by itself."""
+        acts = self.acts
+        assert acts is not None
+        others = len(self._heap) - (acts.standing - 1) - (self._faults.head is not None)
+        return acts.due(ident, version, now_us, alone=alone, last=others <= 0 and not self._endless)
 
     # ------------------------------------------------------------ submissions that the scheduler hears of later
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from cosched_emulator.manager.record import JobRecord, OnDisk, Stay
+from cosched_emulator.scenario.difficult_manager import Fate
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.common.allocation import Layers
 from cosched_plugin.protocol.messages import COMPLETED, Run, RunningJob
@@ -23,10 +24,13 @@ class ManagedJob:
 
     # Fields that few jobs change are class attributes, so that a job is quick to create.
     state = PENDING
-    held = False
+    held = False  # pending: it must not be started; running: the manager has suspended it
     absent = ""  # AWAITED or GONE; empty: it is on its nodes, or not among the running jobs
     gone_us: int | None = None  # when it ended, if the manager sees that later
     leaving = False  # a scheduler has asked to kill or to requeue it
+    fate: Fate = ""  # what becomes of its start while it is awaited
+    decided = (0, 0)  # batch and action of that start
+    tries = 0  # starts that were decided, if any of them may come to nothing
     start_us = 0
     since_us = 0  # start of the present stay on its nodes
     resumed = False  # this stay began with its return from disk
@@ -106,6 +110,7 @@ class ManagedJob:
             self.quanta,
             self.shares,
             leaving=self.leaving,
+            held=self.held,
         )
 
     def record_at(self, now_us: int, work_us: int) -> JobRecord:

@@ -18,7 +18,7 @@ from cosched_emulator.manager.managed_job import AWAITED, PENDING, RUNNING, SUSP
 from cosched_emulator.manager.node_states import NodeStates
 from cosched_emulator.manager.notes import Notes
 from cosched_emulator.manager.record import JobRecord, Origin
-from cosched_emulator.manager.running_jobs import RunningJobs, started
+from cosched_emulator.manager.running_jobs import RunningJobs
 from cosched_emulator.manager.time_sharing.shared_progress import ProcessNodes, ProcessProgress
 from cosched_emulator.manager.timeline import END, MEASURE, Entry, Timeline
 from cosched_emulator.scenario.difficult_manager import Lags
@@ -41,6 +41,7 @@ from cosched_plugin.protocol.messages import (
     PROTOCOL_VERSION,
     REJECTED,
     SUBMIT,
+    UNKNOWN,
     Action,
     ActionRefused,
     Belief,
@@ -64,6 +65,8 @@ from cosched_plugin.protocol.messages import (
     ProgressMeasured,
     QuantumEnded,
     RequeueJob,
+    Run,
+    StartJob,
     Welcome,
     Woken,
 )
@@ -251,12 +254,19 @@ class Manager:
         """Return whether a job that has ended is still to be seen, or stays on its nodes a little longer."""
         return self._running_jobs.ends_unseen(self.running[job_id], now_us)
 
-    def start_event(self, job_id: int, version: int, now_us: int) -> JobStarted | None:
-        """Return the event for the start of a job that was awaited; None if it is void."""
+    def start_event(
+        self, job_id: int, version: int, now_us: int, place: Callable[[JobSpec], tuple[Run, ...] | None]
+    ) -> Event | None:
+        """Return what becomes of a start that was awaited, None if it is void; ``place`` finds another place for the job."""
         job = self.running.get(job_id)
         if job is None or job.absent != AWAITED or job.version != version:
             return None
-        return started(job, now_us)
+        return self._running_jobs.awaited_event(job, now_us, place)
+
+    @property
+    def pool(self) -> ThreadPool:
+        """Return the free resources of slot 0; for reading."""
+        return self._running_jobs.pool
 
     def measurement_event(self, job_id: int, disturbances: int, gone: Iterable[int]) -> ProgressMeasured | None:
         """Return the event for a scheduled measurement; None if it is void, as when neighbours in ``gone`` have just left."""
@@ -321,6 +331,8 @@ class Manager:
         execute, end = self._executor.carry_out, self._end
         left: list[Event] = []
         for number, action in enumerate(actions):
+            if self.lags is not None:
+                self._running_jobs.deciding = (seq, number)
             reason = execute(action, now_us, end)
             if reason is not None:
                 self.refused += 1
@@ -383,14 +395,7 @@ class Manager:
             case JobEnded() | JobSubmitted():
                 pass  # the most frequent events: `apply` handles them
             case JobRequeued():
-                job = self.jobs[event.job_id]
-                self._running_jobs.vacate(job, self._now_us)
-                job.state = PENDING
-                job.gone_us = None
-                job.quanta = 0
-                job.shares = ()
-                self.pending[event.job_id] = job
-                self.diary.note_state(self._now_us, job, "requeued")
+                self._wait_again(self.jobs[event.job_id], "requeued")
             case JobHeld() | JobReleased():
                 job = self.pending[event.job_id]
                 job.held = isinstance(event, JobHeld)
@@ -407,13 +412,52 @@ class Manager:
             case Woken():
                 self.wakes.discard(event.at_us)
             case ActionRefused():
-                pass
-            case JobStarted():
+                if self.lags is not None:
+                    self._take_back(event)
+            case JobStarted() if event.job_id in self.running:
                 self._running_jobs.begin_awaited(event)
-            case JobModified() | JobRevised() | JobSuspended() | JobResumed():
-                raise InvariantError(f"{type(event).__name__}: this manager does nothing that it was not asked to")
+            case JobStarted():
+                self._start_by_itself(event)
+            case JobModified():
+                job = self.pending[event.job.id]
+                job.job = job.job._replace(spec=event.job)
+                job.estimate_us, job.limit_us = event.job.estimate_us, event.job.limit_us
+            case JobRevised():
+                self._running_jobs.revise_by_itself(event)
+            case JobSuspended():
+                self._running_jobs.suspend_by_itself(event)
+            case JobResumed():
+                self._running_jobs.resume(event.job_id, event.at_us, own=True)
             case _:
                 assert_never(event)
+
+    def _wait_again(self, job: ManagedJob, why: str) -> None:
+        """Put a running job back into the queue."""
+        self._running_jobs.vacate(job, self._now_us)
+        job.state = PENDING
+        job.gone_us = None
+        job.quanta = 0
+        job.shares = ()
+        self.pending[job.job.spec.id] = job
+        self.diary.note_state(self._now_us, job, why)
+
+    def _take_back(self, refusal: ActionRefused) -> None:
+        """Let jobs wait again whose start is refused late; a start that was refused at once has left them pending."""
+        for job_id in refusal.job_ids:
+            job = self.running.get(job_id)
+            if job is not None and job.absent and job.decided == (refusal.seq, refusal.action):
+                self._wait_again(job, "refused")
+
+    def _start_by_itself(self, event: JobStarted) -> None:
+        """Start a pending job, or one of which the scheduler has not heard, where no scheduler has decided that."""
+        job = self.pending.pop(event.job_id, None) or self.unseen.pop(event.job_id)
+        spec, pool = job.job.spec, self.pool
+        layers = pool.place(spec, event.runs)
+        if isinstance(layers, str):
+            raise InvariantError(f"the manager starts job {event.job_id} where it cannot: {layers}")
+        pool.take(spec, event.runs, layers)
+        start = StartJob(event.job_id, event.runs, event.estimate_us, event.limit_us, event.slot)
+        self._running_jobs.start(job, start, layers, event.start_us, own=True)
 
     def _layers_by_slot(self) -> dict[int, list[Layers]]:
         """Return the threads of each job on its nodes, by slot."""
@@ -425,6 +469,8 @@ class Manager:
 
     def _end(self, job: ManagedJob, state: str) -> None:
         job_id = job.job.spec.id
+        if state == UNKNOWN:
+            state = job.outcome  # what the scheduler is not told
         if job.state in (RUNNING, SUSPENDED):
             self._running_jobs.vacate(job, self._now_us)
         else:

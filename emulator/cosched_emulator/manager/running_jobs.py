@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from cosched_emulator.manager.diary import Diary
 from cosched_emulator.manager.job_ends import JobProgress
 from cosched_emulator.manager.managed_job import AWAITED, GONE, RUNNING, SUSPENDED, ManagedJob
@@ -10,7 +12,18 @@ from cosched_emulator.manager.timeline import END, STARTED, Timeline
 from cosched_emulator.scenario.difficult_manager import Lags
 from cosched_plugin.common.allocation import Layers, times_refusal
 from cosched_plugin.common.slots import SlotPools
-from cosched_plugin.protocol.messages import Event, JobEnded, JobStarted, ReviseJob, StartJob
+from cosched_plugin.protocol.messages import (
+    ActionRefused,
+    Event,
+    JobEnded,
+    JobRevised,
+    JobSpec,
+    JobStarted,
+    JobSuspended,
+    ReviseJob,
+    Run,
+    StartJob,
+)
 
 
 class RunningJobs:
@@ -28,6 +41,7 @@ class RunningJobs:
         "_timeline",
         "allows_late_answers",
         "by_id",
+        "deciding",
         "pool",
         "slots",
     )
@@ -52,10 +66,11 @@ class RunningJobs:
         self._resume_us = resume_us
         self._timeline = timeline
         self._lags = lags
+        self.deciding = (0, 0)  # batch and action that is carried out; kept where there are lags
         self._noticed: dict[int, ManagedJob] = {}  # absent jobs of which the scheduler asked what is impossible
 
-    def start(self, job: ManagedJob, start: StartJob, layers: Layers, now_us: int) -> None:
-        """Start a job on its allocated threads."""
+    def start(self, job: ManagedJob, start: StartJob, layers: Layers, now_us: int, *, own: bool = False) -> None:
+        """Start a job on its allocated threads; ``own``: no scheduler has decided that."""
         job_id, runs, job.estimate_us, job.limit_us, slot = start
         self.by_id[job_id] = job
         job.state = RUNNING
@@ -67,10 +82,13 @@ class RunningJobs:
         if job.intervals:  # it returns from disk
             job.resumed = False
             job.idle_us = job.ready_us = 0
-        if self._lags is not None:
-            lag_us = self._lags.us("start_s", job.job, len(job.intervals))
-            if lag_us:
+        if self._lags is not None and not own:
+            job.tries += 1
+            lag_us = self._lags.us("start_s", job.job, job.tries)
+            job.fate = self._lags.fate(job_id, job.tries)
+            if lag_us or job.fate:
                 job.absent = AWAITED
+                job.decided = self.deciding
                 job.work_us = 0
                 job.version += 1
                 self._progress.change_neighbours(job)
@@ -91,6 +109,14 @@ class RunningJobs:
     def begin_awaited(self, event: JobStarted) -> None:
         """Let a job run that has its threads since its start was decided."""
         job = self.by_id[event.job_id]
+        if event.runs != job.runs:
+            spec = job.job.spec
+            self._progress.change_neighbours(job)
+            self.pool.give_back(spec, job.runs, job.layers)
+            layers = self.pool.place(spec, event.runs)
+            assert not isinstance(layers, str), layers
+            self.pool.take(spec, event.runs, layers)
+            job.runs, job.layers = event.runs, layers
         job.absent = ""
         job.version += 1
         job.start_us = job.since_us = event.start_us
@@ -111,6 +137,28 @@ class RunningJobs:
         self._progress.cease(job, now_us)
         self._timeline.schedule(seen_us, END, job.job.spec.id, job.version)
         return True
+
+    def awaited_event(self, job: ManagedJob, now_us: int, place: Callable[[JobSpec], tuple[Run, ...] | None]) -> Event:
+        """Return what becomes of an awaited job: it starts, maybe at another ``place``, or its start is refused."""
+        job_id = job.job.spec.id
+        if job.fate == "refused":
+            return ActionRefused(*job.decided, f"job {job_id} did not start after all", (job_id,))
+        event = started(job, now_us)
+        runs = place(job.job.spec) if job.fate == "elsewhere" else None
+        return event if runs is None else event._replace(runs=runs)
+
+    def suspend_by_itself(self, event: JobSuspended) -> None:
+        """Suspend a job that the manager alone resumes."""
+        reason = self.suspend(event.job_id, event.at_us, to_disk=event.to_disk)
+        assert reason is None, reason
+        self.by_id[event.job_id].held = True
+
+    def revise_by_itself(self, event: JobRevised) -> None:
+        """Set a new expected run time and limit of a job that is on its nodes; the limit may fall."""
+        job = self.by_id[event.job_id]
+        job.estimate_us, job.limit_us = event.estimate_us, event.limit_us
+        if job.state == RUNNING and not job.absent:
+            self._progress.schedule_end(job, job.done_us)
 
     def told_at_once(self, now_us: int) -> list[Event]:
         """Return the events of absent jobs of which the scheduler asked what is impossible."""
@@ -148,6 +196,8 @@ class RunningJobs:
             job.absent = ""
         if job.leaving:
             job.leaving = False
+        if job.held:
+            job.held = False
         if job.suspended_us is not None or job.ready_us:
             job.idle_us += now_us - job.idle_until(now_us)
             job.suspended_us = None
@@ -193,11 +243,14 @@ class RunningJobs:
         self._diary.note_state(now_us, job, "to disk" if to_disk else "")
         return None
 
-    def resume(self, job_id: int, now_us: int) -> str | None:
-        """Resume a suspended job; return the reason if that is impossible."""
+    def resume(self, job_id: int, now_us: int, *, own: bool = False) -> str | None:
+        """Resume a suspended job; return the reason if that is impossible. ``own``: the manager does."""
         job = self.by_id.get(job_id)
         if job is None or job.suspended_us is None:
             return f"job {job_id} is not suspended"
+        if job.held and not own:
+            return f"the manager has suspended job {job_id}, and it alone resumes it"
+        job.held = False
         since_us = job.idle_until(now_us)
         if job.on_disk:
             spec = job.job.spec

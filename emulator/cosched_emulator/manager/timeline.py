@@ -22,6 +22,7 @@ MEASURE: Final = 7
 QUANTUM: Final = 8
 SUBMISSION: Final = 9
 WAKE: Final = 10
+OWN: Final = 11  # what the manager does by itself, alone at its instant
 
 Entry: TypeAlias = tuple[int, int, int, int]
 Item = TypeVar("Item")

@@ -9,6 +9,7 @@ from cosched_emulator.manager.agenda import Agenda, ProcessAgenda
 from cosched_emulator.manager.contended_nodes import ContendedNodes, NoContention
 from cosched_emulator.manager.managed_job import ManagedJob
 from cosched_emulator.manager.manager import Manager
+from cosched_emulator.manager.own_acts import OwnActs
 from cosched_emulator.manager.time_sharing.shared_progress import ProcessNodes
 from cosched_emulator.nodeos.clusters import ClusterWish, WindowPlan, cluster_for
 from cosched_emulator.run.prepare import Prepared
@@ -100,6 +101,7 @@ def build_agenda(prepared: Prepared, manager: Manager, *, live: bool = False) ->
         faults.node_faults(),
         requeue=scenario.requeue,
         endless=live,
+        acts=None if prepared.own is None else OwnActs(manager, prepared.own),
     )
 
 

@@ -62,6 +62,7 @@ class Simulation:
         """
         manager = self.manager
         agenda = self._agenda
+        acts = agenda.acts
         rotating = None if manager.processes is None else manager.processes.rotating
         self._link.open(manager.inventory)
         try:
@@ -70,6 +71,9 @@ class Simulation:
                 if now_us > LAST_US:
                     raise EmulatorError(_too_late(manager, now_us))
                 events = agenda.due(now_us)
+                if acts is not None and acts.restarted:
+                    acts.restarted = False
+                    self._link.open(manager.inventory)
                 # Wakes are the last events of a batch.
                 idle = 0 if events and type(events[0]) is not Woken else idle + 1
                 if idle > MOST_IDLE_WAKES:

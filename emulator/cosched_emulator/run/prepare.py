@@ -8,7 +8,7 @@ from cosched_emulator.bounds import check_bounds
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.results.figures.metrics import Selection
 from cosched_emulator.scenario.co_runs import jobs_without_ratios
-from cosched_emulator.scenario.difficult_manager import Lags, build_lags
+from cosched_emulator.scenario.difficult_manager import Lags, OwnPlan, build_lags, build_own_plan
 from cosched_emulator.scenario.faults import Faults
 from cosched_emulator.scenario.hardware import Hardware, build_belief, build_hardware, contends
 from cosched_emulator.scenario.machine import BuiltMachine, build_nodes, cores_of
@@ -38,6 +38,7 @@ class Prepared:
     selection: Selection  # the jobs that count
     power: tuple[NodePower, ...] | None = None  # watts of each class of nodes; None: unknown, so no energy is computed
     lags: Lags | None = None  # of the manager; None: it has none
+    own: OwnPlan | None = None  # what the manager does by itself; None: nothing
 
     @property
     def quantum_us(self) -> int | None:
@@ -85,6 +86,7 @@ def prepare(scenario: Scenario) -> Prepared:
         selection,
         power,
         build_lags(scenario.manager, scenario.seed),
+        build_own_plan(scenario.manager, scenario.seed),
     )
 
 

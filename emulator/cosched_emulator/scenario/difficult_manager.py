@@ -13,7 +13,7 @@ from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
 
 from cosched_emulator.bounds import Choice, between
 from cosched_emulator.errors import ConfigurationError, InputError
-from cosched_emulator.scenario.setting_types import SECONDS
+from cosched_emulator.scenario.setting_types import SECONDS, FaultSpan, Share
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_emulator.workload.side_files.side_file_rows import (
     KEYS,
@@ -29,10 +29,15 @@ from cosched_hwmodel.units import SECOND_US
 
 LagName: TypeAlias = Literal["submitted_s", "start_s", "ended_s", "extra_s"]
 LAGS: Final[tuple[LagName, ...]] = ("submitted_s", "start_s", "ended_s", "extra_s")  # keys, and columns of a side file
+ActName: TypeAlias = Literal["start", "modify", "revise", "suspend", "restart"]
+ACTS: Final[tuple[ActName, ...]] = ("start", "modify", "revise", "suspend", "restart")
+Fate: TypeAlias = Literal["", "refused", "elsewhere"]  # of a start; empty: it comes true
 DRAWS: Final = ("constant", "uniform", "exponential")
 LONGEST_LAG_S: Final = 86_400
+SUSPENDED_S: Final = 600.0
 Lag: TypeAlias = Annotated[float, between(0, LONGEST_LAG_S, SECONDS)]
 Draw: TypeAlias = Annotated[str, Choice(DRAWS)]
+RefusedShare: TypeAlias = Annotated[float, between(0, 0.5)]  # a scheduler asks again at the same instant, 100 times
 LAG_COLUMNS: Final = (*KEYS, *LAGS)
 
 
@@ -62,6 +67,34 @@ class ManagerSection:
         Lag, "for how long a job stays on its nodes after its work; it slows no job down there, and ends with it"
     ] = 0.0
     extra_draw: Annotated[Draw, "likewise, for each end"] = "constant"
+    elsewhere: Annotated[
+        Share,
+        "share of the starts that are on other threads than was decided, on empty nodes rather than others, as far as "
+        "there is room then",
+    ] = 0.0
+    refused: Annotated[
+        RefusedShare, "share of the starts that are refused when the job should have started; it waits again"
+    ] = 0.0
+    lost: Annotated[
+        Share, "share of the ends of which the scheduler is told `UNKNOWN`; results have what really happened"
+    ] = 0.0
+    start_every_s: Annotated[
+        FaultSpan | None,
+        "mean time until the manager, by itself, starts one of the pending jobs that has a place; drawn each time, "
+        "exponentially. Where not given, like the next four: never",
+    ] = None
+    modify_every_s: Annotated[
+        FaultSpan | None, "likewise, until it changes estimate, limit and number of processes of a pending job"
+    ] = None
+    revise_every_s: Annotated[
+        FaultSpan | None,
+        "likewise, until it changes the expected run time and the limit of a running job, by -25 to 50 percent",
+    ] = None
+    suspend_every_s: Annotated[FaultSpan | None, "likewise, until it suspends a running job on its nodes"] = None
+    suspended_s: Annotated[FaultSpan, "mean time for which it does, exponentially distributed"] = SUSPENDED_S
+    restart_every_s: Annotated[
+        FaultSpan | None, "likewise, until it asks the scheduler to take over its state anew (`resync`)"
+    ] = None
     lags: Annotated[
         str | None,
         "job by job: a CSV file with columns `job` (its number in the source), `application` or `user`, and any of "
@@ -90,6 +123,9 @@ class Lags:
     seed: int
     drawn: Mapping[LagName, DrawnLag]
     listed: Mapping[LagName, Mapping[JobKey, int]] = field(default_factory=dict)  # of the side file
+    elsewhere: float = 0.0
+    refused: float = 0.0
+    lost: float = 0.0
 
     def us(self, name: LagName, job: WorkloadJob, number: int = 0) -> int:
         """Return a lag of a job, in its stay of this ``number`` on nodes."""
@@ -101,6 +137,25 @@ class Lags:
                 return listed_us
         return self.drawn[name].us(self.seed, name, job.spec.id, number)
 
+    def fate(self, job_id: int, number: int) -> Fate:
+        """Return what becomes of a start, the one of this ``number`` that was decided."""
+        if self.refused and uniform(self.seed, "manager refused", job_id, number) < self.refused:
+            return "refused"
+        moves = self.elsewhere and uniform(self.seed, "manager elsewhere", job_id, number) < self.elsewhere
+        return "elsewhere" if moves else ""
+
+    def loses(self, job_id: int) -> bool:
+        """Return whether the manager does not know how a job has ended."""
+        return self.lost > 0 and uniform(self.seed, "manager lost", job_id) < self.lost
+
+
+class OwnPlan(NamedTuple):
+    """What the manager does by itself, and how often."""
+
+    seed: int
+    every_us: Mapping[ActName, float]  # mean time between two
+    suspended_us: float
+
 
 def build_lags(section: ManagerSection | None, seed: int) -> Lags | None:
     """Return the lags of a scenario with this ``seed``; None: there are none. Raises `InputError` for a bad side file."""
@@ -108,9 +163,20 @@ def build_lags(section: ManagerSection | None, seed: int) -> Lags | None:
         return None
     drawn = {name: DrawnLag(getattr(section, name) * SECOND_US, getattr(section, _draw_of(name))) for name in LAGS}
     listed = {} if section.lags is None else _read_lags(section.lags)
-    if not listed and not any(lag.mean_us for lag in drawn.values()):
+    shares = (section.elsewhere, section.refused, section.lost)
+    if not listed and not any(shares) and not any(lag.mean_us for lag in drawn.values()):
         return None
-    return Lags(seed if section.seed is None else section.seed, drawn, listed)
+    return Lags(seed if section.seed is None else section.seed, drawn, listed, *shares)
+
+
+def build_own_plan(section: ManagerSection | None, seed: int) -> OwnPlan | None:
+    """Return what the manager does by itself; None: nothing."""
+    if section is None:
+        return None
+    every_us = {name: (getattr(section, f"{name}_every_s") or 0.0) * SECOND_US for name in ACTS}
+    if not any(every_us.values()):
+        return None
+    return OwnPlan(seed if section.seed is None else section.seed, every_us, section.suspended_s * SECOND_US)
 
 
 def unused_of_manager(section: ManagerSection | None) -> list[str]:
@@ -118,8 +184,9 @@ def unused_of_manager(section: ManagerSection | None) -> list[str]:
     if section is None:
         return []
     if section == ManagerSection(seed=section.seed):
-        return ["[manager] has no effect: it has no lags"]
-    return [
+        return ["[manager] has no effect: all its keys have their defaults"]
+    idle = section.suspended_s != SUSPENDED_S and section.suspend_every_s is None
+    return ["manager.suspended_s has no effect without manager.suspend_every_s"] * idle + [
         f"manager.{_draw_of(name)} has no effect without manager.{name}"
         for name in LAGS
         if getattr(section, _draw_of(name)) != "constant" and not getattr(section, name)

@@ -235,8 +235,9 @@ def _check_speeds(faults: FaultsSection | None) -> None:
 
 
 def _check_lags(manager: ManagerSection | None) -> None:
-    """Raise ConfigurationError for lags of starts and ends where jobs share time: quanta would count them."""
-    for key in () if manager is None else ("start_s", "ended_s", "extra_s", "lags"):
+    """Raise ConfigurationError for lags and places of starts where jobs share time: quanta and turns would count them."""
+    keys = ("start_s", "ended_s", "extra_s", "lags", "elsewhere", "refused", "start_every_s")
+    for key in () if manager is None else keys:
         value = getattr(manager, key)
         if value:
             raise ConfigurationError(
