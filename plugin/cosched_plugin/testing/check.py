@@ -125,6 +125,7 @@ class Report(NamedTuple):
     decisions: int
     declined: int = 0  # number of these runs on machines that the policy cannot work on
     replayed: int = 0  # batches that another process answered as well
+    events: int = 0
 
     def __str__(self) -> str:
         declined = f"; declined the machines of {self.declined} runs" if self.declined else ""
@@ -226,7 +227,8 @@ def check_policy(
             raise PolicyCheckError(seed, *difference)
     jobs, batches = sum(len(trial.site.jobs) for trial in passed), sum(trial.site.seq for trial in passed)
     decisions = sum(trial.decisions for trial in passed)
-    return Report(seed, runs, jobs, batches, decisions, len(declined), len(recording) if arguments else 0)
+    events = sum(trial.events for trial in passed)
+    return Report(seed, runs, jobs, batches, decisions, len(declined), len(recording) if arguments else 0, events)
 
 
 def _go(
@@ -294,7 +296,7 @@ class _Trial:
             sharing=self._sharing if slots else None,
             less=self._less,
         )
-        self.decisions = 0
+        self.decisions = self.events = 0
         self.notes_grow = False  # notes about the cluster, in the second half of the run
         self._sizes: dict[str, int] = {}  # of these notes, at half of the run
         self._most_batches = _MOST_LONG_BATCHES if self._measured or slots else _MOST_BATCHES
@@ -451,6 +453,7 @@ class _Trial:
         if more is not None and not spent:
             raise self._problem(f"one more pass at the same instant still decides: {more}")
         self.decisions += len(actions)
+        self.events += len(events)
         site.seq += 1
         ended: list[Ended] = []
         for event in events:

@@ -1,0 +1,38 @@
+"""Every preset against managers that act on their own, or cannot do all that the protocol says."""
+
+from __future__ import annotations
+
+import pytest
+
+from cosched_plugin.policies.composition.composed import compose
+from cosched_plugin.policies.composition.presets import PRESETS
+from cosched_plugin.testing.check import PolicyCheckError, check_policy
+
+EVENTS = 2_000_000  # of all presets together, in the slow test
+RUNS = (2, 4)  # of five: the manager acts on its own; it lacks something, and jobs ask for more
+
+
+def events_of(preset: str, seed: int, run: int) -> int:
+    """Check a preset in one run; return the number of events, 0 where it declines the machine."""
+    try:
+        return check_policy(lambda: compose({"preset": preset}), seed=seed, runs=1, first=run).events
+    except PolicyCheckError as error:
+        if "declines every machine" not in error.problem:
+            raise
+        return 0
+
+
+@pytest.mark.by_default(8)
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_difficult_manager_and_every_preset_agree(preset: str) -> None:
+    assert sum(events_of(preset, seed, run) for seed in (1, 2) for run in RUNS) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("preset", PRESETS)
+def test_two_million_events_of_difficult_managers(preset: str) -> None:
+    left = EVENTS // len(PRESETS)
+    seed = 0
+    while left > 0:
+        seed += 1
+        left -= sum(events_of(preset, seed, first + more) for first in RUNS for more in (0, 5, 10, 15))
