@@ -246,7 +246,9 @@ class Driver:
 
     def _give_up(self, order: Order, jobs: dict[int, Seen]) -> list[ActionRefused]:
         """Stop waiting for an order: a start is taken back; of all else the look tells what is."""
-        if isinstance(order.action, RejectJob | KillJob | RequeueJob):  # once more: the scheduler will not ask again
+        if isinstance(
+            order.action, ResumeJob | RejectJob | KillJob | RequeueJob
+        ):  # once more: no event says that it failed
             self._send(order._replace(since_us=self.books.now_us))
             _hide(order.action.job_id, jobs, self.books.look())
         late = []
@@ -334,10 +336,12 @@ class Driver:
         self._save()
         outcome = self._hands.carry_out(order.action)
         self._orders.remove(handing)
-        if isinstance(outcome, str):
+        starts = started_by(order.action)
+        tried_again = before is None and not starts
+        if isinstance(outcome, str) and not tried_again and not isinstance(order.action, RejectJob):
             if before is None:
                 before = {}
-                for job_id in started_by(order.action):
+                for job_id in starts:
                     self.books.take_back(job_id)
             self.books.jobs.update(before)
             self._refuse(order, outcome)

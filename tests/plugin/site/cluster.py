@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from random import Random
 from typing import Final
 
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.config import choose
-from cosched_plugin.core.engine import SchedulerCore
+from cosched_plugin.core.engine import Policy, SchedulerCore
+from cosched_plugin.core.views.view import View
 from cosched_plugin.protocol.messages import (
     CANCELLED,
     COMPLETED,
@@ -17,14 +19,17 @@ from cosched_plugin.protocol.messages import (
     Action,
     Belief,
     JobSpec,
+    KillJob,
     NodeClass,
     RejectJob,
+    RequeueJob,
     ResumeJob,
     ReviseJob,
     Run,
     StartJob,
     StartTogether,
     SuspendJob,
+    WakeAt,
     Welcome,
 )
 from cosched_plugin.protocol.scheduler import Scheduler
@@ -40,8 +45,34 @@ MACHINE: Final = Welcome(
 FORGET_US: Final = 60 * SECOND_US  # an ended job is shown for so long
 
 
+class Pausing:
+    """EASY that also suspends, resumes, kills and requeues running jobs, in turn with the seconds."""
+
+    def __init__(self) -> None:
+        self.inner = choose("easy").make()
+
+    def decide(self, view: View) -> Iterator[Action]:
+        yield from self.inner.decide(view)
+        second = view.now_us // SECOND_US
+        for running in sorted(view.running.values(), key=lambda running: running.job.id):
+            job_id = running.job.id
+            if running.leaving or running.held or (job_id + second) % 3:
+                continue
+            if running.suspended_us is not None and running.suspended_us < view.now_us:
+                yield ResumeJob(job_id)
+            elif running.suspended_us is None and view.now_us > running.start_us + 5 * SECOND_US:
+                kind = (job_id + second) % 12
+                yield KillJob(job_id) if kind == 0 else RequeueJob(job_id) if kind == 3 else SuspendJob(job_id)
+        if any(running.suspended_us is not None for running in view.running.values()):
+            yield WakeAt((second + 7) * SECOND_US)
+
+
+def policy_of(name: str) -> Policy:
+    return Pausing() if name == "pausing" else choose(name).make()
+
+
 def core_of(policy: str, welcome: Welcome) -> Scheduler:
-    return SchedulerCore(choose(policy).make(), welcome)
+    return SchedulerCore(policy_of(policy), welcome)
 
 
 class ClusterJob:
@@ -168,8 +199,10 @@ class Cluster:
                 self.suspend(job_id)
             case ResumeJob(job_id):
                 self.resume(job_id)
-            case RejectJob(job_id):
+            case RejectJob(job_id) | KillJob(job_id):
                 self.cancel(job_id)
+            case RequeueJob(job_id):
+                self.requeue(job_id)
         return None
 
     def _start(self, start: StartJob) -> str | None:
@@ -192,7 +225,8 @@ class Cluster:
 
     def cancel(self, job_id: int) -> None:
         job = self.jobs[job_id]
-        job.state, job.ended_us, job.starts_us = CANCELLED, self.now_us, None
+        if not job.ended_us:  # the same order once more
+            job.state, job.ended_us, job.starts_us = CANCELLED, self.now_us, None
 
     def suspend(self, job_id: int) -> None:
         job = self.jobs[job_id]

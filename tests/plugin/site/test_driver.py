@@ -15,17 +15,17 @@ from typing import Any
 
 import pytest
 from hypothesis import strategies as st
-from tests.plugin.site.cluster import MACHINE, NODES, WIDTH, Cluster, core_of
+from tests.plugin.site.cluster import MACHINE, NODES, WIDTH, Cluster, core_of, policy_of
 from tests.processes import PACKAGES, ROOT
 from tests.properties import drawn
 
 from cosched_hwmodel.units import SECOND_US, ThreadMask
 from cosched_plugin.common.errors import UsageError
-from cosched_plugin.config import choose
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.protocol.errors import RemoteProtocolError
 from cosched_plugin.protocol.limits import MAX_ROUNDS
 from cosched_plugin.protocol.messages import (
+    CANCELLED,
     COMPLETED,
     Action,
     ActionRefused,
@@ -38,14 +38,15 @@ from cosched_plugin.protocol.messages import (
     JobSubmitted,
     Note,
     NoteValue,
+    RejectJob,
     Run,
     StartJob,
     Welcome,
 )
 from cosched_plugin.protocol.scheduler import Scheduler
 from cosched_plugin.protocol.session import ManagerSession, SchedulerSession
-from cosched_plugin.site.driver import Driver, settle
-from cosched_plugin.site.looks import RUNNING, Look
+from cosched_plugin.site.driver import Driver, Outcome, settle
+from cosched_plugin.site.looks import PENDING, RUNNING, Look
 from cosched_plugin.site.store import Store
 
 
@@ -119,7 +120,7 @@ class Doubled:
     def __init__(self, policy: str, driver: Driver, welcome: Welcome) -> None:
         self.policy = policy
         self.driver = driver
-        self.core = SchedulerCore(choose(policy).make(), welcome)
+        self.core = SchedulerCore(policy_of(policy), welcome)
         self.before = welcome
         self.batches = 0
 
@@ -128,8 +129,9 @@ class Doubled:
         actions = self.core.handle(now_us, events)
         self.core.check()
         # Its successor is told what the books hold now, in which the batch has happened already.
-        again = SchedulerCore(choose(self.policy).make(), self.driver.books.inventory())
-        assert again.handle(now_us, []) == actions
+        again = SchedulerCore(policy_of(self.policy), self.driver.books.inventory())
+        others = again.handle(now_us, [])
+        assert others == actions, (events, others, actions)
         return actions
 
 
@@ -174,7 +176,7 @@ def trouble(random: Random, cluster: Cluster) -> None:
 @drawn(st.integers(0, 1 << 32), few=12, many=1_000)
 def test_nothing_is_contradictory_lost_or_told_twice(tmp_path_factory: pytest.TempPathFactory, seed: int) -> None:
     random = Random(seed)
-    policy = random.choice(("fcfs", "easy", "conservative"))
+    policy = random.choice(("fcfs", "easy", "conservative", "pausing", "pausing"))
     cluster = Cluster(draw_jobs(random, 40), random.choice((0, 90_000, SECOND_US)), Random(seed + 1))
     driver = Driver(MACHINE, Store(str(tmp_path_factory.mktemp("d") / "store")), cluster)
     driver.begin(0, cluster.look())
@@ -324,6 +326,31 @@ def test_a_start_that_does_not_come_is_taken_back_and_tried_again(tmp_path: Path
     late = driver.next_batch()
     assert late is not None
     assert late.events == (JobStarted(1, 2_090_000, (Run(0, 1, ThreadMask(3), 2),), 10 * SECOND_US, None),)
+
+
+class Rejecting:
+    """A scheduler that rejects what is submitted."""
+
+    def handle(self, now_us: int, events: Sequence[Event]) -> list[Action]:
+        return [RejectJob(event.job.id, "never") for event in events if isinstance(event, JobSubmitted)]
+
+
+def test_a_rejection_is_tried_until_the_job_is_gone(tmp_path: Path) -> None:
+    class Reluctant(Cluster):
+        def carry_out(self, action: Action) -> Outcome:
+            return "not yet" if self.now_us < 5 * SECOND_US else super().carry_out(action)
+
+    cluster = Reluctant([(JobSpec(1, SECOND_US, 2, 10 * SECOND_US), 10 * SECOND_US)])
+    driver = Driver(MACHINE, Store(str(tmp_path / "store")), cluster)
+    driver.begin(0, cluster.look())
+    scheduler: Scheduler = Rejecting()
+    for second in range(10):
+        cluster.go_to(second * SECOND_US)
+        driver.see(cluster.now_us, cluster.look())
+        settle(driver, lambda _: scheduler, scheduler)
+        assert cluster.jobs[1].state == (PENDING if 1 <= second < 5 else "COMING" if second < 1 else CANCELLED)
+        assert driver.books.jobs == {}
+    assert driver.due_us() is None
 
 
 def test_what_a_driver_without_a_store_does_not_know_is_said(tmp_path: Path) -> None:
