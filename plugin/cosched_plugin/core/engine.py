@@ -166,14 +166,16 @@ class SchedulerCore:
         state = self._state
         doubtful = False
         for event in events:
-            if type(event) in _DOUBTFUL:
+            kind = type(event)
+            if kind is not JobEnded and kind is not JobSubmitted and kind in _DOUBTFUL:
                 doubtful = True
                 break
-        number = 0
+        fault: Event | None = None  # the event that is read
         try:
             if doubtful:
                 self._take_back(events)
             for event in events:
+                fault = event
                 if type(event) is JobEnded:
                     state.forget(event.job_id, event.state)
                 elif type(event) is JobSubmitted:
@@ -183,12 +185,13 @@ class SchedulerCore:
                     state.queue.enter(job)
                 else:
                     self._learn(event)
-                number += 1
+            fault = None
             if doubtful:
                 # In between, two jobs may have held one thread: one that came back, and one that the manager has started meanwhile.
                 state.recount()
                 check_threads(state.running.values(), state.machine)
         except CONTRADICTIONS as error:
+            number = next((number for number, each in enumerate(events) if each is fault), len(events))
             of_one = number < len(events)
             what = f"{type(events[number]).__name__} does not fit what was said before" if of_one else "jobs do not fit"
             text = f"what happened cannot have happened: {_in_words(error, what)}"
@@ -210,7 +213,7 @@ class SchedulerCore:
         decision: Action | None = None
         try:
             for decision in self._policy.decide(self._view):
-                if type(decision) in lacking:
+                if type(decision) is not StartJob and type(decision) in lacking:
                     raise MachineError(
                         f"the policy needs the feature {lacking[type(decision)]}, which this manager lacks: {decision}"
                     )

@@ -14,6 +14,7 @@ from cosched_plugin.protocol.messages import (
     CANCELLED,
     CAPABILITIES,
     ELIGIBLE,
+    FEATURES,
     HARDWARE,
     KILL,
     MODIFIED,
@@ -108,6 +109,22 @@ EVENT_FEATURES: Final[Mapping[type, str]] = {
     JobSuspended: SUSPENDED,
     JobResumed: SUSPENDED,
 }
+
+
+# Features of actions alone: what a manager tells does not depend on them.
+OF_ACTIONS: Final = frozenset({"notes", "groups", "wakes", "revise", "suspend", "disk", SUBMIT})
+
+
+def tells_all(features: Sequence[str]) -> bool:
+    """Tell whether a scheduler with these features is told every event as it is."""
+    return set(FEATURES) - OF_ACTIONS <= set(features)
+
+
+def unknown_kinds(features: Sequence[str]) -> frozenset[type]:
+    """Return the types of actions that may be unknown, as a whole or by a field, to a manager with these features."""
+    kinds = {kind for kind, (_, feature) in FEATURE_ACTIONS.items() if feature not in features}
+    fields: set[type] = {StartJob, StartTogether} if SLOTS not in features else set()
+    return frozenset(kinds | fields | ({SuspendJob} if DISK not in features else set()))
 
 
 def lacking(features: Sequence[str], required: Sequence[str], inventory: Welcome) -> RemoteProtocolError | None:

@@ -17,8 +17,10 @@ from cosched_plugin.protocol.features import (
     known_action,
     lacking,
     overlooked_feature,
+    tells_all,
     told_batch,
     told_welcome,
+    unknown_kinds,
 )
 from cosched_plugin.protocol.limits import MAX_ROUNDS
 from cosched_plugin.protocol.messages import (
@@ -351,6 +353,8 @@ class ManagerSession(Session):
         self._versions = versions
         self._features = features
         self._agreed: tuple[int, tuple[str, ...]] = (0, ())
+        self._tells_all = False  # the scheduler is told every event as it is
+        self._unknown: frozenset[type] = frozenset()  # types of actions that may be unknown here
         self.peer: Hello | None = None  # the scheduler that is served
         self.batch: Events | None = None  # the open batch
         start = inventory()
@@ -452,6 +456,7 @@ class ManagerSession(Session):
         self.silent = False
         features = tuple(feature for feature in self._features if feature in message.features)
         self._agreed = (max(common), features)
+        self._tells_all, self._unknown = tells_all(features), unknown_kinds(features)
         return Received((self._welcome(),), message)
 
     def _on_ready(self, message: Ready) -> Received:
@@ -481,7 +486,7 @@ class ManagerSession(Session):
         self.seq = message.seq
         self.batch = None
         _, features = self._agreed
-        if features != FEATURES:  # which are all
+        if self._unknown and any(type(action) in self._unknown for action in message.actions):
             message = message._replace(actions=tuple([known_action(action, features) for action in message.actions]))
         return Received((), message)
 
@@ -496,7 +501,7 @@ class ManagerSession(Session):
         if self.batch.greeting != self._greeting:
             self.batch = self.batch._replace(greeting=self._greeting)
         _, features = self._agreed
-        if features == FEATURES:  # which are all
+        if self._tells_all:
             return (self.batch,)
         told = told_batch(self.batch, features)
         if isinstance(told, str):
