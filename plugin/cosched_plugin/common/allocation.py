@@ -261,7 +261,7 @@ def room_on(job: JobSpec, free_threads: int, all_threads: int, free_memory_mb: i
 class ThreadPool:
     """Free threads, memory and swap space of a machine, as jobs take and release them."""
 
-    __slots__ = ("_everything", "counts", "free", "free_memory_mb", "free_swap_mb", "machine", "up")
+    __slots__ = ("_everything", "counted", "counts", "free", "free_memory_mb", "free_swap_mb", "machine", "up")
 
     def __init__(self, machine: Machine, down: Iterable[int] = ()) -> None:
         self.machine = machine
@@ -271,6 +271,7 @@ class ThreadPool:
         self.free_memory_mb = list(machine.memory_mb)
         self.free_swap_mb = list(machine.swap_mb)
         self.counts = Counts(machine.resources, machine.licences)
+        self.counted = bool(machine.resources or machine.licences)  # whether there is anything to count
         for node in down:
             self.fail_node(node)
 
@@ -357,7 +358,7 @@ class ThreadPool:
 
     def take(self, job: JobSpec, runs: Sequence[Run], layers: Layers) -> None:
         """Give these threads to ``job``; they must be free."""
-        if job.resources or job.licences:
+        if self.counted and (job.resources or job.licences):
             self.counts.count(job, runs, -1)
         free = self.free
         self.free = (free[0] & ~layers[0],) if len(free) == 1 else minus(free, layers)  # type: ignore[assignment]  # likewise
@@ -367,7 +368,7 @@ class ThreadPool:
 
     def give_back(self, job: JobSpec, runs: Sequence[Run], layers: Layers) -> None:
         """Take these threads back from ``job``; those of nodes out of service stay unavailable."""
-        if job.resources or job.licences:
+        if self.counted and (job.resources or job.licences):
             self.counts.count(job, runs, 1)
         up = self.up
         if len(layers) == 1:

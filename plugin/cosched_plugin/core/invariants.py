@@ -38,7 +38,7 @@ def check_invariants(state: State) -> None:
             memory[node] -= processes * running.job.memory_mb
     counts = Counts(machine.resources, machine.licences)
     for running in state.running.values():
-        if not running.on_disk:
+        if not running.on_disk and state.pool.counted:
             counts.count(running.job, running.runs, -1)
     _hold(counts.resources == state.pool.counts.resources, "free resources differ from what running jobs leave")
     _hold(counts.licences == state.pool.counts.licences, "free licences differ from what running jobs leave")
