@@ -89,7 +89,7 @@ class Manager:
     def inventory(self) -> m.Welcome:
         notes = (m.Note(None, "sum_us", self.sum_us),) if self.seq else ()
         belief = m.Belief("none", "bulk-synchronous", ())
-        return m.Welcome(0, (), self.seq, self.seq * 1_000, (NODE,), (), belief, (), (), notes, ())
+        return m.Welcome(0, m.FEATURES, self.seq, self.seq * 1_000, (NODE,), (), belief, (), (), notes, ())
 
     def step(self, name: str = "") -> None:
         seq = self.seq + 1
