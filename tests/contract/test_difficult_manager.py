@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from random import Random
 from typing import Any, Final
 
 import pytest
@@ -13,7 +15,10 @@ from cosched_emulator import prepare, simulate
 from cosched_emulator.couplings.link import DirectLink
 from cosched_emulator.run.run import Finished, run
 from cosched_plugin.config import choose
+from cosched_plugin.core.engine import SchedulerCore
+from cosched_plugin.protocol.messages import Action, Event, Welcome
 
+ROUNDS: Final = 80  # through all presets; each has 25,000 events and more
 LAGS: Final[dict[str, Any]] = {
     "submitted_s": 20.0, "submitted_draw": "exponential", "start_s": 40.0, "start_draw": "uniform",
     "ended_s": 30.0, "ended_draw": "exponential", "extra_s": 5.0,
@@ -67,3 +72,51 @@ def test_every_coupling_has_the_same_difficult_manager(tmp_path: Path) -> None:
     table = difficult("lublin", tmp_path, {**LAGS, **ACTS, **STARTS})
     direct, loopback, zmq = (simulate(table, "easy", link=link) for link in ("direct", "loopback", "zmq"))
     assert direct.records == loopback.records == zmq.records
+
+
+class RebuiltLink:
+    """A link that makes another scheduler from the manager's inventory before every batch, and counts events."""
+
+    def __init__(self, factory: Callable[[Welcome], SchedulerCore]) -> None:
+        self._factory = factory
+        self._core: SchedulerCore | None = None
+        self._inventory: Callable[[], Welcome] | None = None
+        self.events = 0
+
+    def open(self, inventory: Callable[[], Welcome]) -> None:
+        """Make the scheduler that lasts until the manager restarts."""
+        self._inventory, self._core = inventory, self._factory(inventory())
+
+    def exchange(self, seq: int, now_us: int, events: tuple[Event, ...]) -> Sequence[Action]:
+        """Compare the answers of both schedulers."""
+        assert self._inventory is not None
+        assert self._core is not None
+        rebuilt = self._factory(self._inventory()).handle(now_us, events)
+        actions = self._core.handle(now_us, events)
+        assert actions == rebuilt, f"batch {seq}: a scheduler made anew decides otherwise"
+        self.events += len(events)
+        return actions
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+def drawn(seed: int) -> dict[str, Any]:
+    """Return a random difficult manager: some keys have other values, and some are left out."""
+    random = Random(seed)
+    whole = {**LAGS, **ACTS, **STARTS}
+    some = {key: value for key, value in whole.items() if random.random() < 0.8}
+    scale = random.choice((0.2, 1.0, 3.0))
+    return {key: value * scale if key.endswith("every_s") else value for key, value in some.items()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1, 1 + ROUNDS))
+def test_two_million_events_of_random_difficult_managers(seed: int, tmp_path: Path) -> None:
+    events = 0
+    for preset, scenario in CASES:
+        link = RebuiltLink(choose(preset).scheduler)
+        run(prepare({**difficult(scenario, tmp_path, drawn(seed), seed), "seed": seed}), link)
+        events += link.events
+    print(f"{events} events")
+    assert events > 20_000

@@ -52,7 +52,7 @@ def play(live: LiveManager, step: Step) -> None:
             if not isinstance(message, Actions):
                 raise InvariantError(f"an answer is a {type(message).__name__}")
             live.batch()  # the answer belonged to a batch
-            live.answer(step.at_us, message.seq, message.actions)
+            live.answer(step.at_us, message.seq, message.actions, message.now_us)
         case _:
             raise InvariantError(f"a step of an unknown kind, {step.kind!r}")
 

@@ -107,20 +107,23 @@ class LiveManager:
         self._follow_up()
         return Done(result)
 
-    def apply_answer(self, seq: int, actions: Sequence[Action]) -> None:
-        """Carry out the scheduler's answer to batch ``seq``, as far as possible now."""
+    def apply_answer(self, seq: int, actions: Sequence[Action], decided_us: int | None = None) -> None:
+        """Carry out the scheduler's answer to batch ``seq``, of the time ``decided_us`` (None: now), as far as possible now."""
         self._reject_impossible(actions)
         # Events after the scheduler's batch explain the actions that are impossible now.
         stale = "stale: " if self._outbox.has_news else ""
         told = ["" if isinstance(action, SetNote | WakeAt) else describe(action, self.label) for action in actions]
+        unaware = self._outbox.changed_jobs(self.now_us if decided_us is None else decided_us)
         refusals: list[ActionRefused] = []
-        for event in self.manager.carry_out(seq, self.now_us, actions):
+        for event in self.manager.carry_out(seq, self.now_us, actions, unaware):
             if not isinstance(event, ActionRefused):
                 self._outbox.tell(self.now_us, event)
                 continue
-            refusals.append(event._replace(reason=stale + event.reason))
-            reason = _JOB.sub(lambda job: f"job {self.label(int(job[1]))}", event.reason)
-            self.decisions.append((self.now_us, f"refused: {stale}{reason}"))
+            text = event.reason.removeprefix("stale: ")  # of a job that is about to start, or whose end was not seen
+            before = "stale: " if text != event.reason else stale
+            refusals.append(event._replace(reason=before + text))
+            reason = _JOB.sub(lambda job: f"job {self.label(int(job[1]))}", text)
+            self.decisions.append((self.now_us, f"refused: {before}{reason}"))
         refused = {event.action for event in refusals}
         for number, text in enumerate(told):
             if text and number not in refused:
@@ -149,10 +152,10 @@ class LiveManager:
         examined = self.examine(who, request, replayed=replayed)
         return examined if isinstance(examined, Refused) else self.carry_out(examined)
 
-    def answer(self, now_us: int, seq: int, actions: Sequence[Action]) -> None:
-        """Carry out the scheduler's answer to batch ``seq`` at ``now_us``."""
+    def answer(self, now_us: int, seq: int, actions: Sequence[Action], decided_us: int | None = None) -> None:
+        """Carry out the scheduler's answer to batch ``seq``, of the time ``decided_us`` (None: now), at ``now_us``."""
         self.advance(now_us)
-        self.apply_answer(seq, actions)
+        self.apply_answer(seq, actions, decided_us)
 
     # ------------------------------------------------------------ the scheduler's side
 
@@ -167,6 +170,14 @@ class LiveManager:
     def inventory(self) -> Welcome:
         """Return the present state for a new scheduler. It includes all events not sent yet; an unanswered batch is given up."""
         return self._outbox.inventory(self.now_us)
+
+    def take_restart(self) -> bool:
+        """Return whether the manager has restarted by itself since the last call: the scheduler must take over its state anew."""
+        acts = self.agenda.acts
+        if acts is None or not acts.restarted:
+            return False
+        acts.restarted = False
+        return True
 
     # ------------------------------------------------------------ the accounting's side
 
@@ -219,6 +230,7 @@ class LiveManager:
         """Forget a job that has ended, and release the jobs that waited for its end."""
         self.manager.forget(job_id)
         self._owners.drop(job_id)
+        self._outbox.forget(job_id)
         self._room.handle_end(self.now_us, job_id, state)
 
     # ------------------------------------------------------------ invariants
@@ -227,8 +239,8 @@ class LiveManager:
         """Recompute the derived state; InvariantError if it differs."""
         manager = self.manager
         manager.check()
-        if set(manager.jobs) != set(manager.pending) | set(manager.running) | set(self.waiting):
-            raise InvariantError("jobs are stored that are neither pending nor running")
+        if set(manager.jobs) != set(manager.pending) | set(manager.running) | set(self.waiting) | set(manager.unseen):
+            raise InvariantError("jobs are stored that are neither pending nor running, nor to be told of")
         if any(job_id in manager.pending or job_id in manager.running for job_id in self.waiting):
             raise InvariantError("a waiting job is already known to the scheduler")
         manager.nodes.check()

@@ -114,6 +114,8 @@ class LiveServer:
             poller.register(self._door.socket, zmq.POLLIN)
         while not self.stop and not self._is_over():
             self._advance()
+            if self._live.take_restart() and session.state in (State.READY, State.OPEN):
+                self._port.resync("the manager has restarted")
             if session.state is State.READY:
                 self._tell_scheduler()
             elif session.state in (State.START, State.GREETED, State.CLOSED):
@@ -207,7 +209,7 @@ class LiveServer:
         self._advance()
         now_us = self._live.now_us
         self._accounting.append(answer_step(now_us, message))
-        self._live.apply_answer(message.seq, message.actions)
+        self._live.apply_answer(message.seq, message.actions, message.now_us)
         self.status.refused = self._live.manager.refused
         self._record_changes()
 

@@ -7,9 +7,23 @@ first in a batch, so that it takes these actions back before it reads the rest.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
+from typing import Final
 
 from cosched_emulator.manager.manager import Manager
-from cosched_plugin.protocol.messages import ActionRefused, Event, ProgressMeasured, Welcome
+from cosched_plugin.protocol.messages import (
+    ActionRefused,
+    Event,
+    JobModified,
+    JobResumed,
+    JobRevised,
+    JobStarted,
+    JobSuspended,
+    ProgressMeasured,
+    Welcome,
+)
+
+_ACTION: Final = itemgetter(0, 1)  # of a refusal: batch and place in its answer
 
 
 class Outbox:
@@ -19,13 +33,23 @@ class Outbox:
         self._manager = manager
         self._refusals: list[ActionRefused] = []
         self._events: list[Event] = []
+        self._changed: dict[int, int] = {}  # when the manager last changed a job by itself, by job
         self._open: int | None = None  # number of the unanswered batch
         self._kick = False  # a new scheduler must decide, whether or not anything happens
 
     @property
     def has_news(self) -> bool:
         """Return whether something has happened since the batch that the scheduler answers."""
-        return bool(self._events)
+        return bool(self._events or self._refusals)
+
+    # By time, as a replay of the journal knows no batches, and must refuse the same.
+    def changed_jobs(self, since_us: int) -> list[int]:
+        """Return the jobs that the manager has started or changed by itself since a batch of that time."""
+        return [job_id for job_id, at_us in self._changed.items() if at_us > since_us]
+
+    def forget(self, job_id: int) -> None:
+        """Forget a job that has ended."""
+        self._changed.pop(job_id, None)
 
     def tell(self, at_us: int, *events: Event) -> None:
         """Apply events, and add them to the next batch.
@@ -33,13 +57,22 @@ class Outbox:
         All events of a live manager go through here, so that manager and scheduler cannot know different things.
         """
         self._manager.apply(at_us, events)
-        self._events += events
+        for event in events:
+            if isinstance(event, ActionRefused):  # a late one
+                self._refusals.append(event)
+            else:
+                self._events.append(event)
+            if isinstance(event, JobModified):
+                self._changed[event.job.id] = at_us
+            elif isinstance(event, JobStarted | JobRevised | JobSuspended | JobResumed):
+                self._changed[event.job_id] = at_us
 
     def batch(self, now_us: int) -> tuple[int, int, tuple[Event, ...]] | None:
         """Return (number, time, events) of the next batch, and count it as sent; None if there is none, or a batch is unanswered."""
         if self._open is not None or not (self._refusals or self._events or self._kick):
             return None
-        events = (*self._refusals, *self._events)
+        # The scheduler undoes the last one first: what it decided later may build on what is refused late.
+        events = (*sorted(self._refusals, key=_ACTION), *self._events)
         self.discard()
         self._kick = False
         self._open = self._manager.seq + 1

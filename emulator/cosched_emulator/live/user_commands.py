@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from cosched_emulator.live.dependencies import WaitingRoom
 from cosched_emulator.live.outbox import Outbox
+from cosched_emulator.manager.managed_job import GONE
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.record import Origin
 from cosched_emulator.users.requests import (
@@ -319,7 +320,9 @@ class Commands:
             origin = Origin(user, array_id, task, tuple((item.kind, item.job_id) for item in request.after))
             self._owners.add(job_id, origin, submission.span_us)
             job = submission.job(job_id)
-            self._room.enter(now_us, job, origin, after, held=request.held, begin_us=begin_us)
+            lags = self._manager.lags
+            seen_us = begin_us if lags is None else max(begin_us, now_us + lags.us("submitted_s", job))
+            self._room.enter(now_us, job, origin, after, held=request.held, begin_us=seen_us)
         return {"job_ids": list(ids)}
 
     def _refusal_of_jobs(self, who: Requester, request: JobChange) -> Refused | None:
@@ -365,9 +368,15 @@ class Commands:
         manager = self._manager
         if job_id not in manager.jobs:
             return "it has ended"  # together with another job of the same request
+        if job_id in manager.running and manager.running[job_id].absent == GONE:
+            return "it has ended"
         waits = job_id in self._room.jobs
         if isinstance(request, CancelJobs):
-            if waits:
+            if job_id in manager.unseen:
+                job = manager.unseen.pop(job_id)
+                job.reason = f"cancelled by {who.name}"
+                manager.finish(job, now_us, CANCELLED)
+            elif waits:
                 self._room.cancel(now_us, job_id, f"cancelled by {who.name}")
             else:
                 manager.jobs[job_id].reason = f"cancelled by {who.name}"
@@ -378,6 +387,8 @@ class Commands:
             return self._room.hold(now_us, job_id, hold=hold)
         if job_id in manager.running:
             return "it runs"
+        if job_id in manager.unseen:
+            return "it has only just been submitted"
         if manager.pending[job_id].held == hold:
             return "it is held already" if hold else "it is not held"
         self._outbox.tell(now_us, JobHeld(job_id) if hold else JobReleased(job_id))

@@ -269,7 +269,8 @@ class _View:
     def unfinished_jobs(self) -> Iterator[ManagedJob]:
         """Yield the running jobs by id, then the pending ones in order of submission."""
         yield from [job for _, job in sorted(self.manager.running.items())]
-        pending = [*self.manager.pending.values(), *[entry.job for entry in self.live.waiting.values()]]
+        waiting = [entry.job for entry in self.live.waiting.values()]
+        pending = [*self.manager.pending.values(), *waiting, *self.manager.unseen.values()]
         yield from sorted(pending, key=_SUBMISSION)
 
     def jobs(self, user: str, most: int | None = None) -> dict[str, Any]:
@@ -316,7 +317,7 @@ class _View:
         return HELD if job.held else self._queued
 
     def _waiting(self) -> int:
-        return len(self.manager.pending) + len(self.live.waiting)
+        return len(self.manager.pending) + len(self.live.waiting) + len(self.manager.unseen)
 
     def _row(self, job: ManagedJob) -> tuple[Any, ...]:
         spec = job.job.spec

@@ -66,6 +66,7 @@ from cosched_plugin.protocol.messages import (
     QuantumEnded,
     RequeueJob,
     Run,
+    SetNote,
     StartJob,
     Welcome,
     Woken,
@@ -318,9 +319,10 @@ class Manager:
     # The one place where a scheduler changes anything. An action is checked against the state that the actions before it have left;
     # a refusal changes nothing and stops nothing: the following actions are still carried out, and the scheduler hears of it in its
     # next batch.
-    def carry_out(self, seq: int, now_us: int, actions: Iterable[Action]) -> list[Event]:
+    def carry_out(self, seq: int, now_us: int, actions: Iterable[Action], unaware: Collection[int] = ()) -> list[Event]:
         """Carry out the actions of the answer to batch ``seq``, in order; return a refusal for each impossible one.
 
+        The scheduler did not know what the manager did to jobs that it is ``unaware`` of: actions about them are refused.
         The ends and requeues that some ask for follow them; they have not happened yet.
         """
         self._seq = seq
@@ -333,7 +335,9 @@ class Manager:
         for number, action in enumerate(actions):
             if self.lags is not None:
                 self._running_jobs.deciding = (seq, number)
-            reason = execute(action, now_us, end)
+            reason = _unaware_refusal(action, unaware) if unaware else None
+            if reason is None:
+                reason = execute(action, now_us, end)
             if reason is not None:
                 self.refused += 1
                 follow.append(ActionRefused(seq, number, reason, started_by(action)))
@@ -502,6 +506,16 @@ class Manager:
         """Recompute the resources that each job holds; InvariantError if they differ."""
         check_holdings(self.machine, self._slots, self.running, self.pending)
         self._progress.check(self.running)
+
+
+def _unaware_refusal(action: Action, unaware: Collection[int]) -> str | None:
+    """Return why an action was decided without what the manager did to one of its jobs, or None."""
+    if isinstance(action, SetNote):
+        return None
+    for job_id in started_by(action) or (getattr(action, "job_id", None),):
+        if job_id in unaware:
+            return f"the manager has changed job {job_id} itself"
+    return None
 
 
 def _submission(job: ManagedJob) -> tuple[int, int]:

@@ -87,6 +87,11 @@ GANGS: Final = "tests.emulator.manager.time_sharing.gangs"
 TAKE_TURNS: Final = {
     "paired-gang": SHORT, "gang": SHORT, f"{GANGS}:PairedGang": SHARED, f"{GANGS}:Gang": SHARED,
 }  # fmt: skip
+DIFFICULT: Final[dict[str, Any]] = {
+    "submitted_s": 20.0, "start_s": 60.0, "start_draw": "uniform", "ended_s": 30.0, "ended_draw": "exponential", "extra_s": 5.0,
+    "elsewhere": 0.2, "refused": 0.1, "lost": 0.1, "start_every_s": 2000.0, "modify_every_s": 2000.0, "revise_every_s": 2000.0,
+    "suspend_every_s": 3000.0, "restart_every_s": 5000.0,
+}  # fmt: skip
 SITES: Final = {"easy": RUA, "rua": RUA, "lomarc-r": LOMARC, "glts": SLICED, **TAKE_TURNS}
 
 
@@ -192,12 +197,17 @@ def compare(seen: View, told: View, *, exact: bool) -> None:
 class Life:
     """One live manager, its users, operators and scheduler."""
 
-    def __init__(self, policy: str, seed: int, *, late: bool) -> None:
-        """``late``: time passes while the scheduler decides; else only other inputs come meanwhile."""
+    def __init__(self, policy: str, seed: int, *, late: bool, difficult: bool = False) -> None:
+        """``late``: time passes while the scheduler decides; else only other inputs come meanwhile.
+
+        ``difficult``: the manager has lags, and acts by itself.
+        """
         self.draws = Draws(seed)
         self.late = late
         self.name = policy
-        self.prepared = prepare({**SITES[policy], "seed": 1 + seed})
+        self.difficult = difficult
+        manager = {"manager": DIFFICULT} if difficult else {}
+        self.prepared = prepare({**SITES[policy], **manager, "seed": 1 + seed})
         self.books = Books()
         self.live = live_manager(self.prepared, self.books)
         self.steps: list[Step] = []
@@ -217,6 +227,8 @@ class Life:
         play(self.live, step)
         self.books.record(self.live.drain())
         self.live.check()
+        if self.live.take_restart() and self.core is not None:
+            self.scheduler_comes()
 
     def command(self, who: Requester, request: Request) -> None:
         due_us = self.live.due_us()
@@ -348,7 +360,8 @@ class Life:
         self.answered += 1
         if self.live.manager.refused > refused:
             refusals = [text for _, text in self.live.decisions if text.startswith("refused")]
-            assert all(text.startswith("refused: stale: ") for text in refusals), refusals
+            # What a difficult manager refuses makes more of the same answer impossible.
+            assert self.difficult or all(text.startswith("refused: stale: ") for text in refusals), refusals
             self.refusals += refusals
 
     def count_rotations(self, actions: Sequence[m.Action]) -> None:
@@ -446,13 +459,27 @@ def test_they_stay_equal_where_jobs_share_time(policy: str, late: bool, seeds: i
     assert (rotations["late"] > seeds) == late
 
 
-def live_and_compare(policy: str, seeds: int, *, late: bool) -> Counter[str]:
+@pytest.mark.parametrize(
+    ("policy", "late", "seeds"),
+    [
+        ("easy", True, 2),
+        *(
+            pytest.param(*case, 4, marks=pytest.mark.slow)
+            for case in product([policy for policy in SITES if policy not in TAKE_TURNS], (False, True))
+        ),
+    ],
+)
+def test_they_stay_equal_where_the_manager_is_difficult(policy: str, late: bool, seeds: int) -> None:
+    live_and_compare(policy, seeds, late=late, difficult=True)
+
+
+def live_and_compare(policy: str, seeds: int, *, late: bool, difficult: bool = False) -> Counter[str]:
     """Compare manager, scheduler and replay in some lives; return the rotations that were set, by how they came."""
     resyncs = answered = ended = 0
     refusals: list[str] = []
     rotations: Counter[str] = Counter()
     for seed in range(seeds):
-        life = Life(policy, seed, late=late)
+        life = Life(policy, seed, late=late, difficult=difficult)
         life.go(500)
         live, books = life.replayed()
         assert_same(live, life.live)
