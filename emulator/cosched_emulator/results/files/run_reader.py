@@ -164,7 +164,8 @@ def read_machine(folder: str | os.PathLike[str]) -> tuple[NodeClass, ...]:
 
 def _node_class(item: Mapping[str, Any]) -> NodeClass:
     """Return a class of nodes as `folder` writes it."""
-    values: dict[str, Any] = {key: int(value) for key, value in item.items() if key != "hardware"}
+    values: dict[str, Any] = {key: int(value) for key, value in item.items() if key not in ("hardware", "resources")}
+    values["resources"] = tuple([(str(name), int(amount)) for name, amount in item.get("resources", ())])
     hardware = item.get("hardware")
     if hardware is None:
         return NodeClass(**values)

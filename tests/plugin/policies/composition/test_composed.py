@@ -18,7 +18,7 @@ from cosched_plugin.common.errors import UsageError
 from cosched_plugin.config import choose, from_table, parse_assignments
 from cosched_plugin.core.engine import Policy, SchedulerCore
 from cosched_plugin.policies.composition.catalogue import KINDS
-from cosched_plugin.policies.composition.composed import Composed, OneSlot, Remembering, compose
+from cosched_plugin.policies.composition.composed import Composed, OneSlot, Remembering, Sited, compose
 from cosched_plugin.policies.composition.presets import DEFAULTS, PRESETS
 from cosched_plugin.policies.composition.resolved import resolve
 from cosched_plugin.policies.placement.compact import Nodes, Threads
@@ -237,7 +237,7 @@ def test_every_part_can_be_built() -> None:
 
 def inner(policy: Policy) -> Any:
     """Return the policy in its wrappers."""
-    while isinstance(policy, OneSlot | Remembering):
+    while isinstance(policy, OneSlot | Remembering | Sited):
         policy = policy._policy
     return policy
 

@@ -253,7 +253,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
         {"preset": "am", "backfill": "rua", "placement": "lessconsume"},
         "policy: matching adjacent needs company (the backfill asks the matching for co-located jobs), which no part here "
         "provides; backfill none or backfill skip or backfill easy or backfill sjbf or backfill conservative or backfill "
-        "by-gain would",
+        "conservative-starts or backfill by-gain would",
     ),
     ({"preset": "pss", "order": {"age_s": -1}}, "policy.order.age_s: expected seconds, 0 or more, got -1"),
     (
