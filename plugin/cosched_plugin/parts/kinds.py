@@ -58,7 +58,7 @@ class Part(Protocol):
         return NONE
 
     @property
-    def uses(self) -> Needs:
+    def protocol_features(self) -> Needs:
         """Return the features of the protocol without which the part cannot work; `notes` where it has a note."""
         return frozenset({"notes"}) if self.note else NONE
 

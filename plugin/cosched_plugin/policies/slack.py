@@ -58,7 +58,7 @@ class Slack(Fairness):
     """
 
     needs: ClassVar[Needs] = frozenset({WHOLE_NODES, COMPANY})
-    uses: ClassVar[Needs] = frozenset({"notes"})
+    protocol_features: ClassVar[Needs] = frozenset({"notes"})
 
     def __init__(self, *, factor: float = 1.5, adjust: float = 0.75) -> None:
         self.factor = factor

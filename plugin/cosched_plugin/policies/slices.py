@@ -160,7 +160,7 @@ class Classes(Slices):
     """
 
     needs: ClassVar[Needs] = frozenset({WHOLE_NODES, DISK})
-    uses: ClassVar[Needs] = frozenset({"notes", "wakes", "suspend", "disk"})
+    protocol_features: ClassVar[Needs] = frozenset({"notes", "wakes", "suspend", "disk"})
     ignores: ClassVar[Needs] = frozenset(
         {COUNTABLE}
     )  # a job that comes back takes no count of what was taken meanwhile

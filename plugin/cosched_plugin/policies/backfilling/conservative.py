@@ -379,7 +379,7 @@ class Conservative(Backfill):
     starts_only: ClassVar[bool] = False  # compression moves a promise to the present or not at all
     needs = frozenset({FIXED_RUN_TIMES})
     provides = frozenset({COMPANY, PROMISES})
-    uses = frozenset({"notes"})
+    protocol_features = frozenset({"notes"})
     ignores = frozenset({COUNTABLE})  # promises are about threads and memory
 
     def __init__(self) -> None:

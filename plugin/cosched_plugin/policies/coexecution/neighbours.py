@@ -109,7 +109,7 @@ class Neighbours(Matching):
     """Jobs on the halves that a placement has chosen, with expected ends that follow who is beside whom."""
 
     needs: ClassVar[Needs] = frozenset({HALVES, COMPANY, PAIR_BELIEF})
-    uses: ClassVar[Needs] = frozenset({"notes", "revise"})
+    protocol_features: ClassVar[Needs] = frozenset({"notes", "revise"})
 
     def __init__(self) -> None:
         self._settled_at = -1  # a cache: the version of the view at which all expected ends were right

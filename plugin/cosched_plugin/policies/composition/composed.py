@@ -197,7 +197,7 @@ class Sited:
 
     def __init__(self, policy: Policy, parts: Iterable[Part]) -> None:
         self._policy = policy
-        self._used = {feature: part for part in parts for feature in part.uses}
+        self._used = {feature: part for part in parts for feature in part.protocol_features}
         self._ignored = {word: part for part in parts for word in part.ignores}
 
     def check_site(self, view: View) -> None:
@@ -328,7 +328,7 @@ def compose(table: Table) -> Policy:
         policy = Remembering(policy, memory)
     if budget is not None:
         policy = Budgeted(policy, budget)
-    return Sited(policy, parts) if any(part.uses or part.ignores for part in parts) else policy
+    return Sited(policy, parts) if any(part.protocol_features or part.ignores for part in parts) else policy
 
 
 def _divided(slices: Slices, resolved: Resolved, above: tuple[Part, ...]) -> Policy:

@@ -80,7 +80,7 @@ class Gang(Backfill):
     """
 
     provides: Needs = frozenset({ROWS})
-    uses: Needs = frozenset({"notes", "slots"})
+    protocol_features: Needs = frozenset({"notes", "slots"})
 
     def __init__(
         self,

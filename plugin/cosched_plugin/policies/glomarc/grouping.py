@@ -78,7 +78,7 @@ class Grouping(Matching):
     """Co-location by groups. ``short_s``: jobs up to this many seconds start alone, and no job is matched with them."""
 
     needs: ClassVar[Needs] = frozenset({WHOLE_NODES, COMPANY, FOOTPRINTS, PAIR_BELIEF})
-    uses: ClassVar[Needs] = PAIRING
+    protocol_features: ClassVar[Needs] = PAIRING
     ignores: ClassVar[Needs] = EVERYTHING
 
     def __init__(

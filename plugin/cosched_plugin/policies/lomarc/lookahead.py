@@ -183,7 +183,7 @@ class Lookahead(RemembersStarts, Matching):
     """
 
     needs: ClassVar[Needs] = frozenset({WHOLE_NODES, COMPANY, PAIR_BELIEF})
-    uses: ClassVar[Needs] = PAIRING
+    protocol_features: ClassVar[Needs] = PAIRING
     ignores: ClassVar[Needs] = EVERYTHING
 
     def __init__(

@@ -41,7 +41,7 @@ class _WithTheNext(Matching):
     """The base of the matchings that consider only the next job in the queue."""
 
     needs: ClassVar[Needs] = frozenset({WHOLE_NODES, COMPANY})
-    uses: ClassVar[Needs] = PAIRING
+    protocol_features: ClassVar[Needs] = PAIRING
     ignores: ClassVar[Needs] = EVERYTHING
 
     def __init__(self, max_slowdown: float = inf) -> None:
