@@ -313,15 +313,17 @@ class Sliced:
 
     def _nodes_to_yield(self, view: View, kinds: Collection[int]) -> NodeSet:
         """Return the nodes of jobs of these classes, which are guests and can be preempted."""
-        nodes = 0
-        for kind in kinds:
+        nodes = stay = 0  # the manager may have put jobs of two classes on one node
+        for kind in _KINDS:
+            if kind not in kinds:
+                stay |= self._present(view).on_nodes[kind].held
+                continue
             for group in self._groups(view, kind, on_disk=False):
                 if fits_on_disk(group, view):
                     nodes |= group.nodes
-        for kind in _KINDS:
-            if kind not in kinds:  # the manager may have put jobs of two classes on one node
-                nodes &= ~self._present(view).on_nodes[kind].held
-        return NodeSet(nodes)
+                else:
+                    stay |= group.nodes
+        return NodeSet(nodes & ~stay)
 
     def _resume(self, group: Bundle, kind: int, view: View) -> Iterator[Action]:
         """Resume jobs that share nodes, all of them or none, where no job of another class is."""

@@ -136,6 +136,8 @@ class Sides:
             nodes = self.nodes_of(running)
             if (lower | upper) & nodes and (at_us == view.now_us or view.expected_end(running) > at_us):
                 tenants.append(_tenant(running.job, running.runs, ratio_of(running, view), (lower, upper), nodes))
+                # A manager may have put another spread job on the same half: what is open there is open once.
+                lower, upper = NodeSet(lower & ~nodes), NodeSet(upper & ~nodes)
         for offer in planned:
             nodes = nodes_of(offer.runs)
             if (lower | upper) & nodes and offer.end_us > at_us and self.is_spread(offer.runs):
