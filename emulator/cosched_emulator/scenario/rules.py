@@ -36,7 +36,7 @@ SOURCES: Final = {
     "nas": "the NAS programs",
     "applications": "the applications of a table",
 }
-_OF_LOG = (*_SELECTS, "cap_runs", "skip_bad_rows", "log_memory")
+_OF_LOG = (*_SELECTS, "cap_runs", "minimum_estimate_s", "skip_bad_rows", "log_memory")
 _ONLY_NAS = tuple(key for key in OF_NAS if key != "gap_s")
 _ONLY_APPLICATIONS = OF_APPLICATIONS[1:]
 # Settings without effect on the jobs of each source.

@@ -89,6 +89,7 @@ def _source(scenario: Scenario, cores: int, nodes: int) -> Workload:
 
         options = SwfOptions(
             cap_run_at_estimate=section.cap_runs,
+            minimum_estimate_s=section.minimum_estimate_s,
             skip_bad_rows=section.skip_bad_rows,
             limits=limits or "estimate",
             memory=section.log_memory and not section.memory_mb,

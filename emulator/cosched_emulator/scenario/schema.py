@@ -46,7 +46,7 @@ from cosched_emulator.scenario.setting_types import (
 )
 from cosched_hwmodel.topology import WATTS
 
-ADDED: Final = (("workload", "grain"), ("time_sharing", "epoch_ticks"))
+ADDED: Final = (("workload", "grain"), ("workload", "minimum_estimate_s"), ("time_sharing", "epoch_ticks"))
 Change: TypeAlias = Literal["cancel", "hold", "release", "fail-node", "return-node"]
 CHANGES: Final[tuple[Change, ...]] = get_args(Change)
 

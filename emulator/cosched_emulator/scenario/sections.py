@@ -32,6 +32,7 @@ from cosched_emulator.scenario.setting_types import (
     Composition,
     Cpu,
     CScope,
+    Duration,
     DurationAboveZero,
     Grain,
     Knowledge,
@@ -297,6 +298,10 @@ class WorkloadSection:
         "of a log: run times above the estimate are cut to it (`--no-cap-runs`: they are not). The run says how "
         "much work is lost by that",
     ] = True
+    minimum_estimate_s: Annotated[
+        Duration,
+        "of a log: an estimate that is present and shorter is raised to this; logs of a test bed want 0",
+    ] = 60.0
     skip_bad_rows: Annotated[bool, "of a log: malformed rows are left out; else the first is an error"] = False
     log_memory: Annotated[
         bool,

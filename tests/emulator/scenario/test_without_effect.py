@@ -38,7 +38,19 @@ def test_settings_of_the_model_are_refused_with_a_log(log: str, key: str, value:
         prepare(read_scenario(None, {"workload": {"swf": log, key: value}}))
 
 
-@pytest.mark.parametrize(("key", "value"), [("cap_runs", False), ("skip_bad_rows", True), ("log_memory", False)])
+def test_the_floor_of_estimates_is_a_setting(log: str, tmp_path: Path) -> None:
+    short = tmp_path / "short.swf"
+    short.write_text("; MaxProcs: 8\n1 0 -1 2 2 -1 -1 2 5 -1 1 1 1 1 -1 -1 -1 -1\n")
+    for table, estimate_us in (({}, 60_000_000), ({"minimum_estimate_s": 0}, 5_000_000)):
+        (job,) = prepare(read_scenario(None, {"workload": {"swf": str(short), **table}})).workload.jobs
+        assert (job.spec.estimate_us, job.spec.limit_us) == (estimate_us, estimate_us)
+    assert "minimum_estimate_s" not in read_scenario(None, {"workload": {"swf": log}}).as_dict()["workload"]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("cap_runs", False), ("skip_bad_rows", True), ("log_memory", False), ("minimum_estimate_s", 0.0)],
+)
 def test_settings_of_a_log_are_refused_with_the_model(key: str, value: object) -> None:
     with pytest.raises(
         ConfigurationError, match=f"^workload.{key}: expected nothing: it has no effect on the Lublin model"

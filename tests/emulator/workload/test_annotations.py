@@ -297,3 +297,17 @@ def test_partly_annotated_jobs_are_read_back(tmp_path: Path) -> None:
     text = "".join(annotation_lines(Workload(known, None, "by hand")))
     assert text.splitlines()[1:] == ["3,disk,0.200000,0.200000,0.600000,0.400000,,", "4,,,,,,0.950000,1.400000"]
     assert with_annotations(Workload(plain, None, ""), read_annotations(write(tmp_path, text))).jobs == known
+
+
+def test_processes_per_node_come_from_the_most_specific_row(tmp_path: Path) -> None:
+    jobs = (job(1, 1, "8", ""), job(2, 2, "7", ""), job(3, 3, "8", ""), job(4, 4, "9", ""))
+    file = write(tmp_path, "job,user,ppn\n1,,2\n,8,4\n,7,1\n")
+    annotated = with_annotations(Workload(jobs, None, "by hand"), read_annotations(file))
+    assert [(item.spec.ppn_min, item.spec.ppn_max) for item in annotated.jobs] == [(2, 2), (1, 1), (4, 4), (1, 0)]
+    assert all(item.usage is None for item in annotated.jobs)
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "1.5", "2000", "many"])
+def test_processes_per_node_are_a_whole_number(value: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=f"field 'ppn': expected a whole number from 1 to 1024, got '{value}'"):
+        read_annotations(write(tmp_path, f"job,ppn\n1,{value}\n"))

@@ -8,10 +8,11 @@ CSV with a header, or TOML with ``[[job]]`` tables (a name that ends in ``.toml`
 - ``bound``: cpu, network or disk; default: the largest fraction, the first of equal ones.
 - ``self_node``, ``self_core``: the job's self slowdown: the factor of its run time with a process on each CPU of its nodes, and
   the further factor with processes on all cores of a CPU. Both or none; with them, all other values may be left out.
+- ``ppn``: processes on each of the job's nodes, but for the last one; all other values may be left out.
 - ``name``: the job's name from now on, as its application in a table of co-runs; all other values may be left out.
 
-If several rows give a job's use of nodes, its self slowdown or its name, the most specific one wins: the one that names the
-job, then the application, then the user.
+If several rows give a job's use of nodes, its self slowdown, its name or its ``ppn``, the most specific one wins: the one that names
+the job, then the application, then the user.
 """
 
 from __future__ import annotations
@@ -44,12 +45,14 @@ from cosched_emulator.workload.side_files.side_file_rows import (
 from cosched_hwmodel.composite.job_profile import FIELDS, Profile, ProfileError, from_mapping, to_mapping
 from cosched_hwmodel.units import WHOLE_PPM
 from cosched_hwmodel.usage import BOUNDS
+from cosched_plugin.protocol.limits import MAX_THREADS
 from cosched_plugin.protocol.messages import SelfSlowdown, UsageTuple
 
 USAGE = ("bound", *BOUNDS, "memory")
 SELF = ("self_node", "self_core")
 NAME = "name"
-ANNOTATION_COLUMNS = (*KEYS, *USAGE, *SELF, NAME)
+PPN = "ppn"
+ANNOTATION_COLUMNS = (*KEYS, *USAGE, *SELF, NAME, PPN)
 _SUM_ERROR = Decimal("1e-6")  # largest rounding error of the sum of the fractions
 _TABLES = "job"  # of a TOML file
 _LARGEST_FACTOR = 1_000
@@ -58,6 +61,7 @@ _TYPES: Mapping[str, tuple[tuple[type, ...], str]] = {  # of values in TOML, exc
     "application": ((str, int), "a text or a whole number"),
     "user": ((str, int), "a text or a whole number"),
     NAME: ((str,), "a text"),
+    PPN: ((int,), f"a whole number from 1 to {MAX_THREADS}"),
     "bound": ((str,), f"one of {', '.join(BOUNDS)}"),
     **dict.fromkeys(SELF, ((int, Decimal), f"a factor from 0.000001 to {_LARGEST_FACTOR}")),
 }
@@ -70,35 +74,42 @@ class Annotations(NamedTuple):
     usages: Mapping[JobKey, UsageTuple]
     selves: Mapping[JobKey, SelfSlowdown]
     names: Mapping[JobKey, str]
+    ppns: Mapping[JobKey, int]
 
     def patterns(self) -> list[tuple[bool, ...]]:
         """Return the combinations of keys that occur, the most specific first."""
-        return patterns_of((*self.usages, *self.selves, *self.names))
+        return patterns_of((*self.usages, *self.selves, *self.names, *self.ppns))
 
 
 def read_annotations(file: str) -> Annotations:
     """Read a side file. Raises `InputError`, with line and field, for invalid content and repeated keys."""
     if not file:
         raise ConfigurationError("annotations", "a CSV or TOML file", "''")
+    seen: set[JobKey] = set()
     usages: dict[JobKey, UsageTuple] = {}
     selves: dict[JobKey, SelfSlowdown] = {}
     names: dict[JobKey, str] = {}
+    ppns: dict[JobKey, int] = {}
     for row in _toml_rows(file) if file.endswith(".toml") else csv_rows(file, ANNOTATION_COLUMNS):
         key = key_of(row)
-        if key in usages or key in selves or key in names:
+        if key in seen:
             text = ", ".join(f"{name} {value}" for name, value in zip(KEYS, key, strict=True) if value is not None)
             raise row.error(None, "each key once", f"{text} again")
+        seen.add(key)
         own = any(row.values.get(name, "") for name in SELF)
         if own:
             selves[key] = (_factor_ppm(row, "self_node"), _factor_ppm(row, "self_core"))
         named = row.values.get(NAME, "")
         if named:
             names[key] = named
-        if not (own or named) or any(row.values.get(name, "") for name in USAGE):
+        on_node = row.values.get(PPN, "")
+        if on_node:
+            ppns[key] = _ppn(row)
+        if not (own or named or on_node) or any(row.values.get(name, "") for name in USAGE):
             usages[key] = _usage(row)
-    if not (usages or selves or names):
+    if not seen:
         raise InputError(file, "at least one row of values", "none")
-    return Annotations(file, usages, selves, names)
+    return Annotations(file, usages, selves, names, ppns)
 
 
 def with_annotations(workload: Workload, annotations: Annotations) -> Workload:
@@ -125,6 +136,12 @@ def with_annotations(workload: Workload, annotations: Annotations) -> Workload:
         jobs = replace(
             jobs, name=Computed(partial(_annotated_name, annotations.names, patterns), keys_of(jobs), jobs.name)
         )
+    if annotations.ppns:
+        least, most = (
+            Computed(partial(_annotated_ppn, annotations.ppns, patterns), keys_of(jobs), column)
+            for column in (jobs.ppn_min, jobs.ppn_max)
+        )
+        jobs = replace(jobs, ppn_min=least, ppn_max=most)
     parts = [
         f"{number} jobs by {' and '.join(name for name, named in zip(KEYS, pattern, strict=True) if named)}"
         for pattern, number in counts.items()
@@ -177,6 +194,17 @@ def _annotated_name(
     names: Mapping[JobKey, str], patterns: Iterable[tuple[bool, ...]], whole: JobKey, before: str
 ) -> str:
     return most_specific(names, patterns, whole, None) or before
+
+
+def _annotated_ppn(ppns: Mapping[JobKey, int], patterns: Iterable[tuple[bool, ...]], whole: JobKey, before: int) -> int:
+    return most_specific(ppns, patterns, whole, None) or before
+
+
+def _ppn(row: SideFileRow) -> int:
+    text = row.values[PPN]
+    if not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS and 1 <= int(text) <= MAX_THREADS):
+        raise row.error(PPN, f"a whole number from 1 to {MAX_THREADS}", repr(text))
+    return int(text)
 
 
 def _usage(row: SideFileRow) -> UsageTuple:
