@@ -46,8 +46,8 @@ DEFECTS: Final = (
         "core-queue-columns",
         "the arrays of a long queue keep their order when a requeued job is put into its middle",
         f"{CORE}/queue.py",
-        "        self.changes += 1\n        self._columns = None\n        jobs = sorted",
-        "        self.changes += 1\n        jobs = sorted",
+        "        # It was held, or comes back.\n        self.changes += 1\n        self._columns = None\n",
+        "        # It was held, or comes back.\n        self.changes += 1\n",
     ),
     Defect(
         "core-notes-of-ended",

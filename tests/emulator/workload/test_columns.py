@@ -39,9 +39,27 @@ demands = st.none() | st.tuples(times, times, times)
 usages = st.none() | st.tuples(st.sampled_from(["cpu", "disk"]), times, times, times, times)
 pairs = st.none() | st.tuples(times, times)
 specs = st.builds(
-    JobSpec, times, times, times, times, st.none() | times, st.text(), st.text(), times, times, times, times, st.booleans(),
-    demands, usages, pairs,
-)  # fmt: skip
+    JobSpec,
+    times,
+    times,
+    times,
+    times,
+    st.none() | times,
+    st.text(),
+    st.text(),
+    times,
+    times,
+    times,
+    times,
+    st.booleans(),
+    demands,
+    usages,
+    pairs,
+    eligible=st.just(()),
+    resources=st.just(()),
+    licences=st.just(()),
+    priority=st.just(0),
+)  # fmt: skip  (no workload has the last four)
 jobs_of_any_kind = st.lists(
     st.builds(WorkloadJob, specs, times, demands, times, usages, pairs, st.none() | st.booleans(), st.integers(0, 255)),
     max_size=6,

@@ -72,7 +72,7 @@ def test_a_job_placed_by_another_policy_gets_a_partner_only_with_free_cores(mask
 def test_a_wake_that_comes_late_loses_no_slice(late_us: int) -> None:
     """The long jobs have had their slice of the first hour; a short job is pending, so the second hour begins with a short slice."""
     long = RunningJob(spec_of(1, 16, 20_000, submit_us=0), 0, runs_on((0, 4, 0b1111, 4)), 20_000 * SECOND_US, None)
-    short = spec_of(2, 16, 100, submit_us=50 * SECOND_US)
+    short = spec_of(2, 16, 100, submit_us=0)
     before = (0, False, 2, 7, 8, 9)
     core = SchedulerCore(compose({"preset": "ssp"}), welcome_of(long, waiting=(short,), note=before))
     actions = core.handle(HOUR_US + late_us, [Woken(HOUR_US)])

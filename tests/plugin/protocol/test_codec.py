@@ -141,7 +141,10 @@ events: st.SearchStrategy[m.Event] = st.one_of(
 small = st.integers(1, 10)
 caches = st.builds(m.CacheLevel, small, small, small, times, times)
 hardware = st.builds(m.NodeHardware, times, times, st.lists(caches, max_size=3).map(tuple))
-classes = st.builds(m.NodeClass, small, small, small, small, times, times, times, times, times, st.none() | hardware)
+amounts = st.just(()) | st.tuples(st.tuples(st.just("solver"), times))
+classes = st.builds(
+    m.NodeClass, small, small, small, small, times, times, times, times, times, st.none() | hardware, amounts
+)
 
 
 def tuples(of: st.SearchStrategy[Any], least: int = 0) -> st.SearchStrategy[Any]:
@@ -184,6 +187,16 @@ messages: st.SearchStrategy[m.Message] = st.one_of(
         times,
         times,
         st.none() | st.builds(m.SlotState, spans, times, rotations, times),
+        st.builds(
+            m.Capabilities,
+            st.booleans(),
+            spans,
+            times,
+            st.booleans(),
+            st.booleans(),
+            st.sampled_from(sorted(m.LAYOUTS)),
+        ),
+        amounts,
     ),
     st.builds(m.Ready, times, times),
     st.builds(m.Events, spans, times, tuples(events), times),
