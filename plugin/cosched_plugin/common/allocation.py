@@ -237,7 +237,9 @@ class Machine:
         """Return how many processes of a job like this one the empty machine holds."""
         if is_plain(job):
             return self.threads
-        nodes = Counts(self.resources, self.licences).open_to(job, self.eligible(job))
+        nodes = self.eligible(job)
+        if job.resources or job.licences:
+            nodes = Counts(self.resources, self.licences).open_to(job, nodes)
         most = first = 0
         for node_class in self.classes:
             here = nodes >> first & ((1 << node_class.nodes) - 1)
