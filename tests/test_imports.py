@@ -37,6 +37,7 @@ ALLOWED = [
     ("cosched_emulator", (
         "cosched_emulator", "cosched_plugin.protocol", COMMON, "cosched_hwmodel", "numpy", "zmq", "click", "matplotlib", "pandas",
         "cosched_plugin.config",  # the scheduler itself, where it runs in the manager's process
+        "cosched_plugin.batsim.messages",  # the schema, which both ends of Batsim's protocol share
     )),
     ("cosched_emulator.nodeos", (
         "cosched_emulator.nodeos", "cosched_emulator.bounds", "cosched_emulator.errors", "cosched_emulator.offered", "cosched_hwmodel",
@@ -65,6 +66,7 @@ ONLY_BY = [
     ("msgpack", ("cosched_plugin.protocol.codec",)),
     ("zmq", (
         "cosched_plugin.connection", f"{COMMON}.curve", f"{COMMON}.sockets", "cosched_plugin.status_server",
+        "cosched_plugin.batsim.serve",
         "cosched_emulator.couplings", "cosched_emulator.live.live_server", "cosched_emulator.users.client",
         "cosched_emulator.users.door",
     )),

@@ -141,6 +141,96 @@ def serve(
         sys.exit(code)
 
 
+# Over 50 lines: one argument for each option, passed on.
+@cli.command()
+@click.option(
+    "--bind",
+    "endpoint",
+    default="tcp://127.0.0.1:28000",
+    show_default=True,
+    metavar="ENDPOINT",
+    help="Where Batsim connects (its -s): tcp:// on this machine, or ipc://.",
+)
+@click.option("--policy", default="easy", show_default=True, help=POLICY_HELP)
+@click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help=SET_HELP)
+@click.option(
+    "--site", "site_file", metavar="FILE", help="TOML: jobs on a host, capacities, beliefs, and what jobs ask of hosts."
+)
+@click.option(
+    "--contention", "models", multiple=True, metavar="MODULE:CLASS", help="A contention model that the site file names."
+)
+@click.option(
+    "--decision-time",
+    "decision_s",
+    default=0.0,
+    show_default=True,
+    type=click.FloatRange(min=0, max=86_400),
+    help="Seconds of Batsim's time that every decision takes.",
+)
+@click.option(
+    "--wait",
+    "wait_s",
+    default=60.0,
+    show_default=True,
+    type=click.FloatRange(min=0),
+    help="Seconds to wait for a simulation to begin.",
+)
+@click.option(
+    "--silence",
+    "silence_s",
+    default=600.0,
+    show_default=True,
+    type=click.FloatRange(min=0.1),
+    help="Seconds that Batsim may simulate without a message.",
+)
+@click.option("--trace", "trace_file", metavar="FILE", help="Write a decision trace there: a new file of JSON lines.")
+@click.option("--log-json", is_flag=True, help="Log as JSON lines on standard error.")
+@click.option("--quiet", is_flag=True, help="Log only warnings and errors.")
+def batsim(
+    endpoint: str,
+    policy: str,
+    assignments: tuple[str, ...],
+    site_file: str | None,
+    models: tuple[str, ...],
+    decision_s: float,
+    wait_s: float,
+    silence_s: float,
+    trace_file: str | None,
+    log_json: bool,
+    quiet: bool,
+) -> None:
+    """Decide for one simulation of Batsim 4 (JSON), and end with it.
+
+    \b
+    Example, in two terminals:
+      cosched-plugin batsim --policy easy
+      batsim -p platform.xml -w workload.json -s tcp://127.0.0.1:28000 -e out
+    """
+    from cosched_plugin.batsim.adapter import Decisions, features_of  # noqa: PLC0415 - --help should not pay for it
+    from cosched_plugin.batsim.serve import serve as run_server  # noqa: PLC0415
+    from cosched_plugin.batsim.site import SiteFile, read_site_file  # noqa: PLC0415
+    from cosched_plugin.common.trace_file import TraceFile  # noqa: PLC0415
+    from cosched_plugin.config import allow_models, choose  # noqa: PLC0415
+
+    choice = choose(policy, assignments)
+    allowed = allow_models(models)
+    site = SiteFile() if site_file is None else read_site_file(site_file)
+    features = features_of(choice.make())
+    log = Log("cosched-plugin", as_json=log_json, quiet=quiet)
+    with ExitStack() as open_files:
+        trace = None if trace_file is None else open_files.enter_context(TraceFile(trace_file)).write
+        make = partial(choice.scheduler, trace=trace, models=allowed)
+        code = run_server(
+            endpoint,
+            lambda: Decisions(make, features, site, round(decision_s * 1_000_000), log),
+            wait_s=wait_s,
+            silence_s=silence_s,
+            log=log,
+        )
+    if code:
+        sys.exit(code)
+
+
 @cli.command()
 @click.argument("endpoint")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")

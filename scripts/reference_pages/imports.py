@@ -15,7 +15,7 @@ FOLDERS: Final = {"cosched_hwmodel": "hwmodel", "cosched_plugin": "plugin", "cos
 ROWS: Final = (
     "cosched_hwmodel", "cosched_hwmodel.cli.terminal", "cosched_hwmodel.cli",
     "cosched_plugin.protocol", "cosched_plugin.common", "cosched_plugin.core", "cosched_plugin.parts", "cosched_plugin.api",
-    "cosched_plugin.policies", "cosched_plugin.testing", "cosched_plugin",
+    "cosched_plugin.policies", "cosched_plugin.testing", "cosched_plugin.batsim", "cosched_plugin",
     "cosched_emulator.errors", "cosched_emulator.offered", "cosched_emulator.bounds", "cosched_emulator.statistics",
     "cosched_emulator.nodeos", "cosched_emulator.workload", "cosched_emulator.scenario", "cosched_emulator.manager",
     "cosched_emulator.accounting", "cosched_emulator.couplings", "cosched_emulator.results", "cosched_emulator.explain",

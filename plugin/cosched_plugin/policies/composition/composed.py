@@ -200,6 +200,11 @@ class Sited:
         self._used = {feature: part for part in parts for feature in part.protocol_features}
         self._ignored = {word: part for part in parts for word in part.ignores}
 
+    @property
+    def features(self) -> frozenset[str]:
+        """Return the features of the protocol that the policy uses beyond those of every policy."""
+        return frozenset(self._used)
+
     def check_site(self, view: View) -> None:
         """Raise MachineError where the manager lacks a feature, or makes only layouts that a part does not."""
         for feature, part in sorted(self._used.items()):

@@ -1,0 +1,320 @@
+"""The decision process for Batsim: each of its messages becomes events of one instant, the scheduler's actions become its events.
+
+`Decisions.answer` is the whole story: a frame of Batsim's comes in, the reply goes out. There is no clock and no socket in here, and
+nothing is looked at or remembered for a restart as in `cosched_plugin.site`: Batsim tells every event in its order, carries out every
+decision or aborts, and a scheduler that dies cannot be replaced, because Batsim waits for the reply of the one that is gone.
+
+What Batsim cannot do the scheduler is told at the start: limits never grow (capability ``limits_grow``), and it has no features for
+jobs on disk, slots, requeues or submissions. A suspension, which only a measured slowdown causes, is refused: Batsim measures none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from cosched_hwmodel.cli.terminal.console import WARNING, Log
+from cosched_plugin.batsim import messages as b
+from cosched_plugin.batsim.messages import BatsimEvent
+from cosched_plugin.batsim.site import Hosts, JobReader, SiteFile, by_number, read_hosts_of
+from cosched_plugin.common.errors import MachineError
+from cosched_plugin.protocol.errors import RemoteProtocolError
+from cosched_plugin.protocol.limits import MAX_ROUNDS
+from cosched_plugin.protocol.messages import (
+    CANCELLED,
+    COMPLETED,
+    FAILED,
+    FEATURES,
+    PROTOCOL_VERSION,
+    TIMEOUT,
+    Action,
+    ActionRefused,
+    Capabilities,
+    Event,
+    JobEnded,
+    JobSubmitted,
+    KillJob,
+    NodeFailed,
+    NodeReturned,
+    RejectJob,
+    ReviseJob,
+    SetNote,
+    StartJob,
+    StartTogether,
+    WakeAt,
+    Welcome,
+    Woken,
+)
+from cosched_plugin.protocol.scheduler import Scheduler, SchedulerFactory
+
+# Batsim's clock moves on by a few tens of microseconds before it reads a call, where its platform has latencies.
+LEAST_CALL_US: Final = 1_000
+_LACKING: Final = frozenset({"disk", "slots", "requeue", "submit"})
+_ENDS: Final[Mapping[str, str]] = {
+    b.SUCCESS: COMPLETED,
+    b.FAILED: FAILED,
+    b.WALLTIME: TIMEOUT,
+    b.KILLED: CANCELLED,
+}
+_OTHERS: Final = 1 << 31  # numbers of jobs whose names are none
+_GROUPS: Final = "groups"  # the feature of policies that put two jobs on a host
+
+
+class Decisions:
+    """The scheduler of one simulation. ``make`` is asked once, with what SIMULATION_BEGINS tells."""
+
+    def __init__(
+        self, make: SchedulerFactory, features: frozenset[str], site: SiteFile, decision_us: int, log: Log
+    ) -> None:
+        """``features`` are those that the policy uses; ``decision_us`` is how long every decision takes in Batsim's time."""
+        self._make = make
+        self._pairs = _GROUPS in features
+        self._site = site
+        self._decision_us = decision_us
+        self._log = log
+        self._scheduler: Scheduler | None = None
+        self._hosts: Hosts
+        self._reader: JobReader
+        self._now_us = 0
+        self._seq = 0
+        self.ids: dict[str, int] = {}  # numbers of jobs that have not ended, by Batsim's name
+        self._names: dict[int, str] = {}
+        self._next_id = _OTHERS
+        self._running: set[int] = set()
+        self._wakes: set[int] = set()
+        self._down: set[int] = set()  # nodes
+        self.ended = False
+        self.jobs = self.starts = self.rejected = 0
+        self._read: Mapping[str, Callable[[BatsimEvent, list[Event], list[Event]], None]] = {
+            "JOB_COMPLETED": self._completed,
+            "JOB_KILLED": self._killed,
+            "REQUESTED_CALL": _nothing,  # wakes that are due are found by the time
+            "NOTIFY": self._notified,
+            "RESOURCE_STATE_CHANGED": _nothing,  # the states of hosts are the platform's business
+            "ANSWER": _nothing,
+            "QUERY": _nothing,
+            "FROM_JOB_MSG": _nothing,
+        }
+
+    @property
+    def begun(self) -> bool:
+        """Return whether SIMULATION_BEGINS has come."""
+        return self._scheduler is not None
+
+    def answer(self, frame: bytes) -> bytes:
+        """Return the reply to a message of Batsim's.
+
+        Raises RemoteProtocolError for a message that cannot be, MachineError for hosts on which the policy cannot work, PolicyError.
+        """
+        now_us, events = b.read_message(frame, b.FROM_BATSIM)
+        if now_us < self._now_us:
+            text = f"time runs backwards, from {b.seconds(self._now_us)} to {b.seconds(now_us)}"
+            raise RemoteProtocolError("clock", "now", text)
+        self._now_us = now_us
+        if self._scheduler is None:
+            if [event.type for event in events] != ["SIMULATION_BEGINS"]:
+                raise RemoteProtocolError("state", "events", "expected SIMULATION_BEGINS alone, which comes first")
+            return b.write_message(now_us, self._begin(events[0]))
+        replies: list[str] = []
+        happened = self._events_of(events, replies)
+        decided_us = now_us
+        if happened:
+            decided_us += self._decision_us
+            self._now_us = decided_us
+            replies += self._decide(decided_us, happened)
+        if self.ended:
+            return b.write_message(now_us, ())  # Batsim aborts on anything else
+        return b.write_message(decided_us, replies)
+
+    # ------------------------------------------------------------ Batsim's events
+
+    def _begin(self, event: BatsimEvent) -> list[str]:
+        """Make the scheduler; return the first reply's events."""
+        data, path = event.data, f"{event.path}.data"
+        config = b.obj(data, "config", path) if "config" in data else {}
+        jobs = self._site.jobs or (2 if self._pairs else 1)
+        self._hosts = hosts = read_hosts_of(data, path, self._site, jobs)
+        if jobs > 1 and not hosts.shared:
+            why = "the policy puts two jobs on a host" if self._site.jobs is None else "the site file allows it"
+            raise MachineError(f"up to {jobs} jobs on a host ({why}): expected Batsim with --enable-compute-sharing")
+        if self._pairs and jobs < 2:
+            raise MachineError(
+                "the policy puts two jobs on a host, and the site file allows one: expected hosts.jobs = 2"
+            )
+        if self._pairs and self._site.belief.contention == "none":
+            text = "the policy pairs jobs by what the site believes of them, and no site file says anything: none will share"
+            self._log("belief", text, level=WARNING)
+        self._reader = JobReader(self._site, data, path, jobs)
+        self._down = set(hosts.down)
+        welcome = Welcome(
+            PROTOCOL_VERSION,
+            tuple(feature for feature in FEATURES if feature not in _LACKING),
+            0,
+            self._now_us,
+            hosts.classes,
+            hosts.down,
+            self._site.belief,
+            (),
+            (),
+            (),
+            (),
+            capabilities=Capabilities(limits_grow=False),
+        )
+        self._scheduler = self._make(welcome)
+        self._log("begins", f"a simulation of {len(hosts.numbers)} hosts begins", hosts=len(hosts.numbers))
+        if b.flag(config, "dynamic-jobs-enabled", f"{path}.config"):
+            return [b.write_event(self._now_us, "NOTIFY", '{"type":"registration_finished"}')]
+        return []
+
+    def _events_of(self, events: Sequence[BatsimEvent], replies: list[str]) -> list[Event]:
+        """Return what has happened, in the order of the scheduler's protocol; ``replies`` gets what needs no decision."""
+        ends: list[Event] = []
+        nodes: list[Event] = []
+        submitted: list[BatsimEvent] = []
+        for event in events:
+            if event.type == "JOB_SUBMITTED":
+                submitted.append(event)
+            elif event.type == "SIMULATION_ENDS":
+                self._end(event, len(events))
+            elif event.type == "SIMULATION_BEGINS":
+                raise RemoteProtocolError("state", event.path, "the simulation has begun already")
+            else:
+                self._read[event.type](event, ends, nodes)
+        if len(submitted) > 1:  # Batsim sorts those of one instant as texts, w0!10 before w0!2
+            submitted.sort(key=lambda event: (event.at_us, by_number(str(event.data.get("job_id")))))
+        happened = ends + nodes
+        for event in submitted:
+            happened += self._submitted(event, replies)
+        due = sorted([at_us for at_us in self._wakes if at_us <= self._now_us])
+        for at_us in due:
+            self._wakes.discard(at_us)
+            happened.append(Woken(at_us))
+        return happened
+
+    def _submitted(self, event: BatsimEvent, replies: list[str]) -> list[Event]:
+        data, path = event.data, f"{event.path}.data"
+        name = b.text(data, "job_id", path)
+        if name in self.ids:
+            raise RemoteProtocolError("state", f"{path}.job_id", f"job {name} was submitted before")
+        number = self._number_of(name)
+        spec = self._reader.read(data, path, number, self._now_us)
+        self.jobs += 1
+        if spec.processes > len(self._hosts.numbers):
+            self.rejected += 1
+            self._log(
+                "rejected", f"job {name} asks for {spec.processes} hosts, and there are {len(self._hosts.numbers)}"
+            )
+            replies.append(b.write_event(self._now_us, "REJECT_JOB", f'{{"job_id":{b.write_json(name)}}}'))
+            return []
+        self.ids[name] = number
+        self._names[number] = name
+        return [JobSubmitted(spec)]
+
+    def _number_of(self, name: str) -> int:
+        """Return a job's number: of the first workload's jobs their own, where they are numbers."""
+        workload, _, own = name.partition("!")
+        if workload == "w0" and own.isascii() and own.isdigit() and str(int(own[:9])) == own:
+            return int(own)
+        self._next_id += 1
+        return self._next_id
+
+    def _completed(self, event: BatsimEvent, ends: list[Event], _nodes: list[Event]) -> None:
+        data, path = event.data, f"{event.path}.data"
+        name, state = b.text(data, "job_id", path), b.text(data, "job_state", path)
+        if state not in _ENDS:
+            b.refuse(f"{path}.job_state", f"one of {', '.join(sorted(_ENDS))}", state)
+        number = self.ids.get(name)
+        if number is None or number not in self._running:
+            raise RemoteProtocolError("state", f"{path}.job_id", f"job {name} has completed, and it does not run")
+        self._running.discard(number)
+        del self.ids[name], self._names[number]
+        ends.append(JobEnded(number, _ENDS[state]))
+
+    def _killed(self, event: BatsimEvent, _ends: list[Event], _nodes: list[Event]) -> None:
+        """A kill was carried out; the completions of its jobs have come before."""
+        b.names(event.data, "job_ids", f"{event.path}.data")
+        b.obj(event.data, "job_progress", f"{event.path}.data")
+
+    def _notified(self, event: BatsimEvent, _ends: list[Event], nodes: list[Event]) -> None:
+        data, path = event.data, f"{event.path}.data"
+        kind = b.text(data, "type", path)
+        if kind not in ("event_machine_unavailable", "event_machine_available"):
+            return  # no more jobs or events to come, which the scheduler needs not know; or an event of the user's
+        fails = kind == "event_machine_unavailable"
+        for number in b.read_hosts(data, "resources", path, 1 << 30):
+            node = self._hosts.nodes.get(number)
+            if node is None or (node in self._down) == fails:
+                continue  # storage, or nothing new
+            (self._down.add if fails else self._down.discard)(node)
+            nodes.append(NodeFailed(node) if fails else NodeReturned(node))
+
+    def _end(self, event: BatsimEvent, events: int) -> None:
+        if events > 1:
+            raise RemoteProtocolError("state", event.path, "SIMULATION_ENDS comes alone")
+        self.ended = True
+
+    # ------------------------------------------------------------ decisions
+
+    def _decide(self, now_us: int, happened: list[Event]) -> list[str]:
+        """Ask the scheduler until it insists on nothing that is refused; return Batsim's events."""
+        assert self._scheduler is not None
+        found: list[str] = []
+        rounds = 0
+        while happened:
+            rounds += 1
+            if rounds > MAX_ROUNDS:
+                raise RemoteProtocolError(
+                    "rounds", "", f"the scheduler insists on what Batsim cannot do: {happened[0]}"
+                )
+            actions = self._scheduler.handle(now_us, happened)
+            self._seq += 1
+            happened = []
+            for number, action in enumerate(actions):
+                reason = self._carry_out(action, now_us, found)
+                if reason is not None:
+                    happened.append(ActionRefused(self._seq, number, reason))
+        return found
+
+    def _carry_out(self, action: Action, now_us: int, found: list[str]) -> str | None:
+        """Add an action as Batsim's events, or return why it has none."""
+        match action:
+            case StartJob():
+                found.append(self._execute(action, now_us))
+            case StartTogether(starts):
+                found += [self._execute(start, now_us) for start in starts]
+            case SetNote() | ReviseJob():
+                pass  # a plan of the scheduler's own: its limits do not grow
+            case WakeAt(at_us):
+                self._wakes.add(at_us)
+                call_us = max(at_us, now_us + LEAST_CALL_US)
+                found.append(b.write_event(now_us, "CALL_ME_LATER", f'{{"timestamp":{b.seconds(call_us)}}}'))
+            case RejectJob(job_id, reason):
+                name = self._names.pop(job_id)
+                del self.ids[name]
+                self.rejected += 1
+                self._log("rejected", f"job {name} is rejected: {reason}")
+                found.append(b.write_event(now_us, "REJECT_JOB", f'{{"job_id":{b.write_json(name)}}}'))
+            case KillJob(job_id):
+                found.append(b.write_event(now_us, "KILL_JOB", f'{{"job_ids":[{b.write_json(self._names[job_id])}]}}'))
+            case _:
+                return f"Batsim has nothing like {type(action).__name__}"
+        return None
+
+    def _execute(self, start: StartJob, now_us: int) -> str:
+        numbers = self._hosts.numbers
+        hosts = [numbers[node] for first, count, _, _ in start.runs for node in range(first, first + count)]
+        hosts.sort()
+        self._running.add(start.job_id)
+        self.starts += 1
+        name = b.write_json(self._names[start.job_id])
+        return b.write_event(now_us, "EXECUTE_JOB", f'{{"job_id":{name},"alloc":"{b.write_hosts(hosts)}"}}')
+
+
+def _nothing(_event: BatsimEvent, _ends: list[Event], _nodes: list[Event]) -> None:
+    """Leave out what changes nothing for the scheduler."""
+
+
+def features_of(policy: Any) -> frozenset[str]:
+    """Return the features of the protocol that a policy says it uses; none for one that says nothing."""
+    features = getattr(policy, "features", None)
+    return features if isinstance(features, frozenset) else frozenset()

@@ -1,0 +1,148 @@
+"""Conversations that were recorded with Batsim, read again by the decision process: all that Batsim says is understood.
+
+The decisions are those that were recorded: a scheduler in the core's place repeats them. The books of a manager check that what
+happens is consistent, and the replies must be the recorded ones.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.plugin.batsim.recordings import Exchange, events_of, exchanges, own_sessions, shared_sessions
+
+from cosched_hwmodel.cli.terminal.console import Log
+from cosched_hwmodel.units import SECOND_US, ThreadMask
+from cosched_plugin.batsim.adapter import Decisions
+from cosched_plugin.batsim.messages import read_hosts
+from cosched_plugin.batsim.site import SiteFile
+from cosched_plugin.protocol.messages import (
+    Action,
+    Event,
+    JobStarted,
+    KillJob,
+    RejectJob,
+    Run,
+    StartJob,
+    WakeAt,
+    Welcome,
+)
+from cosched_plugin.site.books import Books, Job
+
+SESSIONS = [*shared_sessions(), *own_sessions()]
+# What cosched never says: its decisions need none of it.
+NOT_OURS = ("SET_RESOURCE_STATE", "QUERY", "NOTIFY", "REGISTER_PROFILE", "REGISTER_JOB")
+WRONG = ("own-bad-", "own-busy", "own-time-back", "own-too-many", "batsched-easy-machine-unavailable")  # Batsim aborted
+SHARING = {"batsched-random-sharing": 60, "own-sharing": 2}  # jobs on a host
+
+
+class Recorded:
+    """The scheduler that was recorded, and a manager's books that check it."""
+
+    def __init__(self, welcome: Welcome, numbers: Mapping[str, int]) -> None:
+        self.books: Books[Job] = Books(welcome, Job)
+        self.numbers = numbers
+        self.reply: dict[str, Any] = {"events": []}
+
+    def handle(self, now_us: int, events: Sequence[Event]) -> list[Action]:
+        """Return the recorded decisions; AssertionError where they cannot be."""
+        books = self.books
+        books.now_us, books.seq = now_us, books.seq + 1
+        for event in events:
+            assert not isinstance(event, JobStarted)
+            books.happen(event)
+        books.forget_ended()
+        actions = []
+        for number, (kind, data) in enumerate(events_of(self.reply, *NOT_OURS)):
+            actions.append(self.action(kind, data))
+            books.number = number
+            assert books.act(actions[-1]) is None, actions[-1]
+            books.left.clear()
+        return actions
+
+    def action(self, kind: str, data: dict[str, Any]) -> Action:
+        if kind == "CALL_ME_LATER":
+            return WakeAt(round(data["timestamp"] * SECOND_US))
+        if kind == "KILL_JOB":
+            return KillJob(self.numbers[data["job_ids"][0]])
+        number = self.numbers[data["job_id"]]
+        if kind == "REJECT_JOB":
+            return RejectJob(number, "recorded")
+        taken: dict[int, int] = {}
+        for job in self.books.in_state("running"):
+            for node, _, mask, _ in job.runs:
+                taken[node] = taken.get(node, 0) | mask
+        places = [
+            (host, ~taken.get(host, 0)) for host in read_hosts(data, "alloc", "", len(self.books.machine.threads_of))
+        ]
+        runs = tuple(Run(host, 1, ThreadMask(free & -free), 1) for host, free in places)
+        spec = self.books.jobs[number].spec
+        return StartJob(number, runs, spec.estimate_us, spec.limit_us)
+
+
+def replies(session: Sequence[Exchange], jobs: int) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the replies of a decision process that decides as was recorded, and what it has logged."""
+    scheduler: list[Recorded] = []
+
+    def make(welcome: Welcome) -> Recorded:
+        scheduler.append(Recorded(welcome, decisions.ids))
+        return scheduler[0]
+
+    log: list[str] = []
+    decisions = Decisions(make, frozenset(), SiteFile(jobs=jobs), 0, Log(quiet=True, write=log.append))
+    acknowledged = json.loads(session[0].said)["events"][0]["data"]["config"]["dynamic-jobs-acknowledged"]
+    found: list[dict[str, Any]] = []
+    for exchange in session:
+        said = json.loads(exchange.said)
+        reply = exchange.reply or {"events": []}
+        # cosched registers no jobs: here it is told of the recorded scheduler's
+        registered = [data for kind, data in events_of(reply) if kind == "REGISTER_JOB" and not acknowledged]
+        submitted = [{"timestamp": said["now"], "type": "JOB_SUBMITTED", "data": data} for data in registered]
+        if scheduler:
+            scheduler[0].reply = reply
+            said["events"] += submitted
+        found.append(json.loads(decisions.answer(json.dumps(said).encode())))
+        if len(found) == 1 and submitted:
+            scheduler[0].reply = reply
+            found[0] = json.loads(decisions.answer(json.dumps({"now": said["now"], "events": submitted}).encode()))
+    return found, log
+
+
+def is_wrong(session: Path) -> bool:
+    return session.name.startswith(WRONG)
+
+
+@pytest.mark.skipif(not shared_sessions(), reason="the conversations recorded with Batsim are not beside the project")
+@pytest.mark.parametrize("session", SESSIONS, ids=lambda path: path.name)
+def test_what_batsim_said_is_understood(session: Path) -> None:
+    recorded = exchanges(session)
+    if is_wrong(session):
+        recorded = recorded[:-1]  # the last reply is what Batsim has aborted at
+    found, log = replies(recorded, SHARING.get(session.name, 1))
+    assert log == []
+    for exchange, reply in list(zip(recorded, found, strict=True))[
+        1:
+    ]:  # the first message asks cosched for no decision
+        assert exchange.reply is not None
+        decided = list(events_of(exchange.reply, *NOT_OURS))
+        for _, data in decided:
+            data.pop("mapping", None)  # of each executor to a host of its own, as without it
+        assert list(events_of(reply, *NOT_OURS)) == decided
+        assert reply["now"] == json.loads(exchange.said)["now"]
+
+
+def test_there_are_sessions() -> None:
+    """Each kind of event that Batsim sends, and each wrong reply, is in one of those that were recorded."""
+    if not shared_sessions():
+        pytest.skip("the conversations recorded with Batsim are not beside the project")
+    kinds = {
+        event["type"]
+        for session in shared_sessions()
+        for each in exchanges(session)
+        for event in json.loads(each.said)["events"]
+    }
+    assert kinds >= {"JOB_KILLED", "REQUESTED_CALL", "RESOURCE_STATE_CHANGED", "ANSWER", "NOTIFY", "SIMULATION_ENDS"}
+    assert sum(map(is_wrong, shared_sessions())) == 8
