@@ -42,6 +42,7 @@ NULL_STATEMENTS: Final = 2_500_000
 QUANTUM_S: Final = 1.0
 SEED: Final = 1
 SHAPE: Final = "single"
+STDIN: Final = "-"  # as the name of a log
 WAIT_S: Final = 60.0
 
 # How the scheduler is reached: `run.coupling` makes each.

@@ -91,22 +91,31 @@ class Beginnings:
 def _absorb_all(seed: int, purpose: str, ids: Sequence[NDArray[np.int64]]) -> NDArray[np.uint64]:
     import numpy as np  # noqa: PLC0415  (likewise)
 
-    state: NDArray[np.uint64] = np.full(ids[0].shape, key(seed, purpose), dtype=np.uint64)
-    for words in ids:
-        state ^= np.asarray(words, dtype=np.int64).astype(np.uint64)
+    first, *others = [np.asarray(words, dtype=np.int64).view(np.uint64) for words in ids]
+    state: NDArray[np.uint64] = first ^ np.uint64(key(seed, purpose))
+    _finalise(state)
+    for words in others:
+        state ^= words
         _finalise(state)
     return state
 
 
-def _finalise(state: NDArray[np.uint64]) -> None:
+@lru_cache(maxsize=1)
+def _steps() -> tuple[np.uint64, ...]:
+    """Return the constants of `_finalise` as numbers of numpy: to make them takes as long as to use them."""
     import numpy as np  # noqa: PLC0415  (likewise)
 
-    state += np.uint64(_GAMMA)
-    state ^= state >> np.uint64(30)
-    state *= np.uint64(_MIX_1)
-    state ^= state >> np.uint64(27)
-    state *= np.uint64(_MIX_2)
-    state ^= state >> np.uint64(31)
+    return tuple(map(np.uint64, (_GAMMA, 30, _MIX_1, 27, _MIX_2, 31)))
+
+
+def _finalise(state: NDArray[np.uint64]) -> None:
+    gamma, shift_1, mix_1, shift_2, mix_2, shift_3 = _steps()
+    state += gamma
+    state ^= state >> shift_1
+    state *= mix_1
+    state ^= state >> shift_2
+    state *= mix_2
+    state ^= state >> shift_3
 
 
 def _to_unit(state: NDArray[np.uint64]) -> NDArray[np.float64]:

@@ -31,8 +31,9 @@ def seconds_text(time_us: int) -> str:
     """Return microseconds as exact decimal seconds, whole where they are: ``90``, ``0.5``."""
     if time_us < 0:
         return f"-{seconds_text(-time_us)}"
-    if rest := time_us % SECOND_US:  # a call of divmod takes longer
-        return f"{time_us // SECOND_US}.{rest:06d}".rstrip("0")
+    if time_us % SECOND_US:
+        digits = str(time_us) if time_us >= SECOND_US else f"{time_us:07d}"  # cutting digits is faster than divmod
+        return f"{digits[:-6]}.{digits[-6:]}".rstrip("0")
     return f"{time_us // SECOND_US}"
 
 

@@ -11,7 +11,6 @@ from cosched_emulator.manager.managed_job import ManagedJob
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.own_acts import OwnActs
 from cosched_emulator.manager.time_sharing.shared_progress import ProcessNodes
-from cosched_emulator.nodeos.clusters import ClusterWish, WindowPlan, cluster_for
 from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.scenario.hardware import FactsOfJobs, truth_of
 from cosched_emulator.workload.job import WorkloadJob
@@ -107,7 +106,8 @@ def build_agenda(prepared: Prepared, manager: Manager, *, live: bool = False) ->
 
 def _process_nodes(prepared: Prepared, section: TimeSharingSection) -> ProcessNodes:
     """Return the nodes of a scenario with time sharing, on which no process is yet."""
-    from cosched_emulator.scenario.process_nodes import node_settings, program_maker, window_plan  # noqa: PLC0415 - few share time
+    from cosched_emulator.nodeos.clusters import ClusterWish, WindowPlan, cluster_for  # noqa: PLC0415 - few share time
+    from cosched_emulator.scenario.process_nodes import node_settings, program_maker, window_plan  # noqa: PLC0415 - likewise
 
     settings = node_settings(section)
     seed, nodes = prepared.scenario.seed, sum(item.nodes for item in prepared.nodes)

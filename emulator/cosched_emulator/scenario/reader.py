@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from cosched_emulator.errors import ConfigurationError, InputError
+from cosched_emulator.offered import STDIN
 from cosched_emulator.scenario.faults import FaultsSection
 from cosched_emulator.scenario.schema import Scenario
-from cosched_emulator.workload.swf.swf_table import STDIN
 
 Section = TypeVar("Section")
 

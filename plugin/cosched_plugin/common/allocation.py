@@ -100,14 +100,13 @@ def each_mask(runs: Iterable[Run]) -> Iterator[tuple[int, ThreadMask]]:
             yield node, mask
 
 
-# The fields of a `JobSpec` from `ppn_min` to `exclusive`, and those from `eligible` to `licences`, without constraints on nodes.
+# The fields of a `JobSpec` from `ppn_min` to `exclusive`, without constraints on nodes.
 _PLAIN: Final = ((1, 0, 1, 0, False), (0, 0, 1, 0, False))
-_ANYWHERE: Final = ((), (), ())
 
 
 def is_plain(job: JobSpec) -> bool:
     """Return whether the job takes one thread per process on any nodes: then it is exact to count threads."""
-    return job[7:12] in _PLAIN and job[17:20] == _ANYWHERE
+    return job[7:12] in _PLAIN and not (job.eligible or job.resources or job.licences)
 
 
 class Counts:
@@ -292,7 +291,7 @@ class ThreadPool:
     def place(self, job: JobSpec, runs: Sequence[Run]) -> Layers | str:
         """Return the threads that ``runs`` name, if ``job`` can start there now; otherwise the reason why it cannot."""
         machine = self.machine
-        plain = job[7:12] in _PLAIN and job[17:20] == _ANYWHERE
+        plain = job[7:12] in _PLAIN and not (job.eligible or job.resources or job.licences)
         processes = 0
         named = 0
         if plain and machine.depth == 1:

@@ -110,7 +110,7 @@ def job_row(record: JobRecord, numbering: ThreadNumbering) -> str:
     return (
         f"{spec.id},{WORKLOAD_NAME},{csv_field(spec.name or str(spec.id))},{seconds_text(spec.submit_us)},{asked},"
         f"{seconds_text(spec.estimate_us)},{success},{state},{start},{execution},{finish},"
-        f"{waiting},{turnaround},{stretch},{resources},-1,{_metadata(record)}\n"
+        f"{waiting},{turnaround},{stretch},{resources},-1,{_metadata(record, ran=bool(stays))}\n"
     )
 
 
@@ -126,17 +126,18 @@ def with_energy(lines: Iterable[str], energy_j: Mapping[int, float]) -> Iterator
         row = ""
 
 
-def _metadata(record: JobRecord) -> str:
+def _metadata(record: JobRecord, *, ran: bool) -> str:
+    """Return the values without a column of their own; ``ran``: there are stays since the last start."""
     job = record.job
     text = f"state={record.state};run_s={seconds_text(job.run_us)}"
-    if record.last_stays:
+    if ran:
         text += f";work_s={seconds_text(record.work_us)};expected_s={seconds_text(record.estimate_us)}"
         if record.limit_us is not None:
             text += f";limit_s={seconds_text(record.limit_us)}"
         if record.cpu_us is not None and record.dispatched_us is not None:
             times = f"cpu_s={seconds_text(record.cpu_us)};dispatched_s={seconds_text(record.dispatched_us)}"
             text += f";{times};slot={record.slot}"
-    if record.starts > 1 or record.waits_again:
+    if len(record.stays) > ran and (record.starts > 1 or record.waits_again):
         text += f";starts={record.starts}"
     if record.disk:
         text += f";preemptions={len(record.disk)};suspended_s={seconds_text(record.suspended_us)}"

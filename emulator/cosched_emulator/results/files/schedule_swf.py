@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cosched_emulator.manager.record import JobRecord
-from cosched_emulator.workload.swf.swf_writer import format_row, header_lines
+from cosched_emulator.workload.swf.swf_writer import header_lines, row_of
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.messages import CANCELLED, COMPLETED, FAILED, NODE_FAIL, REJECTED, TIMEOUT, NodeClass
 
@@ -41,36 +41,29 @@ def schedule_header(jobs: int, machine: Sequence[NodeClass], origin: str, *, pre
 
 def schedule_row(record: JobRecord) -> str:
     """Return the row of a job, line end included."""
-    spec = record.job.spec
-    submit_us = _whole(spec.submit_us)
-    wait_us = run_us = None
-    allocated = -1
+    job = record.job
+    spec = job.spec
+    submit_s = -(-spec.submit_us // SECOND_US)
+    wait_s = run_s = allocated = -1
     if stays := record.last_stays:
         stay = stays[0]
-        start_us = _whole(stay.start_us)
-        wait_us = start_us - submit_us
+        start_s = -(-stay.start_us // SECOND_US)
+        wait_s = start_s - submit_s
         allocated = sum([count * mask.bit_count() for _, count, mask, _ in stay.runs])
         if record.end_us is not None:
-            run_us = _whole(record.left_us) - start_us
+            run_s = -(-record.left_us // SECOND_US) - start_s
     elif record.end_us is not None:
-        wait_us = _whole(record.end_us) - submit_us
-    row = format_row(
+        wait_s = -(-record.end_us // SECOND_US) - submit_s
+    row = row_of(
         spec.id,
-        submit_us,
-        wait_us=wait_us,
-        run_us=run_us,
-        processes=spec.processes * spec.threads_per_process,
-        allocated=allocated,
-        estimate_us=_whole(spec.estimate_us),
-        status=-1 if record.end_us is None else STATUS[record.state],
-        user=spec.user,
-        name=spec.name,
-        queue=record.job.queue,
-        partition=record.job.partition,
+        (submit_s, wait_s, run_s, -(-spec.estimate_us // SECOND_US)),
+        spec.processes * spec.threads_per_process,
+        allocated,
+        -1 if record.end_us is None else STATUS[record.state],
+        spec.user,
+        spec.name,
+        0,
+        job.queue,
+        job.partition,
     )
     return row + "\n"
-
-
-def _whole(us: int) -> int:
-    """Return ``us`` rounded up to whole seconds, in microseconds."""
-    return -(-us // SECOND_US) * SECOND_US

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosched_emulator.errors import InputError
+from cosched_emulator.offered import STDIN
 from cosched_hwmodel.units import SECOND_US
 
 FIELD_NAMES = (
@@ -69,7 +70,6 @@ _WHOLE = (
     SwfField.PARTITION,
 )
 _NOT_NEGATIVE = (SwfField.NUMBER, SwfField.SUBMIT)
-STDIN = "-"  # as the name of a file
 
 
 class Flaw(NamedTuple):

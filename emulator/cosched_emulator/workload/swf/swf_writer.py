@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TextIO
 
 from cosched_emulator.workload.atomic_file import new_text_file
@@ -88,19 +88,29 @@ def format_row(
     the held one (None: the same). ``memory_mb`` is the request of each process; 0: none. None becomes -1, like a user or a name
     that is not a number: the format has only numbers.
     """
-    fields = (
-        str(number), seconds_text(submit_us), _or_unknown(wait_us), _or_unknown(run_us),
-        str(processes if allocated is None else allocated), UNKNOWN, UNKNOWN,
-        str(processes), _or_unknown(estimate_us), str(memory_mb * _KB_OF_MB) if memory_mb else UNKNOWN,
-        str(status), _number_or_unknown(user), UNKNOWN, _number_or_unknown(name),
-        UNKNOWN if queue == -1 else str(queue), UNKNOWN if partition == -1 else str(partition), UNKNOWN, UNKNOWN,
-    )  # fmt: skip
-    return " ".join(fields)
+    times = [UNKNOWN if us is None else seconds_text(us) for us in (submit_us, wait_us, run_us, estimate_us)]
+    return row_of(number, times, processes, allocated, status, user, name, memory_mb, queue, partition)
 
 
-def _or_unknown(time_us: int | None) -> str:
-    return UNKNOWN if time_us is None else seconds_text(time_us)
-
-
-def _number_or_unknown(text: str) -> str:
-    return text if text.isascii() and text.isdigit() else UNKNOWN
+def row_of(
+    number: int,
+    times: Sequence[int | str],
+    processes: int,
+    allocated: int | None,
+    status: int,
+    user: str,
+    name: str,
+    memory_mb: int,
+    queue: int,
+    partition: int,
+) -> str:
+    """Return what `format_row` returns; ``times``: submission, wait, run time and estimate in seconds, -1 where unknown."""
+    submit, wait, run, estimate = times
+    held = processes if allocated is None else allocated
+    memory_kb = memory_mb * _KB_OF_MB if memory_mb else UNKNOWN
+    who = user if user.isascii() and user.isdigit() else UNKNOWN
+    what = name if name.isascii() and name.isdigit() else UNKNOWN
+    return (
+        f"{number} {submit} {wait} {run} {held} -1 -1 {processes} {estimate} {memory_kb} {status} {who} -1 {what} "
+        f"{queue} {partition} -1 -1"
+    )

@@ -234,7 +234,7 @@ class Easy(_Counts):
         if not (blocked.fitting or join_candidates):
             return False
         fitting = blocked.reservation.may_admit(blocked.fitting, context.view.free_threads)
-        blocked = blocked._replace(fitting=fitting)
+        blocked = _Blocked(blocked.pending, blocked.behind, fitting, blocked.reservation)
         others = self._arrange(_promising(blocked, join_candidates, context), context.view)
         return (yield from self._backfill(_Look(blocked, others, join_candidates, gate), context))
 

@@ -162,7 +162,8 @@ class Pairs(NamedTuple):
 
     def only(self, which: Ints) -> Pairs:
         """Return these pairs."""
-        return self._replace(newcomers=self.newcomers[which], ranks=self.ranks[which], slowdowns=self.slowdowns[which])
+        of_pairs = (self.newcomers[which], self.ranks[which], self.slowdowns[which])
+        return tuple.__new__(Pairs, (*of_pairs, *self[3:]))  # a call of the class takes twice as long
 
     @property
     def left_s(self) -> Floats:
@@ -238,10 +239,11 @@ class Hosts:
         since_us = now_us + left_us
         may = gate.may_hold_each(since_us, left_us + slower_us, pairs.sizes[ranks])
         may &= gate.may_hold_each(since_us, estimates_us + slower_us, sizes)
-        if not may.any():
-            return pairs.only(newcomers[:0])
+        admitted = may.nonzero()[0]
+        if not len(admitted):
+            return pairs.only(admitted)
         some = np.zeros(len(table.rows), dtype=np.bool_)
-        some[newcomers[may]] = True
+        some[newcomers[admitted]] = True
         return pairs.only(some[newcomers].nonzero()[0])
 
     def available(self, view: View) -> list[Running]:

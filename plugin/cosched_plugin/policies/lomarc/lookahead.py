@@ -149,7 +149,7 @@ class ResponseImpact(Heuristic):
         """Return the pairs for which a bound of the impact is above 0."""
         match = match_with_running(pairs, table, view)
         may = may_gain(match, table.work_s(match.processors), self._arrivals(table, view))
-        return pairs.only(np.flatnonzero(may))
+        return pairs.only(may.nonzero()[0])
 
     def price(self, pending: int) -> int:
         """Return the price of a pair, which grows with the jobs whose response times it changes."""
@@ -230,7 +230,7 @@ class Lookahead(RemembersStarts, Matching):
         jobs = table.columns
         own = table.place(job)
         filtered = apply_constraints(job, jobs, self._rules, view.pairs, as_host=True).without(own)
-        fine = np.flatnonzero(filtered.fine)
+        fine = filtered.fine.nonzero()[0]
         profits = self._with_waiting(job, own, fine, filtered.slowdowns[fine], table, view)
         pair: Pair | None = None
         rank = 0
@@ -351,7 +351,7 @@ class Lookahead(RemembersStarts, Matching):
         assert view.pairs is not None
         table = queue_table(pending, self._job_table)
         pairs = self._hosts.pairs(table, self._hosts.hospitable(view), view, view.pairs)
-        pairs = pairs.only(np.flatnonzero(pairs.newcomers == table.place(job)))
+        pairs = pairs.only((pairs.newcomers == table.place(job)).nonzero()[0])
         profits = self._heuristic.with_running(pairs, table, view)
         return {
             pairs.hosts[rank].job.id: profit
@@ -363,7 +363,7 @@ class Lookahead(RemembersStarts, Matching):
         heuristic = self._heuristic
         pairs = _within_budget(heuristic.promising(pairs, table, view), heuristic.price(len(table.jobs)), view)
         profits = heuristic.with_running(pairs, table, view)
-        above = np.flatnonzero(profits > 0.0)
+        above = (profits > 0.0).nonzero()[0]
         return pairs.only(above), profits[above]
 
     def _with_waiting(

@@ -15,12 +15,13 @@ from cosched_plugin.api import (
     Floats,
     Ints,
     JobSpec,
+    NoteValue,
     PairModel,
     PendingJobs,
     UsageColumns,
     View,
 )
-from cosched_plugin.policies.orders import Tally, history, is_short
+from cosched_plugin.policies.orders import NOTE, Tally, history, is_short
 
 # The profit of two jobs on the same nodes: utilisation gain and response-time impact (LOMARC paper, section 5.2).
 #
@@ -98,9 +99,9 @@ def impact_on_waiting(match: Match, work_s: Floats, own: int, places: Ints, futu
     moved_s = match.work_s()
     improvement = moved_s - delay
     places = places - (places > own)
-    response = own_s + np.cumsum(np.delete(work_s, own))  # of every other job, itself included
+    response = own_s + np.delete(work_s, own).cumsum()  # of every other job, itself included
     inverse = 1.0 / response
-    before = np.concatenate(([0.0], np.cumsum(inverse)))
+    before = np.concatenate(([0.0], inverse.cumsum()))
     at = response[places]
     increase = delay / own_s + delay * before[places]
     decrease = (at - moved_s * match.slowdowns) / at + improvement * (before[-1] - before[places + 1])
@@ -125,7 +126,7 @@ def impact_on_running(match: Match, work_s: Floats, places: Ints, future: Future
     last = host_s + float(np.add.reduce(work_s))
     # Jobs before the newcomer's own place come after it now; jobs behind it count it at its old place.
     ahead = np.arange(len(work_s))[None, :] < places[:, None]
-    response = (host_s[:, None] + np.cumsum(work_s)[None, :]) + np.where(ahead, newcomer_s[:, None], 0.0)
+    response = (host_s[:, None] + work_s.cumsum()[None, :]) + np.where(ahead, newcomer_s[:, None], 0.0)
     inverse = 1.0 / response
     inverse[np.arange(len(places)), places] = 0.0
     increase = delay / host_s + _short(delay, future.short)
@@ -137,7 +138,7 @@ def impact_on_running(match: Match, work_s: Floats, places: Ints, future: Future
 
 def may_gain(match: Match, work_s: Floats, future: Future) -> Bools:
     """Tell of each pair, by a cheap bound, whether `impact_on_running` with these arguments might find a gain."""
-    response = np.cumsum(work_s)
+    response = work_s.cumsum()
     # The case of a host without work left and no job after the newcomer: no other job would have responded sooner.
     others = float(np.add.reduce(1.0 / response)) + float(_later(response[-1], future.longer))
     host_s = match.time_s * match.size / match.processors
@@ -168,10 +169,11 @@ def _later(response: Floats, longer: Arrivals) -> Floats:
         if len(some) < len(response):
             later: Floats = _later(some, longer)[alike]
             return later
-    weights = np.ones(terms)
+    behind = response[..., None] + np.arange(1, terms + 1) * longer.work_s
+    inverse = 1.0 / behind
     if terms > whole:
-        weights[-1] = longer.jobs - whole
-    later = np.add.reduce(weights / (response[..., None] + np.arange(1, terms + 1) * longer.work_s), axis=-1)
+        inverse[..., -1] = (longer.jobs - whole) / behind[..., -1]
+    later = np.add.reduce(inverse, axis=-1)
     if terms <= whole:
         since, until = (response + (count + 0.5) * longer.work_s for count in (terms, longer.jobs))
         later = later + np.log(until / since) / longer.work_s
@@ -315,7 +317,7 @@ def _row(job: JobSpec, model: PairModel | None) -> tuple[int, ...]:
 class QueueTable:
     """A queue in columns."""
 
-    __slots__ = ("_columns", "_job_table", "_work_s", "jobs", "rows")
+    __slots__ = ("_columns", "_future", "_job_table", "_work_s", "jobs", "rows")
 
     def __init__(self, jobs: list[JobSpec], job_table: JobTable) -> None:
         self.jobs = jobs
@@ -323,6 +325,7 @@ class QueueTable:
         self._job_table = job_table
         self._columns: Jobs | None = None
         self._work_s: Floats | None = None
+        self._future: tuple[int, NoteValue, Future] | None = None  # with the instant and the history that it is of
 
     @property
     def columns(self) -> Jobs:
@@ -343,6 +346,13 @@ class QueueTable:
 
     def future(self, view: View) -> Future:
         """Return the expected arrivals while the machine works off this queue, by all arrivals so far."""
+        now_us, note = view.now_us, view.note(None, NOTE)
+        known = self._future
+        if known is None or known[0] != now_us or known[1] is not note:
+            known = self._future = (now_us, note, self._expected(view))
+        return known[2]
+
+    def _expected(self, view: View) -> Future:
         seen = history(view)
         first_us = int(np.minimum.reduce(self.columns.submits_us))
         if seen.short.jobs or seen.longer.jobs:
