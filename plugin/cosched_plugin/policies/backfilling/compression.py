@@ -8,7 +8,7 @@ one if it is short enough, or if the gap reaches its own start, so that the job 
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosched_plugin.api import Bools, Ints, Work, prices
-from cosched_plugin.policies.planning.profile import FOREVER_US, Change, Gap, Profile, Timeline
+from cosched_plugin.policies.planning.profile import FOREVER_US, Change, Profile, Timeline, gaps_around, peaks
 
 # Promises to pending jobs as columns by place in the queue, so that one array operation examines all of them.
 
@@ -239,43 +239,78 @@ class MovableJobs:
         return found
 
 
+# While jobs have turns the timeline is in lists (`_open`): a number in an array is made anew each time it is read, and a burst of
+# thousands has a million turns. `give_back` must be called after the last turn: it puts them into the timeline.
 class CountedJobs(MovableJobs):
     """The same where a job that fits by number fits."""
 
-    __slots__ = ("_by_start", "_distinct", "_examined", "_least", "_needs", "_ordered_us", "_spans_us", "_starts_us")
+    __slots__ = (
+        "_bits",
+        "_by_start",
+        "_changes",
+        "_distinct",
+        "_least",
+        "_needs",
+        "_open_us",
+        "_rows",
+        "_spans_us",
+        "_starts_us",
+        "_times",
+        "_values",
+    )
 
     def __init__(self, columns: QueueColumns, profile: Profile, move: Callable[[int, int], Change | None]) -> None:
         super().__init__(columns, profile, move)
-        self._examined = 0  # changes
-        # Made at the first change. By place in the queue:
+        self._changes = 0  # examined
+        self._least: LeastSpans | None = None  # made when there are many changes
+        # Made at the first change. By step of the timeline:
+        self._times: list[int] = []
+        self._values: list[int] = []
+        # By place in the queue:
         self._needs: list[int] = []
         self._spans_us: list[int] = []
         self._starts_us: list[int] = []
         self._distinct: list[int] = []  # needs, ascending
-        self._ordered_us: list[int] = []  # starts, ascending
-        self._by_start: list[int] = []  # the places in the queue that belong to them
-        self._least: LeastSpans | None = None  # made when there are many changes
+        self._rows: Ints | None = None  # in `_distinct`, by place in the queue; made when asked for
+        self._open_us = 0  # the present
+        self._bits = 0  # that hold a place
+        self._by_start: list[
+            int
+        ] = []  # starts, from the present on, ascending; each with the job's place in its last bits
 
     def turn(self, place: int) -> Sequence[int]:
         """Give a job a turn: move it if it still can. Return the jobs that can move now, and could not before."""
-        if not self._examined:
-            self._order_jobs()
-        old_us, span_us = self._starts_us[place], self._spans_us[place]
-        moved = self._profile.timeline.move(self._needs[place], span_us, old_us, self._since_us.pop(place))
-        if moved is None:
-            return ()
-        start_us, first, last = moved
-        self.moved[place] = self._starts_us[place] = self._columns.starts_us[place] = start_us
-        ordered_us, by_start = self._ordered_us, self._by_start
-        at = bisect_left(ordered_us, old_us)
-        while by_start[at] != place:
-            at += 1
-        del ordered_us[at], by_start[at]
-        at = bisect_left(ordered_us, start_us)
-        ordered_us.insert(at, start_us)
-        by_start.insert(at, place)
-        end_us = start_us + span_us
-        return self._add_in_steps(first, last, end_us if end_us > old_us else old_us)
+        if not self._times:
+            self._open()
+        times, values = self._times, self._values
+        need, span_us, own_us = self._needs[place], self._spans_us[place], self._starts_us[place]
+        start = first = bisect_right(times, self._since_us.pop(place)) - 1
+        end_us = times[first] + span_us
+        if min(values[first : bisect_left(times, end_us if end_us < own_us else own_us, first)]) < need:
+            found = self._first_fit(first, own_us, need, span_us)
+            if found is None:
+                return ()
+            start = found
+        else:
+            # What it could slide along was noted up to the room that a change left, and goes on where more is free.
+            while start and values[start - 1] >= need:
+                start -= 1
+        at_us = times[start]
+        end_us = at_us + span_us
+        own_end_us = own_us + span_us
+        # It keeps what it has on both sides of the move.
+        until_us, after_us = (own_us, end_us) if end_us > own_us else (end_us, own_us)
+        self._add(start, until_us, -need)
+        first = bisect_left(times, after_us)
+        if first == len(times) or times[first] != after_us:
+            times.insert(first, after_us)
+            values.insert(first, values[first - 1])
+        first, last = self._add(first, own_end_us, need)
+        self.moved[place] = self._starts_us[place] = self._columns.starts_us[place] = at_us
+        by_start, bits = self._by_start, self._bits
+        del by_start[bisect_left(by_start, own_us - self._open_us << bits | place)]
+        insort(by_start, at_us - self._open_us << bits | place)
+        return self._add_in_steps(first, last, after_us)
 
     # A job that starts before a change begins covers what it frees up to its own end, and needs it no longer.
     def add_by(self, change: Change) -> list[int]:
@@ -286,64 +321,152 @@ class CountedJobs(MovableJobs):
             most = timeline.most(change.start_us, change.end_us)
             meets = (columns.needs <= most) & (columns.starts_us > change.start_us)
             return self._add_met(np.flatnonzero(meets), change)
-        if not self._examined:
-            self._order_jobs()
+        if not self._times:
+            self._open()
         return self._add_in_steps(first, last, change.start_us)
 
-    def _add_in_steps(self, first: int, last: int, after_us: int) -> list[int]:
-        """Add the jobs with a start after ``after_us`` that more room in some steps lets move; return those that are new."""
-        timeline = self._profile.timeline
-        self._examined += 1
-        if self._examined == MANY_CHANGES:
-            self._least = LeastSpans(self._columns, self._distinct, self._ordered_us)
-        found: list[int] = []
-        for peak in (first,) if last - first == 1 else timeline.peaks(first, last):
-            gaps = timeline.gaps(peak, self._distinct)
-            if gaps:
-                found += self._add_in(gaps, timeline.values[peak], after_us)
-        return found
+    def give_back(self) -> None:
+        """Leave the jobs that have had no turn to the next compression."""
+        super().give_back()
+        if self.moved:
+            self._profile.timeline.replace(self._times, self._values)
 
-    def _order_jobs(self) -> None:
-        columns = self._columns
-        self._examined = 1
-        order = np.argsort(columns.starts_us)
-        self._by_start = order.tolist()
-        self._ordered_us = columns.starts_us[order].tolist()
+    def _open(self) -> None:
+        columns, timeline = self._columns, self._profile.timeline
+        self._times = timeline.times.tolist()
+        self._values = timeline.values.tolist()
         self._starts_us = columns.starts_us.tolist()
         self._needs = columns.needs.tolist()
         self._spans_us = columns.spans_us.tolist()
-        self._distinct = np.unique(columns.needs[columns.starts_us != _UNPROMISED]).tolist()
+        self._bits = bits = len(self._starts_us).bit_length()
+        self._open_us = self._times[0]
+        promised = (columns.starts_us != _UNPROMISED).nonzero()[0]
+        self._distinct = np.unique(columns.needs[promised]).tolist()
+        self._by_start = np.sort(columns.starts_us[promised] - self._open_us << bits | promised).tolist()
 
-    def _add_in(self, gaps: Sequence[Gap], most: int, after_us: int) -> list[int]:
-        """Add the jobs with a start after ``after_us`` that could begin in one of ``gaps``; return those that are new."""
-        _, _, widest_begin_us, widest_end_us = gaps[-1]
-        first = bisect_right(self._ordered_us, after_us)
-        last = bisect_right(self._ordered_us, widest_end_us, first)
-        places = self._by_start[first:last]
-        if self._least is None or self._least.any_fits(gaps):
-            columns = self._columns
-            short = columns.spans_us <= widest_end_us - widest_begin_us
-            short &= columns.needs <= most
-            places += (short & (columns.starts_us > widest_end_us)).nonzero()[0].tolist()
-        needs, spans_us, starts_us, since_us = self._needs, self._spans_us, self._starts_us, self._since_us
-        found: list[int] = []
-        for place in places:
-            need = needs[place]
-            if need > most:
-                continue
-            for gap in gaps:
-                if need > gap[1]:
+    def _first_fit(self, first: int, own_us: int, need: int, span_us: int) -> int | None:
+        """Return the first step from ``first`` on, before a job's start, with which it could begin; None if there is none."""
+        times = self._times
+        own = bisect_left(times, own_us, first)
+        start = first
+        for step, value in enumerate(self._values[first:own], first):
+            if value < need:
+                if start < step and times[step] >= times[start] + span_us:
                     break
-            _, _, begin_us, end_us = gap
-            start_us = starts_us[place]
-            if begin_us < start_us and (start_us <= end_us or spans_us[place] <= end_us - begin_us):
+                start = step + 1
+        return start if start < own else None
+
+    def _add(self, first: int, end_us: int, amount: int) -> tuple[int, int]:
+        """Add an amount from a step up to ``end_us``; return the first step in which that is, and the first one after it."""
+        times, values = self._times, self._values
+        last = bisect_left(times, end_us, first) if end_us < FOREVER_US else len(times)
+        before = values[last - 1]
+        if last - first == 1:
+            values[first] += amount
+        else:
+            values[first:last] = [value + amount for value in values[first:last]]
+        if last < len(times) and times[last] == end_us:
+            if values[last] == values[last - 1]:
+                del values[last], times[last]
+        elif end_us < FOREVER_US:
+            times.insert(last, end_us)
+            values.insert(last, before)
+        if first and values[first] == values[first - 1]:
+            del values[first], times[first]
+            return first - 1, last - 1
+        return first, last
+
+    # A job that could not move before the change, and can now, slides along or fits into room that the change has made. Where it
+    # slides, what was in its way was just before its start, so its start lies in these steps or at their end.
+    def _add_in_steps(self, first: int, last: int, after_us: int) -> list[int]:
+        """Add the jobs with a start after ``after_us`` that more room in some steps lets move; return those that are new."""
+        self._changes += 1
+        if self._changes == MANY_CHANGES:
+            self._least = LeastSpans(self._columns, self._distinct)
+        times, values, by_start, bits = self._times, self._values, self._by_start, self._bits
+        steps = len(times)
+        freed_us = times[last] if last < steps else FOREVER_US
+        open_us = self._open_us
+        begin = bisect_left(by_start, after_us - open_us + 1 << bits)
+        end = bisect_left(by_start, freed_us - open_us + 1 << bits, begin)
+        found: list[int] = []
+        if begin < end:
+            since_us, mask = self._since_us, (1 << bits) - 1
+            step = first
+            for entry in by_start[begin:end]:
+                start_us = (entry >> bits) + open_us
+                while step + 1 < last and times[step + 1] < start_us:
+                    step += 1
+                place = entry & mask
+                if values[step] >= self._needs[place]:
+                    at_us = times[step]
+                    known_us = since_us.get(place)
+                    if known_us is None:
+                        found.append(place)
+                        since_us[place] = at_us
+                    elif at_us < known_us:
+                        since_us[place] = at_us
+        if last - first == 1:
+            if self._may_fit(first):
+                self._add_fitting(first, after_us, found)
+            return found
+        for peak in peaks(values, first, last):
+            if self._may_fit(peak):
+                self._add_fitting(peak, after_us, found)
+        return found
+
+    def _may_fit(self, peak: int) -> bool:
+        """Tell whether some job that starts later may be short enough for the room around a step."""
+        times, values, distinct = self._times, self._values, self._distinct
+        row = bisect_right(distinct, values[peak])
+        if self._least is None or not row:
+            return row > 0
+        steps = len(times)
+        first = peak
+        last = peak + 1
+        spans_us: list[int] | None = None
+        while row:
+            row -= 1
+            need = distinct[row]
+            while first and values[first - 1] >= need:
+                first -= 1
+            while last < steps and values[last] >= need:
+                last += 1
+            if last == steps:
+                return True
+            end_us = times[last]
+            if spans_us is None:
+                spans_us = self._least.after(end_us)
+            if spans_us[row] <= end_us - times[first]:
+                return True
+            above = values[last]
+            if first and values[first - 1] > above:
+                above = values[first - 1]
+            row = bisect_right(distinct, above, 0, row)
+        return False
+
+    def _add_fitting(self, peak: int, after_us: int, found: list[int]) -> None:
+        """Add the jobs with a start after ``after_us`` that are short enough for the room around a step; extend ``found``."""
+        distinct, columns, starts_us, since_us = self._distinct, self._columns, self._starts_us, self._since_us
+        widths_us = [-1] * (len(distinct) + 1)  # one more: jobs without a promise may need more
+        begins_us = [0] * len(distinct)
+        for number, above, begin_us, end_us in gaps_around(self._times, self._values, peak, distinct):
+            for row in range(bisect_right(distinct, above, 0, number), number + 1):
+                widths_us[row] = end_us - begin_us
+                begins_us[row] = begin_us
+        if self._rows is None:
+            self._rows = np.searchsorted(distinct, columns.needs)
+        fitting = columns.spans_us <= np.array(widths_us)[self._rows]
+        fitting &= columns.starts_us > after_us
+        for place in fitting.nonzero()[0].tolist():
+            begin_us = begins_us[self._rows[place]]
+            if begin_us < starts_us[place]:
                 known_us = since_us.get(place)
                 if known_us is None:
                     found.append(place)
                     since_us[place] = begin_us
                 elif begin_us < known_us:
                     since_us[place] = begin_us
-        return found
 
 
 class LeastSpans:
@@ -354,22 +477,19 @@ class LeastSpans:
 
     __slots__ = ("_edges_us", "_spans_us")
 
-    def __init__(self, columns: QueueColumns, needs: list[int], ordered_us: Sequence[int]) -> None:
-        """``needs``: all different ones, ascending; ``ordered_us``: the starts, ascending."""
-        self._edges_us = ordered_us[:: max(1, len(ordered_us) // BLOCKS)]
+    def __init__(self, columns: QueueColumns, needs: list[int]) -> None:
+        """``needs``: all different ones, ascending."""
         promised = columns.starts_us != _UNPROMISED
-        least = np.full((len(needs), len(self._edges_us)), FOREVER_US)
+        starts_us, spans_us = columns.starts_us[promised], columns.spans_us[promised]
+        edges_us = np.sort(starts_us)[:: max(1, len(starts_us) // BLOCKS)]
+        least = np.full((len(edges_us), len(needs)), FOREVER_US)
         row = np.searchsorted(needs, columns.needs[promised])
-        block = np.searchsorted(self._edges_us, columns.starts_us[promised], side="right") - 1
-        np.minimum.at(least, (row, block), columns.spans_us[promised])
-        least = np.minimum.accumulate(least, axis=0)
-        self._spans_us: list[list[int]] = np.minimum.accumulate(least[:, ::-1], axis=1)[:, ::-1].tolist()
+        block = np.searchsorted(edges_us, starts_us, side="right") - 1
+        np.minimum.at(least, (block, row), spans_us)
+        least = np.minimum.accumulate(least, axis=1)
+        self._edges_us: list[int] = edges_us.tolist()
+        self._spans_us: list[list[int]] = np.minimum.accumulate(least[::-1], axis=0)[::-1].tolist()
 
-    def any_fits(self, gaps: Sequence[Gap]) -> bool:
-        """Tell whether some job that starts after ``gaps`` may be short enough for one of them."""
-        block = bisect_right(self._edges_us, gaps[0][3]) - 1
-        spans_us = self._spans_us
-        for row, _, begin_us, end_us in gaps:  # noqa: SIM110 - half a microsecond less than `any`, a hundred thousand times
-            if spans_us[row][block] <= end_us - begin_us:
-                return True
-        return False
+    def after(self, at_us: int) -> list[int]:
+        """Return the least span for each need of the jobs that start after an instant, or a little before."""
+        return self._spans_us[max(0, bisect_right(self._edges_us, at_us) - 1)]

@@ -75,6 +75,11 @@ class Timeline:
         other.values = self.values[:]
         return other
 
+    def replace(self, times: Sequence[int], values: Sequence[int]) -> None:
+        """Take over other steps; neighbours must differ."""
+        self.times = array("q", times)
+        self.values = array("q", values)
+
     def advance(self, now_us: int) -> None:
         """Forget what lies before ``now_us``."""
         past = self.step_at(now_us)
@@ -129,21 +134,6 @@ class Timeline:
             del values[first], times[first]
             return first - 1, last - 1
         return first, last
-
-    def move(self, need: int, span_us: int, own_us: int, since_us: int) -> tuple[int, int, int] | None:
-        """Move a reservation from ``own_us`` to where it could first begin from ``since_us`` on; None if it stays.
-
-        Return that instant, the first step in which more is free because of that, and the first one after these.
-        """
-        at_us = self.sooner(need, span_us, own_us, bisect_right(self.times, since_us) - 1)
-        if at_us is None:
-            return None
-        end_us = at_us + span_us
-        if end_us > own_us:
-            self.add(at_us, own_us, -need)
-            return at_us, *self.add(end_us, own_us + span_us, need)
-        self.add(at_us, end_us, -need)
-        return at_us, *self.add(own_us, own_us + span_us, need)
 
     def add_all(self, starts_us: Ints, ends_us: Ints, amounts: Ints) -> bool:
         """Add an amount from each start to its end, unless a value would become negative; tell whether it was done."""
@@ -236,48 +226,6 @@ class Timeline:
         fits: Bools = (needs <= values[0]) & ((spans_us <= ends_us - times[0]) | (owns_us <= ends_us))
         return fits
 
-    def gaps(self, peak: int, needs: Sequence[int]) -> list[Gap]:
-        """Return the room around a step for each of ``needs``, distinct and ascending, that it has: smaller and smaller ones.
-
-        Needs with the same room share a gap. The last one is the widest.
-        """
-        times, values = self.times, self.values
-        steps = len(times)
-        number = bisect_right(needs, values[peak])
-        found: list[Gap] = []
-        first = peak
-        last = peak + 1
-        while number:
-            need = needs[number - 1]
-            while first and values[first - 1] >= need:
-                first -= 1
-            while last < steps and values[last] >= need:
-                last += 1
-            above = values[first - 1] if first else -1
-            if last < steps:
-                end_us = times[last]
-                above = max(above, values[last])
-            else:
-                end_us = FOREVER_US
-            number -= 1
-            found.append((number, above, times[first], end_us))
-            number = bisect_right(needs, above, 0, number)
-        return found
-
-    def peaks(self, first: int, last: int) -> list[int]:
-        """Return the steps with more than their neighbours, from ``first`` to before ``last``.
-
-        Any interval around a step also contains one of them.
-        """
-        if last - first == 1:
-            return [first]
-        inner = self.values[first:last].tolist()
-        return [
-            first + step
-            for step, value in enumerate(inner)
-            if (step == 0 or inner[step - 1] < value) and (step + 1 == len(inner) or inner[step + 1] <= value)
-        ]
-
     def steps_in(self, change: Change) -> tuple[int, int]:
         """Return the first step that a change overlaps, and the first one after it."""
         first = bisect_right(self.times, change.start_us) - 1
@@ -321,6 +269,47 @@ class Timeline:
         else:
             begins[1:] = times[after]
         return begins, ends
+
+
+def gaps_around(times: Sequence[int], values: Sequence[int], peak: int, needs: Sequence[int]) -> list[Gap]:
+    """Return the room around a step for each of ``needs``, distinct and ascending, that it has: smaller and smaller ones.
+
+    Needs with the same room share a gap. The last one is the widest.
+    """
+    steps = len(times)
+    number = bisect_right(needs, values[peak])
+    found: list[Gap] = []
+    first = peak
+    last = peak + 1
+    while number:
+        need = needs[number - 1]
+        while first and values[first - 1] >= need:
+            first -= 1
+        while last < steps and values[last] >= need:
+            last += 1
+        above = values[first - 1] if first else -1
+        if last < steps:
+            end_us = times[last]
+            above = max(above, values[last])
+        else:
+            end_us = FOREVER_US
+        number -= 1
+        found.append((number, above, times[first], end_us))
+        number = bisect_right(needs, above, 0, number)
+    return found
+
+
+def peaks(values: Sequence[int], first: int, last: int) -> list[int]:
+    """Return the steps with more than their neighbours, from ``first`` to before ``last``.
+
+    Any interval around a step also contains one of them.
+    """
+    inner = values[first:last]
+    return [
+        first + step
+        for step, value in enumerate(inner)
+        if (step == 0 or inner[step - 1] < value) and (step + 1 == len(inner) or inner[step + 1] <= value)
+    ]
 
 
 Promise: TypeAlias = tuple[NoteValue, ...]

@@ -114,6 +114,7 @@ def test_exactly_the_jobs_that_can_move_are_found(way: dict[str, int], monkeypat
             assert movable.moved[place] == expected
             assert all(plans.sooner(other) is not None for other in new)
             waiting |= set(new)
+        movable.give_back()
         plain = [plans.timeline.values[plans.timeline.step_at(at)] for at in range(LAST)]
         assert plain == plans.free
         differ = zip(plans.timeline.values, plans.timeline.values[1:], strict=False)
