@@ -37,7 +37,7 @@ ALLOWED = [
     ("cosched_emulator", (
         "cosched_emulator", "cosched_plugin.protocol", COMMON, "cosched_hwmodel", "numpy", "zmq", "click", "matplotlib", "pandas",
         "cosched_plugin.config",  # the scheduler itself, where it runs in the manager's process
-        "cosched_plugin.batsim.messages",  # the schema, which both ends of Batsim's protocol share
+        "cosched_plugin.batsim.messages", "cosched_plugin.batsim.site",  # the schema, which both ends of Batsim's protocol share
     )),
     ("cosched_emulator.nodeos", (
         "cosched_emulator.nodeos", "cosched_emulator.bounds", "cosched_emulator.errors", "cosched_emulator.offered", "cosched_hwmodel",

@@ -18,6 +18,9 @@ COMMANDS: Final = {
         "cosched_emulator.cli.commands.simulate": {
             "simulate": "Run a workload under a policy in virtual time, and print the results.",
         },
+        "cosched_emulator.cli.commands.batsim": {
+            "batsim": "Take Batsim's place for a scheduler that was written for Batsim 4 (JSON), in virtual time.",
+        },
         "cosched_emulator.cli.commands.study": {
             "study": "Run many simulations as one: policies x workloads x loads x seeds, with intervals over seeds.",
         },

@@ -101,7 +101,7 @@ def _check_keys(table: Data, known: set[str], path: str) -> None:
 def _check_fields(fields: Data, path: str) -> None:
     """Refuse fields that no job here has, and values that they cannot have."""
     _check_keys(fields, set(_OF_JOB), path)
-    _spec({"id": 0, "submit_us": 0, "processes": 1, "estimate_us": 1, **fields}, path)
+    spec_of({"id": 0, "submit_us": 0, "processes": 1, "estimate_us": 1, **fields}, path)
 
 
 class Hosts(NamedTuple):
@@ -192,7 +192,7 @@ class JobReader:
                 own_us = raw["estimate_us"] if "estimate_us" in self._fields_in(job, place) else limit_us
                 raw["estimate_us"] = min(limit_us, own_us) if type(own_us) is int else own_us
             raw |= {"id": job_id, "submit_us": submit_us, "processes": processes, "limit_us": limit_us}
-            spec = _spec(raw, f"{place}.{FIELDS}")
+            spec = spec_of(raw, f"{place}.{FIELDS}")
         return spec._replace(ppn_max=1) if self._jobs > 1 else spec
 
     def _fields_of(self, data: Data, job: Data, path: str) -> dict[str, Any]:
@@ -219,8 +219,8 @@ class JobReader:
         return fields
 
 
-def _spec(raw: Mapping[str, Any], path: str) -> JobSpec:
-    """Return a job by the rules of the scheduler protocol."""
+def spec_of(raw: Mapping[str, Any], path: str) -> JobSpec:
+    """Return the job with these fields by the rules of the scheduler protocol; raises RemoteProtocolError under ``path``."""
     try:
         spec = read_record(JOB, _frozen(raw))
     except Fault as fault:

@@ -1,0 +1,328 @@
+"""Jobs as Batsim has them: a JSON object each, with a profile that says what the job does. Of JSON files, or of a scenario's jobs.
+
+Profiles ``delay``, ``parallel``, ``parallel_homogeneous``, ``parallel_homogeneous_total`` and ``composed`` are carried out; what a
+profile computes takes its flop over the speed of the slowest host. Messages between hosts cost nothing: there is no network here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from cosched_emulator.errors import InputError
+from cosched_emulator.workload.job import WorkloadJob
+from cosched_hwmodel.units import SECOND_US
+from cosched_plugin.batsim import messages as b
+from cosched_plugin.batsim.site import FIELDS, spec_of
+from cosched_plugin.protocol.errors import RemoteProtocolError
+from cosched_plugin.protocol.messages import JobSpec
+from cosched_plugin.protocol.vocabulary import JOB, write_record
+
+DAY_US: Final = 86_400 * SECOND_US
+OTHERS: Final = 1 << 31  # numbers of jobs whose names are none
+MOST_TASKS: Final = 100_000  # of a composed profile
+_TOLD: Final = (
+    "user",
+    "name",
+    "memory_mb",
+    "demand",
+    "usage",
+    "self_slowdown",
+    "profile",
+    "priority",
+)  # as object cosched
+Profiles = dict[str, dict[str, Any]]
+
+
+class Task(NamedTuple):
+    """What a job does for a while."""
+
+    us: int
+    parallel: bool  # it computes; else it only lasts
+
+
+class Progress(NamedTuple):
+    """How far a job has come when it is killed."""
+
+    told: dict[str, Any]  # as JOB_KILLED has it
+    parallel: bool  # its present task computes
+
+
+class BatsimJob:
+    """A job. What it does is known to the simulator alone, unless a scheduler is to see it."""
+
+    __slots__ = ("computes", "hosts", "metadata", "name", "object", "profile", "res", "static", "work", "workload")
+
+    def __init__(
+        self, name: str, workload: str, told: dict[str, Any], res: int, work: WorkloadJob, *, static: bool
+    ) -> None:
+        self.name = name  # with its workload: w0!1
+        self.workload = workload
+        self.object = told  # as JOB_SUBMITTED has it
+        self.profile = str(told.get("profile", ""))
+        self.res = res
+        self.work = work  # for the manager
+        self.static = static  # of a file, not registered by the scheduler
+        self.hosts: list[int] = []
+        self.metadata = ""
+        self.computes = 0.0  # part of its run time in which it computes; with a delay, hosts draw idle watts
+
+    @property
+    def own_name(self) -> str:
+        """Return its name within its workload."""
+        return self.name.partition("!")[2]
+
+
+class JobNumbers:
+    """Numbers of jobs for the manager: of the first workload's jobs their own, where they are numbers."""
+
+    def __init__(self) -> None:
+        self._next = OTHERS
+
+    def of(self, name: str) -> int:
+        """Return the number of a job."""
+        workload, _, own = name.partition("!")
+        if workload == "w0" and own.isascii() and own.isdigit() and str(int(own[:9])) == own:
+            return int(own)
+        self._next += 1
+        return self._next
+
+
+def read_workloads(files: Sequence[str], numbers: JobNumbers) -> tuple[list[BatsimJob], dict[str, Profiles]]:
+    """Return the jobs of workload files, in Batsim's order of submission, and their profiles by workload; raises InputError."""
+    jobs: list[BatsimJob] = []
+    profiles: dict[str, Profiles] = {}
+    for number, file in enumerate(files):
+        workload = f"w{number}"
+        try:
+            content = b.read_json(Path(file).read_bytes())
+            profiles[workload] = read_profiles(content, "")
+            for index, raw in enumerate(b.listed(content, "jobs", "")):
+                jobs.append(read_job(raw, workload, f"jobs[{index}]", profiles[workload], numbers, static=True))
+        except OSError as error:
+            raise InputError(file, "a file that can be read", error.strerror) from error
+        except RemoteProtocolError as error:
+            expected = error.text.removeprefix("expected ")
+            raise InputError(file, expected, field=error.path or None) from error
+    seen: set[str] = set()
+    for job in jobs:
+        if job.name in seen:
+            raise InputError(
+                files[int(job.workload[1:])], "a name of its own for each job", repr(job.own_name), field="jobs"
+            )
+        seen.add(job.name)
+    jobs.sort(key=submission)
+    return jobs, profiles
+
+
+def submission(job: BatsimJob) -> tuple[int, str]:
+    """Return the order of submission: by time, then by name as a text, as Batsim has it."""
+    return (job.work.spec.submit_us, job.name)
+
+
+def read_profiles(content: Any, path: str) -> Profiles:
+    """Return the profiles of a workload, each of a kind that can be carried out."""
+    if type(content) is not dict:
+        b.refuse(path, "an object with jobs and profiles", content)
+    profiles = b.obj(content, "profiles", path)
+    for name in profiles:
+        check_profile(profiles, name, f"profiles.{name}")
+    return profiles
+
+
+def check_profile(profiles: Mapping[str, Any], name: str, path: str, above: tuple[str, ...] = ()) -> int:
+    """Return how many tasks a profile is; raises RemoteProtocolError for one that cannot be carried out."""
+    if name in above:
+        raise RemoteProtocolError(
+            "field", path, f"expected no profile within itself, got {' in '.join((name, *above))}"
+        )
+    profile = profiles.get(name)
+    if type(profile) is not dict:
+        b.refuse(path, "an object", profile)
+    kind = b.text(profile, "type", path)
+    if "ret" in profile:
+        b.whole(profile, "ret", path, 0, 1 << 31)
+    if kind == "delay":
+        b.microseconds(profile, "delay", path)
+    elif kind in ("parallel_homogeneous", "parallel_homogeneous_total"):
+        b.number(profile, "cpu", path)
+    elif kind == "parallel":
+        for each in b.listed(profile, "cpu", path):
+            b.number({"cpu": each}, "cpu", path)
+    elif kind == "composed":
+        repeat = b.whole(profile, "repeat", path, 1, MOST_TASKS) if "repeat" in profile else 1
+        tasks = sum(
+            check_profile(profiles, str(each), f"{path}.seq[{index}]", (name, *above))
+            for index, each in enumerate(b.listed(profile, "seq", path))
+        )
+        if not 0 < tasks * repeat <= MOST_TASKS:
+            b.refuse(f"{path}.seq", f"1 to {MOST_TASKS} tasks in all", tasks * repeat)
+        return tasks * repeat
+    else:
+        kinds = "delay, parallel, parallel_homogeneous, parallel_homogeneous_total, composed"
+        b.refuse(f"{path}.type", f"a kind of profile that the emulator carries out: {kinds}", kind)
+    return 1
+
+
+def read_job(
+    raw: Any, workload: str, path: str, profiles: Mapping[str, Any], numbers: JobNumbers, *, static: bool
+) -> BatsimJob:
+    """Return a job of JSON; raises RemoteProtocolError."""
+    if type(raw) is not dict:
+        b.refuse(path, "an object", raw)
+    own = raw.get("id")
+    if type(own) is int:
+        own = str(own)
+    if type(own) is not str or not own:
+        b.refuse(f"{path}.id", "a string, or a whole number", raw.get("id"))
+    own = own.removeprefix(f"{workload}!")
+    if "!" in own:
+        b.refuse(f"{path}.id", "a name without !", own)
+    name = f"{workload}!{own}"
+    res = b.whole(raw, "res", path, 1, 1 << 20)
+    submit_us = b.microseconds(raw, "subtime", path)
+    limit_us = b.walltime_us(raw, path)
+    profile = b.text(raw, "profile", path)
+    if profile not in profiles:
+        b.refuse(f"{path}.profile", "the name of a profile of its workload", profile)
+    known = profiles[profile]
+    if known["type"] == "parallel" and len(known["cpu"]) != res:
+        b.refuse(f"{path}.profile", f"a profile of {res} hosts, as res", f"{profile}, of {len(known['cpu'])}")
+    estimate_us = DAY_US if limit_us is None else limit_us
+    number = numbers.of(name)
+    spec = JobSpec(number, submit_us, res, estimate_us, limit_us, str(raw.get("user", "")), ppn_max=0)
+    fields = (known.get(FIELDS) or {}) | (raw.get(FIELDS) or {})
+    if fields:
+        kept = {
+            "id": number,
+            "submit_us": submit_us,
+            "processes": res,
+            "estimate_us": estimate_us,
+            "limit_us": limit_us,
+        }
+        spec = spec_of({"user": spec.user} | fields | kept, f"{path}.{FIELDS}")
+    work = WorkloadJob(
+        spec, 1, spec.demand, number, spec.usage, spec.self_slowdown, None, known.get("ret", 0), profile=spec.profile
+    )
+    return BatsimJob(name, workload, {**raw, "id": name}, res, work, static=static)
+
+
+def of_scenario(jobs: Sequence[WorkloadJob], cores: int) -> tuple[list[BatsimJob], dict[str, Profiles]]:
+    """Return a scenario's jobs, each on as many hosts of ``cores`` cores as its processes fill, with a ``delay`` for a profile."""
+    found = []
+    profiles: Profiles = {}
+    for job in jobs:
+        spec = job.spec
+        name = f"w0!{spec.id}"
+        res = -(-spec.processes * spec.threads_per_process // cores)
+        told: dict[str, Any] = {"id": name, "subtime": spec.submit_us / SECOND_US}
+        if spec.limit_us is not None:
+            told["walltime"] = spec.limit_us / SECOND_US
+        told |= {"res": res, "profile": str(spec.id)}
+        if spec.user:
+            told["user"] = spec.user
+        written = write_record(JOB, spec)
+        fields: dict[str, Any] = {key: written[key] for key in _TOLD if key in written}
+        if spec.estimate_us != spec.limit_us:
+            fields["estimate_us"] = spec.estimate_us
+        if fields:
+            told[FIELDS] = fields
+        profiles[str(spec.id)] = {"type": "delay", "delay": job.run_us / SECOND_US}
+        if job.exit_code:
+            profiles[str(spec.id)]["ret"] = job.exit_code
+        found.append(BatsimJob(name, "w0", told, res, job, static=True))
+        found[-1].computes = 1.0
+    found.sort(key=submission)
+    return found, {"w0": profiles}
+
+
+# ---------------------------------------------------------------- what a profile takes
+
+
+def run_us(profiles: Mapping[str, Any], name: str, res: int, speed: float) -> int:
+    """Return how long a job with this profile takes alone on ``res`` hosts, the slowest of which makes ``speed`` flop/s."""
+    return sum(task.us for _, task in _tasks(profiles, name, res, speed))
+
+
+def _tasks(profiles: Mapping[str, Any], name: str, res: int, speed: float) -> Iterator[tuple[str, Task]]:
+    profile = profiles[name]
+    kind = profile["type"]
+    if kind == "delay":
+        yield name, Task(round(profile["delay"] * SECOND_US), False)
+    elif kind == "composed":
+        for _ in range(profile.get("repeat", 1)):
+            for each in profile["seq"]:
+                yield from _tasks(profiles, str(each), res, speed)
+    else:
+        cpu = profile["cpu"]
+        flop = (
+            max(cpu, default=0.0) if kind == "parallel" else cpu / res if kind == "parallel_homogeneous_total" else cpu
+        )
+        yield name, Task(round(flop / speed * SECOND_US), True)
+
+
+def computing_us(profiles: Mapping[str, Any], name: str, res: int, speed: float) -> int:
+    """Return the part of that in which hosts compute."""
+    return sum(task.us for _, task in _tasks(profiles, name, res, speed) if task.parallel)
+
+
+def is_total(profiles: Mapping[str, Any], name: str) -> bool:
+    """Return whether a profile runs on any number of hosts: it says what all of them compute together."""
+    profile = profiles[name]
+    if profile["type"] == "composed":
+        return all(is_total(profiles, str(each)) for each in profile["seq"])
+    return str(profile["type"]) == "parallel_homogeneous_total"
+
+
+def progress_of(profiles: Mapping[str, Any], name: str, done_us: int, res: int, speed: float) -> Progress:
+    """Return how far a job has come that has done ``done_us`` of its work."""
+    profile = profiles[name]
+    if profile["type"] != "composed":
+        ((_, task),) = _tasks(profiles, name, res, speed)
+        share = 1.0 if task.us == 0 else min(1.0, done_us / task.us)
+        return Progress({"profile_name": name, "progress": round(share, 6)}, task.parallel)
+    steps = [str(each) for _ in range(profile.get("repeat", 1)) for each in profile["seq"]]
+    left_us = done_us
+    for index, each in enumerate(steps):
+        takes_us = run_us(profiles, each, res, speed)
+        if left_us < takes_us or index == len(steps) - 1:
+            inner = progress_of(profiles, each, left_us, res, speed)
+            told = {"profile_name": name, "current_task_index": index, "current_task": inner.told}
+            return Progress(told, inner.parallel)
+        left_us -= takes_us
+    raise AssertionError("a composed profile has a task")
+
+
+def hidden(profiles: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the profiles as a scheduler sees them that is not to know run times: their kinds, and what jobs ask of hosts."""
+    return {name: {key: each[key] for key in ("type", FIELDS) if key in each} for name, each in profiles.items()}
+
+
+def read_events(file: str, hosts: int) -> list[tuple[int, dict[str, Any]]]:
+    """Return the external events of a file, a JSON object a line, with their times; raises InputError."""
+    found: list[tuple[int, dict[str, Any]]] = []
+    try:
+        lines = Path(file).read_text("utf-8").splitlines()
+    except OSError as error:
+        raise InputError(file, "a file that can be read", error.strerror) from error
+    except UnicodeDecodeError as error:
+        raise InputError(file, "a text in UTF-8") from error
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            event = json.loads(line)
+            if type(event) is not dict:
+                b.refuse("", "an object", event)
+            at_us = b.microseconds(event, "timestamp", "")
+            if b.text(event, "type", "") in ("machine_unavailable", "machine_available"):
+                b.read_hosts(event, "resources", "", hosts)
+        except RemoteProtocolError as error:
+            raise InputError(file, error.text.removeprefix("expected "), None, number, error.path or None) from error
+        except (ValueError, RecursionError) as error:
+            raise InputError(file, "a JSON object", str(error), number) from error
+        found.append((at_us, event))
+    found.sort(key=lambda each: each[0])
+    return found

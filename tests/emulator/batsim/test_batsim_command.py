@@ -1,0 +1,215 @@
+"""`cosched-emulator batsim` as a process: wrong files and options, and schedulers that say what cannot be, nothing, or too much."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import zmq
+from tests.commands import Commands, assert_one_line
+from tests.emulator.batsim.simulations import PROFILES, job
+
+PLATFORM = """<?xml version="1.0"?>
+<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
+<platform version="4.1"><zone id="all" routing="Full">
+<host id="master" speed="1Gf"/>
+<cluster id="c" prefix="c" suffix="" radical="0-2,10" speed="2Gf" bw="1GBps" lat="0us" core="4"/>
+<zone id="more" routing="Full"><host id="b" speed="1.5Mf,1f"><prop id="wattage_per_state" value="95:150,10:10"/></host></zone>
+<link id="l" bandwidth="1GBps" latency="0us"/>
+</zone></platform>
+"""
+
+
+@contextmanager
+def scheduler_at(endpoint: str, reply: Callable[[bytes, int], bytes | None]) -> Iterator[list[bytes]]:
+    """Yield what a scheduler hears that answers with ``reply``, of a message and its number; None: it leaves."""
+    heard: list[bytes] = []
+    context = zmq.Context()
+    socket = context.socket(zmq.REP)
+    socket.linger = 0
+    socket.bind(endpoint)
+    over = threading.Event()
+
+    def serve() -> None:
+        while not over.is_set():
+            if not socket.poll(50):
+                continue
+            heard.append(socket.recv())
+            answer = reply(heard[-1], len(heard))
+            if answer is None:
+                break
+            socket.send(answer)
+        socket.close()
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        yield heard
+    finally:
+        over.set()
+        thread.join()
+        context.term()
+
+
+def first_fit(frame: bytes, _number: int) -> bytes:
+    """Start each job at once on the lowest hosts."""
+    message = json.loads(frame)
+    starts = [
+        {"job_id": event["data"]["job_id"], "alloc": f"0-{event['data']['job']['res'] - 1}".removesuffix("-0")}
+        for event in message["events"]
+        if event["type"] == "JOB_SUBMITTED"
+    ]
+    events = [{"timestamp": message["now"], "type": "EXECUTE_JOB", "data": data} for data in starts]
+    return json.dumps({"now": message["now"], "events": events}).encode()
+
+
+@pytest.fixture
+def files(commands: Commands) -> Path:
+    folder = commands.folder
+    (folder / "p.xml").write_text(PLATFORM)
+    jobs = [job("a", "flops", walltime=20000), job("b", "d10", at=20000, res=3)]
+    (folder / "w.json").write_text(json.dumps({"jobs": jobs, "profiles": PROFILES}))
+    return folder
+
+
+FILES = ("-p", "p.xml", "-m", "master", "-w", "w.json")
+
+
+def test_batsims_files_are_read_and_written(commands: Commands, files: Path) -> None:
+    """Hosts have Batsim's order: b, c0, c1, c10, c2; the first one is the slowest."""
+    endpoint = f"ipc://{files}/s.sock"
+    with scheduler_at(endpoint, first_fit) as heard:
+        ran = commands.emulator("batsim", "--connect", endpoint, *FILES, "--export", "out", "--json")
+    assert (ran.code, ran.err) == (0, "")
+    figures = json.loads(ran.out)
+    assert figures["nb_jobs_success"] == "2"
+    resources = json.loads(heard[0])["events"][0]["data"]["compute_resources"]
+    assert [host["name"] for host in resources] == ["b", "c0", "c1", "c10", "c2"]
+    rows = (files / "out_jobs.csv").read_text().splitlines()
+    # 10 Gflop at 1.5 Mflop/s
+    assert rows[1] == (
+        'a,w0,flops,0.000000,1,20000.000000,1,COMPLETED_SUCCESSFULLY,0.000000,6666.666667,6666.666667,0.000000,6666.666667,1.000000,0,'
+        '-1.000000,""'
+    )  # fmt: skip
+    assert (files / "out_machine_states.csv").read_text().splitlines()[:2] == [
+        "time,nb_sleeping,nb_switching_on,nb_switching_off,nb_idle,nb_computing",
+        "0,0,0,0,4,1",
+    ]
+    again = commands.emulator("batsim", *FILES, "--export", "out")
+    assert "out_jobs.csv" in assert_one_line(again, 2)
+
+
+WRONG_REPLIES: dict[str, tuple[bytes | None, str]] = {
+    "truncated": (b'{"now":0,"ev', "expected a JSON text"),
+    "nested": (b"[" * 100_000, "nested too deeply"),
+    "number": (b"7", "expected an object with now and events"),
+    "unknown job": (
+        b'{"now":0,"events":[{"timestamp":0,"type":"EXECUTE_JOB","data":{"job_id":"w0!zz","alloc":"0"}}]}',
+        "EXECUTE_JOB: events[0].data.job_id: there is no job w0!zz yet",
+    ),
+    "100 MB": (b"x" * 100_000_000, "more than 64 MiB"),
+    "gone": (None, "the scheduler is gone"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_REPLIES)
+def test_a_hostile_scheduler_neither_hangs_nor_crashes_it(name: str, commands: Commands, files: Path) -> None:
+    answer, told = WRONG_REPLIES[name]
+    endpoint = f"ipc://{files}/s.sock"
+
+    def reply(frame: bytes, number: int) -> bytes | None:
+        return answer if number > 1 else first_fit(frame, number)
+
+    with scheduler_at(endpoint, reply) as heard:
+        ran = commands.emulator("batsim", "--connect", endpoint, *FILES, "--export", "out", "--deadline", "20")
+    assert told in assert_one_line(ran, 3)
+    assert sorted(path.name for path in files.glob("out*")) == []
+    if answer is not None and name != "100 MB":
+        assert heard[-1].startswith(b"cosched-emulator: ")  # the scheduler is not left waiting
+
+
+def test_silence_has_deadlines(commands: Commands, files: Path) -> None:
+    endpoint = f"ipc://{files}/s.sock"
+    ran = commands.emulator("batsim", "--connect", endpoint, *FILES, "--wait", "0.3")
+    assert "no scheduler within 0.3 s" in assert_one_line(ran, 3)
+    quiet = threading.Event()
+
+    def reply(frame: bytes, number: int) -> bytes:
+        if number > 1:
+            quiet.wait(10)
+        return first_fit(frame, number)
+
+    with scheduler_at(endpoint, reply):
+        ran = commands.emulator("batsim", "--connect", endpoint, *FILES, "--deadline", "0.5")
+        quiet.set()
+    assert "no reply within 0.5 s" in assert_one_line(ran, 3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("-w", "none.json"), "none.json: expected a file that can be read, got No such file"),
+        (("-w", "w.json", "--swf", "x"), "workload.swf: expected nothing beside files of Batsim's"),
+        (("-w", "w.json", "-p", "none.xml"), "none.xml: expected a file that can be read"),
+        (("-w", "w.json", "-p", "w.json"), "w.json:1: expected an XML file of a platform"),
+        (("-w", "w.json", "-p", "p.xml"), "p.xml: expected the host master_host for the simulator (--master NAME)"),
+        (("-w", "w.json", "--acknowledge-dynamic-jobs"), "needs --enable-dynamic-jobs"),
+        (("-w", "w.json", "--nodes", "4", "-E"), "--energy needs the watts of hosts"),
+        (("-w", "w.json", "--nodes", "4", "--events", "e.txt"), "e.txt:2: field 'resources': expected hosts 0 to 3"),
+        (("--lublin", "5", "--time-sharing", "exact"), "time_sharing: expected none"),
+        (("--connect", "tcp://10.0.0.1:28000", "-w", "w.json", "--nodes", "4"), "not a loopback address"),
+    ],
+)
+def test_wrong_files_and_options_are_told(
+    arguments: tuple[str, ...], told: str, commands: Commands, files: Path
+) -> None:
+    events = '{"timestamp":1,"type":"x"}\n{"timestamp":1,"type":"machine_available","resources":"9"}\n'
+    (files / "e.txt").write_text(events)
+    ran = commands.emulator("batsim", *arguments)
+    assert ran.code in (2, 3)
+    assert told in ran.err
+    assert "Traceback" not in ran.err
+
+
+@pytest.mark.parametrize(
+    ("jobs", "profiles", "told"),
+    [
+        ([job("a", res=0)], PROFILES, "field 'jobs[0].res': expected a whole number"),
+        ([job("a!b")], PROFILES, "field 'jobs[0].id': expected a name without !"),
+        ([job("a"), job("a")], PROFILES, "field 'jobs': expected a name of its own for each job, got 'a'"),
+        ([job("a", "x")], PROFILES, "field 'jobs[0].profile': expected the name of a profile"),
+        ([job("a", walltime="1")], PROFILES, "field 'jobs[0].walltime': expected a time"),
+        ([job("a", cosched={"demand": [1]})], PROFILES, "field 'jobs[0].cosched.demand': expected"),
+        ([job("a", "uneven")], PROFILES, "field 'jobs[0].profile': expected a profile of 1 hosts"),
+        ([], {"p": {"type": "smpi"}}, "field 'profiles.p.type': expected a kind of profile that the emulator carries out"),
+        ([], {"p": {"type": "delay"}}, "field 'profiles.p.delay': expected a time"),
+        ([], {"p": {"type": "parallel", "cpu": ["x"]}}, "field 'profiles.p.cpu': expected a number"),
+        ([], {"p": {"type": "composed", "seq": ["p"]}}, "field 'profiles.p.seq[0]': expected no profile within itself"),
+        ([], {"p": {"type": "composed", "seq": []}}, "field 'profiles.p.seq': expected 1 to 100000 tasks in all, got 0"),
+    ],
+)  # fmt: skip
+def test_wrong_workloads_are_told(jobs: object, profiles: object, told: str, commands: Commands) -> None:
+    (commands.folder / "w.json").write_text(json.dumps({"jobs": jobs, "profiles": profiles}))
+    ran = commands.emulator("batsim", "-w", "w.json", "--nodes", "4")
+    assert assert_one_line(ran, 2).startswith(f"w.json: {told}")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ('speed="2Gf"', 'speed="fast"', "field 'c0.speed': expected a speed such as 1Gf"),
+        ('radical="0-2,10"', 'radical="a"', "field 'cluster.radical': expected numbers such as 0-3,7"),
+        ("95:150,10:10", "95:150", "field 'b.wattage_per_state': expected 2 states, as speeds, got 1"),
+        ("95:150,10:10", "95:150,-1:1", "field 'b.wattage_per_state': expected a number of watts"),
+        ('<link id="l"', '<cabinet id="l"', "expected zones, hosts, clusters and links, got the element cabinet"),
+        ('id="b"', 'id="c0"', "expected hosts with different names, got two of the name c0"),
+        ("platform", "other", "expected the element platform"),
+    ],
+)
+def test_wrong_platforms_are_told(old: str, new: str, told: str, commands: Commands, files: Path) -> None:
+    (files / "p.xml").write_text(PLATFORM.replace(old, new))
+    assert assert_one_line(commands.emulator("batsim", *FILES), 2).startswith(f"p.xml: {told}")
