@@ -16,6 +16,7 @@ from cosched_emulator.couplings.batsim_link import BatsimLink
 from cosched_hwmodel.cli.terminal.console import align
 
 
+# Over 50 lines: one argument for each option, passed on.
 def batsim(
     scenario_file: str | None,
     endpoint: str,

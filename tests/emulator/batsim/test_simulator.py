@@ -48,12 +48,13 @@ def test_profiles_take_their_times(tmp_path: Path) -> None:
 
 def test_a_scheduler_sees_run_times_only_if_asked(tmp_path: Path) -> None:
     jobs = [job(1, walltime=20, user="u", gpus=2)]
-    for options, profiles, forwarded in (
+    cases: list[tuple[dict[str, Any], Any, Any]] = [
         ({}, {"d10": {"type": "delay"}}, None),
         ({"tell_run_times": True}, {"d10": {"type": "delay", "delay": 10}}, None),
         ({"forward_profiles": True}, None, {"type": "delay"}),
         ({"forward_profiles": True, "tell_run_times": True}, None, {"type": "delay", "delay": 10}),
-    ):
+    ]
+    for options, profiles, forwarded in cases:
         talk = Talk(tmp_path, jobs, **options)
         talk.run(at_once)
         begins = talk.told("SIMULATION_BEGINS")[0][1]

@@ -20,6 +20,7 @@ from cosched_hwmodel.models.by_name import OF_PAIRS
 HELPS = [
     (),
     ("simulate",),
+    ("batsim",),
     ("serve",),
     ("presets",),
     ("compare",),
