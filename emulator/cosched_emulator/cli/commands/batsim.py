@@ -93,8 +93,8 @@ def batsim() -> None:
 
     \b
     Examples, in two terminals:
-      pybatsim -t 0 -s tcp://127.0.0.1:28000 easyBackfill
       cosched-emulator batsim --swf log.swf --nodes 128 --cores 1 --export out
+      pybatsim -t 0 -s tcp://127.0.0.1:28000 easyBackfill
     and with Batsim's own files:
       cosched-emulator batsim -p platform.xml -m master -w workload.json --export out
     """
