@@ -123,13 +123,13 @@ def _first_fit_threads(need: int, free: Layers) -> tuple[Run, ...]:
         if whole & low and need >= depth:
             above = whole >> node
             length = min((~above & (above + 1)).bit_length() - 1, need // depth)
-            runs.append(Run(node, length, full_mask, depth))
+            runs.append(_new(Run, (node, length, full_mask, depth)))
             need -= length * depth
             some &= ~(((1 << length) - 1) << node)
             continue
         mask = full_mask if whole & low else thread_mask(free, node)
         threads = min(mask.bit_count(), need)
-        runs.append(Run(node, 1, lowest_threads(mask, threads), threads))
+        runs.append(_new(Run, (node, 1, lowest_threads(mask, threads), threads)))
         need -= threads
         some ^= low
     return tuple(runs)
@@ -182,7 +182,7 @@ def lowest_runs(alike: Iterable[tuple[int, NodeSet]], free: Layers, width: int) 
             first = (left & -left).bit_length() - 1
             above = left >> first
             count = (~above & (above + 1)).bit_length() - 1
-            runs.append(Run(first, count, mask, processes))
+            runs.append(_new(Run, (first, count, mask, processes)))
             left ^= ((1 << count) - 1) << first
     return tuple(sorted(runs))
 
