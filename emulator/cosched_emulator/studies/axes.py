@@ -13,6 +13,7 @@ class Axis(NamedTuple):
     values: str  # what the experiment's file gives for it
     drawn: bool = True  # whether a picture can have it as its x axis
     settings: bool = False  # its values may have ``set``, settings of the policy
+    believed: bool = False  # what policies know: a baseline does not act on it
     number: type[int] | type[float] | None = None  # where its values are numbers, in a database and a picture
 
 
@@ -27,7 +28,7 @@ AXES: Final[dict[str, Axis]] = {
         "load", "a list of offered loads, 0.9 for 90 %; each sets [`workload.load`](../swf.md)", number=float
     ),
     "hardware": Axis("hardware", "as of `workloads`"),
-    "beliefs": Axis("belief", "as of `workloads`"),
+    "beliefs": Axis("belief", "as of `workloads`", believed=True),
     "variants": Axis("variant", "as of `workloads`, and `set`: settings on top of every policy's", settings=True),
     "policies": Axis(
         "policy",
@@ -40,4 +41,5 @@ AXES: Final[dict[str, Axis]] = {
 }
 COLUMNS: Final = {key: axis.column for key, axis in AXES.items()}
 NUMBERS: Final = {axis.column: axis.number for axis in AXES.values() if axis.number is not None}
+BELIEVED: Final = tuple(key for key, axis in AXES.items() if axis.believed)
 DRAWN: Final = tuple(axis.column for axis in AXES.values() if axis.drawn)

@@ -20,7 +20,7 @@ from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.scenario.reader import FILES, check_owner_of_parameters, scenario_of_table
 from cosched_emulator.scenario.rules import check_rules
 from cosched_emulator.scenario.schema import Scenario
-from cosched_emulator.studies.axes import AXES
+from cosched_emulator.studies.axes import AXES, BELIEVED
 from cosched_emulator.studies.experiment import AxisValue, Baseline, Experiment, Names, text_of
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.config import PolicyChoice, choose, from_table
@@ -236,11 +236,12 @@ class _Maker:
     def cell(
         self, number: int, names: Names, shaken: Mapping[str, Any] | None = None, *, settings: bool = True
     ) -> Cell:
-        """Return the cell of a combination, without the variant's settings of the policy if ``settings`` is false."""
+        """Return the cell of a combination; if ``settings`` is false, without those that other axes have for its policy."""
         values = [self.values[axis][name] for axis, name in names.items()]
         found = self.scenario(names, [*(value.changes for value in values), *([shaken] if shaken else [])])
-        extra = self.values["variants"][names["variants"]].settings if settings else ()
-        choice = self.choice(self.values["policies"][names["policies"]], extra)
+        policy = self.values["policies"][names["policies"]]
+        extra = [text for value in values if value is not policy for text in value.settings] if settings else []
+        choice = self.choice(policy, tuple(extra))
         # A run that only serves as a baseline has no measures, so it is no cell's run in an experiment that declares it.
         measures = self.experiment.measures if number else ()
         sources = source_digests(found.modules | modules_in([choice.argument, choice.settings, measures]))
@@ -297,7 +298,7 @@ class _Maker:
             ) from error
 
     def choice(self, value: AxisValue, extra: tuple[str, ...]) -> PolicyChoice:
-        """Return the policy of a value, with a variant's settings on top."""
+        """Return the policy of a value, with the settings of other axes on top."""
         known = self.choices.get((value.name, extra))
         if known is None:
             settings = (*value.settings, *extra)
@@ -315,14 +316,14 @@ class _Maker:
         """Return a baseline of a cell: the plain one if ``shake`` is 0, else one with shaken run times.
 
         It is a declared cell if there is one with the baseline's policy and the same other values, else one with the first belief and
-        without the settings that a variant has for policies: what policies know differs between them, what happens to jobs does not.
+        without the settings that other axes have for policies: what policies know differs between them, what happens to jobs does not.
         """
         baseline: Baseline | None = self.experiment.baseline
         assert baseline is not None
         names = {**cell.names, "policies": baseline.policy}
         found = declared.get(tuple(names.values()))
         if found is None:
-            names["beliefs"] = self.experiment.axes["beliefs"][0].name
+            names |= {axis: self.experiment.axes[axis][0].name for axis in BELIEVED}
         if shake:
             changes = {"workload": {"shake": baseline.shake, "shake_seed": shake}}
             return self.cell(0, names, changes, settings=found is not None)

@@ -27,7 +27,7 @@ from cosched_emulator.statistics.intervals import (
     difference_of,
     interval_of,
 )
-from cosched_emulator.studies.axes import AXES, COLUMNS, NUMBERS
+from cosched_emulator.studies.axes import AXES, BELIEVED, COLUMNS, NUMBERS
 from cosched_emulator.studies.experiment import HARM, ORIGIN, PLACES
 from cosched_emulator.studies.study_folder import FORMAT, StoredCell, StudyFolder
 
@@ -215,7 +215,7 @@ def series_of(rows: Iterable[Row]) -> list[SeedRows]:
 def base_of(series: SeedRows, all_series: Sequence[SeedRows], policy: str) -> SeedRows | None:
     """Return the series of the baseline's policy with the same values; else with another belief, which it does not act on."""
     same = [other for other in all_series if other.policy == policy]
-    for ignored in ((), ("belief",)):
+    for ignored in ((), tuple(COLUMNS[axis] for axis in BELIEVED)):
         for other in same:
             if all(other.places[name] == series.places[name] for name in OF_SETTING if name not in ignored):
                 return other

@@ -453,7 +453,10 @@ def _statistics(key: str, told: dict[str, Any], values: list[float]) -> Iterator
 
     deviation = (sum((value - mean) ** 2 for value in values) / len(values)) ** 0.5
     expected = {"count": len(values), "mean": mean, "median": percentile(0.5), "p95": percentile(0.95)}
-    for name, value in (expected | {"standard_deviation": deviation, "max": values[-1]}).items():
+    expected |= {"standard_deviation": deviation, "max": values[-1]}
+    if told.keys() != expected.keys():
+        yield f"{key} has {', '.join(told)}, and this page knows {', '.join(expected)}"
+    for name, value in expected.items():
         if not near(told[name], value):
             yield f"{key}.{name} is {told[name]}, not {value}"
 

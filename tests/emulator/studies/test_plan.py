@@ -11,6 +11,7 @@ import pytest
 from tests.emulator.studies.experiments import SHARED, SMALL, TWO_POLICIES, toml
 
 from cosched_emulator.errors import ConfigurationError, InputError
+from cosched_emulator.studies.axes import AXES
 from cosched_emulator.studies.cells import Cell, Plan, make_plan
 from cosched_emulator.studies.experiment import read_experiment
 from cosched_plugin.common.errors import UsageError
@@ -53,6 +54,13 @@ def test_every_axis_changes_the_scenario_and_variants_change_the_policy_too() ->
     assert (scenario.cluster.nodes, scenario.belief.pairs, scenario.requeue) == (32, "unknown", True)
     assert cell.settings["placement"]["name"] == "packed"
     assert cell.settings["order"]["name"] == "shortest"
+
+
+def test_settings_of_any_axis_that_has_some_reach_the_policy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The row of design.md says that an axis is declared once: its ``set`` was read and then lost."""
+    monkeypatch.setitem(AXES, "hardware", AXES["hardware"]._replace(settings=True))
+    (cell,) = plan_of(hardware=[{"name": "large", "set": ["placement=packed"]}], policies=["easy"]).cells
+    assert cell.settings["placement"]["name"] == "packed"
 
 
 def test_lists_and_exclusions_select_cells() -> None:
