@@ -16,6 +16,7 @@ import click
 from cosched_hwmodel.cli.terminal.command_line import run_command_line
 from cosched_hwmodel.cli.terminal.console import Log
 from cosched_plugin.common.errors import PluginError, UsageError
+from cosched_plugin.slurm.commands import slurm
 
 POLICY_HELP = "A preset, a FILE.toml with a [policy] table, an installed policy, or MODULE:CLASS."
 SET_HELP = "Change one setting of the policy, such as placement.threshold=1.25; may be repeated."
@@ -314,6 +315,9 @@ def check(
         arguments=[*choice.check_arguments(), *arguments],
     )
     click.echo(f"{choice.name}: {report}")
+
+
+cli.add_command(slurm)
 
 
 def main() -> NoReturn:

@@ -80,8 +80,11 @@ class Hands(Protocol):
         """
         ...
 
-    def withdraw(self, start: StartJob) -> None:
-        """Take back a start that was accepted, but has not come true in time; the job must not start by itself any more."""
+    def withdraw(self, start: StartJob) -> bool:
+        """Take back a start that was accepted, but has not come true in time; the job must not start by itself any more.
+
+        Return whether it is held for now, so that it is not started again at once; later looks say when that ends.
+        """
         ...
 
 
@@ -254,7 +257,8 @@ class Driver:
         late = []
         for start in _starts_of(order.action):
             if start.job_id in jobs and jobs[start.job_id].state == PENDING:
-                self._hands.withdraw(start)
+                held = self._hands.withdraw(start)
+                jobs[start.job_id] = jobs[start.job_id]._replace(held=held or jobs[start.job_id].held)
                 self.books.take_back(start.job_id)
                 late.append(start.job_id)
         reason = f"not seen to start within {(self.books.now_us - order.since_us) / 1_000_000:g} s"

@@ -123,6 +123,7 @@ class Cluster:
         self.now_us = 0
         self.down: set[int] = set()
         self.withdrawn = 0
+        self.holds_withdrawn = False
         self.refused = 0
         self.unknown = 0
 
@@ -216,10 +217,11 @@ class Cluster:
         self.go_to(self.now_us)
         return None
 
-    def withdraw(self, start: StartJob) -> None:
+    def withdraw(self, start: StartJob) -> bool:
         """Forget a start that has not come true."""
         self.withdrawn += 1
         self.jobs[start.job_id].starts_us = None
+        return self.holds_withdrawn
 
     # ------------------------------------------------------------ what users and operators do
 

@@ -30,8 +30,9 @@ class Far:
         outcome: Outcome = ask("carry_out", action)
         return outcome
 
-    def withdraw(self, start: StartJob) -> None:
-        ask("withdraw", start)
+    def withdraw(self, start: StartJob) -> bool:
+        held: bool = ask("withdraw", start)
+        return held
 
 
 def main() -> None:

@@ -1,0 +1,434 @@
+"""Slurm's jobs and nodes as the protocol's: which are cosched's, how they are described, and the look that a poll gives.
+
+A job is *ours* if the site file says so and the driver understands all that it asks for. It waits for us while Slurm shows it as held
+by its user (JobHeldUser). An operator's hold (JobHeldAdmin), a time before which it must not start, a dependency and a back-off of ours
+make it a held one for the scheduler, too. A job that is not held waits for Slurm, not for us; once it runs, that is a fact to tell. All
+other jobs are Slurm's, and their nodes are out of service for the scheduler while they have them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from cosched_hwmodel.units import SECOND_US, ThreadMask
+from cosched_plugin.common.errors import UsageError
+from cosched_plugin.protocol.messages import FILLED, Capabilities, JobSpec, NodeClass, Run, StartJob
+from cosched_plugin.site.books import Books, Job, node_shares
+from cosched_plugin.site.looks import PENDING, RUNNING, SUSPENDED, Look, Rules, Seen
+from cosched_plugin.slurm.records import ENDED, ON_NODES, STOPPED, WAITING, SlurmJob, SlurmNode, natural, tasks_in
+from cosched_plugin.slurm.site_file import Site
+
+MINUTE_US: Final = 60 * SECOND_US
+RULES: Final = Rules(grain_us=2 * SECOND_US, limit_grain_us=MINUTE_US)  # whole seconds, and a start may take up to 2 s
+CAPABILITIES: Final = Capabilities(
+    limit_grain_us=MINUTE_US,
+    limit_late_us=30 * SECOND_US,  # slurmctld looks at limits every 30 s
+    atomic_groups=False,
+    picks_threads=True,
+    layout=FILLED,
+)
+REVOKED_US: Final = 1_200_000  # a job that starts within the second of its requeue is killed for good
+_MOST_TASKS: Final = 1_000  # of an array that the scheduler is told of; the others follow as these leave
+_FIRST_BACK_OFF_US: Final = 2 * SECOND_US
+_MOST_BACK_OFF_US: Final = 64 * SECOND_US
+
+
+class Layout(NamedTuple):
+    """How Slurm lays a job out: ``processes`` on all of its nodes but the last, which has what is left."""
+
+    processes: int
+    nodes: int
+
+
+class Cluster:
+    """The nodes of our partitions, numbered by their names, and the jobs of the last poll."""
+
+    def __init__(self, nodes: Sequence[SlurmNode], site: Site, share: int) -> None:
+        """``share``: how many jobs may be on a core. UsageError for no nodes, or several threads a core."""
+        self.site = site
+        self.share = share
+        wanted = set(site.partitions)
+        ours = sorted((node for node in nodes if wanted & set(node.partitions)), key=lambda node: natural(node.name))
+        if not ours:
+            known = sorted({name for node in nodes for name in node.partitions})
+            raise UsageError(
+                f"no nodes in partition {', '.join(site.partitions)}; there are {', '.join(known) or 'none'}"
+            )
+        threaded = [node.name for node in ours if node.threads_per_core > 1]
+        if threaded:
+            raise UsageError(
+                f"node {threaded[0]} has several threads a core: which tasks share a core there cannot be planned yet"
+            )
+        self.names = tuple(node.name for node in ours)
+        self.classes = _classes(ours, site, share)
+        self.records: dict[int, SlurmJob] = {}  # by the protocol's number
+        self.left: dict[int, str] = {}  # jobs of our partitions that are left to Slurm, and why; by Slurm's number
+        self.rejected: dict[int, str] = {}  # jobs that the policy can never place, and why
+        self.to_hold: list[int] = []  # jobs that Slurm has requeued, and would start itself
+        self.comments: dict[int, str] = {}  # what is wrong with jobs' comments; by Slurm's number
+        self.suspended_us: dict[int, int] = {}  # when we last suspended a job
+        self._numbers = {name: number for number, name in enumerate(self.names)}
+        cores = {node.sockets * node.cores_per_socket for node in ours}
+        self._cores = cores.pop() if len(cores) == 1 else 0  # of each node; 0: they differ
+        self._cores_of = [node.sockets * node.cores_per_socket for node in ours]
+        self._down = frozenset(range(len(ours)))  # at the last poll
+        self._not_before_us: dict[int, int] = {}  # jobs that must not be started before
+        self._failures: dict[int, int] = {}  # starts of a job that did not come true, in a row
+        self._restarts: dict[int, int] = {}  # of jobs, at the last poll
+        self._by_slurm: Mapping[int, Sequence[SlurmJob]] = {}  # a job, or the tasks of an array, by its number there
+        self._same: Mapping[tuple[str, str], int] = {}  # jobs that have not ended, by user and name
+
+    # ------------------------------------------------------------ what hands need
+
+    def names_of(self, start: StartJob) -> list[str]:
+        """Return the names of a start's nodes."""
+        return [self.names[node] for node, _ in sorted(node_shares(start.runs))]
+
+    def back_off(self, job_ids: Iterable[int], now_us: int) -> None:
+        """Let jobs wait whose start has failed: 2 s, and twice as long with every failure in a row."""
+        for job_id in job_ids:
+            failures = self._failures.get(job_id, 0)
+            wait_us = min(_MOST_BACK_OFF_US, _FIRST_BACK_OFF_US << min(failures, 10))
+            self._failures[job_id] = failures + 1
+            self._not_before_us[job_id] = now_us + wait_us
+
+    def due_us(self) -> int | None:
+        """Return when a job may be started that must not be now."""
+        return min(self._not_before_us.values(), default=None)
+
+    # ------------------------------------------------------------ looks
+
+    def look(self, now_us: int, jobs: Sequence[SlurmJob], nodes: Sequence[SlurmNode], books: Books[Job]) -> Look:
+        """Return the look of a poll; ``books`` are what the scheduler knows."""
+        self._not_before_us = {job_id: at_us for job_id, at_us in self._not_before_us.items() if at_us > now_us}
+        self._by_slurm = _by_array(jobs)
+        self._same = Counter((job.user, job.name) for job in jobs if job.state not in ENDED)
+        running = Counter(job.array_id for job in jobs if job.array_id and job.state in ON_NODES)
+        self.records = {number: job for job in jobs for number in _numbers_of(job, running[job.array_id])}
+        self.to_hold.clear()
+        self.left = {}
+        seen: dict[int, Seen] = {}
+        moved: list[tuple[int, SlurmJob, Job | None]] = []  # jobs that Slurm has put on nodes itself
+        room = [cores * self.share for cores in self._cores_of]
+        for number, job in self.records.items():
+            known = books.jobs.get(number)
+            if known is not None and known.state not in ("pending", "running"):
+                known = None
+            # One that completes is still there, with all of its nodes; it may be on its way back to the queue.
+            completes = job.state == "COMPLETING"
+            was_there = known is not None and known.state == "running" and (completes or known.restarts == job.restarts)
+            if job.state in ENDED:
+                if known is not None:
+                    seen[number] = Seen(known.spec, ENDED[job.state])
+            elif job.state in WAITING:
+                waiting = self._waiting(number, job, known, now_us)
+                if waiting is not None:
+                    seen[number] = waiting
+                if known is not None and was_there:  # it was placed, and has not started yet
+                    self._occupy(known.spec, known.runs, room)
+            elif known is not None and was_there and (completes or self._is_there(job, known)):
+                seen[number] = self._seen(known.spec, job, known.runs)._replace(restarts=known.restarts)
+                self._occupy(known.spec, known.runs, room)
+            elif job.state in ON_NODES or job.nodes:
+                moved.append((number, job, known))
+        taken = self._add_moved(moved, seen, room)
+        self._restarts = {number: job.restarts for number, job in self.records.items() if job.restarts}
+        self._failures = {number: count for number, count in self._failures.items() if _fails(self.records.get(number))}
+        self.rejected = {number: why for number, why in self.rejected.items() if number in self.records}
+        self.suspended_us = {number: at_us for number, at_us in self.suspended_us.items() if number in self.records}
+        self._down = self._out_of_service(nodes)
+        return Look(seen, self._down | taken)
+
+    def _out_of_service(self, nodes: Sequence[SlurmNode]) -> frozenset[int]:
+        """Return the nodes that take no jobs; one of which Slurm does not know is as it was."""
+        takes = {node.name: node.takes_jobs for node in nodes}
+        down = set()
+        for number, name in enumerate(self.names):
+            state = takes.get(name, False)
+            if (number in self._down) if state is None else not state:
+                down.add(number)
+        return frozenset(down)
+
+    def _waiting(self, number: int, job: SlurmJob, known: Job | None, now_us: int) -> Seen | None:
+        """Return a pending job as the scheduler is to see it; None: it is not ours."""
+        requeued = job.restarts > (known.restarts if known is not None else self._restarts.get(number, 0))
+        why = self.rejected.get(number) or self._not_ours(job, known)
+        if known is None and why is None and not job.held and not (job.restarts and job.required):
+            why = "it is not held: Slurm starts it"
+        if (known is None and why is not None) or number in self.rejected:
+            if why:
+                self.left[job.job_id] = why
+            return None
+        if requeued:
+            self._not_before_us[number] = max(self._not_before_us.get(number, 0), now_us + REVOKED_US)
+        if not job.held and (requeued or known is None):
+            self.to_hold.append(number)
+        spec = known.spec if known is not None and (why is not None or known.state == "running") else None
+        if spec is None:
+            spec = self._spec(number, job, known)
+        begins_us = 0 if job.restarts else job.eligible_s * SECOND_US
+        held = (
+            why is not None
+            or job.held != "user"
+            or self._depends(job)
+            or max(begins_us, self._not_before_us.get(number, 0)) > now_us
+        )
+        if begins_us > now_us:
+            self._not_before_us[number] = max(self._not_before_us.get(number, 0), begins_us)
+        if why is not None:
+            self.left[job.job_id] = why or "it is not ours any more"
+        return Seen(spec, PENDING, held, restarts=job.restarts)
+
+    # Slurm does not look at the dependencies of held jobs. What this cannot know, as of jobs that Slurm has forgotten, Slurm decides
+    # when the job is placed: it does not start, and is taken back.
+    def _depends(self, job: SlurmJob) -> bool:
+        """Return whether a job waits for others: for one of those that `?` separates, or for all of them."""
+        if job.dependency == "singleton" or "singleton(" in job.dependency:
+            return self._same[job.user, job.name] > 1
+        waits = [self._waits(word) for word in re.split(r"[,?]", job.dependency) if word]
+        return bool(waits) and (all(waits) if "?" in job.dependency else any(waits))
+
+    def _waits(self, word: str) -> bool:
+        """Return whether one dependency, such as ``afterok:12_3(unfulfilled)``, is not fulfilled yet, or never will be."""
+        found = re.match(r"(after\w*):(\d+)(?:_(\d+|\*))?", word)
+        if found is None:
+            return False
+        kind, task = found[1], found[3]
+        others = [
+            job
+            for job in self._by_slurm.get(int(found[2]), ())
+            if task in (None, "*") or job.task == int(task) or job.waiting_tasks
+        ]
+        if kind == "after":
+            return any(job.state in WAITING for job in others)
+        if any(job.state not in ENDED for job in others):
+            return True
+        good = all(job.state == "COMPLETED" for job in others)
+        return bool(others) and ((kind == "afterok" and not good) or (kind == "afternotok" and good))
+
+    def _is_there(self, job: SlurmJob, known: Job) -> bool:
+        """Return whether a job has the nodes that it is known to have, with the processes that it is known to have there."""
+        if tuple(sorted(self._numbers.get(name, -1) for name in job.nodes)) != tuple(sorted(known.nodes)):
+            return False
+        runs = self._runs(job)
+        return runs is None or dict(node_shares(runs)) == dict(node_shares(known.runs))
+
+    def _seen(self, spec: JobSpec, job: SlurmJob, runs: tuple[Run, ...]) -> Seen:
+        stopped = job.state == STOPPED
+        return Seen(
+            spec,
+            SUSPENDED if stopped else RUNNING,
+            start_us=job.start_s * SECOND_US,
+            runs=runs,
+            limit_us=None if job.limit_min is None else job.limit_min * MINUTE_US,
+            since_us=job.suspend_s * SECOND_US,
+            restarts=job.restarts,
+        )
+
+    # A job that Slurm has started is told of where it fits beside those that the scheduler knows. Where it does not, as in a partition
+    # that lets jobs share nodes, the nodes are out of service until there is room; if it waited for us, it is held until then.
+    def _add_moved(
+        self, moved: Sequence[tuple[int, SlurmJob, Job | None]], seen: dict[int, Seen], room: list[int]
+    ) -> set[int]:
+        """Add the jobs that are where nobody expected them; return the nodes that are taken."""
+        taken: set[int] = set()
+        for number, job, known in moved:
+            why = None if known is not None else self._not_ours(job, None, runs=True)
+            runs = self._runs(job) if why is None and job.state != "COMPLETING" else None
+            spec = known.spec if known is not None and known.state == "running" else self._spec(number, job, known)
+            if runs is not None and self._fits(spec, runs, room):
+                self._occupy(spec, runs, room)
+                seen[number] = self._seen(spec, job, runs)
+                continue
+            taken.update(self._numbers[name] for name in job.nodes if name in self._numbers)
+            if known is not None:
+                seen[number] = Seen(known.spec, PENDING, held=True, restarts=job.restarts)
+            if job.partition in self.site.partitions and why != "":
+                self.left[job.job_id] = why or "it runs where others do"
+        return taken
+
+    def _threads(self, spec: JobSpec, node: int, processes: int) -> int:
+        return self._cores_of[node] * self.share if spec.exclusive else processes * spec.threads_per_process
+
+    def _occupy(self, spec: JobSpec, runs: Sequence[Run], room: list[int]) -> None:
+        for node, processes in node_shares(runs):
+            room[node] -= self._threads(spec, node, processes)
+
+    def _fits(self, spec: JobSpec, runs: Sequence[Run], room: Sequence[int]) -> bool:
+        shares = node_shares(runs)
+        placed = sum(processes for _, processes in shares)
+        return placed == spec.processes and all(
+            self._threads(spec, node, count) <= room[node] for node, count in shares
+        )
+
+    # ------------------------------------------------------------ descriptions
+
+    def _not_ours(self, job: SlurmJob, known: Job | None, *, runs: bool = False) -> str | None:
+        """Return why a job is Slurm's: empty if it is not meant for us at all; None if it is ours."""
+        if not self.site.is_ours(job):
+            return ""
+        if job.het_id:
+            return "it is heterogeneous"
+        if job.wishes:
+            return f"it asks for {', '.join(job.wishes)}"
+        if not runs and job.required and known is None and not job.restarts:
+            return f"it asks for {','.join(job.required)}"
+        if job.most_nodes > job.node_count and not runs:
+            return f"it asks for {job.node_count} to {job.most_nodes} nodes"
+        if self._layout(job) is None:
+            return f"its {job.tasks} tasks on {job.node_count} nodes, {job.cpus} CPUs, would not be laid out evenly"
+        return None
+
+    def _layout(self, job: SlurmJob) -> Layout | None:
+        """Return how Slurm lays a job out on empty nodes; None where the protocol has no words for that."""
+        tasks, width = job.tasks, job.cpus_per_task
+        cores = self._cores or (max(self._cores_of) if job.tasks_per_node else 0)
+        most = cores // width
+        if not tasks or not most or (job.state in WAITING and job.cpus > tasks * width):
+            return None
+        if job.tasks_per_node:
+            processes = min(job.tasks_per_node, tasks)
+            nodes = -(-tasks // processes)
+        elif job.fixed_nodes:
+            # Slurm gives each node one task, and then fills one after the other.
+            nodes = job.node_count
+            left = tasks - nodes
+            counts = []
+            for _ in range(nodes):
+                more = min(max(left, 0), most - 1)
+                left -= more
+                counts.append(1 + more)
+            processes = counts[0]
+            if left != 0 or any(count != processes for count in counts[:-1]):
+                return None
+        else:
+            processes = min(tasks, most)
+            nodes = -(-tasks // processes)
+        if processes > most or (job.fixed_nodes and nodes != job.node_count):
+            return None
+        return Layout(processes, nodes)
+
+    def _spec(self, number: int, job: SlurmJob, known: Job | None) -> JobSpec:
+        """Return a job's description; what a known one asks of its nodes stays what it was said to be."""
+        traits, problem = self.site.traits_of(job)
+        if problem:
+            self.comments.setdefault(job.job_id, problem)
+        if known is not None:
+            traits = traits._replace(demand=known.spec.demand, usage=known.spec.usage, profile=known.spec.profile)
+        layout = self._layout(job) or Layout(1, 1)
+        limit_us = None if job.limit_min is None else job.limit_min * MINUTE_US
+        memory = job.memory_per_cpu * job.cpus_per_task or -(-job.memory_per_node // layout.processes)
+        alone = self.site.unknown_alone
+        if alone is None:
+            alone = self.share > 1 or self.site.belief.contention != "none"
+        return JobSpec(
+            number,
+            job.submit_s * SECOND_US,
+            max(1, job.tasks),
+            traits.estimate_us or limit_us or self.site.default_us,
+            limit_us,
+            job.user,
+            job.name,
+            ppn_min=layout.processes,
+            ppn_max=layout.processes,
+            threads_per_process=job.cpus_per_task,
+            memory_mb=memory,
+            exclusive=job.exclusive or (alone and not traits.known),
+            demand=traits.demand,
+            usage=traits.usage,
+            profile=traits.profile,
+            resources=job.resources,
+        )
+
+    def _runs(self, job: SlurmJob) -> tuple[Run, ...] | None:
+        """Return where a job runs, without threads; None where that cannot be told."""
+        nodes = [self._numbers.get(name, -1) for name in job.nodes]
+        layout = self._layout(job)
+        if not nodes or min(nodes) < 0 or layout is None:
+            return None
+        counts: list[int] | None = None
+        if job.cores is not None and not job.exclusive:
+            counts = [job.cores.get(name, 0) // job.cpus_per_task for name in job.nodes]
+            if sum(counts) != job.tasks or min(counts) < 1:
+                counts = None
+        if counts is None:
+            if len(nodes) != layout.nodes:
+                return None
+            counts = [layout.processes] * (len(nodes) - 1) + [job.tasks - layout.processes * (len(nodes) - 1)]
+        return _joined(dict(zip(nodes, counts, strict=True)))
+
+
+def _fails(job: SlurmJob | None) -> bool:
+    """Return whether failed starts of a job still count: until it has run."""
+    return job is not None and job.state in WAITING
+
+
+def _by_array(jobs: Iterable[SlurmJob]) -> dict[int, list[SlurmJob]]:
+    found: dict[int, list[SlurmJob]] = {}
+    for job in jobs:
+        for number in {job.job_id, job.array_id or job.job_id}:
+            found.setdefault(number, []).append(job)
+    return found
+
+
+def _numbers_of(job: SlurmJob, running: int) -> Iterable[int]:
+    """Return the protocol's numbers of the jobs in a record: Slurm's own, and for tasks of arrays one that no job of Slurm has.
+
+    ``running``: so many tasks of its array run, which may have a limit.
+    """
+    if not job.array_id:
+        return (job.job_id,)
+    if job.task is not None:
+        return (task_number(job.array_id, job.task),)
+    if job.state not in WAITING:
+        return ()  # tasks that were cancelled together
+    tasks, most = tasks_in(job.waiting_tasks)
+    room = max(0, most - running) if most else _MOST_TASKS
+    return [task_number(job.array_id, task) for task in tasks[: min(room, _MOST_TASKS)]]
+
+
+def task_number(array_id: int, task: int) -> int:
+    """Return the number that the protocol calls a task of an array by; it is that before and after Slurm gives it one of its own."""
+    return array_id << 32 | task + 1
+
+
+def label_of(number: int, job: SlurmJob) -> str:
+    """Return the name by which Slurm's commands know a job; the last task of an array has the array's own number, which means all."""
+    return f"{number >> 32}_{(number & 0xFFFFFFFF) - 1}" if number >> 32 else str(job.job_id)
+
+
+def _joined(counts: Mapping[int, int]) -> tuple[Run, ...]:
+    """Return runs of neighbouring nodes with as many processes each."""
+    runs: list[Run] = []
+    for node, processes in sorted(counts.items()):
+        if runs and runs[-1].first + runs[-1][1] == node and runs[-1].processes == processes:
+            runs[-1] = Run(runs[-1].first, runs[-1][1] + 1, ThreadMask(0), processes)
+        else:
+            runs.append(Run(node, 1, ThreadMask(0), processes))
+    return tuple(runs)
+
+
+def _classes(nodes: Sequence[SlurmNode], site: Site, share: int) -> tuple[NodeClass, ...]:
+    """Return the classes of the nodes, in their order; with ``share``, a core has a thread for each job."""
+    classes: list[NodeClass] = []
+    for node in nodes:
+        rates = site.rates_of(node.name)
+        one = NodeClass(
+            1,
+            node.sockets,
+            node.cores_per_socket,
+            share,
+            node.memory_mb,
+            rates.get("memory_bandwidth_mbs", 0),
+            rates.get("network_mbs", 0),
+            rates.get("disk_mbs", 0),
+            resources=node.resources,
+        )
+        if classes and classes[-1]._replace(nodes=1) == one:
+            classes[-1] = classes[-1]._replace(nodes=classes[-1].nodes + 1)
+        else:
+            classes.append(one)
+    return tuple(classes)

@@ -1,0 +1,266 @@
+"""The command ``cosched-plugin slurm``, and the way back, ``release-all``."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from cosched_hwmodel.cli.terminal.console import Log
+from cosched_plugin.common.errors import UsageError
+
+if TYPE_CHECKING:
+    from cosched_plugin.config import PolicyChoice
+    from cosched_plugin.slurm.rest import Rest
+    from cosched_plugin.slurm.site_file import Site
+
+WAIT_S: Final = 60.0
+_REST: Final = click.option(
+    "--rest", "rest_address", required=True, metavar="unix:PATH", help="The socket of slurmrestd (rest_auth/local)."
+)
+_PARTITION: Final = click.option(
+    "--partition",
+    "partitions",
+    multiple=True,
+    help="Whose jobs are cosched's; may be repeated. Default: the site file's.",
+)
+_SITE: Final = click.option("--site", "site_file", metavar="FILE", help="What the site says of itself; docs/slurm.md.")
+
+
+# Over 50 lines: one argument for each option, passed on.
+@click.group(invoke_without_command=True)
+@click.option("--rest", "rest_address", metavar="unix:PATH", help="The socket of slurmrestd (rest_auth/local).")
+@_PARTITION
+@_SITE
+@click.option(
+    "--policy",
+    default="easy",
+    show_default=True,
+    help="As in `serve`; one that needs time slots or suspends to disk is refused.",
+)
+@click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Change one setting of the policy.")
+@click.option(
+    "--contention",
+    "models",
+    multiple=True,
+    metavar="MODULE:CLASS",
+    help="A contention model that the site file may name.",
+)
+@click.option(
+    "--state",
+    metavar="FILE",
+    help="Where jobs, notes and orders are kept. [default: cosched/slurm.sqlite in $XDG_STATE_HOME or ~/.local/state]",
+)
+@click.option(
+    "--share",
+    type=click.IntRange(1, 2),
+    help="Jobs on a core. [default: 2 if the policy pairs jobs and the partition is OverSubscribe=FORCE:2, else 1]",
+)
+@click.option(
+    "--tick",
+    "tick_partition",
+    default="tick",
+    show_default=True,
+    metavar="PARTITION",
+    help="A partition with an unused node, to wake Slurm's scheduler after placements.",
+)
+@click.option("--wake", metavar="PATH", help="A datagram socket that hooks may poke to be looked at at once.")
+@click.option("--trace", "trace_file", metavar="FILE", help="Write a decision trace there: a new file of JSON lines.")
+@click.option("--record", metavar="FILE", help="Write every batch and its answer there: a new file of JSON lines.")
+@click.option(
+    "--api",
+    default="",
+    metavar="VERSION",
+    help="Version of the interface, such as v0.0.38. [default: the first answered]",
+)
+@click.option("--log-json", is_flag=True, help="Log as JSON lines on standard error.")
+@click.option("--quiet", is_flag=True, help="Log only warnings and errors.")
+@click.pass_context
+def slurm(
+    context: click.Context,
+    rest_address: str | None,
+    partitions: tuple[str, ...],
+    site_file: str | None,
+    policy: str,
+    assignments: tuple[str, ...],
+    models: tuple[str, ...],
+    state: str | None,
+    share: int | None,
+    tick_partition: str,
+    wake: str | None,
+    trace_file: str | None,
+    record: str | None,
+    api: str,
+    log_json: bool,
+    quiet: bool,
+) -> None:
+    """Decide for a real Slurm: place the held jobs of a partition.
+
+    \b
+    Example:
+      cosched-plugin slurm --policy easy --rest unix:/run/slurmrestd/rest.sock --partition batch
+    """
+    if context.invoked_subcommand is not None:
+        return
+    if rest_address is None:
+        raise click.UsageError("Missing option '--rest'.")
+    from cosched_plugin.config import allow_models, choose  # noqa: PLC0415 - --help should not pay for it
+
+    log = Log("cosched-plugin", as_json=log_json, quiet=quiet)
+    choice = choose(policy, assignments)
+    site = _site(site_file, partitions)
+    code = _enforce(
+        _rest(rest_address, api), site, choice, allow_models(models), log, state or default_state(), share,
+        tick_partition, wake, trace_file, record,
+    )  # fmt: skip
+    sys.exit(code)
+
+
+def _enforce(
+    rest: Rest,
+    site: Site,
+    choice: PolicyChoice,
+    models: Mapping[str, Any],
+    log: Log,
+    state: str,
+    share: int | None,
+    tick_partition: str,
+    wake: str | None,
+    trace_file: str | None,
+    record: str | None,
+) -> int:
+    """Begin, and enforce until a signal."""
+    from cosched_plugin.common.trace_file import TraceFile  # noqa: PLC0415
+    from cosched_plugin.slurm.cluster import Cluster  # noqa: PLC0415
+    from cosched_plugin.slurm.hands import Commands  # noqa: PLC0415
+    from cosched_plugin.slurm.loop import Enforcer, begun, only_one, recorder, run, welcome_of  # noqa: PLC0415
+
+    with ExitStack() as open_things:
+        open_things.enter_context(only_one(state))
+        poller = begun(rest, WAIT_S, log)
+        cluster = Cluster(poller.nodes, site, share or site.share or _share(site.partitions, choice.settings))
+        choice.scheduler(welcome_of(cluster, site), models=models)  # a policy that cannot work here is refused now
+        store = open_store(state, cluster.names, log)
+        open_things.callback(store.close)
+        trace = None if trace_file is None else open_things.enter_context(TraceFile(trace_file)).write
+        ticks = tick_partition if _partition(tick_partition) else None
+        if ticks is None:
+            log("no-tick", f"there is no partition {tick_partition}: starts may take a second longer")
+        tools = Commands(ticks)
+        open_things.callback(tools.close)
+        enforcer = Enforcer(
+            poller, rest, tools, cluster, store, partial(choice.scheduler, trace=trace, models=models), log,
+            tick_partition=ticks, record=None if record is None else recorder(record, open_things),
+        )  # fmt: skip
+        log(
+            "enforcing",
+            f"{choice.name} decides for {len(cluster.names)} nodes of {', '.join(site.partitions)}, {cluster.share} jobs a core",
+            api=rest.version,
+        )
+        return run(enforcer, log, wake)
+
+
+@slurm.command("release-all")
+@_REST
+@_PARTITION
+@_SITE
+@click.option("--dry-run", is_flag=True, help="Only say what would be released.")
+def release_all(rest_address: str, partitions: tuple[str, ...], site_file: str | None, dry_run: bool) -> None:
+    """Give all waiting jobs back to Slurm: release those that their users hold, and free those that cosched has placed.
+
+    \b
+    Example:
+      cosched-plugin slurm release-all --rest unix:/run/slurmrestd/rest.sock --partition batch
+    """
+    from cosched_plugin.site.driver import Unsettled  # noqa: PLC0415
+    from cosched_plugin.slurm.loop import begun  # noqa: PLC0415
+    from cosched_plugin.slurm.records import WAITING  # noqa: PLC0415
+
+    rest = _rest(rest_address, "")
+    site = _site(site_file, partitions)
+    jobs = begun(rest, WAIT_S, Log("cosched-plugin")).jobs
+    failed = 0
+    for job in jobs:
+        if job.state not in WAITING or job.held == "admin" or not site.is_ours(job):
+            continue
+        label = str(job.array_id if job.array_id and job.task is None else job.job_id)
+        body: dict[str, object] = {"hold": False}
+        if job.restarts and job.required:  # pinned to the nodes that it had: Slurm would wait for them
+            body["nodelist"] = ""
+        elif not job.held:
+            continue
+        outcome = None if dry_run else rest.change(label, body)
+        words = outcome.reason if isinstance(outcome, Unsettled) else outcome
+        failed += words is not None
+        click.echo(f"job {label}: {words or ('would be released' if dry_run else 'released')}")
+    if failed:
+        raise click.ClickException(f"{failed} jobs could not be released")
+
+
+def open_store(state: str, names: Sequence[str], log: Log) -> Any:
+    """Return the store; a fresh one, beside the old, where that is about other nodes."""
+    from cosched_plugin.site.store import Store  # noqa: PLC0415
+
+    Path(state).parent.mkdir(parents=True, exist_ok=True)
+    key = f"nodes {','.join(names)}"  # the first number is theirs: the books count nodes in this order
+    store = Store(state)
+    if store.number(key) != 1:
+        store.close()
+        os.replace(state, f"{state}.old")
+        for suffix in ("-wal", "-shm"):
+            Path(state + suffix).unlink(missing_ok=True)
+        log("other-nodes", f"{state} is about other nodes, and is now {state}.old: notes and wakes in it are lost")
+        store = Store(state)
+        store.number(key)
+    return store
+
+
+def default_state() -> str:
+    """Return where the state is kept where nothing else is said."""
+    home = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
+    return os.path.join(home, "cosched", "slurm.sqlite")
+
+
+def _rest(address: str, version: str) -> Rest:
+    from cosched_plugin.slurm.rest import Rest, UnixTransport  # noqa: PLC0415
+
+    scheme, _, path = address.partition(":")
+    if scheme != "unix" or not path:
+        raise UsageError(f"--rest {address}: expected unix:PATH, the socket of slurmrestd")
+    return Rest(UnixTransport(path), version)
+
+
+def _site(file: str | None, partitions: Sequence[str]) -> Site:
+    from cosched_plugin.slurm.site_file import read_site  # noqa: PLC0415
+
+    site = read_site(file)
+    if partitions:
+        site = site._replace(partitions=tuple(partitions))
+    if not site.partitions:
+        raise UsageError("whose jobs are cosched's? expected --partition NAME, or [ours] partitions in the site file")
+    return site
+
+
+def _partition(name: str) -> str:
+    """Return what scontrol shows of a partition; empty where it shows nothing."""
+    try:
+        done = subprocess.run(
+            ["scontrol", "-o", "show", "partition", name],
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=WAIT_S, check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout if done.returncode == 0 else ""
+
+
+def _share(partitions: Sequence[str], settings: Mapping[str, Any]) -> int:
+    """Return how many jobs may be on a core: two, where the policy pairs jobs and every partition lets it."""
+    pairs = settings.get("matching", "none") not in ("none", {"name": "none"})
+    return 2 if pairs and all("OverSubscribe=FORCE:" in _partition(name) for name in partitions) else 1

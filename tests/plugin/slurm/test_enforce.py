@@ -1,0 +1,148 @@
+"""On a real Slurm: jobs are placed as a core decides, every job ends once, and what users and operators do is taken as it is."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from random import Random
+
+import pytest
+from tests.plugin.slurm.bed import Bed, bed, needs_slurm
+from tests.plugin.slurm.enforcing import (
+    enforcing,
+    latencies_ms,
+    most_on_a_node,
+    replayed,
+    stamped,
+    stamps,
+)
+from tests.processes import environment, run_python
+
+pytestmark = needs_slurm
+DONE = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL"}
+
+
+def all_ended(jobs: dict[int, dict[str, object]]) -> bool:
+    return all(row["job_state"] in DONE for row in jobs.values())
+
+
+def submit_mixed(one: Bed, count: int, random: Random, longest_s: float = 2.0) -> list[int]:
+    """Submit jobs of all sizes, on whole nodes and on cores, with estimates in seconds."""
+    found = []
+    for _ in range(count):
+        nodes = random.choice((1, 1, 1, 2, 2, 3, 4, 8))
+        per_node = random.choice((4, 4, 2, 1))
+        run_s = round(random.uniform(0.2, longest_s), 2)
+        options = ["-N", str(nodes), "-n", str(nodes * per_node), f"--ntasks-per-node={per_node}", "-t", "2"]
+        script = stamped(one, f"sleep {run_s}")
+        found.append(one.submit(*options, script=script, comment={"estimate_s": round(1.5 * run_s, 2)}))
+    return found
+
+
+def test_jobs_run_as_a_core_decides(tmp_path: Path) -> None:
+    with bed() as one, enforcing(one, tmp_path, "--policy", "easy", "--partition", "co") as driver:
+        wanted = submit_mixed(one, 20, Random(3))
+        array = one.submit("--array=1-3", "-n2", "-t", "1", run_s=0.3)
+        fill = one.submit("-n6", script=stamped(one, "sleep 0.5"))  # 4 + 2: Slurm fills nodes
+        alone = one.submit("-n2", "--exclusive", "-t", "1", script=stamped(one, "sleep 0.5"))
+        odd = one.submit("-N3", "-n6")  # 4 + 1 + 1: nothing that the protocol has words for
+        picky = one.submit("-N1", "-C", "a")
+        jobs = one.until(lambda jobs: sum(row["job_state"] == "COMPLETED" for row in jobs.values()) == 25, 60)
+        assert {job for job, row in jobs.items() if row["job_state"] != "COMPLETED"} == {odd, picky}
+        assert jobs[odd]["state_reason"] == jobs[picky]["state_reason"] == "JobHeldUser"
+        assert f"job {picky} is left to Slurm: it asks for features" in driver.log
+        assert f"job {odd} is left to Slurm" in driver.log
+        assert jobs[array]["job_state"] == "COMPLETED"
+        assert jobs[fill]["job_resources"]["allocated_cores"] == 6
+        ran = stamps(one)
+        assert {job: (len(ran[job].starts), len(ran[job].ends)) for job in (*wanted, fill, alone)} == dict.fromkeys(
+            (*wanted, fill, alone), (1, 1)
+        )
+        median, late, _ = latencies_ms(driver)
+        assert median < 300
+        assert late < 1_500
+        assert replayed(driver.records, "easy") > 20
+
+
+def test_what_others_do_is_a_fact(tmp_path: Path) -> None:
+    with (
+        bed("--slurmd-timeout", "10") as one,
+        enforcing(one, tmp_path, "--policy", "easy", "--partition", "co") as driver,
+    ):
+        whole = ("-N8", "-n32", "--ntasks-per-node=4")
+        first = one.submit(*whole, "-t", "5", run_s=4)
+        one.until(lambda jobs: jobs[first]["job_state"] == "RUNNING", 10)
+        hand = one.submit("-N1", "-n4", "-t", "1", run_s=0.5)  # waits behind the first, until somebody releases it
+        gone = one.submit("-N1", "-n4", "-t", "1", run_s=0.5)
+        kept = one.submit("-N1", "-n4", "-t", "1", run_s=0.5)
+        later = one.submit("-N1", "-n4", "-t", "1", "--begin=now+9", run_s=0.5)
+        after = one.submit("-N1", "-n4", "-t", "1", f"--dependency=afterok:{later}", run_s=0.5)
+        grown = one.submit("-N1", "-n4", "--ntasks-per-node=4", "-t", "1", run_s=0.5)
+        never = int(one.run("sbatch", "--parsable", "-o", "/dev/null", "-D", "/", "-n1", "-t1", "--wrap", "sleep 1"))
+        driver.wait_for(f"job {never} is left to Slurm")
+        one.run("scontrol", "release", str(hand))
+        one.run("scancel", str(gone))
+        one.run("scontrol", "hold", str(kept))
+        one.run("scontrol", "update", f"JobId={grown}", "TimeLimit=3", "JobName=renamed")
+        one.run("scontrol", "suspend", str(first))
+        time.sleep(2.5)
+        one.run("scontrol", "resume", str(first))
+        jobs = one.until(
+            lambda jobs: all(jobs[job]["job_state"] == "COMPLETED" for job in (first, hand, grown, never, after)), 60
+        )
+        assert jobs[kept]["job_state"] == "PENDING"
+        assert jobs[gone]["job_state"] == "CANCELLED"
+        assert jobs[after]["start_time"] >= jobs[later]["end_time"]
+        one.run("scontrol", "uhold", str(kept))
+        one.until(lambda jobs: jobs[kept]["job_state"] == "COMPLETED", 20)
+        again = one.submit("-N1", "-n4", "-t", "2", "--requeue", script=stamped(one, "sleep 3"))
+        one.until(lambda jobs: jobs[again]["job_state"] == "RUNNING", 10)
+        time.sleep(1.1)
+        one.run("scontrol", "requeue", str(again))
+        one.until(lambda jobs: jobs[again]["job_state"] == "COMPLETED", 30)
+        assert (len(stamps(one)[again].starts), len(stamps(one)[again].ends)) == (2, 1)
+        assert f"job {again} was requeued, and is held" in driver.log
+        assert replayed(driver.records, "easy") > 10
+
+
+def test_release_all_is_the_way_back(tmp_path: Path) -> None:
+    with bed() as one:
+        jobs = [one.submit("-N1", "-n4", "-t", "1", run_s=0.2) for _ in range(3)]
+        array = one.submit("--array=1-2", "-n1", "-t", "1", run_s=0.2)
+        kept = one.submit("-N1", "-n1", run_s=0.2)
+        one.run("scontrol", "hold", str(kept))
+        command = ("-m", "cosched_plugin", "slurm", "release-all", "--rest", f"unix:{one.rest}", "--partition", "co")
+        env = environment(SLURM_CONF=one.env["SLURM_CONF"])
+        said = run_python(*command, "--dry-run", env=env)
+        assert (said.code, said.out.count("would be released")) == (0, 4), said
+        assert one.jobs()[jobs[0]]["job_state"] == "PENDING"
+        said = run_python(*command, env=env)
+        assert (said.code, said.out.count(": released")) == (0, 4), said
+        rows = one.until(lambda rows: sum(row["job_state"] == "COMPLETED" for row in rows.values()) == 5, 30)
+        assert rows[array]["job_state"] == "COMPLETED"
+        assert rows[kept]["state_reason"] == "JobHeldAdmin"
+
+
+@pytest.mark.slow
+def test_two_hundred_jobs(tmp_path: Path) -> None:
+    """Five starts a second for a minute."""
+    with bed() as one, enforcing(one, tmp_path, "--policy", "easy", "--partition", "co") as driver:
+        random = Random(7)
+        wanted = []
+        begun = time.monotonic()
+        for number in range(300):
+            time.sleep(max(0.0, begun + number * 0.2 - time.monotonic()))
+            per_node = random.choice((4, 2, 1))
+            options = ["-N1", "-n", str(per_node), "-t", "2"]
+            run_s = round(random.uniform(0.3, 2.0), 2)
+            wanted.append(one.submit(*options, script=stamped(one, f"sleep {run_s}"), comment={"estimate_s": run_s}))
+        one.until(lambda jobs: jobs.keys() >= {wanted[-1]} and jobs[wanted[-1]]["job_state"] == "COMPLETED", 60)
+        time.sleep(3)
+        ran = stamps(one)
+        assert {job: (len(ran[job].starts), len(ran[job].ends)) for job in wanted} == dict.fromkeys(wanted, (1, 1))
+        assert most_on_a_node(one)
+        median, late, most = latencies_ms(driver)
+        print(f"decision to start, ms: median {median:.0f}, p95 {late:.0f}, max {most:.0f}")
+        assert replayed(driver.records, "easy") >= 200
+        assert median < 100
+        assert late < 250
