@@ -157,7 +157,7 @@ def _enforce(
         open_things.callback(tools.close)
         enforcer = Enforcer(
             poller, rest, tools, cluster, store, partial(choice.scheduler, trace=trace, models=models), log,
-            tick_partition=ticks, record=None if record is None else recorder(record, open_things),
+            record=None if record is None else recorder(record, open_things),
         )  # fmt: skip
         log(
             "enforcing",

@@ -6,7 +6,6 @@ What slurmrestd has no word for is done by scontrol.
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import time
@@ -28,7 +27,7 @@ from cosched_plugin.protocol.messages import (
 )
 from cosched_plugin.site.driver import Outcome, Unsettled
 from cosched_plugin.slurm.cluster import MINUTE_US, Cluster, label_of
-from cosched_plugin.slurm.records import WAITING, SlurmJob
+from cosched_plugin.slurm.records import WAITING
 from cosched_plugin.slurm.rest import Rest
 
 WAIT_S: Final = 25.0
@@ -80,21 +79,27 @@ class Commands:
         return Unsettled(words) if _SILENT.search(words) else words
 
     def tick(self) -> None:
-        """Ask for an allocation at once, without waiting: requests of that kind are the only ones that Slurm schedules immediately."""
+        """Have an allocation that ends at once, without waiting: when its node has run the Epilog, Slurm looks at its queue."""
         self._ticks = [tick for tick in self._ticks if tick.poll() is None]
         if self._partition is None or len(self._ticks) > 3:
             return
+        # The explicit priority is needed: the test for the top priority spans all partitions.
+        command = [
+            "salloc",
+            "-Q",
+            "-J",
+            TICK,
+            "-p",
+            self._partition,
+            "--priority=4294967290",
+            "-N1",
+            "-n1",
+            "-t1",
+            "true",
+        ]
+        nothing = subprocess.DEVNULL
         with suppress(OSError):
-            self._ticks.append(
-                subprocess.Popen(
-                    # the explicit priority is needed: the test for the top priority spans all partitions
-                    ["salloc", "-Q", "--no-shell", "-J", TICK, "-p", self._partition, "--priority=4294967290", "-N1", "-n1", "-t1"],
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                    env={**os.environ, "SALLOC_NO_BELL": "1"},
-                )
-            )  # fmt: skip
+            self._ticks.append(subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing))
 
     def close(self) -> None:
         """Wait for the commands that run, a short while."""
@@ -293,12 +298,8 @@ class SlurmHands:
         job = self._cluster.records.get(job_id)
         return None if job is None else self._tools.scontrol(verb, label_of(job_id, job))
 
-    def wake_slurm(self, jobs: Sequence[SlurmJob], tick_partition: str | None) -> None:
-        """Let Slurm begin what was placed, and remove what woke it before."""
-        if tick_partition is not None:
-            for job in jobs:
-                if job.partition == tick_partition and job.name == TICK and job.state == "RUNNING":
-                    self._rest.cancel(str(job.job_id))
+    def wake_slurm(self) -> None:
+        """Let Slurm begin what was placed."""
         if self.placed:
             self.placed = 0
             self._tools.tick()

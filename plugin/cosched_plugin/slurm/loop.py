@@ -1,8 +1,8 @@
 """Enforcing: polls of Slurm become looks, looks become batches, and the answers are carried out; until a signal.
 
-A turn is one poll of the jobs (50 ms after the one before, or at once when a hook pokes the socket), every half second of the nodes
-too, and then the rounds of `Driver`. Between a refusal and the next round Slurm is asked once more: what was refused may have changed
-what is free. A poll that slurmctld does not answer is no look: nothing has happened, and nothing is decided.
+A turn is one poll of the jobs (50 ms after the one before or later, or at once when a hook pokes the socket), every half second of the
+nodes too, and then the rounds of `Driver`. Between a refusal and the next round Slurm is asked once more: what was refused may have
+changed what is free. A poll that slurmctld does not answer is no look: nothing has happened, and nothing is decided.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ from cosched_plugin.slurm.rest import Rest, Silent
 from cosched_plugin.slurm.site_file import Site
 
 POLL_S: Final = 0.05
+AFTER_S: Final = 0.1
+MOST_POLL_S: Final = 0.25
 NODES_S: Final = 0.5
 SILENT_S: Final = 0.5  # between two questions that slurmctld has not answered
 FEATURES_HERE: Final = tuple(name for name in FEATURES if name not in ("disk", "slots", "submit"))
@@ -55,12 +57,14 @@ class Poller:
         self.nodes: Sequence[SlurmNode] = ()
         self._rest = rest
         self._log = log
+        self.took_s = 0.0  # by the last poll
         self._silent_since = 0.0  # 0: Slurm answers
         self._nodes_at = float("-inf")
         self._told = 0
 
     def poll(self, now_s: float) -> bool | None:
         """Ask; return whether something has changed, or None where Slurm does not answer."""
+        begun = time.monotonic()
         try:
             jobs = self._rest.jobs(now_s)
             nodes = self._rest.nodes() if now_s - self._nodes_at >= NODES_S or now_s < self._nodes_at else None
@@ -76,7 +80,8 @@ class Poller:
         for text in self._rest.odd[self._told :]:
             self._log("odd-record", text, level=WARNING)
         self._told = len(self._rest.odd)
-        changed = jobs is not None or (nodes is not None and nodes != self.nodes)
+        changed = (jobs is not None and jobs != self.jobs) or (nodes is not None and nodes != self.nodes)
+        self.took_s = time.monotonic() - begun
         if jobs is not None:
             self.jobs = jobs
         if nodes is not None:
@@ -97,7 +102,6 @@ class Enforcer:
         make: SchedulerFactory,
         log: Log,
         now_s: Callable[[], float] = time.time,
-        tick_partition: str | None = None,
         record: Callable[[Mapping[str, Any]], None] | None = None,
     ) -> None:
         self.hands = SlurmHands(rest, tools, cluster, self._now_us, log)
@@ -108,9 +112,9 @@ class Enforcer:
         self._log = log
         self._clock = now_s
         self._latest_us = self.driver.books.now_us  # time never runs backwards
-        self._tick_partition = tick_partition
         self._record = record
         self._scheduler: Scheduler | None = None
+        self._placed = False  # in the last turn
         self._told: dict[int, str] = {}  # what was said of jobs that are left to Slurm
 
     def _now_us(self) -> int:
@@ -131,6 +135,7 @@ class Enforcer:
             return False
         self.hands.heard()
         self.hands.resume_due()
+        self._placed = False
         now_us = self._now_us()
         due = (self.driver.due_us(), self.cluster.due_us())
         if changed or any(at_us is not None and at_us <= now_us for at_us in due):
@@ -139,10 +144,14 @@ class Enforcer:
         return True
 
     def next_due_s(self) -> float:
-        """Return in how many seconds something is due without a change at Slurm; at most a poll's time."""
+        """Return in how many seconds to poll again: sooner, where something is due without a change at Slurm."""
         moments = (self.driver.due_us(), self.cluster.due_us(), self.hands.due_us())
         first = min([at_us for at_us in moments if at_us is not None], default=None)
-        return POLL_S if first is None else min(POLL_S, max(0.0, (first - self._now_us()) / SECOND_US))
+        # A poll of many jobs costs slurmctld as much as it takes here: it has two thirds of the time to itself.
+        rest_s = min(MOST_POLL_S, max(POLL_S, 2 * self._poller.took_s))
+        if self._placed:  # what was placed starts now, and the poll can wait
+            rest_s = max(rest_s, AFTER_S)
+        return rest_s if first is None else min(rest_s, max(0.0, (first - self._now_us()) / SECOND_US))
 
     def _look(self) -> Any:
         look = self.cluster.look(self._now_us(), self._poller.jobs, self._poller.nodes, self.driver.books)
@@ -182,7 +191,8 @@ class Enforcer:
             if self._told.setdefault(job_id, why) != why or job_id not in self.cluster.left:
                 self.cluster.left[job_id] = why
                 self._log("unfit", f"job {job_id} waits for a larger machine: {why}", level=WARNING)
-        self.hands.wake_slurm(self._poller.jobs, self._tick_partition)
+        self._placed = self.hands.placed > 0
+        self.hands.wake_slurm()
 
     def _write(self, **record: Any) -> None:
         if self._record is not None:

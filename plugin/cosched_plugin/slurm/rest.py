@@ -20,6 +20,7 @@ from cosched_plugin.slurm.records import SlurmJob, SlurmNode, job_of, node_of
 VERSIONS: Final = ("v0.0.38", "v0.0.37")  # those that have been met, the best first
 LATER: Final = ("v0.0.41", "v0.0.40", "v0.0.39")  # written after their schemas
 WAIT_S: Final = 25.0
+WHOLE_S: Final = 2.0
 SLOW_S: Final = 8.0  # a refusal that took as long comes from slurmrestd, which has given slurmctld up
 # Errors that say that slurmctld was not reached, or did not answer: 1000 and 1800 to 1899 are those of its communication.
 _COMMUNICATION: Final = frozenset({-1, 1000, 5004, *range(1800, 1900)})
@@ -104,6 +105,10 @@ class Rest:
         self.version = version
         self.odd: list[str] = []  # records that were not understood, in words
         self._since_s = 0  # of the last answer about jobs
+        self._whole_s = float("-inf")  # of the last question for all of them
+        self._known: dict[
+            str, dict[object, tuple[Any, Any]]
+        ] = {}  # records of the last answers, and what they say: most stay
 
     def begin(self) -> None:
         """Find out which version is spoken; Silent if there is none."""
@@ -119,20 +124,23 @@ class Rest:
 
     def jobs(self, now_s: float) -> list[SlurmJob] | None:
         """Return all jobs; None: nothing has changed since the last answer. Silent."""
-        # Slurm compares whole seconds: what changed in the second of the last question is told once more.
-        target = f"jobs?update_time={self._since_s}" if self._since_s else "jobs"
-        rows = self._ask(target, "jobs")
+        # Slurm compares whole seconds of its own clock: what changed in the second of the last question is told once more, and every
+        # other second all is told, in case the clocks differ.
+        whole = now_s - self._whole_s > WHOLE_S or now_s < self._whole_s
+        rows = self._ask("jobs" if whole else f"jobs?update_time={self._since_s}", "jobs")
         self._since_s = int(now_s)
-        return None if rows is None else self._parsed(rows, job_of)
+        if whole:
+            self._whole_s = now_s
+        return None if rows is None else self._parsed("jobs", rows, job_of)
 
     def forget(self) -> None:
         """Ask for all jobs the next time."""
-        self._since_s = 0
+        self._whole_s = float("-inf")
 
     def nodes(self) -> list[SlurmNode]:
         """Return all nodes. Silent."""
         # In full: with `update_time`, v0.0.38 says that nothing has changed in the words of a dead slurmctld.
-        return self._parsed(self._ask("nodes", "nodes") or [], node_of)
+        return self._parsed("nodes", self._ask("nodes", "nodes") or [], node_of)
 
     def change(self, label: str, body: Mapping[str, object]) -> Outcome:
         """Change a job, by its name in Slurm's commands."""
@@ -155,14 +163,20 @@ class Rest:
             raise Silent(f"{target}: status {reply.status} after {time.monotonic() - begun:.1f} s: {told}")
         return rows
 
-    def _parsed(self, rows: Sequence[Any], read: Any) -> list[Any]:
+    def _parsed(self, kind: str, rows: Sequence[Any], read: Any) -> list[Any]:
         found = []
+        before, after = self._known.get(kind, {}), dict[object, tuple[Any, Any]]()
         for row in rows:
             try:
-                found.append(read(row))
+                key = row.get("job_id") or row["name"]
+                known = before.get(key)
+                said = known[1] if known is not None and known[0] == row else read(row)
+                after[key] = row, said
+                found.append(said)
             except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
                 name = (row.get("job_id") or row.get("name")) if isinstance(row, Mapping) else row
                 self.odd.append(f"the record of {name!r} is not understood: {type(error).__name__}: {error}")
+        self._known[kind] = after
         return found
 
     def _told(self, method: str, target: str, body: object = None) -> Outcome:

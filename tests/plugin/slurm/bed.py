@@ -65,7 +65,7 @@ class Bed:
     ) -> int:
         """Submit a held job and return its number."""
         told = [] if comment is None else ["--comment", json.dumps(comment)]
-        text = f"#!/bin/sh\n{script or f'sleep {run_s}'}\n"
+        text = f"#!/bin/bash\n{script or f'sleep {run_s}'}\n"
         said = self.run("sbatch", "-H", "-o", "/dev/null", "-D", "/", "-p", partition, *told, *options, stdin=text)
         found = re.search(r"job (\d+)", said)
         assert found, said

@@ -92,7 +92,7 @@ def enforcing(one: Bed, folder: Path, *options: str) -> Iterator[Enforcing]:
 
 def stamped(one: Bed, body: str) -> str:
     """Return a script that notes its start and end, by its own clock, on one line each."""
-    note = f'echo "$SLURM_JOB_ID $1 $(date +%s.%N) $SLURM_JOB_NODELIST" >> {one.folder}/stamps'
+    note = f'echo "$SLURM_JOB_ID $1 $EPOCHREALTIME $SLURM_JOB_NODELIST" >> {one.folder}/stamps'
     return f"note() {{ {note}; }}\nnote start\n{body}\nnote end"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from tests.plugin.slurm.bed import SCRIPT, Bed, bed, needs_slurm
+from tests.plugin.slurm.bed import PORTS, SCRIPT, Bed, bed, free_ports, needs_slurm
 
 pytestmark = needs_slurm
 ANY = {"00000000", "0" * 32}  # the address of all interfaces, in /proc/net
@@ -58,7 +58,7 @@ def test_a_bed_runs_jobs_and_leaves_nothing() -> None:
             assert all(_is_dead(pid) for pid in before)
             assert "slurmctld: not running" in one.script("status")
             one.script("down")
-            one.script("up", *one.options, "--nodes", "2")
+            one.script("up", *one.options, "--port", str(free_ports(PORTS)), "--nodes", "2")
             assert one.run("sinfo", "-h", "-p", "co", "-o", "%N").strip() == "n[0-1]"
     finally:
         other.kill()
