@@ -16,7 +16,7 @@ from cosched_plugin.cli import cli
 from cosched_plugin.policies.composition.catalogue import KINDS
 from cosched_plugin.policies.composition.presets import PRESETS
 
-HELPS = [(), ("serve",), ("batsim",), ("policies",), ("check",), ("status",)]
+HELPS = [(), ("serve",), ("batsim",), ("slurm",), ("policies",), ("check",), ("status",)]
 PROGRAM = "cosched-plugin"
 
 

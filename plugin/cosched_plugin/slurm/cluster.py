@@ -15,7 +15,9 @@ from typing import Final, NamedTuple
 
 from cosched_hwmodel.units import SECOND_US, ThreadMask
 from cosched_plugin.common.errors import UsageError
-from cosched_plugin.protocol.messages import FILLED, Capabilities, JobSpec, NodeClass, Run, StartJob
+from cosched_plugin.core.views.view import COUNTABLE
+from cosched_plugin.parts.needs import FILLED_LAYOUTS
+from cosched_plugin.protocol.messages import ANY_LAYOUT, FILLED, Capabilities, JobSpec, NodeClass, Run, StartJob
 from cosched_plugin.site.books import Books, Job, node_shares
 from cosched_plugin.site.looks import PENDING, RUNNING, SUSPENDED, Look, Rules, Seen
 from cosched_plugin.slurm.records import ENDED, ON_NODES, STOPPED, WAITING, SlurmJob, SlurmNode, natural, tasks_in
@@ -46,10 +48,20 @@ class Layout(NamedTuple):
 class Cluster:
     """The nodes of our partitions, numbered by their names, and the jobs of the last poll."""
 
-    def __init__(self, nodes: Sequence[SlurmNode], site: Site, share: int) -> None:
-        """``share``: how many jobs may be on a core. UsageError for no nodes, or several threads a core."""
+    def __init__(
+        self, nodes: Sequence[SlurmNode], site: Site, share: int, ignored: frozenset[str] = frozenset()
+    ) -> None:
+        """``share``: how many jobs may be on a core; ``ignored``: what the policy does not honour, so that such jobs are Slurm's.
+
+        UsageError for no nodes, or several threads a core.
+        """
         self.site = site
         self.share = share
+        self._even = (
+            FILLED_LAYOUTS in ignored
+        )  # only jobs with the same number of processes on all nodes: one layout is possible
+        self._counts = COUNTABLE not in ignored
+        self.capabilities = CAPABILITIES._replace(layout=ANY_LAYOUT if self._even else FILLED)
         wanted = set(site.partitions)
         ours = sorted((node for node in nodes if wanted & set(node.partitions)), key=lambda node: natural(node.name))
         if not ours:
@@ -274,6 +286,8 @@ class Cluster:
             return "it is heterogeneous"
         if job.wishes:
             return f"it asks for {', '.join(job.wishes)}"
+        if job.resources and not self._counts:
+            return f"it asks for {', '.join(name for name, _ in job.resources)}, which the policy does not count"
         if not runs and job.required and known is None and not job.restarts:
             return f"it asks for {','.join(job.required)}"
         if job.most_nodes > job.node_count and not runs:
@@ -307,7 +321,7 @@ class Cluster:
         else:
             processes = min(tasks, most)
             nodes = -(-tasks // processes)
-        if processes > most or (job.fixed_nodes and nodes != job.node_count):
+        if processes > most or (job.fixed_nodes and nodes != job.node_count) or (self._even and tasks % processes):
             return None
         return Layout(processes, nodes)
 

@@ -145,7 +145,8 @@ def _enforce(
     with ExitStack() as open_things:
         open_things.enter_context(only_one(state))
         poller = begun(rest, WAIT_S, log)
-        cluster = Cluster(poller.nodes, site, share or site.share or _share(site.partitions, choice.settings))
+        shared = share or site.share or _share(site.partitions, choice.settings)
+        cluster = Cluster(poller.nodes, site, shared, getattr(choice.make(), "ignored", frozenset()))
         choice.scheduler(welcome_of(cluster, site), models=models)  # a policy that cannot work here is refused now
         store = open_store(state, cluster.names, log)
         open_things.callback(store.close)

@@ -28,7 +28,7 @@ from cosched_plugin.protocol.messages import FEATURES, PROTOCOL_VERSION, Actions
 from cosched_plugin.protocol.scheduler import Scheduler, SchedulerFactory
 from cosched_plugin.site.driver import Driver
 from cosched_plugin.site.store import Store
-from cosched_plugin.slurm.cluster import CAPABILITIES, RULES, Cluster
+from cosched_plugin.slurm.cluster import RULES, Cluster
 from cosched_plugin.slurm.hands import SlurmHands, Tools
 from cosched_plugin.slurm.records import SlurmJob, SlurmNode
 from cosched_plugin.slurm.rest import Rest, Silent
@@ -45,7 +45,7 @@ FEATURES_HERE: Final = tuple(name for name in FEATURES if name not in ("disk", "
 def welcome_of(cluster: Cluster, site: Site) -> Welcome:
     """Return what a welcome says of the machine."""
     return Welcome(
-        PROTOCOL_VERSION, FEATURES_HERE, 0, 0, cluster.classes, (), site.belief, (), (), (), (), capabilities=CAPABILITIES
+        PROTOCOL_VERSION, FEATURES_HERE, 0, 0, cluster.classes, (), site.belief, (), (), (), (), capabilities=cluster.capabilities
     )  # fmt: skip
 
 

@@ -115,6 +115,7 @@ class SlurmNode(NamedTuple):
     partitions: tuple[str, ...]
 
 
+# Over 50 lines: one line for each field.
 def job_of(record: Record) -> SlurmJob:
     """Return a job from its record; KeyError, TypeError or ValueError where it is none."""
     state = _job_state(record["job_state"])

@@ -176,6 +176,18 @@ def most_on_a_node(one: Bed) -> dict[str, int]:
     return most
 
 
+def neighbours(one: Bed, job: int) -> set[int]:
+    """Return the jobs that were on a node of a job while it was there, by the jobs' own clocks."""
+    ran = stamps(one)
+    mine = ran[job]
+    found = set()
+    for number, other in ran.items():
+        met = other.starts[-1] < mine.ends[-1] and mine.starts[-1] < other.ends[-1]
+        if met and number != job and set(nodes_in(other.nodes)) & set(nodes_in(mine.nodes)):
+            found.add(number)
+    return found
+
+
 def nodes_in(text: str) -> list[str]:
     found = re.fullmatch(r"n(\d+)|n\[(.*)\]", text)
     assert found, text

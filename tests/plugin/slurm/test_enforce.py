@@ -13,6 +13,7 @@ from tests.plugin.slurm.enforcing import (
     enforcing,
     latencies_ms,
     most_on_a_node,
+    neighbours,
     replayed,
     stamped,
     stamps,
@@ -122,6 +123,66 @@ def test_release_all_is_the_way_back(tmp_path: Path) -> None:
         rows = one.until(lambda rows: sum(row["job_state"] == "COMPLETED" for row in rows.values()) == 5, 30)
         assert rows[array]["job_state"] == "COMPLETED"
         assert rows[kept]["state_reason"] == "JobHeldAdmin"
+
+
+PAIRS = """
+[ours]
+unknown_alone = true
+
+[belief]
+contention = "lomarc"
+parameters = { good_share_ppm = 1_000_000, good_c_ppm = 1_100_000, pair_seed = 3 }
+"""
+BUSY = {"usage": {"bound": "cpu", "cpu": 0.9, "network": 0.05, "disk": 0.05, "memory": 0.1}}
+TALKING = {"usage": {"bound": "network", "cpu": 0.2, "network": 0.75, "disk": 0.05, "memory": 0.1}}
+
+
+def test_pairs_share_nodes_and_nobody_else_does(tmp_path: Path) -> None:
+    (tmp_path / "site.toml").write_text(PAIRS)
+    site = ("--site", str(tmp_path / "site.toml"))
+    with bed() as one, enforcing(one, tmp_path, "--policy", "lomarc-r", "--partition", "co", *site) as driver:
+        driver.wait_for("2 jobs a core")
+        wanted = []
+        for number in range(16):
+            nodes = (1, 2, 4, 8)[number % 4]
+            whole = ["-N", str(nodes), "-n", str(4 * nodes), "--ntasks-per-node=4", "-t", "15"]
+            # a job that is expected to take less than ten minutes is a short one for LOMARC, and never paired
+            told = {**(BUSY if number % 2 else TALKING), "estimate_s": 900.0}
+            wanted.append(one.submit(*whole, script=stamped(one, f"sleep {2 + number % 3}"), comment=told))
+        whole = ["-N2", "-n8", "--ntasks-per-node=4", "-t", "15"]
+        alone = [
+            one.submit(*whole, "--exclusive", script=stamped(one, "sleep 2"), comment={**BUSY, "estimate_s": 900.0}),
+            one.submit(*whole, script=stamped(one, "sleep 2")),  # nothing is known of it
+        ]
+        one.until(lambda jobs: all_ended(jobs) and len(jobs) == 18, 90)
+        ran = stamps(one)
+        assert {job: (len(ran[job].starts), len(ran[job].ends)) for job in (*wanted, *alone)} == dict.fromkeys(
+            (*wanted, *alone), (1, 1)
+        )
+        most = most_on_a_node(one)
+        assert set(most.values()) == {2}, most
+        for job in alone:
+            assert not neighbours(one, job)
+        assert sum(bool(neighbours(one, job)) for job in wanted) >= 8
+        limits = {job: row["time_limit"] for job, row in one.jobs().items()}
+        assert {limits[job] for job in alone} == {15}
+        assert max(limits.values()) > 15  # a pair has more time, in whole minutes
+        assert replayed(driver.records, "lomarc-r") > 10
+
+
+def test_policies_that_a_cluster_cannot_serve_are_refused_at_the_start(tmp_path: Path) -> None:
+    with bed() as one:
+        env = environment(SLURM_CONF=one.env["SLURM_CONF"])
+        command = ("-m", "cosched_plugin", "slurm", "--rest", f"unix:{one.rest}", "--state", str(tmp_path / "state"))
+        for policy, words in (("gang", "slots"), ("glts", "disk")):
+            ran = run_python(*command, "--partition", "co", "--policy", policy, env=env)
+            assert ran.code == 2
+            assert words in ran.err
+        ran = run_python(*command, "--partition", "nosuch", env=env)
+        assert (ran.code, "no nodes in partition nosuch; there are co, ex, shr, tick" in ran.err) == (2, True)
+        (tmp_path / "site.toml").write_text("[ours]\npartition = ['co']\n")
+        ran = run_python(*command, "--partition", "co", "--site", str(tmp_path / "site.toml"), env=env)
+        assert (ran.code, f"{tmp_path}/site.toml: ours: no such key 'partition'" in ran.err) == (2, True)
 
 
 @pytest.mark.slow

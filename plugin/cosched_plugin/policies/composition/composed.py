@@ -205,6 +205,11 @@ class Sited:
         """Return the features of the protocol that the policy uses beyond those of every policy."""
         return frozenset(self._used)
 
+    @property
+    def ignored(self) -> frozenset[str]:
+        """Return what a part does not honour: a manager must not tell of jobs that ask for it."""
+        return frozenset(self._ignored)
+
     def check_site(self, view: View) -> None:
         """Raise MachineError where the manager lacks a feature, or makes only layouts that a part does not."""
         for feature, part in sorted(self._used.items()):
