@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from cosched_hwmodel.units import SECOND_US, ThreadMask
+from cosched_plugin.api import COUNTABLE
 from cosched_plugin.common.errors import UsageError
-from cosched_plugin.core.views.view import COUNTABLE
 from cosched_plugin.parts.needs import FILLED_LAYOUTS
 from cosched_plugin.protocol.messages import ANY_LAYOUT, FILLED, Capabilities, JobSpec, NodeClass, Run, StartJob
 from cosched_plugin.site.books import Books, Job, node_shares
