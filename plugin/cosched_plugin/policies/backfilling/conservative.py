@@ -257,7 +257,8 @@ class ReservationTable:
         kind = CountedJobs if self.profile.counts else MovableJobs
         movable = kind(self._columns, self.profile, self._move_sooner)
         for change in self._freed:
-            movable.add_by(change)
+            if change.end_us > now_us:  # what the last pass freed may have begun meanwhile: batches can be late
+                movable.add_by(change._replace(start_us=max(change.start_us, now_us)))
         self._freed.clear()
         movable.add_unsure(now_us, turns)
         if (

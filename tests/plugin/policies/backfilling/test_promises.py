@@ -216,6 +216,34 @@ def test_a_large_budget_gives_the_schedule_without_a_budget(scenario: str, tmp_p
     assert link.without == 0
 
 
+class LateAgenda(Agenda):
+    """A manager that is busy: events reach the scheduler at full hundreds only."""
+
+    def next_us(self) -> int | None:
+        due_us = super().next_us()
+        return None if due_us is None else -(-due_us // 100) * 100
+
+
+@pytest.mark.by_default(4)
+@pytest.mark.parametrize("preset", ["conservative", "conservative-starts"])
+@pytest.mark.parametrize("seed", range(8))
+def test_batches_may_come_later_than_a_start_that_was_promised_and_exchanged(preset: str, seed: int) -> None:
+    """What a job leaves that moved to the present after the budget was spent may lie in the past when the next batch comes."""
+    random = Random(f"late {seed}")
+    at_us = 0
+    jobs = []
+    for number in range(1, 61):
+        at_us += random.choice((0, 0, 10, 50))
+        run_us = random.randint(1, 400)
+        spec = JobSpec(number, at_us, random.choice((1, 2, 3, 5, 6)), run_us + random.choice((0, 0, 5, 100, 600)))
+        jobs.append(WorkloadJob(spec, run_us, None, number))
+    manager = Manager([NodeClass(6, 1, 1, 1, 0, 0, 0, 0)], NO_CONTENTION, None)
+    link = Watching(choose(preset, ("budget=counted", "budget.units=200")).scheduler, shadow=True)
+    records = Simulation(manager, LateAgenda(manager, jobs), link).run()
+    manager.check()
+    assert [record.state for record in records] == ["COMPLETED"] * len(jobs)
+
+
 # ---------------------------------------------------------------- where counts are not enough
 
 
