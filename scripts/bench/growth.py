@@ -1,7 +1,8 @@
 """How time and memory of a run grow with a burst of jobs, with jobs in overload, and with the machine; as exponents.
 
-An exponent of 1 is time in proportion; 2 is its square. It is that of the last step that was measured, as queues are long there. Each
-run has a process of its own; what it takes before the first job (interpreter, libraries) is in its memory, not in its time.
+An exponent of 1 is growth in proportion; 2 is its square. It is that of the last step that was measured, as queues are long there.
+Each run has a process of its own, and a small run of its kind goes before it: what interpreter, libraries and modules take is not
+counted.
 """
 
 from __future__ import annotations
@@ -24,6 +25,18 @@ BUSY: Final = 0.95
 INSTANT: Final = 1e-9  # factor on the gaps between submissions
 OVERSTATED: Final[Mapping[str, Any]] = {"estimates": "f-model", "estimate_factor": 5.0}
 STEEP: Final = 1.5  # a larger exponent has a reason on the page
+WARM_UP: Final = (20, 16)  # jobs and nodes of the small run before each
+REPEATS: Final = 3  # of short runs, the fastest of which counts
+SHORT_S: Final = 2.0  # no further one begins after these seconds
+LEAST_MB: Final = 2.0  # less says nothing about growth: memory comes in blocks
+
+
+KINDS: Final = {
+    "burst": f"Jobs at one instant, {NODES} nodes:",
+    "overload": f"Jobs at an offered load of {OVERLOAD}, {NODES} nodes:",
+    "nodes": f"A machine of that many nodes, jobs for {BUSY:.0%} of them:",
+}
+REASONS: Final[Mapping[tuple[str, str], str]] = {}
 
 
 class Sizes(NamedTuple):
@@ -36,7 +49,13 @@ class Sizes(NamedTuple):
 
 
 def run_one(policy: str, kind: str, size: int, jobs: int) -> Figures:
-    """Return CPU seconds and peak memory of one run; ``jobs``: their number where ``size`` is one of nodes."""
+    """Return CPU seconds and peak memory of one run; ``jobs``: their number where ``size`` is one of nodes.
+
+    ``mb`` is what the run and its jobs took besides the process.
+    """
+    few, small = WARM_UP
+    cosched_emulator.simulate(prepare(model(policy, few, small)), policy)
+    before_mb = memory_mb("VmHWM")
     table = model(policy, jobs if kind == "nodes" else size, size if kind == "nodes" else NODES)
     estimates = {} if policy in IN_ROWS else OVERSTATED  # jobs that take turns have no limits
     if kind == "burst":
@@ -44,10 +63,15 @@ def run_one(policy: str, kind: str, size: int, jobs: int) -> Figures:
     else:
         table = {**table, "workload": {**table["workload"], **estimates}}
         prepared = prepare_at(table, OVERLOAD if kind == "overload" else BUSY)
-    began_s = time.process_time()
-    finished = cosched_emulator.simulate(prepared, policy)
-    assert finished.records
-    return {"cpu_s": round(time.process_time() - began_s, 4), "peak_mb": round(memory_mb("VmHWM"), 1)}
+    times_s: list[float] = []
+    peak_mb = 0.0
+    while len(times_s) < REPEATS and sum(times_s) < SHORT_S:
+        began_s = time.process_time()
+        finished = cosched_emulator.simulate(prepared, policy)
+        assert finished.records
+        times_s.append(time.process_time() - began_s)
+        peak_mb = peak_mb or memory_mb("VmHWM")
+    return {"cpu_s": round(min(times_s), 4), "peak_mb": round(peak_mb, 1), "mb": round(peak_mb - before_mb, 1)}
 
 
 def measure(
@@ -70,34 +94,43 @@ def measure(
                 runs.append({"size": size, **found})
                 if found["cpu_s"] > most_s:
                     break
-            yield {"policy": policy, "kind": kind, "runs": runs, "reason": reason, "exponent": exponent(runs)}
+            steep = {"exponent": exponent(runs, "cpu_s"), "mb_exponent": exponent(runs, "mb", LEAST_MB)}
+            yield {"policy": policy, "kind": kind, "runs": runs, "reason": reason, **steep}
 
 
-def exponent(runs: Sequence[Figures]) -> float | None:
-    """Return the growth of time in the last step; None with fewer than two runs."""
-    if len(runs) < 2:
+def exponent(runs: Sequence[Figures], figure: str, least: float = 0.0) -> float | None:
+    """Return the growth of a figure in the last step; None with fewer than two runs, or where one of them is under ``least``."""
+    if len(runs) < 2 or min(runs[-2][figure], runs[-1][figure]) <= least:
         return None
     before, last = runs[-2:]
-    return round(math.log(last["cpu_s"] / before["cpu_s"]) / math.log(last["size"] / before["size"]), 2)
+    return round(math.log(last[figure] / before[figure]) / math.log(last["size"] / before["size"]), 2)
 
 
 def lines(rows: Sequence[Figures]) -> list[str]:
-    """Return a row for each preset: the largest run of each kind, its time and memory, and the exponent."""
-    header = ("preset", "burst", "s", "exponent", "overload", "s", "exponent", "nodes", "s", "exponent", "MB")
-    found: dict[str, list[str]] = {}
-    most_mb: dict[str, float] = {}
-    for row in rows:
-        cells = found.setdefault(row["policy"], [row["policy"]])
-        if not row["runs"]:
-            cells += [NOTHING, row["reason"], NOTHING]
-            continue
-        last, steep = row["runs"][-1], row["exponent"]
-        shown = NOTHING if steep is None else f"**{steep:.2f}**" if steep > STEEP else f"{steep:.2f}"
-        cells += [f"{last['size']:,}", f"{last['cpu_s']:.2f}", shown]
-        most_mb[row["policy"]] = max(most_mb.get(row["policy"], 0.0), *[run["peak_mb"] for run in row["runs"]])
-    table = [[*cells, f"{most_mb.get(policy, math.nan):.0f}"] for policy, cells in found.items()]
+    """Return a table for each kind of growth: a row for each preset, with the reason where time or memory grow steeply."""
+    found: list[str] = []
+    for kind, about in KINDS.items():
+        header = ("preset", kind, "s", "exponent", "MB", "exponent", "why above 1.5")
+        found += [about, "", *aligned_table(header, [_row(row) for row in rows if row["kind"] == kind], 1)]
     about = (
-        "CPU seconds of the largest run: jobs at one instant, jobs at an offered load of"
-        f" {OVERLOAD}, and nodes with jobs for {BUSY:.0%} of them; MB: the largest of all. No larger run follows one that took long."
+        "CPU seconds of the largest run, and MB that it took besides the process; exponents of the last step. No larger run follows one"
+        " that took long."
     )
-    return [*aligned_table(header, table, 1), about, ""]
+    return [*found, about, ""]
+
+
+def _row(row: Figures) -> list[str]:
+    policy = row["policy"]
+    if not row["runs"]:
+        return [policy, NOTHING, row["reason"], *[NOTHING] * 4]
+    last, steps = row["runs"][-1], (row["exponent"], row["mb_exponent"])
+    time_step, memory_step = (
+        NOTHING if step is None else f"**{step:.2f}**" if step > STEEP else f"{step:.2f}" for step in steps
+    )
+    why = reason_of(policy, row["kind"]) if any(step is not None and step > STEEP for step in steps) else ""
+    return [policy, f"{last['size']:,}", f"{last['cpu_s']:.2f}", time_step, f"{last['mb']:.0f}", memory_step, why]
+
+
+def reason_of(policy: str, kind: str) -> str:
+    """Return why a preset's cost grows steeply."""
+    return REASONS.get((policy, kind), NOTHING)

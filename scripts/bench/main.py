@@ -29,6 +29,7 @@ import zmq
 from scripts.bench import bench_tables
 from scripts.bench import growth as bench_growth
 from scripts.bench import latency as bench_latency
+from scripts.bench import live as bench_live
 from scripts.bench import outside as bench_outside
 from scripts.bench import stations as bench_stations
 from scripts.bench import studies as bench_studies
@@ -58,6 +59,7 @@ Tell = Callable[[str], None]
 
 PAGE: Final = PROJECT / "docs" / "results" / "appendix" / "performance.md"
 COMMAND_S: Final = 60.0  # longest time of a trivial command
+LIVE: Final = ("easy", "lomarc-r", "conservative")  # presets whose decisions are timed in a process of their own
 COMMANDS: Final = (
     "python -c pass",  # the reference of the other commands
     "python -m cosched_emulator --help",
@@ -95,6 +97,7 @@ class Extent(NamedTuple):
     starts: int
     growing: bench_growth.Sizes = bench_growth.Sizes()
     growing_s: float = 10.0  # no larger run after one that took so long
+    live: bench_live.Extent = bench_live.Extent()
 
 
 FULL: Final = Extent(
@@ -138,6 +141,7 @@ QUICK: Final = FULL._replace(
     starts=3,
     growing=bench_growth.Sizes((150, 300), (250, 500), (128, 512), 250),
     growing_s=2.0,
+    live=bench_live.Extent(1_000, 5.0, 2.0, 5.0),
 )
 
 
@@ -254,6 +258,11 @@ def measure_growth(extent: Extent, tell: Tell) -> list[Figures]:
     return list(bench_growth.measure(policies, extent.growing, extent.growing_s, tell))
 
 
+def measure_live(extent: Extent, tell: Tell) -> list[Figures]:
+    """Return the times of decisions of live schedulers."""
+    return list(bench_live.measure(LIVE, "counted", extent.live, tell))
+
+
 def measure_stations(_extent: Extent, tell: Tell) -> list[Figures]:
     """Return the files that a decision enters."""
     return bench_stations.measure(tell)
@@ -277,6 +286,7 @@ PARTS: Final = {
     "wire": Part("Two processes", measure_wire, bench_tables.wire_lines),
     "start-up": Part("Start-up", measure_start_up, bench_tables.start_up_lines),
     "latency": Part("Time of a decision", measure_latency, bench_tables.latency_lines),
+    "live": Part("Live decisions", measure_live, bench_live.lines),
     "turns": Part("Jobs that take turns", measure_turns, bench_turns.lines),
     "stations": Part("Files that a decision enters", measure_stations, bench_stations.lines),
     "outside": Part("A queue order from outside", measure_outside, bench_outside.lines),

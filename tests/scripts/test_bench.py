@@ -15,6 +15,7 @@ import pytest
 from scripts.bench import bench_tables
 from scripts.bench import growth as bench_growth
 from scripts.bench import latency as bench_latency
+from scripts.bench import live as bench_live
 from scripts.bench import main as bench
 from scripts.bench import studies as bench_studies
 from scripts.bench import turns as bench_turns
@@ -242,14 +243,31 @@ def test_growth_is_an_exponent_of_the_last_step(forks: None) -> None:
     assert bench_growth.run_one("gang", "burst", 5, 0)["cpu_s"] > 0
     assert all(run["cpu_s"] > 0 and run["peak_mb"] > 10 for row in rows for run in row["runs"])
     assert rows[1]["exponent"] is None
-    assert (
-        bench_growth.exponent([{"size": 9, "cpu_s": 9.0}, {"size": 10, "cpu_s": 1.0}, {"size": 40, "cpu_s": 8.0}])
-        == 1.5
-    )
+    grown: list[Figures] = [
+        {"size": size, "cpu_s": s, "mb": mb} for size, s, mb in ((9, 9.0, 5), (10, 1.0, 3), (40, 8.0, 12))
+    ]
+    assert bench_growth.exponent(grown, "cpu_s") == 1.5
+    assert bench_growth.exponent(grown, "mb", 2.0) == 1.0
+    assert bench_growth.exponent(grown, "mb", 3.0) is None  # too little to tell
     slow = bench_growth.measure(["easy"], sizes, 1e-6, silent, patience=2e7)
     assert [len(row["runs"]) for row in slow] == [1, 1, 1]  # no larger run after one that took long
     failed: Figures = {"policy": "easy", "kind": "burst", "runs": [], "reason": "more than 5 s", "exponent": None}
+    failed["mb_exponent"] = None
     steep = {**rows[0], "exponent": 1.62}
     text = "\n".join(bench_growth.lines([failed, rows[1], steep]))
     assert "more than 5 s" in text
     assert "**1.62**" in text
+
+
+def test_live_decisions_are_timed_by_the_plugins_own_metrics() -> None:
+    extent = bench_live.Extent(queue=60, a_second=20.0, warm_up_s=0.5, timed_s=1.5)
+    (row,) = bench_live.measure(["conservative"], "counted", extent, silent)
+    assert "reason" not in row, row
+    assert row["batches"] > 10
+    assert 20 < row["queued"] < 120
+    assert 0 < row["p50_ms"] <= row["p99_ms"] <= row["most_ms"]
+    assert 0 < row["cpu_ms"] < 1000
+    failed: Figures = {"policy": "easy", "queue": 10_000, "reason": "OSError: none"}
+    text = "\n".join(bench_live.lines([failed, {**row, "queue": 10_000, "p99_ms": 50.5}]))
+    assert "OSError: none" in text
+    assert "**no**" in text

@@ -41,11 +41,10 @@ class QueueColumns:
         self.starts_us[place] = start_us
 
     def enter_all(self, places: Sequence[int], needs: Ints, spans_us: Ints, starts_us: Ints) -> None:
-        """Enter promises that may be too late: whether the jobs could start sooner is not known."""
+        """Enter promises."""
         self.needs[places] = needs
         self.spans_us[places] = spans_us
         self.starts_us[places] = starts_us
-        self.unsure[places] = True
 
     def forget(self, place: int) -> None:
         """Remove a promise."""
@@ -55,6 +54,11 @@ class QueueColumns:
     def unpromised(self) -> list[int]:
         """Return the places of the jobs that have no promise."""
         found: list[int] = np.flatnonzero(self.starts_us == _UNPROMISED).tolist()
+        return found
+
+    def promised(self) -> list[int]:
+        """Return the places of the jobs that have a promise."""
+        found: list[int] = np.flatnonzero(self.starts_us != _UNPROMISED).tolist()
         return found
 
     def due(self, at_us: int) -> list[int]:
@@ -249,9 +253,11 @@ class CountedJobs(MovableJobs):
         "_by_start",
         "_changes",
         "_distinct",
+        "_last",
         "_least",
         "_needs",
         "_open_us",
+        "_row_of",
         "_rows",
         "_spans_us",
         "_starts_us",
@@ -261,6 +267,7 @@ class CountedJobs(MovableJobs):
 
     def __init__(self, columns: QueueColumns, profile: Profile, move: Callable[[int, int], Change | None]) -> None:
         super().__init__(columns, profile, move)
+        self._last: int | None = None  # after the last place that may have a turn; None: all may
         self._changes = 0  # examined
         self._least: LeastSpans | None = None  # made when there are many changes
         # Made at the first change. By step of the timeline:
@@ -271,7 +278,8 @@ class CountedJobs(MovableJobs):
         self._spans_us: list[int] = []
         self._starts_us: list[int] = []
         self._distinct: list[int] = []  # needs, ascending
-        self._rows: Ints | None = None  # in `_distinct`, by place in the queue; made when asked for
+        self._rows: Ints | None = None  # the needs' places in `_distinct`; made when asked for
+        self._row_of: list[int] = []  # the same
         self._open_us = 0  # the present
         self._bits = 0  # that hold a place
         self._by_start: list[
@@ -320,10 +328,40 @@ class CountedJobs(MovableJobs):
         if last - first > MANY_STEPS:
             most = timeline.most(change.start_us, change.end_us)
             meets = (columns.needs <= most) & (columns.starts_us > change.start_us)
-            return self._add_met(np.flatnonzero(meets), change)
+            return self._add_met(np.flatnonzero(meets[: self._last]), change)
         if not self._times:
             self._open()
         return self._add_in_steps(first, last, change.start_us)
+
+    # The jobs that have a turn are the first ones that can move, as many as turns, and those that can move because of them and are
+    # before the last of these. What happens to others is not followed: they count as not examined in the next compression.
+    def add_unsure(self, now_us: int, turns: int | None) -> None:
+        """Add the jobs that may be able to move but have not been examined, up to the last that may have one of ``turns`` turns."""
+        if turns is None:
+            super().add_unsure(now_us, None)
+            return
+        columns, since_us = self._columns, self._since_us
+        unsure = np.flatnonzero(columns.unsure).tolist()
+        if unsure and not self._times:
+            self._open()
+        known = self.places
+        before = 0  # known ones
+        found: dict[int, int] = {}
+        for place in unsure:
+            while before < len(known) and known[before] < place:
+                before += 1
+            if before + len(found) >= turns:
+                break
+            columns.unsure[place] = False
+            if self._starts_us[place] <= now_us:
+                continue
+            step = self._first_fit(0, self._starts_us[place], self._needs[place], self._spans_us[place])
+            if step is not None:
+                (since_us if place in since_us else found)[place] = self._times[step]
+        since_us.update(found)
+        if len(since_us) >= turns > 0:
+            self._last = self.places[turns - 1] + 1
+            columns.unsure[self._last :] |= columns.starts_us[self._last :] != _UNPROMISED
 
     def give_back(self) -> None:
         """Leave the jobs that have had no turn to the next compression."""
@@ -335,12 +373,13 @@ class CountedJobs(MovableJobs):
         columns, timeline = self._columns, self._profile.timeline
         self._times = timeline.times.tolist()
         self._values = timeline.values.tolist()
-        self._starts_us = columns.starts_us.tolist()
-        self._needs = columns.needs.tolist()
-        self._spans_us = columns.spans_us.tolist()
-        self._bits = bits = len(self._starts_us).bit_length()
-        self._open_us = self._times[0]
         promised = (columns.starts_us != _UNPROMISED).nonzero()[0]
+        number = int(promised[-1]) + 1 if len(promised) else 0  # most of a long queue may have no promise yet
+        self._starts_us = columns.starts_us[:number].tolist()
+        self._needs = columns.needs[:number].tolist()
+        self._spans_us = columns.spans_us[:number].tolist()
+        self._bits = bits = number.bit_length()
+        self._open_us = self._times[0]
         self._distinct = np.unique(columns.needs[promised]).tolist()
         self._by_start = np.sort(columns.starts_us[promised] - self._open_us << bits | promised).tolist()
 
@@ -381,7 +420,7 @@ class CountedJobs(MovableJobs):
     def _add_in_steps(self, first: int, last: int, after_us: int) -> list[int]:
         """Add the jobs with a start after ``after_us`` that more room in some steps lets move; return those that are new."""
         self._changes += 1
-        if self._changes == MANY_CHANGES:
+        if self._changes == MANY_CHANGES and self._last is None:
             self._least = LeastSpans(self._columns, self._distinct)
         times, values, by_start, bits = self._times, self._values, self._by_start, self._bits
         steps = len(times)
@@ -392,13 +431,14 @@ class CountedJobs(MovableJobs):
         found: list[int] = []
         if begin < end:
             since_us, mask = self._since_us, (1 << bits) - 1
+            till = mask if self._last is None else self._last
             step = first
             for entry in by_start[begin:end]:
                 start_us = (entry >> bits) + open_us
                 while step + 1 < last and times[step + 1] < start_us:
                     step += 1
                 place = entry & mask
-                if values[step] >= self._needs[place]:
+                if place < till and values[step] >= self._needs[place]:
                     at_us = times[step]
                     known_us = since_us.get(place)
                     if known_us is None:
@@ -419,7 +459,7 @@ class CountedJobs(MovableJobs):
         """Tell whether some job that starts later may be short enough for the room around a step."""
         times, values, distinct = self._times, self._values, self._distinct
         row = bisect_right(distinct, values[peak])
-        if self._least is None or not row:
+        if self._least is None or self._last is not None or not row:
             return row > 0
         steps = len(times)
         first = peak
@@ -456,10 +496,12 @@ class CountedJobs(MovableJobs):
                 begins_us[row] = begin_us
         if self._rows is None:
             self._rows = np.searchsorted(distinct, columns.needs)
-        fitting = columns.spans_us <= np.array(widths_us)[self._rows]
-        fitting &= columns.starts_us > after_us
+            self._row_of = self._rows.tolist()
+        reach = slice(self._last)
+        fitting = columns.spans_us[reach] <= np.array(widths_us)[self._rows[reach]]
+        fitting &= columns.starts_us[reach] > after_us
         for place in fitting.nonzero()[0].tolist():
-            begin_us = begins_us[self._rows[place]]
+            begin_us = begins_us[self._row_of[place]]
             if begin_us < starts_us[place]:
                 known_us = since_us.get(place)
                 if known_us is None:

@@ -21,7 +21,7 @@ queue. Payments follow from the promises and the running jobs: a turn of a job t
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import partial
 from heapq import heappop, heappush
 from typing import ClassVar, Final
@@ -39,6 +39,7 @@ from cosched_plugin.api import (
     Action,
     Backfill,
     Context,
+    Ints,
     JobSpec,
     NoteValue,
     PendingJobs,
@@ -70,14 +71,17 @@ NOTE: Final = "promise"
 
 # A pass must call, in this order: `follow` (or `restore`, from the notes alone), `due`, `compress`, `promise`, `due`, `changed`. Jobs
 # with a promise move before new ones get theirs, so nobody is overtaken by a later arrival; what was freed since the last
-# `compress` is in `_freed`. Where `follow` returns False the table is void, and the pass makes another one from the notes: a
-# scheduler that was restarted has nothing else, and must decide alike.
+# `compress` is in `_freed`. Where `follow` returns False, `renew` must be called: it does what `restore` would do with the notes, as a
+# scheduler that was restarted has nothing else, and must decide alike. In running time that is so at nearly every start: it takes
+# effect a little later than planned, and is in the way of the next one.
 class ReservationTable:
     """The promises made so far, and the profile that they leave; the gate for other starts."""
 
     __slots__ = (
         "_columns",
         "_freed",
+        "_last_running",
+        "_new",
         "_running",
         "_unfinished",
         "before",
@@ -92,6 +96,7 @@ class ReservationTable:
         """``profile`` and ``running``: what running jobs leave free; plans change the first, the second stays as it is."""
         self.profile = profile
         self._running = running
+        self._last_running = running  # of the pass before
         self.pending = pending
         self.promises: dict[int, Promise] = {}
         self.jobs: dict[int, JobSpec] = {}  # jobs that have a promise
@@ -100,37 +105,47 @@ class ReservationTable:
         self.cut = False  # the work allowed was spent before every job that could had moved
         self._unfinished = False  # the same, or before every job had a promise
         self._freed: list[Change] = []  # what has become free since the last compression
+        self._new: list[int] = []  # places of jobs that came with a promise for which nothing is reserved yet
 
     def restore(self, view: View) -> None:
         """Enter the promises in notes, in queue order; where one cannot be kept, a new one."""
-        noted = [
-            (place, note)
-            for place, job in enumerate(self.pending)
-            if isinstance(note := view.note(job.id, NOTE), tuple)
-        ]
-        if not noted:
+        notes = {job_id: note for job_id, note in view.notes(NOTE).items() if isinstance(note, tuple)}
+        places = [place for place, job in enumerate(self.pending) if job.id in notes] if notes else []
+        if not places:
             return
-        places = [place for place, _ in noted]
-        past = self._past([self.pending[place] for place in places], [promise for _, promise in noted])
-        self._columns.enter_all(places, past.needs, past.spans_us, past.starts_us)
-        self.jobs = {job.id: job for job in past.jobs}
-        self.promises = dict(zip(self.jobs, past.promises, strict=True))
-        done = 0
-        while (done := self.profile.reserve_all(past, done)) < len(places):
-            self._break_promise(places[done])
-            self._promise(places[done], view)
-            done += 1
+        self.jobs = {job.id: job for job in map(self.pending.__getitem__, places)}
+        self.promises = {job_id: notes[job_id] for job_id in self.jobs}
+        starts_us = np.array([start_of(promise) for promise in self.promises.values()], np.int64)
+        self._columns.enter_all(places, *self._needs(self.jobs.values()), starts_us)
+        self._columns.unsure[places] = True
+        self._reserve_all(view)
 
     def follow(self, pending: list[JobSpec], running: Profile, view: View) -> bool:
         """Advance to the present; tell whether all promises can be kept. ``running``: what running jobs leave free now."""
         self.before.clear()
-        new = self._take_queue(pending, view.now_us)
+        self._take_new(self._take_queue(pending, view.now_us), view)
         changes = self.profile.follow(self._running, running)
+        self._running, self._last_running = running, self._running
         if changes is None or self._columns.any_before(view.now_us):
             return False
-        self._running = running
         self._freed += [change for change in changes if change.amount > 0]
-        return self._restore_new(new, view)
+        return self._reserve_new(view)
+
+    def renew(self, profile: Profile, view: View) -> None:
+        """Keep the promises, in queue order, as far as possible; ``profile``: what running jobs leave free now."""
+        self.profile = profile
+        self._new.clear()
+        if profile.counts and profile.lasting:
+            # Who could not move before can do so only in what has become free.
+            changes = self._running.timeline.changes(self._last_running.timeline)
+            self._freed += [change for change in changes if change.amount > 0]
+        else:
+            places = self._columns.promised()
+            needs = self._needs([self.pending[place] for place in places])
+            self._columns.enter_all(places, *needs, self._columns.starts_us[places])
+            self._columns.unsure[places] = True
+            self._freed.clear()
+        self._reserve_all(view)
 
     def due(self, now_us: int) -> list[int]:
         """Return the places in the queue of the jobs that were promised to start now."""
@@ -159,14 +174,12 @@ class ReservationTable:
         if len(before) == 1:  # as after most events, and the queue may be long
             ((only, noted),) = before.items()
             promise = promises.get(only)
-            return [(only, noted, promise)] if promise != noted and self._is_pending(only) else []
+            is_pending = only in self.jobs or any(job.id == only for job in self.pending)
+            return [(only, noted, promise)] if promise != noted and is_pending else []
         found = [job.id for job in self.pending if job.id in before]
         return [
             (job_id, before[job_id], promises.get(job_id)) for job_id in found if promises.get(job_id) != before[job_id]
         ]
-
-    def _is_pending(self, job_id: int) -> bool:
-        return job_id in self.jobs or any(job.id == job_id for job in self.pending)
 
     # Must be called after jobs were started as promised, before anything else is asked: the places of all jobs behind them change.
     def leave(self, places: Sequence[int]) -> None:
@@ -185,6 +198,9 @@ class ReservationTable:
     def promise(self, view: View) -> None:
         """Promise all jobs without a promise their earliest start, in queue order; none to a job that the nodes cannot hold."""
         for place in self._columns.unpromised():
+            if view.work.spent:
+                self._unfinished = True  # and nothing is left for the others, which may be thousands
+                return
             self._promise(place, view)
 
     def compress(self, view: View) -> None:
@@ -256,11 +272,15 @@ class ReservationTable:
         """Return the jobs that can start sooner because something has become free, or may be able to for other reasons."""
         kind = CountedJobs if self.profile.counts else MovableJobs
         movable = kind(self._columns, self.profile, self._move_sooner)
+        bounded = turns is not None and self.profile.counts
+        if bounded:
+            movable.add_unsure(now_us, turns)  # first: they may say that few can have a turn
         for change in self._freed:
             if change.end_us > now_us:  # what the last pass freed may have begun meanwhile: batches can be late
                 movable.add_by(change._replace(start_us=max(change.start_us, now_us)))
         self._freed.clear()
-        movable.add_unsure(now_us, turns)
+        if not bounded:
+            movable.add_unsure(now_us, turns)
         if (
             turns is not None and not self.profile.counts
         ):  # a turn is paid for: a job that cannot move must not have one
@@ -313,24 +333,41 @@ class ReservationTable:
             self.before.setdefault(job.id, view.note(job.id, NOTE))
             self._enter(place, promise)
 
-    def _past(self, jobs: list[JobSpec], promises: list[Promise]) -> Promises:
-        """Return earlier promises, in columns."""
-        needs, spans_us = np.array([self.profile.need(job) for job in jobs], np.int64).T
-        starts_us = np.array([start_of(promise) for promise in promises], np.int64)
-        return Promises(jobs, promises, needs, spans_us, starts_us)
+    def _needs(self, jobs: Iterable[JobSpec]) -> tuple[Ints, Ints]:
+        """Return how much each job needs, and for how long."""
+        needs, spans_us = np.array([self.profile.need(job) for job in jobs], np.int64).reshape(-1, 2).T
+        return needs, spans_us
 
-    def _restore_new(self, places: Sequence[int], view: View) -> bool:
-        """Enter the noted promises of jobs that are new in the queue; tell whether they can be kept."""
+    def _reserve_all(self, view: View) -> None:
+        """Reserve what was promised, in queue order, in a profile without promises; where it cannot be kept, a new promise."""
+        columns = self._columns
+        places = columns.promised()
+        shares = (columns.needs[places], columns.spans_us[places], columns.starts_us[places])
+        past = Promises(self.pending, self.promises, places, *shares)
+        done = 0
+        while (done := self.profile.reserve_all(past, done)) < len(places):
+            self._break_promise(places[done])
+            self._promise(places[done], view)
+            done += 1
+
+    def _take_new(self, places: Sequence[int], view: View) -> None:
+        """Enter the noted promises of jobs that are new in the queue; nothing is reserved for them yet."""
         for place in places:
             job = self.pending[place]
             note = view.note(job.id, NOTE)
-            if not isinstance(note, tuple):
-                continue
-            if not self.profile.fits(job, note):
+            if isinstance(note, tuple):
+                self._enter(place, note)
+                self._columns.unsure[place] = True
+                self._new.append(place)
+
+    def _reserve_new(self, view: View) -> bool:
+        """Reserve what was promised to jobs that are new in the queue; tell whether it can be kept."""
+        for place in self._new:
+            job = self.pending[place]
+            if not self.profile.fits(job, self.promises[job.id]):
                 return False
-            self.profile.reserve(job, note)
-            self._enter(place, note)
-            self._columns.unsure[place] = True
+            self.profile.reserve(job, self.promises[job.id])
+        self._new.clear()
         return True
 
     def _enter(self, place: int, promise: Promise) -> None:
@@ -345,7 +382,10 @@ class ReservationTable:
         job_id = self.pending[place].id
         self.before[job_id] = self.promises.pop(job_id)
         del self.jobs[job_id]
-        self._columns.forget(place)
+        columns = self._columns
+        start_us = int(columns.starts_us[place])
+        self._freed.append(Change(start_us, start_us + int(columns.spans_us[place]), 0))
+        columns.forget(place)
 
     def _take_queue(self, pending: list[JobSpec], now_us: int) -> Sequence[int]:
         """Take over the present queue; return the places of new jobs. Jobs that have left release their part of the profile."""
@@ -464,7 +504,9 @@ def _table_of(pending: list[JobSpec], context: Context, last: ReservationTable |
     view = context.view
     profile = _profile_maker(pending, context, last)
     running = profile()
-    if last is not None and type(last.profile) is type(running) and last.follow(pending, running, view):
+    if last is not None and type(last.profile) is type(running):
+        if not last.follow(pending, running, view):
+            last.renew(profile(), view)
         return last
     table = ReservationTable(profile(), profile(), pending)
     table.restore(view)

@@ -40,6 +40,7 @@ class PlacedProfile:
 
     __slots__ = ("_free", "_memory", "_placement", "_view", "timeline")
     counts: ClassVar[bool] = False
+    lasting: ClassVar[bool] = True
 
     def __init__(self, view: View, placement: Placement) -> None:
         self._view = view
@@ -95,8 +96,8 @@ class PlacedProfile:
     def reserve_all(self, past: Promises, first: int) -> int:
         """Reserve promises one after the other, up to the first that does not fit."""
         done = first
-        while done < len(past.jobs) and self.fits(past.jobs[done], past.promises[done]):
-            self.reserve(past.jobs[done], past.promises[done])
+        while done < len(past) and self.fits(*past[done]):
+            self.reserve(*past[done])
             done += 1
         return done
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar, Final, NamedTuple, Protocol, Self, TypeAlias, cast
 
 import numpy as np
@@ -323,14 +323,34 @@ def start_of(promise: Promise) -> int:
     return cast(int, promise[0])
 
 
-class Promises(NamedTuple):
-    """Promises made before, in queue order."""
+class Promises:
+    """Promises made before, in queue order; thousands, of which most are only looked at in columns."""
 
-    jobs: Sequence[JobSpec]
-    promises: Sequence[Promise]
-    needs: Ints
-    spans_us: Ints
-    starts_us: Ints
+    __slots__ = ("_pending", "_places", "_promises", "needs", "spans_us", "starts_us")
+
+    def __init__(
+        self,
+        pending: Sequence[JobSpec],
+        promises: Mapping[int, Promise],
+        places: Sequence[int],
+        needs: Ints,
+        spans_us: Ints,
+        starts_us: Ints,
+    ) -> None:
+        """``promises``: by job; ``places``: in the queue, of the jobs that have one, as the columns."""
+        self._pending = pending
+        self._promises = promises
+        self._places = places
+        self.needs = needs
+        self.spans_us = spans_us
+        self.starts_us = starts_us
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def __getitem__(self, number: int) -> tuple[JobSpec, Promise]:
+        job = self._pending[self._places[number]]
+        return job, self._promises[job.id]
 
 
 # What was reserved must be lifted with the same promise. A job that starts as promised keeps its part: `follow` then compares what
@@ -340,6 +360,7 @@ class Profile(Protocol):
 
     timeline: Timeline  # the number of free threads or nodes over time: `need` is compared with it
     counts: ClassVar[bool]  # whether a job that fits by number fits
+    lasting: ClassVar[bool]  # whether the need of a job is always the same
 
     def need(self, job: JobSpec) -> tuple[int, int]:
         """Return the least amount of `timeline` that the job takes, and for how long."""
@@ -394,6 +415,7 @@ class CountProfile:
 
     __slots__ = ("_placement", "_view", "timeline")
     counts: ClassVar[bool] = True
+    lasting: ClassVar[bool] = True
 
     def __init__(self, view: View, placement: Placement) -> None:
         self._view = view
@@ -432,8 +454,8 @@ class CountProfile:
         """Reserve the promises up to the first that does not fit: many at once, where all fit."""
         size = _ONE_BY_ONE
         done = first
-        while done < len(past.jobs):
-            until = min(done + size, len(past.jobs))
+        while done < len(past):
+            until = min(done + size, len(past))
             if size > _ONE_BY_ONE:
                 if self._reserve_at_once(past, slice(done, until)):
                     done = until
@@ -442,9 +464,11 @@ class CountProfile:
                     size //= _GROWTH
                 continue
             while done < until:
-                if not self.fits(past.jobs[done], past.promises[done]):
+                need, start_us = int(past.needs[done]), int(past.starts_us[done])
+                end_us = start_us + int(past.spans_us[done])
+                if start_us < self._view.now_us or self.timeline.least(start_us, end_us) < need:
                     return done
-                self.reserve(past.jobs[done], past.promises[done])
+                self.timeline.add(start_us, end_us, -need)
                 done += 1
             size *= _GROWTH
         return done
@@ -499,6 +523,7 @@ class NodeProfile(CountProfile):
     """Free nodes over time, under a placement that knows how many a job takes."""
 
     __slots__ = ("_spread",)
+    lasting = False  # a footprint may depend on the nodes in service
 
     def __init__(self, view: WholeNodesView, placement: NodePlacement, besides: Sequence[Occupancy] = ()) -> None:
         """``besides``: further jobs, counted as if they ran from now on."""
