@@ -86,7 +86,7 @@ class Cluster:
         cores = {node.sockets * node.cores_per_socket for node in ours}
         self._cores = cores.pop() if len(cores) == 1 else 0  # of each node; 0: they differ
         self._cores_of = [node.sockets * node.cores_per_socket for node in ours]
-        self._down = frozenset(range(len(ours)))  # at the last poll
+        self.down = frozenset(range(len(ours)))  # nodes that take no jobs, at the last poll
         self._not_before_us: dict[int, int] = {}  # jobs that must not be started before
         self._failures: dict[int, int] = {}  # starts of a job that did not come true, in a row
         self._restarts: dict[int, int] = {}  # of jobs, at the last poll
@@ -151,8 +151,8 @@ class Cluster:
         self._failures = {number: count for number, count in self._failures.items() if _fails(self.records.get(number))}
         self.rejected = {number: why for number, why in self.rejected.items() if number in self.records}
         self.suspended_us = {number: at_us for number, at_us in self.suspended_us.items() if number in self.records}
-        self._down = self._out_of_service(nodes)
-        return Look(seen, self._down | taken)
+        self.down = self._out_of_service(nodes)
+        return Look(seen, self.down | taken)
 
     def _out_of_service(self, nodes: Sequence[SlurmNode]) -> frozenset[int]:
         """Return the nodes that take no jobs; one of which Slurm does not know is as it was."""
@@ -160,7 +160,7 @@ class Cluster:
         down = set()
         for number, name in enumerate(self.names):
             state = takes.get(name, False)
-            if (number in self._down) if state is None else not state:
+            if (number in self.down) if state is None else not state:
                 down.add(number)
         return frozenset(down)
 

@@ -1,0 +1,332 @@
+"""Every recorded answer of a real Slurm is read, and a recorded session replays without a lost job or an event that did not happen."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from tests.plugin.slurm.bed import RECORDED, needs_recordings
+
+from cosched_hwmodel.cli.terminal.console import Log
+from cosched_plugin.config import choose
+from cosched_plugin.core.engine import SchedulerCore
+from cosched_plugin.protocol.messages import (
+    END_STATES,
+    UNKNOWN,
+    Action,
+    Event,
+    JobEnded,
+    JobStarted,
+    JobSubmitted,
+    Welcome,
+)
+from cosched_plugin.site.driver import Outcome, Unsettled
+from cosched_plugin.site.store import Store
+from cosched_plugin.slurm.cluster import Cluster
+from cosched_plugin.slurm.loop import Enforcer, Poller
+from cosched_plugin.slurm.records import ENDED, ON_NODES, WAITING, SlurmJob, SlurmNode, job_of, node_of
+from cosched_plugin.slurm.rest import Reply, Rest, Silent
+from cosched_plugin.slurm.site_file import Site
+
+OWN = Path(__file__).parent / "recorded"
+VERSIONS = ("v0.0.38", "v0.0.37")
+
+
+def answers(version: str, prefix: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    for folder in ("rest", "rest-backfill"):
+        for file in sorted((RECORDED / folder / version).glob(f"{prefix}*.json")):
+            text = file.read_text()
+            if text:
+                yield file.stem, json.loads(text)
+
+
+@needs_recordings
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_recorded_job_and_node_is_read(version: str) -> None:
+    states: Counter[str] = Counter()
+    for name, content in answers(version, "job"):
+        for record in content.get("jobs", ()):
+            job = job_of(record)
+            states[job.state] += 1
+            assert job.state in WAITING | ON_NODES | ENDED.keys(), name
+            assert (job.held == "") == (job.reason not in ("JobHeldUser", "JobHeldAdmin") or job.state in ON_NODES), (
+                name
+            )
+    assert {
+        "PENDING",
+        "RUNNING",
+        "SUSPENDED",
+        "COMPLETING",
+        "NODE_FAIL",
+        "SPECIAL_EXIT",
+        "DEADLINE",
+        "TIMEOUT",
+    } <= states.keys()
+    nodes = [node_of(record) for _, content in answers(version, "node") for record in content.get("nodes", ())]
+    assert {node.takes_jobs for node in nodes} == {True, False, *([None] if version == "v0.0.38" else [])} or len(
+        nodes
+    ) > 50
+
+
+@needs_recordings
+def test_what_a_driver_must_know_of_single_records() -> None:
+    jobs: dict[str, list[SlurmJob]] = {}
+    for name, content in answers("v0.0.38", "job-"):
+        jobs.setdefault(name, [job_of(record) for record in content["jobs"]])
+    (placed,) = jobs["job-running-placed"]
+    assert (placed.cores, placed.limit_min, placed.fixed_nodes) == ({"n0": 3, "n1": 1}, 5, False)
+    (suspended,) = jobs["job-suspended"]
+    assert (suspended.state, suspended.held, suspended.ran_s) == ("SUSPENDED", "", 4)
+    (held,) = jobs["job-running-held"]  # priority 0, and running
+    assert (held.state, held.held) == ("RUNNING", "")
+    (picky,) = jobs["job-held-w-x-C"]
+    assert picky.wishes == ("excluded_nodes", "features")
+    assert picky.required == ("n1",)
+    (ranged,) = jobs["job-held-node-range"]
+    assert (ranged.node_count, ranged.most_nodes, ranged.fixed_nodes) == (2, 4, False)
+    (bandwidth,) = jobs["job-held-nice-gres"]
+    assert bandwidth.resources == (("membw", 60),)
+    (array,) = jobs["job-array-held"]
+    assert (array.array_id, array.task, array.waiting_tasks) == (17, None, "1,3,5-7")
+    (special,) = jobs["job-special-exit"]
+    assert special.held == "admin"
+    (again,) = jobs["job-node-fail-requeued"]
+    assert (again.held, again.restarts, again.required, again.reason) == ("", 1, ("n4",), "BeginTime")
+    nodes: dict[str, list[SlurmNode]] = {}
+    for prefix in ("nodes-", "restart-1-nodes"):
+        for name, content in answers("v0.0.38", prefix):
+            nodes.setdefault(name, [node_of(record) for record in content["nodes"]])
+    assert {node.name: node.takes_jobs for node in nodes["restart-1-nodes"]}["n2"] is None
+    assert all(node.takes_jobs for node in nodes["nodes-resumed"])  # NOT_RESPONDING alone is no failure
+    assert [node.name for node in nodes["nodes-draining-drained-down"] if not node.takes_jobs] == ["n4", "n5", "n6"]
+    assert [node.name for node in nodes["nodes-maint"] if not node.takes_jobs] == ["n5"]
+
+
+class Canned:
+    """Gives one answer to everything."""
+
+    def __init__(self, status: int, text: str, sent: bool = True) -> None:
+        self.reply = Reply(status, text, sent)
+
+    def call(self, method: str, target: str, body: object = None) -> Reply:
+        return self.reply
+
+
+def change(status: int, text: str, sent: bool = True) -> Outcome:
+    return Rest(Canned(status, text, sent), "v0.0.38").change("1", {})
+
+
+@needs_recordings
+def test_every_recorded_change_is_accepted_refused_or_unsettled_as_it_was() -> None:
+    found = {}
+    for line in (RECORDED / "rest" / "index.jsonl").read_text().splitlines():
+        row = json.loads(line)
+        if row["method"] in ("POST", "DELETE") and row["file"].startswith("v0.0.38"):
+            text = (RECORDED / "rest" / row["file"]).read_text()
+            found[Path(row["file"]).stem] = change(row["status"], text)
+    refused = {name for name, outcome in found.items() if isinstance(outcome, str)}
+    assert refused == {
+        "delete-unknown", "update-admin-comment", "update-bad-node", "update-bad-partition", "update-begin-time",
+        "update-cancel-not-here", "update-place-again", "update-priority", "update-required-nodes", "update-required-nodes-list",
+        "update-unknown-job", "update-wrapped",
+    }  # fmt: skip
+    assert {name for name, outcome in found.items() if isinstance(outcome, Unsettled)} == {"down-update", "down-delete"}
+    assert found["update-place"] is found["update-array-place"] is found["submit-held"] is None
+
+
+@needs_recordings
+def test_a_dead_slurmctld_is_silence_and_never_an_empty_cluster() -> None:
+    for name in ("down-jobs", "down-nodes"):
+        for version in VERSIONS:
+            rest = Rest(Canned(500, (RECORDED / "rest" / version / f"{name}.json").read_text()), version)
+            with pytest.raises(Silent, match="Unspecified error"):
+                rest.jobs(1e9) if name == "down-jobs" else rest.nodes()
+            with pytest.raises(Silent):  # the same with status 200, as SLURM.md has it
+                Rest(Canned(200, (RECORDED / "rest" / version / f"{name}.json").read_text()), version).jobs(1e9)
+    assert Rest(Canned(304, ""), "v0.0.38").jobs(1e9) is None
+
+
+def test_what_is_cut_off_or_contradictory_ends_in_words() -> None:
+    good = json.dumps({"errors": [], "jobs": [], "nodes": []})
+    for text in (
+        "",
+        "{",
+        good[:-3],
+        "[]",
+        '{"jobs": []',
+        '{"errors": [{"error": "x"}], "jobs": []}',
+        '{"errors": [], "jobs": 3}',
+    ):
+        with pytest.raises(Silent):
+            Rest(Canned(200, text), "v0.0.38").jobs(1e9)
+        if text != '{"errors": [], "jobs": 3}':
+            assert change(200, text) is not None
+    assert Rest(Canned(200, good), "v0.0.38").jobs(1e9) == []
+    rest = Rest(
+        Canned(200, json.dumps({"errors": [], "jobs": [{"job_id": 3}, 7, {"job_id": 4, "job_state": []}]})), "v0.0.38"
+    )
+    assert rest.jobs(1e9) == []
+    assert len(rest.odd) == 3
+    assert isinstance(change(0, "timed out"), Unsettled)  # it may have been carried out
+    assert isinstance(change(0, "refused", sent=False), str)
+
+
+# ---------------------------------------------------------------- sessions
+
+
+class Session:
+    """The exchanges of a session, in their order; time is that of the exchange that comes next."""
+
+    def __init__(self, file: Path) -> None:
+        with gzip.open(file, "rt") as stream:
+            rows = [json.loads(line) for line in stream]
+        self.zero = rows[0]["zero"]
+        replies: dict[int, Any] = {}
+        self.polls: list[tuple[float, str, int, str]] = []  # when it was answered, jobs or nodes, status, text
+        for row in rows:
+            if "request" not in row:
+                continue
+            reply = row.get("reply", replies.get(row.get("same_as", -1)))
+            replies[row["n"]] = reply
+            method, target, _ = row["request"]
+            if method == "GET" and target.split("?")[0] in ("jobs", "nodes"):
+                text = row.get("reply_text") or ("" if reply is None else json.dumps(reply))
+                self.polls.append((self.zero + row["t"] + row["ms"] / 1000, target.split("?")[0], row["status"], text))
+
+
+@cache
+def session() -> Session:
+    return Session(RECORDED / "session.jsonl.gz")
+
+
+class Played:
+    """A slurmrestd that repeats a session: the last answers up to now. It accepts every change, and none has an effect."""
+
+    def __init__(self, played: Session, spoil: Random | None = None) -> None:
+        self.played = played
+        self.spoil = spoil
+        self.next = 0
+        self.jobs = self.nodes = Reply(0, "nothing yet")
+        self.changes: list[tuple[str, object]] = []
+
+    def go_on(self) -> float | None:
+        """Take the next answers about jobs, and those about nodes that belong to them; return when they came."""
+        polls = self.played.polls
+        while self.next < len(polls):
+            at_s, kind, status, text = polls[self.next]
+            self.next += 1
+            if kind == "jobs":
+                self.jobs = Reply(status, text)
+                if self.next < len(polls) and polls[self.next][1] == "nodes":
+                    self.nodes = Reply(*polls[self.next][2:])
+                    self.next += 1
+                return at_s
+            self.nodes = Reply(status, text)
+        return None
+
+    def call(self, method: str, target: str, body: object = None) -> Reply:
+        if method != "GET":
+            self.changes.append((target, body))
+            return Reply(200, '{"errors": []}')
+        reply = self.jobs if "/jobs" in target else self.nodes
+        if self.spoil is not None and self.spoil.random() < 0.2:
+            kind = self.spoil.choice(("cut", "silent", "late"))
+            if kind == "cut":
+                return reply._replace(text=reply.text[: self.spoil.randrange(len(reply.text) + 1) // 2])
+            if kind == "silent":
+                return Reply(500, '{"errors": [{"error": "Unspecified error", "error_number": -1}], "jobs": []}')
+        return reply
+
+
+class NoTools:
+    def __init__(self) -> None:
+        self.commands: list[tuple[str, ...]] = []
+
+    def scontrol(self, *arguments: str) -> Outcome:
+        self.commands.append(arguments)
+        return None
+
+    def tick(self) -> None:
+        pass
+
+
+class Watched:
+    """A core whose events are written down; its state is checked after each batch."""
+
+    def __init__(self, welcome: Welcome, events: list[Event], actions: list[Action]) -> None:
+        self.core: SchedulerCore = choose("easy").scheduler(welcome)
+        self.events = events
+        self.actions = actions
+
+    def handle(self, now_us: int, events: Any) -> list[Action]:
+        self.events += events
+        found = self.core.handle(now_us, events)
+        self.core.check()
+        self.actions += found
+        return found
+
+
+def played(tmp_path: Path, spoil: Random | None = None) -> tuple[list[Event], Played, NoTools, list[str]]:
+    """Replay the session; no node but the one that died and the one that was drained may be out of service ever."""
+    slurm, tools, said = Played(session(), spoil), NoTools(), list[str]()
+    events: list[Event] = []
+    actions: list[Action] = []
+    log = Log("test", write=said.append)
+    rest = Rest(slurm, "v0.0.38")
+    now_s = slurm.go_on()
+    assert now_s is not None
+    poller = Poller(rest, log)
+    spoiled, slurm.spoil = slurm.spoil, None
+    assert poller.poll(now_s)
+    slurm.spoil = spoiled
+    clock = [now_s]
+    cluster = Cluster(poller.nodes, Site(partitions=("ex",)), 1)
+    enforcer = Enforcer(
+        poller, rest, tools, cluster, Store(str(tmp_path / "store")), lambda welcome: Watched(welcome, events, actions), log,
+        now_s=lambda: clock[0],
+    )  # fmt: skip
+    enforcer.begin()
+    while (at_s := slurm.go_on()) is not None:
+        clock[0] = at_s
+        rest.forget()
+        enforcer.turn()
+        assert cluster.down <= {0, 5}
+    return events, slurm, tools, said
+
+
+@needs_recordings
+def test_a_recorded_session_replays(tmp_path: Path) -> None:
+    """39 jobs, of which others decide: cancel, hold, suspend, drain, a dead node, slurmctld down for 12 s, slurmrestd for 1 s."""
+    events, slurm, tools, said = played(tmp_path)
+    ends = Counter(event.job_id for event in events if isinstance(event, JobEnded))
+    submitted = Counter(event.job.id for event in events if isinstance(event, JobSubmitted))
+    assert set(submitted.values()) == set(ends.values()) == {1}
+    assert len(submitted) >= 34
+    assert not [event for event in events if isinstance(event, JobEnded) and event.state == UNKNOWN]
+    assert {event.state for event in events if isinstance(event, JobEnded)} <= END_STATES
+    started = {event.job_id for event in events if isinstance(event, JobStarted)}
+    assert len(started) >= 15  # elsewhere than decided
+    assert sum("does not answer, and nothing is decided" in line for line in said) == 2
+    for job in submitted:  # placed by us: never twice without having been taken back
+        begun = 0
+        for target, body in [(target, body) for target, body in slurm.changes if target.endswith(f"job/{job}")]:
+            assert isinstance(body, dict), target
+            begun = begun + 1 if body.get("nodelist") else 0
+            assert begun <= 1, slurm.changes
+    assert ("uhold", "30") in tools.commands
+
+
+@needs_recordings
+@pytest.mark.parametrize("seed", range(3))
+def test_answers_that_are_cut_late_or_missing_change_nothing_but_the_time(tmp_path: Path, seed: int) -> None:
+    events, _, _, _ = played(tmp_path, Random(seed))
+    ends = Counter(event.job_id for event in events if isinstance(event, JobEnded))
+    assert set(ends.values()) == {1}
+    assert not [event for event in events if isinstance(event, JobEnded) and event.state == UNKNOWN]
