@@ -49,14 +49,21 @@ class Cluster:
     """The nodes of our partitions, numbered by their names, and the jobs of the last poll."""
 
     def __init__(
-        self, nodes: Sequence[SlurmNode], site: Site, share: int, ignored: frozenset[str] = frozenset()
+        self,
+        nodes: Sequence[SlurmNode],
+        site: Site,
+        share: int,
+        ignored: frozenset[str] = frozenset(),
+        *,
+        onlooker: bool = False,
     ) -> None:
         """``share``: how many jobs may be on a core; ``ignored``: what the policy does not honour, so that such jobs are Slurm's.
 
-        UsageError for no nodes, or several threads a core.
+        For an ``onlooker`` the jobs that Slurm may start are those that wait. UsageError for no nodes, or several threads a core.
         """
         self.site = site
         self.share = share
+        self._waits_for_us = "" if onlooker else "user"  # how a job is held that may be started
         self._even = (
             FILLED_LAYOUTS in ignored
         )  # only jobs with the same number of processes on all nodes: one layout is possible
@@ -168,7 +175,13 @@ class Cluster:
         """Return a pending job as the scheduler is to see it; None: it is not ours."""
         requeued = job.restarts > (known.restarts if known is not None else self._restarts.get(number, 0))
         why = self.rejected.get(number) or self._not_ours(job, known)
-        if known is None and why is None and not job.held and not (job.restarts and job.required):
+        if (
+            known is None
+            and why is None
+            and not job.held
+            and self._waits_for_us
+            and not (job.restarts and job.required)
+        ):
             why = "it is not held: Slurm starts it"
         if (known is None and why is not None) or number in self.rejected:
             if why:
@@ -176,7 +189,7 @@ class Cluster:
             return None
         if requeued:
             self._not_before_us[number] = max(self._not_before_us.get(number, 0), now_us + REVOKED_US)
-        if not job.held and (requeued or known is None):
+        if self._waits_for_us and not job.held and (requeued or known is None):
             self.to_hold.append(number)
         spec = known.spec if known is not None and (why is not None or known.state == "running") else None
         if spec is None:
@@ -184,7 +197,7 @@ class Cluster:
         begins_us = 0 if job.restarts else job.eligible_s * SECOND_US
         held = (
             why is not None
-            or job.held != "user"
+            or job.held != self._waits_for_us
             or self._depends(job)
             or max(begins_us, self._not_before_us.get(number, 0)) > now_us
         )

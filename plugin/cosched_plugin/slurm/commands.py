@@ -71,6 +71,16 @@ _SITE: Final = click.option("--site", "site_file", metavar="FILE", help="What th
     metavar="PARTITION",
     help="A partition with an unused node, to wake Slurm's scheduler after placements.",
 )
+@click.option(
+    "--mode",
+    type=click.Choice(["enforce", "advise", "observe"]),
+    default="enforce",
+    show_default=True,
+    help="advise: write what would be done into AdminComment; observe: touch nothing.",
+)
+@click.option("--out", "folder", metavar="DIR", help="observe, advise: a new folder for a log of the jobs that end.")
+@click.option("--anonymise", is_flag=True, help="observe, advise: a log without names, job numbers and dates.")
+@click.option("--dry-run", is_flag=True, help="advise: only print it.")
 @click.option("--wake", metavar="PATH", help="A datagram socket that hooks may poke to be looked at at once.")
 @click.option("--trace", "trace_file", metavar="FILE", help="Write a decision trace there: a new file of JSON lines.")
 @click.option("--record", metavar="FILE", help="Write every batch and its answer there: a new file of JSON lines.")
@@ -94,6 +104,10 @@ def slurm(
     state: str | None,
     share: int | None,
     tick_partition: str,
+    mode: str,
+    folder: str | None,
+    anonymise: bool,
+    dry_run: bool,
     wake: str | None,
     trace_file: str | None,
     record: str | None,
@@ -101,11 +115,11 @@ def slurm(
     log_json: bool,
     quiet: bool,
 ) -> None:
-    """Decide for a real Slurm: place the held jobs of a partition.
+    """Decide for a real Slurm: place the held jobs of a partition; or look on, and say what would be done.
 
     \b
     Example:
-      cosched-plugin slurm --policy easy --rest unix:/run/slurmrestd/rest.sock --partition batch
+      cosched-plugin slurm --policy easy --rest unix:/run/slurmrestd/rest.sock --partition batch --mode observe
     """
     if context.invoked_subcommand is not None:
         return
@@ -116,6 +130,24 @@ def slurm(
     log = Log("cosched-plugin", as_json=log_json, quiet=quiet)
     choice = choose(policy, assignments)
     site = _site(site_file, partitions)
+    for given, name, modes in (
+        (folder is not None, "--out", ("observe", "advise")),
+        (anonymise, "--anonymise", ("observe", "advise")),
+        (dry_run, "--dry-run", ("advise",)),
+        (trace_file is not None, "--trace", ("enforce",)),
+        (record is not None, "--record", ("enforce",)),
+        (state is not None, "--state", ("enforce",)),
+    ):
+        if given and mode not in modes:
+            raise UsageError(f"{name} has no effect with --mode {mode}")
+    if mode != "enforce":
+        writes = mode == "advise" and not dry_run
+        sys.exit(
+            _look_on(
+                _rest(rest_address, api), site, choice, allow_models(models), log, share, wake, folder,
+                anonymous=anonymise, writes=writes,
+            )
+        )  # fmt: skip
     code = _enforce(
         _rest(rest_address, api), site, choice, allow_models(models), log, state or default_state(), share,
         tick_partition, wake, trace_file, record,
@@ -166,6 +198,47 @@ def _enforce(
             api=rest.version,
         )
         return run(enforcer, log, wake)
+
+
+def _look_on(
+    rest: Rest,
+    site: Site,
+    choice: PolicyChoice,
+    models: Mapping[str, Any],
+    log: Log,
+    share: int | None,
+    wake: str | None,
+    folder: str | None,
+    *,
+    anonymous: bool,
+    writes: bool,
+) -> int:
+    """Say what would be done until a signal."""
+    from cosched_plugin.slurm.cluster import Cluster  # noqa: PLC0415
+    from cosched_plugin.slurm.hands import Commands  # noqa: PLC0415
+    from cosched_plugin.slurm.loop import begun, run, welcome_of  # noqa: PLC0415
+    from cosched_plugin.slurm.observing import JobLog, Onlooker  # noqa: PLC0415
+
+    poller = begun(rest, WAIT_S, log)
+    shared = share or site.share or _share(site.partitions, choice.settings)
+    cluster = Cluster(poller.nodes, site, shared, getattr(choice.make(), "ignored", frozenset()), onlooker=True)
+    choice.scheduler(welcome_of(cluster, site), models=models)
+    record = None if folder is None else JobLog(folder, cluster, list(poller.jobs), anonymous=anonymous)
+    onlooker = Onlooker(
+        poller, cluster, lambda welcome, sink: choice.scheduler(welcome, trace=sink, models=models), log, click.echo, record,
+        Commands(None) if writes else None,
+    )  # fmt: skip
+    names = ", ".join(site.partitions)
+    log("looking-on", f"{choice.name} looks at {len(cluster.names)} nodes of {names}", api=rest.version)
+    try:
+        return run(onlooker, log, wake)
+    finally:
+        if record is not None:
+            record.close()
+            log(
+                "logged",
+                f"{folder}: {record.written} jobs that have ended; {record.running} still run, and are not in it",
+            )
 
 
 @slurm.command("release-all")

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, Final, NamedTuple
+from typing import IO, Any, Final, Protocol
 
 from cosched_hwmodel.cli.terminal.console import WARNING, Log
 from cosched_hwmodel.units import SECOND_US
@@ -206,16 +206,24 @@ def _hex(batch: Events) -> str:
 # ---------------------------------------------------------------- the process
 
 
-class Options(NamedTuple):
-    """How the process is run."""
+class Turns(Protocol):
+    """What goes on, turn by turn: an `Enforcer`, or an onlooker."""
 
-    state: str  # the store's file
-    wake: str | None = None  # a socket that hooks poke
-    record: str | None = None  # a new file for welcomes, batches and answers
+    def begin(self) -> None:
+        """Do what comes first."""
+        ...
+
+    def turn(self) -> bool:
+        """Poll, and do what follows; return whether Slurm has answered."""
+        ...
+
+    def next_due_s(self) -> float:
+        """Return in how many seconds the next turn is due."""
+        ...
 
 
-def run(enforcer: Enforcer, log: Log, wake: str | None = None) -> int:
-    """Enforce until a signal, and return the exit code."""
+def run(turns: Turns, log: Log, wake: str | None = None) -> int:
+    """Go on until a signal, and return the exit code."""
     stopped = 0
 
     def stop(number: int) -> None:
@@ -226,12 +234,12 @@ def run(enforcer: Enforcer, log: Log, wake: str | None = None) -> int:
         poke = open_things.enter_context(_poked(wake))
         open_things.enter_context(freeze_heap())
         open_things.enter_context(stop_on_signals(stop, log))
-        enforcer.begin()
+        turns.begin()
         notify("READY=1")
         while not stopped:
-            answered = enforcer.turn()
+            answered = turns.turn()
             notify("WATCHDOG=1")
-            _wait(poke, enforcer.next_due_s() if answered else SILENT_S)
+            _wait(poke, turns.next_due_s() if answered else SILENT_S)
     notify("STOPPING=1")
     log("leaving", f"leaving on {signal.Signals(stopped).name}; jobs run on, and held ones stay held")
     return 128 + stopped

@@ -75,6 +75,7 @@ class SlurmJob(NamedTuple):
     account: str
     name: str
     comment: str
+    admin_comment: str
     nodes: tuple[str, ...]  # those that it has or had
     required: tuple[str, ...]  # those that it is pinned to
     wishes: tuple[str, ...]  # what the driver does not plan with
@@ -143,6 +144,7 @@ def job_of(record: Record) -> SlurmJob:
         str(record.get("account") or ""),
         str(record.get("name") or ""),
         str(record.get("comment") or ""),
+        str(record.get("admin_comment") or ""),
         expand(str(record.get("nodes") or "")),
         expand(_joined(record.get("required_nodes"))),
         tuple(wishes),

@@ -1,0 +1,119 @@
+"""On a real Slurm, everything fails: driver killed -9 ten times, slurmd killed, slurmctld and slurmrestd gone, users at work."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+
+import pytest
+from tests.plugin.slurm.bed import Bed, bed, needs_slurm
+from tests.plugin.slurm.enforcing import Enforcing, enforcing, most_on_a_node, replayed, stamped, stamps
+
+pytestmark = [needs_slurm, pytest.mark.slow]
+
+
+class Chaos:
+    """What happens in the course of a minute, in seconds since its beginning."""
+
+    def __init__(self, one: Bed, driver: Enforcing, seed: int) -> None:
+        self.one = one
+        self.driver = driver
+        self.random = Random(seed)
+        self.jobs: list[int] = []
+        self.cancelled: set[int] = set()
+        self.agenda: list[tuple[float, Callable[[], None]]] = [(0.7 * number, self.submit) for number in range(70)]
+        self.agenda += [(5.0 + 5.0 * number, self.kill) for number in range(10)]
+        self.agenda += [
+            (9.0, self.cancel), (13.0, self.modify), (17.0, self.release), (19.0, self.hold), (31.0, self.cancel),
+            (12.0, lambda: self.script("node-kill", "n5")),
+            (23.0, lambda: self.script("ctld-stop")), (24.5, lambda: self.script("ctld-start")),
+            (33.0, lambda: self.script("rest-stop")), (34.0, lambda: self.script("rest-start")),
+            (38.0, lambda: self.script("ctld-stop")), (43.0, lambda: self.script("ctld-start")),
+            (52.0, lambda: self.script("node-start", "n5")),
+        ]  # fmt: skip
+        self.held: int | None = None
+
+    def play(self) -> None:
+        begun = time.monotonic()
+        for at_s, what in sorted(self.agenda, key=lambda item: item[0]):
+            time.sleep(max(0.0, begun + at_s - time.monotonic()))
+            what()
+
+    def script(self, *arguments: str) -> None:
+        self.one.script(*arguments)
+
+    def submit(self) -> None:
+        nodes = self.random.choice((1, 1, 1, 2, 2, 3, 4))
+        run_s = round(self.random.uniform(0.3, 2.5), 2)
+        options = ["-N", str(nodes), "-n", str(4 * nodes), "--ntasks-per-node=4", "-t", "2"]
+        # Slurm is down now and then: its user tries again, as sbatch itself does
+        with contextlib.suppress(AssertionError):
+            self.jobs.append(
+                self.one.submit(*options, script=stamped(self.one, f"sleep {run_s}"), comment={"estimate_s": run_s})
+            )
+
+    def kill(self) -> None:
+        assert self.driver.end(signal.SIGKILL) == -signal.SIGKILL
+        self.driver.begin()
+
+    def waiting(self) -> int | None:
+        rows = self.one.jobs()
+        found = [number for number in self.jobs if number in rows and rows[number]["state_reason"] == "JobHeldUser"]
+        return found[-1] if found else None
+
+    def cancel(self) -> None:
+        job = self.waiting()
+        if job is not None:
+            self.cancelled.add(job)
+            self.one.run("scancel", str(job))
+
+    def modify(self) -> None:
+        job = self.waiting()
+        if job is not None:
+            self.one.run("scontrol", "update", f"JobId={job}", "TimeLimit=4", "JobName=other", ok=False)
+
+    def release(self) -> None:
+        job = self.waiting()
+        if job is not None:
+            self.one.run("scontrol", "release", str(job), ok=False)
+
+    def hold(self) -> None:
+        self.held = self.waiting()
+        if self.held is not None:
+            self.one.run("scontrol", "hold", str(self.held), ok=False)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_nothing_is_lost_and_nothing_starts_twice(tmp_path: Path, seed: int) -> None:
+    # One job on a node at a time: in this partition Slurm itself would let two share it.
+    with (
+        bed("--slurmd-timeout", "10", "--min-job-age", "300") as one,
+        enforcing(one, tmp_path, "--policy", "easy", "--partition", "co") as driver,
+    ):
+        chaos = Chaos(one, driver, seed)
+        chaos.play()
+        if chaos.held is not None:
+            one.run("scontrol", "uhold", str(chaos.held), ok=False)
+        done = {"COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL"}
+        jobs = one.until(lambda jobs: all(jobs[job]["job_state"] in done for job in chaos.jobs), 150)
+        states = {job: jobs[job]["job_state"] for job in chaos.jobs}
+        assert {job for job, state in states.items() if state == "CANCELLED"} <= chaos.cancelled
+        ran = stamps(one)
+        requeued = {job for job in chaos.jobs if jobs[job]["restart_cnt"]}
+        dead = {job for job in ran if "5" in ran[job].nodes or "-" in ran[job].nodes}  # those that may have been on n5
+        for job in chaos.jobs:
+            if states[job] == "COMPLETED":
+                assert len(ran[job].ends) >= 1, job
+            if job not in requeued:
+                assert len(ran[job].starts) if job in ran else states[job] == "CANCELLED", (job, states[job])
+                assert job not in ran or len(ran[job].starts) == 1, (job, ran[job])
+        assert requeued <= dead
+        released = {job for job in chaos.jobs if f"job {job} is left to Slurm" in driver.log}
+        if not released and not requeued:
+            assert set(most_on_a_node(one).values()) == {1}
+        assert replayed(driver.records, "easy") > 50
+        assert driver.runs == 11
