@@ -64,23 +64,11 @@ class Cluster:
         self.site = site
         self.share = share
         self._waits_for_us = "" if onlooker else "user"  # how a job is held that may be started
-        self._even = (
-            FILLED_LAYOUTS in ignored
-        )  # only jobs with the same number of processes on all nodes: one layout is possible
+        # Where it is told of jobs with the same number of processes on all nodes alone, there is one layout, and no filling.
+        self._even = FILLED_LAYOUTS in ignored
         self._counts = COUNTABLE not in ignored
         self.capabilities = CAPABILITIES._replace(layout=ANY_LAYOUT if self._even else FILLED)
-        wanted = set(site.partitions)
-        ours = sorted((node for node in nodes if wanted & set(node.partitions)), key=lambda node: natural(node.name))
-        if not ours:
-            known = sorted({name for node in nodes for name in node.partitions})
-            raise UsageError(
-                f"no nodes in partition {', '.join(site.partitions)}; there are {', '.join(known) or 'none'}"
-            )
-        threaded = [node.name for node in ours if node.threads_per_core > 1]
-        if threaded:
-            raise UsageError(
-                f"node {threaded[0]} has several threads a core: which tasks share a core there cannot be planned yet"
-            )
+        ours = _nodes_of(nodes, site.partitions)
         self.names = tuple(node.name for node in ours)
         self.classes = _classes(ours, site, share)
         self.records: dict[int, SlurmJob] = {}  # by the protocol's number
@@ -436,6 +424,21 @@ def _joined(counts: Mapping[int, int]) -> tuple[Run, ...]:
         else:
             runs.append(Run(node, 1, ThreadMask(0), processes))
     return tuple(runs)
+
+
+def _nodes_of(nodes: Sequence[SlurmNode], partitions: Sequence[str]) -> list[SlurmNode]:
+    """Return the nodes of some partitions in the order of their names; UsageError for none, or for several threads a core."""
+    wanted = set(partitions)
+    ours = sorted((node for node in nodes if wanted & set(node.partitions)), key=lambda node: natural(node.name))
+    if not ours:
+        known = ", ".join(sorted({name for node in nodes for name in node.partitions}))
+        raise UsageError(f"no nodes in partition {', '.join(partitions)}; there are {known or 'none'}")
+    for node in ours:
+        if node.threads_per_core > 1:
+            raise UsageError(
+                f"node {node.name} has several threads a core: which tasks share one cannot be planned yet"
+            )
+    return ours
 
 
 def _classes(nodes: Sequence[SlurmNode], site: Site, share: int) -> tuple[NodeClass, ...]:
