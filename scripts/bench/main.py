@@ -26,6 +26,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import zmq
+from scripts.bench import batsim as bench_batsim
 from scripts.bench import bench_tables
 from scripts.bench import growth as bench_growth
 from scripts.bench import latency as bench_latency
@@ -231,6 +232,11 @@ def measure_wire(extent: Extent, tell: Tell) -> list[Figures]:
     return bench_wire.compare(extent.wire_jobs, extent.wire_rounds, tell)
 
 
+def measure_batsim(extent: Extent, tell: Tell) -> list[Figures]:
+    """Return a run over Batsim's protocol, compared with a bare ping-pong in JSON."""
+    return bench_batsim.compare(extent.wire_jobs, extent.wire_rounds, tell)
+
+
 def measure_latency(extent: Extent, tell: Tell) -> list[Figures]:
     """Return the times of decisions with many pending jobs."""
     rows = bench_latency.measure(extent.policies, extent.queues, extent.decisions, extent.decisions_s, tell)
@@ -284,6 +290,7 @@ class Part(NamedTuple):
 PARTS: Final = {
     "goals": Part("Goals", measure_goals, bench_tables.goal_lines),
     "wire": Part("Two processes", measure_wire, bench_tables.wire_lines),
+    "batsim": Part("Batsim's protocol", measure_batsim, bench_batsim.lines),
     "start-up": Part("Start-up", measure_start_up, bench_tables.start_up_lines),
     "latency": Part("Time of a decision", measure_latency, bench_tables.latency_lines),
     "live": Part("Live decisions", measure_live, bench_live.lines),

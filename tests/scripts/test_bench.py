@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from scripts.bench import batsim as bench_batsim
 from scripts.bench import bench_tables
 from scripts.bench import growth as bench_growth
 from scripts.bench import latency as bench_latency
@@ -161,6 +162,18 @@ def test_two_processes_are_measured_beside_a_ping_pong() -> None:
     assert "as the system puts them" in lines[2]
     assert "> 30 s" in lines[len(rows) + 2]
     assert "**no**" not in lines[len(rows) + 2]
+
+
+@pytest.mark.slow
+def test_batsims_protocol_is_measured_beside_a_ping_pong() -> None:
+    rows = bench_batsim.compare(40, 1, silent)
+    assert [row["apart"] for row in rows] == [False, True][: len(os.sched_getaffinity(0))]
+    for found in rows:
+        assert found["messages"] >= 40
+        assert found["share"] == pytest.approx(found["jobs_per_second"] / found["bare_jobs_per_second"], abs=0.002)
+    lines = bench_batsim.lines([*rows, {"apart": True, "reason": "more than 30 s"}])
+    assert "where the system puts them" in lines[2]
+    assert "more than 30 s" in lines[len(rows) + 2]
 
 
 def test_tables_are_aligned_and_say_why_a_figure_is_missing() -> None:

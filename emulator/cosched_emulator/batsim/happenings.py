@@ -98,7 +98,6 @@ class Happenings:
         self._byes: list[str] = (
             [] if jobs else ["no_more_static_job_to_submit"]
         )  # what is over, and to be told next time
-        self._used: dict[int, int] = {}  # jobs on each host
         self._dirty = False  # the manager has to settle
         self._last: JobRecord | None = None
         manager.ended_jobs = self._record
@@ -145,13 +144,13 @@ class Happenings:
         profile = ""
         if self.options.forward_profiles:
             profile = f',"profile":{b.write_json(self._told[job.workload].get(job.profile, {}))}'
-        name, told = b.write_json(job.name), b.write_json(job.object)
+        name, told = b.write_text(job.name), b.write_json(job.object)
         self._tell("JOB_SUBMITTED", f'{{"job_id":{name},"job":{told}{profile}}}')
 
     def _accept(self, job: BatsimJob) -> None:
         self.state[job.name] = PENDING
         if self.first_j is None and self.options.energy:
-            self.first_j = self.states.consumed_j(self.now_us)
+            self.first_j = self.states.count(self.now_us)
         self._manager.accept(job.work)
         self._manager.apply(self.now_us, [JobSubmitted(job.work.spec)])
 
@@ -200,16 +199,14 @@ class Happenings:
         self.state[job.name] = DONE
         self._completed.append(job.name)
         self._left -= 1
-        joules = self.states.leave_jobs(job.hosts, job.computes, self.now_us - start_us, self.now_us)
-        for host in job.hosts:
-            self._used[host] -= 1
+        joules = self.states.leave_job(job.hosts, job.computes, self.now_us - start_us, self.now_us)
         self._move()
         told = f'"job_state":"{state}","return_code":{code},"alloc":"{b.write_hosts(job.hosts)}"'
-        self._tell("JOB_COMPLETED", f'{{"job_id":{b.write_json(job.name)},{told}}}')
+        self._tell("JOB_COMPLETED", f'{{"job_id":{b.write_text(job.name)},{told}}}')
         if self._ended is not None:
             self._ended(Ended(job, state, start_us, self.now_us, joules if self.options.energy else None))
         return record
 
     def _progress(self, job: BatsimJob, record: JobRecord) -> Progress:
-        speed = min([self.states.speed(host) for host in job.hosts])
+        speed = self.states.slowest(job.hosts)
         return progress_of(self._profiles[job.workload], job.profile, record.work_us, len(job.hosts), speed)

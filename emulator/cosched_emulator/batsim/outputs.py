@@ -20,6 +20,7 @@ JOBS: Final = (
     "execution_time,finish_time,waiting_time,turnaround_time,stretch,allocated_resources,consumed_energy,metadata"
 )
 STATES: Final = "time,nb_sleeping,nb_switching_on,nb_switching_off,nb_idle,nb_computing"
+MEASURES: Final = ("waiting_time", "turnaround_time", "slowdown")
 FILES: Final = ("jobs", "schedule", "machine_states")
 
 
@@ -32,8 +33,7 @@ class Outputs:
         self._files: dict[str, TextIO] = {}
         self.jobs = self.rejected = self.succeeded = 0
         self.makespan_us = 0
-        self._sums = dict.fromkeys(("waiting_time", "turnaround_time", "slowdown"), 0.0)
-        self._most = dict(self._sums)
+        self._sums, self._most = [0.0] * len(MEASURES), [0.0] * len(MEASURES)
         if prefix is None:
             return
         try:
@@ -59,33 +59,31 @@ class Outputs:
 
     def add(self, ended: Ended) -> None:
         """Add a job that has ended."""
-        job, spec = ended.job, ended.job.work.spec
+        spec = ended.job.work.spec
         self.jobs += 1
-        limit = "-1.000000" if spec.limit_us is None else _seconds(spec.limit_us)
-        asked = f"{job.own_name},{job.workload},{job.profile},{_seconds(spec.submit_us)},{job.res},{limit}"
         if ended.start_us is None or ended.end_us is None:
             self.rejected += 1
-            self._write("jobs", f'{asked},0,{REJECTED},,,,,,,,,"{job.metadata}"')
+            self._write("jobs", f'{_asked(ended)},0,{REJECTED},,,,,,,,,"{ended.job.metadata}"')
             return
         runs_us = ended.end_us - ended.start_us
-        values = {
-            "waiting_time": (ended.start_us - spec.submit_us) / SECOND_US,
-            "turnaround_time": (ended.end_us - spec.submit_us) / SECOND_US,
-            "slowdown": (ended.end_us - spec.submit_us) / max(1, runs_us),
-        }
-        for name, value in values.items():
-            self._sums[name] += value
-            self._most[name] = max(self._most[name], value)
+        turnaround_s = (ended.end_us - spec.submit_us) / SECOND_US
+        values = (
+            (ended.start_us - spec.submit_us) / SECOND_US,
+            turnaround_s,
+            turnaround_s * SECOND_US / max(1, runs_us),
+        )
+        self._sums = [total + value for total, value in zip(self._sums, values, strict=True)]
+        self._most = list(map(max, self._most, values))
         success = int(ended.state == SUCCESS)
         self.succeeded += success
         self.makespan_us = max(self.makespan_us, ended.end_us)
+        if not self._files:
+            return
         times = ",".join([_seconds(each) for each in (ended.start_us, runs_us, ended.end_us)])
-        measures = ",".join([f"{value:.6f}" for value in values.values()])
+        measures = ",".join([f"{value:.6f}" for value in values])
         joules = -1.0 if ended.joules is None else ended.joules
-        self._write(
-            "jobs",
-            f'{asked},{success},{ended.state},{times},{measures},{write_hosts(job.hosts)},{joules:.6f},"{job.metadata}"',
-        )
+        rest = f'{write_hosts(ended.job.hosts)},{joules:.6f},"{ended.job.metadata}"'
+        self._write("jobs", f"{_asked(ended)},{success},{ended.state},{times},{measures},{rest}")
 
     def note_states(self, now_us: int, counts: dict[str, int]) -> None:
         """Add the states of hosts as they are now."""
@@ -96,15 +94,18 @@ class Outputs:
     def finish(self, simulator: Simulator, version: str, scheduling_s: float, wall_s: float) -> dict[str, str]:
         """Return the figures of the run, by Batsim's names, and write them."""
         states = simulator.states
-        energy_j = states.consumed_j(self.makespan_us) - (simulator.first_j or 0.0)
+        energy_j = states.count(self.makespan_us) - (simulator.first_j or 0.0)
         finished = self.jobs - self.rejected
         times = {f"time_{kind}": _seconds(span_us) for kind, span_us in states.time_us.items()}
         figures = {
             "batsim_version": version,
             "consumed_joules": f"{energy_j:.6f}",
             "makespan": _seconds(self.makespan_us),
-            **{f"max_{name}": f"{value:.6f}" for name, value in self._most.items()},
-            **{f"mean_{name}": f"{value / max(1, finished):.6f}" for name, value in self._sums.items()},
+            **{f"max_{name}": f"{value:.6f}" for name, value in zip(MEASURES, self._most, strict=True)},
+            **{
+                f"mean_{name}": f"{value / max(1, finished):.6f}"
+                for name, value in zip(MEASURES, self._sums, strict=True)
+            },
             "nb_computing_machines": str(len(states)),
             "nb_grouped_switches": str(states.grouped),
             "nb_jobs": str(self.jobs),
@@ -126,3 +127,10 @@ class Outputs:
 
 def _seconds(us: int) -> str:
     return f"{us // SECOND_US}.{us % SECOND_US:06d}"
+
+
+def _asked(ended: Ended) -> str:
+    """Return the columns of what a job has asked for."""
+    job, spec = ended.job, ended.job.work.spec
+    limit = "-1.000000" if spec.limit_us is None else _seconds(spec.limit_us)
+    return f"{job.own_name},{job.workload},{job.profile},{_seconds(spec.submit_us)},{job.res},{limit}"

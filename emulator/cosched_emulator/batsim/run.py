@@ -17,6 +17,7 @@ from cosched_emulator.errors import ConfigurationError, LinkError
 from cosched_emulator.run.build import build_manager
 from cosched_emulator.run.prepare import Prepared, prepare
 from cosched_emulator.scenario.reader import read_scenario
+from cosched_plugin.common.process import freeze_heap
 from cosched_plugin.protocol.messages import NodeClass
 
 PLACES = 16  # for jobs on a host of a platform, where hosts are shared and no shape of nodes is given
@@ -87,7 +88,7 @@ def build(scenario_file: str | None, table: dict[str, Any], inputs: Inputs, *, s
     hosts = hosts or hosts_of_nodes(prepared.nodes, prepared.power)
     numbers = JobNumbers()
     if inputs.workloads:
-        jobs, profiles = read_workloads(inputs.workloads, numbers)
+        jobs, profiles, _ = read_workloads(inputs.workloads, numbers)
         workload = prepared.workload._replace(jobs=[])
         prepared = replace(
             prepared, workload=workload, scenario=replace(scenario, clock=replace(scenario.clock, mode="virtual"))
@@ -117,7 +118,8 @@ def run(built: Built, options: Options, outputs: Outputs, link: Any) -> dict[str
     began_s = time.perf_counter()
     simulator = built.simulator(options, outputs)
     try:
-        simulate(simulator, link.ask)
+        with freeze_heap():
+            simulate(simulator, link.ask)
     except LinkError as error:
         link.close(error.text)
         raise

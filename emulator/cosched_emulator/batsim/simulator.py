@@ -12,7 +12,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Mapping, Sequence
 from itertools import count
-from typing import Any
+from typing import Any, Final
 
 from cosched_emulator.batsim.happenings import DONE, GONE, PENDING, RUNNING, TOLD, Ended, Happenings, Options
 from cosched_emulator.batsim.platform import Host
@@ -41,6 +41,7 @@ from cosched_plugin.protocol.messages import (
     StartJob,
 )
 
+_FIRST: Final = ThreadMask(1)
 # Entries of the simulator's own agenda, in the order of one instant; ends are the manager's.
 DECISION, EXTERNAL, SWITCHED, SUBMISSION, CALL, FREE = range(6)
 
@@ -251,16 +252,14 @@ class Simulator(Happenings):
             if key in data:
                 b.refuse(f"{path}.{key}", "none: the emulator has no storage hosts", data[key])
         counts = self._counts(job, hosts, data, path)
+        used, sharing = self.states.jobs, self.options.sharing
+        unfit = self.states.down or self.states.off
         for host in hosts:
-            if host in self.states.down:
-                raise RemoteProtocolError("state", f"{path}.alloc", f"host {host} is unavailable")
-            if self._used.get(host) and not self.options.sharing:
-                raise RemoteProtocolError("state", f"{path}.alloc", f"host {host} has a job, and hosts are not shared")
-            if not self.states.takes_jobs(host):
-                raise RemoteProtocolError("state", f"{path}.alloc", f"host {host} is switched off, or on its way")
+            if (used[host] and not sharing) or (unfit and (host in self.states.down or host in self.states.off)):
+                raise RemoteProtocolError("state", f"{path}.alloc", self._unfit(host))
         runs = self._runs(hosts, counts, path)
         spec = job.work.spec
-        speed = min([self.states.speed(host) for host in hosts])
+        speed = self.states.slowest(hosts)
         takes_us = max(1, run_us(self._profiles[job.workload], job.profile, len(hosts), speed))
         managed = self._manager.jobs[spec.id]
         if takes_us != managed.job.run_us:
@@ -272,13 +271,19 @@ class Simulator(Happenings):
         self._dirty = True
         job.hosts = hosts
         self.state[job.name] = RUNNING
-        for host in hosts:
-            self._used[host] = self._used.get(host, 0) + 1
         if takes_us and self.options.energy and not job.computes:
             profiles = self._profiles[job.workload]
             job.computes = computing_us(profiles, job.profile, len(hosts), speed) / takes_us
-        self.states.take_jobs(hosts, job.computes, self.now_us)
+        self.states.take_job(hosts, job.computes, self.now_us)
         self._move()
+
+    def _unfit(self, host: int) -> str:
+        """Return why a host takes no job."""
+        if host in self.states.down:
+            return f"host {host} is unavailable"
+        if host in self.states.off:
+            return f"host {host} is switched off, or on its way"
+        return f"host {host} has a job, and hosts are not shared"
 
     def _counts(self, job: BatsimJob, hosts: Sequence[int], data: Mapping[str, Any], path: str) -> list[int]:
         """Return the processes of a job on each of its hosts."""
@@ -307,6 +312,14 @@ class Simulator(Happenings):
         """Return the place of a job: on each host the lowest threads that are free."""
         free = self._manager.pool.free
         found: list[Run] = []
+        if len(free) == 1 and max(counts) == 1:  # a place a host, and which are taken has been checked
+            first = last = hosts[0]
+            for host in (*hosts[1:], -1):
+                if host != last + 1:
+                    found.append(Run(first, last - first + 1, _FIRST, 1))
+                    first = host
+                last = host
+            return tuple(found)
         first = last = mask = processes = -1
         for host, wanted in zip((*hosts, -1), (*counts, -1), strict=True):
             chosen = 0
@@ -395,7 +408,7 @@ class Simulator(Happenings):
             requests = b.obj(data, "requests", path)
             if set(requests) != {"consumed_energy"}:
                 b.refuse(f"{path}.requests", "consumed_energy", next(iter(requests), None))
-            joules = self.states.consumed_j(self.now_us)
+            joules = self.states.count(self.now_us)
             self._tell("ANSWER", f'{{"consumed_energy":{joules:.6f}}}')
             return
         hosts = b.read_hosts(data, "resources", path, len(self._hosts))

@@ -17,6 +17,7 @@ from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.batsim import messages as b
 from cosched_plugin.batsim.site import FIELDS, spec_of
 from cosched_plugin.protocol.errors import RemoteProtocolError
+from cosched_plugin.protocol.limits import MAX_NODES
 from cosched_plugin.protocol.messages import JobSpec
 from cosched_plugin.protocol.vocabulary import JOB, write_record
 
@@ -90,15 +91,25 @@ class JobNumbers:
         return self._next
 
 
-def read_workloads(files: Sequence[str], numbers: JobNumbers) -> tuple[list[BatsimJob], dict[str, Profiles]]:
-    """Return the jobs of workload files, in Batsim's order of submission, and their profiles by workload; raises InputError."""
+class Read(NamedTuple):
+    """The content of workload files."""
+
+    jobs: list[BatsimJob]
+    profiles: dict[str, Profiles]  # by workload
+    hosts: int  # for which they are; 0: they do not say
+
+
+def read_workloads(files: Sequence[str], numbers: JobNumbers) -> Read:
+    """Return the jobs of workload files, in Batsim's order of submission; raises InputError."""
     jobs: list[BatsimJob] = []
     profiles: dict[str, Profiles] = {}
+    hosts = 0
     for number, file in enumerate(files):
         workload = f"w{number}"
         try:
             content = b.read_json(Path(file).read_bytes())
             profiles[workload] = read_profiles(content, "")
+            hosts = max(hosts, b.whole(content, "nb_res", "", 0, MAX_NODES) if "nb_res" in content else 0)
             for index, raw in enumerate(b.listed(content, "jobs", "")):
                 jobs.append(read_job(raw, workload, f"jobs[{index}]", profiles[workload], numbers, static=True))
         except OSError as error:
@@ -114,7 +125,7 @@ def read_workloads(files: Sequence[str], numbers: JobNumbers) -> tuple[list[Bats
             )
         seen.add(job.name)
     jobs.sort(key=submission)
-    return jobs, profiles
+    return Read(jobs, profiles, hosts)
 
 
 def submission(job: BatsimJob) -> tuple[int, str]:
@@ -225,6 +236,11 @@ def of_scenario(jobs: Sequence[WorkloadJob], cores: int) -> tuple[list[BatsimJob
             told["user"] = spec.user
         written = write_record(JOB, spec)
         fields: dict[str, Any] = {key: written[key] for key in _TOLD if key in written}
+        on_host = -(-spec.processes // res)  # a scheduler of Batsim's sees hosts, not processes
+        if "memory_mb" in fields:
+            fields["memory_mb"] *= on_host
+        if "demand" in fields:
+            fields["demand"] = [rate * on_host for rate in fields["demand"]]
         if spec.estimate_us != spec.limit_us:
             fields["estimate_us"] = spec.estimate_us
         if fields:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import click
 
+from cosched_emulator.batsim.conversions import faults_of
 from cosched_emulator.cli.commands.options.scenario_options import overrides
 from cosched_emulator.cli.reporting import report, warn
 from cosched_emulator.errors import ConfigurationError
@@ -19,7 +20,7 @@ from cosched_emulator.run.coupling import record_answers
 from cosched_emulator.run.prepare import Prepared, prepare
 from cosched_emulator.run.remote import remote_link
 from cosched_emulator.run.run import run, store
-from cosched_emulator.scenario.reader import read_faults, read_scenario
+from cosched_emulator.scenario.reader import read_scenario
 from cosched_emulator.scenario.rules import SOURCES
 from cosched_emulator.scenario.schema import Scenario
 from cosched_hwmodel.cli.terminal.console import Log, progress_bar
@@ -88,7 +89,7 @@ def _read_scenario(scenario_file: str | None, table: dict[str, Any], faults: str
     """Return the scenario of a manager; refuse one with a policy."""
     scenario = read_scenario(scenario_file, table)
     if faults is not None:
-        scenario = replace(scenario, faults=read_faults(faults))
+        scenario = replace(scenario, faults=faults_of(faults))
     if scenario.policy:
         raise ConfigurationError(
             "policy", "no policy: the scheduler that connects brings its own", "one", file=scenario_file or ""

@@ -9,11 +9,12 @@ from typing import Any
 
 from cosched_emulator.api.arguments import policy_of
 from cosched_emulator.api.simulate import simulate as simulate_scenario
+from cosched_emulator.batsim.conversions import faults_of
 from cosched_emulator.cli.commands.options.scenario_options import overrides
 from cosched_emulator.cli.reporting import report, warn
 from cosched_emulator.results.files.run_folder import check_run_folder
 from cosched_emulator.run.prepare import prepare
-from cosched_emulator.scenario.reader import read_faults, read_scenario
+from cosched_emulator.scenario.reader import read_scenario
 from cosched_hwmodel.cli.terminal.console import progress_bar
 
 
@@ -34,7 +35,7 @@ def simulate(
     began = time.perf_counter()
     scenario = read_scenario(scenario_file, overrides(options))
     if faults is not None:
-        scenario = replace(scenario, faults=read_faults(faults))
+        scenario = replace(scenario, faults=faults_of(faults))
     choice = policy_of(policy, assignments, scenario)
     if out is not None:
         check_run_folder(out, force=force)

@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import replace
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import click
 
 from cosched_emulator import offered
+from cosched_emulator.cli.commands.options.scenario_options import overrides
+from cosched_emulator.cli.reporting import warn
+from cosched_emulator.run.prepare import prepare
 from cosched_emulator.scenario.machine import build_machine, cores_of
 from cosched_emulator.scenario.reader import read_scenario
 from cosched_emulator.scenario.rules import check_cluster
@@ -19,9 +23,15 @@ from cosched_emulator.workload.characteristics import with_characteristics_of
 from cosched_emulator.workload.description import as_table
 from cosched_emulator.workload.description import describe as statistics_of
 from cosched_emulator.workload.job import Workload
+from cosched_emulator.workload.jobs_in_columns import columns_of
 from cosched_emulator.workload.lublin import LublinParameters, generate
 from cosched_emulator.workload.multicore import CORES_PER_NODE, with_grown_sizes, with_self_slowdowns
-from cosched_emulator.workload.side_files.annotations import annotation_lines, read_annotations, with_annotations
+from cosched_emulator.workload.side_files.annotations import (
+    annotation_lines,
+    profile_lines,
+    read_annotations,
+    with_annotations,
+)
 from cosched_emulator.workload.swf.swf_reader import SwfOptions, read_swf
 from cosched_emulator.workload.swf.swf_writer import write_swf
 
@@ -171,3 +181,54 @@ def _generate(
     if aarr is not None:
         parameters = LublinParameters(aarr=aarr, gap_factor=gap_factor, run_factor=run_factor)
     return generate(jobs, processors, parameters, seed)
+
+
+# Over 50 lines: one argument for each option, and what each direction does not take.
+def convert(
+    files: tuple[str, ...],
+    cores: int,
+    platform: str | None,
+    master_host: str,
+    usage_out: str | None,
+    profiles_out: str | None,
+    out: str,
+    force: bool,
+    **options: Any,
+) -> None:
+    """Convert a log in SWF to a workload of Batsim's, or workloads of Batsim's (FILE.json) to a log."""
+    from cosched_emulator.batsim.conversions import from_batsim, to_batsim, told_exactly  # noqa: PLC0415 - few need Batsim
+
+    of_log = {f"--{name.replace('_', '-')}": value for name, value in options.items()}
+    of_json = {"--platform": platform, "--usage-out": usage_out, "--profiles-out": profiles_out}
+    if out.endswith((".json", ".json.gz")):
+        if len(files) > 1 or files[0].endswith(".json"):
+            raise click.UsageError("expected one log in SWF for a workload of Batsim's")
+        _refuse(of_json, "a log")
+        table = told_exactly({**overrides(options), "cluster": {"nodes": 1, "cores": cores}})
+        as_logged = {"swf": files[0], "minimum_estimate_s": 0, "cap_runs": False}
+        table["workload"] = {**table.get("workload", {}), **as_logged}
+        converted = prepare(read_scenario(None, table)).workload
+        content = json.dumps(to_batsim(converted, cores))
+        with new_text_file(out, force=force) as stream:
+            stream.write(f"{content}\n")
+    else:
+        _refuse(of_log, "workloads of Batsim's")
+        converted = from_batsim(files, cores, platform, master_host)
+        with ExitStack() as open_files:  # all files or none
+            for side_file, lines in ((usage_out, annotation_lines), (profiles_out, profile_lines)):
+                if side_file is not None:
+                    open_files.enter_context(new_text_file(side_file, force=force)).writelines(lines(converted))
+            write_swf(out, converted, force=force)
+        _warn_of_lost(converted, usage_out, profiles_out)
+    for warning in converted.warnings:
+        warn(warning)
+    click.echo(f"{len(converted.jobs)} jobs written to {out}")
+
+
+def _warn_of_lost(converted: Workload, usage_out: str | None, profiles_out: str | None) -> None:
+    """Warn of what jobs ask of nodes, and no side file was written for."""
+    jobs = columns_of(converted.jobs)
+    if usage_out is None and (jobs.knows(jobs.usage) or jobs.knows(jobs.self_slowdown)):
+        warn("what bounds jobs is lost: --usage-out FILE keeps it")
+    if profiles_out is None and jobs.knows(jobs.profile):
+        warn("what processes ask of nodes is lost: --profiles-out FILE keeps it")

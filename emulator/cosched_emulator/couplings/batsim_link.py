@@ -15,6 +15,7 @@ from cosched_plugin.protocol.endpoint import why_not
 
 LOOK_MS: Final = 200  # how soon a scheduler that is gone is noticed
 LINGER_MS: Final = 500
+_RCVMORE: Final = int(zmq.RCVMORE)
 
 
 class BatsimLink:
@@ -50,7 +51,7 @@ class BatsimLink:
             except zmq.Again:
                 self._check(time.monotonic() - began_s, most_s)
                 continue
-            if self._socket.rcvmore:
+            if self._socket.get(_RCVMORE):
                 raise LinkError("expected a reply of one part, got several", self._endpoint)
             self._heard = True
             self.spent_s += time.monotonic() - began_s

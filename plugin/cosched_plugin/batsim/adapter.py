@@ -204,7 +204,7 @@ class Decisions:
             self._log(
                 "rejected", f"job {name} asks for {spec.processes} hosts, and there are {len(self._hosts.numbers)}"
             )
-            replies.append(b.write_event(self._now_us, "REJECT_JOB", f'{{"job_id":{b.write_json(name)}}}'))
+            replies.append(b.write_event(self._now_us, "REJECT_JOB", f'{{"job_id":{b.write_text(name)}}}'))
             return []
         self.ids[name] = number
         self._names[number] = name
@@ -293,9 +293,9 @@ class Decisions:
                 del self.ids[name]
                 self.rejected += 1
                 self._log("rejected", f"job {name} is rejected: {reason}")
-                found.append(b.write_event(now_us, "REJECT_JOB", f'{{"job_id":{b.write_json(name)}}}'))
+                found.append(b.write_event(now_us, "REJECT_JOB", f'{{"job_id":{b.write_text(name)}}}'))
             case KillJob(job_id):
-                found.append(b.write_event(now_us, "KILL_JOB", f'{{"job_ids":[{b.write_json(self._names[job_id])}]}}'))
+                found.append(b.write_event(now_us, "KILL_JOB", f'{{"job_ids":[{b.write_text(self._names[job_id])}]}}'))
             case _:
                 return f"Batsim has nothing like {type(action).__name__}"
         return None
@@ -306,7 +306,7 @@ class Decisions:
         hosts.sort()
         self._running.add(start.job_id)
         self.starts += 1
-        name = b.write_json(self._names[start.job_id])
+        name = b.write_text(self._names[start.job_id])
         return b.write_event(now_us, "EXECUTE_JOB", f'{{"job_id":{name},"alloc":"{b.write_hosts(hosts)}"}}')
 
 

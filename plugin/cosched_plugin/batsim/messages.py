@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from json.encoder import encode_basestring_ascii
 from typing import Any, Final, NamedTuple, NoReturn
 
 from cosched_hwmodel.units import SECOND_US
@@ -16,6 +17,7 @@ from cosched_plugin.protocol.errors import RemoteProtocolError, show
 
 MAX_MESSAGE_BYTES: Final = 1 << 26  # a workload of 100,000 jobs with a profile each takes 10 MB
 LARGEST: Final = 1e30
+_NUMBERS: Final = (float, int)  # a truth value is none
 LATEST_S: Final = 9.0e9  # beyond it six decimals of seconds are no longer exact
 
 # Final states of a job, in JOB_COMPLETED.
@@ -68,27 +70,37 @@ def read_message(frame: bytes, known: frozenset[str]) -> BatsimMessage:
     if type(raw) is not dict:
         refuse("", "an object with now and events", raw)
     now_us = microseconds(raw, "now", "")
-    listed = raw.get("events")
-    if type(listed) is not list:
-        refuse("events", "a list", listed)
-    events = []
-    for number, each in enumerate(listed):
-        path = f"events[{number}]"
-        if type(each) is not dict:
-            refuse(path, "an object with timestamp, type and data", each)
-        at_us = microseconds(each, "timestamp", path)
-        if at_us > now_us:
-            text = f"expected a time up to that of the message, {seconds(now_us)}, got {seconds(at_us)}"
-            raise RemoteProtocolError("clock", f"{path}.timestamp", text)
-        kind, data = each.get("type"), each.get("data")
-        if type(kind) is not str:
-            refuse(f"{path}.type", "a string", kind)
-        if kind not in known:
-            refuse(f"{path}.type", "a type of event that this side of Batsim 4's protocol has", kind, "unknown")
-        if type(data) is not dict:
-            refuse(f"{path}.data", "an object", data)
-        events.append(BatsimEvent(at_us, kind, data, path))
-    return BatsimMessage(now_us, events)
+    events = raw.get("events")
+    if type(events) is not list:
+        refuse("events", "a list", events)
+    found = []
+    for number, each in enumerate(events):
+        try:
+            at_s, kind, data = each["timestamp"], each["type"], each["data"]
+            at_us = round(at_s * SECOND_US)
+            fine = type(at_s) in _NUMBERS and 0 <= at_us <= now_us and kind in known and type(data) is dict
+        except (LookupError, TypeError, ValueError, OverflowError):
+            fine = False
+        if not fine:
+            _refuse_event(each, f"events[{number}]", now_us, known)
+        found.append(BatsimEvent(at_us, kind, data, f"events[{number}]"))
+    return BatsimMessage(now_us, found)
+
+
+def _refuse_event(each: Any, path: str, now_us: int, known: frozenset[str]) -> NoReturn:
+    """Say what is wrong with the frame of an event."""
+    if type(each) is not dict:
+        refuse(path, "an object with timestamp, type and data", each)
+    at_us = microseconds(each, "timestamp", path)
+    if at_us > now_us:
+        text = f"expected a time up to that of the message, {seconds(now_us)}, got {seconds(at_us)}"
+        raise RemoteProtocolError("clock", f"{path}.timestamp", text)
+    kind = each.get("type")
+    if type(kind) is not str:
+        refuse(f"{path}.type", "a string", kind)
+    if kind not in known:
+        refuse(f"{path}.type", "a type of event that this side of Batsim 4's protocol has", kind, "unknown")
+    refuse(f"{path}.data", "an object", each.get("data"))
 
 
 def read_json(frame: bytes) -> Any:
@@ -124,10 +136,13 @@ def write_json(value: Any) -> str:
     return _encode(value)
 
 
+# A text as JSON: ten times as fast as an encoder's general way.
+write_text: Final = encode_basestring_ascii
+
+
 def seconds(at_us: int) -> str:
     """Return a time as Batsim writes it: seconds with six decimals."""
-    whole, rest = divmod(at_us, SECOND_US)
-    return f"{whole}.{rest:06d}"
+    return f"{at_us / SECOND_US:.6f}"  # exact up to `LATEST_S`
 
 
 # ---------------------------------------------------------------- single values

@@ -39,6 +39,7 @@ _CAPACITIES: Final = ("memory_mb", "memory_bandwidth_mbs", "network_mbs", "disk_
 _OF_JOB: Final = frozenset(
     {"user", "name", "memory_mb", "demand", "usage", "self_slowdown", "profile", "priority", "estimate_us"}
 )
+_ESTIMATE: Final = frozenset({"estimate_us"})
 _MOST: Final = 1 << 40
 _OFFLINE: Final = "unavailable"
 
@@ -184,8 +185,11 @@ class JobReader:
         limit_us = walltime_us(job, place)
         fields = self._fields_of(data, job, path)
         user = job.get("user", "")
-        if not fields and type(user) is str:
-            spec = JobSpec(job_id, submit_us, processes, DAY_US if limit_us is None else limit_us, limit_us, user[:64])
+        if fields.keys() <= _ESTIMATE and type(user) is str and type(fields.get("estimate_us", 1)) is int:
+            estimate_us = max(1, fields.get("estimate_us", limit_us or DAY_US))
+            if limit_us is not None:
+                estimate_us = min(estimate_us, limit_us) if FIELDS in job else limit_us
+            spec = JobSpec(job_id, submit_us, processes, estimate_us, limit_us, user[:64])
         else:
             raw = {"user": user if type(user) is str else str(user), "estimate_us": DAY_US, **fields}
             if limit_us is not None:

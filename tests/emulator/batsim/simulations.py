@@ -52,7 +52,7 @@ class Talk:
         file = folder / "w.json"
         file.write_text(json.dumps({"jobs": jobs, "profiles": PROFILES}))
         numbers = JobNumbers()
-        read, profiles = read_workloads([str(file)], numbers)
+        read, profiles, _ = read_workloads([str(file)], numbers)
         sleeps = {1: SleepState(1, 2, 3)} if sleep else {}
         hosts = [Host(f"h{number}", {}, WITH_SLEEP if sleep else PLAIN, sleeps) for number in range(4)]
         places = 2 if options.get("sharing") else 1

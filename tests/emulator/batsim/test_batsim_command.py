@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import zmq
@@ -213,3 +215,18 @@ def test_wrong_workloads_are_told(jobs: object, profiles: object, told: str, com
 def test_wrong_platforms_are_told(old: str, new: str, told: str, commands: Commands, files: Path) -> None:
     (files / "p.xml").write_text(PLATFORM.replace(old, new))
     assert assert_one_line(commands.emulator("batsim", *FILES), 2).startswith(f"p.xml: {told}")
+
+
+def test_evalys_reads_and_draws_the_jobs(commands: Commands, files: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # evalys and pandas give warnings
+        jobset = pytest.importorskip("evalys.jobset", reason="evalys is not installed: pip install evalys")
+        with scheduler_at(f"ipc://{files}/s.sock", first_fit):
+            ran = commands.emulator("batsim", "--connect", f"ipc://{files}/s.sock", *FILES, "--export", "out")
+        assert ran.code == 0
+        jobs: Any = jobset.JobSet.from_csv(str(files / "out_jobs.csv"))
+        jobs.plot(with_details=True)
+    rows = jobs.df.set_index("jobID")
+    assert str(rows.allocated_resources["b"]) == "0-2"
+    assert rows.finish_time["b"] == 20010
+    assert jobs.utilisation.load.max() == 3

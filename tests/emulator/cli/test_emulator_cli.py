@@ -36,6 +36,7 @@ HELPS = [
     ("workload",),
     ("workload", "describe"),
     ("workload", "lublin"),
+    ("workload", "convert"),
     ("keys",),
     *(
         (name,)

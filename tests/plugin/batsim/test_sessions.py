@@ -16,11 +16,13 @@ from tests.plugin.batsim.recordings import Exchange, events_of, exchanges, own_s
 
 from cosched_hwmodel.cli.terminal.console import Log
 from cosched_hwmodel.units import SECOND_US, ThreadMask
-from cosched_plugin.batsim.adapter import Decisions
+from cosched_plugin.batsim.adapter import Decisions, features_of
 from cosched_plugin.batsim.messages import read_hosts
 from cosched_plugin.batsim.site import SiteFile
+from cosched_plugin.config import choose
 from cosched_plugin.protocol.messages import (
     Action,
+    Belief,
     Event,
     JobStarted,
     KillJob,
@@ -36,7 +38,7 @@ SESSIONS = [*shared_sessions(), *own_sessions()]
 # What cosched never says: its decisions need none of it.
 NOT_OURS = ("SET_RESOURCE_STATE", "QUERY", "NOTIFY", "REGISTER_PROFILE", "REGISTER_JOB")
 WRONG = ("own-bad-", "own-busy", "own-time-back", "own-too-many", "batsched-easy-machine-unavailable")  # Batsim aborted
-SHARING = {"batsched-random-sharing": 60, "own-sharing": 2}  # jobs on a host
+SHARING = {"batsched-random-sharing": 60, "own-sharing": 2, "cosched-lomarc-r": 2}  # jobs on a host
 
 
 class Recorded:
@@ -115,7 +117,6 @@ def is_wrong(session: Path) -> bool:
     return session.name.startswith(WRONG)
 
 
-@pytest.mark.skipif(not shared_sessions(), reason="the conversations recorded with Batsim are not beside the project")
 @pytest.mark.parametrize("session", SESSIONS, ids=lambda path: path.name)
 def test_what_batsim_said_is_understood(session: Path) -> None:
     recorded = exchanges(session)
@@ -146,3 +147,13 @@ def test_there_are_sessions() -> None:
     }
     assert kinds >= {"JOB_KILLED", "REQUESTED_CALL", "RESOURCE_STATE_CHANGED", "ANSWER", "NOTIFY", "SIMULATION_ENDS"}
     assert sum(map(is_wrong, shared_sessions())) == 8
+
+
+@pytest.mark.parametrize(("name", "policy"), [("cosched-easy", "easy"), ("cosched-lomarc-r", "lomarc-r")])
+def test_our_own_replies_are_as_recorded(name: str, policy: str) -> None:
+    (session,) = (path for path in own_sessions() if path.name == name)
+    choice = choose(policy)
+    site = SiteFile(belief=Belief("lomarc", "bulk-synchronous", ()))
+    decisions = Decisions(choice.scheduler, features_of(choice.make()), site, 0, Log(quiet=True))
+    for exchange in exchanges(session):
+        assert json.loads(decisions.answer(exchange.said)) == exchange.reply

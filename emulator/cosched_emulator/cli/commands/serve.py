@@ -34,7 +34,12 @@ from cosched_emulator.cli.commands.options.scenario_options import a_file, scena
 )
 @click.option("--keys", callback=a_file, metavar="FOLDER", help="Keyring of this manager and of its peers.")
 @click.option("--operator", "operators", multiple=True, metavar="USER", help="User with all rights; may be repeated.")
-@click.option("--faults", callback=a_file, metavar="FILE.toml", help="A fault plan, instead of the scenario's.")
+@click.option(
+    "--faults",
+    callback=a_file,
+    metavar="FILE",
+    help="Instead of the scenario's: a fault plan in TOML, or events of Batsim's.",
+)
 @click.option("--until", type=click.FloatRange(min=0), metavar="S", help="Running clock: end after S emulated seconds.")
 @click.option("--check", is_flag=True, help="Running clock: check all invariants after every step.")
 @click.option("--metrics", metavar="HOST:PORT", help="Running clock: serve Prometheus there (loopback only).")

@@ -35,7 +35,12 @@ from cosched_emulator.cli.commands.options.scenario_options import a_file, scena
 @click.option(
     "--trace", callback=a_file, metavar="FILE", help="Write a decision trace there, for `explain`: JSON lines."
 )
-@click.option("--faults", callback=a_file, metavar="FILE.toml", help="A fault plan, instead of the scenario's.")
+@click.option(
+    "--faults",
+    callback=a_file,
+    metavar="FILE",
+    help="Instead of the scenario's: a fault plan in TOML, or events of Batsim's.",
+)
 @click.option(
     "--db", callback=a_file, metavar="FILE", help="Keep accounts in FILE; after a crash the run resumes from them."
 )

@@ -6,7 +6,7 @@ import click
 
 from cosched_emulator import offered
 from cosched_emulator.cli.commands.lazy import implementation
-from cosched_emulator.cli.commands.options.scenario_options import Command, a_file
+from cosched_emulator.cli.commands.options.scenario_options import Command, a_file, sets
 
 _DESCRIBE_EXAMPLES = """Examples:
 
@@ -25,6 +25,13 @@ _LUBLIN_EXAMPLES = """Examples:
   cosched-emulator workload lublin --jobs 8000 --self-slowdowns table4 --grow --usage-out w1-self.csv --out w1.swf.gz
   cosched-emulator workload lublin --jobs 8000 --nodes 64 --node 2x16x2 --out large.swf
   cosched-emulator workload lublin --jobs 20 --out -
+"""
+_CONVERT_EXAMPLES = """Examples:
+
+\b
+  cosched-emulator workload convert log.swf --out w.json
+  cosched-emulator workload convert log.swf --cores 4 --annotations usage.csv --out w.json
+  cosched-emulator workload convert w.json --usage-out usage.csv --out log.swf
 """
 _POSITIVE = click.IntRange(min=1)
 _SELF_SLOWDOWNS = click.option(
@@ -105,3 +112,34 @@ def describe() -> None:
 @implementation("cosched_emulator.cli.workload")
 def lublin() -> None:
     """Generate a workload with the Lublin-Feitelson model and write it as SWF."""
+
+
+@workload.command(epilog=_CONVERT_EXAMPLES)
+@click.argument("files", nargs=-1, required=True, type=click.Path())
+@click.option("--cores", type=_POSITIVE, default=1, show_default=True, metavar="C", help="Processes that fill a host.")
+@sets(
+    "workload.annotations", "--annotations", callback=a_file, metavar="FILE", help="Log: what bounds jobs, CSV or TOML."
+)
+@sets("workload.profiles", "--profiles", callback=a_file, metavar="FILE", help="Log: what processes ask of nodes, CSV.")
+@sets("workload.characteristics", "--characteristics", metavar="MIX", help="Log: draw what bounds jobs.")
+@sets("workload.mix", "--mix", help="Log: draw bandwidth demands.")
+@sets("workload.self_slowdowns", "--self-slowdowns", type=click.Choice(offered.SELF_SLOWDOWNS), help="Log: draw these.")
+@sets("workload.limits", "--limits", type=click.Choice(offered.LIMITS), help="Log: none leaves walltimes out.")
+@sets("seed", "--seed", type=int, help=f"Log: seed of all draws.  [default: {offered.SEED}]")
+@click.option("-p", "--platform", callback=a_file, metavar="FILE.xml", help="JSON: the speed of hosts; else 1 Gflop/s.")
+@click.option(
+    "-m", "--master-host", default="master_host", metavar="NAME", help="JSON: the platform's host without jobs."
+)
+@click.option(
+    "--usage-out", callback=a_file, metavar="FILE", help="JSON: write what bounds jobs there, annotations in CSV."
+)
+@click.option(
+    "--profiles-out", callback=a_file, metavar="FILE", help="JSON: write what processes ask of nodes there, CSV."
+)
+@click.option(
+    "--out", required=True, type=click.Path(), help="File to write: .json of Batsim's, or SWF (.gz compresses)."
+)
+@click.option("--force", is_flag=True, help="Overwrite files that exist.")
+@implementation("cosched_emulator.cli.workload")
+def convert() -> None:
+    """Convert a log in SWF to a workload of Batsim's, or workloads of Batsim's (FILE.json) to a log."""

@@ -1,0 +1,84 @@
+"""Conversions between files of Batsim and those of the emulator: workloads in both directions, and events as planned faults.
+
+A job of Batsim asks for whole hosts. From a log it gets as many as its processes fill, and what a process asks of its node counts for
+all processes on a host; into a log go its hosts, or their cores. What jobs ask of nodes is an object ``cosched`` of each job in JSON,
+and stands in side files beside a log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from cosched_emulator.batsim.platform import MASTER, read_platform
+from cosched_emulator.batsim.workload import JobNumbers, of_scenario, read_events, read_workloads, run_us
+from cosched_emulator.scenario.faults import FaultEntry, FaultsSection
+from cosched_emulator.scenario.reader import read_faults
+from cosched_emulator.workload.job import WARNING, Workload, WorkloadJob
+from cosched_hwmodel.units import SECOND_US
+from cosched_plugin.batsim.messages import read_hosts
+from cosched_plugin.protocol.limits import MAX_NODES
+
+SPEED: Final = 1e9  # flop/s of a host that no platform describes
+_EXACT: Final = ("demand", "usage", "self_slowdowns", "profiles")  # beliefs: the file tells what is true
+
+
+def told_exactly(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings of a scenario by which jobs are described as they are."""
+    return {**table, "belief": {**table.get("belief", {}), **dict.fromkeys(_EXACT, "exact")}}
+
+
+def to_batsim(workload: Workload, cores: int) -> dict[str, Any]:
+    """Return the content of a workload file of Batsim's, for hosts of ``cores`` cores."""
+    jobs, profiles = of_scenario(workload.jobs, cores)
+    numbered = len({job.work.source_id for job in jobs}) == len(jobs)
+    listed = [{**job.object, "id": str(job.work.source_id) if numbered else job.own_name} for job in jobs]
+    hosts = -(-(workload.processors or 0) // cores)
+    return {"nb_res": max([hosts, *[job.res for job in jobs]], default=1), "jobs": listed, "profiles": profiles["w0"]}
+
+
+def from_batsim(files: Sequence[str], cores: int, platform: str | None = None, master: str = MASTER) -> Workload:
+    """Return the jobs of workload files of Batsim's, with ``cores`` processes for each host; raises InputError.
+
+    What a job computes takes as long as on the slowest host of the platform, or at one Gflop/s.
+    """
+    speed = SPEED if platform is None else min(host.states[0].speed for host in read_platform(platform, master))
+    jobs, profiles, hosts = read_workloads(files, JobNumbers())
+    names = [job.own_name for job in jobs]
+    numbered = len(set(names)) == len(names) and all(
+        name.isascii() and name.isdigit() and len(name) < 10 for name in names
+    )
+    found = []
+    for number, job in enumerate(jobs, 1):
+        spec = job.work.spec._replace(id=number, processes=job.res * cores)
+        takes_us = max(1, run_us(profiles[job.workload], job.profile, job.res, speed))
+        source_id = int(job.own_name) if numbered else number
+        found.append(job.work._replace(spec=spec, run_us=takes_us, source_id=source_id))
+    notes = [] if numbered else [f"{WARNING}names of jobs are no numbers of their own: jobs are numbered from 1"]
+    processors = max([hosts * cores, *[job.spec.processes for job in found]], default=1)
+    return Workload(found, processors, " ".join(files), (*notes, *_lost(found)))
+
+
+def _lost(jobs: Sequence[WorkloadJob]) -> list[str]:
+    """Return warnings of what no log and no side file holds."""
+    found = []
+    without = sum(job.spec.limit_us is None for job in jobs)
+    if without:
+        found.append(f"{WARNING}{without} jobs have no walltime: their estimate is what it says, or a day")
+    if rates := sum(job.demand is not None for job in jobs):
+        found.append(f"{WARNING}{rates} jobs ask for bandwidth (demand), which no log holds: it is lost")
+    return found
+
+
+def faults_of(file: str) -> FaultsSection:
+    """Return the fault plan of a file: TOML by its name, or else Batsim's events; raises InputError and ConfigurationError."""
+    if file.endswith(".toml"):
+        return read_faults(file)
+    entries = []
+    for at_us, event in read_events(file, MAX_NODES):
+        do = {"machine_unavailable": "fail", "machine_available": "return"}.get(event["type"])
+        if do is not None:  # others are no faults of nodes
+            entries += [
+                FaultEntry(at_us / SECOND_US, do, node) for node in read_hosts(event, "resources", "", MAX_NODES)
+            ]
+    return FaultsSection(at=tuple(entries))
