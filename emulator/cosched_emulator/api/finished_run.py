@@ -17,7 +17,6 @@ from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.offered import POPULATIONS
 from cosched_emulator.results.figures.metrics import QUANTITIES, STATISTICS
 from cosched_emulator.results.files.run_folder import check_run_folder, new_run_folder, read_summary
-from cosched_emulator.results.files.run_reader import read_run
 from cosched_emulator.run.coupling import TraceRecord
 from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.run.run import Finished, store
@@ -53,6 +52,8 @@ def _outcomes(run: RunLike, classes: LoserClasses | None) -> Outcomes:
 
     if isinstance(run, Finished):
         return outcomes(run.jobs, run.prepared.nodes, run.prepared.selection, classes)
+    from cosched_emulator.results.files.run_reader import read_run  # noqa: PLC0415 - likewise
+
     stored = read_run(run)
     return outcomes(stored.jobs, stored.machine, stored.selection, classes)
 

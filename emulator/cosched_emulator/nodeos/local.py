@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
 
+from cosched_emulator.nodeos.settings import EPOCH_TICKS, TICK_US
 from cosched_emulator.nodeos.simulated_process import Process
 from cosched_hwmodel import draws
 
@@ -148,8 +149,6 @@ class WakeFirst(RoundRobin):
 
 # The scheduler of Linux 2.4 on one CPU: counters of ticks, renewed in epochs, for processes of nice 0.
 
-TICK_US: Final = 10_000
-EPOCH_TICKS: Final = 6  # of an epoch for a process of nice 0, where a second has 100
 _BASE: Final = 20  # of goodness
 _MARGIN: Final = 1  # a woken process preempts if its goodness is larger by more
 

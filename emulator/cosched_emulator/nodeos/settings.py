@@ -7,11 +7,12 @@ from typing import Annotated, Final, NamedTuple, TypeAlias
 
 from cosched_emulator.bounds import Above0, Amount, Choice, Microseconds, Range, at_least, between, bounds_of
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.nodeos.coscheduling.policies import make_policy
-from cosched_emulator.nodeos.local import EPOCH_TICKS, TICK_US
 from cosched_emulator.offered import LOCAL_SCHEDULERS
 
 SLICE_US: Final = 200_000
+# Linux 2.4's, for its local scheduler.
+TICK_US: Final = 10_000
+EPOCH_TICKS: Final = 6  # of an epoch for a process of nice 0, where a second has 100
 _NO_NUMBERS: Final = ("local", "coscheduling", "coscheduling_parameters")
 
 # Costs of messages: the defaults of a scenario differ from those here, with which a message only takes its time.
@@ -86,6 +87,8 @@ class NodeSettings(CommonSettings):
     coscheduling_parameters: tuple[tuple[str, object], ...] = ()  # its parameters, by name
 
     def __post_init__(self) -> None:
+        from cosched_emulator.nodeos.coscheduling.policies import make_policy  # noqa: PLC0415 - few scenarios have such nodes
+
         Choice(LOCAL_SCHEDULERS).check(self.local, "local")
         make_policy(self.coscheduling, self.coscheduling_parameters)
         for field in fields(self):

@@ -17,7 +17,6 @@ from cosched_emulator.manager.record import JobFinished, JobRecord, QuantumRecor
 from cosched_emulator.manager.time_sharing.rotating import Rotating
 from cosched_emulator.manager.time_sharing.shared_progress import ProcessProgress
 from cosched_emulator.results.figures.metrics import Selection, Summary, summarise_columns
-from cosched_emulator.results.figures.run_energy import CpuEnergy, RunEnergy, machine_power, run_energy
 from cosched_emulator.results.figures.turn_metrics import TIME_SHARING, TimeSharingTotals
 from cosched_emulator.results.files.run_files import RunFiles, run_files_of
 from cosched_emulator.results.files.run_folder import TRACE, new_run_folder, write_files
@@ -33,6 +32,7 @@ from cosched_plugin.protocol.messages import NodeClass
 if TYPE_CHECKING:
     from cosched_emulator.accounting.accounts import Accounting
     from cosched_emulator.nodeos.clusters import Counters
+    from cosched_emulator.results.figures.run_energy import RunEnergy
 
 # The accounts of a run: new ones, or those of a killed run, which then resumes.
 
@@ -121,6 +121,8 @@ class EnergyUse:
     def __init__(
         self, machine: Sequence[NodeClass], power: Sequence[NodePower], processes: ProcessProgress | None
     ) -> None:
+        from cosched_emulator.results.figures.run_energy import CpuEnergy, machine_power  # noqa: PLC0415 - few machines have watts
+
         self._machine = machine
         self._power = power
         self._cpu = self._meter = None
@@ -130,6 +132,8 @@ class EnergyUse:
 
     def energy(self, jobs: RecordColumns, stays: StayColumns, selection: Selection, summary: Summary) -> RunEnergy:
         """Return the energy of the run that is over, whose other figures are in ``summary``."""
+        from cosched_emulator.results.figures.run_energy import run_energy  # noqa: PLC0415 - likewise
+
         utilisation = None
         if self._meter is not None:
             self._meter.collect()  # of jobs that never ended

@@ -6,7 +6,6 @@ from dataclasses import fields
 from typing import Final
 
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.nodeos.local import counts_ticks
 from cosched_emulator.scenario.co_runs import PAIRS
 from cosched_emulator.scenario.difficult_manager import ManagerSection, unused_of_manager
 from cosched_emulator.scenario.faults import FaultEntry, FaultsSection
@@ -197,6 +196,8 @@ def _without_effect_on_processes(scenario: Scenario) -> list[str]:
 
 def _unused_of_nodes(sharing: TimeSharingSection) -> list[tuple[tuple[str, ...], str]]:
     """Return keys of [time_sharing] without effect, and the setting that makes them so."""
+    from cosched_emulator.nodeos.local import counts_ticks  # noqa: PLC0415 - few scenarios have such nodes
+
     kind = f'nodes = "{sharing.nodes}"'
     rules = (
         (("rounded", "windows"), sharing.nodes != "fluid", kind),

@@ -13,9 +13,9 @@ from typing import Annotated, Any, Final
 
 from cosched_emulator import offered
 from cosched_emulator.bounds import Above0, at_least, between
-from cosched_emulator.nodeos.local import TICK_US
 from cosched_emulator.nodeos.settings import (
     SLICE_US,
+    TICK_US,
     CommonSettings,
     InterruptCpu,
     Latency,

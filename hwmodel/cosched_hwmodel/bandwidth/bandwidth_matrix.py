@@ -82,9 +82,13 @@ class NodeTable:
         if self._whole is not None:
             self._whole.forget()
         known: dict[tuple[Resident, ...], list[list[int]]] = {}  # a job has the same neighbours on many of its nodes
-        columns = []
+        columns: list[list[list[int]]] = []
+        last: Iterable[Resident] | None = None  # of the node before
         for there in residents.values():
-            key = tuple(there)
+            if there == last:  # the same objects mostly, which are compared in less time than they are hashed
+                columns.append(columns[-1])
+                continue
+            last, key = there, tuple(there)
             column = known.get(key)
             if column is None:
                 column = known[key] = self._column(key)

@@ -66,7 +66,7 @@ def size(layers: Layers) -> int:
     """Return the number of threads in the set."""
     if len(layers) == 1:
         return layers[0].bit_count()
-    return sum([layer.bit_count() for layer in layers])
+    return sum(map(int.bit_count, layers))
 
 
 def busy_refusal(wanted: Layers, free: Layers) -> str | None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from cosched_emulator.manager.record import JobRecord, QuantumRecord
-from cosched_emulator.results.figures.run_energy import PowerTrace
 from cosched_emulator.results.thread_intervals import ThreadNumbering
 from cosched_hwmodel.units import seconds_text
 from cosched_plugin.protocol.messages import CANCELLED, COMPLETED, FAILED, NODE_FAIL, REJECTED, TIMEOUT
+
+if TYPE_CHECKING:
+    from cosched_emulator.results.figures.run_energy import PowerTrace
 
 # ``jobs.csv``: one row per job with exactly the columns of Batsim's ``out_jobs.csv``, so that Batsim's tools can read it.
 #

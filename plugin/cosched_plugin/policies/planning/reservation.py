@@ -7,6 +7,7 @@ job may be backfilled if it ends by the shadow time, or leaves the head enough t
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from operator import attrgetter
 
 from cosched_plugin.api import (
     UNRESERVED,
@@ -47,6 +48,9 @@ def class_of_all(view: View) -> NodeClass:
             f"this machine has {len(classes)} classes of them"
         )
     return classes[0]
+
+
+_processes = attrgetter("processes")
 
 
 class CountedReservation:
@@ -215,6 +219,11 @@ def reserve(head: JobSpec, context: Context) -> Reservation | None:
         return None if shadow is None else CountedReservation(view, *shadow)
     offer = placement.earliest(head, view)
     return None if offer is None else PlacedReservation(view, offer, context, shortens=placement.shortens)
+
+
+def any_fits(view: View) -> bool:
+    """Tell whether there are threads enough for some pending job, or a job can never start and must be rejected."""
+    return not view.any_threads or any(map(view.free_threads.__ge__, map(_processes, view.queue)))
 
 
 # The two ways in which a pass starts pending jobs: in queue order, and before a job that has a reservation.

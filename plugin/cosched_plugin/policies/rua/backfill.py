@@ -32,7 +32,7 @@ from cosched_plugin.api import (
 )
 from cosched_plugin.policies.orders import Shortest
 from cosched_plugin.policies.planning.losses import SAME
-from cosched_plugin.policies.planning.reservation import PlacedReservation, rejection, take_seat
+from cosched_plugin.policies.planning.reservation import PlacedReservation, any_fits, rejection, take_seat
 from cosched_plugin.policies.rua.lessconsume import is_rigid, pay_for_look
 
 PAPER_THRESHOLDS = (1.15, 1.20, 1.25, 1.5)
@@ -75,8 +75,7 @@ class Rua(Backfill):
     def _pass(self, context: Context, placement: PenaltyPlacement) -> Generator[Action, None, bool]:
         """Yield the starts that one scan of the queue finds; tell whether a further scan may find more."""
         view = context.view
-        free = view.free_threads
-        if view.any_threads and view.trace is None and not any(job.processes <= free for job in view.queue):
+        if view.trace is None and not any_fits(view):
             return False  # a trace records the reservation in any case, and on whole nodes a job may never fit
         queue = context.order.arrange(view.queue, view)
         head: FoundPlace | None = None

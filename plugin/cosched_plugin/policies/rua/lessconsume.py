@@ -186,9 +186,14 @@ class Exchange:
         """Return the allocation: on every node the lowest free threads, ``width`` for each process."""
         if self._runs is None:
             alike: dict[int, int] = {}  # processes -> nodes
+            last = found = 0  # processes on the nodes before, and which nodes these are
             for node, count in zip(nodes.tolist(), self._counts.tolist(), strict=False):
-                if count:
-                    alike[count] = alike.get(count, 0) | 1 << node
+                if count != last:
+                    alike[last] = alike.get(last, 0) | found
+                    last, found = count, 0
+                found |= 1 << node
+            alike[last] = alike.get(last, 0) | found
+            del alike[0]
             self._runs = lowest_runs([(count, NodeSet(found)) for count, found in alike.items()], free, width)
         return self._runs
 
