@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.plugin.slurm.bed import Bed
-from tests.processes import environment
+from tests.processes import ROOT, environment
 
 from cosched_plugin.config import choose
 from cosched_plugin.core.engine import SchedulerCore
@@ -52,7 +52,7 @@ class Enforcing:
             *self.options,
         ]  # fmt: skip
         with open(self.folder / f"enforce-{self.runs:03d}.log", "w") as stream:
-            env = environment(SLURM_CONF=self.bed.env["SLURM_CONF"])
+            env = environment(ROOT, SLURM_CONF=self.bed.env["SLURM_CONF"])
             self.process = subprocess.Popen(
                 command, env=env, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream, text=True
             )

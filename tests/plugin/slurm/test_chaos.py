@@ -11,7 +11,9 @@ from random import Random
 
 import pytest
 from tests.plugin.slurm.bed import Bed, bed, needs_slurm
-from tests.plugin.slurm.enforcing import Enforcing, enforcing, most_on_a_node, replayed, stamped, stamps
+from tests.plugin.slurm.enforcing import Enforcing, enforcing, messages, most_on_a_node, replayed, stamped, stamps
+
+from cosched_plugin.protocol.messages import KillJob, RequeueJob, ResumeJob, SuspendJob
 
 pytestmark = [needs_slurm, pytest.mark.slow]
 
@@ -117,3 +119,26 @@ def test_nothing_is_lost_and_nothing_starts_twice(tmp_path: Path, seed: int) -> 
             assert set(most_on_a_node(one).values()) == {1}
         assert replayed(driver.records, "easy") > 50
         assert driver.runs == 11
+
+
+def test_a_policy_that_suspends_resumes_kills_and_requeues(tmp_path: Path) -> None:
+    """Each job runs to its end or is killed by the policy; what was suspended goes on, and what was requeued begins anew."""
+    with (
+        bed() as one,
+        enforcing(one, tmp_path, "--policy", "tests.plugin.site.cluster:Pausing", "--partition", "co") as driver,
+    ):
+        jobs = [
+            one.submit("-N1", "-n4", "--ntasks-per-node=4", "-t", "5", script=stamped(one, f"sleep {6 + number % 4}"))
+            for number in range(16)
+        ]
+        ended = one.until(lambda rows: all(rows[job]["job_state"] in ("COMPLETED", "CANCELLED") for job in jobs), 200)
+        ran = stamps(one)
+        actions = [action for record in driver.records for action in getattr(messages(record)[-1], "actions", ())]
+        kinds = {type(action) for action in actions}
+        assert {SuspendJob, ResumeJob} <= kinds
+        assert kinds & {KillJob, RequeueJob}
+        for job in jobs:
+            if ended[job]["job_state"] == "COMPLETED":
+                assert len(ran[job].ends) >= 1, job
+            assert len(ran[job].starts) == 1 + ended[job]["restart_cnt"], job
+        assert "error" not in driver.log

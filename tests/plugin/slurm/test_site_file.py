@@ -1,0 +1,157 @@
+"""What a site says of itself, and what jobs say in their comments: read as documented, refused in words that name file and key."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from tests.plugin.slurm.bed import needs_recordings
+from tests.plugin.slurm.test_recorded import answers
+from tests.processes import ROOT
+
+from cosched_plugin.common.errors import UsageError
+from cosched_plugin.protocol.messages import Belief
+from cosched_plugin.slurm.records import SlurmJob, expand, gres, job_of, tasks_in
+from cosched_plugin.slurm.site_file import Site, read_site
+
+PLAIN = {
+    "job_id": 7,
+    "job_state": "PENDING",
+    "partition": "batch",
+    "user_name": "ann",
+    "account": "physics",
+    "name": "solver-3",
+}
+
+
+def job(**more: object) -> SlurmJob:
+    return job_of({**PLAIN, **more})
+
+
+def documented(tmp_path: Path) -> Site:
+    page = (ROOT / "docs" / "slurm.md").read_text()
+    found = re.search(r"```toml file=site.toml\n(.*?)```", page, re.DOTALL)
+    assert found
+    (tmp_path / "site.toml").write_text(found[1])
+    return read_site(str(tmp_path / "site.toml"))
+
+
+def test_the_documented_file(tmp_path: Path) -> None:
+    site = documented(tmp_path)
+    assert site.belief == Belief("lomarc", "bulk-synchronous", (), (("good_share_ppm", 400_000),))
+    assert [site.is_ours(job(**more)) for more in ({}, {"partition": "other"}, {"account": "physics2"})] == [
+        True,
+        False,
+        False,
+    ]
+    assert site.rates_of("n2")["memory_bandwidth_mbs"] == 240_000
+    assert site.rates_of("n7")["memory_bandwidth_mbs"] == 120_000
+    traits, problem = site.traits_of(job())
+    assert (traits.demand, traits.usage, problem) == ((4000, 100, 0), ("cpu", 800_000, 150_000, 50_000, 300_000), "")
+    assert not site.traits_of(job(name="other"))[0].known
+
+
+def test_a_comment_comes_before_the_file(tmp_path: Path) -> None:
+    site = documented(tmp_path)
+    told = {"estimate_s": 12.5, "demand": {"memory_mbs": 7}, "ours": "nothing to us"}
+    traits, problem = site.traits_of(job(comment=json.dumps(told)))
+    assert (traits.estimate_us, traits.demand, problem) == (12_500_000, (7, 0, 0), "")
+    assert traits.usage is not None  # of the rule
+    assert site.traits_of(job(comment="for my thesis")) == site.traits_of(job())
+
+
+@pytest.mark.parametrize(
+    ("comment", "words"),
+    [
+        ('{"estimate_s": -1}', "estimate_s: expected a number from 0"),
+        ('{"estimate_s": true}', "estimate_s"),
+        ('{"usage": {"bound": "gpu"}}', "bound: expected cpu or network or disk, got 'gpu'"),
+        ('{"usage": {"cpu": 0.5}}', "add up to 1"),
+        ('{"demand": [1]}', "demand: expected a table"),
+        ('{"demand": {"memory": 1}}', "no such key 'memory'"),
+        ('{"profile": {"integer_ppm": 5, "cpu_ppm": 0}}', "integer_ppm"),
+        ("{", "no JSON"),
+    ],
+)
+def test_a_wrong_comment_makes_a_job_an_unknown_one(comment: str, words: str) -> None:
+    traits, problem = Site().traits_of(job(comment=comment))
+    assert not traits.known
+    assert words in problem
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[ours]\npartition = 'co'", "ours: no such key 'partition'"),
+        ("[ours]\npartitions = 'co'", "ours: partitions: expected a list of texts"),
+        ("[ours]\nuser = '('", "ours: user: expected a regular expression"),
+        ("[[machine.class]]\nnode = 'n1'", "machine: class 1: no such key 'node'"),
+        ("[machine]\nshare = 9", "machine: share: expected a whole number from 0 to 4"),
+        ("[[jobs]]\nusage = {cpu = 0.3}", "jobs 1: usage"),
+        ("x = 1", "no such key 'x'"),
+        ("x", "not a TOML file"),
+    ],
+)
+def test_a_wrong_file_is_refused_with_file_and_key(tmp_path: Path, text: str, words: str) -> None:
+    file = tmp_path / "site.toml"
+    file.write_text(text)
+    with pytest.raises(UsageError, match=re.escape(words)) as error:
+        read_site(str(file))
+    assert str(file) in str(error.value)
+
+
+def test_lists_of_nodes_tasks_and_gres() -> None:
+    assert expand("n[0-2,7],m1,r[08-10]-x") == ("n0", "n1", "n2", "n7", "m1", "r08-x", "r09-x", "r10-x")
+    assert expand("a[1-2]b[0-1]") == ("a1b0", "a1b1", "a2b0", "a2b1")
+    assert tasks_in("1,3,5-7%2") == ([1, 3, 5, 6, 7], 2)
+    assert tasks_in("0-9:3,...") == ([0, 3, 6, 9], 0)
+    assert gres("gres:membw:60,gres/disk") == (("disk", 1), ("membw", 60))
+    assert gres("gpu:a100:2") is None
+    assert gres("gpu:2(S:0-1)") == (("gpu", 2),)
+
+
+@needs_recordings
+def test_a_newer_shape_says_the_same() -> None:
+    """After the schema of v0.0.40: numbers are maps, states and nodes are lists. No such Slurm has been met."""
+
+    def newer(record: dict[str, object]) -> dict[str, object]:
+        numbers = (
+            "time_limit",
+            "submit_time",
+            "start_time",
+            "array_task_id",
+            "array_job_id",
+            "node_count",
+            "tasks",
+            "cpus",
+        )
+        numbers += ("max_nodes", "tasks_per_node", "cpus_per_task", "suspend_time", "eligible_time", "end_time")
+        changed = {
+            key: {"set": record.get(key) is not None, "infinite": False, "number": record.get(key) or 0}
+            for key in numbers
+        }
+        lists = {"job_state": [record["job_state"]], "shared": [record["shared"]] if record["shared"] else []}
+        nodes = record.get("job_resources")
+        where = {}
+        if isinstance(nodes, dict):
+            allocation = [
+                {
+                    "name": node["nodename"],
+                    "sockets": [
+                        {"cores": [{"status": ["ALLOCATED"]} for _ in socket["cores"]]}
+                        for socket in node["sockets"].values()
+                    ],
+                }
+                for node in nodes["allocated_nodes"]
+            ]
+            where = {"job_resources": {"nodes": {"allocation": allocation}}}
+        return {**record, **changed, **lists, **where}
+
+    compared = 0
+    for name, content in answers("v0.0.38", "job-"):
+        for record in content["jobs"]:
+            assert job_of(newer(record)) == job_of(record), name
+            compared += 1
+    assert compared > 50
