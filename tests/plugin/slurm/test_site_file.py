@@ -118,16 +118,9 @@ def test_a_newer_shape_says_the_same() -> None:
 
     def newer(record: dict[str, object]) -> dict[str, object]:
         numbers = (
-            "time_limit",
-            "submit_time",
-            "start_time",
-            "array_task_id",
-            "array_job_id",
-            "node_count",
-            "tasks",
-            "cpus",
-        )
-        numbers += ("max_nodes", "tasks_per_node", "cpus_per_task", "suspend_time", "eligible_time", "end_time")
+            "time_limit", "submit_time", "start_time", "array_task_id", "array_job_id", "node_count", "tasks", "cpus",
+            "max_nodes", "tasks_per_node", "cpus_per_task", "suspend_time", "eligible_time", "end_time",
+        )  # fmt: skip
         changed = {
             key: {"set": record.get(key) is not None, "infinite": False, "number": record.get(key) or 0}
             for key in numbers
