@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from importlib.metadata import version
 from typing import Any, NamedTuple
 
 from cosched_emulator.batsim.happenings import Options
@@ -14,6 +13,7 @@ from cosched_emulator.batsim.platform import Host, hosts_of_nodes, read_platform
 from cosched_emulator.batsim.simulator import Simulator
 from cosched_emulator.batsim.workload import BatsimJob, JobNumbers, Profiles, of_scenario, read_events, read_workloads
 from cosched_emulator.errors import ConfigurationError, LinkError
+from cosched_emulator.results.files.run_folder import own_version
 from cosched_emulator.run.build import build_manager
 from cosched_emulator.run.prepare import Prepared, prepare
 from cosched_emulator.scenario.reader import read_scenario
@@ -127,5 +127,4 @@ def run(built: Built, options: Options, outputs: Outputs, link: Any) -> dict[str
         link.close("a defect of the emulator; its own output has more")
         raise
     link.close()
-    name = f"cosched {version('cosched')}"
-    return outputs.finish(simulator, name, link.spent_s, time.perf_counter() - began_s)
+    return outputs.finish(simulator, f"cosched {own_version()}", link.spent_s, time.perf_counter() - began_s)

@@ -241,6 +241,39 @@ def test_states_of_hosts(tmp_path: Path) -> None:
     assert talk.ended[0].joules == 2 * 150 * 10
 
 
+def test_states_that_cannot_be(tmp_path: Path) -> None:
+    def state(number: str, hosts: str = "0") -> Say:
+        return ("SET_RESOURCE_STATE", {"resources": hosts, "state": number})
+
+    asleep = [state("1"), ("CALL_ME_LATER", {"timestamp": 50})]
+    for first, later, told in (
+        ([state("9")], [], r"SET_RESOURCE_STATE: events\[0\]\.data\.state: host 0: expected one of its states, got 9"),
+        ([state("2")], [], "expected one of its states, got 2"),  # only on the way
+        ([state("x")], [], "expected one of its states, got -1"),
+        ([state("1"), state("0")], [], "host 0: expected an idle or sleeping host, and it is switching_off"),
+        (asleep, [state("1")], "host 0: it sleeps already"),
+        (asleep, [execute("w0!a", "0")], r"EXECUTE_JOB: .*alloc: host 0 is switched off, or on its way"),
+        (
+            asleep,
+            [execute("w0!a", "1"), state("1", "1")],
+            "host 1: expected an idle or sleeping host, and it is computing",
+        ),
+    ):
+        talk = Talk(tmp_path, [job("a", at=1)], sleep=True, energy=True)
+        talk.hear()
+        talk.say(*first)
+        with pytest.raises(LinkError, match=told):
+            talk.run(lambda event, later=later: later if event["type"] == "REQUESTED_CALL" else [])  # type: ignore[misc]
+
+
+def test_jobs_that_were_killed_once_are_not_killed_twice(tmp_path: Path) -> None:
+    talk = Talk(tmp_path, [job("a")])
+    decided = [execute("w0!a", "0", unknown=3), kill("w0!a"), kill("w0!a")]  # other members of the data are ignored
+    talk.run(lambda event: decided if event["type"] == "JOB_SUBMITTED" else [])
+    assert ends_of(talk) == {"w0!a": (0, "COMPLETED_KILLED", -1)}
+    assert [list(data["job_progress"]) for _, data in talk.told("JOB_KILLED")] == [["w0!a"], []]
+
+
 def test_several_jobs_on_a_host(tmp_path: Path) -> None:
     jobs = [job("a"), job("b"), job("c")]
     talk = Talk(tmp_path, jobs, sharing=True)

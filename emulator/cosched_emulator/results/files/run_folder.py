@@ -284,6 +284,16 @@ def _move_into_place(partial: Path, target: Path, *, force: bool) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
+def own_version() -> str:
+    """Return the version of this program, as it is installed."""
+    from importlib import metadata  # noqa: PLC0415 - takes as long to load as the rest of this file
+
+    try:
+        return metadata.version("cosched")
+    except metadata.PackageNotFoundError:  # run from a source tree that is not installed
+        return "unknown"
+
+
 def _description(
     machine: Sequence[NodeClass],
     config: Mapping[str, Any],
@@ -291,12 +301,6 @@ def _description(
     seed: int | None,
     power: Sequence[NodePower] | None,
 ) -> dict[str, Any]:
-    from importlib import metadata  # noqa: PLC0415 - takes as long to load as the rest of this file
-
-    try:
-        version = metadata.version("cosched")
-    except metadata.PackageNotFoundError:  # run from a source tree that is not installed
-        version = "unknown"
     return {
         "format": RUN_FORMAT,
         "seed": seed,
@@ -304,7 +308,7 @@ def _description(
         "machine": [_node_class(item) for item in machine],
         **({} if power is None else {"power": [watts._asdict() for watts in power]}),
         "workload": {"origin": workload.origin, "jobs": len(workload.jobs), "notes": list(workload.notes)},
-        "versions": {"cosched": version, "python": platform.python_version(), "numpy": np.__version__},
+        "versions": {"cosched": own_version(), "python": platform.python_version(), "numpy": np.__version__},
     }
 
 
