@@ -68,6 +68,18 @@ def test_schedules_are_the_native_ones(policy: str) -> None:
     assert times == natively(built, policy)
 
 
+def test_energy_is_the_native_one() -> None:
+    cluster = {"nodes": 32, "cores": 1, "idle_w": 100.0, "busy_w": 50.0, "spin_w": 10.0}
+    built = build(None, {"workload": {"lublin": 200, "aarr": 9.0}, "cluster": cluster}, Inputs(), sharing=False)
+    decisions = Decisions(choose("easy").scheduler, frozenset(), SiteFile(), 0, Log(quiet=True))
+    with Recorder() as outputs:
+        simulator = built.simulator(Options(energy=True), outputs)
+        simulate(simulator, decisions.answer)
+        figures = outputs.finish(simulator, "", 0.0, 0.0)
+    finished = run(built.prepared, DirectLink(choose("easy").scheduler))
+    assert float(figures["consumed_joules"]) == pytest.approx(finished.summary["energy"]["total_j"], abs=0.01)
+
+
 @pytest.mark.parametrize("policy", ["lomarc-r", "ac"])
 def test_schedules_with_pairs_are_the_native_ones(policy: str) -> None:
     """Jobs share hosts and slow each other down; without limits, as Batsim's do not grow with the slowdown."""

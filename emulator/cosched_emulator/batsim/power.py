@@ -1,7 +1,7 @@
 """The states of hosts: how fast they compute, whether they take jobs, how many are in which, and the watts that they draw.
 
 Times are those of all hosts together, so a change costs the same for one host and for thousands; energy is summed up host by host,
-where watts are known. A host draws its idle watts, and more by the part of the run time in which the job on it computes, up to its
+where watts are known. A host draws its idle watts, and more by the part of its cores' time that the jobs on it compute, up to its
 busy watts: a job with a delay computes nothing, and one of a log all the time. On its way to a state of sleep and back it draws the
 watts of the state that the platform names for that, for as long as one flop takes at that state's speed, as in Batsim; and it takes
 no jobs. Hosts that are unavailable count as nothing else.
@@ -57,7 +57,7 @@ class HostStates:
     # ------------------------------------------------------------ jobs
 
     def take_job(self, hosts: Sequence[int], computes: float, now_us: int) -> None:
-        """Hosts, all of them available and on, get a job that computes for a part of its time."""
+        """Hosts, all of them available and on, get a job that computes for a part of their cores' time."""
         self._advance(now_us)
         jobs, first = self.jobs, 0
         for host in hosts:

@@ -271,9 +271,11 @@ class Simulator(Happenings):
         self._dirty = True
         job.hosts = hosts
         self.state[job.name] = RUNNING
-        if takes_us and self.options.energy and not job.computes:
-            profiles = self._profiles[job.workload]
-            job.computes = computing_us(profiles, job.profile, len(hosts), speed) / takes_us
+        if self.options.energy:
+            computing = (
+                takes_us if job.of_log else computing_us(self._profiles[job.workload], job.profile, len(hosts), speed)
+            )
+            job.computes = computing / takes_us * spec.processes / sum([self._cores[host] for host in hosts])
         self.states.take_job(hosts, job.computes, self.now_us)
         self._move()
 

@@ -54,7 +54,19 @@ class Progress(NamedTuple):
 class BatsimJob:
     """A job. What it does is known to the simulator alone, unless a scheduler is to see it."""
 
-    __slots__ = ("computes", "hosts", "metadata", "name", "object", "profile", "res", "static", "work", "workload")
+    __slots__ = (
+        "computes",
+        "hosts",
+        "metadata",
+        "name",
+        "object",
+        "of_log",
+        "profile",
+        "res",
+        "static",
+        "work",
+        "workload",
+    )
 
     def __init__(
         self, name: str, workload: str, told: dict[str, Any], res: int, work: WorkloadJob, *, static: bool
@@ -68,7 +80,8 @@ class BatsimJob:
         self.static = static  # of a file, not registered by the scheduler
         self.hosts: list[int] = []
         self.metadata = ""
-        self.computes = 0.0  # part of its run time in which it computes; with a delay, hosts draw idle watts
+        self.of_log = False  # it computes all the time; a job of Batsim's with a delay computes nothing
+        self.computes = 0.0  # part of the time of its hosts' cores that it computes
 
     @property
     def own_name(self) -> str:
@@ -249,7 +262,7 @@ def of_scenario(jobs: Sequence[WorkloadJob], cores: int) -> tuple[list[BatsimJob
         if job.exit_code:
             profiles[str(spec.id)]["ret"] = job.exit_code
         found.append(BatsimJob(name, "w0", told, res, job, static=True))
-        found[-1].computes = 1.0
+        found[-1].of_log = True
     found.sort(key=submission)
     return found, {"w0": profiles}
 

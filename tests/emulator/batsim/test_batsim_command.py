@@ -230,3 +230,29 @@ def test_evalys_reads_and_draws_the_jobs(commands: Commands, files: Path) -> Non
     assert str(rows.allocated_resources["b"]) == "0-2"
     assert rows.finish_time["b"] == 20010
     assert jobs.utilisation.load.max() == 3
+
+
+def test_energy_by_the_watts_of_nodes(commands: Commands, files: Path) -> None:
+    """Nodes can be switched off, at once and for nothing; each process that computes draws more."""
+    states = iter(["2-3", "", ""])
+
+    def reply(frame: bytes, number: int) -> bytes:
+        answer = json.loads(first_fit(frame, number))
+        hosts = next(states, "")
+        if hosts:
+            data = {"resources": hosts, "state": "1"}
+            answer["events"].append({"timestamp": answer["now"], "type": "SET_RESOURCE_STATE", "data": data})
+        return json.dumps(answer).encode()
+
+    (files / "w.json").write_text(json.dumps({"jobs": [job("a", "flops", at=5, res=2)], "profiles": PROFILES}))
+    endpoint = f"ipc://{files}/s.sock"
+    watts = ("--nodes", "4", "--cores", "2", "--idle-w", "100", "--busy-w", "10")
+    with scheduler_at(endpoint, reply):
+        ran = commands.emulator(
+            "batsim", "--connect", endpoint, "-w", "w.json", *watts, "-E", "--export", "out", "--json"
+        )
+    assert (ran.code, ran.err) == (0, "")
+    figures = json.loads(ran.out)
+    assert float(figures["consumed_joules"]) == 2 * (100 + 10) * 10  # from the first submission to the last end
+    assert (figures["time_sleeping"], figures["nb_machine_switches"]) == ("30.000000", "2")
+    assert (files / "out_jobs.csv").read_text().splitlines()[1].split(",")[15] == "2200.000000"
