@@ -28,7 +28,7 @@ from cosched_emulator.batsim.workload import (
 from cosched_emulator.errors import LinkError
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.timeline import END
-from cosched_hwmodel.units import ThreadMask
+from cosched_hwmodel.units import SECOND_US, ThreadMask
 from cosched_plugin.batsim import messages as b
 from cosched_plugin.batsim.messages import BatsimEvent
 from cosched_plugin.protocol.errors import RemoteProtocolError
@@ -261,6 +261,9 @@ class Simulator(Happenings):
         spec = job.work.spec
         speed = self.states.slowest(hosts)
         takes_us = max(1, run_us(self._profiles[job.workload], job.profile, len(hosts), speed))
+        if self.now_us + takes_us > b.LATEST_S * SECOND_US:
+            text = f"the job would end later than {b.LATEST_S:g} s after the beginning"
+            raise RemoteProtocolError("limit", f"{path}.job_id", text)
         managed = self._manager.jobs[spec.id]
         if takes_us != managed.job.run_us:
             managed.job = managed.job._replace(run_us=takes_us)

@@ -217,7 +217,9 @@ def read_job(
     estimate_us = DAY_US if limit_us is None else limit_us
     number = numbers.of(name)
     spec = JobSpec(number, submit_us, res, estimate_us, limit_us, str(raw.get("user", "")), ppn_max=0)
-    fields = (known.get(FIELDS) or {}) | (raw.get(FIELDS) or {})
+    fields: dict[str, Any] = {}
+    for owner in (known, raw):
+        fields |= b.obj(owner, FIELDS, path) if FIELDS in owner else {}
     if fields:
         kept = {
             "id": number,

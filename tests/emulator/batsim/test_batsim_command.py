@@ -186,6 +186,7 @@ def test_wrong_files_and_options_are_told(
         ([job("a", "x")], PROFILES, "field 'jobs[0].profile': expected the name of a profile"),
         ([job("a", walltime="1")], PROFILES, "field 'jobs[0].walltime': expected a time"),
         ([job("a", cosched={"demand": [1]})], PROFILES, "field 'jobs[0].cosched.demand': expected"),
+        ([job("a", cosched="x")], PROFILES, "field 'jobs[0].cosched': expected an object"),
         ([job("a", "uneven")], PROFILES, "field 'jobs[0].profile': expected a profile of 1 hosts"),
         ([], {"p": {"type": "smpi"}}, "field 'profiles.p.type': expected a kind of profile that the emulator carries out"),
         ([], {"p": {"type": "delay"}}, "field 'profiles.p.delay': expected a time"),

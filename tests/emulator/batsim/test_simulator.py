@@ -266,6 +266,19 @@ def test_states_that_cannot_be(tmp_path: Path) -> None:
             talk.run(lambda event, later=later: later if event["type"] == "REQUESTED_CALL" else [])  # type: ignore[misc]
 
 
+def test_a_job_that_would_never_end_is_told(tmp_path: Path) -> None:
+    talk = Talk(tmp_path, [job("a")], dynamic=True)
+    talk.hear()
+    profile = {"type": "parallel_homogeneous", "cpu": 1e29}
+    talk.say(
+        ("REGISTER_PROFILE", {"workload_name": "dyn", "profile_name": "p", "profile": profile}),
+        ("REGISTER_JOB", {"job_id": "dyn!x", "job": {"subtime": 0, "res": 1, "profile": "p"}}),
+        execute("dyn!x", "3"),
+    )
+    with pytest.raises(LinkError, match=r"events\[2\]\.data\.job_id: the job would end later than 9e\+09 s"):
+        talk.hear()
+
+
 def test_jobs_that_were_killed_once_are_not_killed_twice(tmp_path: Path) -> None:
     talk = Talk(tmp_path, [job("a")])
     decided = [execute("w0!a", "0", unknown=3), kill("w0!a"), kill("w0!a")]  # other members of the data are ignored
