@@ -8,6 +8,8 @@ counted.
 from __future__ import annotations
 
 import math
+import resource
+import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -28,6 +30,7 @@ STEEP: Final = 1.5  # a larger exponent has a reason on the page
 WARM_UP: Final = (20, 16)  # jobs and nodes of the small run before each
 REPEATS: Final = 3  # of short runs, the fastest of which counts
 SHORT_S: Final = 2.0  # no further one begins after these seconds
+BUSY_MACHINE: Final = 10.0  # factor on the CPU time of a run that may pass meanwhile
 LEAST_MB: Final = 2.0  # less says nothing about growth: memory comes in blocks
 
 
@@ -48,11 +51,13 @@ class Sizes(NamedTuple):
     jobs: int = 1_000  # on machines of these numbers of nodes
 
 
-def run_one(policy: str, kind: str, size: int, jobs: int) -> Figures:
+def run_one(policy: str, kind: str, size: int, jobs: int, most_s: float) -> Figures:
     """Return CPU seconds and peak memory of one run; ``jobs``: their number where ``size`` is one of nodes.
 
-    ``mb`` is what the run and its jobs took besides the process.
+    ``mb`` is what the run and its jobs took besides the process, which ends after ``most_s`` of CPU time.
     """
+    limit_s = math.ceil(time.process_time() + most_s)
+    resource.setrlimit(resource.RLIMIT_CPU, (limit_s, limit_s + 1))
     few, small = WARM_UP
     cosched_emulator.simulate(prepare(model(policy, few, small)), policy)
     before_mb = memory_mb("VmHWM")
@@ -79,7 +84,7 @@ def measure(
 ) -> Iterator[Figures]:
     """Yield a row for each preset and kind of growth: the runs from the smallest on, none after one that took ``most_s``.
 
-    A run ends without figures after ``patience`` times ``most_s``.
+    A run ends without figures after ``patience`` times ``most_s`` of CPU time.
     """
     for policy in policies:
         for kind in ("burst", "overload", "nodes"):
@@ -87,8 +92,11 @@ def measure(
             reason = ""
             for size in getattr(sizes, kind):
                 tell(f"{policy}, {kind}: {size:,}")
-                found = in_process(run_one, policy, kind, size, sizes.jobs, timeout_s=patience * most_s)
-                reason = found.get("reason", "")
+                limit_s = patience * most_s
+                found = in_process(run_one, policy, kind, size, sizes.jobs, limit_s, timeout_s=BUSY_MACHINE * limit_s)
+                reason = found.get("reason", "").replace(
+                    f"ended with exit code -{signal.SIGXCPU}", f"more than {limit_s:g} s"
+                )
                 if reason:
                     break
                 runs.append({"size": size, **found})

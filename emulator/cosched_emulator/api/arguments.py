@@ -169,13 +169,14 @@ def trace_way(trace: TraceTarget | None, out: str | None, *, remote: bool, force
         raise ConfigurationError("trace", "a file's name, a list or a function", type(trace).__name__)
 
 
-def read_records(file: str) -> list[TraceRecord]:
-    """Return the records of a trace in a file, empty if the scheduler decided nothing; raises InputError."""
+def read_records(file: str) -> Iterator[TraceRecord]:
+    """Yield the records of a trace in a file, none if the scheduler decided nothing; raises InputError."""
     if Path(file).is_file() and not Path(file).stat().st_size:
-        return []
+        return
     from cosched_emulator.explain.trace_reader import read_trace  # noqa: PLC0415 - few runs have a trace
 
-    return [dict(record) for record in read_trace(file)]
+    for record in read_trace(file):
+        yield dict(record)
 
 
 def _returning_none(function: Callable[[TraceRecord], Any]) -> TraceSink:

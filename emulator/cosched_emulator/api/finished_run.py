@@ -151,7 +151,7 @@ class Run:
 
         If the trace is in a file, each call reads it; raises InputError if the file is gone.
         """
-        return read_records(str(self.trace_at)) if isinstance(self.trace_at, Path) else self.trace_at
+        return list(read_records(str(self.trace_at))) if isinstance(self.trace_at, Path) else self.trace_at
 
     def metrics(self, population: str = "finished", statistic: str = "mean") -> dict[str, float | None]:
         """Return the figures most asked for in one flat table: a statistic of each quantity of jobs, and the machine's figures.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -78,13 +77,24 @@ EXPLAINED: Final[Mapping[str, str]] = {
 }
 
 
-def explain(records: Iterable[Record], job: int, file: str, quantum: int | None = None) -> Facts:
-    """Return the facts about ``job`` in a trace; all times in microseconds, `docs/reference/trace.md`` lists them.
+def submission(records: Iterable[Record], job: int) -> int | None:
+    """Return when ``job`` was submitted, in microseconds; None if the trace has no start of it."""
+    starts = (record["submit_us"] for record in records if record["kind"] == "start" and record["job"] == job)
+    return next(starts, None)
 
-    With ``quantum``, those about this quantum too. Raises InputError for a job or a quantum that the trace does not mention,
-    EmulatorError for a job that never started.
+
+def explain(
+    records: Iterable[Record], job: int, file: str, quantum: int | None = None, submit_us: int | None = None
+) -> Facts:
+    """Return the facts about ``job`` in a trace; all times in microseconds, `docs/reference/trace.md` lists them.
+
+    With ``quantum``, those about this quantum too. ``submit_us``: its `submission`; without it all records are kept in memory.
+    Raises InputError for a job or a quantum that the trace does not mention, EmulatorError for a job that never started.
     """
-    collector = _Collector(job)
+    if submit_us is None:
+        records = list(records)
+        submit_us = submission(records, job)
+    collector = _Collector(job, submit_us)
     turns = QuantumTurns(quantum)
     for record in records:
         collector.take(record)
@@ -105,11 +115,12 @@ def explain(records: Iterable[Record], job: int, file: str, quantum: int | None 
 class _Collector:
     """Reads the records once and keeps those about one job; records about it while it is pending belong to its next start."""
 
-    def __init__(self, job: int) -> None:
+    def __init__(self, job: int, submit_us: int | None) -> None:
         self.starts: list[Facts] = []  # more than one after a requeue
         self.rejected: Facts | None = None
         self.mentioned = False
         self._job = job
+        self._own = None if submit_us is None else (submit_us, job)
         self._reserved: Record | None = None  # the last reservation, of any job
         self._searches: dict[int, Record] = {}  # searches for partners by the jobs that started at this instant, by job
         self._at_us = -1
@@ -122,7 +133,8 @@ class _Collector:
         """Begin to collect the records until the next start."""
         self._head: list[Facts] = []
         self._waits: list[Facts] = []
-        self._started = array("q")  # of each job that starts meanwhile: submission, id, start
+        self._later = 0  # starts of jobs that were submitted later
+        self._later_at_us, self._later_at_once = -1, 0  # the last instant with such starts, and how many it had
         self._promises: list[Facts] = []
         self._looked_at = Counter(dict.fromkeys(("removed", "without_profit", "another_taken", "not_admitted"), 0))
         self._removed: Counter[str] = Counter()
@@ -206,7 +218,10 @@ class _Collector:
         if mine:
             self._own_start(record)
             return
-        self._started.extend((record["submit_us"], record["job"], record["at_us"]))
+        if self._own is not None and (record["submit_us"], record["job"]) > self._own:
+            at_once = self._later_at_once if record["at_us"] == self._later_at_us else 0
+            self._later_at_us, self._later_at_once = record["at_us"], at_once + 1
+            self._later += 1
         if record.get("host") == self._job and self.starts and self._job not in record.get("together", ()):
             guest = {"at_us": record["at_us"], "job": record["job"], "slowdown": record.get("slowdown")}
             self.starts[-1]["joined_by"].append(guest)
@@ -245,7 +260,8 @@ class _Collector:
         facts["expected_response_us"] = self._response_us
         facts["head"] = self._head
         facts["waits"] = self._waits
-        facts["overtaken_by"] = self._overtaken_by((record["submit_us"], self._job), record["at_us"])
+        at_once = self._later_at_once if record["at_us"] == self._later_at_us else 0
+        facts["overtaken_by"] = self._later - at_once  # those that started earlier
         facts["promises"] = self._promises
         looked_at = {"times": self._looked_at.total(), **self._looked_at, "removed_by": dict(self._removed)}
         facts["looked_at"] = {**looked_at, "slowed_by": dict(self._slowed)}
@@ -264,12 +280,6 @@ class _Collector:
         self._quanta.append(Quanta(self._job))
         self.starts.append(facts)
         self._wait()
-
-    def _overtaken_by(self, own: tuple[int, int], at_us: int) -> int:
-        """Return how many jobs behind ``own``, by (submission, id), started earlier than at ``at_us``."""
-        submits_us, jobs, starts_us = (self._started[column::3] for column in range(3))
-        others = zip(submits_us, jobs, starts_us, strict=True)
-        return sum((submit_us, job) > own and start_us < at_us for submit_us, job, start_us in others)
 
     def _count_look(self, search: Record) -> None:
         """Count the result for the job of another job's search for a partner."""

@@ -167,6 +167,10 @@ class LiveManager:
         """Drop the events for the scheduler: it is gone, and the next one gets the present state."""
         self._outbox.discard()
 
+    def forget_events(self) -> None:
+        """Keep no events for the next batch, only that there is one."""
+        self._outbox.empty()
+
     def inventory(self) -> Welcome:
         """Return the present state for a new scheduler. It includes all events not sent yet; an unanswered batch is given up."""
         return self._outbox.inventory(self.now_us)

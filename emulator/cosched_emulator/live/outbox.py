@@ -99,6 +99,12 @@ class Outbox:
         self._refusals.clear()
         self._events.clear()
 
+    def empty(self) -> None:
+        """Drop the events, but not that there were some: the next batch is empty. In a replay only its number counts."""
+        if self._refusals or self._events:
+            self.discard()
+            self._kick = True
+
     def inventory(self, now_us: int) -> Welcome:
         """Return the present state for a new scheduler. It includes all events not sent yet; an unanswered batch is given up."""
         if self._open is not None:
