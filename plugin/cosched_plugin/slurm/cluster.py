@@ -145,6 +145,7 @@ class Cluster:
         self._restarts = {number: job.restarts for number, job in self.records.items() if job.restarts}
         self._failures = {number: count for number, count in self._failures.items() if _fails(self.records.get(number))}
         self.rejected = {number: why for number, why in self.rejected.items() if number in self.records}
+        self.comments = {number: text for number, text in self.comments.items() if number in self._by_slurm}
         self.suspended_us = {number: at_us for number, at_us in self.suspended_us.items() if number in self.records}
         self.down = self._out_of_service(nodes)
         return Look(seen, self.down | taken)

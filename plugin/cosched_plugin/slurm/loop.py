@@ -36,7 +36,8 @@ from cosched_plugin.slurm.site_file import Site
 
 POLL_S: Final = 0.05
 AFTER_S: Final = 0.1
-MOST_POLL_S: Final = 0.25
+MOST_POLL_S: Final = 5.0
+NOTICE_S: Final = 3.0
 NODES_S: Final = 0.5
 SILENT_S: Final = 0.5  # between two questions that slurmctld has not answered
 FEATURES_HERE: Final = tuple(name for name in FEATURES if name not in ("disk", "slots", "submit"))
@@ -60,7 +61,7 @@ class Poller:
         self.took_s = 0.0  # by the last poll
         self._silent_since = 0.0  # 0: Slurm answers
         self._nodes_at = float("-inf")
-        self._told = 0
+        self._odd: set[str] = set()  # what was said of records in the last answers
 
     def poll(self, now_s: float) -> bool | None:
         """Ask; return whether something has changed, or None where Slurm does not answer."""
@@ -77,9 +78,11 @@ class Poller:
         if self._silent_since:
             self._log("answers", f"Slurm answers again, after {now_s - self._silent_since:.1f} s")
             self._silent_since = 0.0
-        for text in self._rest.odd[self._told :]:
+        odd = set(self._rest.odd)
+        for text in sorted(odd - self._odd):
             self._log("odd-record", text, level=WARNING)
-        self._told = len(self._rest.odd)
+        self._odd = odd
+        self._rest.odd.clear()
         changed = (jobs is not None and jobs != self.jobs) or (nodes is not None and nodes != self.nodes)
         self.took_s = time.monotonic() - begun
         if jobs is not None:
@@ -116,6 +119,7 @@ class Enforcer:
         self._scheduler: Scheduler | None = None
         self._placed = False  # in the last turn
         self._told: dict[int, str] = {}  # what was said of jobs that are left to Slurm
+        self._unfit: set[int] = set()  # jobs of which it was said that the machine cannot hold them
 
     def _now_us(self) -> int:
         self._latest_us = max(self._latest_us, int(self._clock() * SECOND_US))
@@ -188,9 +192,9 @@ class Enforcer:
                     break  # the refusals are told once Slurm answers
                 driver.see(self._now_us(), self._look())
         for job_id, why in driver.unfit.items():
-            if self._told.setdefault(job_id, why) != why or job_id not in self.cluster.left:
-                self.cluster.left[job_id] = why
+            if job_id not in self._unfit:
                 self._log("unfit", f"job {job_id} waits for a larger machine: {why}", level=WARNING)
+        self._unfit = set(driver.unfit)
         self._placed = self.hands.placed > 0
         self.hands.wake_slurm()
 
@@ -323,7 +327,7 @@ def recorder(file: str, stack: ExitStack) -> Callable[[Mapping[str, Any]], None]
 def begun(rest: Rest, seconds: float, log: Log) -> Poller:
     """Wait for Slurm, and return its first answers; ProtocolError where none come in time."""
     poller = Poller(rest, log)
-    end = time.monotonic() + seconds
+    end, notice = time.monotonic() + seconds, time.monotonic() + NOTICE_S
     said = ""
     while True:
         try:
@@ -337,4 +341,7 @@ def begun(rest: Rest, seconds: float, log: Log) -> Poller:
             said = str(error)
         if time.monotonic() > end:
             raise ProtocolError(f"no Slurm within {seconds:g} s: {said}")
+        if time.monotonic() > notice:
+            notice = float("inf")
+            log("waiting", f"waiting for Slurm up to {seconds:g} s: {said}", level=WARNING)
         time.sleep(SILENT_S)

@@ -106,6 +106,7 @@ class Rest:
         self.odd: list[str] = []  # records that were not understood, in words
         self._since_s = 0  # of the last answer about jobs
         self._whole_s = float("-inf")  # of the last question for all of them
+        self._took_s = 0.0  # by that
         self._known: dict[
             str, dict[object, tuple[Any, Any]]
         ] = {}  # records of the last answers, and what they say: most stay
@@ -124,13 +125,14 @@ class Rest:
 
     def jobs(self, now_s: float) -> list[SlurmJob] | None:
         """Return all jobs; None: nothing has changed since the last answer. Silent."""
-        # Slurm compares whole seconds of its own clock: what changed in the second of the last question is told once more, and every
-        # other second all is told, in case the clocks differ.
-        whole = now_s - self._whole_s > WHOLE_S or now_s < self._whole_s
+        # Slurm compares whole seconds of its own clock: what changed in the second of the last question is told once more, and all is
+        # told every other second, in case the clocks differ.
+        whole = now_s - self._whole_s > max(WHOLE_S, 10 * self._took_s) or now_s < self._whole_s
+        begun = time.monotonic()
         rows = self._ask("jobs" if whole else f"jobs?update_time={self._since_s}", "jobs")
         self._since_s = int(now_s)
         if whole:
-            self._whole_s = now_s
+            self._whole_s, self._took_s = now_s, time.monotonic() - begun
         return None if rows is None else self._parsed("jobs", rows, job_of)
 
     def forget(self) -> None:

@@ -25,6 +25,7 @@ from cosched_plugin.protocol.messages import (
     JobEnded,
     JobStarted,
     JobSubmitted,
+    StartJob,
     Welcome,
 )
 from cosched_plugin.site.driver import Outcome, Unsettled
@@ -330,3 +331,64 @@ def test_answers_that_are_cut_late_or_missing_change_nothing_but_the_time(tmp_pa
     ends = Counter(event.job_id for event in events if isinstance(event, JobEnded))
     assert set(ends.values()) == {1}
     assert not [event for event in events if isinstance(event, JobEnded) and event.state == UNKNOWN]
+
+
+# ---------------------------------------------------------------- our own recording
+
+
+class Repeated:
+    """The recorded answers, to a driver that must ask what was asked; `record.py` made it."""
+
+    def __init__(self) -> None:
+        with gzip.open(OWN / "easy.jsonl.gz", "rt") as stream:
+            self.rows = [json.loads(line) for line in stream]
+        self.next = 1
+
+    def call(self, method: str, target: str, body: object = None) -> Reply:
+        row = self.rows[self.next]
+        self.next += 1
+        wanted = row["ask"]
+        assert [method, target.partition("?")[0], body] == [wanted[0], wanted[1].partition("?")[0], wanted[2]], (
+            self.next
+        )
+        return Reply(row["status"], row["text"] if "text" in row else self.rows[row["same_as"]]["text"], row["sent"])
+
+    def scontrol(self, *arguments: str) -> Outcome:
+        row = self.rows[self.next]
+        self.next += 1
+        assert list(arguments) == row["scontrol"], self.next
+        outcome = row["outcome"]
+        return Unsettled(*outcome) if isinstance(outcome, list) else outcome
+
+    def tick(self) -> None:
+        pass
+
+
+def test_our_own_recording_gives_the_same_orders(tmp_path: Path) -> None:
+    """Ten jobs, an array, a drained node, a requeue, a slurmctld that begins anew: the same placements at the same moments."""
+    repeated = Repeated()
+    events: list[Event] = []
+    actions: list[Action] = []
+    clock = [repeated.rows[0]["begin"]]
+    said: list[str] = []
+    rest, log = Rest(repeated, "v0.0.38"), Log("test", write=said.append)
+    poller = Poller(rest, log)
+    assert poller.poll(clock[0])
+    cluster = Cluster(poller.nodes, Site(partitions=("co",)), 1)
+    enforcer = Enforcer(
+        poller, rest, repeated, cluster, Store(str(tmp_path / "store")), lambda welcome: Watched(welcome, events, actions), log,
+        now_s=lambda: clock[0],
+    )  # fmt: skip
+    enforcer.begin()
+    while repeated.next < len(repeated.rows):
+        row = repeated.rows[repeated.next]
+        repeated.next += 1
+        clock[0] = row["turn"]
+        enforcer.turn()
+    ends = Counter(event.job_id for event in events if isinstance(event, JobEnded))
+    assert set(ends.values()) == {1}
+    assert (
+        sum(isinstance(action, StartJob) for action in actions) == 12
+    )  # one job was requeued, and one start did not come true
+    assert len(ends) == 10
+    assert cluster.down == set()
