@@ -1,0 +1,289 @@
+"""What is asked of Slurm for each action, and what follows from each way in which it may answer."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cosched_hwmodel.cli.terminal.console import Log
+from cosched_hwmodel.units import SECOND_US, ThreadMask
+from cosched_plugin.common.errors import UsageError
+from cosched_plugin.protocol.messages import (
+    Action,
+    ActionRefused,
+    Event,
+    JobHeld,
+    JobReleased,
+    JobSpec,
+    JobStarted,
+    KillJob,
+    RejectJob,
+    RequeueJob,
+    ResumeJob,
+    ReviseJob,
+    Run,
+    StartJob,
+    StartTogether,
+    SubmitJob,
+    SuspendJob,
+    Welcome,
+)
+from cosched_plugin.site.books import Books, Job
+from cosched_plugin.site.driver import Outcome, Unsettled
+from cosched_plugin.site.store import Store
+from cosched_plugin.slurm.cluster import Cluster, task_number
+from cosched_plugin.slurm.hands import SlurmHands
+from cosched_plugin.slurm.loop import Enforcer, Poller, notify, only_one, welcome_of
+from cosched_plugin.slurm.rest import Reply, Rest
+from cosched_plugin.slurm.site_file import Site
+
+FINE = '{"errors": []}'
+REFUSED = '{"errors": [{"error": "Requested node configuration is not available", "error_number": 2014}]}'
+MINUTE_US = 60 * SECOND_US
+PLAIN = {"user_name": "ann", "partition": "co", "node_count": 1, "max_nodes": 1, "tasks": 4, "cpus": 4, "time_limit": 5}
+ALL = ThreadMask(15)
+
+
+class Slurm:
+    """A Slurm of a few records: it starts what is placed on the next poll, unless `stubborn`."""
+
+    def __init__(self, *jobs: dict[str, Any]) -> None:
+        self.jobs = {
+            job["job_id"]: {**PLAIN, "job_state": "PENDING", "state_reason": "JobHeldUser", **job} for job in jobs
+        }
+        self.asked: list[tuple[Any, ...]] = []
+        self.answers: dict[str, Reply] = {}  # by target, instead of accepting
+        self.refuses: set[str] = set()  # verbs of scontrol
+        self.stubborn = False
+        self.now_s = 1_000_000.0
+
+    def call(self, method: str, target: str, body: Any = None) -> Reply:
+        what = target.rpartition("v0.0.38/")[2].partition("?")[0]
+        if method == "GET":
+            nodes = [
+                {
+                    "name": f"n{number}",
+                    "state": "idle",
+                    "state_flags": [],
+                    "sockets": 2,
+                    "cores": 2,
+                    "threads": 1,
+                    "partitions": ["co"],
+                }
+                for number in range(4)
+            ]
+            rows = list(self.jobs.values()) if what == "jobs" else nodes
+            return Reply(200, json.dumps({"errors": [], what: rows}))
+        self.asked.append((what, body) if body is not None else (method, what))
+        if what in self.answers:
+            return self.answers[what]
+        job = self.jobs.get(int(what.split("/")[1].split("_")[0]))
+        if job is not None and body and body.get("nodelist") and not body.get("hold") and not self.stubborn:
+            job |= {
+                "job_state": "RUNNING",
+                "state_reason": "None",
+                "nodes": body["nodelist"],
+                "start_time": int(self.now_s),
+            }
+        return Reply(200, FINE)
+
+    def scontrol(self, *arguments: str) -> Outcome:
+        self.asked.append(arguments)
+        return "refused" if arguments[0] in self.refuses else None
+
+    def tick(self) -> None:
+        self.asked.append(("tick",))
+
+
+class Told:
+    """A scheduler that says what a test wants, batch by batch, and keeps what it is told."""
+
+    def __init__(self, *answers: list[Action]) -> None:
+        self.answers = list(answers)
+        self.events: list[list[Event]] = []
+        self.welcomes: list[Welcome] = []
+
+    def make(self, welcome: Welcome) -> Told:
+        self.welcomes.append(welcome)
+        return self
+
+    def handle(self, now_us: int, events: Any) -> list[Action]:
+        self.events.append(list(events))
+        return self.answers.pop(0) if self.answers else []
+
+
+def enforcer_of(slurm: Slurm, told: Told, tmp_path: Path, share: int = 1) -> Enforcer:
+    rest, log = Rest(slurm, "v0.0.38"), Log("test", write=lines.append)
+    poller = Poller(rest, log)
+    assert poller.poll(slurm.now_s)
+    cluster = Cluster(poller.nodes, Site(partitions=("co",)), share)
+    one = Enforcer(
+        poller, rest, slurm, cluster, Store(str(tmp_path / "store")), told.make, log, now_s=lambda: slurm.now_s
+    )  # fmt: skip
+    one.begin()
+    return one
+
+
+lines: list[str] = []
+
+
+def go_on(one: Enforcer, slurm: Slurm, seconds: float) -> None:
+    slurm.now_s += seconds
+    rest = one._poller._rest
+    rest.forget()
+    one.turn()
+
+
+def start(job_id: int, node: int = 0, limit_us: int | None = 5 * MINUTE_US) -> StartJob:
+    return StartJob(job_id, (Run(node, 1, ALL, 4),), 10 * SECOND_US, limit_us)
+
+
+def hands_of(slurm: Slurm) -> tuple[SlurmHands, Callable[[Action], Outcome]]:
+    rest = Rest(slurm, "v0.0.38")
+    jobs = rest.jobs(0.0)
+    assert jobs is not None
+    cluster = Cluster(rest.nodes(), Site(partitions=("co",)), 1)
+    told = Told()
+    del told
+
+    cluster.look(0, jobs, rest.nodes(), Books(welcome_of(cluster, cluster.site), Job))
+    hands = SlurmHands(rest, slurm, cluster, lambda: int(slurm.now_s * SECOND_US), Log("test", write=lines.append))
+    return hands, hands.carry_out
+
+
+def test_what_is_asked_for_each_action() -> None:
+    running = {"job_id": 2, "job_state": "RUNNING", "state_reason": "None", "nodes": "n1"}
+    free = {"job_id": 3, "max_nodes": 0, "tasks": 6, "cpus": 6, "node_count": 2}
+    again = {"job_id": 4, "restart_cnt": 1}
+    array = {"job_id": 9, "array_job_id": 9, "array_task_id": None, "array_task_string": "3,5"}
+    slurm = Slurm({"job_id": 1}, running, free, again, array)
+    hands, carry_out = hands_of(slurm)
+    two = (Run(0, 1, ALL, 4), Run(1, 1, ThreadMask(3), 2))
+    for action, asked in (
+        (start(1), ("job/1", {"nodelist": "n0", "hold": False})),
+        (start(1, limit_us=5 * MINUTE_US + 1), ("job/1", {"nodelist": "n0", "hold": False, "time_limit": 6})),
+        (start(4), ("job/4", {"nodelist": "n0", "hold": False, "begin_time": "now"})),
+        (StartJob(3, two, SECOND_US, 5 * MINUTE_US), ("job/3", {"nodelist": "n0,n1", "hold": False, "nodes": [2, 2]})),
+        (start(task_number(9, 5)), ("job/9_5", {"nodelist": "n0", "hold": False})),
+        (ReviseJob(2, SECOND_US, 7 * MINUTE_US), ("job/2", {"time_limit": 7})),
+        (SuspendJob(2), ("suspend", "2")),
+        (RequeueJob(2), ("requeuehold", "2")),
+        (KillJob(2), ("DELETE", "job/2")),
+    ):
+        slurm.asked.clear()
+        assert carry_out(action) is None
+        assert slurm.asked == [asked]
+    slurm.asked.clear()
+    assert carry_out(ReviseJob(2, 9 * SECOND_US, 5 * MINUTE_US)) is None  # the same limit
+    assert carry_out(ResumeJob(2)) is None  # so soon after the suspension: later
+    assert slurm.asked == []
+    slurm.now_s += 2.2
+    hands.resume_due()
+    assert slurm.asked == [("resume", "2")]
+    impossible: list[Action] = [SuspendJob(2, to_disk=True), SubmitJob(JobSpec(0, 0, 1, 1))]
+    for other in impossible:
+        assert isinstance(carry_out(other), str)
+    assert carry_out(start(2)) == "it is RUNNING, not waiting"
+    assert carry_out(start(77)) == "it is gone, not waiting"
+    assert carry_out(RejectJob(1, "too large")) is None
+    assert slurm.asked[-1] == ("update", "JobId=1", "AdminComment=cosched: too large")
+
+
+def test_after_a_silence_nothing_more_is_asked_until_a_poll_is_answered() -> None:
+    slurm = Slurm({"job_id": 1}, {"job_id": 2})
+    hands, carry_out = hands_of(slurm)
+    slurm.answers["job/1"] = Reply(0, "timed out")
+    assert isinstance(carry_out(start(1)), Unsettled)
+    slurm.asked.clear()
+    assert isinstance(carry_out(start(2, 1)), str)
+    assert slurm.asked == []
+    hands.heard()
+    assert carry_out(start(2, 1)) is None
+
+
+def test_a_group_of_which_one_is_refused_is_taken_back() -> None:
+    slurm = Slurm({"job_id": 1}, {"job_id": 2})
+    _, carry_out = hands_of(slurm)
+    slurm.answers["job/2"] = Reply(500, REFUSED)
+    group = StartTogether((start(1), start(2, 1)))
+    assert "job 2 of a group" in str(carry_out(group))
+    assert slurm.asked[-2:] == [("uhold", "1"), ("job/1", {"nodelist": ""})]
+    slurm.refuses.add("uhold")  # it has started by now
+    carry_out(group)
+    assert slurm.asked[-2:] == [("uhold", "1"), ("requeuehold", "1")]
+
+
+def test_a_refused_start_backs_off_and_is_tried_again(tmp_path: Path) -> None:
+    slurm = Slurm({"job_id": 1})
+    slurm.answers["job/1"] = Reply(500, REFUSED)
+    told = Told([start(1)], [], [start(1)], [])
+    one = enforcer_of(slurm, told, tmp_path)
+    assert [type(event) for event in told.events[1]] == [ActionRefused, JobHeld]
+    assert slurm.asked == [("job/1", {"nodelist": "n0", "hold": False})]
+    go_on(one, slurm, 1.0)
+    assert len(told.events) == 2
+    go_on(one, slurm, 1.1)
+    assert told.events[2] == [JobReleased(1)]
+    assert [type(event) for event in told.events[3]] == [ActionRefused, JobHeld]
+    go_on(one, slurm, 3.0)
+    assert len(told.events) == 4  # twice as long
+    go_on(one, slurm, 1.1)
+    assert told.events[4] == [JobReleased(1)]
+
+
+def test_a_start_that_does_not_come_true_is_taken_back(tmp_path: Path) -> None:
+    slurm = Slurm({"job_id": 1})
+    slurm.stubborn = True
+    told = Told([start(1)])
+    one = enforcer_of(slurm, told, tmp_path)
+    slurm.jobs[1] |= {"state_reason": "Resources", "required_nodes": "n0"}
+    go_on(one, slurm, 1.0)
+    assert len(told.events) == 1
+    slurm.asked.clear()
+    go_on(one, slurm, 1.1)
+    assert slurm.asked == [("uhold", "1"), ("job/1", {"nodelist": ""})]
+    assert [type(event) for event in told.events[1]] == [ActionRefused, JobHeld]
+
+
+def test_a_change_of_unknown_fate_is_not_sent_again_and_the_scheduler_begins_anew(tmp_path: Path) -> None:
+    slurm = Slurm({"job_id": 1})
+    slurm.answers["job/1"] = Reply(0, "timed out")
+    told = Told([start(1)])
+    one = enforcer_of(slurm, told, tmp_path)
+    slurm.jobs[1] |= {"job_state": "RUNNING", "state_reason": "None", "nodes": "n0", "start_time": int(slurm.now_s)}
+    go_on(one, slurm, 9.0)
+    assert len(told.welcomes) == 2
+    assert [running.spec.id for running in told.welcomes[1].running] == [1]
+    assert [target for target, *_ in slurm.asked if target == "job/1"] == ["job/1"]
+
+
+def test_a_job_that_runs_elsewhere_than_decided_is_told_of(tmp_path: Path) -> None:
+    slurm = Slurm({"job_id": 1})
+    told = Told([start(1)])
+    one = enforcer_of(slurm, told, tmp_path)
+    slurm.jobs[1]["nodes"] = "n2"
+    go_on(one, slurm, 0.1)
+    (event,) = told.events[1]
+    assert isinstance(event, JobStarted)
+    assert event.runs == (Run(2, 1, ALL, 4),)
+
+
+def test_one_process_enforces(tmp_path: Path) -> None:
+    state = str(tmp_path / "state")
+    with only_one(state), pytest.raises(UsageError, match="another process"), only_one(state):
+        pass
+
+
+def test_systemd_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = str(tmp_path / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as one:
+        one.bind(path)
+        one.settimeout(5)
+        monkeypatch.setenv("NOTIFY_SOCKET", path)
+        notify("WATCHDOG=1")
+        assert one.recv(64) == b"WATCHDOG=1"
