@@ -282,7 +282,6 @@ def open_store(state: str, names: Sequence[str], log: Log) -> Any:
     """Return the store; a fresh one, beside the old, where that is about other nodes."""
     from cosched_plugin.site.store import Store  # noqa: PLC0415
 
-    Path(state).parent.mkdir(parents=True, exist_ok=True)
     key = f"nodes {','.join(names)}"  # the first number is theirs: the books count nodes in this order
     store = Store(state)
     if store.number(key) != 1:

@@ -115,13 +115,23 @@ class Commands:
 class SlurmHands:
     """The hands of a `Driver` at Slurm."""
 
-    def __init__(self, rest: Rest, tools: Tools, cluster: Cluster, now_us: Callable[[], int], log: Log) -> None:
+    def __init__(
+        self,
+        rest: Rest,
+        tools: Tools,
+        cluster: Cluster,
+        now_us: Callable[[], int],
+        limit_of: Callable[[int], int | None],
+        log: Log,
+    ) -> None:
+        """``limit_of`` returns the limit that a job has by its own description, whatever it was granted."""
         self.placed = 0  # placements since the last tick
         self.refused = 0  # starts that were refused, in all
         self._rest = rest
         self._tools = tools
         self._cluster = cluster
         self._now_us = now_us
+        self._limit_of = limit_of
         self._log = log
         self._silent = ""  # why Slurm is not asked for more, until it answers a poll
         self._resumes: dict[int, int] = {}  # resumptions that are due later, by job
@@ -233,22 +243,22 @@ class SlurmHands:
         # The hold comes first: a job without its list, and not held, would start anywhere.
         return self._command("uhold", start.job_id) or self.clear(start.job_id)
 
-    def clear(self, job_id: int, limit_us: int | None = None) -> Outcome:
+    def clear(self, job_id: int) -> Outcome:
         """Take the list of nodes from a held job, and give it the limit back that it had."""
         job = self._cluster.records.get(job_id)
         if job is None:
             return None
         body: dict[str, object] = {"nodelist": ""}
-        minutes = _minutes(limit_us)
+        minutes = _minutes(self._limit_of(job_id))
         if minutes is not None and minutes != job.limit_min:
             body["time_limit"] = minutes
         return self._rest.change(label_of(job_id, job), body)
 
     # Slurm starts a requeued job by itself, on the nodes that it had: a dead one among them.
-    def hold_requeued(self, limit_of: Callable[[int], int | None]) -> None:
+    def hold_requeued(self) -> None:
         """Hold the jobs that Slurm has requeued, and clear their lists."""
         for job_id in self._cluster.to_hold:
-            problem = self._silent or self._command("uhold", job_id) or self.clear(job_id, limit_of(job_id))
+            problem = self._silent or self._command("uhold", job_id) or self.clear(job_id)
             if isinstance(problem, Unsettled):
                 self._silent = f"Slurm does not answer: {problem.reason}"
             self._log("requeued", f"job {job_id} was requeued, and is held" + (f"; {problem}" if problem else ""))

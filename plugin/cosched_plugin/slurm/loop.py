@@ -107,7 +107,7 @@ class Enforcer:
         now_s: Callable[[], float] = time.time,
         record: Callable[[Mapping[str, Any]], None] | None = None,
     ) -> None:
-        self.hands = SlurmHands(rest, tools, cluster, self._now_us, log)
+        self.hands = SlurmHands(rest, tools, cluster, self._now_us, self._own_limit_us, log)
         self.driver = Driver(welcome_of(cluster, cluster.site), store, self.hands, RULES)
         self.cluster = cluster
         self._poller = poller
@@ -160,7 +160,7 @@ class Enforcer:
     def _look(self) -> Any:
         look = self.cluster.look(self._now_us(), self._poller.jobs, self._poller.nodes, self.driver.books)
         if self.cluster.to_hold:
-            self.hands.hold_requeued(self._own_limit_us)
+            self.hands.hold_requeued()
         for number, why in self.cluster.left.items():
             if self._told.get(number) != why:
                 self._log("left", f"job {number} is left to Slurm: {why}", job=number)
@@ -235,7 +235,7 @@ def run(turns: Turns, log: Log, wake: str | None = None) -> int:
         stopped = number
 
     with ExitStack() as open_things:
-        poke = open_things.enter_context(_poked(wake))
+        poke = open_things.enter_context(poked(wake))
         open_things.enter_context(freeze_heap())
         open_things.enter_context(stop_on_signals(stop, log))
         turns.begin()
@@ -243,7 +243,7 @@ def run(turns: Turns, log: Log, wake: str | None = None) -> int:
         while not stopped:
             answered = turns.turn()
             notify("WATCHDOG=1")
-            _wait(poke, turns.next_due_s() if answered else SILENT_S)
+            wait(poke, turns.next_due_s() if answered else SILENT_S)
     notify("STOPPING=1")
     log("leaving", f"leaving on {signal.Signals(stopped).name}; jobs run on, and held ones stay held")
     return 128 + stopped
@@ -259,12 +259,12 @@ def notify(text: str) -> None:
 
 
 @contextmanager
-def _poked(path: str | None) -> Iterator[socket.socket | None]:
+def poked(path: str | None) -> Iterator[socket.socket | None]:
     """Make the socket that hooks poke."""
     if path is None:
         yield None
         return
-    with suppress(FileNotFoundError):
+    if os.path.lexists(path):
         if not Path(path).is_socket():
             raise UsageError(f"{path}: expected a socket to replace, or nothing")
         os.unlink(path)
@@ -281,7 +281,7 @@ def _poked(path: str | None) -> Iterator[socket.socket | None]:
                 os.unlink(path)
 
 
-def _wait(poke: socket.socket | None, seconds: float) -> None:
+def wait(poke: socket.socket | None, seconds: float) -> None:
     """Wait for that time, or until a hook pokes; a signal ends it, too."""
     if poke is None:
         time.sleep(seconds)
@@ -299,6 +299,7 @@ def only_one(state: str) -> Iterator[None]:
     """Hold the lock of a store: two drivers would place every job twice. UsageError where another one has it."""
     file: IO[str]
     try:
+        Path(state).parent.mkdir(parents=True, exist_ok=True)
         with open(f"{state}.lock", "w", encoding="ascii") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -14,6 +14,7 @@ from tests.plugin.slurm.bed import Bed, bed, needs_slurm
 from tests.plugin.slurm.enforcing import Enforcing, enforcing, messages, most_on_a_node, replayed, stamped, stamps
 
 from cosched_plugin.protocol.messages import KillJob, RequeueJob, ResumeJob, SuspendJob
+from cosched_plugin.slurm.records import expand
 
 pytestmark = [needs_slurm, pytest.mark.slow]
 
@@ -106,14 +107,14 @@ def test_nothing_is_lost_and_nothing_starts_twice(tmp_path: Path, seed: int) -> 
         assert {job for job, state in states.items() if state == "CANCELLED"} <= chaos.cancelled
         ran = stamps(one)
         requeued = {job for job in chaos.jobs if jobs[job]["restart_cnt"]}
-        dead = {job for job in ran if "5" in ran[job].nodes or "-" in ran[job].nodes}  # those that may have been on n5
+        # Slurm notices a dead slurmd after a quarter of a minute; what it starts there meanwhile has no process.
+        dead = {job for job in chaos.jobs if "n5" in expand(jobs[job]["nodes"] or jobs[job]["required_nodes"] or "n5")}
         for job in chaos.jobs:
             if states[job] == "COMPLETED":
                 assert len(ran[job].ends) >= 1, job
             if job not in requeued:
-                assert len(ran[job].starts) if job in ran else states[job] == "CANCELLED", (job, states[job])
+                assert job in ran or states[job] == "CANCELLED" or job in dead, (job, states[job])
                 assert job not in ran or len(ran[job].starts) == 1, (job, ran[job])
-        assert requeued <= dead
         released = {job for job in chaos.jobs if f"job {job} is left to Slurm" in driver.log}
         if not released and not requeued:
             assert set(most_on_a_node(one).values()) == {1}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,7 @@ from cosched_plugin.site.driver import Outcome, Unsettled
 from cosched_plugin.site.store import Store
 from cosched_plugin.slurm.cluster import Cluster, task_number
 from cosched_plugin.slurm.hands import SlurmHands
-from cosched_plugin.slurm.loop import Enforcer, Poller, notify, only_one, welcome_of
+from cosched_plugin.slurm.loop import Enforcer, Poller, notify, only_one, poked, wait, welcome_of
 from cosched_plugin.slurm.rest import Reply, Rest
 from cosched_plugin.slurm.site_file import Site
 
@@ -152,7 +153,9 @@ def hands_of(slurm: Slurm) -> tuple[SlurmHands, Callable[[Action], Outcome]]:
     del told
 
     cluster.look(0, jobs, rest.nodes(), Books(welcome_of(cluster, cluster.site), Job))
-    hands = SlurmHands(rest, slurm, cluster, lambda: int(slurm.now_s * SECOND_US), Log("test", write=lines.append))
+    log = Log("test", write=lines.append)
+    limits = dict.fromkeys(cluster.records, 5 * MINUTE_US)
+    hands = SlurmHands(rest, slurm, cluster, lambda: int(slurm.now_s * SECOND_US), limits.get, log)
     return hands, hands.carry_out
 
 
@@ -239,14 +242,14 @@ def test_a_refused_start_backs_off_and_is_tried_again(tmp_path: Path) -> None:
 def test_a_start_that_does_not_come_true_is_taken_back(tmp_path: Path) -> None:
     slurm = Slurm({"job_id": 1})
     slurm.stubborn = True
-    told = Told([start(1)])
+    told = Told([start(1, limit_us=7 * MINUTE_US)])
     one = enforcer_of(slurm, told, tmp_path)
-    slurm.jobs[1] |= {"state_reason": "Resources", "required_nodes": "n0"}
+    slurm.jobs[1] |= {"state_reason": "Resources", "required_nodes": "n0", "time_limit": 7}
     go_on(one, slurm, 1.0)
     assert len(told.events) == 1
     slurm.asked.clear()
     go_on(one, slurm, 1.1)
-    assert slurm.asked == [("uhold", "1"), ("job/1", {"nodelist": ""})]
+    assert slurm.asked == [("uhold", "1"), ("job/1", {"nodelist": "", "time_limit": 5})]
     assert [type(event) for event in told.events[1]] == [ActionRefused, JobHeld]
 
 
@@ -276,6 +279,18 @@ def test_a_job_that_runs_elsewhere_than_decided_is_told_of(tmp_path: Path) -> No
 def test_one_process_enforces(tmp_path: Path) -> None:
     state = str(tmp_path / "state")
     with only_one(state), pytest.raises(UsageError, match="another process"), only_one(state):
+        pass
+
+
+def test_a_hook_wakes_the_driver(tmp_path: Path) -> None:
+    path = str(tmp_path / "wake")
+    with poked(path) as socket_, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as hook:
+        begun = time.monotonic()
+        hook.sendto(b"x", path)
+        wait(socket_, 20.0)
+        assert time.monotonic() - begun < 10
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match="expected a socket to replace"), poked(str(tmp_path / "file")):
         pass
 
 
