@@ -61,12 +61,30 @@ class Bed:
         return done.stdout
 
     def submit(
-        self, *options: str, run_s: float = 1.0, script: str = "", comment: object = None, partition: str = "co"
+        self,
+        *options: str,
+        run_s: float = 1.0,
+        script: str = "",
+        comment: object = None,
+        partition: str = "co",
+        held: bool = True,
     ) -> int:
-        """Submit a held job and return its number."""
+        """Submit a job, held unless told otherwise, and return its number."""
         told = [] if comment is None else ["--comment", json.dumps(comment)]
         text = f"#!/bin/bash\n{script or f'sleep {run_s}'}\n"
-        said = self.run("sbatch", "-H", "-o", "/dev/null", "-D", "/", "-p", partition, *told, *options, stdin=text)
+        said = self.run(
+            "sbatch",
+            *(["-H"] if held else []),
+            "-o",
+            "/dev/null",
+            "-D",
+            "/",
+            "-p",
+            partition,
+            *told,
+            *options,
+            stdin=text,
+        )
         found = re.search(r"job (\d+)", said)
         assert found, said
         return int(found[1])

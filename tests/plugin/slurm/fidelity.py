@@ -1,7 +1,10 @@
 """How far the emulator is from a real Slurm: the same jobs on the test bed and in the emulator.
 
-    python -m tests.plugin.slurm.fidelity run SEED POLICY KIND    150 jobs on a test bed; KIND: nodes or cores. About four minutes.
-    python -m tests.plugin.slurm.fidelity report                  the table of docs/results/slurm.md, from the stored runs
+    python -m tests.plugin.slurm.fidelity run SEED POLICY KIND    150 jobs on a test bed, about four minutes
+
+KIND is nodes (whole ones), cores, or minutes: whole nodes, of which only limits in whole minutes are known. POLICY may be backfill:
+Slurm's own sched/backfill, which knows limits alone.
+    python -m tests.plugin.slurm.fidelity report    the table of docs/results/slurm.md, from the stored runs
 
 A run is stored in recorded/fidelity: for each job what it was, and when it was submitted, seen, decided, started, ended, and seen to
 have ended; starts and ends by the job's own clock.
@@ -10,17 +13,19 @@ have ended; starts and ends by the job's own clock.
 from __future__ import annotations
 
 import csv
+import math
 import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from random import Random
 from typing import Any, Final, NamedTuple
 
-from tests.plugin.slurm.bed import bed
-from tests.plugin.slurm.enforcing import Enforcing, enforcing, messages, stamped, stamps
+from tests.plugin.slurm.bed import Bed, bed
+from tests.plugin.slurm.enforcing import enforcing, messages, stamped, stamps
 from tests.processes import run_python
 
 from cosched_plugin.protocol.messages import JobEnded, JobSubmitted, StartJob, StartTogether
@@ -83,36 +88,51 @@ def jobs_of(seed: int, kind: str, policy: str) -> list[tuple[float, int, int, st
     found = []
     at_s = 0.0
     for _ in range(COUNT):
-        nodes = random.choice((1, 1, 1, 2, 2, 4, 4, 8)) if kind == "nodes" else random.choice((1, 1, 1, 2, 2, 4))
-        per_node = 4 if kind == "nodes" else random.choice((1, 2, 4))
+        nodes = random.choice((1, 1, 1, 2, 2, 4, 4, 8)) if kind != "cores" else random.choice((1, 1, 1, 2, 2, 4))
+        per_node = 4 if kind != "cores" else random.choice((1, 2, 4))
         run_s = round(min(20.0, 0.5 + random.expovariate(1 / 3.1)), 2)
         factor = random.uniform(1.0, 3.0)
         estimate_s = round(600.0 + 60 * run_s if policy == "lomarc-r" else run_s * factor, 2)
+        if kind == "minutes":
+            estimate_s = 60.0 * math.ceil(estimate_s / 60)
         found.append((at_s, nodes, per_node, random.choice(list(USAGES)), run_s, estimate_s))
-        share = nodes / NODES * (1.0 if kind == "nodes" else per_node / 4)
+        share = nodes / NODES * (1.0 if kind != "cores" else per_node / 4)
         at_s += random.expovariate(1.0) * share * (run_s + 0.15) / (1.3 if policy == "lomarc-r" else 0.9)
     return found
 
 
 def run(seed: int, policy: str, kind: str) -> Path:
     """Run the jobs of a seed, and store what happened."""
-    with tempfile.TemporaryDirectory() as name, bed("--min-job-age", "600") as one:
-        folder = Path(name)
+    scheduler = ("--scheduler", "backfill") if policy == "backfill" else ()
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        one = stack.enter_context(bed("--min-job-age", "600", *scheduler))
         (folder / "site.toml").write_text(SITE if policy == "lomarc-r" else "")
         options = ("--policy", policy, "--partition", "co", "--site", str(folder / "site.toml"))
-        with enforcing(one, folder, *options) as driver:
-            told: dict[int, tuple[int, int, str, float, float, float]] = {}
-            time.sleep(3)  # slurmctld's first seconds are slower
-            zero = time.time()
-            for at_s, nodes, per_node, use, run_s, estimate_s in jobs_of(seed, kind, policy):
-                time.sleep(max(0.0, zero + at_s - time.time()))
-                layout = ["-N", str(nodes), "-n", str(nodes * per_node), f"--ntasks-per-node={per_node}", "-t", "30"]
-                comment = {"estimate_s": estimate_s, "usage": USAGES[use]}
-                job = one.submit(*layout, script=stamped(one, f"sleep {run_s}"), comment=comment)
-                told[job] = (nodes, per_node, use, run_s, estimate_s, time.time() - zero)
-            one.until(lambda jobs: all(jobs[job]["job_state"] == "COMPLETED" for job in told), 900)
-            time.sleep(1)
-            rows = rows_of(driver, told, zero)
+        driver = None if scheduler else stack.enter_context(enforcing(one, folder, *options))
+        told: dict[int, tuple[int, int, str, float, float, float]] = {}
+        time.sleep(3)  # slurmctld's first seconds are slower
+        zero = time.time()
+        for at_s, nodes, per_node, use, run_s, estimate_s in jobs_of(seed, kind, policy):
+            time.sleep(max(0.0, zero + at_s - time.time()))
+            minutes = math.ceil(estimate_s / 60) if kind == "minutes" else 30
+            layout = [
+                "-N",
+                str(nodes),
+                "-n",
+                str(nodes * per_node),
+                f"--ntasks-per-node={per_node}",
+                "-t",
+                str(minutes),
+            ]
+            comment = {"usage": USAGES[use]} | ({} if kind == "minutes" else {"estimate_s": estimate_s})
+            # Slurm itself must not let two jobs share a node
+            where: dict[str, Any] = {"held": False, "partition": "ex"} if scheduler else {}
+            job = one.submit(*layout, script=stamped(one, f"sleep {run_s}"), comment=comment, **where)
+            told[job] = (nodes, per_node, use, run_s, estimate_s, time.time() - zero)
+        one.until(lambda jobs: all(jobs[job]["job_state"] == "COMPLETED" for job in told), 900)
+        time.sleep(1)
+        rows = rows_of(one, [] if driver is None else driver.records, told, zero)
     FOLDER.mkdir(parents=True, exist_ok=True)
     file = FOLDER / f"{policy}-{kind}-{seed}.csv"
     with open(file, "w", newline="") as stream:
@@ -123,12 +143,15 @@ def run(seed: int, policy: str, kind: str) -> Path:
 
 
 def rows_of(
-    driver: Enforcing, told: Mapping[int, tuple[int, int, str, float, float, float]], zero: float
+    one: Bed,
+    records: Sequence[dict[str, Any]],
+    told: Mapping[int, tuple[int, int, str, float, float, float]],
+    zero: float,
 ) -> list[list[Any]]:
     seen: dict[int, float] = {}
     decided: dict[int, float] = {}
     ended: dict[int, float] = {}
-    for record in driver.records:
+    for record in records:
         for message in messages(record):
             now_s = message.now_us / 1e6 - zero
             for event in getattr(message, "events", ()):
@@ -141,9 +164,10 @@ def rows_of(
                     if isinstance(start, StartJob):
                         decided[start.job_id] = now_s
     rows = []
-    for job, stamp in sorted(stamps(driver.bed).items()):
+    for job, stamp in sorted(stamps(one).items()):
         nodes, per_node, use, run_s, estimate_s, submitted = told[job]
-        moments = (submitted, seen[job], decided[job], stamp.starts[-1] - zero, stamp.ends[-1] - zero, ended[job])
+        started, over = stamp.starts[-1] - zero, stamp.ends[-1] - zero
+        moments = (submitted, seen.get(job, submitted), decided.get(job, started), started, over, ended.get(job, over))
         rows.append([job, nodes, per_node, use, run_s, estimate_s, *(round(moment, 4) for moment in moments)])
     return rows
 
@@ -249,7 +273,7 @@ def compare(file: Path, calibration: Sequence[Row], folder: Path) -> Compared:
 def report() -> list[Compared]:
     """Compare all stored runs; each is given the constant latencies of the run of its policy before it, the first those of the last."""
     found = []
-    files = sorted(FOLDER.glob("*.csv"))
+    files = sorted(file for file in FOLDER.glob("*.csv") if not file.stem.startswith("backfill"))
     for policy in sorted({file.stem.rpartition("-")[0].rpartition("-")[0] for file in files}):
         mine = [file for file in files if file.stem.startswith(policy)]
         for place, file in enumerate(mine):
