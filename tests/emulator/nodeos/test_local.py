@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from cosched_emulator.nodeos.local import LinuxEpochs, RoundRobin, WakeFirst
-from cosched_emulator.nodeos.settings import TICK_US
 from cosched_emulator.nodeos.programs import Compute, Loop, Program
+from cosched_emulator.nodeos.settings import TICK_US
 from cosched_emulator.nodeos.simulated_process import ParallelJob, Process
 
 JOB = ParallelJob(0, Program((Loop(1, (Compute(1),)),)))
