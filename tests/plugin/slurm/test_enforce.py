@@ -28,7 +28,7 @@ def all_ended(jobs: dict[int, dict[str, object]]) -> bool:
     return all(row["job_state"] in DONE for row in jobs.values())
 
 
-def submit_mixed(one: Bed, count: int, random: Random, longest_s: float = 2.0) -> list[int]:
+def submit_mixed(one: Bed, count: int, random: Random, longest_s: float = 1.0) -> list[int]:
     """Submit jobs of all sizes, on whole nodes and on cores, with estimates in seconds."""
     found = []
     for _ in range(count):
@@ -72,12 +72,12 @@ def test_what_others_do_is_a_fact(tmp_path: Path) -> None:
         enforcing(one, tmp_path, "--policy", "easy", "--partition", "co") as driver,
     ):
         whole = ("-N8", "-n32", "--ntasks-per-node=4")
-        first = one.submit(*whole, "-t", "5", run_s=4)
+        first = one.submit(*whole, "-t", "5", run_s=3)
         one.until(lambda jobs: jobs[first]["job_state"] == "RUNNING", 10)
         hand = one.submit("-N1", "-n4", "-t", "1", run_s=0.5)  # waits behind the first, until somebody releases it
         gone = one.submit("-N1", "-n4", "-t", "1", run_s=0.5)
         kept = one.submit("-N1", "-n4", "-t", "1", run_s=0.5)
-        later = one.submit("-N1", "-n4", "-t", "1", "--begin=now+9", run_s=0.5)
+        later = one.submit("-N1", "-n4", "-t", "1", "--begin=now+5", run_s=0.5)
         after = one.submit("-N1", "-n4", "-t", "1", f"--dependency=afterok:{later}", run_s=0.5)
         grown = one.submit("-N1", "-n4", "--ntasks-per-node=4", "-t", "1", run_s=0.5)
         never = int(one.run("sbatch", "--parsable", "-o", "/dev/null", "-D", "/", "-n1", "-t1", "--wrap", "sleep 1"))
@@ -97,7 +97,7 @@ def test_what_others_do_is_a_fact(tmp_path: Path) -> None:
         assert jobs[after]["start_time"] >= jobs[later]["end_time"]
         one.run("scontrol", "uhold", str(kept))
         one.until(lambda jobs: jobs[kept]["job_state"] == "COMPLETED", 20)
-        again = one.submit("-N1", "-n4", "-t", "2", "--requeue", script=stamped(one, "sleep 3"))
+        again = one.submit("-N1", "-n4", "-t", "2", "--requeue", script=stamped(one, "sleep 2"))
         one.until(lambda jobs: jobs[again]["job_state"] == "RUNNING", 10)
         time.sleep(1.1)
         one.run("scontrol", "requeue", str(again))
@@ -148,7 +148,7 @@ def test_pairs_share_nodes_and_nobody_else_does(tmp_path: Path) -> None:
             whole = ["-N", str(nodes), "-n", str(4 * nodes), "--ntasks-per-node=4", "-t", "15"]
             # a job that is expected to take less than ten minutes is a short one for LOMARC, and never paired
             told = {**(BUSY if number % 2 else TALKING), "estimate_s": 900.0}
-            wanted.append(one.submit(*whole, script=stamped(one, f"sleep {2 + number % 3}"), comment=told))
+            wanted.append(one.submit(*whole, script=stamped(one, f"sleep {1 + number % 3 / 2}"), comment=told))
         whole = ["-N2", "-n8", "--ntasks-per-node=4", "-t", "15"]
         alone = [
             one.submit(*whole, "--exclusive", script=stamped(one, "sleep 2"), comment={**BUSY, "estimate_s": 900.0}),
