@@ -32,7 +32,7 @@ from cosched_plugin.protocol.messages import JobEnded, JobSubmitted, StartJob, S
 
 FOLDER = Path(__file__).parent / "recorded" / "fidelity"
 COUNT: Final = 150
-DRAWS: Final = 20
+DRAWS: Final = 10
 NODES: Final = 8
 COLUMNS = (
     "job",
@@ -205,7 +205,9 @@ def emulated(rows: Sequence[Row], policy: str, manager: str, folder: Path) -> di
         )
     (folder / "jobs.swf").write_text("\n".join(lines) + "\n")
     (folder / "jobs.csv").write_text("\n".join(notes) + "\n")
-    shape, belief = ("2x2x2", '[belief]\ncontention = "lomarc"\n') if policy == "lomarc-r" else ("2x2x1", "")
+    shape, belief = (
+        ("2x2x2", 'good_share = 1.0\n[belief]\ncontention = "lomarc"\n') if policy == "lomarc-r" else ("2x2x1", "")
+    )
     (folder / "scenario.toml").write_text(
         f'[cluster]\nnodes = {NODES}\npreset = "{shape}"\nmemory_mb = 4000\n[truth]\ncontention = "none"\n{belief}'
         '[workload]\nswf = "jobs.swf"\nannotations = "jobs.csv"\nminimum_estimate_s = 0.0\nlimits = "none"\nlog_memory = false\n'
