@@ -2,7 +2,8 @@
 
 `Decisions.answer` is the whole story: a frame of Batsim's comes in, the reply goes out. There is no clock and no socket in here, and
 nothing is looked at or remembered for a restart as in `cosched_plugin.site`: Batsim tells every event in its order, carries out every
-decision or aborts, and a scheduler that dies cannot be replaced, because Batsim waits for the reply of the one that is gone.
+decision or aborts, and a scheduler that dies cannot be replaced, because Batsim waits for the reply of the one that is gone. The books
+of `cosched_plugin.site` would take 2.4 times as long as all the rest (2,000 jobs under easy); tests keep them beside recordings.
 
 What Batsim cannot do the scheduler is told at the start: limits never grow (capability ``limits_grow``), and it has no features for
 jobs on disk, slots, requeues or submissions. A suspension, which only a measured slowdown causes, is refused: Batsim measures none.
