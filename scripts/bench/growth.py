@@ -26,6 +26,7 @@ OVERLOAD: Final = 1.3
 BUSY: Final = 0.95
 INSTANT: Final = 1e-9  # factor on the gaps between submissions
 OVERSTATED: Final[Mapping[str, Any]] = {"estimates": "f-model", "estimate_factor": 5.0}
+IN_TURNS: Final = 4  # divisor of the number of jobs that take turns
 STEEP: Final = 1.5  # a larger exponent has a reason on the page
 WARM_UP: Final = (20, 16)  # jobs and nodes of the small run before each
 REPEATS: Final = 3  # of short runs, the fastest of which counts
@@ -39,7 +40,19 @@ KINDS: Final = {
     "overload": f"Jobs at an offered load of {OVERLOAD}, {NODES} nodes:",
     "nodes": f"A machine of that many nodes, jobs for {BUSY:.0%} of them:",
 }
-REASONS: Final[Mapping[tuple[str, str], str]] = {}
+EACH_START: Final = "after each start, all pending jobs are looked at for the next one (`policies/backfilling/easy.py`)"
+PARTNERS: Final = f"{EACH_START}, and compared as partners"
+PLACES: Final = f"{EACH_START}; each of them searches for places at every later end"
+EACH_MOVE: Final = "each early end moves most promises, and each move lets others follow"
+PLANS: Final = "{}; whether a group is fair is found by planning all pending jobs anew (`policies/slack.py`)"
+REASONS: Final[Mapping[str, str]] = {
+    "sjbf": "each end sorts all jobs that fit by their estimates",
+    **dict.fromkeys(("conservative", "ssp"), EACH_MOVE),
+    **dict.fromkeys(("glts", "cst", "cstws", "glts-fbo", "glts-ns", "glts-nh"), PLANS.format(EACH_MOVE)),
+    **dict.fromkeys(("lc", "lct", "rua"), PLACES),
+    **dict.fromkeys(("pss", "co-execution", "co-execution-easy", "spread"), EACH_START),
+    **dict.fromkeys(("ac", "am", "lomarc-fm", "lomarc-u1", "lomarc-u2", "lomarc-r", "lomarc-n"), PARTNERS),
+}
 
 
 class Sizes(NamedTuple):
@@ -49,6 +62,14 @@ class Sizes(NamedTuple):
     overload: Sequence[int] = (2_000, 4_000, 8_000, 16_000)
     nodes: Sequence[int] = (128, 512, 2_048, 8_192, 20_000)
     jobs: int = 1_000  # on machines of these numbers of nodes
+
+
+def sizes_for(policy: str, sizes: Sizes) -> Sizes:
+    """Return the sizes for a preset: a quarter of the jobs where jobs take turns, as each quantum of each job costs something."""
+    if policy not in IN_ROWS:
+        return sizes
+    burst, overload = ([size // IN_TURNS for size in each] for each in (sizes.burst, sizes.overload))
+    return Sizes(burst, overload, sizes.nodes, sizes.jobs // IN_TURNS)
 
 
 def run_one(policy: str, kind: str, size: int, jobs: int, most_s: float) -> Figures:
@@ -90,10 +111,11 @@ def measure(
         for kind in ("burst", "overload", "nodes"):
             runs: list[Figures] = []
             reason = ""
-            for size in getattr(sizes, kind):
+            own = sizes_for(policy, sizes)
+            for size in getattr(own, kind):
                 tell(f"{policy}, {kind}: {size:,}")
                 limit_s = patience * most_s
-                found = in_process(run_one, policy, kind, size, sizes.jobs, limit_s, timeout_s=BUSY_MACHINE * limit_s)
+                found = in_process(run_one, policy, kind, size, own.jobs, limit_s, timeout_s=BUSY_MACHINE * limit_s)
                 reason = found.get("reason", "").replace(
                     f"ended with exit code -{signal.SIGXCPU}", f"more than {limit_s:g} s"
                 )
@@ -115,11 +137,13 @@ def exponent(runs: Sequence[Figures], figure: str, least: float = 0.0) -> float 
 
 
 def lines(rows: Sequence[Figures]) -> list[str]:
-    """Return a table for each kind of growth: a row for each preset, with the reason where time or memory grow steeply."""
+    """Return a table for each kind of growth, a row for each preset, and why some grow steeply."""
     found: list[str] = []
     for kind, about in KINDS.items():
-        header = ("preset", kind, "s", "exponent", "MB", "exponent", "why above 1.5")
-        found += [about, "", *aligned_table(header, [_row(row) for row in rows if row["kind"] == kind], 1)]
+        header = ("preset", kind, "s", "exponent", "MB", "exponent")
+        own = [row for row in rows if row["kind"] == kind]
+        found += [about, "", *aligned_table(header, [_row(row) for row in own], 1)]
+        found += _reasons([row["policy"] for row in own if _is_steep(row)])
     about = (
         "CPU seconds of the largest run, and MB that it took besides the process; exponents of the last step. No larger run follows one"
         " that took long."
@@ -127,18 +151,25 @@ def lines(rows: Sequence[Figures]) -> list[str]:
     return [*found, about, ""]
 
 
+def _reasons(policies: Sequence[str]) -> list[str]:
+    """Return a line for each reason why some presets grow steeply."""
+    by_reason: dict[str, list[str]] = {}
+    for policy in policies:
+        by_reason.setdefault(REASONS.get(policy, "no reason is known"), []).append(f"`{policy}`")
+    listed = [f"- {' '.join(names)}: {reason}" for reason, names in by_reason.items()]
+    return ["Why above 1.5:", "", *listed, ""] if listed else []
+
+
+def _is_steep(row: Figures) -> bool:
+    return any(step is not None and step > STEEP for step in (row["exponent"], row["mb_exponent"]))
+
+
 def _row(row: Figures) -> list[str]:
     policy = row["policy"]
     if not row["runs"]:
-        return [policy, NOTHING, row["reason"], *[NOTHING] * 4]
+        return [policy, NOTHING, row["reason"], *[NOTHING] * 3]
     last, steps = row["runs"][-1], (row["exponent"], row["mb_exponent"])
     time_step, memory_step = (
         NOTHING if step is None else f"**{step:.2f}**" if step > STEEP else f"{step:.2f}" for step in steps
     )
-    why = reason_of(policy, row["kind"]) if any(step is not None and step > STEEP for step in steps) else ""
-    return [policy, f"{last['size']:,}", f"{last['cpu_s']:.2f}", time_step, f"{last['mb']:.0f}", memory_step, why]
-
-
-def reason_of(policy: str, kind: str) -> str:
-    """Return why a preset's cost grows steeply."""
-    return REASONS.get((policy, kind), NOTHING)
+    return [policy, f"{last['size']:,}", f"{last['cpu_s']:.2f}", time_step, f"{last['mb']:.0f}", memory_step]
