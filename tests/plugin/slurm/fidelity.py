@@ -259,7 +259,7 @@ def compare(file: Path, calibration: Sequence[Row], folder: Path) -> Compared:
         for name, manager in (
             ("without", ""),
             ("constant", f"[manager]\n{table}\n"),
-            ("own", _own(rows, [row.lags for row in rows], folder)),
+            ("own", own_lags(rows, [row.lags for row in rows], folder)),
         )
     ]
     differences = [100 * (mean_wait(rows, starts) / real - 1) for starts in runs]
@@ -269,7 +269,7 @@ def compare(file: Path, calibration: Sequence[Row], folder: Path) -> Compared:
     drawn = []
     for draw in range(DRAWS):
         lags = [random.choice(rows).lags for _ in rows]
-        drawn.append(mean_wait(rows, emulated(rows, policy, _own(rows, lags, folder), folder / f"draw-{draw}")))
+        drawn.append(mean_wait(rows, emulated(rows, policy, own_lags(rows, lags, folder), folder / f"draw-{draw}")))
     latencies = sorted(1000 * (row.started - row.decided) for row in rows)
     late = latencies[int(0.95 * (len(latencies) - 1))]
     return Compared(
@@ -279,7 +279,7 @@ def compare(file: Path, calibration: Sequence[Row], folder: Path) -> Compared:
     )  # fmt: skip
 
 
-def _own(rows: Sequence[Row], lags: Sequence[tuple[float, ...]], folder: Path) -> str:
+def own_lags(rows: Sequence[Row], lags: Sequence[tuple[float, ...]], folder: Path) -> str:
     """Return a table [manager] with a latency of each kind for each job."""
     file = folder / "lags.csv"
     told = [f"{row.job},{','.join(f'{lag:.6f}' for lag in mine)}" for row, mine in zip(rows, lags, strict=True)]

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from tests.plugin.slurm.bed import RECORDED, needs_recordings
+from tests.plugin.slurm.fidelity import emulated, own_lags, stored
 
 from cosched_hwmodel.cli.terminal.console import Log
 from cosched_plugin.config import choose
@@ -394,3 +395,13 @@ def test_our_own_recording_gives_the_same_orders(tmp_path: Path) -> None:
     )  # and it did not start while slurmctld began anew
     assert len(ends) == 9
     assert cluster.down == set()
+
+
+@pytest.mark.parametrize("run", ["easy-nodes-1", "lomarc-r-nodes-7"])
+def test_the_emulator_starts_the_jobs_of_a_real_run_when_slurm_did(run: str, tmp_path: Path) -> None:
+    """With each job's own latencies, on whole nodes and in pairs."""
+    rows = stored(OWN / "fidelity" / f"{run}.csv")
+    starts = emulated(
+        rows, run.rpartition("-nodes")[0], own_lags(rows, [row.lags for row in rows], tmp_path), tmp_path / "run"
+    )
+    assert max(abs(starts[row.job] - row.started) for row in rows) < 0.001
