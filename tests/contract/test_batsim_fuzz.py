@@ -44,7 +44,7 @@ VALUES: list[Any] = [
     {"": None},
     "EXECUTE_JOB",
 ]
-CASES = 150
+CASES = 60
 
 
 def damaged(value: Any, random: Random) -> Any:
