@@ -33,7 +33,10 @@ SLOW = {
     "time-slices": "contract/test_golden_schedules.py and test_same_schedule.py: glts and ssp",
     "turns": "contract/test_live_time_sharing.py: a frozen scheduler and a killed manager, with jobs in slots",
 }
-EXECUTABLE = [*SCENARIOS, *(ROOT / "scripts" / name for name in ("setup", "test", "test-slow", "lint", "demo"))]
+EXECUTABLE = [
+    *SCENARIOS,
+    *(ROOT / "scripts" / name for name in ("setup", "test", "test-slow", "lint", "demo", "slurm-testbed")),
+]
 DEADLINE_S = 180.0
 
 

@@ -227,7 +227,8 @@ class SlurmHands:
         """Hold a job again that did not start in time, and let it wait a while."""
         job = self._cluster.records.get(start.job_id)
         self._cluster.back_off([start.job_id], self._now_us())
-        problem = self._silent or self._take_back(start)
+        # Somebody may have held it meanwhile, and an operator's hold must stay one.
+        problem = self._silent or (self.clear(start.job_id) if job is not None and job.held else self._take_back(start))
         if isinstance(problem, Unsettled):
             self._silent = f"Slurm does not answer: {problem.reason}"
         reason = "" if job is None else f" ({job.reason})"

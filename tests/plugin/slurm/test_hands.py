@@ -253,6 +253,20 @@ def test_a_start_that_does_not_come_true_is_taken_back(tmp_path: Path) -> None:
     assert [type(event) for event in told.events[1]] == [ActionRefused, JobHeld]
 
 
+def test_an_operators_hold_outlives_a_start_that_is_taken_back(tmp_path: Path) -> None:
+    slurm = Slurm({"job_id": 1})
+    slurm.stubborn = True
+    told = Told([start(1)])
+    one = enforcer_of(slurm, told, tmp_path)
+    slurm.jobs[1] |= {"state_reason": "JobHeldAdmin", "required_nodes": "n0"}
+    slurm.asked.clear()
+    go_on(one, slurm, 2.1)
+    assert slurm.asked == [("job/1", {"nodelist": ""})]
+    go_on(one, slurm, 90.0)
+    assert [type(event) for event in told.events[1]] == [ActionRefused, JobHeld]
+    assert len(told.events) == 2
+
+
 def test_a_change_of_unknown_fate_is_not_sent_again_and_the_scheduler_begins_anew(tmp_path: Path) -> None:
     slurm = Slurm({"job_id": 1})
     slurm.answers["job/1"] = Reply(0, "timed out")
