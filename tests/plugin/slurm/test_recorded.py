@@ -306,7 +306,7 @@ def played(tmp_path: Path, spoil: Random | None = None) -> tuple[list[Event], Pl
 @needs_recordings
 def test_a_recorded_session_replays(tmp_path: Path) -> None:
     """39 jobs, of which others decide: cancel, hold, suspend, drain, a dead node, slurmctld down for 12 s, slurmrestd for 1 s."""
-    events, slurm, tools, said = played(tmp_path)
+    events, slurm, _, said = played(tmp_path)
     ends = Counter(event.job_id for event in events if isinstance(event, JobEnded))
     submitted = Counter(event.job.id for event in events if isinstance(event, JobSubmitted))
     assert set(submitted.values()) == set(ends.values()) == {1}
@@ -322,7 +322,6 @@ def test_a_recorded_session_replays(tmp_path: Path) -> None:
             assert isinstance(body, dict), target
             begun = begun + 1 if body.get("nodelist") else 0
             assert begun <= 1, slurm.changes
-    assert ("uhold", "30") in tools.commands
 
 
 @needs_recordings
