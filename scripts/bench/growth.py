@@ -43,6 +43,9 @@ KINDS: Final = {
 EACH_START: Final = "after each start, all pending jobs are looked at for the next one (`policies/backfilling/easy.py`)"
 PARTNERS: Final = f"{EACH_START}, and compared as partners"
 PLACES: Final = f"{EACH_START}; each of them searches for places at every later end"
+HALVES: Final = (
+    "after each start, a place on halves of nodes is searched for each pending job (`policies/coexecution/halves.py`)"
+)
 EACH_MOVE: Final = "each early end moves most promises, and each move lets others follow"
 PLANS: Final = "{}; whether a group is fair is found by planning all pending jobs anew (`policies/slack.py`)"
 REASONS: Final[Mapping[str, str]] = {
@@ -50,7 +53,9 @@ REASONS: Final[Mapping[str, str]] = {
     **dict.fromkeys(("conservative", "ssp"), EACH_MOVE),
     **dict.fromkeys(("glts", "cst", "cstws", "glts-fbo", "glts-ns", "glts-nh"), PLANS.format(EACH_MOVE)),
     **dict.fromkeys(("lc", "lct", "rua"), PLACES),
-    **dict.fromkeys(("pss", "co-execution", "co-execution-easy", "spread"), EACH_START),
+    "pss": EACH_START,
+    **dict.fromkeys(IN_ROWS, "a burst runs at once, in turns, and a quantum costs as much as there are rows and jobs"),
+    **dict.fromkeys(("co-execution", "co-execution-easy", "spread"), HALVES),
     **dict.fromkeys(("ac", "am", "lomarc-fm", "lomarc-u1", "lomarc-u2", "lomarc-r", "lomarc-n"), PARTNERS),
 }
 
