@@ -20,6 +20,7 @@ from cosched_plugin.protocol.messages import (
     Event,
     JobHeld,
     JobReleased,
+    JobRequeued,
     JobSpec,
     JobStarted,
     KillJob,
@@ -251,6 +252,36 @@ def test_a_start_that_does_not_come_true_is_taken_back(tmp_path: Path) -> None:
     go_on(one, slurm, 1.1)
     assert slurm.asked == [("uhold", "1"), ("job/1", {"nodelist": "", "time_limit": 5})]
     assert [type(event) for event in told.events[1]] == [ActionRefused, JobHeld]
+
+
+def test_a_job_that_slurm_requeues_is_held_freed_and_placed_again(tmp_path: Path) -> None:
+    """As after the death of its node: Slurm would start it there again, and kill it for good if it started within the second."""
+    slurm = Slurm({"job_id": 1})
+    told = Told([start(1)], [], [start(1, 1)])
+    one = enforcer_of(slurm, told, tmp_path)
+    go_on(one, slurm, 0.1)
+    assert len(told.events) == 1  # it runs as decided
+    slurm.jobs[1] |= {"job_state": "COMPLETING", "restart_cnt": 1}
+    go_on(one, slurm, 0.1)
+    assert len(told.events) == 1  # it still has its nodes
+    slurm.asked.clear()
+    slurm.jobs[1] |= {
+        "job_state": "PENDING",
+        "state_reason": "BeginTime",
+        "nodes": "",
+        "required_nodes": "n0",
+        "submit_time": 9,
+    }
+    go_on(one, slurm, 0.1)
+    assert slurm.asked == [("uhold", "1"), ("job/1", {"nodelist": ""})]
+    assert told.events[1] == [JobRequeued(1), JobHeld(1)]
+    slurm.jobs[1] |= {"state_reason": "JobHeldUser", "required_nodes": ""}
+    slurm.asked.clear()
+    go_on(one, slurm, 1.0)
+    assert len(told.events) == 2
+    go_on(one, slurm, 0.3)
+    assert told.events[2] == [JobReleased(1)]
+    assert slurm.asked[0] == ("job/1", {"nodelist": "n1", "hold": False, "begin_time": "now"})
 
 
 def test_an_operators_hold_outlives_a_start_that_is_taken_back(tmp_path: Path) -> None:
