@@ -88,6 +88,7 @@ _THREE: Final = (*_BOTH_ENDS, "L-FM")
 LENGTHS: Final = {"W1 M1": 0.82, "W2 M1": 0.84, "W3 M1": 0.94}
 PUBLISHED_LENGTH: Final = {workload: f"length of {workload[:2]}" for workload in LENGTHS}
 ONE_RISES: Final = "one rises"
+ORDERS: Final = ("fcfs", ONE_RISES, "no aging")  # variants with the same jobs in another order
 # In the order in which they are run.
 VARIANTS: Final[Mapping[str, Variant]] = {
     **{

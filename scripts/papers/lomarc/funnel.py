@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Final, TypeAlias
 
 from scripts.papers.figures import Figures, Where
-from scripts.papers.lomarc.experiment import FORM, FORMS, M1, PUBLISHED_LENGTH, TRACED
+from scripts.papers.lomarc.experiment import FORM, FORMS, M1, ORDERS, PUBLISHED_LENGTH, TRACED
 from scripts.papers.lomarc.measures import CONSTRAINTS
 from scripts.papers.lomarc.published import STAGES, TABLE_5
 from scripts.tables import NOTHING, number, table_row
@@ -76,11 +76,16 @@ def shares_table(figures: Figures) -> list[str]:
                 _mean([value for value in column if value is not None]) for column in zip(*found.values(), strict=True)
             ]
             lines.append(table_row((form, SEARCHES.get(which, "")), [_share(value) for value in mean]))
-    lines += ["", f"Each, of `{FORM}`, over searches that matched:", "", *head]
+    lines += ["", f"Each, of `{FORM}`, over searches that matched, and L-R with the queue in another order:", "", *head]
     for label, theirs in rows["published", ""].items():
         mine = rows[FORM, "funnel_matched"].get(label)
         if mine is not None:
             lines += [f"| {label} | published | {_cells(theirs, _share)} |", f"| {label} | | {_cells(mine, _share)} |"]
+    for workload in M1:
+        for order in ORDERS:
+            other = stages(figures, Where(workload, "L-R", order), SEARCH)
+            if other is not None:
+                lines.append(f"| L-R {workload} | `{order}` | {_cells(shares_of_stages(other), _share)} |")
     return [*lines, ""]
 
 
