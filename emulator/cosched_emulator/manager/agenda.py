@@ -8,6 +8,7 @@ Scripted changes, planned node faults and submissions come from the scenario; en
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from heapq import heappop
 from typing import Final
 
 from cosched_emulator.manager.managed_job import GONE, ManagedJob
@@ -130,7 +131,7 @@ class Agenda:
             awaits_return = self._manager.nodes.broken and self._manager.pending
             if not awaits_return:
                 return None
-        return self._timeline.next_us()
+        return self._heap[0][0] if self._heap else None
 
     def next_by(self, _now_us: int) -> int | None:
         """Return the same in running time; a due instant after ``now_us`` may not be known yet."""
@@ -157,7 +158,9 @@ class Agenda:
         wakes: list[Event] = []  # wakes come last, also those that were requested too late
         # If the run only waits for nodes to return, no more nodes fail.
         failing = len(self._heap) != 1 or not self._only_faults()
-        for at_us, rank, ident, version in self._timeline.pop_due(now_us):
+        heap = self._heap
+        while heap and heap[0][0] <= now_us:
+            at_us, rank, ident, version = heappop(heap)
             if rank == END:
                 end = manager.end_event(ident, version)
                 if end is not None and manager.lags is None:

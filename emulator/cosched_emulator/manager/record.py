@@ -52,6 +52,9 @@ class JobRecord(NamedTuple):
     @property
     def last_stays(self) -> tuple[Stay, ...]:
         """Return the stays since the last start; empty if it never started, or has been requeued since."""
+        intervals, end_us = self.intervals, self.end_us
+        if len(intervals) == 1 and not self.disk and self.present is None:  # nearly every job
+            return () if end_us is None or end_us > intervals[0].end_us else intervals
         if self.waits_again:
             return ()
         stays = self.intervals if self.present is None else self.stays

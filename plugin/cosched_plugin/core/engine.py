@@ -124,6 +124,9 @@ class SchedulerCore:
         check_site = getattr(policy, "check_site", None)  # a composition has it
         if check_site is not None:
             check_site(self._view)
+        at_site = getattr(policy, "at_site", None)  # likewise
+        if at_site is not None:
+            self._policy = at_site(self._view)
         self.refused = 0  # actions that the manager did not carry out
         self._replied = (
             welcome.seq
