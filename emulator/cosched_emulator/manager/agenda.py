@@ -158,9 +158,8 @@ class Agenda:
         wakes: list[Event] = []  # wakes come last, also those that were requested too late
         # If the run only waits for nodes to return, no more nodes fail.
         failing = len(self._heap) != 1 or not self._only_faults()
-        heap = self._heap
-        while heap and heap[0][0] <= now_us:
-            at_us, rank, ident, version = heappop(heap)
+        while self._heap and self._heap[0][0] <= now_us:
+            at_us, rank, ident, version = heappop(self._heap)
             if rank == END:
                 end = manager.end_event(ident, version)
                 if end is not None and manager.lags is None:

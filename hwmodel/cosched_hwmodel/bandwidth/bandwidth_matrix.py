@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -47,6 +47,7 @@ class Planned(NamedTuple):
 
 
 _load: Final = itemgetter(slice(3))  # the fields of a `Load`
+_end_and_demand: Final = attrgetter("end_us", "demand")  # a unique order, also of residents that end together
 
 
 def loads_of(planned: Sequence[Planned]) -> tuple[Load, ...]:
@@ -267,7 +268,3 @@ def _falls(base: Ints, spare: Ints) -> Ints:
     np.maximum(falls, 0, out=falls)
     falls[:-1] -= falls[1:]
     return falls
-
-
-def _end_and_demand(resident: Resident) -> tuple[int, Rates]:
-    return (resident.end_us, resident.demand)  # a unique order, also of residents that end together

@@ -38,8 +38,11 @@ def layers_of(runs: Iterable[Run], depth: int) -> Layers:
     layers = [0] * depth
     for first, count, mask, _ in runs:
         nodes = ((1 << count) - 1) << first
-        for thread in bits_of(mask):
-            layers[thread] |= nodes
+        left: int = mask
+        while left:  # as `bits_of`, which takes twice as long
+            low = left & -left
+            layers[low.bit_length() - 1] |= nodes
+            left ^= low
     return cast("Layers", tuple(layers))
 
 

@@ -134,7 +134,7 @@ class PlacedReservation:
 
     def with_head(self, snapshot: Snapshot) -> Snapshot:
         """Return ``snapshot`` with the head among the planned jobs."""
-        return snapshot._replace(planned=snapshot.planned + self._planned)
+        return snapshot.among(snapshot.planned + self._planned)
 
     def spare(self, snapshot: Snapshot) -> Snapshot:
         """Return ``snapshot`` without the threads reserved for the head."""
