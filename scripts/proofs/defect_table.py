@@ -195,8 +195,8 @@ DEFECTS: Final = (
         "live-scheduler-not-asked",
         "a new scheduler is not asked to decide before something happens",
         f"{LIVE}/outbox.py",
-        "        self._kick = True\n",
-        "",
+        "        self._kick = True\n        return self._manager",
+        "        return self._manager",
     ),
     Defect(
         "live-array-slot",

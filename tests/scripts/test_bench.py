@@ -262,6 +262,9 @@ def test_growth_is_an_exponent_of_the_last_step(forks: None) -> None:
     assert bench_growth.exponent(grown, "cpu_s") == 1.5
     assert bench_growth.exponent(grown, "mb", 2.0) == 1.0
     assert bench_growth.exponent(grown, "mb", 3.0) is None  # too little to tell
+    sizes = bench_growth.Sizes(
+        burst=(400, 800), overload=(600,), nodes=(8, 16), jobs=400
+    )  # long enough for coarse clocks
     slow = bench_growth.measure(["easy"], sizes, 1e-6, silent, patience=2e7)
     assert [len(row["runs"]) for row in slow] == [1, 1, 1]  # no larger run after one that took long
     failed: Figures = {"policy": "easy", "kind": "burst", "runs": [], "reason": "more than 5 s", "exponent": None}

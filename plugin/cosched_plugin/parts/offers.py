@@ -139,11 +139,7 @@ class Snapshot(NamedTuple):
             offer.job.id,
             offer.runs,
         )
-        return self.among((*self.planned, planned))
-
-    def among(self, planned: tuple[Planned, ...]) -> Snapshot:
-        """Return the snapshot with these planned jobs."""
-        return _new(Snapshot, (self.view, self.at_us, self.free, planned, self.memory_mb))
+        return _new(Snapshot, (self.view, self.at_us, self.free, (*self.planned, planned), self.memory_mb))
 
 
 def nodes_of(runs: Sequence[Run]) -> NodeSet:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterator
+from operator import attrgetter
 from typing import ClassVar, NamedTuple
 
 from cosched_plugin.api import (
@@ -26,7 +27,6 @@ from cosched_plugin.api import (
 from cosched_plugin.policies.orders import Shortest
 from cosched_plugin.policies.planning.reservation import (
     Reservation,
-    any_fits,
     backfill_seat,
     rejection,
     reserve,
@@ -140,6 +140,7 @@ class Counting:
 
 
 _NOTHING: Iterator[Action] = iter(())
+_processes = attrgetter("processes")
 
 
 class _Counts(Backfill):
@@ -223,7 +224,7 @@ class Easy(_Counts):
 
     def _pass(self, context: Context) -> Generator[Action, None, bool]:
         """Yield the starts that one scan of the queue finds; tell whether a further scan may find more."""
-        if context.matching.alone and not any_fits(context.view):
+        if context.matching.alone and not _any_fits(context.view):
             return False  # in any order
         blocked = yield from _start_until_blocked(context)
         if blocked is None:
@@ -310,6 +311,11 @@ def _by_numbers(context: Context) -> bool:
         and view.any_threads
         and view.counts
     )
+
+
+def _any_fits(view: View) -> bool:
+    """Tell whether there are threads enough for some pending job, or a job can never start and must be rejected."""
+    return not view.any_threads or any(map(view.free_threads.__ge__, map(_processes, view.queue)))
 
 
 def _start_until_blocked(context: Context) -> Generator[Action, None, _Blocked | None]:

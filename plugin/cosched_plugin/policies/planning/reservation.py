@@ -7,7 +7,6 @@ job may be backfilled if it ends by the shadow time, or leaves the head enough t
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from operator import attrgetter
 
 from cosched_plugin.api import (
     UNRESERVED,
@@ -48,9 +47,6 @@ def class_of_all(view: View) -> NodeClass:
             f"this machine has {len(classes)} classes of them"
         )
     return classes[0]
-
-
-_processes = attrgetter("processes")
 
 
 class CountedReservation:
@@ -134,7 +130,10 @@ class PlacedReservation:
 
     def with_head(self, snapshot: Snapshot) -> Snapshot:
         """Return ``snapshot`` with the head among the planned jobs."""
-        return snapshot.among(snapshot.planned + self._planned)
+        planned = snapshot.planned + self._planned
+        return tuple.__new__(
+            Snapshot, (*snapshot[:3], planned, snapshot.memory_mb)
+        )  # `_replace` takes five times as long
 
     def spare(self, snapshot: Snapshot) -> Snapshot:
         """Return ``snapshot`` without the threads reserved for the head."""
@@ -219,11 +218,6 @@ def reserve(head: JobSpec, context: Context) -> Reservation | None:
         return None if shadow is None else CountedReservation(view, *shadow)
     offer = placement.earliest(head, view)
     return None if offer is None else PlacedReservation(view, offer, context, shortens=placement.shortens)
-
-
-def any_fits(view: View) -> bool:
-    """Tell whether there are threads enough for some pending job, or a job can never start and must be rejected."""
-    return not view.any_threads or any(map(view.free_threads.__ge__, map(_processes, view.queue)))
 
 
 # The two ways in which a pass starts pending jobs: in queue order, and before a job that has a reservation.

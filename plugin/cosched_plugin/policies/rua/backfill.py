@@ -9,6 +9,7 @@ scan repeats until no job may start.
 from __future__ import annotations
 
 from collections.abc import Generator, Hashable, Iterator, Sequence
+from operator import attrgetter
 from typing import ClassVar, NamedTuple, cast
 
 from cosched_plugin.api import (
@@ -32,9 +33,10 @@ from cosched_plugin.api import (
 )
 from cosched_plugin.policies.orders import Shortest
 from cosched_plugin.policies.planning.losses import SAME
-from cosched_plugin.policies.planning.reservation import PlacedReservation, any_fits, rejection, take_seat
+from cosched_plugin.policies.planning.reservation import PlacedReservation, rejection, take_seat
 from cosched_plugin.policies.rua.lessconsume import is_rigid, pay_for_look
 
+_processes = attrgetter("processes")
 PAPER_THRESHOLDS = (1.15, 1.20, 1.25, 1.5)
 _WORTH_A_CHECK = 8  # number of instants that are first examined as one
 
@@ -75,7 +77,8 @@ class Rua(Backfill):
     def _pass(self, context: Context, placement: PenaltyPlacement) -> Generator[Action, None, bool]:
         """Yield the starts that one scan of the queue finds; tell whether a further scan may find more."""
         view = context.view
-        if view.trace is None and not any_fits(view):
+        free = view.free_threads
+        if view.any_threads and view.trace is None and not any(map(free.__ge__, map(_processes, view.queue))):
             return False  # a trace records the reservation in any case, and on whole nodes a job may never fit
         queue = context.order.arrange(view.queue, view)
         head: FoundPlace | None = None
