@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -288,7 +286,8 @@ def open_store(state: str, names: Sequence[str], log: Log) -> Any:
         store.close()
         os.replace(state, f"{state}.old")
         for suffix in ("-wal", "-shm"):
-            Path(state + suffix).unlink(missing_ok=True)
+            with suppress(FileNotFoundError):
+                os.remove(state + suffix)
         log("other-nodes", f"{state} is about other nodes, and is now {state}.old: notes and wakes in it are lost")
         store = Store(state)
         store.number(key)
@@ -323,6 +322,8 @@ def _site(file: str | None, partitions: Sequence[str]) -> Site:
 
 def _partition(name: str) -> str:
     """Return what scontrol shows of a partition; empty where it shows nothing."""
+    import subprocess  # noqa: PLC0415 - a help must not pay for it
+
     try:
         done = subprocess.run(
             ["scontrol", "-o", "show", "partition", name],
