@@ -18,8 +18,25 @@ from cosched_hwmodel.cli.terminal.console import Log
 from cosched_plugin.common.errors import PluginError, UsageError
 from cosched_plugin.slurm.commands import slurm
 
-POLICY_HELP = "A preset, a FILE.toml with a [policy] table, an installed policy, or MODULE:CLASS."
-SET_HELP = "Change one setting of the policy, such as placement.threshold=1.25; may be repeated."
+# Options that several commands have.
+_POLICY = click.option(
+    "--policy",
+    default="easy",
+    show_default=True,
+    help="A preset, a FILE.toml with a [policy] table, an installed policy, or MODULE:CLASS.",
+)
+_SET = click.option(
+    "--set",
+    "assignments",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Change one setting of the policy, such as placement.threshold=1.25; may be repeated.",
+)
+_TRACE = click.option(
+    "--trace", "trace_file", metavar="FILE", help="Write a decision trace there: a new file of JSON lines."
+)
+_LOG_JSON = click.option("--log-json", is_flag=True, help="Log as JSON lines on standard error.")
+_QUIET = click.option("--quiet", is_flag=True, help="Log only warnings and errors.")
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -42,8 +59,8 @@ def cli() -> None:
     metavar="ENDPOINT",
     help="The manager's endpoint: ipc:// or tcp://; beyond this machine only with keys.",
 )
-@click.option("--policy", default="easy", show_default=True, help=POLICY_HELP)
-@click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help=SET_HELP)
+@_POLICY
+@_SET
 @click.option(
     "--contention",
     "models",
@@ -76,7 +93,7 @@ def cli() -> None:
     metavar="FILE",
     help="The manager's public key. [env: COSCHED_MANAGER_KEY]",
 )
-@click.option("--trace", "trace_file", metavar="FILE", help="Write a decision trace there: a new file of JSON lines.")
+@_TRACE
 @click.option(
     "--status",
     "status_endpoint",
@@ -86,8 +103,8 @@ def cli() -> None:
 @click.option(
     "--metrics", "metrics_address", metavar="HOST:PORT", help="Serve /metrics for Prometheus there (loopback only)."
 )
-@click.option("--log-json", is_flag=True, help="Log as JSON lines on standard error.")
-@click.option("--quiet", is_flag=True, help="Log only warnings and errors.")
+@_LOG_JSON
+@_QUIET
 def serve(
     endpoint: str,
     policy: str,
@@ -152,8 +169,8 @@ def serve(
     metavar="ENDPOINT",
     help="Where Batsim connects (its -s): tcp:// on this machine, or ipc://.",
 )
-@click.option("--policy", default="easy", show_default=True, help=POLICY_HELP)
-@click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help=SET_HELP)
+@_POLICY
+@_SET
 @click.option(
     "--site", "site_file", metavar="FILE", help="TOML: jobs on a host, capacities, beliefs, and what jobs ask of hosts."
 )
@@ -184,9 +201,9 @@ def serve(
     type=click.FloatRange(min=0.1),
     help="Seconds that Batsim may simulate without a message.",
 )
-@click.option("--trace", "trace_file", metavar="FILE", help="Write a decision trace there: a new file of JSON lines.")
-@click.option("--log-json", is_flag=True, help="Log as JSON lines on standard error.")
-@click.option("--quiet", is_flag=True, help="Log only warnings and errors.")
+@_TRACE
+@_LOG_JSON
+@_QUIET
 def batsim(
     endpoint: str,
     policy: str,
@@ -274,7 +291,7 @@ def policies(as_json: bool) -> None:
 
 @cli.command()
 @click.argument("policy")
-@click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help=SET_HELP)
+@_SET
 @click.option(
     "--contention",
     "models",

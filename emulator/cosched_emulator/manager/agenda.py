@@ -131,7 +131,7 @@ class Agenda:
             awaits_return = self._manager.nodes.broken and self._manager.pending
             if not awaits_return:
                 return None
-        return self._heap[0][0] if self._heap else None
+        return self._timeline.next_us()
 
     def next_by(self, _now_us: int) -> int | None:
         """Return the same in running time; a due instant after ``now_us`` may not be known yet."""
