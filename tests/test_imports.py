@@ -48,7 +48,7 @@ ALLOWED = [
     ("cosched_emulator.studies.axes", ()),
     ("cosched_emulator.cli.commands", (  # the command line alone: help and typing errors import no more than click
         "cosched_emulator.cli.commands", "cosched_emulator.offered", "cosched_emulator.studies.axes", "cosched_emulator.users.idset",
-        "cosched_hwmodel.composition", "cosched_hwmodel.units", "click",
+        f"{TERMINAL}.lazy", "cosched_hwmodel.composition", "cosched_hwmodel.units", "click",
     )),
     *(
         (f"cosched_emulator.{part}", (
@@ -75,7 +75,7 @@ ONLY_BY = [
         "cosched_emulator.studies.pictures",
     )),
     ("pandas", ("cosched_emulator.api.finished_run", "cosched_emulator.api.tables", "cosched_emulator.studies.study_result")),
-    ("click", ("cosched_hwmodel.cli", "cosched_plugin.cli", "cosched_plugin.slurm.commands", "cosched_emulator.cli")),
+    ("click", ("cosched_hwmodel.cli", "cosched_plugin.cli", "cosched_emulator.cli")),
     ("cosched_plugin.core", (
         "cosched_plugin.core", "cosched_plugin.parts", "cosched_plugin.api", "cosched_plugin.config", "cosched_plugin.testing",
     )),

@@ -12,7 +12,7 @@ from tests.commands import SMALL, Commands, assert_one_line
 from tests.processes import ended, run_python, wait_until
 
 from cosched_hwmodel.models.by_name import BUILT_IN
-from cosched_plugin.cli import cli
+from cosched_plugin.cli.main import cli
 from cosched_plugin.policies.composition.catalogue import KINDS
 from cosched_plugin.policies.composition.presets import PRESETS
 
@@ -22,7 +22,7 @@ PROGRAM = "cosched-plugin"
 
 HELPER = """
 import sys
-from cosched_plugin.cli import cli
+from cosched_plugin.cli.main import cli
 for command in sys.argv[1:]:
     for flag in ("--help", "-h"):
         print("<<<", command, flag)

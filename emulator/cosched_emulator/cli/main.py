@@ -6,9 +6,9 @@ from typing import Final, NoReturn
 
 import click
 
-from cosched_emulator.cli.commands.lazy import LazyGroup
 from cosched_emulator.errors import EmulatorError
 from cosched_hwmodel.cli.terminal.command_line import run_command_line
+from cosched_hwmodel.cli.terminal.lazy import LazyGroup
 from cosched_hwmodel.errors import HardwareModelError
 from cosched_plugin.common.errors import PluginError
 

@@ -12,8 +12,9 @@ import click
 import click.testing
 import pytest
 
-from cosched_emulator.cli.commands.lazy import Implementation
 from cosched_emulator.cli.main import COMMANDS, cli
+from cosched_hwmodel.cli.terminal.lazy import Implementation, LazyGroup
+from cosched_plugin.cli.main import cli as plugin
 
 NAMES = [name for modules in COMMANDS.values() for names in modules.values() for name in names]
 # Modules that users' programs do not need: the server, the scheduler, and numpy.
@@ -36,9 +37,11 @@ def commands() -> Iterator[click.Command]:
             yield command
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_the_table_has_the_name_and_the_help_of_the_command(name: str) -> None:
-    command, summary = cli.load(name), cli.commands[name]
+@pytest.mark.parametrize(
+    ("program", "name"), [(program, name) for program in (cli, plugin) for name in program.commands]
+)
+def test_the_table_has_the_name_and_the_help_of_the_command(program: LazyGroup, name: str) -> None:
+    command, summary = program.load(name), program.commands[name]
     assert command.name == name
     for limit in range(20, 200):
         assert summary.get_short_help_str(limit) == command.get_short_help_str(limit)

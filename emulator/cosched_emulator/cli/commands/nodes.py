@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from cosched_emulator.cli.commands.lazy import implementation
 from cosched_emulator.cli.commands.options.manager_options import NODES, SECONDS, common_options
+from cosched_hwmodel.cli.terminal.lazy import implementation
 
 
 @click.command()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from cosched_emulator import offered
-from cosched_emulator.cli.commands.lazy import implementation
 from cosched_emulator.cli.commands.options.scenario_options import a_file, scenario_options, sets
+from cosched_hwmodel.cli.terminal.lazy import implementation
 
 
 @click.command()

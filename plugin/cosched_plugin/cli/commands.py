@@ -1,6 +1,6 @@
-"""The command ``cosched-plugin``, and the one place where its errors become exit codes.
+"""The commands of cosched-plugin, but for `slurm`: their options, and what they do.
 
-Each command imports its modules when it runs: ``--help`` must not load numpy, zmq and the policies.
+Each imports its modules when it runs: ``--help`` must not load numpy, zmq and the policies.
 """
 
 from __future__ import annotations
@@ -9,49 +9,16 @@ import json
 import sys
 from contextlib import ExitStack
 from functools import partial
-from typing import NoReturn
 
 import click
 
-from cosched_hwmodel.cli.terminal.command_line import run_command_line
 from cosched_hwmodel.cli.terminal.console import Log
-from cosched_plugin.common.errors import PluginError, UsageError
-from cosched_plugin.slurm.commands import slurm
-
-# Options that several commands have.
-_POLICY = click.option(
-    "--policy",
-    default="easy",
-    show_default=True,
-    help="A preset, a FILE.toml with a [policy] table, an installed policy, or MODULE:CLASS.",
-)
-_SET = click.option(
-    "--set",
-    "assignments",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Change one setting of the policy, such as placement.threshold=1.25; may be repeated.",
-)
-_TRACE = click.option(
-    "--trace", "trace_file", metavar="FILE", help="Write a decision trace there: a new file of JSON lines."
-)
-_LOG_JSON = click.option("--log-json", is_flag=True, help="Log as JSON lines on standard error.")
-_QUIET = click.option("--quiet", is_flag=True, help="Log only warnings and errors.")
-
-
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="cosched", prog_name="cosched-plugin")
-def cli() -> None:
-    """Schedule jobs for a resource manager: cosched's scheduler as a process of its own.
-
-    \b
-    Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 protocol (no manager, or it went away),
-    4 an impossible decision of the policy, 130/143 after SIGINT/SIGTERM.
-    """
+from cosched_plugin.cli.options import CONTENTION, LOG_JSON, POLICY, QUIET, SET, TRACE
+from cosched_plugin.common.errors import UsageError
 
 
 # Over 50 lines: one argument for each option, passed on.
-@cli.command()
+@click.command()
 @click.option(
     "--connect",
     "endpoint",
@@ -59,15 +26,9 @@ def cli() -> None:
     metavar="ENDPOINT",
     help="The manager's endpoint: ipc:// or tcp://; beyond this machine only with keys.",
 )
-@_POLICY
-@_SET
-@click.option(
-    "--contention",
-    "models",
-    multiple=True,
-    metavar="MODULE:CLASS",
-    help="A contention model that the manager may name; may be repeated.",
-)
+@POLICY
+@SET
+@CONTENTION
 @click.option(
     "--wait",
     "wait_s",
@@ -93,7 +54,7 @@ def cli() -> None:
     metavar="FILE",
     help="The manager's public key. [env: COSCHED_MANAGER_KEY]",
 )
-@_TRACE
+@TRACE
 @click.option(
     "--status",
     "status_endpoint",
@@ -103,8 +64,8 @@ def cli() -> None:
 @click.option(
     "--metrics", "metrics_address", metavar="HOST:PORT", help="Serve /metrics for Prometheus there (loopback only)."
 )
-@_LOG_JSON
-@_QUIET
+@LOG_JSON
+@QUIET
 def serve(
     endpoint: str,
     policy: str,
@@ -160,7 +121,7 @@ def serve(
 
 
 # Over 50 lines: one argument for each option, passed on.
-@cli.command()
+@click.command()
 @click.option(
     "--bind",
     "endpoint",
@@ -169,14 +130,12 @@ def serve(
     metavar="ENDPOINT",
     help="Where Batsim connects (its -s): tcp:// on this machine, or ipc://.",
 )
-@_POLICY
-@_SET
+@POLICY
+@SET
 @click.option(
     "--site", "site_file", metavar="FILE", help="TOML: jobs on a host, capacities, beliefs, and what jobs ask of hosts."
 )
-@click.option(
-    "--contention", "models", multiple=True, metavar="MODULE:CLASS", help="A contention model that the site file names."
-)
+@CONTENTION
 @click.option(
     "--decision-time",
     "decision_s",
@@ -201,9 +160,9 @@ def serve(
     type=click.FloatRange(min=0.1),
     help="Seconds that Batsim may simulate without a message.",
 )
-@_TRACE
-@_LOG_JSON
-@_QUIET
+@TRACE
+@LOG_JSON
+@QUIET
 def batsim(
     endpoint: str,
     policy: str,
@@ -249,7 +208,7 @@ def batsim(
         sys.exit(code)
 
 
-@cli.command()
+@click.command()
 @click.argument("endpoint")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 @click.option(
@@ -274,7 +233,7 @@ def status(endpoint: str, as_json: bool, timeout_s: float) -> None:
     click.echo(json.dumps(answer, indent=2) if as_json else "\n".join(status_lines(answer)))
 
 
-@cli.command()
+@click.command()
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
 def policies(as_json: bool) -> None:
     """List the presets and the parts of policies.
@@ -289,16 +248,10 @@ def policies(as_json: bool) -> None:
     click.echo(json.dumps(found, indent=2) if as_json else "\n".join(catalogue_lines(found)))
 
 
-@cli.command()
+@click.command()
 @click.argument("policy")
-@_SET
-@click.option(
-    "--contention",
-    "models",
-    multiple=True,
-    metavar="MODULE:CLASS",
-    help="Contention model of the sites; may be repeated.",
-)
+@SET
+@CONTENTION
 @click.option("--seed", default=1, show_default=True, help="Seed of the random jobs.")
 @click.option("--runs", default=20, show_default=True, type=click.IntRange(min=1), help="Random workloads to try.")
 @click.option(
@@ -332,11 +285,3 @@ def check(
         arguments=[*choice.check_arguments(), *arguments],
     )
     click.echo(f"{choice.name}: {report}")
-
-
-cli.add_command(slurm)
-
-
-def main() -> NoReturn:
-    """Run the command line and exit."""
-    run_command_line(cli, "cosched-plugin", lambda error: error.exit_code if isinstance(error, PluginError) else None)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from cosched_hwmodel.cli.terminal.console import Log
+from cosched_plugin.cli.options import CONTENTION, LOG_JSON, QUIET, SET, TRACE
 from cosched_plugin.common.errors import UsageError
 
 if TYPE_CHECKING:
@@ -43,14 +44,8 @@ _SITE: Final = click.option("--site", "site_file", metavar="FILE", help="What th
     show_default=True,
     help="As in `serve`; one that needs time slots or suspends to disk is refused.",
 )
-@click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Change one setting of the policy.")
-@click.option(
-    "--contention",
-    "models",
-    multiple=True,
-    metavar="MODULE:CLASS",
-    help="A contention model that the site file may name.",
-)
+@SET
+@CONTENTION
 @click.option(
     "--state",
     metavar="FILE",
@@ -80,7 +75,7 @@ _SITE: Final = click.option("--site", "site_file", metavar="FILE", help="What th
 @click.option("--anonymise", is_flag=True, help="observe, advise: a log without names, job numbers and dates.")
 @click.option("--dry-run", is_flag=True, help="advise: only print it.")
 @click.option("--wake", metavar="PATH", help="A datagram socket that hooks may poke to be looked at at once.")
-@click.option("--trace", "trace_file", metavar="FILE", help="Write a decision trace there: a new file of JSON lines.")
+@TRACE
 @click.option("--record", metavar="FILE", help="Write every batch and its answer there: a new file of JSON lines.")
 @click.option(
     "--api",
@@ -88,8 +83,8 @@ _SITE: Final = click.option("--site", "site_file", metavar="FILE", help="What th
     metavar="VERSION",
     help="Version of the interface, such as v0.0.38. [default: the first answered]",
 )
-@click.option("--log-json", is_flag=True, help="Log as JSON lines on standard error.")
-@click.option("--quiet", is_flag=True, help="Log only warnings and errors.")
+@LOG_JSON
+@QUIET
 @click.pass_context
 def slurm(
     context: click.Context,

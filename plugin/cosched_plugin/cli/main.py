@@ -1,0 +1,50 @@
+"""The command ``cosched-plugin``, and the one place where its errors become exit codes."""
+# Under 60 lines: an entry point.
+
+from __future__ import annotations
+
+from typing import Final, NoReturn
+
+import click
+
+from cosched_hwmodel.cli.terminal.command_line import run_command_line
+from cosched_hwmodel.cli.terminal.lazy import LazyGroup
+from cosched_plugin.common.errors import PluginError
+
+# Group of the help -> module -> the commands that it declares, with their help in one line.
+COMMANDS: Final = {
+    "A resource manager": {
+        "cosched_plugin.cli.commands": {
+            "serve": "Serve one manager until it says goodbye; continue after its restarts.",
+            "batsim": "Decide for one simulation of Batsim 4 (JSON), and end with it.",
+            "status": "Show the status of the process that answers at ENDPOINT (serve --status).",
+        },
+        "cosched_plugin.cli.slurm": {
+            "slurm": "Decide for a real Slurm: place the held jobs of a partition; or look on, and say what would be done.",
+        },
+    },
+    "Policies": {
+        "cosched_plugin.cli.commands": {
+            "policies": "List the presets and the parts of policies.",
+            "check": (
+                "Run the conformance check on POLICY: invariants, fixpoint, restart at every batch, faults, another process."
+            ),
+        },
+    },
+}
+
+
+@click.group(cls=LazyGroup, table=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="cosched", prog_name="cosched-plugin")
+def cli() -> None:
+    """Schedule jobs for a resource manager: cosched's scheduler as a process of its own.
+
+    \b
+    Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 protocol (no manager, or it went away),
+    4 an impossible decision of the policy, 130/143 after SIGINT/SIGTERM.
+    """
+
+
+def main() -> NoReturn:
+    """Run the command line and exit."""
+    run_command_line(cli, "cosched-plugin", lambda error: error.exit_code if isinstance(error, PluginError) else None)
