@@ -101,7 +101,7 @@ def test_the_scheduler_decides_as_fcfs_while_nodes_fail_and_messages_are_lost(
 
 def test_the_two_examples_serve_each_other_and_a_killed_scheduler_has_a_successor(commands: Commands) -> None:
     folder = commands.folder
-    assert commands.emulator("workload", "lublin", "--jobs", "500", "--processors", "64", "--out", "log.swf").code == 0
+    assert commands.emulator("workload", "lublin", "--jobs", "3000", "--processors", "64", "--out", "log.swf").code == 0
     shape = ("--nodes", "16", "--node", "rua-4way")
     assert commands.emulator("simulate", "--swf", "log.swf", *shape, "--policy", "fcfs", "--out", "own").code == 0
     rows = [line.split(",") for line in (folder / "own" / "jobs.csv").read_text().splitlines()]
@@ -113,7 +113,8 @@ def test_the_two_examples_serve_each_other_and_a_killed_scheduler_has_a_successo
         )
         first = start_example("foreign_scheduler", endpoint, folder=folder, children=children)
         wait_until((folder / "s").exists)
-        time.sleep(0.3)  # some batches
+        time.sleep(0.2)  # some batches
+        assert manager.poll() is None, "the log is too short: all is over before the scheduler is killed"
         first.kill()
         first.wait()
         second = start_example("foreign_scheduler", endpoint, folder=folder, children=children)
