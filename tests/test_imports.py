@@ -55,7 +55,7 @@ ALLOWED = [
             "cosched_emulator", "cosched_plugin.protocol", f"{COMMON}.allocation", "cosched_hwmodel", "numpy", *more,
         ))
         for part, more in (
-            ("manager", (f"{COMMON}.slots",)), ("scenario", ()), ("workload", ()),
+            ("manager", (f"{COMMON}.slots",)), ("scenario", ()), ("workload", (f"{COMMON}.slurm_notation",)),
             ("live.live_manager", ()),
             ("results", ("matplotlib", f"{COMMON}.trace_file")),
         )

@@ -30,7 +30,7 @@ COMMANDS: Final = {
     },
     "Workloads and nodes": {
         "cosched_emulator.cli.commands.workload": {
-            "workload": "Look at workloads, and generate them.",
+            "workload": "Look at workloads, generate and import them.",
         },
         "cosched_emulator.cli.commands.presets": {
             "presets": "List the shapes of nodes that ship with cosched.",

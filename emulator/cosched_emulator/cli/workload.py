@@ -1,4 +1,4 @@
-"""The commands of the group ``workload``: look at workloads, and generate them."""
+"""The commands of the group ``workload``: look at workloads, generate and import them."""
 
 from __future__ import annotations
 
@@ -181,6 +181,37 @@ def _generate(
     if aarr is not None:
         parameters = LublinParameters(aarr=aarr, gap_factor=gap_factor, run_factor=run_factor)
     return generate(jobs, processors, parameters, seed)
+
+
+def import_log(
+    sacct: str | None,
+    out: str | None,
+    partitions: tuple[str, ...],
+    time_zone: str | None,
+    threads_per_core: int,
+    default_estimate: float,
+    anonymise: bool,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Make a log of Slurm's accounting; without options, print the command that dumps it."""
+    from cosched_emulator.workload.sacct.sacct_log import ImportOptions, import_dump  # noqa: PLC0415 - few need Slurm
+    from cosched_emulator.workload.sacct.sacct_rows import COMMAND  # noqa: PLC0415
+
+    if sacct is None:
+        given = {"--out": out, "--partition": bool(partitions), "--time-zone": time_zone, "--anonymise": anonymise}
+        _refuse({**given, "--force": force, "--json": as_json}, "no --sacct FILE")
+        click.echo(COMMAND)
+        return
+    if out is None:
+        raise click.UsageError("--sacct FILE needs --out DIR")
+    options = ImportOptions(time_zone, partitions, threads_per_core, default_estimate, anonymise, force)
+    report = import_dump(sacct, out, options)
+    if as_json:
+        click.echo(json.dumps(report.as_dict(), indent=2, ensure_ascii=False))
+        return
+    for line in report.lines():
+        click.echo(line)
 
 
 # Over 50 lines: one argument for each option, and what each direction does not take.

@@ -246,9 +246,9 @@ def release_all(rest_address: str, partitions: tuple[str, ...], site_file: str |
     Example:
       cosched-plugin slurm release-all --rest unix:/run/slurmrestd/rest.sock --partition batch
     """
+    from cosched_plugin.common.slurm_notation import WAITING  # noqa: PLC0415
     from cosched_plugin.site.driver import Unsettled  # noqa: PLC0415
     from cosched_plugin.slurm.loop import begun  # noqa: PLC0415
-    from cosched_plugin.slurm.records import WAITING  # noqa: PLC0415
 
     rest = _rest(rest_address, "")
     site = _site(site_file, partitions)

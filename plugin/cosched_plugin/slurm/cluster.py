@@ -16,11 +16,12 @@ from typing import Final, NamedTuple
 from cosched_hwmodel.units import SECOND_US, ThreadMask
 from cosched_plugin.api import COUNTABLE
 from cosched_plugin.common.errors import UsageError
+from cosched_plugin.common.slurm_notation import ENDED, ON_NODES, STOPPED, WAITING, natural, tasks_in
 from cosched_plugin.parts.needs import FILLED_LAYOUTS
 from cosched_plugin.protocol.messages import ANY_LAYOUT, FILLED, Capabilities, JobSpec, NodeClass, Run, StartJob
 from cosched_plugin.site.books import Books, Job, node_shares
 from cosched_plugin.site.looks import PENDING, RUNNING, SUSPENDED, Look, Rules, Seen
-from cosched_plugin.slurm.records import ENDED, ON_NODES, STOPPED, WAITING, SlurmJob, SlurmNode, natural, tasks_in
+from cosched_plugin.slurm.records import SlurmJob, SlurmNode
 from cosched_plugin.slurm.site_file import Site
 
 MINUTE_US: Final = 60 * SECOND_US

@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import Final, Protocol
 
 from cosched_hwmodel.cli.terminal.console import WARNING, Log
+from cosched_plugin.common.slurm_notation import WAITING
 from cosched_plugin.protocol.messages import (
     Action,
     KillJob,
@@ -27,7 +28,6 @@ from cosched_plugin.protocol.messages import (
 )
 from cosched_plugin.site.driver import Outcome, Unsettled
 from cosched_plugin.slurm.cluster import MINUTE_US, Cluster, label_of
-from cosched_plugin.slurm.records import WAITING
 from cosched_plugin.slurm.rest import Rest
 
 WAIT_S: Final = 25.0

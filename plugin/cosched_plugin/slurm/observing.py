@@ -17,6 +17,7 @@ from typing import Any, Final, TextIO
 from cosched_hwmodel.cli.terminal.console import WARNING, Log
 from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
 from cosched_plugin.common.errors import UsageError
+from cosched_plugin.common.slurm_notation import ENDED, swf_status
 from cosched_plugin.protocol.messages import Action, RejectJob, StartJob, StartTogether, Welcome
 from cosched_plugin.protocol.scheduler import Scheduler
 from cosched_plugin.site.driver import Driver, Outcome
@@ -24,7 +25,7 @@ from cosched_plugin.site.store import Store
 from cosched_plugin.slurm.cluster import RULES, Cluster, label_of
 from cosched_plugin.slurm.hands import Tools
 from cosched_plugin.slurm.loop import Poller, welcome_of
-from cosched_plugin.slurm.records import ENDED, SlurmJob
+from cosched_plugin.slurm.records import SlurmJob
 
 # Makes a scheduler that tells its reasons to a sink.
 Make = Callable[[Welcome, Callable[[Mapping[str, Any]], None]], Scheduler]
@@ -238,10 +239,9 @@ class JobLog:
         limit_s = 60 * job.limit_min if job.limit_min is not None else cluster.site.default_us // SECOND_US
         estimate_s = traits.estimate_us / SECOND_US if traits.estimate_us else limit_s
         processors = job.tasks * job.cpus_per_task or job.cpus
-        status = {"COMPLETED": 1, "CANCELLED": 5}.get(ENDED[job.state], 0)
         fields = [
-            number, submit_s, wait_s, max(1, run_s), processors, -1, -1, processors, f"{max(1.0, estimate_s, run_s):.3f}", -1, status,
-            self._number("user", self._users, job.user), -1, self._number("name", self._names, job.name),
+            number, submit_s, wait_s, max(1, run_s), processors, -1, -1, processors, f"{max(1.0, estimate_s, run_s):.3f}", -1,
+            swf_status(job.state), self._number("user", self._users, job.user), -1, self._number("name", self._names, job.name),
             self._number("partition", self._queues, job.partition), -1, -1, -1,
         ]  # fmt: skip
         self._write(self._swf, " ".join(map(str, fields)))

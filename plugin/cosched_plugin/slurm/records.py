@@ -1,42 +1,21 @@
 """What slurmrestd says of jobs and nodes, as plain tuples: the one module that knows the shapes of its answers.
 
 Versions v0.0.37 and v0.0.38 of the interface are read as Debian's Slurm 22.05 answers them; recordings hold every state of both. Later
-versions have another shape (numbers are maps with `set`, `infinite` and `number`, states are lists): `_number` and `_words` read that
+versions have another shape (numbers are maps with `set`, `infinite` and `number`, states are lists): `number` and `words_of` read that
 after its published schema, and no such Slurm has been met yet.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from cosched_plugin.protocol.messages import CANCELLED, COMPLETED, FAILED, NODE_FAIL, TIMEOUT, Amounts
+from cosched_plugin.common.slurm_notation import WAITING, expand, number, words_of
+from cosched_plugin.protocol.messages import Amounts
 
 Record = Mapping[str, Any]
 
-# Slurm's states of jobs. What is in none of these maps is not known, and such a job is left alone.
-WAITING: Final = frozenset(
-    {"PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD", "POWER_UP_NODE"}
-)
-STOPPED: Final = "SUSPENDED"
-ON_NODES: Final = frozenset(
-    {"RUNNING", "COMPLETING", "CONFIGURING", STOPPED, "STOPPED", "RESIZING", "SIGNALING", "STAGE_OUT"}
-)
-ENDED: Final[Mapping[str, str]] = {
-    "COMPLETED": COMPLETED,
-    "FAILED": FAILED,
-    "OUT_OF_MEMORY": FAILED,
-    "LAUNCH_FAILED": FAILED,
-    "RECONFIG_FAIL": FAILED,
-    "TIMEOUT": TIMEOUT,
-    "DEADLINE": TIMEOUT,
-    "CANCELLED": CANCELLED,
-    "REVOKED": CANCELLED,
-    "PREEMPTED": CANCELLED,
-    "NODE_FAIL": NODE_FAIL,
-    "BOOT_FAIL": NODE_FAIL,
-}
 _HOLDS: Final = {"JobHeldUser": "user", "JobHeldAdmin": "admin"}
 _NEVER_HERE: Final = frozenset({"SPECIAL_EXIT", "REQUEUE_HOLD", "RESV_DEL_HOLD"})  # an operator must release these
 
@@ -121,14 +100,14 @@ def job_of(record: Record) -> SlurmJob:
     """Return a job from its record; KeyError, TypeError or ValueError where it is none."""
     state = _job_state(record["job_state"])
     reason = str(record.get("state_reason") or "")
-    array_id = _number(record.get("array_job_id")) or 0
-    task = _number(record.get("array_task_id")) if array_id else None
-    node_count = _number(record.get("node_count")) or 0
-    most = _number(record.get("max_nodes")) or 0
+    array_id = number(record.get("array_job_id")) or 0
+    task = number(record.get("array_task_id")) if array_id else None
+    node_count = number(record.get("node_count")) or 0
+    most = number(record.get("max_nodes")) or 0
     per_node = str(record.get("tres_per_node") or "")
     resources = gres(per_node)
     wishes = [name for name in _WISHES if _plain(record.get(name)) not in _PLAIN]
-    wishes += [name for name in _ONES if (_number(record.get(name)) or 1) not in (1, 0xFFFF)]
+    wishes += [name for name in _ONES if (number(record.get(name)) or 1) not in (1, 0xFFFF)]
     if resources is None:
         wishes.append("tres_per_node")
     return SlurmJob(
@@ -149,33 +128,33 @@ def job_of(record: Record) -> SlurmJob:
         expand(_joined(record.get("required_nodes"))),
         tuple(wishes),
         str(record.get("dependency") or ""),
-        _number(record.get("het_job_id")) or 0,
+        number(record.get("het_job_id")) or 0,
         node_count,
         most == node_count > 0,
         most,
-        _number(record.get("tasks")) or 0,
-        _number(record.get("tasks_per_node")) or 0,
-        _number(record.get("cpus")) or 0,
-        _number(record.get("cpus_per_task")) or 1,
-        "none" in _words(record.get("shared")) or "EXCLUSIVE" in _words(record.get("exclusive")),
-        _number(record.get("memory_per_node")) or 0,
-        _number(record.get("memory_per_cpu")) or 0,
+        number(record.get("tasks")) or 0,
+        number(record.get("tasks_per_node")) or 0,
+        number(record.get("cpus")) or 0,
+        number(record.get("cpus_per_task")) or 1,
+        "none" in words_of(record.get("shared")) or "EXCLUSIVE" in words_of(record.get("exclusive")),
+        number(record.get("memory_per_node")) or 0,
+        number(record.get("memory_per_cpu")) or 0,
         resources or (),
-        _number(record.get("time_limit")),
-        _number(record.get("submit_time")) or 0,
-        _number(record.get("eligible_time")) or 0,
-        _number(record.get("start_time")) or 0,
-        _number(record.get("end_time")) or 0,
-        _number(record.get("suspend_time")) or 0,
-        _number(record.get("pre_sus_time")) or 0,
-        _number(record.get("restart_cnt")) or 0,
+        number(record.get("time_limit")),
+        number(record.get("submit_time")) or 0,
+        number(record.get("eligible_time")) or 0,
+        number(record.get("start_time")) or 0,
+        number(record.get("end_time")) or 0,
+        number(record.get("suspend_time")) or 0,
+        number(record.get("pre_sus_time")) or 0,
+        number(record.get("restart_cnt")) or 0,
         _cores(record.get("job_resources")),
     )
 
 
 def node_of(record: Record) -> SlurmNode:
     """Return a node from its record; KeyError, TypeError or ValueError where it is none."""
-    words = {word.upper() for word in (*_words(record["state"]), *_words(record.get("state_flags")))}
+    words = {word.upper() for word in (*words_of(record["state"]), *words_of(record.get("state_flags")))}
     base = words & _BASES
     takes: bool | None = bool(base & _GOOD) and not words & _BAD_FLAGS
     if not takes and not words & _BAD_FLAGS and base == {"UNKNOWN"}:
@@ -186,9 +165,9 @@ def node_of(record: Record) -> SlurmNode:
         int(record["sockets"]),
         int(record["cores"]),
         int(record["threads"]),
-        _number(record.get("real_memory")) or 0,
+        number(record.get("real_memory")) or 0,
         gres(str(record.get("gres") or "")) or (),
-        tuple(_words(record.get("partitions"))),
+        tuple(words_of(record.get("partitions"))),
     )
 
 
@@ -203,85 +182,22 @@ def gres(text: str) -> Amounts | None:
     return tuple(sorted((name, count) for name, count in found.items() if count))
 
 
-# ---------------------------------------------------------------- names of nodes
-
-
-def expand(text: str) -> tuple[str, ...]:
-    """Return the nodes of a list such as ``n[0-3,7],m1``, in its order."""
-    return tuple(name for part in _split(text) for name in _expanded(part))
-
-
-def _split(text: str) -> Iterator[str]:
-    """Yield what commas outside brackets separate."""
-    depth, begin = 0, 0
-    for place, letter in enumerate(text):
-        depth += (letter == "[") - (letter == "]")
-        if letter == "," and not depth:
-            yield text[begin:place].strip()
-            begin = place + 1
-    yield text[begin:].strip()
-
-
-def _expanded(part: str) -> Iterator[str]:
-    found = re.fullmatch(r"([^\[\]]*)\[([^\]]*)\](.*)", part)
-    if found is None:
-        if part:
-            yield part
-        return
-    head, inside, tail = found.groups()
-    for span in inside.split(","):
-        low, _, high = span.partition("-")
-        for number in range(int(low), int(high or low) + 1):
-            yield from _expanded(f"{head}{number:0{len(low)}d}{tail}")
-
-
-def natural(name: str) -> tuple[tuple[str, int], ...]:
-    """Return a key by which n10 follows n9."""
-    return tuple((text, int(digits or -1)) for text, digits in re.findall(r"(\D*)(\d*)", name))
-
-
-def tasks_in(text: str) -> tuple[list[int], int]:
-    """Return the tasks of ``1,3,5-7%2``, and how many may run at once (0: all)."""
-    body, _, most = text.partition("%")
-    found: list[int] = []
-    for part in filter(None, body.split(",")):
-        span = re.fullmatch(r"(\d+)(?:-(\d+)(?::(\d+))?)?", part)
-        if span is None:  # it is cut off with `...`
-            break
-        low = int(span[1])
-        found.extend(range(low, int(span[2] or low) + 1, int(span[3] or 1)))
-    return found, int(most) if most.isdigit() else 0
-
-
 # ---------------------------------------------------------------- values of both shapes
-
-
-def _number(value: Any) -> int | None:
-    """Return an integer; None where it is not set, or infinite."""
-    if isinstance(value, Mapping):
-        return int(value["number"]) if value.get("set") and not value.get("infinite") else None
-    return None if value is None or isinstance(value, str) else int(value)
-
-
-def _words(value: Any) -> Sequence[str]:
-    if value is None or isinstance(value, bool):
-        return ()
-    return [str(item) for item in value] if isinstance(value, list) else [str(value)]
 
 
 def _plain(value: Any) -> Any:
     """Return a value without the map around a number; a number of all ones is not set either."""
-    value = _number(value) if isinstance(value, Mapping) else value
+    value = number(value) if isinstance(value, Mapping) else value
     return None if value in (0xFFFF, 0xFFFFFFFE) else value
 
 
 def _joined(value: Any) -> str:
-    return ",".join(_words(value))
+    return ",".join(words_of(value))
 
 
 def _job_state(value: Any) -> str:
     """Return one state: the flags of a newer Slurm go before the state that they are about."""
-    words = [word.upper() for word in _words(value)]
+    words = [word.upper() for word in words_of(value)]
     for flag in ("COMPLETING", "CONFIGURING", "SPECIAL_EXIT", "REQUEUE_HOLD", "RESV_DEL_HOLD"):
         if flag in words:
             return flag
@@ -311,4 +227,4 @@ def _allocated(sockets: Any) -> Iterable[bool]:
         cores = socket["cores"]
         for core in cores.values() if isinstance(cores, Mapping) else cores:
             words = core.get("status") if isinstance(core, Mapping) else core
-            yield any(word.lower().startswith("allocated") for word in _words(words))
+            yield any(word.lower().startswith("allocated") for word in words_of(words))

@@ -16,8 +16,9 @@ from typing import Any, Final, NamedTuple
 from cosched_hwmodel.composite.job_profile import MOST, Profile, ProfileError, checked
 from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
 from cosched_plugin.common.errors import UsageError
+from cosched_plugin.common.slurm_notation import expand
 from cosched_plugin.protocol.messages import Belief, DemandTuple, NoteValue, UsageTuple
-from cosched_plugin.slurm.records import SlurmJob, expand
+from cosched_plugin.slurm.records import SlurmJob
 
 _OF_JOBS: Final = ("estimate_s", "demand", "usage", "profile")
 _BOUNDS: Final = ("cpu", "network", "disk")

@@ -13,8 +13,8 @@ import pytest
 from tests.plugin.slurm.bed import Bed, bed, needs_slurm
 from tests.plugin.slurm.enforcing import Enforcing, enforcing, messages, most_on_a_node, replayed, stamped, stamps
 
+from cosched_plugin.common.slurm_notation import expand
 from cosched_plugin.protocol.messages import KillJob, RequeueJob, ResumeJob, SuspendJob
-from cosched_plugin.slurm.records import expand
 
 pytestmark = [needs_slurm, pytest.mark.slow]
 

@@ -16,6 +16,7 @@ from tests.plugin.slurm.bed import RECORDED, needs_recordings
 from tests.plugin.slurm.fidelity import emulated, own_lags, stored
 
 from cosched_hwmodel.cli.terminal.console import Log
+from cosched_plugin.common.slurm_notation import ENDED, ON_NODES, WAITING
 from cosched_plugin.config import choose
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.protocol.messages import (
@@ -33,7 +34,7 @@ from cosched_plugin.site.driver import Outcome, Unsettled
 from cosched_plugin.site.store import Store
 from cosched_plugin.slurm.cluster import Cluster
 from cosched_plugin.slurm.loop import Enforcer, Poller
-from cosched_plugin.slurm.records import ENDED, ON_NODES, WAITING, SlurmJob, SlurmNode, job_of, node_of
+from cosched_plugin.slurm.records import SlurmJob, SlurmNode, job_of, node_of
 from cosched_plugin.slurm.rest import Reply, Rest, Silent
 from cosched_plugin.slurm.site_file import Site
 

@@ -12,8 +12,9 @@ from tests.plugin.slurm.test_recorded import answers
 from tests.processes import ROOT
 
 from cosched_plugin.common.errors import UsageError
+from cosched_plugin.common.slurm_notation import expand, tasks_in
 from cosched_plugin.protocol.messages import Belief
-from cosched_plugin.slurm.records import SlurmJob, expand, gres, job_of, tasks_in
+from cosched_plugin.slurm.records import SlurmJob, gres, job_of
 from cosched_plugin.slurm.site_file import Site, read_site
 
 PLAIN = {

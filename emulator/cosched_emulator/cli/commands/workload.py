@@ -1,4 +1,4 @@
-"""The command group ``workload``: look at workloads, and generate them."""
+"""The command group ``workload``: look at workloads, generate and import them."""
 
 from __future__ import annotations
 
@@ -33,6 +33,13 @@ _CONVERT_EXAMPLES = """Examples:
   cosched-emulator workload convert log.swf --cores 4 --annotations usage.csv --out w.json
   cosched-emulator workload convert w.json --usage-out usage.csv --out log.swf
 """
+_IMPORT_EXAMPLES = """Examples:
+
+\b
+  cosched-emulator workload import
+  cosched-emulator workload import --sacct jobs.txt --out site --time-zone Europe/Athens
+  cosched-emulator simulate site/scenario.toml --policy easy
+"""
 _POSITIVE = click.IntRange(min=1)
 _SELF_SLOWDOWNS = click.option(
     "--self-slowdowns", type=click.Choice(offered.SELF_SLOWDOWNS), help="Draw the self slowdowns of jobs."
@@ -57,7 +64,7 @@ def _machine_options(command: Command) -> Command:
 
 @click.group()
 def workload() -> None:
-    """Look at workloads, and generate them."""
+    """Look at workloads, generate and import them."""
 
 
 @workload.command(epilog=_DESCRIBE_EXAMPLES)
@@ -112,6 +119,32 @@ def describe() -> None:
 @implementation("cosched_emulator.cli.workload")
 def lublin() -> None:
     """Generate a workload with the Lublin-Feitelson model and write it as SWF."""
+
+
+@workload.command("import", epilog=_IMPORT_EXAMPLES)
+@click.option("--sacct", type=click.Path(), metavar="FILE", help="What sacct -P or sacct --json printed.")
+@click.option("--out", type=click.Path(), metavar="DIR", help="Folder to write: trace.swf, jobs.csv, scenario.toml.")
+@click.option(
+    "--partition", "partitions", multiple=True, metavar="NAME", help="Only jobs of this partition; may be repeated."
+)
+@click.option("--time-zone", metavar="ZONE", help="Of times that name none, such as Europe/Athens.  [default: UTC]")
+@click.option(
+    "--threads-per-core", type=_POSITIVE, default=1, show_default=True, metavar="N", help="CPUs of Slurm on a core."
+)
+@click.option(
+    "--default-estimate",
+    type=click.FloatRange(min=1),
+    default=86_400,
+    show_default=True,
+    metavar="S",
+    help="Estimate of jobs without a limit, in seconds.",
+)
+@click.option("--anonymise", is_flag=True, help="Leave out names, numbers of jobs and the day.")
+@click.option("--force", is_flag=True, help="Overwrite files that exist.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@implementation("cosched_emulator.cli.workload")
+def import_log() -> None:
+    """Make a log of Slurm's accounting; without options, print the command that dumps it."""
 
 
 @workload.command(epilog=_CONVERT_EXAMPLES)

@@ -55,12 +55,16 @@ def header_lines(
     origin: str,
     notes: Iterable[str] = (),
     computer: str = "",
+    began_s: int = 0,
     more: Iterable[tuple[str, str]] = (),
 ) -> list[str]:
-    """Return the comment lines for the top of a file; ``more`` are further keys with their values."""
+    """Return the comment lines for the top of a file.
+
+    ``began_s``: time 0 in seconds since 1970, 0 if unknown; ``more``: further keys with their values.
+    """
     pairs = [("Version", "2.2"), ("Computer", computer), ("Information", origin)]
     pairs += [("MaxJobs", str(jobs)), ("MaxRecords", str(jobs))]
-    pairs += [("UnixStartTime", "0"), ("MaxProcs", UNKNOWN if processors is None else str(processors))]
+    pairs += [("UnixStartTime", str(began_s)), ("MaxProcs", UNKNOWN if processors is None else str(processors))]
     pairs += [*more, *(("Note", note) for note in notes)]
     # The rest of a value after a line break would be read as a row.
     return [f"; {key}: {' '.join(value.split())}" for key, value in pairs if value]

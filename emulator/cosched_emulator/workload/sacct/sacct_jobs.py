@@ -1,0 +1,204 @@
+"""From rows of Slurm's accounting to the jobs that ran, each once, with a count of what was dropped or guessed.
+
+A job that was requeued has a row for each time it ran, each with a submission of its own: it was submitted when the first
+was, and runs as long as the last. What the earlier ones used is lost work, which is counted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from cosched_emulator.workload.sacct.sacct_rows import Dump, SacctRow
+from cosched_plugin.common.slurm_notation import ENDED, expand, swf_status, tasks_in
+
+# What is said of jobs and rows that are left out, and of guesses.
+STEPS = "steps of jobs: dropped"
+NEVER_RAN = "jobs that ended before they ran, such as cancelled ones: dropped"
+NOT_ENDED = "jobs that wait, run or are suspended: dropped, so the log lacks its last and longest"
+REVOKED = "jobs of another cluster of a federation: dropped"
+VANISHED = "tasks of arrays without a row, cancelled while they waited: not there"
+REQUEUED = "earlier runs of jobs that were requeued: one job, from the first submission to the last run"
+NOT_AGAIN = "jobs that were requeued and have not run again: dropped"
+RESIZED = "earlier parts of jobs that changed their size: one job, with the last size"
+TWICE = "job numbers that Slurm has given twice: jobs are numbered anew"
+ARRAYS = "tasks of arrays: each a job"
+COMPONENTS = "components of heterogeneous jobs: each a job, free to start without the others"
+SUSPENDED = "jobs that were suspended: that time does not count as run time"
+NO_LIMIT = "jobs without a limit, or of 525600 minutes: estimate by default, or the run time where that is longer"
+TOO_SHORT = "jobs of less than a second: one second"
+WHOLE_NODES = "jobs with more CPUs than they asked for: the allocated ones count"
+NO_NODES = "jobs without a number of nodes: processes go where there is room"
+LATE_ROWS = "jobs that end before they start or were submitted: times put in order"
+
+_AGAIN: Final = frozenset({"REQUEUED", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "RESIZING"})
+_NEXT_S: Final = 60  # a requeue is a submission at the end of the run before
+_RANGE: Final = re.compile(r"(?:--array[= ]|-a ?)([0-9][0-9,:%-]*)")
+
+
+class LoggedJob(NamedTuple):
+    """A job that ran. Times in seconds; ``submit_s`` since 1970."""
+
+    row: SacctRow  # of the last run
+    submit_s: int
+    run_s: int
+    lost_s: int  # of earlier runs
+
+    @property
+    def wait_s(self) -> int:
+        """Return the time from the first submission to the last start."""
+        return max(0, (self.row.start_s or 0) - self.submit_s)
+
+    @property
+    def status(self) -> int:
+        """Return the status of the format."""
+        return swf_status(self.row.state)
+
+
+class Imported(NamedTuple):
+    """The jobs, in order of submission, and what was dropped or guessed: counts by what is said of it."""
+
+    jobs: tuple[LoggedJob, ...]
+    counts: Mapping[str, int]
+    remarks: tuple[str, ...]  # what no count says
+    nodes: int  # that some job had
+    cores: int  # most CPUs that a job had on a node
+
+
+def jobs_of(dump: Dump, partitions: Sequence[str] = ()) -> Imported:
+    """Return the jobs of some partitions that ran to their end; of all partitions where none is named."""
+    counts = Counter(dump.counts)
+    found = [job for rows in _by_job(dump.rows, partitions, counts) if (job := _job(rows, counts)) is not None]
+    found.sort(key=lambda job: job.submit_s)  # equal times as in the file
+    counts[VANISHED] = _vanished(dump.rows, partitions)
+    for job in found:
+        _count_guesses(job, counts)
+    used_s = sum(row.cpu_s for row in dump.rows if "." in row.label and not row.label.endswith((".batch", ".extern")))
+    held_s = sum(job.run_s * job.row.cpus for job in found)
+    lost_s = sum(job.lost_s * job.row.cpus for job in found)
+    names = {text: expand(text) for text in {job.row.node_list for job in found} if _is_list(text)}
+    remarks = list(_by_partition(found, names))
+    if lost_s:
+        remarks.append(f"earlier runs of requeued jobs used {_hours(lost_s)} that the log does not have")
+    if counts[STEPS] and used_s:
+        remarks.append(f"the steps used {_hours(used_s)} of the {_hours(held_s)} that the jobs held")
+    if dump.missing:
+        remarks.append(f"the dump has no {', '.join(dump.missing)}")
+    return Imported(
+        tuple(found),
+        {text: count for text, count in counts.items() if count},
+        tuple(remarks),
+        len({name for listed in names.values() for name in listed}),
+        max((-(-job.row.cpus // max(1, job.row.nodes)) for job in found), default=0),
+    )
+
+
+def _by_job(rows: Sequence[SacctRow], partitions: Sequence[str], counts: Counter[str]) -> Iterator[list[SacctRow]]:
+    """Yield the rows of each job, in order of submission; steps, and jobs of other partitions, are left out."""
+    by_number: dict[str, list[SacctRow]] = {}
+    for row in rows:
+        if partitions and row.partition not in partitions:
+            continue
+        if "." in row.label or "." in row.number:
+            counts[STEPS] += 1
+        else:
+            by_number.setdefault(row.number, []).append(row)
+    for own in by_number.values():
+        own.sort(key=lambda row: (row.submit_s, row.start_s or 0, row.line))
+        begin = 0
+        for place in range(1, len(own) + 1):
+            if place == len(own) or not _continues(own[place - 1], own[place]):
+                counts[TWICE] += begin > 0
+                yield own[begin:place]
+                begin = place
+
+
+def _continues(before: SacctRow, after: SacctRow) -> bool:
+    """Tell whether a row is the same job, again, and not another one with its number."""
+    if before.state not in _AGAIN or before.user != after.user:
+        return False
+    return before.state == "REQUEUED" or abs(after.submit_s - (before.end_s or after.submit_s)) <= _NEXT_S
+
+
+def _job(rows: Sequence[SacctRow], counts: Counter[str]) -> LoggedJob | None:
+    """Return the job of its rows, or None, counted, if it has not run to its end."""
+    *earlier, last = rows
+    if last.state == "REQUEUED":
+        counts[NOT_AGAIN] += 1
+    elif last.state == "REVOKED":
+        counts[REVOKED] += 1
+    elif last.state not in ENDED or last.end_s is None:
+        counts[NOT_ENDED] += 1
+    elif last.start_s is None or (not last.nodes and last.node_list in ("", "None assigned")) or not last.cpus:
+        counts[NEVER_RAN] += 1
+    else:
+        parts = [row for row in earlier if row.state == "RESIZING"]
+        counts[RESIZED] += len(parts)
+        counts[REQUEUED] += len(earlier) - len(parts)
+        run_s = last.elapsed_s + sum(row.elapsed_s for row in parts)
+        lost_s = sum(row.elapsed_s for row in earlier) - sum(row.elapsed_s for row in parts)
+        if not run_s:
+            counts[TOO_SHORT] += 1
+        first = rows[0]
+        if not first.submit_s <= last.start_s <= last.end_s:
+            counts[LATE_ROWS] += 1
+        return LoggedJob(last, min(first.submit_s, last.start_s), max(1, run_s), lost_s)
+    return None
+
+
+def _count_guesses(job: LoggedJob, counts: Counter[str]) -> None:
+    row = job.row
+    counts[ARRAYS] += "_" in row.label
+    counts[COMPONENTS] += "+" in row.label
+    counts[SUSPENDED] += row.suspended_s > 0
+    counts[NO_LIMIT] += row.limit_min is None
+    counts[WHOLE_NODES] += 0 < row.asked < row.cpus
+    counts[NO_NODES] += not row.nodes
+    if row.state != "COMPLETED":
+        counts[f"jobs {row.state}: in the log, status {job.status}"] += 1
+
+
+def _vanished(rows: Iterable[SacctRow], partitions: Sequence[str]) -> int:
+    """Return how many tasks have no row: those that the submission asked for, else the gaps below an array's last task."""
+    seen: dict[str, set[int]] = {}
+    asked: dict[str, set[int]] = {}
+    for row in rows:
+        found = re.fullmatch(r"(\d+)_(?:(\d+)|\[(.*)\])", row.label)
+        if found is None or (partitions and row.partition not in partitions):
+            continue
+        array, task, waiting = found.groups()
+        seen.setdefault(array, set()).update([int(task)] if task else tasks_in(waiting)[0])
+        listed = _RANGE.search(row.command)
+        if listed is not None:
+            asked[array] = set(tasks_in(listed[1])[0])
+    return sum(len(asked.get(array, set(range(min(tasks), max(tasks)))) - tasks) for array, tasks in seen.items())
+
+
+def _by_partition(jobs: Sequence[LoggedJob], names: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """Yield the partitions with their jobs and nodes, and a warning for those that share no node: they are machines apart."""
+    nodes: dict[str, set[str]] = {}
+    count = Counter(job.row.partition for job in jobs)
+    for job in jobs:
+        nodes.setdefault(job.row.partition, set()).update(names.get(job.row.node_list, ()))
+    if len(count) < 2:
+        return
+    yield "partitions: " + ", ".join(
+        f"{name or 'none'} ({number} jobs on {len(nodes[name])} nodes)" for name, number in count.most_common()
+    )
+    apart = [
+        name
+        for name, own in nodes.items()
+        if own and not any(own & other for rest, other in nodes.items() if rest != name)
+    ]
+    if apart:
+        yield f"warning: {', '.join(sorted(apart))}: no node in common with the others; import each alone (--partition)"
+
+
+def _is_list(text: str) -> bool:
+    return text not in ("", "None assigned") and re.fullmatch(r"[^\[\]]*(\[[0-9,-]+\][^\[\]]*)*", text) is not None
+
+
+def _hours(seconds: float) -> str:
+    return f"{seconds / 3600:,.1f} CPU hours"
