@@ -56,7 +56,7 @@ ALLOWED = [
         ))
         for part, more in (
             ("manager", (f"{COMMON}.slots",)), ("scenario", ()), ("workload", (f"{COMMON}.slurm_notation",)),
-            ("live.live_manager", ()),
+            ("live.live_manager", ()), ("ahead", ()),
             ("results", ("matplotlib", f"{COMMON}.trace_file")),
         )
     ),
@@ -97,6 +97,7 @@ NEVER = [
             "cosched_plugin.core",
             "cosched_plugin.parts",
             "cosched_plugin.policies",
+            "cosched_emulator.ahead",
             "cosched_hwmodel.bandwidth",
             "cosched_hwmodel.composite",
             "cosched_hwmodel.lomarc",
