@@ -52,6 +52,8 @@ LINKS: Final = ("direct", "loopback", "zmq")
 POPULATIONS: Final = ("finished", "all")
 # Pictures of runs: `cli.results.plot` draws each.
 PLOT_KINDS: Final = ("gantt", "load", "quanta", "jobs", "power", "ecdf")
+# What a report may be: `cli.report` writes each.
+REPORT_FORMATS: Final = ("html", "trace")
 
 # Owners of keys: `cosched_plugin.common.curve` has a folder for each.
 ROLES: Final = ("plugin", "user", "operator")

@@ -43,6 +43,9 @@ COMMANDS: Final = {
             "plot": "Draw a picture of a run.",
             "losers": "List the jobs that respond later than in a baseline, by how much, and why.",
         },
+        "cosched_emulator.cli.commands.report": {
+            "report": "Write one page about run folders or a study: tables, charts, and a Gantt chart that zooms.",
+        },
     },
     "Live cluster, manager": {
         "cosched_emulator.cli.commands.serve": {

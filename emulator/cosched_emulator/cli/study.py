@@ -12,12 +12,14 @@ from typing import Any
 import click
 
 from cosched_emulator.cli.reporting import warn
+from cosched_emulator.page.document import write_page
+from cosched_emulator.page.study_page import study_page
 from cosched_emulator.studies.cell_run import Failure
 from cosched_emulator.studies.cells import Cell, Plan, make_plan
 from cosched_emulator.studies.experiment import read_experiment
 from cosched_emulator.studies.pictures import plot_study
 from cosched_emulator.studies.runner import Made, Way, check_measures, run_plan, workers_of
-from cosched_emulator.studies.study_folder import StudyFolder
+from cosched_emulator.studies.study_folder import REPORT, StudyFolder
 from cosched_emulator.studies.study_result import read_study
 from cosched_emulator.studies.study_table import RESULTS, check_figure, interval_rows
 from cosched_emulator.studies.text import losers_text, study_text
@@ -48,6 +50,7 @@ def run(
     way = Way(jobs or 0, dask, keep, timeout, only)
     with progress_bar(len(plan.runs), "runs") as bar:
         made = run_plan(plan, folder, way, bar)
+    write_page(out / REPORT, study_page(made.result), force=True)
     for note, count in made.result.notes.items():
         warn(f"{note} ({count} of {len(plan.cells)} cells)")
     if as_json:
@@ -56,7 +59,7 @@ def run(
         where = f"on {dask}" if dask else f"by {min(workers_of(way.jobs), made.wanted - made.done_before)} processes"
         click.echo(
             f"{made.wanted} runs: {made.done_before} done before, {made.made} made in {made.wall_s:.1f} s {where}, "
-            f"{len(made.failures)} failed; table in {out / RESULTS}"
+            f"{len(made.failures)} failed; table in {out / RESULTS}, report in {out / REPORT}"
         )
         click.echo(losers_text(made.result), nl=False)
     for cell, failure in made.failures:
@@ -148,6 +151,7 @@ def _made_table(made: Made, out: Path) -> dict[str, Any]:
         ],
         "wall_s": round(made.wall_s, 3),
         "table": str(out / RESULTS),
+        "report": str(out / REPORT),
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from cosched_emulator.errors import EmulatorError, InputError
@@ -112,6 +112,36 @@ def explain(
     return facts if quantum is None else {**facts, "quantum": quantum_facts(turns.wanted(file), job)}
 
 
+def explain_starts(records: Iterable[Record]) -> Iterator[tuple[int, Facts]]:
+    """Yield every start of every job, with its facts, in one reading of the records.
+
+    What follows a start is left out, and so is what other jobs tell of a pending one: by whom it was overtaken, and who
+    looked at it as a partner.
+    """
+    pending: dict[int, _Collector] = {}  # of jobs of which something was told
+    searches: dict[int, Record] = {}
+    reserved: Record | None = None
+    at_us = -1
+    for record in records:
+        if record["at_us"] != at_us:
+            at_us = record["at_us"]
+            searches = {}
+        match record["kind"]:
+            case "start":
+                job = record["job"]
+                collector = pending.pop(job, None) or _Collector(job, None)
+                collector.begin(at_us, reserved, searches)
+                collector.take(record)
+                yield job, collector.starts[-1]
+            case "reserve":
+                if reserved is not None and reserved["job"] != record["job"] and reserved["job"] in pending:
+                    pending[reserved["job"]].take(record)
+                reserved = record
+                pending.setdefault(record["job"], _Collector(record["job"], None)).take(record)
+            case "promise" | "wait" | "expect":
+                pending.setdefault(record["job"], _Collector(record["job"], None)).take(record)
+
+
 class _Collector:
     """Reads the records once and keeps those about one job; records about it while it is pending belong to its next start."""
 
@@ -139,6 +169,10 @@ class _Collector:
         self._looked_at = Counter(dict.fromkeys(("removed", "without_profit", "another_taken", "not_admitted"), 0))
         self._removed: Counter[str] = Counter()
         self._slowed: Counter[str] = Counter()  # by resource, of the times when it was too slow
+
+    def begin(self, at_us: int, reserved: Record | None, searches: dict[int, Record]) -> None:
+        """Take over what was told of other jobs: the last reservation, and the searches at this instant."""
+        self._at_us, self._reserved, self._searches = at_us, reserved, searches
 
     def take(self, record: Record) -> None:
         """Process the next record."""

@@ -73,6 +73,11 @@ def sentences(facts: Facts) -> Iterator[str]:
         yield from quantum_sentences(facts["quantum"], facts["job"])
 
 
+def reason(job: int, start: Facts) -> str:
+    """Return why a job started when it did, as far as `explain_starts` tells it: one paragraph."""
+    return " ".join([*_waiting(start), *_cause(job, start)])
+
+
 def rejected_text(rejected: Facts) -> str:
     """Return when a job was rejected, and why: ``it was rejected at 5 s: 'too large'``."""
     return f"it was rejected at {instant_text(rejected['at_us'])}: {rejected['reason']!r}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, TextIO
+from typing import Final, TextIO, TypeAlias
 
 from cosched_emulator.results.figures.comparison import NOTHING, number_texts, time_unit
 from cosched_emulator.results.harm import KILLED, Harm, HarmFigures, Loser
@@ -20,14 +20,18 @@ UNPAIRED_TEXTS: Final[Mapping[str, str]] = {  # by field of `Unpaired`
     "neither": "completed in neither",
 }
 _SHOWN_KILLED = 10
+Cells: TypeAlias = list[list[str]]  # the first row has the headings, the first column the names
 
 
 def harm_text(harm: Harm, baseline: str, most: int) -> str:
     """Return all tables for a terminal; ``baseline`` is the name of the first one, ``most`` the number of losers to list."""
-    parts = [_head(harm, baseline), _class_table(harm), _response_table(harm)]
+    groups = {"all": harm.figures, **harm.by_class}
+    parts = ["\n".join(head_lines(harm, baseline)), _aligned(group_table(groups, harm.baselines))]
+    parts.append(_aligned(response_table(groups)))
     losers = harm.losers(most)
     if losers:
-        parts.append(f"Largest losses, {len(losers)} of {harm.figures.later} later jobs:\n{_loser_table(losers)}")
+        shown = _aligned(loser_table(losers), texts=2)
+        parts.append(f"Largest losses, {len(losers)} of {harm.figures.later} later jobs:\n{shown}")
     if harm.killed:
         shown = ", ".join(map(str, harm.killed[:_SHOWN_KILLED])) + (", ..." if len(harm.killed) > _SHOWN_KILLED else "")
         parts.append(f"{KILLED.capitalize()}, completed in the baseline: {shown}")
@@ -48,7 +52,7 @@ def write_csv(stream: TextIO, harm: Harm) -> None:
         writer.writerow([row.get(name, "") for name in Loser._fields])
 
 
-def _head(harm: Harm, baseline: str) -> str:
+def head_lines(harm: Harm, baseline: str) -> list[str]:
     """Return what is compared with what, and the jobs that are not."""
     others = harm.baselines - 1
     more = f", and {others} more baseline{'s' if others > 1 else ''}" if others else ""
@@ -58,17 +62,17 @@ def _head(harm: Harm, baseline: str) -> str:
         f"later: response > {factor:g} x response in the baseline + {grace_s:g} s",
     ]
     counts = harm.unpaired._asdict().items()
-    return "\n".join([*lines, *(f"jobs {UNPAIRED_TEXTS[name]}: {count:,}" for name, count in counts if count)])
+    return [*lines, *(f"jobs {UNPAIRED_TEXTS[name]}: {count:,}" for name, count in counts if count)]
 
 
-def _class_table(harm: Harm) -> str:
-    rows = {"all": harm.figures, **harm.by_class}
+def group_table(rows: Mapping[str, HarmFigures], baselines: int) -> Cells:
+    """Return how many jobs of each group are later, and what it lost and gained; ``baselines``: their number."""
     columns: dict[str, list[str]] = {
         "jobs": [f"{row.jobs:,}" for row in rows.values()],
         "later": [f"{row.later:,}" for row in rows.values()],
         "H1 %": _percents(rows.values(), lambda row: row.h1),
     }
-    if harm.baselines > 1:
+    if baselines > 1:
         columns["Hshk %"] = _percents(rows.values(), lambda row: row.hshk)
         columns["floor %"] = _percents(rows.values(), lambda row: row.hshk_floor)
     size, unit = time_unit(max(max(row.lost_s, row.gained_s) for row in rows.values()))
@@ -78,9 +82,8 @@ def _class_table(harm: Harm) -> str:
     return _table("", list(rows), columns)
 
 
-def _response_table(harm: Harm) -> str:
-    """Return the responses in both runs, and the quantiles of their ratio, by class."""
-    rows = {"all": harm.figures, **harm.by_class}
+def response_table(rows: Mapping[str, HarmFigures]) -> Cells:
+    """Return the responses in both runs, and the quantiles of their ratio, by group."""
     times: dict[str, list[float | None]] = {
         "mean": [row.response_mean_s for row in rows.values()],
         "baseline": [row.baseline_mean_s for row in rows.values()],
@@ -99,7 +102,8 @@ def _response_table(harm: Harm) -> str:
     return _table("response", list(rows), columns)
 
 
-def _loser_table(losers: Sequence[Loser]) -> str:
+def loser_table(losers: Sequence[Loser]) -> Cells:
+    """Return a row for each job; the last two columns are texts."""
     columns: dict[str, list[str]] = {
         "threads": [str(job.size) for job in losers],
         "submitted s": [f"{job.submit_s:,.0f}" for job in losers],
@@ -110,15 +114,18 @@ def _loser_table(losers: Sequence[Loser]) -> str:
     }
     if any(job.later_than_all is not None for job in losers):
         columns["later than all"] = [{True: "yes", False: "no", None: NOTHING}[job.later_than_all] for job in losers]
-    right = range(1, len(columns) + 1)
     columns["class"] = [job.job_class for job in losers]
     columns["cause"] = [job.cause for job in losers]
-    return _table("job", [str(job.id) for job in losers], columns, right)
+    return _table("job", [str(job.id) for job in losers], columns)
 
 
-def _table(corner: str, names: Sequence[str], columns: Mapping[str, Sequence[str]], right: range | None = None) -> str:
-    rows = [[corner, *columns], *([name, *cells] for name, *cells in zip(names, *columns.values(), strict=True))]
-    return "\n".join(align(rows, range(1, len(rows[0])) if right is None else right))
+def _table(corner: str, names: Sequence[str], columns: Mapping[str, Sequence[str]]) -> Cells:
+    return [[corner, *columns], *([name, *cells] for name, *cells in zip(names, *columns.values(), strict=True))]
+
+
+def _aligned(rows: Cells, texts: int = 0) -> str:
+    """Return the rows as lines; the last ``texts`` columns are no numbers."""
+    return "\n".join(align(rows, range(1, len(rows[0]) - texts)))
 
 
 def _ratios(values: Iterable[float | None]) -> list[str]:

@@ -6,6 +6,7 @@
 ``failures.json``      the runs that failed, and why
 ``runs/KEY``           run folders, only with ``--keep``
 ``results.csv``        the table of the study, and ``results.sqlite``; see `table`
+``report.html``        the report, with tables and pictures; the command ``study`` writes it
 ``timings.csv``        what may differ between two studies of the same experiment
 ``lock``               held by the process that runs the study
 =====================  ========================================================================
@@ -34,6 +35,7 @@ from cosched_emulator.studies.run_figures import unpack_outcomes
 
 FORMAT: Final = 1
 PLAN, CELLS, FAILURES, RUNS, LOCK = "study.json", "cells", "failures.json", "runs", "lock"
+REPORT: Final = "report.html"
 _PARTIAL: Final = ".partial"
 _DAMAGED: Final = "remove this file, and the run is made again"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from cosched_emulator.results.figures.comparison import FIGURES, NOTHING, Figure, change_text, interval_texts
 from cosched_emulator.statistics.intervals import LEVEL, Interval
@@ -44,58 +44,91 @@ def column_of(figure: Figure) -> str:
 KNOWN: Final = {column_of(figure): figure for figure in (*FIGURES, *HARM, *MORE)}
 
 
-def study_text(result: StudyResult, figures: Sequence[str] = (), level: float = LEVEL) -> str:
-    """Return the tables of all settings; ``figures`` are columns of the table, by default the usual ones and those of harm."""
+class SettingTable(NamedTuple):
+    """The figures of all policies in one setting."""
+
+    heading: str
+    rows: list[list[str]]  # the first has the policies; the first two columns are figures and units
+    notes: list[str]
+
+
+def setting_tables(
+    result: StudyResult, figures: Sequence[str] = (), level: float = LEVEL
+) -> Iterator[tuple[SettingTable, list[SeedRows]]]:
+    """Yield the table of each setting, with its series.
+
+    ``figures`` are columns of the table of the study, by default the usual ones and those of harm.
+    """
     chosen = figures or (*SHOWN, *(column_of(figure) for figure in HARM))
     settings: dict[str, list[SeedRows]] = {}
     for series in result.series:
         settings.setdefault(series.text, []).append(series)
-    blocks = [
-        "\n".join(_block(result, heading, group, chosen, figures or CHANGED, level))
-        for heading, group in settings.items()
-    ]
-    return "\n\n".join(blocks) + "\n"
+    for heading, group in settings.items():
+        yield _setting_table(result, heading, group, chosen, figures or CHANGED, level), group
 
 
-def losers_text(result: StudyResult, most: int = 5) -> str:
-    """Return who is worse off than under the baseline, by policy, and the ``most`` largest losses; empty without a baseline."""
-    missing = len(result.harm.missing)
-    note = (
-        f"note: who is worse off in {missing} cells is not known: runs of the baseline are not done\n"
-        if missing
-        else ""
+def study_text(result: StudyResult, figures: Sequence[str] = (), level: float = LEVEL) -> str:
+    """Return the tables of all settings as text; see `setting_tables`."""
+    return (
+        "\n\n".join(
+            "\n".join([table.heading, *align(table.rows, range(2, len(table.rows[0]))), *table.notes])
+            for table, _ in setting_tables(result, figures, level)
+        )
+        + "\n"
     )
+
+
+class LoserTables(NamedTuple):
+    """Who is worse off than under the baseline; the first row of a table has the headings."""
+
+    heading: str
+    policies: list[list[str]]  # the first column is text
+    rule: str
+    worst: list[list[str]]  # only headings: no job is later
+
+
+_WORST_TEXTS: Final = ("policy", "seed", "cause")
+
+
+def loser_tables(result: StudyResult, most: int) -> LoserTables | None:
+    """Return the figures of harm by policy, and the ``most`` largest losses; None without a baseline."""
     if result.baseline is None or not result.harm.figures:
-        return note
+        return None
     shakes = result.plan.baseline["shakes"] if result.plan.baseline else 0
-    heading = f"worse off than under {result.baseline}, mean over all cells of a policy"
     lines = [["policy", "cells", "H1 %", "Hshk %", "floor %", "lost %", "killed"]]
     rows = [row for row in result.rows if row["key"] in result.harm.figures]
     for policy in dict.fromkeys(row["policy"] for row in rows):
         own = [row for row in rows if row["policy"] == policy]
         shares = [_mean_percent(own, f"harm_{name}") for name in ("h1", "hshk", "hshk_floor", "lost_share")]
         lines.append([policy, str(len(own)), *shares, str(sum(row["harm_killed"] for row in own))])
-    text = (
-        "\n".join([heading, *align(lines, range(1, len(lines[0]))), _RULE if shakes else f"{_RULE}; {_NO_SHAKES}"])
-        + "\n"
-    )
-    worst = sorted(result.harm.losers, key=lambda loser: -loser["lost_s"])[:most]
-    if worst:
-        table = [["cell", "policy", "seed", "job", "threads", "baseline s", "response s", "lost s", "cause"]]
-        table += [
-            [
-                str(loser["cell"]),
-                loser["policy"],
-                loser["seed"],
-                str(loser["job"]),
-                str(loser["size"]),
-                *(f"{loser[name]:,.0f}" for name in ("baseline_s", "response_s", "lost_s")),
-                loser["cause"],
-            ]
-            for loser in worst
-        ]
-        text += "\n".join(["largest losses", *align(table, (0, 3, 4, 5, 6, 7))]) + "\n"
-    return text + note
+    worst = [["cell", "policy", "seed", "job", "threads", "baseline s", "response s", "lost s", "cause"]]
+    for loser in sorted(result.harm.losers, key=lambda loser: -loser["lost_s"])[:most]:
+        times = [f"{loser[name]:,.0f}" for name in ("baseline_s", "response_s", "lost_s")]
+        whose = [str(loser["cell"]), loser["policy"], loser["seed"], str(loser["job"]), str(loser["size"])]
+        worst.append([*whose, *times, loser["cause"]])
+    heading = f"worse off than under {result.baseline}, mean over all cells of a policy"
+    return LoserTables(heading, lines, _RULE if shakes else f"{_RULE}; {_NO_SHAKES}", worst)
+
+
+def missing_note(result: StudyResult) -> str:
+    """Return that it is not known of some cells who is worse off; empty where it is known of all."""
+    missing = len(result.harm.missing)
+    if not missing:
+        return ""
+    return f"note: who is worse off in {missing} cells is not known: runs of the baseline are not done"
+
+
+def losers_text(result: StudyResult, most: int = 5) -> str:
+    """Return who is worse off than under the baseline as text; see `loser_tables`."""
+    lines: list[str] = []
+    tables = loser_tables(result, most)
+    if tables is not None:
+        lines += [tables.heading, *align(tables.policies, range(1, len(tables.policies[0]))), tables.rule]
+        if len(tables.worst) > 1:
+            right = [place for place, name in enumerate(tables.worst[0]) if name not in _WORST_TEXTS]
+            lines += ["largest losses", *align(tables.worst, right)]
+    note = missing_note(result)
+    return "".join(f"{line}\n" for line in [*lines, *([note] if note else [])])
 
 
 def _mean_percent(rows: Sequence[Row], name: str) -> str:
@@ -103,15 +136,14 @@ def _mean_percent(rows: Sequence[Row], name: str) -> str:
     return f"{100 * sum(values) / len(values):.1f}" if values else NOTHING
 
 
-def _block(
+def _setting_table(
     result: StudyResult,
     heading: str,
     group: Sequence[SeedRows],
     figures: Sequence[str],
     changed: Collection[str],
     level: float,
-) -> Iterator[str]:
-    """Yield the lines of one setting."""
+) -> SettingTable:
     counts = sorted({len(series.rows) for series in group})
     seeds = " to ".join(str(count) for count in {counts[0]: 0, counts[-1]: 0})
     lines = [["", "", *(series.policy for series in group)]]
@@ -125,14 +157,19 @@ def _block(
             if name in changed and any(changes):
                 lines.append(["  change", "%", *map(change_text, changes)])
     lines.append(["saturated runs", "", *map(_saturated, group)])
-    yield f"{heading or 'all runs'} ({seeds} seed{'s' if counts[-1] > 1 else ''})"
-    yield from align(lines, range(2, len(lines[0])))
+    notes = []
     if any(series.repeats for series in group):
-        yield "note: some policies gave the same run for every seed: this workload draws nothing, so intervals over seeds say nothing"
+        notes.append(
+            "note: some policies gave the same run for every seed: this workload draws nothing, so intervals over seeds say nothing"
+        )
     if any("[" in cell for line in lines for cell in line):
-        yield "[low to high]: interval within the run, by blocks of successive jobs"
+        notes.append("[low to high]: interval within the run, by blocks of successive jobs")
     if any(_count(series, "yes") for series in group):
-        yield "note: the queue of a saturated run grows as long as jobs are submitted: its means say how long the run was"
+        notes.append(
+            "note: the queue of a saturated run grows as long as jobs are submitted: its means say how long the run was"
+        )
+    title = f"{heading or 'all runs'} ({seeds} seed{'s' if counts[-1] > 1 else ''})"
+    return SettingTable(title, lines, notes)
 
 
 def _saturated(series: SeedRows) -> str:

@@ -26,6 +26,7 @@ HELPS = [
     ("compare",),
     ("classes",),
     ("losers",),
+    ("report",),
     ("study",),
     ("study", "run"),
     ("study", "status"),

@@ -96,16 +96,22 @@ def mean_distribution(samples: Sequence[FloatArray], level: float = LEVEL) -> Di
     values = np.unique(np.concatenate(ordered))
     if values.size > MOST_STEPS:
         values = values[np.linspace(0, values.size - 1, MOST_STEPS).round().astype(np.int64)]
-    shares = np.array([np.searchsorted(sample, values, side="right") / sample.size for sample in ordered])
-    mean = shares.mean(axis=0)
+    mean, band = mean_share(ordered, values, level)
     edges = np.concatenate([values[:1], values])
+    return Distribution(edges, _from_0(mean), None if band is None else (_from_0(band[0]), _from_0(band[1])))
+
+
+def mean_share(
+    ordered: Sequence[FloatArray], values: FloatArray, level: float = LEVEL
+) -> tuple[FloatArray, tuple[FloatArray, FloatArray] | None]:
+    """Return the mean share at or below ``values`` of samples in order, and its band, None as in `mean_distribution`."""
+    shares = np.array([np.searchsorted(sample, values, side="right") / sample.size for sample in ordered])
+    mean: FloatArray = shares.mean(axis=0)
     count = len(ordered)
     if count == 1 or all(np.array_equal(ordered[0], other) for other in ordered[1:]):
-        return Distribution(edges, _from_0(mean))
+        return mean, None
     half = t_critical(level, count - 1) * shares.std(axis=0, ddof=1) / np.sqrt(count)
-    return Distribution(
-        edges, _from_0(mean), (_from_0(np.clip(mean - half, 0, 1)), _from_0(np.clip(mean + half, 0, 1)))
-    )
+    return mean, (np.clip(mean - half, 0, 1), np.clip(mean + half, 0, 1))
 
 
 def _from_0(share: FloatArray) -> FloatArray:

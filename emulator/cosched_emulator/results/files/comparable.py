@@ -134,7 +134,7 @@ def _name(run: _Described, several: Sequence[_Described], first_run: str) -> str
     same = [other for other in several if other.policy == run.policy]
     if len(same) == 1:
         return run.policy
-    settings = [dict(_settings(other.config)) for other in same]
+    settings = [dict(flat_settings(other.config)) for other in same]
     mine = settings[same.index(run)]
     names = dict.fromkeys(name for each in settings for name in each if name != "seed")
     differing = [name for name in names if any(each.get(name) != mine.get(name) for each in settings)]
@@ -143,11 +143,11 @@ def _name(run: _Described, several: Sequence[_Described], first_run: str) -> str
     return " ".join([run.policy, *(f"{name.removeprefix('policy.')}={mine.get(name, '-')}" for name in differing)])
 
 
-def _settings(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+def flat_settings(value: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
     """Yield each setting as (name with the sections that it is in, text)."""
     for name, item in value.items():
         if isinstance(item, Mapping):
-            yield from _settings(item, f"{prefix}{name}.")
+            yield from flat_settings(item, f"{prefix}{name}.")
         else:
             yield f"{prefix}{name}", item if isinstance(item, str) else json.dumps(item)
 

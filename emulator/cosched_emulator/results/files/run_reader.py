@@ -36,7 +36,7 @@ from cosched_emulator.results.record_columns import (
     disk_of_rows,
     distinct_stays,
 )
-from cosched_emulator.workload.jobs_in_columns import Interned
+from cosched_emulator.workload.jobs_in_columns import Interned, intern_values
 from cosched_hwmodel.units import parse_seconds
 from cosched_plugin.protocol.messages import CacheLevel, NodeClass, NodeHardware
 
@@ -67,6 +67,14 @@ class StoredRun(NamedTuple):
     stays: StayColumns
     summary: dict[str, Any]
     selection: Selection
+
+
+class JobOwners(NamedTuple):
+    """Whose the jobs of a run are, by row of its `RecordColumns`."""
+
+    user: Interned[str]  # empty where it is not known
+    name: npt.NDArray[np.object_]
+    energy_j: npt.NDArray[np.float64]  # NaN where it is not known
 
 
 class CsvRow:
@@ -125,6 +133,20 @@ def read_run(folder: str | os.PathLike[str]) -> StoredRun:
     except (TypeError, ValueError, KeyError) as error:
         raise InputError(str(folder), "warmup and cooldown, 0 or more", str(selection), field="selection") from error
     return StoredRun(machine, _columns(jobs, states, stays, numbers, disk), stays, summary, chosen)
+
+
+def read_owners(folder: str | os.PathLike[str], jobs: RecordColumns) -> JobOwners:
+    """Return whose the ``jobs`` of the run in ``folder`` are; raise `InputError` for a damaged file."""
+    row_of = dict(zip(jobs.id.tolist(), range(len(jobs)), strict=True))
+    users, names, energy_j = [""] * len(jobs), np.full(len(jobs), "", dtype=np.object_), np.full(len(jobs), np.nan)
+    for line in csv_rows(Path(folder) / JOBS, JOB_COLUMNS):
+        row = row_of[line.count("job_id")]
+        names[row] = line.text("profile")
+        _, found, rest = line.text("metadata").partition(";user=")
+        users[row] = unquote(rest.partition(";")[0]) if found else ""
+        joules = line.get("consumed_energy", float, "a number of joules")
+        energy_j[row] = joules if joules >= 0 else np.nan
+    return JobOwners(intern_values(users), names, energy_j)
 
 
 def _columns(

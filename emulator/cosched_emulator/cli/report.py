@@ -1,0 +1,42 @@
+"""The command ``report``."""
+# Under 60 lines: an entry point, loaded when the command runs.
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from cosched_emulator.page.document import write_page
+from cosched_emulator.page.run_page import run_page
+from cosched_emulator.page.study_page import study_page
+from cosched_emulator.page.trace_events import trace_events
+from cosched_emulator.results.compared_runs import run_names
+from cosched_emulator.results.files.run_reader import read_owners, read_run
+from cosched_emulator.studies.study_folder import PLAN, StudyFolder
+from cosched_emulator.studies.study_result import read_study
+from cosched_emulator.workload.atomic_file import new_text_file
+from cosched_hwmodel.cli.terminal.console import progress_bar
+
+
+def report(folders: tuple[Path, ...], out: Path, form: str, title: str, force: bool) -> None:
+    """Write one page about run folders or a study."""
+    studies = [folder for folder in folders if (folder / PLAN).is_file()]
+    if studies and len(folders) > 1:
+        raise click.UsageError("a page is about one study, or about runs")
+    if form == "trace":
+        if studies or len(folders) > 1:
+            raise click.UsageError("--format trace is of one run")
+        if title:
+            raise click.UsageError("--title belongs to a page")
+        run = read_run(folders[0])
+        with new_text_file(out, force=force) as stream:
+            stream.writelines(trace_events(run, read_owners(folders[0], run.jobs)))
+    elif studies:
+        write_page(out, study_page(read_study(StudyFolder(studies[0])), title), force=force)
+    else:
+        names = run_names(folders)
+        with progress_bar(len(folders), "runs") as bar:
+            page = run_page(folders, names, title or f"Report of {', '.join(names)}", bar or (lambda _: None))
+        write_page(out, page, force=force)
+    click.echo(f"report: {out}")

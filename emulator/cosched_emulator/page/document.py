@@ -1,0 +1,243 @@
+"""A page of paragraphs, tables and figures, and how it becomes one HTML file that needs no network.
+
+Everything that comes from outside (names of jobs, users, files) is escaped where it becomes HTML. Besides, the page allows
+only its own scripts and its own style, by their hashes, and no request: what an escape missed would not run.
+Figures are drawn in the browser (``assets``) from `Figure.data`; every figure has a table of the same numbers.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from html import escape
+from importlib.resources import files
+from typing import Any, Final, TypeAlias
+
+from cosched_emulator.results.figures.comparison import FigureRow
+from cosched_emulator.workload.atomic_file import new_text_file
+
+STYLES: Final = ("uplot/uPlot.min.css", "page.css")
+SCRIPTS: Final = ("uplot/uPlot.iife.min.js", "unpack.js", "lines.js", "schedule.js", "page.js")
+
+
+@dataclass(frozen=True, slots=True)
+class Paragraph:
+    """A paragraph; ``quiet``: a note, in smaller print."""
+
+    text: str
+    quiet: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of texts. The first column names the rows; columns with numbers are aligned to the right.
+
+    ``strong`` has the (row, column) of cells in bold. ``closed``: only its caption is shown until it is opened.
+    """
+
+    caption: str
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    strong: frozenset[tuple[int, int]] = frozenset()
+    closed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A chart, drawn by the script of its ``kind`` (``lines``, ``schedule``) from ``data``, which is plain values for JSON."""
+
+    kind: str
+    title: str
+    note: str
+    data: Mapping[str, Any] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Bars:
+    """Values with intervals, a row each, on one axis with a line at ``zero``; None where there is none. Has its table, too."""
+
+    title: str
+    unit: str
+    names: Sequence[str]
+    means: Sequence[float | None]
+    lows: Sequence[float | None]
+    highs: Sequence[float | None]
+    zero: float = 0.0
+
+
+Block: TypeAlias = Paragraph | Table | Figure | Bars
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A part of a page, with its heading."""
+
+    title: str
+    blocks: Sequence[Block]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A whole page. Sections without blocks are left out."""
+
+    title: str
+    lead: Sequence[Block]
+    sections: Sequence[Section]
+
+
+def figure_table(caption: str, names: Sequence[str], rows: Sequence[FigureRow]) -> Table:
+    """Return figures of runs or policies as a table; the best ones are bold."""
+    return Table(
+        caption,
+        ("", "unit", *names),
+        [(row.label.strip(), row.unit, *row.texts) for row in rows],
+        frozenset((line, place + 2) for line, row in enumerate(rows) for place, best in enumerate(row.best) if best),
+    )
+
+
+def write_page(file: str | os.PathLike[str], page: Page, *, force: bool = False) -> None:
+    """Write ``page`` to ``file``; raises InputError if it exists and ``force`` is false, or if it cannot be written."""
+    with new_text_file(file, force=force) as stream:
+        for part in page_parts(page):
+            stream.write(part)
+
+
+def page_parts(page: Page) -> Iterator[str]:
+    """Yield the text of the HTML file."""
+    style = "\n".join(map(_asset, STYLES))
+    scripts = [_asset(name) for name in SCRIPTS]
+    allowed = " ".join(map(_hash, scripts))
+    policy = f"default-src 'none'; style-src {_hash(style)}; script-src {allowed}"
+    yield f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<title>{escape(page.title)}</title>
+<style>{style}</style>
+</head>
+<body>
+"""
+    yield from _body(page)
+    for script in scripts:
+        yield f"<script>{script}</script>\n"
+    yield "</body>\n</html>\n"
+
+
+def _body(page: Page) -> Iterator[str]:
+    """Yield what is visible, then the data of the figures."""
+    sections = [section for section in page.sections if section.blocks]
+    figures: list[Mapping[str, Any]] = []
+    yield f"<header>\n<h1>{escape(page.title)}</h1>\n"
+    if sections:
+        links = [f'<a href="#part-{number}">{escape(section.title)}</a>' for number, section in enumerate(sections, 1)]
+        yield f'<nav aria-label="Parts of the page">{" ".join(links)}</nav>\n'
+    yield "</header>\n<main>\n"
+    for block in page.lead:
+        yield from _block(block, figures)
+    for number, section in enumerate(sections, 1):
+        yield f'<section aria-labelledby="part-{number}">\n<h2 id="part-{number}">{escape(section.title)}</h2>\n'
+        for block in section.blocks:
+            yield from _block(block, figures)
+        yield "</section>\n"
+    yield "</main>\n"
+    # In a script nothing is escaped, and </script> would end it: so no "<" is in it.
+    data = json.dumps(figures, ensure_ascii=False, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+    yield f'<script type="application/json" id="figures">{data}</script>\n'
+
+
+def _block(block: Block, figures: list[Mapping[str, Any]]) -> Iterator[str]:
+    match block:
+        case Paragraph(text, quiet):
+            yield f"{'<p class=quiet>' if quiet else '<p>'}{escape(text)}</p>\n"
+        case Table():
+            yield from _table(block)
+        case Figure(kind, title, note, data):
+            number = len(figures)
+            figures.append({"kind": kind, "title": title, **data})
+            yield f'<figure id="figure-{number}" class="{escape(kind)}">\n<figcaption>{escape(title)}</figcaption>\n'
+            yield '<div class="chart"><p class="quiet">This figure is drawn by a script.</p></div>\n'
+            if note:
+                yield f'<p class="quiet">{escape(note)}</p>\n'
+            yield f'<details class="numbers"><summary>Table: {escape(title)}</summary></details>\n</figure>\n'
+        case Bars():
+            yield from _bars(block)
+
+
+def _table(table: Table) -> Iterator[str]:
+    if table.closed:
+        yield f"<details><summary>{escape(table.caption)}</summary>\n"
+    # A wide table scrolls by itself; so that it does by keys, too, its frame takes the focus.
+    yield f'<div class="wide" tabindex="0" role="region" aria-label="{escape(table.caption)}"><table>\n'
+    yield f"<caption>{'' if table.closed else escape(table.caption)}</caption>\n<thead><tr>"
+    is_text = [
+        any(row[place] and not row[place].lstrip("+-–±")[:1].isdigit() for row in table.rows)  # noqa: RUF001
+        for place in range(len(table.headings))
+    ]
+    classes = [' class="text"' if text else "" for text in is_text]
+    for name, kind in zip(table.headings, classes, strict=True):
+        yield f'<th scope="col"{kind}>{escape(name)}</th>'
+    yield "</tr></thead>\n<tbody>\n"
+    for line, row in enumerate(table.rows):
+        first, *cells = row
+        yield f'<tr><th scope="row">{escape(first)}</th>'
+        for place, cell in enumerate(cells, 1):
+            text = escape(cell)
+            yield f"<td{classes[place]}>{f'<strong>{text}</strong>' if (line, place) in table.strong else text}</td>"
+        yield "</tr>\n"
+    yield "</tbody></table></div>\n"
+    if table.closed:
+        yield "</details>\n"
+
+
+@cache
+def _asset(name: str) -> str:
+    return files("cosched_emulator.page").joinpath("assets", *name.split("/")).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+# Values with intervals, as a picture of its own (SVG): it needs no script, and takes its colours from the style.
+
+_ROW, _LEFT, _RIGHT, _WIDTH = 26, 220, 20, 720
+
+
+def _bars(bars: Bars) -> Iterator[str]:
+    known = [value for column in (bars.means, bars.lows, bars.highs) for value in column if value is not None]
+    low, high = min([bars.zero, *known]), max([bars.zero, *known])
+    size = (_WIDTH - _LEFT - _RIGHT) / ((high - low) or 1.0)
+    height = _ROW * (len(bars.names) + 1)
+
+    def at(value: float) -> float:
+        return round(_LEFT + (value - low) * size, 1)
+
+    title = f"{bars.title} [{bars.unit}]" if bars.unit else bars.title
+    yield f'<figure class="bars">\n<figcaption>{escape(title)}</figcaption>\n'
+    yield f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{escape(title)}; its table follows">\n'
+    yield f'<line class="zero" x1="{at(bars.zero)}" x2="{at(bars.zero)}" y1="0" y2="{height - _ROW}"/>\n'
+    for value in dict.fromkeys((low, bars.zero, high)):
+        yield f'<text class="quiet" text-anchor="middle" x="{at(value)}" y="{height - 8}">{value:.3g}</text>\n'
+    columns = (bars.names, bars.means, bars.lows, bars.highs)
+    for number, (name, mean, least, most) in enumerate(zip(*columns, strict=True)):
+        middle = _ROW * (number + 0.5)
+        yield f'<text text-anchor="end" x="{_LEFT - 10}" y="{middle + 4}">{escape(name)}</text>\n'
+        if least is not None and most is not None:
+            yield f'<line class="interval" x1="{at(least)}" x2="{at(most)}" y1="{middle}" y2="{middle}"/>\n'
+        if mean is not None:
+            yield f'<circle cx="{at(mean)}" cy="{middle}" r="5"/>\n'
+    yield "</svg>\n"
+    rows = [
+        (name, *("" if value is None else f"{value:.3g}" for value in values))
+        for name, *values in zip(*columns, strict=True)
+    ]
+    yield from _table(Table(f"Table: {title}", ("", "mean", "low", "high"), rows, closed=True))
+    yield "</figure>\n"

@@ -1,0 +1,182 @@
+"""What the report says about runs: figures with intervals, charts over time, schedules, classes, users, losers, conditions.
+
+The first run is the baseline of the others. Runs that differ in the seed alone are one column: charts over time and
+schedules then show one of them, distributions and figures all.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from cosched_emulator.explain.facts import explain_starts
+from cosched_emulator.explain.sentences import reason
+from cosched_emulator.explain.trace_reader import read_trace
+from cosched_emulator.page.document import Block, Page, Paragraph, Section, Table, figure_table
+from cosched_emulator.page.over_time import Sample, distribution_figure, power_figure, time_figures
+from cosched_emulator.page.run_tables import harm_blocks, interval_table, sharing_table, user_table
+from cosched_emulator.page.schedule import MOST_BOXES, MOST_JOBS, schedule_figure, shown_jobs
+from cosched_emulator.results.compared_runs import ComparedRuns, compare_folders
+from cosched_emulator.results.figures.classes import PAPER_RULES, class_figures_of_columns, class_tables
+from cosched_emulator.results.figures.comparison import NOTHING, compare
+from cosched_emulator.results.figures.metrics import FloatArray, population, quantity
+from cosched_emulator.results.files.comparable import flat_settings
+from cosched_emulator.results.files.run_folder import RUN, TRACE, read_json
+from cosched_emulator.results.files.run_reader import JobOwners, StoredRun, read_owners, read_power, read_run
+
+# Title of a chart, quantity of `metrics`, its label, and where its logarithmic axis begins.
+DISTRIBUTIONS: Final[tuple[tuple[str, str, str, float | None], ...]] = (
+    ("Waits", "wait_s", "wait [s]; less than 1 s counts as 1 s", 1.0),
+    ("Responses", "response_s", "response [s]", 1.0),
+    ("Bounded slowdowns", "bounded_slowdown_10s", "bounded slowdown (bound 10 s)", 1.0),
+    ("Run time lost to neighbours", "penalised_percent", "penalised run time [%]", None),
+)
+
+
+class Column(NamedTuple):
+    """A column of the report: the runs of one policy that differ in the seed alone."""
+
+    name: str
+    folders: Sequence[Path]
+    runs: Sequence[StoredRun]
+    owners: JobOwners  # of the first run
+
+    @property
+    def shown(self) -> StoredRun:
+        """Return the run of which charts are drawn."""
+        return self.runs[0]
+
+
+def run_page(
+    folders: Sequence[Path], names: Sequence[str], title: str, progress: Callable[[int], object] = lambda _: None
+) -> Page:
+    """Return the page about the runs in ``folders``; ``progress`` is called with the number of runs that are read.
+
+    Raises InputError for what is no run folder, or damaged.
+    """
+    compared = compare_folders(folders, names, "finished", common=False)
+    columns: list[Column] = []
+    for column, heading in zip(compared.columns, compared.headings, strict=True):
+        its = [folders[run] for run in column.runs]
+        runs = []
+        for folder in its:
+            runs.append(read_run(folder))
+            progress(sum(len(each.runs) for each in columns) + len(runs))
+        columns.append(Column(heading, its, runs, read_owners(its[0], runs[0].jobs)))
+    return Page(
+        title,
+        [*_summary(compared, columns)],
+        [
+            Section("Over time", _over_time(columns)),
+            Section("Schedule", [*_schedules(columns)]),
+            Section("Distributions", [*_distributions(columns)]),
+            Section("Classes of jobs", [*_classes(columns)]),
+            Section("Users", [user_table(each.name, each.shown, each.owners) for each in columns]),
+            Section("Who loses", [*_losers(compared, columns)]),
+            Section("Energy", [*_energy(columns)]),
+            Section("Conditions", [*_conditions(columns)]),
+        ],
+    )
+
+
+def _summary(compared: ComparedRuns, columns: Sequence[Column]) -> Iterator[Block]:
+    several = len(columns) < sum(len(each.runs) for each in columns)
+    over = "; ± is half of the 95 % interval over seeds" if several else ""
+    yield figure_table(f"Figures of jobs that completed, and of the machine{over}", compared.headings, compared.rows)
+    yield interval_table([(each.name, each.shown) for each in columns])
+    for note in compared.notes:
+        text = note.removeprefix("note: ")
+        yield Paragraph(text[:1].upper() + text[1:] + ".", quiet=True)
+
+
+def _over_time(columns: Sequence[Column]) -> list[Block]:
+    return [_one_seed(columns), *time_figures([each.name for each in columns], [each.shown for each in columns])]
+
+
+def _one_seed(columns: Sequence[Column]) -> Paragraph:
+    """Return which runs charts over time show."""
+    several = [each.folders[0].name for each in columns if len(each.runs) > 1]
+    which = f"Of several seeds one run is shown: {', '.join(several)}. " if several else ""
+    return Paragraph(f"{which}Drag over a time to enlarge it, double-click for all of it.", quiet=True)
+
+
+def _schedules(columns: Sequence[Column]) -> Iterator[Block]:
+    """Yield a chart for each column, as far as the limits of a page go."""
+    jobs, boxes = MOST_JOBS, MOST_BOXES
+    for place, each in enumerate(columns):
+        left = len(columns) - place
+        shown = shown_jobs(each.shown, jobs // left, boxes // left)
+        jobs, boxes = jobs - shown.jobs.size, boxes - shown.stays.size
+        trace = each.folders[0] / TRACE
+        reasons = None
+        if trace.exists():
+            reasons = {job: reason(job, start) for job, start in explain_starts(read_trace(os.fspath(trace)))}
+        yield schedule_figure(f"Jobs on nodes, {each.name}", each.shown, each.owners, shown, reasons)
+
+
+def _distributions(columns: Sequence[Column]) -> Iterator[Block]:
+    for title, key, label, floor in DISTRIBUTIONS:
+        samples = [Sample(each.name, [_values(run, key, floor) for run in each.runs]) for each in columns]
+        figure = distribution_figure(title, label, samples, floor)
+        if figure is not None:
+            yield figure
+
+
+def _values(run: StoredRun, key: str, floor: float | None) -> FloatArray:
+    found = quantity(run.jobs, key, population(run.jobs, "finished", run.selection))
+    return found if floor is None else np.maximum(found, floor)
+
+
+def _classes(columns: Sequence[Column]) -> Iterator[Block]:
+    figures = [
+        class_figures_of_columns(each.shown.jobs, each.shown.stays, each.shown.machine, PAPER_RULES).as_dict()
+        for each in columns
+    ]
+    for heading, rows in class_tables(PAPER_RULES).items():
+        yield figure_table(heading, [each.name for each in columns], compare(figures, figures=rows, mark_best=False))
+
+
+def _losers(compared: ComparedRuns, columns: Sequence[Column]) -> Iterator[Block]:
+    """Yield who is later than in the first column, and who was slowed down by neighbours."""
+    base = columns[0]
+    if len(columns) > 1 and not compared.alike:
+        yield Paragraph("The runs are of different workloads: their jobs cannot be compared one by one.", quiet=True)
+    elif len(columns) > 1:
+        for each in columns[1:]:
+            yield from harm_blocks(each.name, each.shown, each.owners, base.name, base.shown)
+    for each in columns:
+        yield sharing_table(each.name, each.shown, each.owners)
+
+
+def _energy(columns: Sequence[Column]) -> Iterator[Block]:
+    traces = [read_power(each.folders[0]) for each in columns]
+    figure = power_figure([each.name for each in columns], [each.shown for each in columns], traces)
+    if figure is None:
+        yield Paragraph("The watts of the nodes were not given, so the energy is not known.", quiet=True)
+    else:
+        yield figure
+
+
+def _conditions(columns: Sequence[Column]) -> Iterator[Block]:
+    """Yield what was run: one column for each run that is drawn."""
+    told = [read_json(each.folders[0], RUN, ("config", "workload", "machine", "versions")) for each in columns]
+    settings = [
+        {
+            "seed": str(run.get("seed")),
+            **dict(flat_settings({key: run[key] for key in ("config", "workload", "versions")})),
+        }
+        for run in told
+    ]
+    names = dict.fromkeys(name for each in settings for name in each)
+    rows = [(name, *(each.get(name, NOTHING) for each in settings)) for name in names]
+    rows = [row for row in rows if set(row[1:]) - {"null", "[]", NOTHING}]
+    for each, run in zip(columns, told, strict=True):
+        nodes = sum(item.nodes for item in each.shown.machine)
+        threads = sum(item.nodes * item.threads for item in each.shown.machine)
+        origin = run["workload"].get("origin") if isinstance(run["workload"], dict) else None
+        yield Paragraph(f"{each.name}: {origin}, on {nodes:,} nodes with {threads:,} hardware threads.")
+    yield Table("All settings", ("setting", *(each.name for each in columns)), rows, closed=True)

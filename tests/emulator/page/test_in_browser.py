@@ -1,0 +1,147 @@
+"""The report in Chromium: it opens from disk without a request, and its charts take keys and say what they show."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.browser import CHROMIUM, Browser, browser
+from tests.emulator.page.conftest import EVIL
+from tests.emulator.page.test_page import written
+
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
+
+CHART = "charts.find((chart) => chart.area)"
+
+
+@pytest.fixture(scope="module")
+def page(run_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("page") / "page.html"
+    written(run_folder, "-o", file)
+    return file
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with browser(tmp_path_factory.mktemp("profile")) as found:
+        yield found
+
+
+@pytest.fixture
+def shown(chromium: Browser, page: Path) -> Iterator[Browser]:
+    """The page, freshly loaded; whatever a test does, nothing is fetched and nothing written to the console."""
+    chromium.requests.clear()
+    chromium.open(page)
+    yield chromium
+    assert chromium.requests == [page.as_uri()]
+    assert chromium.errors == []
+
+
+def test_every_figure_has_a_name_keys_and_a_table(shown: Browser) -> None:
+    figures = shown.run("document.querySelectorAll('figure').length")
+    assert figures >= 8
+    reached = (
+        "[...document.querySelectorAll('figure [tabindex=\"0\"][role][aria-label]')].map((e) => e.closest('figure').id)"
+    )
+    assert len(set(shown.run(reached))) == figures
+    shown.run("document.querySelectorAll('figure details').forEach((details) => (details.open = true))")
+    shown.run("new Promise((done) => setTimeout(done, 100))")  # a table is made when it is opened
+    rows = shown.run("[...document.querySelectorAll('figure')].map((f) => f.querySelectorAll('tbody tr').length)")
+    assert min(rows) >= 50
+
+
+def test_pixels_count_the_jobs_on_a_node(shown: Browser) -> None:
+    """At every pixel the hue tells how many jobs are on the node at its middle, which is counted here one by one."""
+    wrong = shown.run(f"""(() => {{
+        const chart = {CHART}, {{ boxes, view, image, pixels, fills, empty }} = chart;
+        const {{ t0, t1, n0, n1 }} = view, wrong = [];
+        let seen = new Set();
+        for (let y = 3; y < image.height; y += 7) for (let x = 0; x < image.width; x += 3) {{
+            const time = t0 + ((x + 0.5) / image.width) * (t1 - t0), node = n1 - ((y + 0.5) / image.height) * (n1 - n0);
+            const part = Math.floor((node - Math.floor(node)) * chart.rows(image.height).bands);
+            const held = chart.in_bands(chart.rows(image.height).bands);
+            let on_node = 0, here = 0;
+            boxes.job.forEach((_, i) => {{
+                if (boxes.start[i] > time || boxes.end[i] <= time) return;
+                if (boxes.first[i] > node || boxes.first[i] + boxes.count[i] <= node) return;
+                on_node++;
+                here += held[boxes.mask[i]][part];
+            }});
+            const hue = Math.floor(fills.indexOf(pixels[y * image.width + x]) / 3) + 1;
+            const is_gap = pixels[y * image.width + x] === empty || pixels[y * image.width + x] === chart.edge;
+            if (here && !is_gap && hue !== Math.min(3, on_node)) wrong.push([x, y, hue, on_node]);
+            if (here && !is_gap) seen.add(on_node);
+        }}
+        return {{ wrong, seen: [...seen] }};
+    }})()""")
+    assert wrong["wrong"] == []
+    assert {1, 2} <= set(wrong["seen"])
+
+
+def test_keys_move_zoom_and_step_through_jobs(shown: Browser) -> None:
+    def view() -> list[float]:
+        """Return what is seen, once it is painted."""
+        shown.run("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done))))")
+        scale = f"{CHART}.plot.scales.x"
+        found: list[float] = shown.run(f"[{scale}.min, {scale}.max]")
+        return found
+
+    shown.run(f"{CHART}.area.focus()")
+    begin, end = view()
+    shown.key("+")
+    low, high = view()
+    assert high - low == pytest.approx((end - begin) / 2)
+    shown.key("ArrowRight")
+    assert view()[0] > low
+    shown.key("-")
+    shown.key("0")
+    assert view() == [begin, end]
+    shown.key("n")
+    first = said(shown)
+    assert first.startswith("Job 1 of user </script>")  # said as text
+    assert EVIL in first
+    assert "It started because" in first  # from the decision trace
+    shown.key("n")
+    second = said(shown, first)
+    assert second.startswith("Job 3 ")  # the next one to start
+    shown.key("p")
+    assert said(shown, second) == first
+
+
+def said(shown: Browser, before: str = "") -> str:
+    """Return what the live region says, once that is something new."""
+    until = time.monotonic() + 30
+    while True:
+        text: str = shown.run("document.querySelector('figure.schedule .said[aria-live=polite]').textContent")
+        if text != before:
+            return text
+        assert time.monotonic() < until
+
+
+def test_lines_say_their_values(shown: Browser) -> None:
+    shown.run("charts[0].place.focus()")
+    shown.key("ArrowRight")
+    text = shown.run("document.querySelector('figure.lines .said').textContent")
+    assert text.startswith("time 0 s: shared ")
+    assert text.endswith(" %")
+
+
+def test_paper_is_white_also_where_the_screen_is_dark(chromium: Browser, page: Path) -> None:
+    chromium.open(page, dark=True)
+    free = "getComputedStyle(document.documentElement).getPropertyValue('--free').trim()"
+    colours = f"[{free}, {CHART}.empty >>> 0, {CHART}.plot.width]"
+    dark = chromium.run(colours)
+    chromium.run("dispatchEvent(new Event('beforeprint'))")
+    paper = chromium.run(colours)
+    chromium.run("dispatchEvent(new Event('afterprint'))")
+    assert paper[1] != dark[1]
+    assert paper[1] & 0xFF > 0xF0  # its red: as good as white
+    assert paper[2] < dark[2]
+    assert chromium.run(colours) == dark
+
+
+def test_a_phone_needs_no_sideways_scrolling(chromium: Browser, page: Path) -> None:
+    chromium.open(page, width=400)
+    assert chromium.run("document.documentElement.scrollWidth") <= 400

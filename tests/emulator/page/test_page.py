@@ -1,0 +1,124 @@
+"""The report without a browser: what is in the file, and what is not."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import zlib
+from base64 import b64decode
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from tests.emulator.page.conftest import EVIL
+
+from cosched_emulator.cli.commands.report import report
+from cosched_emulator.page.document import Bars, Block, Page, Paragraph, Section, Table, page_parts
+from cosched_emulator.page.schedule import pack_numbers, pack_texts, schedule_figure, shown_jobs
+from cosched_emulator.results.files.run_reader import read_owners, read_run
+
+
+def written(*arguments: object) -> str:
+    """Return the output of a command that must succeed."""
+    found = CliRunner().invoke(report, [str(each) for each in arguments], catch_exceptions=False)
+    assert found.exit_code == 0, found.output
+    return found.output
+
+
+def figures_of(page: str) -> list[dict[str, Any]]:
+    found = re.search(r'<script type="application/json" id="figures">(.*?)</script>', page, re.DOTALL)
+    assert found is not None
+    figures: list[dict[str, Any]] = json.loads(found[1])
+    return figures
+
+
+def test_uplot_is_what_its_page_says() -> None:
+    folder = files("cosched_emulator.page") / "assets" / "uplot"
+    told = dict(re.findall(r"\| (\S+) \| ([0-9a-f]{64}) \|", (folder / "README.md").read_text()))
+    assert set(told) == {"uPlot.iife.min.js", "uPlot.min.css", "LICENSE"}
+    assert {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in told} == told
+    assert "(v1.6.32)" in (folder / "uPlot.iife.min.js").read_text()[:200]
+
+
+def test_a_page_has_nothing_to_fetch(run_folder: Path, tmp_path: Path) -> None:
+    written(run_folder, "-o", tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "default-src 'none'" in page
+    assert re.findall(r"<(?:link|img|iframe|script src|base)\b", page) == []
+
+
+def test_a_name_is_text_everywhere(run_folder: Path, tmp_path: Path) -> None:
+    written(run_folder, "-o", tmp_path / "page.html", "--title", EVIL)
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert EVIL not in page
+    assert "<img" not in page
+    (chart,) = [figure for figure in figures_of(page) if figure["kind"] == "schedule"]
+    assert EVIL in chart["users"]
+
+
+def test_all_parts_of_a_page_escape() -> None:
+    row = [[EVIL, EVIL]]
+    blocks: list[Block] = [Paragraph(EVIL), Table(EVIL, [EVIL, EVIL], row), Table(EVIL, [EVIL, EVIL], row, closed=True)]
+    page = Page(EVIL, [*blocks, Bars(EVIL, EVIL, [EVIL], [1.0], [0.5], [None])], [Section(EVIL, blocks)])
+    text = "".join(page_parts(page))
+    assert "<img" not in text
+    assert text.count("<script>") == text.count("</script>") - 1  # the last is that of the data
+
+
+def test_a_page_is_written_once(run_folder: Path, tmp_path: Path) -> None:
+    """The same run gives the same bytes, and an older file is not replaced unasked."""
+    for name in ("a.html", "b.html"):
+        written(run_folder, "-o", tmp_path / name)
+    assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
+    with pytest.raises(Exception, match="--force"):
+        written(run_folder, "-o", tmp_path / "a.html")
+    written(run_folder, "-o", tmp_path / "a.html", "--force")
+
+
+@pytest.mark.parametrize("values", [[], [0], [7, 7, 7], [5, -3, 2**52, 0], [-1000, 10, -20]])
+def test_numbers_come_back(values: list[int]) -> None:
+    packed = pack_numbers(np.array(values, dtype=np.int64))
+    planes = np.frombuffer(zlib.decompress(b64decode(packed["data"])), dtype=np.uint8)
+    planes = planes.reshape(packed["planes"], len(values))
+    steps = [sum(int(plane[i]) << (8 * k) for k, plane in enumerate(planes)) for i in range(len(values))]
+    signed = [-(step + 1) // 2 if step % 2 else step // 2 for step in steps]
+    assert (np.cumsum(signed, dtype=np.int64) * packed["unit"]).tolist() == values
+
+
+def test_texts_come_back() -> None:
+    assert json.loads(zlib.decompress(b64decode(pack_texts(["", "a", "ü </script>"])))) == ["", "a", "ü </script>"]
+
+
+def test_a_chart_says_what_it_leaves_out(run_folder: Path) -> None:
+    run = read_run(run_folder)
+    owners = read_owners(run_folder, run.jobs)
+    whole = schedule_figure("", run, owners, shown_jobs(run))
+    assert (whole.note, whole.data["jobs"]["id"]["count"]) == ("", 300)
+    for limits in ((100, 10**6), (10**6, 120)):
+        shown = shown_jobs(run, *limits)
+        assert 0 < shown.jobs.size <= limits[0]
+        assert shown.stays.size <= limits[1]
+        part = schedule_figure("", run, owners, shown)
+        assert f"the first {shown.jobs.size} of 300 jobs" in part.note
+        assert part.data["end_s"] < whole.data["end_s"]
+
+
+def test_trace_events_hold_what_the_run_held(run_folder: Path, tmp_path: Path) -> None:
+    """Node time by thread is that of the allocations, and no two events of a thread overlap, which viewers refuse."""
+    written(run_folder, "-o", tmp_path / "run.json", "--format", "trace")
+    events = json.loads((tmp_path / "run.json").read_text())["traceEvents"]
+    stays = read_run(run_folder).stays
+    held = [event for event in events if event["ph"] == "X"]
+    assert sum(event["dur"] for event in held) == int(
+        (stays.threads * stays.node_count * (stays.end_us - stays.start_us)).sum()
+    )
+    assert EVIL in {event["args"]["user"] for event in held}
+    ends: dict[tuple[int, int], int] = {}
+    for event in sorted(held, key=lambda event: (event["ts"], event["dur"])):
+        thread = (event["pid"], event["tid"])
+        assert event["ts"] >= ends.get(thread, 0)
+        ends[thread] = event["ts"] + event["dur"]
