@@ -20,7 +20,7 @@ CONTENTION: Final = ("bandwidth", "lomarc", "statistical", "pairs", "composite",
 
 # Settings of a scenario: `scenario.sections` says what each does.
 CLOCK_MODES: Final = ("virtual", "scaled", "real")
-ESTIMATES: Final = ("exact", "f-model", "day")
+ESTIMATES: Final = ("exact", "f-model", "day", "predicted")
 KNOWLEDGE: Final = ("exact", "unknown")
 LIMITS: Final = ("estimate", "none")
 LOAD_METHODS: Final = ("gaps", "users")

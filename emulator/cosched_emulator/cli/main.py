@@ -24,6 +24,11 @@ COMMANDS: Final = {
         "cosched_emulator.cli.commands.study": {
             "study": "Run many simulations as one: policies x workloads x loads x seeds, with intervals over seeds.",
         },
+        "cosched_emulator.cli.commands.whatif": {
+            "whatif": (
+                "Say what other policies, and sharing nodes, would do to a log: for whom, how sure, and what that hangs on."
+            ),
+        },
         "cosched_emulator.cli.commands.explain": {
             "explain": "Explain why JOB, a number in the run, started when and where it did.",
         },

@@ -289,8 +289,9 @@ class WorkloadSection:
     estimates: Annotated[
         str | None,
         '`"exact"`: the run time; `"f-model"`: run time x (1 + U x factor), U uniform in [0, 1); `"day"`: a day '
-        "for each job, or its run time if that is longer. Where not given: what the source says, exact for the "
-        "model. Limits follow the new estimate",
+        'for each job, or its run time if that is longer; `"predicted"`: the mean of the last two run times of the '
+        "user, at most the estimate of the source, whose limits stay. Where not given: what the source says, exact for "
+        "the model. Limits follow the new estimate",
     ] = None
     estimate_factor: Annotated[float, "that factor"] = 1.0
     cap_runs: Annotated[

@@ -27,6 +27,7 @@ HELPS = [
     ("classes",),
     ("losers",),
     ("report",),
+    ("whatif",),
     ("study",),
     ("study", "run"),
     ("study", "status"),
@@ -37,6 +38,7 @@ HELPS = [
     ("workload",),
     ("workload", "describe"),
     ("workload", "lublin"),
+    ("workload", "import"),
     ("workload", "convert"),
     ("keys",),
     *(

@@ -112,7 +112,10 @@ def test_jobs_without_a_limit_stay_without_one() -> None:
 def test_wrong_estimate_models_are_refused() -> None:
     with pytest.raises(ConfigurationError) as caught:
         with_estimates(WORKLOAD, "fmodel")
-    assert str(caught.value) == "estimates: expected one of day, exact, f-model, got 'fmodel'; did you mean 'f-model'?"
+    assert (
+        str(caught.value)
+        == "estimates: expected one of day, exact, f-model, predicted, got 'fmodel'; did you mean 'f-model'?"
+    )
     for factor in (-1.0, float("nan"), float("inf")):
         with pytest.raises(ConfigurationError, match=r"estimates\.factor"):
             with_estimates(WORKLOAD, "f-model", factor)

@@ -17,6 +17,7 @@ Command = TypeVar("Command", bound=Callable[..., object])
 PLACES: dict[str, tuple[str, str]] = {}
 # Options with a larger unit than their key, and the factor: 1024 for memory, 1000 for rates.
 FACTORS: dict[str, int] = {}
+_BY_NAME: dict[str, Callable[[Any], Any]] = {}  # the options of `scenario_options`
 _ABOVE_ZERO, _FROM_ZERO = click.FloatRange(0, 1e9, min_open=True), click.FloatRange(0, 1e9)
 
 
@@ -44,7 +45,9 @@ def sets(key: str, *words: str, factor: int = 1, **settings: Any) -> Callable[[A
     PLACES[name] = (section, place)
     if factor != 1:
         FACTORS[name] = factor
-    return click.option(*words, **settings)
+    option = click.option(*words, **settings)
+    _BY_NAME.setdefault(name, option)
+    return option
 
 
 _OPTIONS: list[Callable[[Any], Any]] = [
@@ -143,6 +146,17 @@ def scenario_options(command: Command) -> Command:
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
+
+
+def some_scenario_options(*names: str) -> Callable[[Command], Command]:
+    """Return the decorator that adds some of these options, in this order; ``names`` are as in Python."""
+
+    def add(command: Command) -> Command:
+        for name in reversed(names):
+            command = _BY_NAME[name](command)
+        return command
+
+    return add
 
 
 def overrides(values: Mapping[str, Any]) -> dict[str, Any]:

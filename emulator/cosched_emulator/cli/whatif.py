@@ -1,0 +1,79 @@
+"""The command ``whatif``: a log under candidates and assumptions, as one study that is run in two steps, and the answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cosched_emulator.cli.commands.options.scenario_options import overrides
+from cosched_emulator.cli.reporting import warn
+from cosched_emulator.studies.cells import Plan
+from cosched_emulator.studies.runner import Made, Way, run_plan
+from cosched_emulator.studies.study_folder import StudyFolder
+from cosched_emulator.whatif.answer import answer, best_of, compare
+from cosched_emulator.whatif.answer_text import as_dict, text
+from cosched_emulator.whatif.question import (
+    Question,
+    more_runs,
+    prepare_question,
+    site_of,
+    study_of,
+    with_scale,
+)
+from cosched_emulator.workload.sacct.sacct_log import SCENARIO, ImportOptions, import_dump
+from cosched_hwmodel.cli.terminal.console import progress_bar
+
+STUDY, LOG = "study", "log"  # folders in that of the answer
+
+
+def whatif(
+    site: str | None,
+    sacct: str | None,
+    policy: str | None,
+    assignments: tuple[str, ...],
+    window_count: int | None,
+    window_jobs: int | None,
+    workers: int | None,
+    out: Path,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Say what other policies, and sharing nodes, would do to a log."""
+    if sacct is not None:
+        if site is not None or options.get("swf") is not None:
+            raise click.UsageError("--sacct does not go with a site's file or --swf: it is the log")
+        imported = import_dump(sacct, out / LOG, ImportOptions(force=True))
+        for line in imported.lines():
+            click.echo(line, err=True)
+        site = str(out / LOG / SCENARIO)
+    sections, own = site_of(site, overrides(options))
+    question = with_scale(Question(sections, policy or own, assignments), window_count, window_jobs)
+    prepared = prepare_question(question, out)
+    folder = StudyFolder(out / STUDY)
+    first = study_of(prepared)
+    way = Way(jobs=workers or 0)
+    with progress_bar(len(first.runs) + more_runs(prepared), "runs") as bar:
+        made = _run(first, folder, way, bar, more_runs(prepared))
+        second = study_of(prepared, best_of(compare(prepared, made.result)))
+        made = _run(second, folder, way, bar, 0)
+    for cell, failure in made.failures:
+        warn(f"{cell.text}: {failure.text}")
+    found = answer(prepared, made.result)
+    click.echo(json.dumps(as_dict(found), indent=2, ensure_ascii=False) if as_json else text(found), nl=as_json)
+    if made.failures:
+        click.get_current_context().exit(1)
+
+
+def _run(plan: Plan, folder: StudyFolder, way: Way, bar: Callable[..., None] | None, later: int) -> Made:
+    """Run a plan; the bar is about its runs, those that are done already, and so many that follow."""
+
+    def progress(done: int, total: int) -> None:
+        if bar is not None:
+            before = len(plan.runs) - total
+            bar(before + done, len(plan.runs) + later)
+
+    return run_plan(plan, folder, way, progress)

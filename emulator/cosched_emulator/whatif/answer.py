@@ -1,0 +1,266 @@
+"""What a study says of a question: for each candidate the gain over windows, who pays, and what the answer hangs on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from cosched_emulator.statistics.intervals import (
+    LEVEL,
+    Interval,
+    change_of,
+    difference_of,
+    holm,
+    interval_of,
+    mean_interval,
+    seeds_needed,
+    tail_of,
+)
+from cosched_emulator.statistics.weighted import CLASS_NAMES
+from cosched_emulator.studies.study_result import StudyResult
+from cosched_emulator.studies.study_table import Row
+from cosched_emulator.whatif.candidates import FORMULA, Candidate, Change, Place
+from cosched_emulator.whatif.measures import HOURS, NEIGHBOURS, SHARED, USERS
+from cosched_emulator.whatif.question import PRESENT, Prepared, changes_of
+
+RESPONSE: Final = "response_s_mean"
+FIGURES: Final[Mapping[str, str]] = {  # column of a study -> what it is
+    RESPONSE: "mean response",
+    "wait_s_mean": "mean wait",
+    "bounded_slowdown_10s_mean": "mean slowdown",
+    "weighted_response_s": "response by area",
+    "energy_total_j": "energy",
+}
+GAIN, HARM, OPEN = "gain", "harm", "not shown"
+_FEW_WINDOWS: Final = 3  # of a user
+_MOST_WINDOWS: Final = 1_000
+
+Windows = Mapping[int, Row]  # by number of the window
+
+
+class Payer(NamedTuple):
+    """A class of jobs, or a user, whose responses are longer, in percent."""
+
+    name: str
+    change: Interval
+
+
+class Compared(NamedTuple):
+    """A candidate against the present policy; changes are in percent of the present policy's, over windows."""
+
+    candidate: Candidate
+    contention: str
+    changes: Mapping[str, Interval | None]  # by column
+    verdict: str
+    needed: float  # windows of this size at which the interval of the response would not include 0
+    classes: tuple[Payer, ...]
+    users: tuple[Payer, ...]
+    users_told: int  # of how many users the log says enough
+    later: Interval | None  # percent of jobs later than in every run of the present policy, beyond chance
+    shared: float  # percent of held node time with another job
+
+    @property
+    def response(self) -> Interval | None:
+        """Return the change of the mean response."""
+        return self.changes[RESPONSE]
+
+
+class Swing(NamedTuple):
+    """By how much a changed assumption moves the change of the mean response, in percent points."""
+
+    change: Change
+    contention: str
+    candidate: Candidate
+    response: Interval | None  # change against the present policy under the changed assumption
+    moved: Interval | None
+
+
+class Unmeasured(NamedTuple):
+    """Two programs of the log that share nodes under a candidate."""
+
+    one: str
+    other: str
+    share: float  # percent of the shared time of known programs
+
+
+class Answer(NamedTuple):
+    """All of it."""
+
+    prepared: Prepared
+    present: str
+    windows: int
+    compared: tuple[Compared, ...]
+    best: Mapping[str, Compared]  # by contention: of those that share, the one with the shortest mean response
+    swings: tuple[Swing, ...]  # the largest first
+    measure: tuple[Unmeasured, ...]  # the most shared first
+    failed: int  # runs
+
+
+def best_of(compared: Iterable[Compared]) -> dict[str, Candidate]:
+    """Return for each contention the candidate whose assumptions are worth changing."""
+    return {contention: one.candidate for contention, one in _best(compared).items()}
+
+
+def compare(prepared: Prepared, result: StudyResult) -> tuple[Compared, ...]:
+    """Compare all candidates with the present policy; verdicts hold together (Holm), whatever their number."""
+    runs = _Runs(result)
+    found = [
+        _compared(candidate, contention, runs)
+        for contention in prepared.hardware
+        for candidate in prepared.candidates
+        if candidate.contention == contention and runs.windows(Place(contention), candidate.policy)
+    ]
+    stands = iter(_significant([one.response for one in found]))
+    return tuple(one._replace(verdict=_verdict(one.response, stands=next(stands))) for one in found)
+
+
+def answer(prepared: Prepared, result: StudyResult) -> Answer:
+    """Return the answer from a study of `study_of` that is done, wholly or in part."""
+    compared = compare(prepared, result)
+    runs = _Runs(result)
+    swings = [_swing(runs, *found) for found in changes_of(prepared, best_of(compared))]
+    swings = [swing for swing in swings if swing.moved is not None]
+    swings.sort(key=lambda swing: -abs(swing.moved.mean if swing.moved else 0))
+    best = _best(compared)
+    return Answer(
+        prepared,
+        prepared.question.present,
+        len(prepared.firsts),
+        compared,
+        best,
+        tuple(swings),
+        tuple(_unmeasured(prepared, runs, best)),
+        len(result.failures),
+    )
+
+
+class _Runs:
+    """The rows of a study by place and policy."""
+
+    def __init__(self, result: StudyResult) -> None:
+        self._rows: dict[tuple[Place, str], dict[int, Row]] = {}
+        for row in result.rows:
+            place = Place(row["hardware"], row["belief"], row["variant"])
+            self._rows.setdefault((place, row["policy"]), {})[int(row["workload"][1:])] = row
+
+    def windows(self, place: Place, policy: str) -> Windows:
+        """Return the rows of a policy there, by window."""
+        return self._rows.get((place, policy), {})
+
+    def figure(self, place: Place, policy: str, column: str) -> dict[int, float]:
+        """Return a figure by window, where it exists."""
+        rows = self.windows(place, policy)
+        return {number: float(row[column]) for number, row in rows.items() if isinstance(row.get(column), int | float)}
+
+    def change(self, place: Place, policy: str, column: str, base: Place | None = None) -> Interval | None:
+        """Return by how many percent a figure is above the present policy's."""
+        return change_of(self.figure(place, policy, column), self.figure(base or place, PRESENT, column))
+
+
+def _compared(candidate: Candidate, contention: str, runs: _Runs) -> Compared:
+    place, policy = Place(contention), candidate.policy
+    response = runs.change(place, policy, RESPONSE)
+    classes = [(name, runs.change(place, policy, f"{name.replace(' ', '_')}_response_s")) for name in CLASS_NAMES]
+    users = [*_users(runs.windows(place, policy), runs.windows(place, PRESENT))]
+    shared = interval_of(runs.figure(place, policy, SHARED))
+    later = difference_of(runs.figure(place, policy, "harm_hshk"), runs.figure(place, policy, "harm_hshk_floor"))
+    return Compared(
+        candidate,
+        contention,
+        {column: runs.change(place, policy, column) for column in FIGURES},
+        OPEN,
+        math.nan if response is None else seeds_needed(response, 0, _MOST_WINDOWS),
+        tuple(_payers(classes)),
+        tuple(_payers(users)),
+        len(users),
+        None if later is None else later._replace(mean=100 * later.mean, low=100 * later.low, high=100 * later.high),
+        0.0 if shared is None else 100 * shared.mean,
+    )
+
+
+def _users(rows: Windows, base: Windows) -> Iterator[tuple[str, Interval | None]]:
+    """Yield each user with the change of its mean response over the windows in which it has jobs, if these are enough."""
+    means: list[dict[str, dict[int, float]]] = [{}, {}]
+    for found, table in zip((rows, base), means, strict=True):
+        for number, row in found.items():
+            for user, (count, total_s) in (row.get(USERS) or {}).items():
+                table.setdefault(user, {})[number] = total_s / count
+    for user, own in means[0].items():
+        change = change_of(own, means[1].get(user, {}))
+        if change is not None and change.n >= _FEW_WINDOWS:
+            yield user, change
+
+
+def _payers(found: Sequence[tuple[str, Interval | None]]) -> Iterator[Payer]:
+    """Yield those that respond later, the most first; together they are wrong as rarely as one would be."""
+    stands = _significant([change for _, change in found])
+    paying = [
+        Payer(name, change)
+        for (name, change), sure in zip(found, stands, strict=True)
+        if change and sure and change.low > 0
+    ]
+    yield from sorted(paying, key=lambda payer: -payer.change.mean)
+
+
+def _significant(changes: Sequence[Interval | None]) -> list[bool]:
+    """Tell of which changes it is shown that they are not none, in either direction."""
+    tails = [None if change is None else tail_of(change, 0, above=change.mean > 0) for change in changes]
+    stands = iter(holm([tail for tail in tails if tail is not None], (1 - LEVEL) / 2))
+    return [tail is not None and next(stands) for tail in tails]
+
+
+def _verdict(change: Interval | None, *, stands: bool) -> str:
+    if change is None or not change.exists or not stands:
+        return OPEN
+    return GAIN if change.high < 0 else HARM if change.low > 0 else OPEN
+
+
+def _best(compared: Iterable[Compared]) -> dict[str, Compared]:
+    found: dict[str, Compared] = {}
+    for one in compared:
+        if one.candidate.shares and one.response is not None:
+            known = found.get(one.contention)
+            if known is None or known.response is None or one.response.mean < known.response.mean:
+                found[one.contention] = one
+    return found
+
+
+def _swing(runs: _Runs, place: Place, change: Change, candidate: Candidate) -> Swing:
+    contention = place.hardware.partition(",")[0]
+    plain = Place(contention)
+    base = Place(place.hardware, variant=place.variant)  # what a policy knows does not change the present one's runs
+    before, after = (
+        _ratios(runs.figure(where, candidate.policy, RESPONSE), runs.figure(other, PRESENT, RESPONSE))
+        for where, other in ((plain, plain), (place, base))
+    )
+    both = [100 * (after[number] - before[number]) for number in before if number in after]
+    response = runs.change(place, candidate.policy, RESPONSE, base)
+    return Swing(change, contention, candidate, response, mean_interval(both) if both else None)
+
+
+def _ratios(values: Mapping[int, float], base: Mapping[int, float]) -> dict[int, float]:
+    return {number: values[number] / base[number] for number in values if base.get(number)}
+
+
+def _unmeasured(prepared: Prepared, runs: _Runs, best: Mapping[str, Compared]) -> Iterator[Unmeasured]:
+    """Yield the pairs of the log's own programs that share most under the best candidate."""
+    if FORMULA not in best:
+        return
+    hours: dict[str, float] = {}
+    rows = runs.windows(Place(FORMULA), best[FORMULA].candidate.policy)
+    total = sum(float(row.get(HOURS) or 0) for row in rows.values())
+    for row in rows.values():
+        for pair, value in (row.get(NEIGHBOURS) or {}).items():
+            hours[pair] = hours.get(pair, 0.0) + value
+    for pair, value in sorted(hours.items(), key=lambda item: -item[1]):
+        one, _, other = pair.partition("|")
+        yield Unmeasured(prepared.name_of(one), prepared.name_of(other), 100 * value / total)
+
+
+def plain(found: Interval | None) -> dict[str, Any] | None:
+    """Return an interval as plain values for JSON; bounds that do not exist are None."""
+    if found is None:
+        return None
+    low, high = (None if math.isnan(bound) else bound for bound in (found.low, found.high))
+    return {"mean": found.mean, "low": low, "high": high, "windows": found.n}

@@ -1,0 +1,129 @@
+"""What is compared with the present policy, and under which assumptions: each is one entry of a table here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+FORMULA, PAIRS = "formula", "pairs"  # ways in which jobs that share a node slow each other down
+ALONE: Final = ("shape=nodes",)  # settings with which a policy gives each job nodes of its own
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A policy that might take the present one's place."""
+
+    policy: str
+    what: str  # for people
+    contention: str = FORMULA  # under which of the two it is run
+    shares: bool = False  # nodes are shared by its decision; else it has the present policy's shape
+
+
+CANDIDATES: Final = (
+    Candidate("easy", "EASY backfilling"),
+    Candidate("sjbf", "EASY with the shortest jobs backfilled first"),
+    Candidate("conservative", "conservative backfilling"),
+    Candidate("lomarc-r", "LOMARC, best by response times", shares=True),
+    Candidate("glts", "G-LOMARC-TS, groups in time slices", shares=True),
+    Candidate("co-execution-easy", "EASY on halves of nodes, beside the best neighbours", PAIRS, shares=True),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Contention:
+    """How the hardware is assumed to behave, and what is assumed of jobs and nodes where the site says nothing."""
+
+    what: str
+    truth: Mapping[str, Any]
+    workload: Mapping[str, Any]
+    node: str  # shape where the site names none: one processor of a log is one core of it
+
+
+CONTENTIONS: Final[Mapping[str, Contention]] = {
+    FORMULA: Contention(
+        "jobs on the two hardware threads of a core slow each other down by the formula of the LOMARC paper",
+        {"contention": "lomarc"},
+        {"characteristics": "M1"},
+        "1x1x2",
+    ),
+    PAIRS: Contention(
+        "jobs on the two halves of a node slow each other down as measured pairs of programs did",
+        {"contention": "pairs"},
+        {},
+        "1x2x1",
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One assumption that is changed while all others stay."""
+
+    name: str
+    what: str
+    axis: str  # of a study: hardware, beliefs or variants
+    sections: Mapping[str, Any]  # of a scenario
+    contentions: tuple[str, ...] = (FORMULA, PAIRS)
+    of_drawn: bool = False  # it changes a draw: without effect where the site says what its jobs do
+    draw: int = 0  # another draw of which job is which program
+
+
+TOLD, LOGGED = "told", "logged"  # the values of the axes beliefs and variants that all changes start from
+CHANGES: Final = (
+    Change(
+        "predicted",
+        "run times predicted by the user's last two instead of what was asked for",
+        "variants",
+        {"workload": {"estimates": "predicted"}},
+    ),
+    Change(
+        "unknown",
+        "the scheduler knows nothing of what jobs do to each other",
+        "beliefs",
+        {"belief": {"usage": "unknown", "pairs": "unknown"}},
+    ),
+    Change("M2", "more jobs bound by disk (M2)", "hardware", {"workload": {"characteristics": "M2"}}, (FORMULA,), True),
+    Change(
+        "M3", "more jobs bound by network (M3)", "hardware", {"workload": {"characteristics": "M3"}}, (FORMULA,), True
+    ),
+    Change(
+        "few", "a tenth of the pairs get on instead of a third", "hardware", {"truth": {"good_share": 0.1}}, (FORMULA,)
+    ),
+    Change("many", "two thirds of the pairs get on", "hardware", {"truth": {"good_share": 0.66}}, (FORMULA,)),
+    Change("noise", "measured ratios are wrong by up to a fifth", "beliefs", {"belief": {"pair_noise": 0.2}}, (PAIRS,)),
+    Change("other", "other jobs are which programs", "hardware", {}, (PAIRS,), True, draw=2),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How much of a log is run."""
+
+    windows: int = 10  # parts of the log, from which intervals are made
+    jobs: int = 3_000  # at most, of a window
+    fewest: int = 50  # jobs of a window; a shorter log has fewer windows
+    margin: float = 0.1  # share of a window's jobs at each end that does not count
+
+
+DEFAULT_SCALE: Final = Scale()
+WATTS: Final = (100, 100)  # of a node: idle, and more with all cores busy; only their ratio counts
+SHAKES: Final = 3  # runs of the present policy with shaken run times, which tell chance from harm
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The place of a run in the study, but for the window and the policy."""
+
+    hardware: str = FORMULA
+    belief: str = TOLD
+    variant: str = LOGGED
+    changed: str = field(default="", compare=False)
+
+    def with_change(self, change: Change) -> Place:
+        """Return the place with one assumption changed."""
+        if change.axis == "hardware":
+            return Place(f"{self.hardware}, {change.name}", self.belief, self.variant, change.name)
+        if change.axis == "beliefs":
+            return Place(self.hardware, change.name, self.variant, change.name)
+        return Place(self.hardware, self.belief, change.name, change.name)

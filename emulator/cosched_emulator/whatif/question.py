@@ -1,0 +1,394 @@
+"""From a site and its log to the studies that answer: first every candidate, then the best ones under changed assumptions.
+
+Both are one study's folder: the second plan has all runs of the first, which are there by then.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final
+
+from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.scenario.co_runs import co_run_table
+from cosched_emulator.scenario.machine import build_machine
+from cosched_emulator.scenario.reader import read_scenario, scenario_of_table
+from cosched_emulator.studies.cells import Plan, make_plan, merged
+from cosched_emulator.studies.experiment import read_experiment
+from cosched_emulator.whatif.candidates import (
+    ALONE,
+    CANDIDATES,
+    CHANGES,
+    CONTENTIONS,
+    DEFAULT_SCALE,
+    FORMULA,
+    LOGGED,
+    PAIRS,
+    SHAKES,
+    TOLD,
+    WATTS,
+    Candidate,
+    Change,
+    Place,
+    Scale,
+)
+from cosched_emulator.whatif.measures import MEASURES
+from cosched_emulator.workload.atomic_file import new_text_file
+from cosched_emulator.workload.job import Workload
+from cosched_emulator.workload.jobs_in_columns import columns_of
+from cosched_emulator.workload.side_files.annotations import Annotations, read_annotations
+from cosched_emulator.workload.side_files.side_file_rows import KEYS, JobKey
+from cosched_emulator.workload.swf.swf_reader import SwfOptions, read_swf
+from cosched_hwmodel.draws import uniform
+from cosched_plugin.protocol.messages import NodeClass
+
+PRESENT: Final = "present"
+_PROGRAMS: Final = "programs-{draw}.csv"  # in the study's folder: which jobs are which programs of a table
+_NAMES: Final = "names.csv"  # beside an imported log
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A site, its log, and what is asked."""
+
+    site: Mapping[str, Any]  # sections of a scenario, with a log; paths from the current folder
+    policy: str | Mapping[str, Any] | None = None  # the present one; None: EASY
+    settings: tuple[str, ...] = ()  # on top of it
+    scale: Scale = DEFAULT_SCALE
+
+    @property
+    def pairs(self) -> str | None:
+        """Return the table of measured co-runs; None: there is none."""
+        file: str | None = self.site.get("truth", {}).get("pairs")
+        return file
+
+    @property
+    def present(self) -> str:
+        """Return the present policy's name."""
+        if isinstance(self.policy, Mapping):
+            return str(self.policy.get("preset", "the site's policy"))
+        return self.policy or "easy"
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A question that is checked: windows, machines, and which candidates can be run."""
+
+    question: Question
+    log: Workload
+    folder: Path
+    said: Annotations | None
+    window_jobs: int
+    firsts: tuple[int, ...]  # of each window
+    base: Mapping[str, Any]  # scenario of all runs
+    hardware: Mapping[str, Mapping[str, Any]]  # sections by contention
+    candidates: tuple[Candidate, ...]
+    left_out: tuple[tuple[Candidate, str], ...]  # with the reason
+    assumptions: tuple[str, ...]
+    drawn: bool  # whether what bounds jobs is
+    names: Mapping[str, str] = field(default_factory=dict)  # number of a program or user -> its name, for people
+
+    def name_of(self, program: str) -> str:
+        """Return a program or user as people know it: the log has numbers."""
+        label = program if program.startswith("user ") else f"program {program}"
+        return self.names.get(label, label)
+
+    def draws(self, contention: str) -> bool:
+        """Tell whether what jobs do to each other is drawn."""
+        return self.drawn if contention == FORMULA else not (self.said and self.said.names)
+
+
+def site_of(file: str | None, overrides: Mapping[str, Any]) -> tuple[dict[str, Any], Mapping[str, Any] | None]:
+    """Return the sections of a site file with options on top, paths from the current folder, and its policy, if it has one."""
+    scenario = read_scenario(file, overrides)
+    table = {
+        name: {key: value for key, value in section.items() if value is not None}
+        for name, section in scenario.as_dict().items()
+        if isinstance(section, Mapping) and name in ("cluster", "workload", "truth", "belief")
+    }
+    return {**table, "seed": scenario.seed}, scenario.policy or None
+
+
+def prepare_question(question: Question, folder: Path) -> Prepared:
+    """Check a question; programs are drawn into files of ``folder``. Raises what a scenario raises."""
+    workload = dict(question.site.get("workload", {}))
+    if workload.get("swf") is None:
+        raise ConfigurationError("workload.swf", "a log (--swf FILE, or [workload] swf in the site's file)", "none")
+    if workload["swf"] == "-":
+        raise ConfigurationError("workload.swf", "a file: it is read for each window", "standard input")
+    log = read_swf(workload["swf"], SwfOptions(skip_bad_rows=bool(workload.get("skip_bad_rows"))))
+    jobs = len(log.jobs)
+    firsts, window_jobs = _windows(jobs, question.scale)
+    margin = int(window_jobs * question.scale.margin)
+    base = {
+        "seed": question.site.get("seed", 1),
+        "workload": {**workload, "jobs": window_jobs, "log_memory": False, "limits": "none"},
+        "belief": question.site.get("belief", {}),
+        "results": {"warmup": margin, "cooldown": margin},
+    }
+    said = None if workload.get("annotations") is None else read_annotations(workload["annotations"])
+    drawn = "characteristics" not in workload and not (said and said.usages)
+    notes = [
+        f"{len(firsts)} windows of {window_jobs:,} jobs of the {jobs:,} in the log; the first and last {margin} of each run, "
+        "and do not count",
+        "users do not react to the schedule, no job is killed at its limit, and memory that jobs ask for does not count",
+    ]
+    hardware: dict[str, Mapping[str, Any]] = {}
+    for name in (FORMULA, *([PAIRS] if question.pairs is not None else [])):
+        hardware[name] = _hardware(name, question, log, folder, notes, said, drawn=drawn)
+    left_out = []
+    kept = []
+    for candidate in CANDIDATES:
+        reason = _why_not(candidate, question, hardware)
+        if reason:
+            left_out.append((candidate, reason))
+        else:
+            kept.append(candidate)
+    return Prepared(
+        question,
+        log,
+        folder,
+        said,
+        window_jobs,
+        firsts,
+        base,
+        hardware,
+        tuple(kept),
+        tuple(left_out),
+        tuple(notes),
+        drawn,
+        _names_beside(str(workload["swf"])),
+    )
+
+
+def _windows(jobs: int, scale: Scale) -> tuple[tuple[int, ...], int]:
+    """Return the first job of each window, spread evenly over the log, and the length of all."""
+    count = max(1, min(scale.windows, jobs // scale.fewest))
+    length = min(scale.jobs, jobs // count)
+    step = (jobs - length) / max(1, count - 1)
+    return tuple(round(number * step) for number in range(count)), length
+
+
+def _hardware(
+    name: str,
+    question: Question,
+    log: Workload,
+    folder: Path,
+    notes: list[str],
+    said: Annotations | None,
+    *,
+    drawn: bool,
+) -> dict[str, Any]:
+    """Return the sections of one way of contention, and note what it assumes."""
+    contention = CONTENTIONS[name]
+    cluster = dict(question.site.get("cluster", {}))
+    truth = {
+        **{
+            key: question.site.get("truth", {})[key]
+            for key in ("composition",)
+            if key in question.site.get("truth", {})
+        }
+    }
+    workload = dict(contention.workload) if drawn else {}
+    notes.append(f"{name}: {contention.what}")
+    if not cluster or cluster == {"preset": "single"}:
+        cluster = {"preset": contention.node}
+        if log.processors is None:
+            expected = "a number of nodes (--nodes), or a file of node classes (--machine): the log names no machine"
+            raise ConfigurationError("cluster.nodes", expected, "none")
+        nodes = -(-log.processors // int(contention.node.split("x")[1]))
+        cluster["nodes"] = nodes
+        notes.append(
+            f"{name}: {nodes} nodes of {contention.node} (sockets x cores x threads): the site names no machine"
+        )
+    cluster = _with_watts(cluster, notes, name)
+    if drawn and workload:
+        notes.append(f"{name}: what bounds jobs is drawn from the paper's mix {workload['characteristics']}")
+    if name == PAIRS:
+        assert question.pairs is not None
+        truth["pairs"] = question.pairs
+        if said and said.names:
+            notes.append(
+                f"{name}: jobs are the programs of {question.pairs} that annotations name; others do not share"
+            )
+        else:
+            workload["annotations"] = str(_programs(question, log, folder, said, draw=1))
+            notes.append(
+                f"{name}: which program of {question.pairs} a job is, is drawn for each user and program of the log"
+            )
+    return {"cluster": cluster, "truth": {**truth, **contention.truth}, "workload": workload}
+
+
+def _with_watts(cluster: Mapping[str, Any], notes: list[str], name: str) -> dict[str, Any]:
+    """Return the cluster with watts; where the site names none, half of a busy node's are those of an idle one."""
+    if "file" in cluster or "idle_w" in cluster:
+        return dict(cluster)
+    idle_w, busy_w = WATTS
+    cores = _machine({"cluster": cluster})[0]
+    per_core = busy_w / (cores.sockets * cores.cores_per_socket)
+    notes.append(f"{name}: an idle node takes half the power of a busy one (--idle-w, --busy-w)")
+    return {**cluster, "idle_w": float(idle_w), "busy_w": per_core}
+
+
+def _machine(sections: Mapping[str, Any]) -> tuple[NodeClass, ...]:
+    return build_machine(scenario_of_table({"cluster": sections["cluster"]}, {}).cluster)
+
+
+def _why_not(candidate: Candidate, question: Question, hardware: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return why a candidate cannot be run; empty if it can."""
+    if not candidate.shares and candidate.policy == question.present and not question.settings:
+        return "it is the present policy"
+    if candidate.contention not in hardware:
+        return "no table of measured pairs was given (--pairs FILE)"
+    classes = _machine(hardware[candidate.contention])
+    if candidate.shares and candidate.contention == FORMULA and any(item.threads_per_core < 2 for item in classes):
+        return "nodes have one hardware thread a core, and the formula is about two"
+    if candidate.contention == PAIRS and (len(classes) > 1 or classes[0].sockets * classes[0].cores_per_socket < 2):
+        return "it needs nodes that are all alike, with two cores or more"
+    return "it needs nodes that are all alike" if candidate.policy == "glts" and len(classes) > 1 else ""
+
+
+def _programs(question: Question, log: Workload, folder: Path, said: Annotations | None, *, draw: int) -> Path:
+    """Write which jobs are which programs of the table, with the processes on a node that annotations say; return the file.
+
+    One is drawn for each user and program of the log, or for each job where the log has neither.
+    """
+    assert question.pairs is not None
+    choices = co_run_table(question.pairs, "truth.pairs").applications
+    jobs = columns_of(log.jobs)
+    keys = sorted(
+        {
+            JobKey(None, name or None, user or None)
+            for name, user in zip(jobs.each(jobs.name), jobs.each(jobs.user), strict=True)
+        },
+        key=str,
+    )
+    if keys == [JobKey(None, None, None)]:
+        keys = [JobKey(source, None, None) for source in jobs.source_id.array.tolist()]
+    rows: dict[JobKey, tuple[str, int | str]] = {}
+    for key in keys:
+        if any(key):
+            numbers = [int(part) if part is not None and str(part).isdecimal() else 0 for part in key]
+            rows[key] = choices[int(uniform(draw, "whatif-program", *numbers) * len(choices))], ""
+    for key, ppn in (said.ppns if said else {}).items():
+        rows[key] = rows.get(key, ("", ""))[0], ppn
+    folder.mkdir(parents=True, exist_ok=True)
+    target = folder / _PROGRAMS.format(draw=draw)
+    with new_text_file(target, force=True) as stream:
+        table = csv.writer(stream, lineterminator="\n")
+        table.writerow((*KEYS, "name", "ppn"))
+        table.writerows((*("" if part is None else part for part in key), *value) for key, value in rows.items())
+    return target
+
+
+def _names_beside(log: str) -> dict[str, str]:
+    """Return the names of an imported log's programs and users."""
+    file = Path(log).parent / _NAMES
+    try:
+        with open(file, encoding="utf-8", newline="") as stream:
+            rows = [*csv.reader(stream)]
+    except OSError:
+        return {}
+    named = {("name", "program"), ("user", "user")}
+    return {f"{what} {row[1]}": row[2] for row in rows[1:] if len(row) == 3 for kind, what in named if row[0] == kind}
+
+
+# ---------------------------------------------------------------- studies
+
+
+def study_of(prepared: Prepared, best: Mapping[str, Candidate] | None = None) -> Plan:
+    """Return the plan of the candidates, or, with the best one of each contention, that plan with changed assumptions too."""
+    changed = [] if best is None else [*changes_of(prepared, best)]
+    hardware = dict(prepared.hardware)
+    for place, change, _ in changed:
+        if change.axis == "hardware":
+            hardware[place.hardware] = _changed(prepared, place, change)
+    beliefs = {TOLD: {}, **{place.belief: change.sections for place, change, _ in changed if change.axis == "beliefs"}}
+    variants = {
+        LOGGED: {},
+        **{place.variant: change.sections for place, change, _ in changed if change.axis == "variants"},
+    }
+    runs = [*_first_runs(prepared), *chain(*(_changed_runs(place, change, one) for place, change, one in changed))]
+    table = {
+        "title": "What if",
+        "seeds": [prepared.base["seed"]],
+        "scenario": {key: value for key, value in prepared.base.items() if key != "seed"},
+        "workloads": [
+            {"name": f"w{number}", "workload": {"first": first}} for number, first in enumerate(prepared.firsts, 1)
+        ],
+        "hardware": _values(hardware),
+        "beliefs": _values(beliefs),
+        "variants": _values(variants),
+        "policies": [*_policies(prepared)],
+        "runs": runs,
+        "baseline": {"policy": PRESENT, "shakes": SHAKES, "runs": [*_first_runs(prepared)]},
+        "measures": list(MEASURES),
+    }
+    return make_plan(read_experiment(table))
+
+
+def changes_of(prepared: Prepared, best: Mapping[str, Candidate]) -> Iterator[tuple[Place, Change, Candidate]]:
+    """Yield each changed assumption, where its runs are in the study, and for which candidate it is changed."""
+    for contention, candidate in best.items():
+        for change in CHANGES:
+            if contention not in change.contentions or (change.of_drawn and not prepared.draws(contention)):
+                continue
+            if change.axis == "beliefs" and not candidate.shares:
+                continue
+            yield Place(contention).with_change(change), change, candidate
+
+
+def _changed(prepared: Prepared, place: Place, change: Change) -> dict[str, Any]:
+    contention = place.hardware.partition(",")[0]
+    sections = merged(prepared.hardware[contention], change.sections)
+    if change.draw:
+        again = _programs(prepared.question, prepared.log, prepared.folder, prepared.said, draw=change.draw)
+        sections = merged(sections, {"workload": {"annotations": str(again)}})
+    return sections
+
+
+def _values(sections: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    return [{"name": name, **value} for name, value in sections.items()]
+
+
+def _policies(prepared: Prepared) -> Iterator[dict[str, Any]]:
+    question = prepared.question
+    present = question.policy or "easy"
+    alone = ALONE if question.policy is None and not question.settings else question.settings
+    yield {"name": PRESENT, "policy": present, "set": list(alone)}
+    for candidate in prepared.candidates:
+        yield {
+            "name": candidate.policy,
+            "policy": candidate.policy,
+            "set": [] if candidate.shares else [text for text in alone if text.startswith("shape")],
+        }
+
+
+def _first_runs(prepared: Prepared) -> Iterator[dict[str, Any]]:
+    for contention in prepared.hardware:
+        own = [candidate.policy for candidate in prepared.candidates if candidate.contention == contention]
+        yield {"hardware": [contention], "beliefs": [TOLD], "variants": [LOGGED], "policies": [PRESENT, *own]}
+
+
+def _changed_runs(place: Place, change: Change, candidate: Candidate) -> Iterator[dict[str, Any]]:
+    """Yield the runs of a changed assumption; what a policy knows does not change the present one's."""
+    both = [candidate.policy] if change.axis == "beliefs" else [PRESENT, candidate.policy]
+    yield {"hardware": [place.hardware], "beliefs": [place.belief], "variants": [place.variant], "policies": both}
+
+
+def more_runs(prepared: Prepared) -> int:
+    """Return about how many runs the changed assumptions take."""
+    best = {one.contention: one for one in prepared.candidates if one.shares}
+    each = (1 if change.axis == "beliefs" else 2 for _, change, _ in changes_of(prepared, best))
+    return len(prepared.firsts) * sum(each)
+
+
+def with_scale(question: Question, windows: int | None, jobs: int | None) -> Question:
+    """Return the question with other windows, where given."""
+    scale = question.scale
+    if windows is not None:
+        scale = replace(scale, windows=windows)
+    return replace(question, scale=scale if jobs is None else replace(scale, jobs=jobs))

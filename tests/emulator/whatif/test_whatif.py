@@ -1,0 +1,218 @@
+"""What if: the words claim no more than the figures show, and the command goes from a log to an answer."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.commands import Commands
+
+from cosched_emulator import simulate
+from cosched_emulator.errors import EmulatorError
+from cosched_emulator.studies.study_result import StudyResult
+from cosched_emulator.whatif.answer import GAIN, HARM, OPEN, RESPONSE, answer
+from cosched_emulator.whatif.answer_text import paragraph
+from cosched_emulator.whatif.candidates import CANDIDATES, FORMULA, Scale
+from cosched_emulator.whatif.measures import of_neighbours, of_users
+from cosched_emulator.whatif.question import PRESENT, Prepared, Question, prepare_question, study_of
+from cosched_emulator.workload.beliefs import with_estimates
+from cosched_emulator.workload.swf.swf_reader import read_swf
+
+
+def write_log(file: Path, jobs: int, *, gap_s: float = 200, seed: int = 1, processors: int = 8) -> Path:
+    """Write a log of random jobs of five users, whose estimates are double."""
+    draw = random.Random(seed)
+    lines, now = [f"; MaxProcs: {processors}"], 0.0
+    for number in range(1, jobs + 1):
+        now += draw.expovariate(1 / gap_s)
+        run, size, user = int(draw.uniform(60, 1800)), draw.choice([1, 1, 2, 4]), draw.randrange(1, 6)
+        lines.append(f"{number} {now:.0f} -1 {run} {size} -1 -1 {size} {2 * run} -1 1 {user} -1 {user % 3} 1 -1 -1 -1")
+    file.write_text("\n".join(lines) + "\n")
+    return file
+
+
+def asked(tmp_path: Path, jobs: int = 400, **site: Any) -> Prepared:
+    log = write_log(tmp_path / "log.swf", jobs)
+    question = Question({"workload": {"swf": str(log)}, **site}, scale=Scale(windows=4, fewest=50))
+    return prepare_question(question, tmp_path / "out")
+
+
+def made_up(prepared: Prepared, responses: Mapping[str, Sequence[float]], **more: Any) -> StudyResult:
+    """Return the result of a study in which a policy has these mean responses, by window."""
+
+    def rows() -> Iterator[dict[str, Any]]:
+        for policy, values in responses.items():
+            for number, value in enumerate(values, 1):
+                place = {"workload": f"w{number}", "hardware": FORMULA, "belief": "told", "variant": "logged"}
+                own = {RESPONSE: value, "user_responses": {"7": [10, 10 * value]}, "long_wide_response_s": value}
+                yield {**place, "policy": policy, **own, **more}
+
+    return cast(StudyResult, SimpleNamespace(rows=[*rows()], failures=()))
+
+
+# ---------------------------------------------------------------- words
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+    return asked(tmp_path_factory.mktemp("whatif"))
+
+
+_POLICIES = [one.policy for one in CANDIDATES if one.contention == FORMULA and one.policy != "easy"]
+_RESPONSES = st.lists(st.floats(1, 1000), min_size=4, max_size=4)
+
+
+@given(st.fixed_dictionaries(dict.fromkeys((PRESENT, *_POLICIES), _RESPONSES)))
+def test_no_claim_stands_on_an_interval_that_includes_no_change(
+    prepared: Prepared, responses: dict[str, list[float]]
+) -> None:
+    found = answer(prepared, made_up(prepared, responses))
+    words = paragraph(found)
+    for one in found.compared:
+        assert one.response is not None
+        claims = f"{one.candidate.policy} shortens the mean response"
+        harms = f"{one.candidate.policy} does harm"
+        if one.response.low <= 0 <= one.response.high:
+            assert one.verdict == OPEN
+        assert (claims in words) == (one.verdict == GAIN)
+        assert (harms in words) == (one.verdict == HARM)
+        if one.verdict == GAIN:
+            assert one.response.high < 0
+        if one.verdict == HARM:
+            assert one.response.low > 0
+            assert "user 7" in words
+            assert "long wide jobs" in words
+
+
+def test_one_window_has_no_interval_and_no_claim(tmp_path: Path) -> None:
+    short = asked(tmp_path, jobs=60)
+    assert len(short.firsts) == 1
+    words = paragraph(answer(short, made_up(short, {PRESENT: [10], "lomarc-r": [1]})))
+    assert "the log cannot tell" in words
+    assert "shortens" not in words
+
+
+def test_of_many_candidates_that_change_nothing_one_in_twenty_is_no_gain(prepared: Prepared) -> None:
+    """Verdicts hold together: where each of four would be a gain by itself at 95 %, chance makes one of them soon."""
+    barely = [98.8, 96.4, 98.6, 97.0]
+    steady = {name: [100.0, 101.0, 99.0, 100.0] for name in _POLICIES}
+    alone = answer(prepared, made_up(prepared, {PRESENT: [100.0] * 4, "sjbf": barely}))
+    among = answer(prepared, made_up(prepared, {PRESENT: [100.0] * 4, **steady, "sjbf": barely}))
+    assert [one.verdict for one in alone.compared] == [GAIN]
+    assert {one.candidate.policy: one.verdict for one in among.compared}["sjbf"] == OPEN
+
+
+# ---------------------------------------------------------------- the study
+
+
+def test_the_second_plan_has_all_runs_of_the_first(prepared: Prepared) -> None:
+    first = study_of(prepared)
+    second = study_of(prepared, {FORMULA: next(one for one in CANDIDATES if one.policy == "lomarc-r")})
+    assert {cell.key for cell in first.runs} < {cell.key for cell in second.runs}
+    assert len(first.cells) == 4 * (1 + len(_POLICIES))
+
+
+def test_a_new_candidate_is_one_line(prepared: Prepared) -> None:
+    """Every candidate is run under its contention, or the answer says why not."""
+    left = {candidate.policy for candidate, _ in prepared.left_out}
+    run = {cell.policy for cell in study_of(prepared).cells}
+    assert {one.policy for one in CANDIDATES} == (run - {PRESENT}) | left
+    assert left == {"easy", "co-execution-easy"}
+
+
+def test_windows_cover_the_log_and_do_not_overlap(tmp_path: Path) -> None:
+    found = asked(tmp_path)
+    assert (found.firsts, found.window_jobs) == ((0, 100, 200, 300), 100)
+
+
+def test_a_site_of_single_threads_shares_nothing_by_formula(tmp_path: Path) -> None:
+    found = asked(tmp_path, cluster={"nodes": 4, "preset": "1x2x1"})
+    reasons = {candidate.policy: reason for candidate, reason in found.left_out}
+    assert (
+        reasons["lomarc-r"] == reasons["glts"] == "nodes have one hardware thread a core, and the formula is about two"
+    )
+
+
+def test_without_a_log_or_a_machine_the_error_says_what_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(EmulatorError, match=r"workload\.swf: expected a log"):
+        prepare_question(Question({"workload": {"lublin": 100}}), tmp_path)
+    log = tmp_path / "bare.swf"
+    log.write_text("1 0 -1 100 1 -1 -1 1 100 -1 1 1 1 1 -1 -1 -1 -1\n")
+    with pytest.raises(EmulatorError, match=r"cluster\.nodes: expected a number of nodes"):
+        prepare_question(Question({"workload": {"swf": str(log)}}), tmp_path)
+
+
+# ---------------------------------------------------------------- figures of a run
+
+
+def test_neighbours_and_users_of_a_run() -> None:
+    """Two jobs of four processes on four nodes of two threads: LOMARC puts them together where it can."""
+    site = {
+        "cluster": {"nodes": 4, "preset": "1x1x2"},
+        "workload": {"lublin": 60, "characteristics": "M1", "gap_factor": 0.1},
+        "truth": {"contention": "lomarc"},
+    }
+    run = simulate(site, "lomarc-r")
+    found = of_neighbours(run)
+    assert 0 < found["shared_share"] <= 1
+    assert found["neighbours"] == {}  # a model's jobs have no names
+    assert of_neighbours(simulate(site, "pss"))["shared_share"] == 0
+    assert of_users(run) == {"user_responses": {}}
+
+
+def test_predictions_are_of_what_is_known_by_then(tmp_path: Path) -> None:
+    """The mean of the last two jobs of the user that would have ended, at most what was asked for; else what was asked for."""
+    rows = [
+        (0, 100, 900, 1),
+        (50, 200, 900, 1),
+        (200, 300, 900, 1),
+        (300, 10, 900, 1),
+        (310, 10, 120, 1),
+        (600, 10, 900, 2),
+    ]
+    log = tmp_path / "log.swf"
+    log.write_text(
+        "; MaxProcs: 4\n"
+        + "".join(
+            f"{n} {at} -1 {run} 1 -1 -1 1 {estimate} -1 1 {user} 1 1 -1 -1 -1 -1\n"
+            for n, (at, run, estimate, user) in enumerate(rows, 1)
+        )
+    )
+    jobs = with_estimates(read_swf(log), "predicted").jobs
+    # the second job ends at 250, the third at 500
+    assert [job.spec.estimate_us / 1e6 for job in jobs] == [900, 900, 900, 150, 105, 900]
+    assert [(job.spec.limit_us or 0) / 1e6 for job in jobs] == [900, 900, 900, 900, 120, 900]
+
+
+# ---------------------------------------------------------------- the command
+
+
+def test_sharing_that_does_harm_is_called_harm_and_the_losers_are_named(tmp_path: Path, commands: Commands) -> None:
+    """On halves of nodes every program takes twice as long, and no job waits today: the answer must not be a gain."""
+    log = write_log(tmp_path / "log.swf", 400, gap_s=900)
+    table = tmp_path / "pairs.csv"
+    table.write_text("row,column,ratio,spread\na,a,2.0,1.9\na,b,2.0,1.9\nb,a,2.0,1.9\nb,b,2.0,1.9\n")
+    out = tmp_path / "out"
+    words = ("whatif", "--swf", str(log), "--pairs", str(table), "--window-count", "4", "--out", str(out))
+    made = commands.emulator(*words, "--json")
+    assert made.code == 0, made.err
+    found = json.loads(made.out)
+    halves = next(one for one in found["candidates"] if one["policy"] == "co-execution-easy")
+    assert halves["verdict"] == HARM
+    assert halves["change_percent"][RESPONSE]["low"] > 0
+    assert halves["users_that_pay"]
+    assert "co-execution-easy does harm" in found["paragraph"]
+    assert "No gain of sharing nodes is shown." in found["paragraph"]
+    # the same command again makes no run, and says the same
+    before = {file: file.stat().st_mtime_ns for file in (out / "study" / "cells").iterdir()}
+    again = commands.emulator(*words, "--json")
+    assert json.loads(again.out) == found
+    assert {file: file.stat().st_mtime_ns for file in (out / "study" / "cells").iterdir()} == before
+    assert "co-execution-easy" in commands.emulator(*words).out
