@@ -58,7 +58,7 @@ def schedule_figure(
         "begin_s": begin_us / SECOND_US,
         "end_s": max(end_us, begin_us + SECOND_US) / SECOND_US,
         "nodes": sum(item.nodes for item in run.machine),
-        "threads": max(item.threads for item in run.machine),
+        "classes": [[item.nodes, item.threads] for item in run.machine],
         "deepest": 3 if nodes_held(stays, sum(item.nodes for item in run.machine)).shared.values.any() else 1,
         "masks": [hex(mask) for mask in stays.mask.distinct],
         "states": state.distinct,

@@ -61,7 +61,7 @@ def test_pixels_count_the_jobs_on_a_node(shown: Browser) -> None:
         for (let y = 3; y < image.height; y += 7) for (let x = 0; x < image.width; x += 3) {{
             const time = t0 + ((x + 0.5) / image.width) * (t1 - t0), node = n1 - ((y + 0.5) / image.height) * (n1 - n0);
             const part = Math.floor((node - Math.floor(node)) * chart.rows(image.height).bands);
-            const held = chart.in_bands(chart.rows(image.height).bands);
+            const held = chart.in_bands(chart.rows(image.height).bands, chart.threads_of[Math.floor(node)]);
             let on_node = 0, here = 0;
             boxes.job.forEach((_, i) => {{
                 if (boxes.start[i] > time || boxes.end[i] <= time) return;

@@ -27,7 +27,7 @@ from cosched_emulator.results.figures.occupancy import (
     threads_held,
     time_average,
 )
-from cosched_emulator.results.figures.sharing import Box, job_outlines, shared_boxes
+from cosched_emulator.results.figures.sharing import Box, job_outlines, shared_boxes, shared_pixels
 from cosched_emulator.results.record_columns import job_columns, stay_columns
 
 
@@ -147,3 +147,25 @@ def test_boxes_cover_all_held_threads(records: list[JobRecord]) -> None:
     assert sum(end - begin for _, begin, end in shared_windows) >= total.shared_us
     if not shared_windows:
         assert total.shared_us == 0
+
+
+@pytest.mark.parametrize("most_rows", [2, 7, 100])  # nodes without a row, a row for some threads, a row for each
+@drawn(records_on_unequal_nodes(), few=20, many=50)
+def test_a_pixel_shows_what_is_at_its_middle(most_rows: int, records: list[JobRecord]) -> None:
+    stays, width, end_us, threads_of = stay_columns(records), 37, 90 * SECOND, [4, 4, 2]
+    found = shared_pixels(UNEQUAL_NODES, stays, 0, end_us, width, most_rows)
+    height = found.mix.shape[0]
+    bands = max(1, height // 3)
+    rows = [*zip(stays.job, stays.start_us, stays.end_us, stays.first_node, stays.node_count, stays.mask, strict=True)]
+    for row in range(height):
+        node, part = divmod((row + 0.5) / height * 3 * bands, bands)
+        size = threads_of[int(node)] / bands  # threads of a part
+        shown = {t for t in range(threads_of[int(node)]) if t < (int(part) + 1) * size and t + 1 > int(part) * size}
+        for column in range(width):
+            time_us = (column + 0.5) * end_us / width
+            here = [each for each in rows if each[1] <= time_us < each[2] and each[3] <= int(node) < each[3] + each[4]]
+            assert found.jobs_on_node[row, column] == len(here)
+            mix = sum(int(each[0]) + 1 for each in here if any(each[5] >> thread & 1 for thread in shown))
+            assert found.mix[row, column] == mix
+    if stays.job.size and (stays.end_us > stays.start_us).any():
+        assert found.mix.any() or found.narrow.any()

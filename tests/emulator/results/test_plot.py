@@ -12,7 +12,7 @@ import pytest
 from tests.emulator.results.samples import TWO_NODES, six_jobs
 
 from cosched_emulator.errors import ConfigurationError, EmulatorError, InputError
-from cosched_emulator.results.figures import plot
+from cosched_emulator.results.figures import plot_over_time
 from cosched_emulator.results.figures.bars import COMPARED
 from cosched_emulator.results.figures.comparison import PolicyRuns, compare_seeds
 from cosched_emulator.results.figures.metrics import summarise
@@ -149,10 +149,11 @@ def test_a_window_cuts_the_schedule(tmp_path: Path, texts: list[str]) -> None:
         plot_gantt(tmp_path / "y.png", TWO_NODES, JOBS, STAYS, (200, None))
 
 
-def test_too_many_boxes_are_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plot, "MOST_BOXES", 6)
-    with pytest.raises(EmulatorError, match="7 boxes are too many"):
-        gantt(tmp_path / "x.png")
+def test_many_jobs_are_drawn_as_pixels(tmp_path: Path, texts: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plot_over_time, "MOST_OUTLINES", 3)
+    gantt(tmp_path / "x.png")
+    assert {"1 job on the node", "2 jobs", "time [s]"} <= set(texts)
+    assert {"3 or more", "3"}.isdisjoint(texts)  # no job has its number
 
 
 @pytest.mark.usefixtures("_matplotlib")

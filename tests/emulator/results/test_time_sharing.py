@@ -13,8 +13,9 @@ from tests.runs import run_on
 
 from cosched_emulator import simulate
 from cosched_emulator.cli.commands.results import plot
-from cosched_emulator.errors import InputError
+from cosched_emulator.errors import EmulatorError, InputError
 from cosched_emulator.manager.record import JobRecord, QuantumPart, QuantumRecord
+from cosched_emulator.results.figures import plot as pictures
 from cosched_emulator.results.figures.metrics import summarise
 from cosched_emulator.results.figures.occupancy import threads_in_use
 from cosched_emulator.results.figures.sharing import TurnBox, turn_boxes
@@ -179,7 +180,7 @@ def test_a_run_is_the_same_in_memory_and_in_its_folder(tmp_path: Path) -> None:
     assert alone.summary[TIME_SHARING]["slots_used"] is None
 
 
-def test_pictures_of_time_sharing(tmp_path: Path) -> None:
+def test_pictures_of_time_sharing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("matplotlib", reason="the plot extra is not installed")
     scenario = {"cluster": {"nodes": 4}, "workload": {"lublin": 6, "run_factor": 0.01}, "time_sharing": {}}
     run, plain = tmp_path / "gang", tmp_path / "easy"
@@ -200,3 +201,8 @@ def test_pictures_of_time_sharing(tmp_path: Path) -> None:
     code, text = drawn("gantt", run)
     assert code == 2
     assert "jobs of this run take turns on the same threads: --kind quanta shows them" in text
+    monkeypatch.setattr(pictures, "MOST_BOXES", 2)
+    with pytest.raises(EmulatorError, match=r"boxes are too many for one picture \(at most 2\)"):
+        CliRunner().invoke(
+            plot, [str(run), "--kind", "quanta", "--out", str(tmp_path / "x.png")], catch_exceptions=False
+        )

@@ -51,28 +51,29 @@ class Schedule {
         this.order.sort((a, b) => this.jobs.start[a] - this.jobs.start[b] || this.jobs.id[a] - this.jobs.id[b]);
         this.rank = new Uint32Array(count);
         this.order.forEach((each, place) => (this.rank[each] = place));
-        this.threads_of_mask = this.data.masks.map((text) => {
+        this.threads_of = Uint16Array.from(this.data.classes.flatMap(([nodes, threads]) => Array(nodes).fill(threads)));
+        this.most_threads = Math.max(...this.threads_of);
+        this.masks = this.data.masks.map((text) => {
             const mask = BigInt(text);
-            return Array.from({ length: this.data.threads }, (_, thread) => Boolean((mask >> BigInt(thread)) & 1n));
+            return Array.from({ length: this.most_threads }, (_, thread) => Boolean((mask >> BigInt(thread)) & 1n));
         });
-        this.bands_of_mask = new Map();
+        this.bands_of_masks = new Map();
     }
 
-    // Whether each mask has a thread in each of `bands` equal parts of a node.
-    in_bands(bands) {
-        if (!this.bands_of_mask.has(bands)) {
-            const { threads } = this.data;
-            this.bands_of_mask.set(bands, this.threads_of_mask.map((held) => {
+    // Whether each mask has a thread in each of `bands` equal parts of a node with this many threads.
+    in_bands(bands, threads) {
+        const key = bands * 65536 + threads;
+        if (!this.bands_of_masks.has(key)) {
+            this.bands_of_masks.set(key, this.masks.map((held) => {
                 const found = new Uint8Array(bands);
-                held.forEach((is_held, thread) => {
-                    if (!is_held) return;
-                    const last = Math.max(Math.floor((thread * bands) / threads), Math.ceil(((thread + 1) * bands) / threads) - 1);
-                    for (let band = Math.floor((thread * bands) / threads); band <= last; band++) found[band] = 1;
-                });
+                for (let thread = 0; thread < threads; thread++) {
+                    const last = Math.ceil(((thread + 1) * bands) / threads);
+                    if (held[thread]) found.fill(1, Math.floor((thread * bands) / threads), last);
+                }
                 return found;
             }));
         }
-        return this.bands_of_mask.get(bands);
+        return this.bands_of_masks.get(key);
     }
 
     build() {
@@ -194,7 +195,7 @@ class Schedule {
     rows(height) {
         const { n0, n1 } = this.view;
         const node_px = height / (n1 - n0);
-        const bands = Math.max(1, Math.min(this.data.threads, MOST_BANDS, Math.floor(node_px / BAND_PX)));
+        const bands = Math.max(1, Math.min(this.most_threads, MOST_BANDS, Math.floor(node_px / BAND_PX)));
         const found = { bands, node_px, node: [], band: [], top: [] };
         let last = -1;
         for (let row = 0; row < height; row++) {
@@ -250,7 +251,7 @@ class Schedule {
         // Rows go down from high nodes to low ones: those of nodes a to b - 1 are from last_row[b] to last_row[a] - 1.
         const per_s = w / (t1 - t0);
         const stride = w + 1;
-        const held = rows.bands > 1 ? this.in_bands(rows.bands) : null;
+        const held = rows.bands > 1 ? rows.node.map((node) => this.in_bands(rows.bands, this.threads_of[node])) : null;
         let drawn = 0;
         for (let i = 0; i < job.length; i++) {
             if (start[i] >= t1 || end[i] < t0) continue;
@@ -265,11 +266,10 @@ class Schedule {
             if (row >= until) [row, until] = [Math.max(0, until - 1), Math.max(1, until)]; // between two rows
             const x = Math.min(w - 1, Math.max(0, Math.floor((start[i] - t0) * per_s)));
             const number = job[i] + 1;
-            const its = held === null ? null : held[mask[i]];
             drawn += until - row;
             for (; row < until; row++) {
                 const base = row * stride;
-                const here = its === null || its[rows.band[row]];
+                const here = held === null || held[row][mask[i]][rows.band[row]];
                 if (is_thin) {
                     if (here) thin.fill(1, base + x, base + Math.max(x + 1, Math.min(w, x1)));
                     continue;
@@ -331,12 +331,13 @@ class Schedule {
         const [early, late] = [plot.posToVal(x - 1, "x"), plot.posToVal(x + 1, "x")];
         const node = plot.posToVal(y, "y");
         const whole = Math.floor(node);
-        const thread = Math.floor((node - whole) * this.data.threads);
-        const is_split = plot.bbox.height / (this.view.n1 - this.view.n0) / BAND_PX >= this.data.threads;
+        const threads = this.threads_of[Math.min(Math.max(whole, 0), this.data.nodes - 1)];
+        const thread = Math.floor((node - whole) * threads);
+        const is_split = plot.bbox.height / (this.view.n1 - this.view.n0) / BAND_PX >= threads;
         const found = new Set();
         for (let i = 0; i < boxes.job.length; i++) {
             if (boxes.start[i] > late || boxes.end[i] < early || boxes.first[i] > whole || boxes.first[i] + boxes.count[i] <= whole) continue;
-            if (!is_split || this.threads_of_mask[boxes.mask[i]][thread]) found.add(boxes.job[i]);
+            if (!is_split || this.masks[boxes.mask[i]][thread]) found.add(boxes.job[i]);
         }
         return [...found];
     }

@@ -29,7 +29,16 @@ import numpy as np
 
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.results.figures.comparison import Figure
-from cosched_emulator.results.figures.occupancy import Block, Steps, jobs_waiting, span_us, sweep, time_average
+from cosched_emulator.results.figures.occupancy import (
+    Block,
+    Steps,
+    jobs_waiting,
+    nodes_held,
+    span_us,
+    steps_of,
+    sweep,
+    time_average,
+)
 from cosched_emulator.results.record_columns import (
     BoolArray,
     DiskColumns,
@@ -171,8 +180,40 @@ def class_tables(rules: ClassRules) -> dict[str, list[Figure]]:
     }
 
 
+_MOST_ATOMS = 4  # sets of cores of a node; with more of them a sweep over the cores is faster
+
+
 def cores_used(stays: StayColumns, machine: Sequence[NodeClass]) -> Steps:
     """Return over time the number of cores with a job on at least one of their hardware threads."""
+    nodes = sum(item.nodes for item in machine)
+    cores = {item.sockets * item.cores_per_socket for item in machine}
+    held = [_cores_of(mask, max(cores)) for mask in stays.mask.distinct]
+    sets = _atoms(held, max(cores))
+    if len(cores) > 1 or len(sets) > _MOST_ATOMS:
+        return _cores_swept(stays, machine)
+    # Jobs hold the cores of an atom all or not: so a count of nodes for each atom will do.
+    changes = []
+    for atom in sets:
+        has_it = np.array([bool(mask & atom) for mask in held], dtype=np.bool_)
+        used = nodes_held(_rows(stays, has_it[stays.mask.places]), nodes).used
+        changes.append((used.times_us, atom.bit_count() * np.diff(used.values, prepend=0)))
+    if not changes:
+        return Steps(int_array(()), int_array(()))
+    return steps_of(*(np.concatenate(columns) for columns in zip(*changes, strict=True)))
+
+
+def _atoms(sets: Sequence[int], size: int) -> list[int]:
+    """Return the coarsest parts of ``size`` cores, as bit sets, of which each of ``sets`` is a union; cores in none are left out."""
+    of_core: dict[tuple[bool, ...], int] = {}
+    for core in range(size):
+        which = tuple([bool(each >> core & 1) for each in sets])
+        if any(which):
+            of_core[which] = of_core.get(which, 0) | 1 << core
+    return [*of_core.values()]
+
+
+def _cores_swept(stays: StayColumns, machine: Sequence[NodeClass]) -> Steps:
+    """Return the same by counting each core."""
     pieces: list[tuple[IntArray, ...]] = []
     ranges: list[list[tuple[int, int]]] = []
     first = 0
@@ -192,12 +233,17 @@ def cores_used(stays: StayColumns, machine: Sequence[NodeClass]) -> Steps:
 
 
 def _core_ranges(mask: int, cores: int) -> list[tuple[int, int]]:
-    """Return the cores of the hardware threads in ``mask``, as ranges; thread t belongs to core t modulo their number."""
+    """Return the cores of the hardware threads in ``mask``, as ranges."""
+    return [(low, high + 1) for low, high in mask_intervals(_cores_of(mask, cores))]
+
+
+def _cores_of(mask: int, cores: int) -> int:
+    """Return the cores of the hardware threads in ``mask`` as a bit set; thread t belongs to core t modulo their number."""
     folded = 0
     while mask:
         folded |= mask & ((1 << cores) - 1)
         mask >>= cores
-    return [(low, high + 1) for low, high in mask_intervals(folded)]
+    return folded
 
 
 def phases_of(steps: Steps, least: int, last_us: int) -> list[tuple[int, int]]:

@@ -27,7 +27,15 @@ from cosched_emulator.results.figures.plot import (
     window_us,
 )
 from cosched_emulator.results.figures.run_energy import PowerTrace
-from cosched_emulator.results.figures.sharing import Box, job_outlines, shared_boxes, turn_boxes
+from cosched_emulator.results.figures.sharing import (
+    Box,
+    SharedPixels,
+    job_outlines,
+    outlines_within,
+    shared_boxes,
+    shared_pixels,
+    turn_boxes,
+)
 from cosched_emulator.results.quanta import QuantaColumns
 from cosched_emulator.results.record_columns import RecordColumns, StayColumns
 from cosched_hwmodel.units import SECOND_US
@@ -39,6 +47,9 @@ if TYPE_CHECKING:
 
 
 # Which jobs were on each hardware thread over time, as a picture.
+
+MOST_OUTLINES = 20_000  # of jobs, for a picture of boxes; more are drawn as pixels
+PIXELS = (1_400, 1_000)  # of such a picture: columns, and rows at most
 
 
 def plot_gantt(
@@ -54,15 +65,37 @@ def plot_gantt(
     ``window_s`` cuts the time axis (seconds, None: no cut). Raises `EmulatorError` for more boxes than a picture can show.
     """
     begin_us, end_us = window_us(jobs, stays, window_s)
+    if outlines_within(machine, stays, begin_us, end_us) > MOST_OUTLINES:
+        with node_rows(file, machine, (begin_us, end_us), 0, 0.2) as (picture, axes, _):
+            deepest = _draw_pixels(axes, shared_pixels(machine, stays, begin_us, end_us, *PIXELS))
+            _end_gantt(picture, axes, deepest, title)
+        return
     boxes = shared_boxes(machine, stays, begin_us, end_us)
     with node_rows(file, machine, (begin_us, end_us), len(boxes), 0.2) as (picture, axes, scale):
         _draw_boxes(axes, jobs, boxes, scale)
         outlines = job_outlines(machine, stays, begin_us, end_us)
         if len(outlines) <= 5000:  # with more of them, only lines would be visible
             _draw_outlines(picture, axes, jobs, outlines, scale)
-        deepest = max((box.jobs_on_node for box in boxes), default=1)
-        patch_legend(axes, [colours[0] for colours in SHARING_COLOURS[:deepest]], SHARING_NAMES[:deepest])
-        caption(picture, title, "")
+        _end_gantt(picture, axes, max((box.jobs_on_node for box in boxes), default=1), title)
+
+
+def _end_gantt(picture: Picture, axes: Axes, deepest: int, title: str) -> None:
+    patch_legend(axes, [colours[0] for colours in SHARING_COLOURS[:deepest]], SHARING_NAMES[:deepest])
+    caption(picture, title, "")
+
+
+def _draw_pixels(axes: Axes, pixels: SharedPixels) -> int:
+    """Fill the axes with pixels; return the most jobs on a node."""
+    colours = np.array(
+        [[int(each[place : place + 2], 16) for place in (1, 3, 5)] for hue in SHARING_COLOURS for each in hue]
+    )
+    shades = len(SHARING_COLOURS[0])
+    depth = np.clip(pixels.jobs_on_node, 1, len(SHARING_COLOURS))
+    image = colours[shades * (depth - 1) + pixels.mix % shades].astype(np.uint8)
+    image[(pixels.mix == 0) & ~pixels.narrow] = 255
+    (left, right), (low, high) = axes.get_xlim(), axes.get_ylim()
+    axes.imshow(image, extent=(left, right, low, high), origin="lower", aspect="auto", interpolation="nearest")
+    return int(pixels.jobs_on_node.max(initial=1))
 
 
 def _draw_boxes(axes: Axes, jobs: RecordColumns, boxes: Sequence[Box], scale: float) -> None:

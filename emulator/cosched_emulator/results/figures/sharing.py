@@ -1,4 +1,4 @@
-"""A schedule as boxes of nodes and time, split where the number of jobs on a node changes (the RUA paper's shared windows)."""
+"""A schedule as boxes of nodes and time, split where the jobs on a node change (the RUA paper's shared windows), or as pixels."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cosched_emulator.results.figures.occupancy import counters
 from cosched_emulator.results.quanta import ROLES, QuantaColumns
-from cosched_emulator.results.record_columns import RecordColumns, StayColumns
+from cosched_emulator.results.record_columns import BoolArray, IntArray, RecordColumns, StayColumns
 from cosched_emulator.results.thread_intervals import mask_intervals
 from cosched_plugin.protocol.messages import NodeClass
 
@@ -78,6 +79,17 @@ def job_outlines(machine: Sequence[NodeClass], stays: StayColumns, begin_us: int
     return boxes
 
 
+def outlines_within(machine: Sequence[NodeClass], stays: StayColumns, begin_us: int, end_us: int) -> int:
+    """Return about how many boxes `job_outlines` has, without making them: pieces of neighbouring threads on whole nodes count once."""
+    rows = np.array(_rows_within(stays, begin_us, end_us), dtype=np.int64)
+    whole = {(1 << threads) - 1 for threads in _threads_of_nodes(machine)}
+    pieces = np.array(
+        [0 if mask in whole else len(mask_intervals(mask)) for mask in stays.mask.distinct], dtype=np.int64
+    )
+    its = pieces[stays.mask.places[rows]]
+    return int(np.where(its == 0, 1, its * stays.node_count[rows]).sum())
+
+
 def _add(
     boxes: list[Box], stays: StayColumns, row: int, node: int, threads: int, since_us: int, until_us: int, jobs: int
 ) -> None:
@@ -97,6 +109,84 @@ def _threads_of_nodes(machine: Sequence[NodeClass]) -> list[int]:
 def _rows_within(stays: StayColumns, begin_us: int, end_us: int) -> list[int]:
     inside = (stays.start_us < end_us) & (stays.end_us > begin_us) & (stays.end_us > stays.start_us)
     return np.flatnonzero(inside).tolist()
+
+
+# The same schedule as pixels, for more boxes than a picture can show: no row is split where neighbours come and go.
+
+
+class SharedPixels(NamedTuple):
+    """What is at the middle of each pixel: [row, column], row 0 with node 0, columns in order of time."""
+
+    jobs_on_node: IntArray
+    mix: IntArray  # sum of the rows + 1 of the jobs on these threads, which tells jobs apart; 0: nothing is there
+    narrow: BoolArray  # a job is there that misses the middle of every pixel
+
+
+def shared_pixels(
+    machine: Sequence[NodeClass], stays: StayColumns, begin_us: int, end_us: int, width: int, most_rows: int
+) -> SharedPixels:
+    """Return the pixels of the time between ``begin_us`` and ``end_us``.
+
+    A node has a row for each of its threads, or for some neighbouring ones; where there is no room for that, some nodes have none.
+    """
+    threads_of = np.array(_threads_of_nodes(machine), dtype=np.int64)
+    bands = max(1, min(int(threads_of.max()), most_rows // threads_of.size))
+    height = min(threads_of.size * bands, most_rows)
+    chosen = np.array(_rows_within(stays, begin_us, end_us), dtype=np.int64)
+    columns_per_us = width / (end_us - begin_us)
+    place = [(times[chosen] - begin_us) * columns_per_us for times in (stays.start_us, stays.end_us)]
+    left, right = (np.clip(np.ceil(each - 0.5), 0, width).astype(np.int64) for each in place)
+    low, high = stays.first_node[chosen], stays.first_node[chosen] + stays.node_count[chosen]
+    bottom, top = (np.ceil(node * height / threads_of.size - 0.5).astype(np.int64) for node in (low, high))
+    narrow = (left >= right) | (bottom >= top)
+    number = stays.job[chosen] + 1
+    deep, mix, thin = (_Rectangles(height, width) for _ in range(3))
+    deep.add(bottom[~narrow], top[~narrow], left[~narrow], right[~narrow], np.ones_like(number[~narrow]))
+    first = np.clip(place[0], 0, width - 1).astype(np.int64)
+    lowest = np.minimum(bottom, height - 1)
+    upper, last = np.maximum(lowest + 1, top), np.maximum(first + 1, right)
+    thin.add(lowest[narrow], upper[narrow], first[narrow], last[narrow], np.ones_like(number[narrow]))
+    wide = np.flatnonzero(~narrow)
+    masks = stays.mask.places[chosen]
+    for place_of_mask, mask in enumerate(stays.mask.distinct):
+        its = wide[masks[wide] == place_of_mask]
+        held = {threads: _bands_held(mask, threads, bands) for threads in np.unique(threads_of).tolist()}
+        if all(each == [(0, bands)] for each in held.values()):  # all of each node
+            mix.add(bottom[its], top[its], left[its], right[its], number[its])
+            continue
+        counts = high[its] - low[its]
+        nodes = np.repeat(low[its], counts) + counters(counts)
+        row = np.repeat(its, counts)
+        for threads, parts in held.items():
+            some = threads_of[nodes] == threads
+            for since, until in parts:
+                first_row = nodes[some] * bands
+                mix.add(first_row + since, first_row + until, left[row[some]], right[row[some]], number[row[some]])
+    return SharedPixels(deep.total(), mix.total(), thin.total() > 0)
+
+
+def _bands_held(mask: int, threads: int, bands: int) -> list[tuple[int, int]]:
+    """Return the parts of a node with a thread of ``mask``, of ``bands`` equal ones, as ranges [first, last)."""
+    found = 0
+    for low, high in mask_intervals(mask):
+        first, last = low * bands // threads, -(-(high + 1) * bands // threads)
+        found |= (1 << min(last, bands)) - (1 << min(first, bands))
+    return [(low, high + 1) for low, high in mask_intervals(found)] if found else []
+
+
+class _Rectangles:
+    """Sums of rectangles of numbers, each entered at its four corners."""
+
+    def __init__(self, height: int, width: int) -> None:
+        self._changes = np.zeros((height + 1, width + 1), dtype=np.int64)
+
+    def add(self, bottom: IntArray, top: IntArray, left: IntArray, right: IntArray, number: IntArray) -> None:
+        for rows, columns, sign in ((bottom, left, 1), (top, left, -1), (bottom, right, -1), (top, right, 1)):
+            np.add.at(self._changes, (rows, columns), sign * number)
+
+    def total(self) -> IntArray:
+        found: IntArray = self._changes.cumsum(axis=0).cumsum(axis=1)[:-1, :-1]
+        return found
 
 
 # A schedule of quanta as boxes of nodes and time: who could run where, several jobs of a node one above the other.
