@@ -11,11 +11,12 @@ import click
 
 from cosched_emulator.cli.commands.options.scenario_options import overrides
 from cosched_emulator.cli.reporting import warn
+from cosched_emulator.page.document import write_page
 from cosched_emulator.studies.cells import Plan
 from cosched_emulator.studies.runner import Made, Way, run_plan
-from cosched_emulator.studies.study_folder import StudyFolder
+from cosched_emulator.studies.study_folder import REPORT, StudyFolder
 from cosched_emulator.whatif.answer import answer, best_of, compare
-from cosched_emulator.whatif.answer_text import as_dict, text
+from cosched_emulator.whatif.answer_text import as_dict, page, text
 from cosched_emulator.whatif.question import (
     Question,
     more_runs,
@@ -63,7 +64,9 @@ def whatif(
     for cell, failure in made.failures:
         warn(f"{cell.text}: {failure.text}")
     found = answer(prepared, made.result)
+    write_page(out / REPORT, page(found), force=True)
     click.echo(json.dumps(as_dict(found), indent=2, ensure_ascii=False) if as_json else text(found), nl=as_json)
+    click.echo(f"page: {out / REPORT}; all runs: {out / STUDY}", err=True)
     if made.failures:
         click.get_current_context().exit(1)
 

@@ -21,7 +21,7 @@ from cosched_emulator.statistics.weighted import CLASS_NAMES
 from cosched_emulator.studies.study_result import StudyResult
 from cosched_emulator.studies.study_table import Row
 from cosched_emulator.whatif.candidates import FORMULA, Candidate, Change, Place
-from cosched_emulator.whatif.measures import HOURS, NEIGHBOURS, SHARED, USERS
+from cosched_emulator.whatif.measures import HOURS, NEIGHBOURS, USERS
 from cosched_emulator.whatif.question import PRESENT, Prepared, changes_of
 
 RESPONSE: Final = "response_s_mean"
@@ -58,7 +58,7 @@ class Compared(NamedTuple):
     users: tuple[Payer, ...]
     users_told: int  # of how many users the log says enough
     later: Interval | None  # percent of jobs later than in every run of the present policy, beyond chance
-    shared: float  # percent of held node time with another job
+    shared: float  # percent of the busy node time with two jobs or more
 
     @property
     def response(self) -> Interval | None:
@@ -72,8 +72,9 @@ class Swing(NamedTuple):
     change: Change
     contention: str
     candidate: Candidate
-    response: Interval | None  # change against the present policy under the changed assumption
-    moved: Interval | None
+    before: Interval | None  # change against the present policy, in the windows in which the assumption was changed
+    response: Interval | None  # likewise under the changed assumption
+    moved: Interval | None  # the difference
 
 
 class Unmeasured(NamedTuple):
@@ -111,7 +112,8 @@ def compare(prepared: Prepared, result: StudyResult) -> tuple[Compared, ...]:
         for candidate in prepared.candidates
         if candidate.contention == contention and runs.windows(Place(contention), candidate.policy)
     ]
-    stands = iter(_significant([one.response for one in found]))
+    enough = len(prepared.firsts) >= prepared.question.scale.least
+    stands = iter([enough and sure for sure in _significant([one.response for one in found])])
     return tuple(one._replace(verdict=_verdict(one.response, stands=next(stands))) for one in found)
 
 
@@ -163,7 +165,7 @@ def _compared(candidate: Candidate, contention: str, runs: _Runs) -> Compared:
     response = runs.change(place, policy, RESPONSE)
     classes = [(name, runs.change(place, policy, f"{name.replace(' ', '_')}_response_s")) for name in CLASS_NAMES]
     users = [*_users(runs.windows(place, policy), runs.windows(place, PRESENT))]
-    shared = interval_of(runs.figure(place, policy, SHARED))
+    shared = interval_of(runs.figure(place, policy, "node_sharing"))
     later = difference_of(runs.figure(place, policy, "harm_hshk"), runs.figure(place, policy, "harm_hshk_floor"))
     return Compared(
         candidate,
@@ -228,19 +230,19 @@ def _best(compared: Iterable[Compared]) -> dict[str, Compared]:
 
 def _swing(runs: _Runs, place: Place, change: Change, candidate: Candidate) -> Swing:
     contention = place.hardware.partition(",")[0]
-    plain = Place(contention)
     base = Place(place.hardware, variant=place.variant)  # what a policy knows does not change the present one's runs
-    before, after = (
-        _ratios(runs.figure(where, candidate.policy, RESPONSE), runs.figure(other, PRESENT, RESPONSE))
-        for where, other in ((plain, plain), (place, base))
+    after, without = runs.figure(place, candidate.policy, RESPONSE), runs.figure(base, PRESENT, RESPONSE)
+    plain, present = (
+        {number: value for number, value in runs.figure(Place(contention), policy, RESPONSE).items() if number in after}
+        for policy in (candidate.policy, PRESENT)
     )
-    both = [100 * (after[number] - before[number]) for number in before if number in after]
-    response = runs.change(place, candidate.policy, RESPONSE, base)
-    return Swing(change, contention, candidate, response, mean_interval(both) if both else None)
-
-
-def _ratios(values: Mapping[int, float], base: Mapping[int, float]) -> dict[int, float]:
-    return {number: values[number] / base[number] for number in values if base.get(number)}
+    both = [
+        100 * (after[number] / without[number] - plain[number] / present[number])
+        for number in after
+        if number in plain and without.get(number) and present.get(number)
+    ]
+    moved = mean_interval(both) if both else None
+    return Swing(change, contention, candidate, change_of(plain, present), change_of(after, without), moved)
 
 
 def _unmeasured(prepared: Prepared, runs: _Runs, best: Mapping[str, Compared]) -> Iterator[Unmeasured]:

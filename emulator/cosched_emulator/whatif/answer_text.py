@@ -1,11 +1,13 @@
-"""An answer in words: one paragraph, which claims nothing whose interval includes no change, and one table; and as JSON."""
+"""An answer in words: a paragraph, which claims nothing whose interval includes no change, and tables; as a page; as JSON."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+from cosched_emulator.page.document import Page, Paragraph, Section, Table
+from cosched_emulator.page.study_page import change_bars
 from cosched_emulator.statistics.intervals import Interval
 from cosched_emulator.whatif.answer import FIGURES, GAIN, HARM, OPEN, Answer, Compared, Payer, Swing, plain
 from cosched_emulator.whatif.candidates import CONTENTIONS
@@ -22,11 +24,12 @@ def paragraph(answer: Answer) -> str:
 
 def _sentences(answer: Answer) -> Iterator[str]:
     yield (
-        f"Compared with {answer.present}, over {answer.windows} window{'s' * (answer.windows > 1)} of "
-        f"{answer.prepared.window_jobs:,} jobs:"
+        f"The log was run in {answer.windows} window{'s' * (answer.windows > 1)} of {answer.prepared.window_jobs:,} jobs, "
+        f"and every policy compared with {answer.present}."
     )
-    if answer.windows < 2:
-        yield "the log cannot tell, because it is too short for two windows, and one has no interval."
+    scale = answer.prepared.question.scale
+    if answer.windows < scale.least:
+        yield f"It cannot tell: it is too short for {scale.least} windows of {scale.fewest} jobs."
         return
     gains = [one for one in answer.compared if one.verdict == GAIN]
     for one in sorted(gains, key=lambda one: one.response.mean if one.response else 0):
@@ -67,7 +70,9 @@ def _who_pays(one: Compared) -> Iterator[str]:
     if one.later is not None and one.later.exists and one.later.low > 0:
         yield f"{_span(one.later)} of the jobs are later than in any run of the present policy, beyond chance."
     elif not one.classes and not one.users:
-        yield f"Nobody is shown to pay (6 classes, {one.users_told} users)."
+        yield "Nobody is shown to pay."
+    if not one.users_told:
+        yield "Which users pay, the log does not tell."
 
 
 def _energy(one: Compared) -> Iterator[str]:
@@ -84,7 +89,8 @@ def _energy(one: Compared) -> Iterator[str]:
 
 def _hangs(swings: Sequence[Swing]) -> str:
     return "; ".join(
-        f"{swing.change.what} ({swing.contention}: the change with {swing.candidate.policy} becomes {_short(swing.response)})"
+        f"whether {swing.change.what} ({swing.contention}: with {swing.candidate.policy} the mean response changes by "
+        f"{_short(swing.response)} instead of {_short(swing.before)})"
         for swing in swings
     )
 
@@ -94,7 +100,9 @@ def _under(one: Compared) -> str:
 
 
 def _needed(one: Compared) -> str:
-    return f"; about {one.needed:,.0f} such windows would tell" if math.isfinite(one.needed) else ""
+    """Say how many windows would tell, where more than there are would."""
+    enough = one.response is not None and one.response.n < one.needed < math.inf
+    return f"; about {one.needed:,.0f} such windows would tell" if enough else ""
 
 
 def _listed(payers: Sequence[Payer], form: str) -> str:
@@ -121,32 +129,76 @@ def _percent(value: float) -> str:
     return f"{value:.0f}" if abs(value) >= 10 else f"{value:.1f}"
 
 
-# ---------------------------------------------------------------- the table
+# ---------------------------------------------------------------- tables
+
+
+class AnswerTable(NamedTuple):
+    """A table for a terminal and for a page; numbers stand in the columns from ``first`` to before ``last``."""
+
+    caption: str
+    rows: list[list[str]]  # the first one is the heading
+    first: int
+    last: int
+
+
+def tables(answer: Answer) -> Iterator[AnswerTable]:
+    """Yield the candidates, what the answer hangs on, and what to measure, as far as there is any."""
+    yield _candidates(answer)
+    if answer.swings:
+        caption = "What the answer hangs on: change of the mean response, %, where one assumption is another"
+        rows = [["assumption", "contention", "policy", "as assumed", "with the other", "moved by"]]
+        rows += [
+            [
+                swing.change.what,
+                swing.contention,
+                swing.candidate.policy,
+                *map(_cell, (swing.before, swing.response, swing.moved)),
+            ]
+            for swing in answer.swings
+        ]
+        yield AnswerTable(caption, rows, 3, 6)
+    if answer.measure:
+        rows = [["program", "beside", "share of shared time, %"]]
+        rows += [[one, other, f"{share:.1f}"] for one, other, share in answer.measure[:_LISTED]]
+        yield AnswerTable("Measure next", rows, 2, 3)
+
+
+def conditions(answer: Answer) -> Iterator[str]:
+    """Yield every assumption, what was not compared, and what failed."""
+    yield from answer.prepared.assumptions
+    for candidate, reason in answer.prepared.left_out:
+        yield f"not compared: {candidate.policy}, {reason}"
+    if answer.failed:
+        yield f"{answer.failed} runs failed, and do not count"
 
 
 def text(answer: Answer) -> str:
-    """Return the paragraph, the table, what the answer hangs on, what to measure, and every assumption."""
-    parts = [paragraph(answer), "", *_table(answer)]
-    if answer.swings:
-        parts += [
-            "",
-            "What the answer hangs on: change of the mean response if one assumption is another",
-            *_swings(answer),
-        ]
-    if answer.measure:
-        rows = [["share of shared time", "program", "beside"]]
-        rows += [[f"{share:.1f} %", one, other] for one, other, share in answer.measure[:_LISTED]]
-        parts += ["", "Measure next", *align(rows, (0,))]
-    parts += ["", "Assumptions", *(f"- {note}" for note in answer.prepared.assumptions)]
-    parts += [f"- not compared: {candidate.policy}, {reason}" for candidate, reason in answer.prepared.left_out]
-    if answer.failed:
-        parts.append(f"- {answer.failed} runs failed, and do not count")
-    return "\n".join(parts) + "\n"
+    """Return all of an answer for a terminal."""
+    parts = [paragraph(answer)]
+    for table in tables(answer):
+        parts += ["", table.caption, *align(table.rows, range(table.first, table.last))]
+    return "\n".join([*parts, "", "Assumptions", *(f"- {each}" for each in conditions(answer))]) + "\n"
 
 
-def _table(answer: Answer) -> Iterator[str]:
-    yield f"Change against {answer.present}, %, with 95 % intervals over windows; later: % of jobs, beyond chance"
-    rows = [["policy", "contention", "verdict", *FIGURES.values(), "later", "shared", "who pays"]]
+def page(answer: Answer) -> Page:
+    """Return all of an answer as a page."""
+    sections = [
+        Section(table.caption.partition(":")[0], [Table(table.caption, table.rows[0], table.rows[1:])])
+        for table in tables(answer)
+    ]
+    for contention in answer.prepared.hardware:
+        found = [(one.candidate.policy, one.response) for one in answer.compared if one.contention == contention]
+        known = [(policy, change) for policy, change in found if change is not None]
+        if known:
+            title = f"Mean response, change against {answer.present} ({contention})"
+            sections[0] = Section(sections[0].title, [*sections[0].blocks, change_bars(title, known)])
+    assumed = Section("Assumptions", [Paragraph(each) for each in conditions(answer)])
+    return Page("What if", [Paragraph(paragraph(answer))], [*sections, assumed])
+
+
+def _candidates(answer: Answer) -> AnswerTable:
+    caption = f"Candidates: change against {answer.present}, %, with 95 % intervals over windows; later: % of jobs, beyond chance"
+    rows = [["policy", "contention", "verdict", *FIGURES.values(), "later", "shared, %", "who pays"]]
     for one in answer.compared:
         who = [payer.name for payer in one.classes] + [f"user {payer.name}" for payer in one.users]
         more = f" and {len(who) - _NAMED} more" * (len(who) > _NAMED)
@@ -157,29 +209,17 @@ def _table(answer: Answer) -> Iterator[str]:
                 one.verdict,
                 *(_cell(one.changes[column]) for column in FIGURES),
                 _cell(one.later),
-                f"{one.shared:.0f} %",
+                f"{one.shared:.0f}",
                 f"{', '.join(who[:_NAMED])}{more}" or "-",
             ]
         )
-    yield from align(rows, range(3, 3 + len(FIGURES) + 2))
+    return AnswerTable(caption, rows, 3, 5 + len(FIGURES))
 
 
 def _cell(found: Interval | None) -> str:
     if found is None:
         return "-"
     return f"{found.mean:+.1f}" + (f" ({found.low:+.1f} to {found.high:+.1f})" if found.exists else "")
-
-
-def _swings(answer: Answer) -> Iterator[str]:
-    rows = [["assumption", "contention", "policy", "change", "moved by"]]
-    rows += [
-        ["as above", one.contention, one.candidate.policy, _cell(one.response), "-"] for one in answer.best.values()
-    ]
-    rows += [
-        [swing.change.what, swing.contention, swing.candidate.policy, _cell(swing.response), _cell(swing.moved)]
-        for swing in answer.swings
-    ]
-    yield from align(rows, (3, 4))
 
 
 # ---------------------------------------------------------------- JSON
@@ -216,6 +256,7 @@ def as_dict(answer: Answer) -> dict[str, Any]:
                 "what": swing.change.what,
                 "contention": swing.contention,
                 "policy": swing.candidate.policy,
+                "as_assumed_percent": plain(swing.before),
                 "change_percent": plain(swing.response),
                 "moved_percent_points": plain(swing.moved),
             }

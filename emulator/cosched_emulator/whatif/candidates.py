@@ -66,6 +66,7 @@ class Change:
     sections: Mapping[str, Any]  # of a scenario
     contentions: tuple[str, ...] = (FORMULA, PAIRS)
     of_drawn: bool = False  # it changes a draw: without effect where the site says what its jobs do
+    of_users: bool = False  # it is about users, which not all logs have
     draw: int = 0  # another draw of which job is which program
 
 
@@ -76,6 +77,7 @@ CHANGES: Final = (
         "run times predicted by the user's last two instead of what was asked for",
         "variants",
         {"workload": {"estimates": "predicted"}},
+        of_users=True,
     ),
     Change(
         "unknown",
@@ -103,6 +105,8 @@ class Scale:
     windows: int = 10  # parts of the log, from which intervals are made
     jobs: int = 3_000  # at most, of a window
     fewest: int = 50  # jobs of a window; a shorter log has fewer windows
+    least: int = 3  # windows: intervals over fewer are wider than anything that they could show
+    every: int = 2  # changed assumptions are run on each second window, as they are compared window by window
     margin: float = 0.1  # share of a window's jobs at each end that does not count
 
 

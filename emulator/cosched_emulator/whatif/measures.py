@@ -10,7 +10,7 @@ import numpy as np
 from cosched_emulator.api.finished_run import Run
 from cosched_emulator.workload.jobs_in_columns import columns_of
 
-USERS, NEIGHBOURS, HOURS, SHARED = "user_responses", "neighbours", "neighbour_hours", "shared_share"
+USERS, NEIGHBOURS, HOURS = "user_responses", "neighbours", "neighbour_hours"
 _MOST: Final = 60  # pairs that are kept of a run
 MEASURES: Final = (f"{__name__}:of_users", f"{__name__}:of_neighbours")
 
@@ -27,29 +27,21 @@ def of_users(run: Run) -> dict[str, Any]:
 
 
 def of_neighbours(run: Run) -> dict[str, Any]:
-    """Return the pairs of programs that shared nodes longest, in node hours, and which share of the held time was shared.
+    """Return the pairs of programs that shared nodes longest, in node hours, and the hours of all pairs.
 
     A program is a job's name, or its user where the log has no names. Pairs are told as ``ONE|OTHER``, in order.
     """
-    stays = run.allocations
     jobs = columns_of(run.prepared.workload.jobs)
-    programs = [
-        name or (f"user {user}" if user else "")
-        for name, user in zip(jobs.each(jobs.name), jobs.each(jobs.user), strict=True)
-    ]
-    held_s = float(((stays.end_s - stays.start_s) * stays.node_count).sum())
+    named = zip(jobs.each(jobs.name), jobs.each(jobs.user), strict=True)
+    programs = [name or (f"user {user}" if user else "") for name, user in named]
     found: dict[str, float] = {}
-    shared_s = 0.0
     for one, other, node_s in _overlaps(run):
-        shared_s += 2 * node_s
         names = sorted((programs[one - 1], programs[other - 1]))
         if all(names):
             pair = "|".join(names)
             found[pair] = found.get(pair, 0.0) + node_s / 3600
     most = sorted(found.items(), key=lambda item: -item[1])[:_MOST]
-    share = shared_s / held_s if held_s else 0.0
-    hours = {HOURS: round(sum(found.values()), 3), SHARED: round(share, 6)}
-    return {NEIGHBOURS: {pair: round(value, 3) for pair, value in most}, **hours}
+    return {NEIGHBOURS: {pair: round(hours, 3) for pair, hours in most}, HOURS: round(sum(found.values()), 3)}
 
 
 def _overlaps(run: Run) -> Iterator[tuple[int, int, float]]:

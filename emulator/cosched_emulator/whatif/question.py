@@ -96,6 +96,23 @@ class Prepared:
         label = program if program.startswith("user ") else f"program {program}"
         return self.names.get(label, label)
 
+    @property
+    def has_users(self) -> bool:
+        """Tell whether the log says whose its jobs are."""
+        jobs = columns_of(self.log.jobs)
+        return any(jobs.each(jobs.user))
+
+    @property
+    def windows(self) -> tuple[str, ...]:
+        """Return the names of the windows."""
+        return tuple(f"w{number}" for number in range(1, len(self.firsts) + 1))
+
+    @property
+    def every(self) -> int:
+        """Return which windows changed assumptions are run on: all, where there are few."""
+        scale = self.question.scale
+        return scale.every if len(self.firsts) > 2 * scale.every else 1
+
     def draws(self, contention: str) -> bool:
         """Tell whether what jobs do to each other is drawn."""
         return self.drawn if contention == FORMULA else not (self.said and self.said.names)
@@ -132,8 +149,8 @@ def prepare_question(question: Question, folder: Path) -> Prepared:
     said = None if workload.get("annotations") is None else read_annotations(workload["annotations"])
     drawn = "characteristics" not in workload and not (said and said.usages)
     notes = [
-        f"{len(firsts)} windows of {window_jobs:,} jobs of the {jobs:,} in the log; the first and last {margin} of each run, "
-        "and do not count",
+        f"{len(firsts)} windows of {window_jobs:,} jobs of the {jobs:,} in the log; the first and last {margin} of "
+        "each are run, but do not count",
         "users do not react to the schedule, no job is killed at its limit, and memory that jobs ask for does not count",
     ]
     hardware: dict[str, Mapping[str, Any]] = {}
@@ -311,13 +328,17 @@ def study_of(prepared: Prepared, best: Mapping[str, Candidate] | None = None) ->
         LOGGED: {},
         **{place.variant: change.sections for place, change, _ in changed if change.axis == "variants"},
     }
-    runs = [*_first_runs(prepared), *chain(*(_changed_runs(place, change, one) for place, change, one in changed))]
+    runs = [
+        *_first_runs(prepared),
+        *chain(*(_changed_runs(prepared, place, change, one) for place, change, one in changed)),
+    ]
     table = {
         "title": "What if",
         "seeds": [prepared.base["seed"]],
         "scenario": {key: value for key, value in prepared.base.items() if key != "seed"},
         "workloads": [
-            {"name": f"w{number}", "workload": {"first": first}} for number, first in enumerate(prepared.firsts, 1)
+            {"name": name, "workload": {"first": first}}
+            for name, first in zip(prepared.windows, prepared.firsts, strict=True)
         ],
         "hardware": _values(hardware),
         "beliefs": _values(beliefs),
@@ -336,7 +357,7 @@ def changes_of(prepared: Prepared, best: Mapping[str, Candidate]) -> Iterator[tu
         for change in CHANGES:
             if contention not in change.contentions or (change.of_drawn and not prepared.draws(contention)):
                 continue
-            if change.axis == "beliefs" and not candidate.shares:
+            if (change.axis == "beliefs" and not candidate.shares) or (change.of_users and not prepared.has_users):
                 continue
             yield Place(contention).with_change(change), change, candidate
 
@@ -373,17 +394,18 @@ def _first_runs(prepared: Prepared) -> Iterator[dict[str, Any]]:
         yield {"hardware": [contention], "beliefs": [TOLD], "variants": [LOGGED], "policies": [PRESENT, *own]}
 
 
-def _changed_runs(place: Place, change: Change, candidate: Candidate) -> Iterator[dict[str, Any]]:
+def _changed_runs(prepared: Prepared, place: Place, change: Change, candidate: Candidate) -> Iterator[dict[str, Any]]:
     """Yield the runs of a changed assumption; what a policy knows does not change the present one's."""
     both = [candidate.policy] if change.axis == "beliefs" else [PRESENT, candidate.policy]
-    yield {"hardware": [place.hardware], "beliefs": [place.belief], "variants": [place.variant], "policies": both}
+    there = {"hardware": [place.hardware], "beliefs": [place.belief], "variants": [place.variant]}
+    yield {**there, "policies": both, "workloads": list(prepared.windows[:: prepared.every])}
 
 
 def more_runs(prepared: Prepared) -> int:
     """Return about how many runs the changed assumptions take."""
     best = {one.contention: one for one in prepared.candidates if one.shares}
     each = (1 if change.axis == "beliefs" else 2 for _, change, _ in changes_of(prepared, best))
-    return len(prepared.firsts) * sum(each)
+    return len(prepared.windows[:: prepared.every]) * sum(each)
 
 
 def with_scale(question: Question, windows: int | None, jobs: int | None) -> Question:

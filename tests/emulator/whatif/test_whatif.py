@@ -95,7 +95,7 @@ def test_one_window_has_no_interval_and_no_claim(tmp_path: Path) -> None:
     short = asked(tmp_path, jobs=60)
     assert len(short.firsts) == 1
     words = paragraph(answer(short, made_up(short, {PRESENT: [10], "lomarc-r": [1]})))
-    assert "the log cannot tell" in words
+    assert "It cannot tell" in words
     assert "shortens" not in words
 
 
@@ -152,19 +152,33 @@ def test_without_a_log_or_a_machine_the_error_says_what_is_missing(tmp_path: Pat
 # ---------------------------------------------------------------- figures of a run
 
 
-def test_neighbours_and_users_of_a_run() -> None:
-    """Two jobs of four processes on four nodes of two threads: LOMARC puts them together where it can."""
+def test_neighbours_and_users_of_a_run(tmp_path: Path) -> None:
+    """Hours of pairs are those of nodes with two jobs, each node and instant counted once; without sharing there are none."""
     site = {
-        "cluster": {"nodes": 4, "preset": "1x1x2"},
-        "workload": {"lublin": 60, "characteristics": "M1", "gap_factor": 0.1},
+        "cluster": {"nodes": 8, "preset": "1x1x2"},
+        "workload": {"swf": str(write_log(tmp_path / "log.swf", 80, gap_s=60)), "characteristics": "M1"},
         "truth": {"contention": "lomarc"},
     }
     run = simulate(site, "lomarc-r")
     found = of_neighbours(run)
-    assert 0 < found["shared_share"] <= 1
-    assert found["neighbours"] == {}  # a model's jobs have no names
-    assert of_neighbours(simulate(site, "pss"))["shared_share"] == 0
-    assert of_users(run) == {"user_responses": {}}
+    on_node: dict[int, list[tuple[float, int]]] = {}
+    stays = run.allocations
+    for start, end, first, count in zip(stays.start_s, stays.end_s, stays.first_node, stays.node_count, strict=True):
+        for node in range(first, first + count):
+            on_node.setdefault(node, []).extend([(start, 1), (end, -1)])
+    shared_s = 0.0
+    for changes in on_node.values():
+        jobs, before = 0, 0.0
+        for at, change in sorted(changes):
+            shared_s += (at - before) * (jobs == 2)
+            jobs, before = jobs + change, at
+    assert found["neighbour_hours"] == pytest.approx(shared_s / 3600, abs=1e-3)
+    assert found["neighbour_hours"] > 0
+    assert sum(found["neighbours"].values()) == pytest.approx(found["neighbour_hours"], abs=1e-2)
+    assert of_neighbours(simulate(site, "pss")) == {"neighbours": {}, "neighbour_hours": 0}
+    users = of_users(run)["user_responses"]
+    assert sum(count for count, _ in users.values()) == 80
+    assert sum(total for _, total in users.values()) == pytest.approx(float(run.jobs.response_s.sum()), abs=1)
 
 
 def test_predictions_are_of_what_is_known_by_then(tmp_path: Path) -> None:

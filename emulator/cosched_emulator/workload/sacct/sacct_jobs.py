@@ -65,6 +65,7 @@ class Imported(NamedTuple):
     remarks: tuple[str, ...]  # what no count says
     nodes: int  # that some job had
     cores: int  # most CPUs that a job had on a node
+    whole: float  # share of the node time of jobs that had all CPUs of their nodes
 
 
 def jobs_of(dump: Dump, partitions: Sequence[str] = ()) -> Imported:
@@ -79,6 +80,7 @@ def jobs_of(dump: Dump, partitions: Sequence[str] = ()) -> Imported:
     held_s = sum(job.run_s * job.row.cpus for job in found)
     lost_s = sum(job.lost_s * job.row.cpus for job in found)
     names = {text: expand(text) for text in {job.row.node_list for job in found} if _is_list(text)}
+    cores = max((-(-job.row.cpus // max(1, job.row.nodes)) for job in found), default=0)
     remarks = list(_by_partition(found, names))
     if lost_s:
         remarks.append(f"earlier runs of requeued jobs used {_hours(lost_s)} that the log does not have")
@@ -91,7 +93,8 @@ def jobs_of(dump: Dump, partitions: Sequence[str] = ()) -> Imported:
         {text: count for text, count in counts.items() if count},
         tuple(remarks),
         len({name for listed in names.values() for name in listed}),
-        max((-(-job.row.cpus // max(1, job.row.nodes)) for job in found), default=0),
+        cores,
+        _whole(found, cores),
     )
 
 
@@ -146,6 +149,13 @@ def _job(rows: Sequence[SacctRow], counts: Counter[str]) -> LoggedJob | None:
             counts[LATE_ROWS] += 1
         return LoggedJob(last, min(first.submit_s, last.start_s), max(1, run_s), lost_s)
     return None
+
+
+def _whole(jobs: Sequence[LoggedJob], cores: int) -> float:
+    """Return which share of the node time went to jobs that had their nodes wholly."""
+    held = [(job.run_s * max(1, job.row.nodes), job.row.cpus >= cores * max(1, job.row.nodes)) for job in jobs]
+    total = sum(time for time, _ in held)
+    return sum(time for time, wholly in held if wholly) / total if total else 0.0
 
 
 def _count_guesses(job: LoggedJob, counts: Counter[str]) -> None:

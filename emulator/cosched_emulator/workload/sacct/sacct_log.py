@@ -24,6 +24,7 @@ from cosched_hwmodel.units import SECOND_US
 TRACE, ANNOTATIONS, NAMES, SCENARIO = "trace.swf", "jobs.csv", "names.csv", "scenario.toml"
 DEFAULT_ESTIMATE_S: Final = 86_400.0
 _COLUMNS: Final = "job,application,user,bound,cpu,network,disk,memory,name,ppn"
+_MOSTLY: Final = 0.9  # of the node time: then jobs have nodes alone
 _NO_ZONE: Final = "times name no time zone: taken as UTC, without a change of clocks (--time-zone says where)"
 
 
@@ -69,15 +70,17 @@ def import_dump(file: str, out: str | Path, options: ImportOptions) -> ImportRep
         what = "; ".join(f"{count} {text}" for text, count in found.counts.items()) or "no rows"
         place = f" in {', '.join(options.partitions)}" if options.partitions else ""
         raise InputError(file, f"at least one job{place} that ran to its end", what, hint=HINT)
-    remarks = (*found.remarks, *(() if dump.has_zone or options.time_zone else (_NO_ZONE,)))
+    shape = "nodes" if found.whole >= _MOSTLY else "threads"
+    shared = f"jobs had all CPUs of their nodes for {100 * found.whole:.0f} % of the node time: shape of the policy is {shape}"
+    remarks = (*found.remarks, shared, *(() if dump.has_zone or options.time_zone else (_NO_ZONE,)))
     cores = -(-found.cores // options.threads_per_core)
     nodes = max(found.nodes, 1, *(job.row.nodes for job in found.jobs))
     report = ImportReport(len(dump.rows), len(found.jobs), nodes, cores, found.counts, remarks)
-    _write(Path(out), found, report, options)
+    _write(Path(out), found, report, options, shape)
     return report
 
 
-def _write(folder: Path, found: Imported, report: ImportReport, options: ImportOptions) -> None:
+def _write(folder: Path, found: Imported, report: ImportReport, options: ImportOptions, shape: str) -> None:
     names = _Names()
     rows = list(_rows(found, names, options))
     parts = {
@@ -85,7 +88,8 @@ def _write(folder: Path, found: Imported, report: ImportReport, options: ImportO
         ANNOTATIONS: [_COLUMNS, *(text for _, text in rows if text)],
         SCENARIO: [
             f'[cluster]\nnodes = {report.nodes}\npreset = "1x{report.cores}x1"\n\n[truth]\ncontention = "none"\n',
-            f'[workload]\nswf = "{TRACE}"\nannotations = "{ANNOTATIONS}"\nminimum_estimate_s = 0.0\nlog_memory = false',
+            f'[workload]\nswf = "{TRACE}"\nannotations = "{ANNOTATIONS}"\nminimum_estimate_s = 0.0\nlog_memory = false\n',
+            f'[policy]\npreset = "easy"\nshape = "{shape}"',
         ],
     }
     if len(parts[ANNOTATIONS]) == 1:  # a side file without rows is an error
