@@ -127,7 +127,7 @@ def answer(prepared: Prepared, result: StudyResult) -> Answer:
     best = _best(compared)
     return Answer(
         prepared,
-        prepared.question.present,
+        prepared.question.present.name,
         len(prepared.firsts),
         compared,
         best,

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.results.files.run_folder import part_name
 from cosched_emulator.scenario.co_runs import co_run_table
 from cosched_emulator.scenario.machine import build_machine
 from cosched_emulator.scenario.reader import read_scenario, scenario_of_table
@@ -43,6 +44,7 @@ from cosched_emulator.workload.side_files.annotations import Annotations, read_a
 from cosched_emulator.workload.side_files.side_file_rows import KEYS, JobKey
 from cosched_emulator.workload.swf.swf_reader import SwfOptions, read_swf
 from cosched_hwmodel.draws import uniform
+from cosched_plugin.config import PolicyChoice, choose, from_table
 from cosched_plugin.protocol.messages import NodeClass
 
 PRESENT: Final = "present"
@@ -66,11 +68,17 @@ class Question:
         return file
 
     @property
-    def present(self) -> str:
-        """Return the present policy's name."""
-        if isinstance(self.policy, Mapping):
-            return str(self.policy.get("preset", "the site's policy"))
-        return self.policy or "easy"
+    def present(self) -> PolicyChoice:
+        """Return the present policy; raises UsageError."""
+        policy = "easy" if self.policy is None else self.policy
+        settings = ALONE if self.policy is None and not self.settings else self.settings
+        return from_table(policy, settings) if isinstance(policy, Mapping) else choose(policy, settings)
+
+    @property
+    def of_others(self) -> tuple[str, ...]:
+        """Return the settings of candidates that do not share nodes: jobs get the same shape as today."""
+        shape = part_name(self.present.settings, "shape")
+        return () if shape is None else (f"shape={shape}",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +144,9 @@ def prepare_question(question: Question, folder: Path) -> Prepared:
         raise ConfigurationError("workload.swf", "a log (--swf FILE, or [workload] swf in the site's file)", "none")
     if workload["swf"] == "-":
         raise ConfigurationError("workload.swf", "a file: it is read for each window", "standard input")
+    for key in ("first", "jobs"):
+        if workload.get(key):
+            raise ConfigurationError(f"workload.{key}", "nothing: windows of the whole log are run", str(workload[key]))
     log = read_swf(workload["swf"], SwfOptions(skip_bad_rows=bool(workload.get("skip_bad_rows"))))
     jobs = len(log.jobs)
     firsts, window_jobs = _windows(jobs, question.scale)
@@ -256,7 +267,7 @@ def _machine(sections: Mapping[str, Any]) -> tuple[NodeClass, ...]:
 
 def _why_not(candidate: Candidate, question: Question, hardware: Mapping[str, Mapping[str, Any]]) -> str:
     """Return why a candidate cannot be run; empty if it can."""
-    if not candidate.shares and candidate.policy == question.present and not question.settings:
+    if not candidate.shares and choose(candidate.policy, question.of_others).settings == question.present.settings:
         return "it is the present policy"
     if candidate.contention not in hardware:
         return "no table of measured pairs was given (--pairs FILE)"
@@ -377,15 +388,15 @@ def _values(sections: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def _policies(prepared: Prepared) -> Iterator[dict[str, Any]]:
     question = prepared.question
-    present = question.policy or "easy"
-    alone = ALONE if question.policy is None and not question.settings else question.settings
-    yield {"name": PRESENT, "policy": present, "set": list(alone)}
+    whole = question.policy or "easy"
+    yield {
+        "name": PRESENT,
+        "policy": whole,
+        "set": list(question.settings or (ALONE if question.policy is None else ())),
+    }
     for candidate in prepared.candidates:
-        yield {
-            "name": candidate.policy,
-            "policy": candidate.policy,
-            "set": [] if candidate.shares else [text for text in alone if text.startswith("shape")],
-        }
+        own = () if candidate.shares else question.of_others
+        yield {"name": candidate.policy, "policy": candidate.policy, "set": list(own)}
 
 
 def _first_runs(prepared: Prepared) -> Iterator[dict[str, Any]]:

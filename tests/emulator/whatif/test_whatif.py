@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -12,17 +14,22 @@ from typing import Any, cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.commands import Commands
+from tests.browser import CHROMIUM, browser
+from tests.commands import Commands, assert_one_line
+from tests.emulator.page.conftest import EVIL
+from tests.plugin.slurm.bed import RECORDED, needs_recordings
 
 from cosched_emulator import simulate
 from cosched_emulator.errors import EmulatorError
+from cosched_emulator.page.document import write_page
 from cosched_emulator.studies.study_result import StudyResult
 from cosched_emulator.whatif.answer import GAIN, HARM, OPEN, RESPONSE, answer
-from cosched_emulator.whatif.answer_text import paragraph
+from cosched_emulator.whatif.answer_text import page, paragraph
 from cosched_emulator.whatif.candidates import CANDIDATES, FORMULA, Scale
 from cosched_emulator.whatif.measures import of_neighbours, of_users
 from cosched_emulator.whatif.question import PRESENT, Prepared, Question, prepare_question, study_of
 from cosched_emulator.workload.beliefs import with_estimates
+from cosched_emulator.workload.side_files.annotations import read_annotations
 from cosched_emulator.workload.swf.swf_reader import read_swf
 
 
@@ -125,6 +132,50 @@ def test_a_new_candidate_is_one_line(prepared: Prepared) -> None:
     run = {cell.policy for cell in study_of(prepared).cells}
     assert {one.policy for one in CANDIDATES} == (run - {PRESENT}) | left
     assert left == {"easy", "co-execution-easy"}
+
+
+@pytest.mark.parametrize(
+    ("policy", "settings", "shape", "left_out"),
+    [
+        (None, (), "nodes", "easy"),
+        ({"preset": "easy", "shape": "threads"}, (), "threads", "easy"),
+        ("conservative", ("shape=nodes",), "nodes", "conservative"),
+        ("easy", ("order=shortest",), "threads", None),
+    ],
+)
+def test_candidates_give_jobs_the_nodes_that_they_get_today(
+    tmp_path: Path, policy: Any, settings: tuple[str, ...], shape: str, left_out: str | None
+) -> None:
+    """A gain of a policy must not be one of another way to allocate; only what shares nodes has a shape of its own."""
+    log = write_log(tmp_path / "log.swf", 200)
+    found = prepare_question(Question({"workload": {"swf": str(log)}}, policy, settings), tmp_path)
+    plan = study_of(found)
+    shapes = {cell.policy: cell.settings["shape"]["name"] for cell in plan.cells}
+    assert {shapes[one.policy] for one in found.candidates if not one.shares} == {shape}
+    assert shapes[PRESENT] == shape
+    same = {candidate.policy for candidate, reason in found.left_out if reason == "it is the present policy"}
+    assert same == ({left_out} if left_out else set())
+
+
+def test_programs_that_annotations_name_are_not_drawn_and_layouts_stay(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "log.swf", 200)
+    table = tmp_path / "pairs.csv"
+    table.write_text("row,column,ratio\na,a,1.5\na,b,1.1\nb,a,1.2\nb,b,1.3\n")
+    for name, text in (("layout.csv", "job,ppn\n3,2\n"), ("named.csv", "application,name\n1,a\n2,b\n")):
+        (tmp_path / name).write_text(text)
+    found = {}
+    for name in ("layout.csv", "named.csv"):
+        workload = {"swf": str(log), "annotations": str(tmp_path / name)}
+        question = Question({"workload": workload, "truth": {"pairs": str(table)}})
+        found[name] = prepare_question(question, tmp_path / "out")
+    assert not found["named.csv"].draws("pairs")
+    assert "annotations" not in found["named.csv"].hardware["pairs"]["workload"]
+    drawn = read_annotations(found["layout.csv"].hardware["pairs"]["workload"]["annotations"])
+    assert {key.job: ppn for key, ppn in drawn.ppns.items()} == {3: 2}
+    assert set(drawn.names.values()) == {"a", "b"}
+    assert {(key.application, key.user) for key in drawn.names} == {
+        (job.spec.name, job.spec.user) for job in read_swf(log).jobs
+    }
 
 
 def test_windows_cover_the_log_and_do_not_overlap(tmp_path: Path) -> None:
@@ -230,3 +281,53 @@ def test_sharing_that_does_harm_is_called_harm_and_the_losers_are_named(tmp_path
     assert json.loads(again.out) == found
     assert {file: file.stat().st_mtime_ns for file in (out / "study" / "cells").iterdir()} == before
     assert "co-execution-easy" in commands.emulator(*words).out
+
+
+@needs_recordings
+def test_from_a_dump_of_slurm_to_an_answer_with_one_command(tmp_path: Path, commands: Commands) -> None:
+    """134 jobs are two windows, of which nothing is claimed; the page has that, and every assumption."""
+    dump = RECORDED / "sacct" / "sacct-delimiter.txt"
+    out = tmp_path / "out"
+    made = commands.emulator("whatif", "--sacct", str(dump), "--node", "1x4x2", "--out", str(out))
+    assert made.code == 0, made.err
+    assert "It cannot tell: it is too short for 3 windows of 50 jobs." in made.out
+    assert "134 jobs" in made.err
+    assert re.search(r"^mesh +solve ", made.out, re.MULTILINE)  # programs by their names, not by numbers
+    shown = (out / "report.html").read_text(encoding="utf-8")
+    for words in ("It cannot tell", "too short for 3 windows", "what bounds jobs is drawn", "do not react"):
+        assert words in shown
+
+
+def test_two_logs_and_a_window_in_the_site_file_are_refused(tmp_path: Path, commands: Commands) -> None:
+    log = write_log(tmp_path / "log.swf", 200)
+    both = commands.emulator("whatif", "--sacct", "x", "--swf", str(log), "--out", str(tmp_path / "out"))
+    assert both.code == 2
+    assert "--sacct does not go with" in both.err
+    (tmp_path / "site.toml").write_text(f'[workload]\nswf = "{log}"\nfirst = 10\n')
+    site = commands.emulator("whatif", str(tmp_path / "site.toml"), "--out", str(tmp_path / "out"))
+    assert "workload.first: expected nothing: windows of the whole log are run, got 10" in assert_one_line(site, 2)
+
+
+# ---------------------------------------------------------------- the page
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
+def test_the_page_opens_without_a_request_and_names_are_text(prepared: Prepared, tmp_path: Path) -> None:
+    responses = {
+        PRESENT: [100.0, 101.0, 99.0, 100.0],
+        "lomarc-r": [80.0, 81.0, 79.0, 80.5],
+        "glts": [150.0, 151.0, 149.0, 150.0],
+    }
+    pairs = {"neighbours": {"1|2": 3.0, "2|2": 1.0}, "neighbour_hours": 4.0}
+    named = replace(prepared, names={"program 1": EVIL})
+    write_page(tmp_path / "page.html", page(answer(named, made_up(named, responses, **pairs))))
+    with browser(tmp_path / "profile") as chromium:
+        chromium.open(tmp_path / "page.html")
+        assert (
+            chromium.run("document.querySelector('main p').textContent").count("lomarc-r shortens the mean response")
+            == 1
+        )
+        assert EVIL in chromium.run("document.querySelector('main').textContent")
+        assert chromium.run("document.querySelectorAll('svg[aria-label]').length") == 1
+        assert chromium.requests == [(tmp_path / "page.html").as_uri()]
+        assert chromium.errors == []
