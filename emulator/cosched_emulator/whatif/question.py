@@ -139,14 +139,7 @@ def site_of(file: str | None, overrides: Mapping[str, Any]) -> tuple[dict[str, A
 
 def prepare_question(question: Question, folder: Path) -> Prepared:
     """Check a question; programs are drawn into files of ``folder``. Raises what a scenario raises."""
-    workload = dict(question.site.get("workload", {}))
-    if workload.get("swf") is None:
-        raise ConfigurationError("workload.swf", "a log (--swf FILE, or [workload] swf in the site's file)", "none")
-    if workload["swf"] == "-":
-        raise ConfigurationError("workload.swf", "a file: it is read for each window", "standard input")
-    for key in ("first", "jobs"):
-        if workload.get(key):
-            raise ConfigurationError(f"workload.{key}", "nothing: windows of the whole log are run", str(workload[key]))
+    workload = _workload(question)
     log = read_swf(workload["swf"], SwfOptions(skip_bad_rows=bool(workload.get("skip_bad_rows"))))
     jobs = len(log.jobs)
     firsts, window_jobs = _windows(jobs, question.scale)
@@ -167,14 +160,7 @@ def prepare_question(question: Question, folder: Path) -> Prepared:
     hardware: dict[str, Mapping[str, Any]] = {}
     for name in (FORMULA, *([PAIRS] if question.pairs is not None else [])):
         hardware[name] = _hardware(name, question, log, folder, notes, said, drawn=drawn)
-    left_out = []
-    kept = []
-    for candidate in CANDIDATES:
-        reason = _why_not(candidate, question, hardware)
-        if reason:
-            left_out.append((candidate, reason))
-        else:
-            kept.append(candidate)
+    reasons = [(candidate, _why_not(candidate, question, hardware)) for candidate in CANDIDATES]
     return Prepared(
         question,
         log,
@@ -184,12 +170,25 @@ def prepare_question(question: Question, folder: Path) -> Prepared:
         firsts,
         base,
         hardware,
-        tuple(kept),
-        tuple(left_out),
+        tuple(candidate for candidate, reason in reasons if not reason),
+        tuple((candidate, reason) for candidate, reason in reasons if reason),
         tuple(notes),
         drawn,
         _names_beside(str(workload["swf"])),
     )
+
+
+def _workload(question: Question) -> dict[str, Any]:
+    """Return the site's section of jobs; raises ConfigurationError unless it is a whole log."""
+    workload = dict(question.site.get("workload", {}))
+    if workload.get("swf") is None:
+        raise ConfigurationError("workload.swf", "a log (--swf FILE, or [workload] swf in the site's file)", "none")
+    if workload["swf"] == "-":
+        raise ConfigurationError("workload.swf", "a file: it is read for each window", "standard input")
+    for key in ("first", "jobs"):
+        if workload.get(key):
+            raise ConfigurationError(f"workload.{key}", "nothing: windows of the whole log are run", str(workload[key]))
+    return workload
 
 
 def _windows(jobs: int, scale: Scale) -> tuple[tuple[int, ...], int]:
