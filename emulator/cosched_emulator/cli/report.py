@@ -37,6 +37,6 @@ def report(folders: tuple[Path, ...], out: Path, form: str, title: str, force: b
     else:
         names = run_names(folders)
         with progress_bar(len(folders), "runs") as bar:
-            page = run_page(folders, names, title or f"Report of {', '.join(names)}", bar or (lambda _: None))
+            page = run_page(folders, names, title, bar or (lambda _: None))
         write_page(out, page, force=force)
     click.echo(f"report: {out}")

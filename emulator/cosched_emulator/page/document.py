@@ -174,16 +174,18 @@ def _block(block: Block, figures: list[Mapping[str, Any]]) -> Iterator[str]:
 def _table(table: Table) -> Iterator[str]:
     if table.closed:
         yield f"<details><summary>{escape(table.caption)}</summary>\n"
+    name = escape(table.caption)
+    caption = "" if table.closed else f'<p class="caption" aria-hidden="true">{name}</p>\n'
+    yield f'<div class="table">{caption}'
     # A wide table scrolls by itself; so that it does by keys, too, its frame takes the focus.
-    yield f'<div class="wide" tabindex="0" role="region" aria-label="{escape(table.caption)}"><table>\n'
-    yield f"<caption>{'' if table.closed else escape(table.caption)}</caption>\n<thead><tr>"
+    yield f'<div class="wide" tabindex="0" role="region" aria-label="{name}"><table aria-label="{name}">\n<thead><tr>'
     is_text = [
         any(row[place] and not row[place].lstrip("+-–±")[:1].isdigit() for row in table.rows)  # noqa: RUF001
         for place in range(len(table.headings))
     ]
     classes = [' class="text"' if text else "" for text in is_text]
-    for name, kind in zip(table.headings, classes, strict=True):
-        yield f'<th scope="col"{kind}>{escape(name)}</th>'
+    for heading, kind in zip(table.headings, classes, strict=True):
+        yield f'<th scope="col"{kind}>{escape(heading)}</th>'
     yield "</tr></thead>\n<tbody>\n"
     for line, row in enumerate(table.rows):
         first, *cells = row
@@ -192,7 +194,7 @@ def _table(table: Table) -> Iterator[str]:
             text = escape(cell)
             yield f"<td{classes[place]}>{f'<strong>{text}</strong>' if (line, place) in table.strong else text}</td>"
         yield "</tr>\n"
-    yield "</tbody></table></div>\n"
+    yield "</tbody></table></div></div>\n"
     if table.closed:
         yield "</details>\n"
 

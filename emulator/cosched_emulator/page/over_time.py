@@ -65,7 +65,7 @@ def lines_figure(
         "x": [float(f"{value:.{DIGITS + 4}g}") for value in x.tolist()],
         "series": series,
         "x_label": x_label,
-        "x_name": "time" if time else x_label,
+        "x_name": "time" if time else x_label.partition(";")[0],
         "y_label": y_label,
         "unit": unit,
         "top": top,

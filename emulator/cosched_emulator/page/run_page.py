@@ -18,7 +18,7 @@ from cosched_emulator.explain.sentences import reason
 from cosched_emulator.explain.trace_reader import read_trace
 from cosched_emulator.page.document import Block, Page, Paragraph, Section, Table, figure_table
 from cosched_emulator.page.over_time import Sample, distribution_figure, power_figure, time_figures
-from cosched_emulator.page.run_tables import harm_blocks, interval_table, sharing_table, user_table
+from cosched_emulator.page.run_tables import harm_blocks, interval_blocks, sharing_table, user_block
 from cosched_emulator.page.schedule import MOST_BOXES, MOST_JOBS, schedule_figure, shown_jobs
 from cosched_emulator.results.compared_runs import ComparedRuns, compare_folders
 from cosched_emulator.results.figures.classes import PAPER_RULES, class_figures_of_columns, class_tables
@@ -54,7 +54,9 @@ class Column(NamedTuple):
 def run_page(
     folders: Sequence[Path], names: Sequence[str], title: str, progress: Callable[[int], object] = lambda _: None
 ) -> Page:
-    """Return the page about the runs in ``folders``; ``progress`` is called with the number of runs that are read.
+    """Return the page about the runs in ``folders``; without a ``title`` that has the columns.
+
+    ``progress`` is called with the number of runs that are read.
 
     Raises InputError for what is no run folder, or damaged.
     """
@@ -68,14 +70,14 @@ def run_page(
             progress(sum(len(each.runs) for each in columns) + len(runs))
         columns.append(Column(heading, its, runs, read_owners(its[0], runs[0].jobs)))
     return Page(
-        title,
+        title or f"Report of {', '.join(each.name for each in columns)}",
         [*_summary(compared, columns)],
         [
             Section("Over time", _over_time(columns)),
             Section("Schedule", [*_schedules(columns)]),
             Section("Distributions", [*_distributions(columns)]),
             Section("Classes of jobs", [*_classes(columns)]),
-            Section("Users", [user_table(each.name, each.shown, each.owners) for each in columns]),
+            Section("Users", [user_block(each.name, each.shown, each.owners) for each in columns]),
             Section("Who loses", [*_losers(compared, columns)]),
             Section("Energy", [*_energy(columns)]),
             Section("Conditions", [*_conditions(columns)]),
@@ -87,10 +89,9 @@ def _summary(compared: ComparedRuns, columns: Sequence[Column]) -> Iterator[Bloc
     several = len(columns) < sum(len(each.runs) for each in columns)
     over = "; ± is half of the 95 % interval over seeds" if several else ""
     yield figure_table(f"Figures of jobs that completed, and of the machine{over}", compared.headings, compared.rows)
-    yield interval_table([(each.name, each.shown) for each in columns])
+    yield from interval_blocks([(each.name, each.shown) for each in columns])
     for note in compared.notes:
-        text = note.removeprefix("note: ")
-        yield Paragraph(text[:1].upper() + text[1:] + ".", quiet=True)
+        yield Paragraph(f"Note: {note.removeprefix('note: ')}.", quiet=True)
 
 
 def _over_time(columns: Sequence[Column]) -> list[Block]:

@@ -27,8 +27,9 @@ def table_of(caption: str, cells: Cells, *, closed: bool = False) -> Table:
     return Table(caption, cells[0], cells[1:], closed=closed)
 
 
-def interval_table(runs: Sequence[tuple[str, StoredRun]]) -> Table:
-    """Return waits and responses of named runs, each with its interval within that run."""
+def interval_blocks(runs: Sequence[tuple[str, StoredRun]]) -> Iterator[Block]:
+    """Yield waits and responses of named runs, each with its interval within that run."""
+    lacking = False
     found = [outcomes(run.jobs, run.machine, run.selection) for _, run in runs]
     rows = []
     for name in _WITHIN:
@@ -36,16 +37,22 @@ def interval_table(runs: Sequence[tuple[str, StoredRun]]) -> Table:
         intervals = [within_run(jobs, name) for jobs in found]
         unit, texts = interval_texts(figure, intervals, intervals)
         rows.append((figure.label, unit, *texts))
+        lacking = lacking or not all(each is not None and each.exists for each in intervals)
     caption = "95 % intervals within a run, by blocks of successive jobs: what one workload tells"
-    return Table(caption, ("", "unit", *(name for name, _ in runs)), rows)
+    yield Table(caption, ("", "unit", *(name for name, _ in runs)), rows)
+    if lacking:
+        why = "successive jobs wait alike for so long that the run has too few blocks"
+        yield Paragraph(f"Where there is no interval, there are no such jobs, or {why}.", quiet=True)
 
 
 # ---------------------------------------------------------------- users
 
 
-def user_table(name: str, run: StoredRun, owners: JobOwners) -> Table:
+def user_block(name: str, run: StoredRun, owners: JobOwners) -> Block:
     """Return the figures of the users with most work, by thread-hours; the others are one row."""
     jobs = run.jobs
+    if [*owners.user.distinct] in ([], [""]):
+        return Paragraph(f"{name}: the users of the jobs are not known.", quiet=True)
     ran = population(jobs, "finished", run.selection)
     hours = jobs.threads * (jobs.held_us / SECOND_US / 3600)
     user = owners.user.places

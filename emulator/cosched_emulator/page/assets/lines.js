@@ -20,7 +20,7 @@ class Lines {
         }));
         const bands = data.series.flatMap(({ low, high }, i) => (low ? [[i, low, high]] : []));
         const bounds = bands.flatMap(([i]) => [{ of: i }, { of: i }]).map(() => ({
-            width: 0, points: { show: false }, label: "interval", value: (_, value) => this.text(value),
+            width: 0, points: { show: false }, label: "interval", class: "bound", value: (_, value) => this.text(value),
         }));
         const first = series.length + 1;
         this.plot = new uPlot({
