@@ -19,6 +19,7 @@ from cosched_emulator.studies.text import KNOWN
 from cosched_hwmodel.units import SECOND_US
 
 MOST_ROWS: Final = 25  # of tables of users and of jobs
+MOST_JOBS: Final = 50_000  # of a run, for intervals of percentiles
 _WITHIN: Final = ("wait_s_mean", "wait_s_p95", "response_s_mean", "response_s_p95")
 
 
@@ -32,7 +33,10 @@ def interval_blocks(runs: Sequence[tuple[str, StoredRun]]) -> Iterator[Block]:
     lacking = False
     found = [outcomes(run.jobs, run.machine, run.selection) for _, run in runs]
     rows = []
+    many = any(len(jobs) > MOST_JOBS for jobs in found)
     for name in _WITHIN:
+        if many and not name.endswith("_mean"):
+            continue
         figure = KNOWN.get(name, Figure(name, (name,), "seconds"))
         intervals = [within_run(jobs, name) for jobs in found]
         unit, texts = interval_texts(figure, intervals, intervals)
@@ -40,6 +44,10 @@ def interval_blocks(runs: Sequence[tuple[str, StoredRun]]) -> Iterator[Block]:
         lacking = lacking or not all(each is not None and each.exists for each in intervals)
     caption = "95 % intervals within a run, by blocks of successive jobs: what one workload tells"
     yield Table(caption, ("", "unit", *(name for name, _ in runs)), rows)
+    if many:
+        yield Paragraph(
+            f"Of more than {MOST_JOBS:,} jobs the intervals of p95 would take long, and are left out.", quiet=True
+        )
     if lacking:
         why = "successive jobs wait alike for so long that the run has too few blocks"
         yield Paragraph(f"Where there is no interval, there are no such jobs, or {why}.", quiet=True)

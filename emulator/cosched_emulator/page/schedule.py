@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cosched_emulator.page.document import Figure
-from cosched_emulator.results.figures.occupancy import distinct, nodes_held, span_us
+from cosched_emulator.results.figures.occupancy import distinct, span_us
 from cosched_emulator.results.files.run_reader import JobOwners, StoredRun
 from cosched_emulator.results.record_columns import IntArray
 from cosched_hwmodel.units import SECOND_US
@@ -59,7 +59,7 @@ def schedule_figure(
         "end_s": max(end_us, begin_us + SECOND_US) / SECOND_US,
         "nodes": sum(item.nodes for item in run.machine),
         "classes": [[item.nodes, item.threads] for item in run.machine],
-        "deepest": 3 if nodes_held(stays, sum(item.nodes for item in run.machine)).shared.values.any() else 1,
+        "deepest": 3 if run.summary["machine"].get("node_sharing") else 1,
         "masks": [hex(mask) for mask in stays.mask.distinct],
         "states": state.distinct,
         "users": user.distinct,
