@@ -30,6 +30,8 @@ def report(folders: tuple[Path, ...], out: Path, form: str, title: str, force: b
         if title:
             raise click.UsageError("--title belongs to a page")
         run = read_run(folders[0])
+        if run.jobs.cpu_us is not None:
+            raise click.UsageError("jobs of this run take turns on the same threads: trace events cannot show that")
         with new_text_file(out, force=force) as stream:
             stream.writelines(trace_events(run, read_owners(folders[0], run.jobs)))
     elif studies:

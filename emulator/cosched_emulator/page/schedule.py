@@ -118,6 +118,8 @@ def _left_out(run: StoredRun, shown: Shown) -> str:
             f"The chart and its table show the first {shown.jobs.size:,} of {ran:,} jobs, those submitted up to "
             f"{last_s / 3600:,.0f} h; all other figures are of the whole run."
         )
+    if run.jobs.cpu_us is not None:
+        texts.append("Jobs take turns on the same threads: the chart shows who held them, plot --kind quanta who ran.")
     if never:
         texts.append(f"{never:,} jobs never were on a node and are not in the chart.")
     return " ".join(texts)

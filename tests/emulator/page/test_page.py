@@ -122,3 +122,22 @@ def test_trace_events_hold_what_the_run_held(run_folder: Path, tmp_path: Path) -
         thread = (event["pid"], event["tid"])
         assert event["ts"] >= ends.get(thread, 0)
         ends[thread] = event["ts"] + event["dur"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["{none}"], "expected a run folder, got nothing of that name"),
+        (["{run}", "{run}"], "every run once"),
+        (["{run}", "{run}", "--format", "trace"], "--format trace is of one run"),
+        (["{run}", "--format", "trace", "--title", "x"], "--title belongs to a page"),
+    ],
+)
+def test_what_cannot_be_reported_is_refused(
+    run_folder: Path, tmp_path: Path, arguments: list[str], message: str
+) -> None:
+    words = [word.format(run=run_folder, none=tmp_path / "none") for word in arguments]
+    found = CliRunner().invoke(report, [*words, "-o", str(tmp_path / "x")])
+    assert found.exit_code != 0
+    assert message in f"{found.output}{found.exception}"
+    assert not (tmp_path / "x").exists()
