@@ -6,7 +6,7 @@ import os
 import secrets
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Final
 
@@ -49,6 +49,7 @@ def serve(
     silence_s: float,
     log: Log | Callable[[str], None],
     standby: bool = False,
+    policy_arguments: Sequence[str] = (),
     keys: Keys | None = None,
     status_endpoint: str | None = None,
     metrics_address: str | None = None,
@@ -61,6 +62,8 @@ def serve(
     either kind, ends the process at once. Outside the main thread, signals are not handled. ``status_endpoint`` and
     ``metrics_address`` (HOST:PORT) serve the status of this process; ``log`` may be a function for lines of text.
 
+    ``policy_arguments`` let the manager run copies of the policy ahead; they follow ``--policy`` on a command line.
+
     Raises UsageError for an endpoint that may not be used; ProtocolError if there is no manager, or if it goes away, breaks the
     protocol or refuses this scheduler. The scheduler's own errors propagate after they are reported to the manager.
     """
@@ -71,7 +74,9 @@ def serve(
     with ExitStack() as open_things:
         connection = Connection(endpoint, keys)
         open_things.callback(connection.close)
-        server = _Server(endpoint, connection, scheduler_factory, policy_name, said, wait_s, standby)
+        server = _Server(
+            endpoint, connection, scheduler_factory, policy_name, tuple(policy_arguments), said, wait_s, standby
+        )
         if status_endpoint is not None:
             open_things.callback(StatusServer(status_endpoint, server.status.as_dict).close)
         if metrics_address is not None:
@@ -91,6 +96,7 @@ class _Server:
         connection: Connection,
         scheduler_factory: SchedulerFactory,
         policy_name: str,
+        policy_arguments: tuple[str, ...],
         log: Log,
         wait_s: float,
         standby: bool,
@@ -106,7 +112,7 @@ class _Server:
         self._wait_s = wait_s
         self._standby = standby
         self._instance = f"{os.getpid()}-{secrets.token_hex(4)}"
-        self._session = SchedulerSession(self._instance, policy_name, standby=standby)
+        self._session = SchedulerSession(self._instance, policy_name, standby=standby, arguments=policy_arguments)
         self._welcomes = 0
         self._refusal = ""  # why a manager has refused this scheduler so far
         self._busy = False  # the reason was that another scheduler is served

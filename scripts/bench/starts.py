@@ -1,7 +1,7 @@
 """Start estimates against what simulations of logs then do: how far off they are, and how often ranges hold.
 
     python -m scripts.bench.starts run SDSC-SP2 easy -o FILE.jsonl      estimates of one log, a row each
-    python -m scripts.bench.starts table FILE.jsonl...                  the tables of docs/results/start-estimates.md
+    python -m scripts.bench.starts table FILE.jsonl...                  the tables of docs/results/appendix/start-estimates.md
 
 Each run is simulated once, and once more with the decisions of the first: at the submission of each sampled job that waits, and at a
 random moment of its wait, its start is estimated from the manager's inventory and from the jobs that had ended by then.
@@ -34,7 +34,7 @@ from cosched_plugin.config import PolicyChoice, allow_models, choose
 from cosched_plugin.protocol.messages import Action, Event, Welcome
 from cosched_plugin.protocol.scheduler import Scheduler, SchedulerFactory
 
-PAGE: Final = PROJECT / "docs" / "results" / "start-estimates.md"
+PAGE: Final = PROJECT / "docs" / "results" / "appendix" / "start-estimates.md"
 JOBS: Final = 10_000  # of a log
 SAMPLES: Final = 1_000
 SEED: Final = 1
@@ -223,7 +223,7 @@ def main() -> None:
     running.add_argument("--samples", type=positive, default=SAMPLES, help="jobs that waited (default: %(default)s)")
     running.add_argument("--traces", type=Path, metavar="DIR", default=LOGS, help="folder with the logs")
     running.add_argument("-o", "--out", type=Path, required=True, metavar="FILE", help="a JSON row for each estimate")
-    table = commands.add_parser("table", help="write docs/results/start-estimates.md")
+    table = commands.add_parser("table", help="write docs/results/appendix/start-estimates.md")
     table.add_argument("files", type=Path, nargs="+", metavar="FILE")
     options = parser.parse_args()
     if options.command == "run":

@@ -9,7 +9,7 @@ from cosched_emulator.ahead.history import DAY_US, History
 from cosched_emulator.ahead.ranges import Guess, quantile
 from cosched_emulator.ahead.run_ahead import Ahead, RunTime, Start, run_ahead
 from cosched_hwmodel.draws import key, uniform
-from cosched_plugin.protocol.messages import JobSpec, Run, Welcome
+from cosched_plugin.protocol.messages import JobSpec, PendingJob, Run, Welcome
 from cosched_plugin.protocol.scheduler import SchedulerFactory
 
 DRAWS: Final = 10
@@ -58,6 +58,12 @@ class Estimating:
         self._predicted: Ahead | None = None
         self._drawn: list[Ahead] = []
 
+    def with_job(self, spec: JobSpec, now_us: int) -> Estimating:
+        """Return the estimates, not made yet, of one more job that is submitted at ``now_us``, when nothing else has happened."""
+        pending = (*self.welcome.pending, PendingJob(spec, held=False))
+        welcome = self.welcome._replace(pending=pending, now_us=now_us)
+        return Estimating(welcome, self._make, self._history, self._seed, [spec.id], self._expired)
+
     @property
     def draws(self) -> int:
         """Return the number of runs with drawn run times."""
@@ -76,6 +82,10 @@ class Estimating:
 
         arrivals = history.arrivals(self.welcome.now_us, self._first_id, number)
         self._drawn.append(self._run(run_time, arrivals))
+
+    def drop_last(self) -> None:
+        """Forget the last draw: it was cut short."""
+        self._drawn.pop()
 
     def _run(self, run_time: RunTime, arrivals: Iterable[JobSpec] = ()) -> Ahead:
         until_us = self.welcome.now_us + FURTHEST_US

@@ -6,6 +6,7 @@ what was expected at the end, so the slowdown by neighbours, which the scheduler
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterator
 from itertools import islice
@@ -17,7 +18,8 @@ from cosched_plugin.protocol.messages import JobSpec
 
 ALIKE: Final = 20  # last jobs of the same user and the same request whose ratios are drawn from
 OWN: Final = 30  # likewise of the user, where none are alike
-ALL: Final = 500  # likewise of all users
+ALL: Final = 500  # likewise of all users, of which those count whose request is
+NEAREST: Final = 50  # nearest: large requests are exaggerated more
 LAST_RUNS: Final = 2  # whose mean is predicted: Tsafrir, Etsion and Feitelson 2007
 DAYS: Final = 14  # that arrivals are drawn from
 DAY_US: Final = 86_400 * SECOND_US
@@ -47,7 +49,8 @@ class History:
     """The last runs, by user and request, and the submissions of the last days."""
 
     def __init__(self) -> None:
-        self._all: deque[float] = deque(maxlen=ALL)
+        self._all: deque[tuple[float, float]] = deque(maxlen=ALL)  # log of the request, ratio
+        self._near: dict[int, list[float]] = {}  # cache: ratios of all users by request
         self._users: dict[str, _OfUser] = {}
         self._arrived: deque[JobSpec] = deque()
         self._since_us: int | None = None  # first submission that was ever seen
@@ -55,7 +58,8 @@ class History:
     def end(self, run: PastRun) -> None:
         """Learn how long a job has run."""
         ratio = run.run_us / max(1, run.expected_us)
-        self._all.append(ratio)
+        self._all.append((math.log(max(1, run.request_us)), ratio))
+        self._near.clear()
         if not run.user:
             return
         user = self._users.setdefault(run.user, _OfUser())
@@ -84,21 +88,21 @@ class History:
                 ratios = [ratio for ratio in ratios if ratio > least]  # noqa: PLW2901 - the same, of those still possible
             if ratios:
                 return max(elapsed_us + 1, round(expected_us * ratios[int(draw * len(ratios))]))
-        return 2 * elapsed_us if elapsed_us else expected_us
+        outlived = elapsed_us >= expected_us or (elapsed_us > 0 and len(self._all) > 0)
+        return 2 * elapsed_us if outlived else expected_us
 
     def predicted_us(self, spec: JobSpec, expected_us: int, elapsed_us: int) -> int:
         """Return the mean of the user's last two runs, at most what was asked for; a job that outlived it gets double its time.
 
-        Of a user who is unknown, or without runs, the median ratio of all jobs is taken.
+        Of a user who is unknown, or without runs, the median ratio of jobs with such requests is taken.
         """
         user = self._users.get(spec.user)
         if user is not None:
             alone_us = min(spec.estimate_us, sum(user.runs_us) / len(user.runs_us))
             run_us = round(alone_us * expected_us / max(1, spec.estimate_us))
-        elif self._all:
-            run_us = round(expected_us * min(1.0, sorted(self._all)[len(self._all) // 2]))
         else:
-            run_us = expected_us
+            near = sorted(self._of_all(spec))
+            run_us = round(expected_us * min(1.0, near[len(near) // 2])) if near else expected_us
         return max(1, run_us if run_us > elapsed_us else 2 * elapsed_us)
 
     def _comparable(self, spec: JobSpec) -> Iterator[deque[float] | list[float]]:
@@ -109,7 +113,16 @@ class History:
             if alike is not None:
                 yield alike
             yield user.ratios
-        yield self._all
+        yield self._of_all(spec)
+
+    def _of_all(self, spec: JobSpec) -> list[float]:
+        """Return the ratios of those of all users' last jobs whose requests are nearest."""
+        found = self._near.get(spec.estimate_us)
+        if found is None:
+            request = math.log(max(1, spec.estimate_us))
+            nearest = sorted(self._all, key=lambda past: abs(past[0] - request))[:NEAREST]
+            found = self._near[spec.estimate_us] = [ratio for _, ratio in nearest]
+        return found
 
     # ------------------------------------------------------------ arrivals
 

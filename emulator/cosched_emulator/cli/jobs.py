@@ -1,4 +1,4 @@
-"""The commands for submitted jobs: cancel, hold, release, queue, job, wait."""
+"""The commands for submitted jobs: cancel, hold, release, queue, why, job, wait."""
 
 from __future__ import annotations
 
@@ -14,13 +14,24 @@ from cosched_emulator.cli.asking import MOST_NAMED, ask, ask_for_change, connect
 from cosched_emulator.cli.commands.options.job_options import ignored_names
 from cosched_emulator.cli.commands.options.manager_options import Caller, Named
 from cosched_emulator.cli.job_script import read_script, request_of
-from cosched_emulator.cli.user_tables import job_label, job_text, queue_table, rows_of
+from cosched_emulator.cli.user_tables import (
+    QUEUED,
+    job_label,
+    job_text,
+    queue_table,
+    rows_of,
+    start_table,
+    start_text,
+    why_text,
+)
 from cosched_emulator.errors import EmulatorError, LinkError
 from cosched_emulator.users.client import TEMPORARY, ManagerConnection, SilenceError, refusal_text
 from cosched_emulator.users.requests import (
     CancelJobs,
+    EstimateStart,
     HoldJobs,
     ListJobs,
+    ListStarts,
     Refused,
     ReleaseJobs,
     ShowJobs,
@@ -142,11 +153,50 @@ def release(caller: Caller, jobs: Named) -> None:
     ask_for_change(caller, ReleaseJobs(_targets(jobs)), "job")
 
 
-def queue(caller: Caller, user: str, me: bool, expand: bool) -> None:
-    """List the jobs that have not ended."""
-    result = ask(caller, ListJobs(user_name(caller, user, me=me)))
+def queue(caller: Caller, user: str, me: bool, expand: bool, start: bool) -> None:
+    """List the jobs that have not ended, or with ``start`` when the pending ones will start."""
+    whose = user_name(caller, user, me=me)
+    result = ask(caller, ListJobs(whose))
+    if start:
+        told = ask(caller, ListStarts(whose))
+        pending = {row["job_id"]: row for row in rows_of(result) if row["start_s"] is None}
+        rows = [
+            {**pending[each["job_id"]], **_reason_first(each, pending)}
+            for each in rows_of(told)
+            if each["job_id"] in pending
+        ]
+        show(caller, {**told, "jobs": rows}, lambda: start_table(told, rows))
+        return
     rows = rows_of(result)
     show(caller, {"now_s": result["now_s"], "jobs": rows}, lambda: queue_table(rows, expand=expand))
+
+
+def _reason_first(told: Mapping[str, Any], pending: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return an estimate, with the manager's own reason where the job waits for something besides the scheduler."""
+    row = pending[told["job_id"]]
+    asked = row["reason"] == QUEUED and told["reason"]
+    return {**told, "reason": told["reason"] if asked else row["reason"]}
+
+
+def why(caller: Caller, jobs: Named) -> None:
+    """Say why jobs do not run."""
+    shown = ask(caller, ShowJobs(_targets(jobs)))
+    pending = {row["job_id"]: row for row in shown["jobs"] if row["state"] == "PENDING"}
+    told = ask(caller, ListStarts()) if pending else {}
+    starts = {row["job_id"]: row for row in rows_of(told)} if told else {}
+    rows = []
+    for row in shown["jobs"]:
+        job_id = row["job_id"]
+        known = (
+            _reason_first(starts[job_id], pending)
+            if job_id in starts and job_id in pending
+            else {"reason": row["reason"]}
+        )
+        rows.append({"job": job_label(row), "job_id": job_id, "state": row["state"], **known})
+    about = {key: told[key] for key in ("age_s", "draws", "trouble", "record") if key in told}
+    show(caller, {"now_s": shown["now_s"], **about, "jobs": rows}, lambda: why_text(about, rows))
+    if shown["missing"]:
+        raise EmulatorError(f"there is no such job: {', '.join(shown['missing'][:MOST_NAMED])}")
 
 
 def job(caller: Caller, jobs: Named) -> None:
@@ -180,14 +230,21 @@ def submit(
     script: str | None,
     arguments: tuple[str, ...],  # noqa: ARG001 - arguments of the script, which is not executed
     parsable: bool,
+    test_only: bool,
     and_wait: bool,
     **options: Any,
 ) -> None:
-    """Submit a job, or an array of jobs, and wait for its end if requested."""
+    """Submit a job, or an array of jobs, and wait for its end if requested; or only ask when it would start."""
+    if test_only and and_wait:
+        raise click.UsageError("--test-only and --wait exclude each other")
     request, notes = _request(script, options, ignored_names(context))
     for note in notes:
         click.echo(f"note: {note}", err=True)
     with connect(caller) as connection:
+        if test_only:
+            told = connection.result(EstimateStart(request))
+            show(caller, told, lambda: start_text(told))
+            return
         result = connection.result(request)
         number = result["job_ids"][0]
         show(caller, result, lambda: f"{number}\n" if parsable else f"Submitted batch job {number}\n")

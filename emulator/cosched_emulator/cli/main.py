@@ -64,6 +64,7 @@ COMMANDS: Final = {
         "cosched_emulator.cli.commands.jobs": {
             "submit": "Submit a job, or an array of jobs.",
             "queue": "List running and pending jobs, the jobs co-located with them, and their measured slowdown.",
+            "why": "Say why jobs do not run, and when they will.",
             "job": "Show all details of jobs, also of jobs that have ended.",
             "cancel": (
                 "End pending or running jobs: 12, a task 12_3, several tasks 12_[1-3,7]; the number of an array names all tasks."

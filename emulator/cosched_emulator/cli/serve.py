@@ -30,6 +30,7 @@ LONGEST_S: Final = 1e10  # three hundred years
 UNUSUAL: Final = ("takeover",)  # events that get a log line in a short run
 
 
+# Over 50 lines: one argument for each option
 def serve(
     scenario_file: str | None,
     endpoint: str,
@@ -42,6 +43,8 @@ def serve(
     until: float | None,
     check: bool,
     metrics: str | None,
+    estimate_starts: bool,
+    copied: tuple[str, ...],
     log_json: bool,
     wait: float | None,
     db: str | None,
@@ -63,8 +66,13 @@ def serve(
         "--check": check,
         "--metrics": metrics,
         "--operator": operators,
+        "--estimate-starts": estimate_starts,
     }
     _check_options(scenario, live_options, {"--wait": wait is not None, "--json": as_json})
+    if estimate_starts and users is None:
+        raise click.UsageError("--estimate-starts needs --users, who ask for them")
+    if copied and not estimate_starts:
+        raise click.UsageError("--copy-policy needs --estimate-starts")
     prepared = prepare(scenario)
     keyring = None if keys is None else Keyring(keys)
     log = Log("cosched-emulator", as_json=log_json)
@@ -74,7 +82,7 @@ def serve(
     from cosched_emulator.cli.serve_live import serve_live  # noqa: PLC0415 - virtual time does not need the live manager
     from cosched_emulator.live.serving import Serving  # noqa: PLC0415 - likewise
 
-    serving = Serving(endpoint, users, keyring, frozenset(operators), metrics, until, check)
+    serving = Serving(endpoint, users, keyring, frozenset(operators), metrics, until, check, estimate_starts, copied)
     serve_live(prepared, serving, db, log, out, force=force)
 
 

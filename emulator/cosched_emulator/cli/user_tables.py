@@ -111,6 +111,70 @@ def queue_lines(rows: Iterable[Row], *, expand: bool = False) -> list[tuple[str,
     return lines
 
 
+# Estimates of starts.
+
+QUEUED: Final = "Resources"  # the manager's own reason: the scheduler has not started it
+_START_HEADS: Final = ("JOBID", "NAME", "USER", "NODES", "START", "FROM", "TO", "NODELIST", "REASON")
+
+
+def start_table(told: Row, rows: Iterable[Row]) -> str:
+    """Return when pending jobs are expected to start, on the manager's clock, and how old and how good that is."""
+    lines = [
+        (
+            job_label(row),
+            short(row["name"] or UNKNOWN),
+            short(row["user"] or UNKNOWN),
+            str(row["nodes"]),
+            ("after " if row["bound"] else "") + clock_text(row["start_s"]),
+            clock_text(row["low_s"]),
+            clock_text(row["high_s"]),
+            row["node_list"] or UNKNOWN,
+            row["reason"] or UNKNOWN,
+        )
+        for row in rows
+    ]
+    return text_table(_START_HEADS, lines, NUMBERS | {"START", "FROM", "TO"}) + basis_text(told) + "\n"
+
+
+def start_text(told: Row) -> str:
+    """Return when one job is expected to start."""
+    nodes = f" on nodes {told['node_list']}" if told["node_list"] else ""
+    return f"It would start {_when(told)}{nodes}.\n{basis_text(told)}\n"
+
+
+def why_text(told: Row, rows: Iterable[Row]) -> str:
+    """Return why jobs do not run, a line each, and when they will."""
+    lines = []
+    for row in rows:
+        if row["state"] != "PENDING":
+            lines.append(f"job {row['job']}: {row['state']}")
+            continue
+        known = row.get("start_s") is not None
+        lines.append(f"job {row['job']}: {row['reason'] or QUEUED}" + (f"; it starts {_when(row)}" if known else ""))
+    return "\n".join([printable(line) for line in [*lines, *([basis_text(told)] if told else [])]]) + "\n"
+
+
+def _when(row: Row) -> str:
+    at = clock_text(row["start_s"])
+    if row["bound"]:
+        return f"not before {at}"
+    if row["low_s"] is None:
+        return f"at about {at} (too few jobs have been seen for a range)"
+    return f"at about {at}, between {clock_text(row['low_s'])} and {clock_text(row['high_s'])} in 4 of 5 cases"
+
+
+def basis_text(told: Row) -> str:
+    """Return what estimates rest on."""
+    if told.get("trouble") and told["age_s"] is None:
+        return f"no estimates: {told['trouble']}"
+    draws = f"{told['draws']} draws" if told["draws"] else "one run with predicted run times"
+    text = f"estimated {clock_text(told['age_s'])} ago, from {draws}"
+    record = told.get("record")
+    if record and record["starts"]:
+        text += f"; the last {record['starts']} were off by {clock_text(record['median_error_s'])} in the median"
+    return text + (f"; {told['trouble']}" if told.get("trouble") else "")
+
+
 def _sharing(row: Row) -> tuple[str, ...]:
     """Return the slowdown of a job among its neighbours, or where jobs share time its slot and CPU share."""
     if "slot" not in row:

@@ -196,6 +196,11 @@ class SchedulerPort:
         return "" if self.session is None or self.session.peer is None else self.session.peer.policy
 
     @property
+    def policy_arguments(self) -> tuple[str, ...]:
+        """Return how the scheduler says that its policy is made; empty if it does not, and before the first scheduler."""
+        return () if self.session is None or self.session.peer is None else self.session.peer.arguments
+
+    @property
     def instance(self) -> str:
         """Return the scheduler that is served, empty if none is."""
         served = self.session is not None and self.session.state not in (State.START, State.CLOSED)

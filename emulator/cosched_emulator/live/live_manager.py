@@ -209,6 +209,11 @@ class LiveManager:
         return self._owners.label(job_id)
 
     @property
+    def next_id(self) -> int:
+        """Return the id that the next submitted job will have."""
+        return self._commands.next_id
+
+    @property
     def unfinished(self) -> int:
         """Return the number of submitted jobs that have not ended."""
         return len(self.manager.jobs)

@@ -19,7 +19,8 @@ from cosched_emulator.errors import AccountingError, LinkError
 from cosched_emulator.live.clock import LiveClock, ProcessFaults
 from cosched_emulator.live.journal import answer_step, command_step, time_step
 from cosched_emulator.live.live_manager import LiveManager
-from cosched_emulator.live.views import answer_query
+from cosched_emulator.live.start_estimates import StartEstimates
+from cosched_emulator.live.views import NO_ESTIMATES, answer_query
 from cosched_emulator.manager.record import FaultHappened, JobFinished
 from cosched_emulator.scenario.faults import Faults
 from cosched_emulator.users.door import Asked, UserDoor
@@ -27,6 +28,7 @@ from cosched_emulator.users.requests import (
     CancelJobs,
     Done,
     DrainNodes,
+    EstimateStart,
     HoldJobs,
     Refused,
     ReleaseJobs,
@@ -77,6 +79,7 @@ class LiveServer:
         until_idle: bool = False,
         check: bool = False,
         progress: Callable[[int], None] | None = None,
+        estimates: StartEstimates | None = None,
     ) -> None:
         """End at ``until_us``, or with ``until_idle`` when no event is left; ``check`` checks all invariants after every step.
 
@@ -95,6 +98,7 @@ class LiveServer:
         self._until_idle = until_idle
         self._check = check
         self._progress = progress
+        self._estimates = estimates
         self._ended = 0
         self._sent_s: float | None = None  # when the unanswered batch was sent
         self._was_full = False
@@ -124,6 +128,7 @@ class LiveServer:
             poller.poll(round(self._wait_s() * 1000))
             self._hear_scheduler()
             self._hear_users()
+            self._tend_estimates()
             self._watch_silence()
             try:
                 self._port.tend()
@@ -224,14 +229,25 @@ class LiveServer:
             asked = self._asked.popleft()
             answer = self._answer(asked)
             self._flush()  # answer only after the command is written, unless the disk is full
-            self._door.answer(asked, answer)
+            if answer is not None:
+                self._door.answer(asked, answer)
 
-    def _answer(self, asked: Asked) -> Done | Refused:
+    def _tend_estimates(self) -> None:
+        if self._estimates is not None and self._door is not None:
+            for asked, answer in self._estimates.tend():
+                self._door.answer(asked, answer)
+
+    def _answer(self, asked: Asked) -> Done | Refused | None:
+        """Return the answer to a request; None: it follows."""
         live = self._live
         self._advance()
+        if isinstance(asked.request, EstimateStart):
+            return self._estimate(asked, asked.request.job)
         if not isinstance(asked.request, CHANGES):
             served = bool(self._port.instance)
-            return answer_query(live, self._accounting, self.status.as_dict, asked.request, served=served)
+            return answer_query(
+                live, self._accounting, self.status.as_dict, asked.request, served=served, estimates=self._estimates
+            )
         examined = live.examine(asked.who, asked.request)
         if isinstance(examined, Refused):
             return examined
@@ -244,11 +260,23 @@ class LiveServer:
         self._record_changes()
         return answer
 
+    def _estimate(self, asked: Asked, job: SubmitJob) -> Refused | None:
+        """Ask for the start of a job that is not submitted; None: the answer follows."""
+        if self._estimates is None:
+            return NO_ESTIMATES
+        examined = self._live.examine(asked.who, job)
+        if isinstance(examined, Refused):
+            return examined
+        assert examined.submission is not None
+        return self._estimates.ask(asked, examined.submission.job(self._live.next_id).spec)
+
     def _record_changes(self) -> None:
         """Pass the changes of the last step to the accounting."""
         live = self._live
         changes = live.drain()
         self._accounting.record(changes)
+        if self._estimates is not None:
+            self._estimates.note(changes)
         if self._check:
             live.check()
         if self._progress is not None:

@@ -11,6 +11,7 @@ from cosched_emulator.live.clock import LiveClock
 from cosched_emulator.live.journal import restore
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.live.live_server import LiveServer
+from cosched_emulator.live.start_estimates import StartEstimates
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.run.build import build_agenda, build_manager
 from cosched_emulator.run.prepare import Prepared
@@ -35,6 +36,8 @@ class Serving(NamedTuple):
     metrics: str | None = None  # HOST:PORT for Prometheus
     until_s: float | None = None  # emulated time
     check: bool = False
+    estimates: bool = False  # estimate when pending jobs start; for users
+    copied: tuple[str, ...] = ()  # policies and parts from outside (MODULE:CLASS) that may be imported for that
 
 
 class Served(NamedTuple):
@@ -67,6 +70,10 @@ def serve_live(
         if serving.users is not None:
             door = UserDoor(port.context, serving.users, keys=serving.keys, operators=serving.operators)
             closing.callback(door.close)
+        estimates = None
+        if serving.estimates:
+            estimates = StartEstimates(live, accounting, lambda: port.policy_arguments, serving.copied)
+            closing.callback(estimates.close)
         server = LiveServer(
             live,
             accounting,
@@ -79,6 +86,7 @@ def serve_live(
             until_idle=serving.users is None,
             check=serving.check,
             progress=progress,
+            estimates=estimates,
         )
         if serving.metrics is not None:
             metrics = MetricsServer(serving.metrics, lambda: server.status.prometheus("cosched_manager"))

@@ -229,7 +229,7 @@ class Commands:
         self._room = room
         self._owners = owners
         self._outbox = outbox
-        self._next_id = next_id
+        self.next_id = next_id
         self._ended_state = ended_state
         self._tasks_of = tasks_of
 
@@ -309,8 +309,8 @@ class Commands:
             for each in self._tasks_of(job_id) or (job_id,)
             if each in self._manager.jobs
         )
-        first = self._next_id
-        self._next_id += count
+        first = self.next_id
+        self.next_id += count
         array_id = first if request.tasks else None
         if array_id is not None and 0 < request.at_once < count:
             self._room.limit(array_id, request.at_once)

@@ -16,6 +16,7 @@ from cosched_emulator.accounting.accounts import Accounting
 from cosched_emulator.errors import AccountingError
 from cosched_emulator.live.dependencies import HELD, QUEUED, UNSERVED
 from cosched_emulator.live.live_manager import LiveManager
+from cosched_emulator.live.start_estimates import StartEstimates
 from cosched_emulator.manager.managed_job import SUSPENDED, ManagedJob
 from cosched_emulator.manager.node_states import NodeStates
 from cosched_emulator.manager.time_sharing.shared_progress import ProcessProgress
@@ -25,6 +26,7 @@ from cosched_emulator.users.requests import (
     ListHistory,
     ListJobs,
     ListNodes,
+    ListStarts,
     Refused,
     Request,
     ShowJobs,
@@ -190,6 +192,7 @@ NODE_COLUMNS: Final = (
     "node", "state", "reason", "threads", "threads_used", "memory_mb", "memory_used_mb", "jobs", "slowed",
 )  # fmt: skip
 _MOST_SHOWN: Final = 10_000  # jobs of one answer
+NO_ESTIMATES: Final = Refused("missing", "this manager makes no estimates of starts: serve it with --estimate-starts")
 
 
 def answer_query(
@@ -199,13 +202,17 @@ def answer_query(
     request: Request,
     *,
     served: bool = True,
+    estimates: StartEstimates | None = None,
 ) -> Done | Refused:
     """Return the answer to a query.
 
     ``status`` returns the process's own state and that of its scheduler; ``served`` tells whether there is a scheduler.
     """
+    view = _View(live, served=served)
     try:
-        return _answer(_View(live, served=served), accounting, status, request)
+        if isinstance(request, ListStarts):
+            return NO_ESTIMATES if estimates is None else _starts(view, estimates, request.user)
+        return _answer(view, accounting, status, request)
     except AccountingError as error:
         return Refused("accounting", str(error))
 
@@ -391,6 +398,14 @@ class _View:
             if runs
             else [],
         }
+
+
+def _starts(view: _View, estimates: StartEstimates, user: str) -> Done:
+    """Return the estimates of pending jobs; what the manager itself knows of one comes before what a copy of the policy says."""
+    live = view.live
+    jobs = [job for job in view.unfinished_jobs() if job.job.spec.id not in live.manager.running]
+    table = estimates.table([job for job in jobs if not user or view.user(job) == user])
+    return Done({"now_s": live.now_us / SECOND_US, **table})
 
 
 _SUBMISSION: Final = attrgetter("job.spec.submit_us", "job.spec.id")

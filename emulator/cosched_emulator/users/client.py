@@ -20,9 +20,11 @@ from cosched_emulator.users.requests import (
     MAX_ANSWER_BYTES,
     MAX_REQUEST_BYTES,
     Done,
+    EstimateStart,
     ListHistory,
     ListJobs,
     ListNodes,
+    ListStarts,
     Refused,
     Request,
     ShowJobs,
@@ -36,6 +38,8 @@ from cosched_plugin.protocol.errors import RemoteProtocolError
 
 QUESTIONS: Final = (
     ListJobs,
+    ListStarts,
+    EstimateStart,
     ListNodes,
     ShowJobs,
     ListHistory,

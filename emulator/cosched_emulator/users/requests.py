@@ -28,6 +28,7 @@ from cosched_plugin.protocol.values import (
 from cosched_plugin.protocol.vocabulary import (
     Field,
     Record,
+    inner,
     integer,
     integers,
     read_tagged,
@@ -168,6 +169,18 @@ class ListJobs(NamedTuple):
     user: str = ""
 
 
+class ListStarts(NamedTuple):
+    """List when pending jobs are expected to start, and why they have not; only those of ``user`` if it is not empty."""
+
+    user: str = ""
+
+
+class EstimateStart(NamedTuple):
+    """Estimate when a job would start if it were submitted now; of an array, its first task."""
+
+    job: SubmitJob
+
+
 class ListNodes(NamedTuple):
     """List the nodes and their jobs."""
 
@@ -203,6 +216,8 @@ Request: TypeAlias = (
     | DrainNodes
     | ResumeNodes
     | ListJobs
+    | ListStarts
+    | EstimateStart
     | ListNodes
     | ShowJobs
     | ListHistory
@@ -254,10 +269,10 @@ def _nodes() -> Field:
     return _at_most(integers("nodes", 0, MAX_NODES - 1), MOST_TARGETS)
 
 
-_RECORDS: Final = (
-    record(
+def _submission(tag: str | None) -> Record:
+    return record(
         SubmitJob,
-        "submit",
+        tag,
         integer("processes", 1),
         integer("estimate_us", 1),
         special("limit_us", optional(integer_reader(1)), None, None),
@@ -280,13 +295,19 @@ _RECORDS: Final = (
         integer("delay_us", default=0),
         _flag("all_memory", False),
         _flag("unpaired", False),
-    ),
+    )
+
+
+_RECORDS: Final = (
+    _submission("submit"),
     record(CancelJobs, "cancel", _targets()),
     record(HoldJobs, "hold", _targets()),
     record(ReleaseJobs, "release", _targets()),
     record(DrainNodes, "drain", _nodes(), text("reason", "")),
     record(ResumeNodes, "resume", _nodes()),
     record(ListJobs, "queue", text("user", "")),
+    record(ListStarts, "starts", text("user", "")),
+    record(EstimateStart, "test", inner("job", _submission(None))),
     record(ListNodes, "nodes"),
     record(ShowJobs, "jobs", _targets()),
     record(ListHistory, "history", text("user", ""), integer("most", 1, MOST_TOLD, default=100)),

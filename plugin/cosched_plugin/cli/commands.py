@@ -108,6 +108,7 @@ def serve(
             endpoint,
             scheduler,
             policy_name=choice.name,
+            policy_arguments=choice.check_arguments(),
             wait_s=wait_s,
             silence_s=silence_s,
             log=Log("cosched-plugin", as_json=log_json, quiet=quiet),

@@ -458,6 +458,9 @@ class Hello(NamedTuple):
     policy: str  # for people
     standby: bool = False  # it waits to take over from a scheduler that falls silent
     greeting: int = 0  # counts this scheduler's hellos; what follows from one repeats its number. 0: not counted
+    arguments: tuple[
+        str, ...
+    ] = ()  # what follows `--policy` where another process makes the same policy; none: not told
 
 
 class Belief(NamedTuple):

@@ -70,11 +70,16 @@ def read_flag(raw: Any) -> Any:
     return raw
 
 
-def read_name(raw: Any) -> Any:
-    """Return a short string."""
+def read_text(raw: Any) -> Any:
+    """Return a string."""
     if type(raw) is not str:
         refuse("a string", raw)
-    if text_bytes(raw) > MAX_NAME_BYTES:
+    return raw
+
+
+def read_name(raw: Any) -> Any:
+    """Return a short string."""
+    if text_bytes(read_text(raw)) > MAX_NAME_BYTES:
         raise Fault("limit", f"a name of more than {MAX_NAME_BYTES} bytes")
     return raw
 

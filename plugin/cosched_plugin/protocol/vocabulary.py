@@ -27,6 +27,7 @@ from cosched_plugin.protocol.values import (
     read_runs,
     read_self_slowdown,
     read_shares,
+    read_text,
     read_usage,
     read_value,
     write_runs,
@@ -497,6 +498,7 @@ _MESSAGES: Final = (
         text("policy", ""),
         _flag("standby"),
         integer("greeting", default=0),
+        special("arguments", lambda raw: read_each(raw, read_text), None, ()),
     ),
     record(
         m.Welcome,

@@ -46,6 +46,7 @@ HELPS = [
         for name in (
             "submit",
             "cancel",
+            "why",
             "queue",
             "nodes",
             "job",

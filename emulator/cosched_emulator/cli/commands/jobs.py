@@ -13,6 +13,7 @@ from cosched_hwmodel.cli.terminal.lazy import implementation
 @click.argument("script", required=False, type=click.Path())
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @click.option("--parsable", is_flag=True, help="Print only the number of the job.")
+@click.option("--test-only", is_flag=True, help="Submit nothing: say when the job would start.")
 @click.option("-W", "--wait", "and_wait", is_flag=True, help="Wait for its end; exit code 1 unless it completes.")
 @common_options()
 @click.pass_context
@@ -75,6 +76,7 @@ def release() -> None:
 @click.option(
     "-r", "--array", "expand", is_flag=True, help="Print one line per task of an array, also for pending tasks."
 )
+@click.option("--start", is_flag=True, help="List when pending jobs are expected to start, in what range, and where.")
 @whose
 @common_options()
 @implementation("cosched_emulator.cli.jobs")
@@ -82,8 +84,22 @@ def queue() -> None:
     """List running and pending jobs, the jobs co-located with them, and their measured slowdown.
 
     \b
-    Example:
+    Examples:
       cosched-emulator queue --me
+      cosched-emulator queue --start
+    """
+
+
+@click.command()
+@JOBS
+@common_options()
+@implementation("cosched_emulator.cli.jobs")
+def why() -> None:
+    """Say why jobs do not run, and when they will.
+
+    \b
+    Example:
+      cosched-emulator why 12
     """
 
 

@@ -43,6 +43,18 @@ from cosched_hwmodel.cli.terminal.lazy import implementation
 @click.option("--until", type=click.FloatRange(min=0), metavar="S", help="Running clock: end after S emulated seconds.")
 @click.option("--check", is_flag=True, help="Running clock: check all invariants after every step.")
 @click.option("--metrics", metavar="HOST:PORT", help="Running clock: serve Prometheus there (loopback only).")
+@click.option(
+    "--estimate-starts",
+    is_flag=True,
+    help="Running clock, with --users: estimate when pending jobs start, in a process of its own (queue --start, why).",
+)
+@click.option(
+    "--copy-policy",
+    "copied",
+    multiple=True,
+    metavar="MODULE:CLASS",
+    help="Policy or part from outside that this process may import for that; may be repeated.",
+)
 @click.option("--log-json", is_flag=True, help="Log as JSON lines on standard error.")
 @sets(
     "clock.wait_s",

@@ -313,7 +313,7 @@ _IGNORED_VALUES: Final = (
 _IGNORED_OPTIONAL: Final = "--get-user-env|-k --no-kill|--propagate"
 _IGNORED_FLAGS: Final = (
     "--contiguous|--ignore-pbs|-O --overcommit|-s --oversubscribe|-Q --quiet|"
-    "--reboot|--spread-job|--stepmgr|--test-only|--use-min-nodes|-v --verbose"
+    "--reboot|--spread-job|--stepmgr|--use-min-nodes|-v --verbose"
 )
 
 

@@ -1,0 +1,136 @@
+"""Why pending jobs do not run: one sentence each, of what one pass of the core over a state has told, and of the state itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+from cosched_emulator.ahead.estimates import Estimate
+from cosched_emulator.explain.gang_facts import count_text, span_text
+from cosched_plugin.common.allocation import Machine, each_node, room_on
+from cosched_plugin.protocol.messages import JobSpec, RunningJob, Welcome
+
+# Kinds of reasons, for counts.
+NODES: Final = "nodes"  # too few are free
+RESERVATION: Final = "reservation"  # enough are free, and it would delay a job with a reservation, or it has one itself
+ORDER: Final = "order"  # enough are free, and the policy takes other jobs first, or has not decided yet
+KINDS: Final = (NODES, RESERVATION, ORDER)
+
+
+class Reason(NamedTuple):
+    """Why a job is pending."""
+
+    kind: str
+    text: str
+
+
+class Reasons:
+    """The reasons of one state."""
+
+    def __init__(
+        self, welcome: Welcome, records: Iterable[Mapping[str, Any]], settings: Mapping[str, Any] | None = None
+    ) -> None:
+        """``records`` are those of a decision trace of one pass; ``settings`` the composition's, None: not one of ours."""
+        self._machine = Machine(welcome.nodes, welcome.licences, welcome.capabilities.layout)
+        self._whole = _part(settings, "shape") == "nodes"
+        self._matches = _part(settings, "matching") not in ("", "none")
+        self._free_at: dict[int, int] = {}  # by node that is in use: the last expected end of its jobs
+        self._threads: dict[int, int] = {}  # by node: in use
+        for job in welcome.running:
+            if not job.on_disk:
+                self._occupy(job)
+        self._down = set(welcome.down)
+        self._idle = self._machine.nodes - len(self._down | self._free_at.keys())
+        self._reserved: tuple[int, int] | None = None  # job, expected start
+        self._promised: dict[int, int] = {}
+        self._told: dict[int, str] = {}
+        for record in records:
+            match record["kind"]:
+                case "reserve":
+                    self._reserved = (record["job"], record["shadow_us"])
+                case "promise" if record["start_us"] is not None:
+                    self._promised[record["job"]] = record["start_us"]
+                case "wait":
+                    self._told[record["job"]] = str(record["reason"])
+
+    def _occupy(self, job: RunningJob) -> None:
+        end_us = job.start_us + job.estimate_us
+        for node, processes in each_node(job.runs):
+            self._free_at[node] = max(self._free_at.get(node, 0), end_us)
+            taken = processes * job.spec.threads_per_process
+            self._threads[node] = (
+                self._machine.threads_of[node] if job.spec.exclusive else self._threads.get(node, 0) + taken
+            )
+
+    def of(self, spec: JobSpec, estimate: Estimate | None) -> Reason:
+        """Return the reason of one pending job."""
+        if spec.id in self._told:
+            return Reason(ORDER, self._told[spec.id])
+        need, fits = self._need(spec)
+        parts = [need]
+        first_us = self._first_free(estimate)
+        if not fits and first_us is not None:
+            parts.append(f"first of them free at {span_text(first_us)}, by what running jobs asked for")
+        reserved = self._reserved
+        if reserved is not None and reserved[0] == spec.id:
+            parts.append(f"it has the reservation, for {span_text(reserved[1])} at the latest")
+        elif spec.id in self._promised:
+            parts.append(f"it is promised a start at {span_text(self._promised[spec.id])}")
+        elif reserved is not None:
+            delays = f", for {span_text(reserved[1])}, and it would delay that job" if fits else ""
+            parts.append(f"job {reserved[0]} has the reservation{delays}")
+        elif fits:
+            parts.append("other jobs come first, or the scheduler has not decided yet")
+        kind = NODES if not fits else RESERVATION if reserved is not None else ORDER
+        return Reason(kind, "; ".join(parts))
+
+    def _need(self, spec: JobSpec) -> tuple[str, bool]:
+        """Return what a job needs, with what is free of it, and whether that is enough."""
+        if self._whole or spec.exclusive:
+            nodes = self._nodes_for(spec)
+            why = self._why_alone(spec)
+            alone = (
+                f"{count_text(nodes, 'node')} of its own{why}"
+                if why
+                else f"{count_text(nodes, 'node')}, empty or beside a partner"
+            )
+            return f"needs {alone}, and {self._idle} {'is' if self._idle == 1 else 'are'} empty", self._idle >= nodes
+        threads = spec.processes * spec.threads_per_process
+        free, room = 0, 0
+        for node, all_threads in enumerate(self._machine.threads_of):
+            if node not in self._down:
+                left = all_threads - self._threads.get(node, 0)
+                free += left
+                room += room_on(spec, left, all_threads, self._machine.memory_mb[node])
+        least = f", at least {spec.ppn_min} processes a node" if spec.ppn_min > 1 else ""
+        return (
+            f"needs {count_text(threads, 'thread')}{least}, and {free} of {self._machine.threads} are free",
+            room >= spec.processes,
+        )
+
+    def _why_alone(self, spec: JobSpec) -> str:
+        """Return why a job gets nodes of its own; empty where it may share them."""
+        if spec.exclusive:
+            return ", as it asked for them"
+        if not self._matches:
+            return ", as every job here does"
+        return ", because its usage is unknown" if spec.usage is None and spec.profile is None else ""
+
+    def _nodes_for(self, spec: JobSpec) -> int:
+        """Return how many empty nodes a job needs: processes on the cores where whole nodes are given, else on all threads."""
+        most = 1
+        for node_class in self._machine.classes:
+            threads = node_class.sockets * node_class.cores_per_socket if self._whole else node_class.threads
+            most = max(most, room_on(spec, threads, threads, node_class.memory_mb))
+        return -(-spec.processes // most)
+
+    def _first_free(self, estimate: Estimate | None) -> int | None:
+        """Return when the first of its nodes in use is expected to be free; None: its nodes are not known, or empty."""
+        nodes = [] if estimate is None else [node for node, _ in each_node(estimate.runs)]
+        busy = [self._free_at[node] for node in nodes if node in self._free_at]
+        return min(busy, default=None)
+
+
+def _part(settings: Mapping[str, Any] | None, kind: str) -> str:
+    part = (settings or {}).get(kind, "")
+    return str(part.get("name", "")) if isinstance(part, Mapping) else str(part)
