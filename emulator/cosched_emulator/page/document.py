@@ -162,7 +162,8 @@ def _block(block: Block, figures: list[Mapping[str, Any]]) -> Iterator[str]:
         case Figure(kind, title, note, data):
             number = len(figures)
             figures.append({"kind": kind, "title": title, **data})
-            yield f'<figure id="figure-{number}" class="{escape(kind)}">\n<figcaption>{escape(title)}</figcaption>\n'
+            yield f'<figure id="figure-{number}" class="{escape(kind)}" aria-label="{escape(title)}">\n'
+            yield f"<figcaption>{escape(title)}</figcaption>\n"
             yield '<div class="chart"><p class="quiet">This figure is drawn by a script.</p></div>\n'
             if note:
                 yield f'<p class="quiet">{escape(note)}</p>\n'
@@ -179,9 +180,9 @@ def _table(table: Table) -> Iterator[str]:
     yield f'<div class="table">{caption}'
     # A wide table scrolls by itself; so that it does by keys, too, its frame takes the focus.
     yield f'<div class="wide" tabindex="0" role="region" aria-label="{name}"><table aria-label="{name}">\n<thead><tr>'
+    bare = [[cell.lstrip("+-±–") for cell in row] for row in table.rows]  # noqa: RUF001 - signs, and what does not exist
     is_text = [
-        any(row[place] and not row[place].lstrip("+-–±")[:1].isdigit() for row in table.rows)  # noqa: RUF001
-        for place in range(len(table.headings))
+        any(row[place][:1] and not row[place][:1].isdigit() for row in bare) for place in range(len(table.headings))
     ]
     classes = [' class="text"' if text else "" for text in is_text]
     for heading, kind in zip(table.headings, classes, strict=True):
@@ -210,7 +211,7 @@ def _hash(text: str) -> str:
 
 # Values with intervals, as a picture of its own (SVG): it needs no script, and takes its colours from the style.
 
-_ROW, _LEFT, _RIGHT, _WIDTH = 26, 220, 20, 720
+_ROW, _LEFT, _RIGHT, _WIDTH, _LABEL = 26, 220, 20, 720, 40
 
 
 def _bars(bars: Bars) -> Iterator[str]:
@@ -223,10 +224,12 @@ def _bars(bars: Bars) -> Iterator[str]:
         return round(_LEFT + (value - low) * size, 1)
 
     title = f"{bars.title} [{bars.unit}]" if bars.unit else bars.title
-    yield f'<figure class="bars">\n<figcaption>{escape(title)}</figcaption>\n'
+    yield f'<figure class="bars" aria-label="{escape(title)}">\n<figcaption>{escape(title)}</figcaption>\n'
     yield f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{escape(title)}; its table follows">\n'
     yield f'<line class="zero" x1="{at(bars.zero)}" x2="{at(bars.zero)}" y1="0" y2="{height - _ROW}"/>\n'
-    for value in dict.fromkeys((low, bars.zero, high)):
+    for value in dict.fromkeys((low, high, bars.zero)):
+        if value not in (low, high) and min(at(value) - at(low), at(high) - at(value)) < _LABEL:
+            continue
         yield f'<text class="quiet" text-anchor="middle" x="{at(value)}" y="{height - 8}">{value:.3g}</text>\n'
     columns = (bars.names, bars.means, bars.lows, bars.highs)
     for number, (name, mean, least, most) in enumerate(zip(*columns, strict=True)):

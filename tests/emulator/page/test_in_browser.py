@@ -52,6 +52,14 @@ def test_every_figure_has_a_name_keys_and_a_table(shown: Browser) -> None:
     assert min(rows) >= 50
 
 
+def test_a_screen_reader_finds_named_parts_only(shown: Browser) -> None:
+    nodes = [node for node in shown.call("Accessibility.getFullAXTree")["nodes"] if not node["ignored"]]
+    named = ("figure", "application", "table", "region", "Canvas", "img")
+    parts = [(node["role"]["value"], node["name"]["value"]) for node in nodes if node["role"]["value"] in named]
+    assert [part for part in parts if not part[1]] == []
+    assert ("figure", "Jobs on nodes, shared") in parts
+
+
 def test_pixels_count_the_jobs_on_a_node(shown: Browser) -> None:
     """At every pixel the hue tells how many jobs are on the node at its middle, which is counted here one by one."""
     wrong = shown.run(f"""(() => {{

@@ -38,6 +38,7 @@ class Lines {
             padding: [8, 24, 0, 0],
             cursor: { points: { size: 6 } },
         }, [data.x, ...data.series.map(({ values }) => values), ...bands.flatMap(([, low, high]) => [low, high])], this.place);
+        hide_drawing(this.plot);
         this.listen(figure);
     }
 

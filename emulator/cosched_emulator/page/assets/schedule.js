@@ -113,6 +113,7 @@ class Schedule {
             series: [{}, {}],
             hooks: { drawClear: [() => this.paint()], draw: [() => this.outline()], setCursor: [() => this.hover()] },
         }, [[data.begin_s, data.end_s], [null, null]], this.area);
+        hide_drawing(this.plot);
         this.listen();
     }
 

@@ -84,6 +84,11 @@ function axisOf(more) {
     };
 }
 
+// Screen readers get the chart's own words and its table instead of these.
+function hide_drawing(plot) {
+    plot.root.querySelectorAll("canvas, .u-legend").forEach((part) => part.setAttribute("aria-hidden", "true"));
+}
+
 const TIME_STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800];
 for (const hours of [1, 2, 3, 6, 12, 24, 48, 120, 240, 480, 1200, 2400, 4800, 12000, 24000]) TIME_STEPS.push(hours * 3600);
 
