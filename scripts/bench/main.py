@@ -32,6 +32,7 @@ from scripts.bench import growth as bench_growth
 from scripts.bench import latency as bench_latency
 from scripts.bench import live as bench_live
 from scripts.bench import outside as bench_outside
+from scripts.bench import report_page as bench_report
 from scripts.bench import stations as bench_stations
 from scripts.bench import studies as bench_studies
 from scripts.bench import turns as bench_turns
@@ -99,6 +100,7 @@ class Extent(NamedTuple):
     growing: bench_growth.Sizes = bench_growth.Sizes()
     growing_s: float = 10.0  # no larger run after one that took so long
     live: bench_live.Extent = bench_live.Extent()
+    report: bench_report.Extent = bench_report.Extent()
 
 
 FULL: Final = Extent(
@@ -143,6 +145,7 @@ QUICK: Final = FULL._replace(
     growing=bench_growth.Sizes((150, 300), (250, 500), (128, 512), 250),
     growing_s=2.0,
     live=bench_live.Extent(1_000, 5.0, 2.0, 5.0),
+    report=bench_report.Extent(1_000, 5_000, 20_000),
 )
 
 
@@ -269,6 +272,11 @@ def measure_live(extent: Extent, tell: Tell) -> list[Figures]:
     return list(bench_live.measure(LIVE, "counted", extent.live, tell))
 
 
+def measure_report(extent: Extent, tell: Tell) -> list[Figures]:
+    """Return the size of the report's page, the time to build it, and the frames a second of its chart."""
+    return list(bench_report.measure(extent.report, tell))
+
+
 def measure_stations(_extent: Extent, tell: Tell) -> list[Figures]:
     """Return the files that a decision enters."""
     return bench_stations.measure(tell)
@@ -298,6 +306,7 @@ PARTS: Final = {
     "stations": Part("Files that a decision enters", measure_stations, bench_stations.lines),
     "outside": Part("A queue order from outside", measure_outside, bench_outside.lines),
     "studies": Part("Many runs", measure_studies, bench_studies.lines),
+    "report": Part("The report", measure_report, bench_report.lines),
     "growth": Part("Growth", measure_growth, bench_growth.lines),
     "direct": Part("Jobs a second in one process", measure_grid, bench_tables.direct_lines),
 }

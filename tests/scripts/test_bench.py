@@ -18,6 +18,7 @@ from scripts.bench import growth as bench_growth
 from scripts.bench import latency as bench_latency
 from scripts.bench import live as bench_live
 from scripts.bench import main as bench
+from scripts.bench import report_page as bench_report
 from scripts.bench import studies as bench_studies
 from scripts.bench import turns as bench_turns
 from scripts.bench import wire as bench_wire
@@ -36,6 +37,7 @@ from scripts.bench.runs import (
     sample,
     simulate,
 )
+from scripts.browser import CHROMIUM
 from scripts.tables import aligned_table
 from tests.processes import ROOT, run_python
 
@@ -287,3 +289,15 @@ def test_live_decisions_are_timed_by_the_plugins_own_metrics() -> None:
     text = "\n".join(bench_live.lines([failed, {**row, "queue": 10_000, "p99_ms": 50.5}]))
     assert "OSError: none" in text
     assert "**no**" in text
+
+
+@pytest.mark.usefixtures("forks")
+def test_the_page_of_a_report_is_measured() -> None:
+    rows = list(bench_report.measure(bench_report.Extent(40, 60, 80, 100), silent))
+    assert [row["kind"] for row in rows] == ["shared", "many", "picture"]
+    for row in rows[:2]:
+        assert row["mb"] > 0
+        if CHROMIUM is not None:
+            assert min(row["frames"].values()) > 0
+    text = "\n".join(bench_report.lines(rows))
+    assert "(30)" in text or CHROMIUM is None

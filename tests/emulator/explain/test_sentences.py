@@ -5,11 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.emulator.explain.traces import GROUP, MATCHABLE, SCENARIO, SEARCH, START, Record, lines_of, records_of
+from tests.emulator.explain.traces import (
+    GROUP,
+    MATCHABLE,
+    SCENARIO,
+    SEARCH,
+    SLICES,
+    START,
+    Record,
+    lines_of,
+    records_of,
+)
 
 from cosched_emulator.errors import EmulatorError
-from cosched_emulator.explain.facts import explain
+from cosched_emulator.explain.facts import explain, explain_starts
 from cosched_emulator.explain.gang_facts import Left, funnel, instant_text, span_text
+from cosched_emulator.explain.sentences import reason
 
 # ---------------------------------------------------------------- sentences
 
@@ -303,6 +314,20 @@ def test_every_policy_gives_reasons(policy: str, phrase: str) -> None:
     starts = [record for record in records if record["kind"] == "start"]
     assert all("reason" in record for record in starts)
     assert phrase in " ".join(line for record in starts for line in lines_of(records, record["job"])).lower()
+
+
+@pytest.mark.parametrize("policy", ["lomarc-r", "conservative", "easy", "glts"])
+def test_all_starts_in_one_reading_are_those_of_each_job(policy: str) -> None:
+    """But for what only other jobs tell of a pending one."""
+    records = records_of(policy, SLICES if policy == "glts" else SCENARIO)
+    nobody = {"times": 0, "removed_by": {}}
+    found = dict(explain_starts(records))
+    assert len(found) == len({record["job"] for record in records if record["kind"] == "start"})
+    for job, start in found.items():
+        whole = {**explain(records, job, "")["starts"][-1], "overtaken_by": 0}
+        whole["looked_at"] = {**whole["looked_at"], **nobody}
+        assert reason(job, start) == reason(job, whole)
+        assert reason(job, start)
 
 
 # ---------------------------------------------------------------- the funnel

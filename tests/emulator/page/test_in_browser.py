@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.browser import CHROMIUM, Browser, browser
+from scripts.browser import CHROMIUM, Browser, browser
 from tests.emulator.page.conftest import EVIL
 from tests.emulator.page.test_page import written
 

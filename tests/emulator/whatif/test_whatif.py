@@ -14,7 +14,7 @@ from typing import Any, cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.browser import CHROMIUM, browser
+from scripts.browser import CHROMIUM, browser
 from tests.commands import Commands, assert_one_line
 from tests.emulator.page.conftest import EVIL
 from tests.plugin.slurm.bed import RECORDED, needs_recordings

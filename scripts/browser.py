@@ -1,4 +1,7 @@
-"""A headless Chromium for tests of the report page, driven over a pipe (DevTools protocol, messages end with a zero byte)."""
+"""A headless Chromium for tests and measurements of the report page.
+
+It is driven over a pipe, by the DevTools protocol; messages end with a zero byte.
+"""
 
 from __future__ import annotations
 
