@@ -85,16 +85,7 @@ def _source(scenario: Scenario, cores: int, nodes: int) -> Workload:
     section = scenario.workload
     limits = cast('Literal["estimate", "none"] | None', section.limits)
     if section.swf is not None:
-        from cosched_emulator.workload.swf.swf_reader import SwfOptions, read_swf  # noqa: PLC0415 - only logs need it
-
-        options = SwfOptions(
-            cap_run_at_estimate=section.cap_runs,
-            minimum_estimate_s=section.minimum_estimate_s,
-            skip_bad_rows=section.skip_bad_rows,
-            limits=limits or "estimate",
-            memory=section.log_memory and not section.memory_mb,
-        )
-        return read_swf(section.swf, options, section.first, section.jobs)
+        return read_log(section)
     if section.nas is not None:
         return _nas(section, section.nas, scenario.seed)
     if section.applications is not None:
@@ -107,6 +98,21 @@ def _source(scenario: Scenario, cores: int, nodes: int) -> Workload:
     size = section.lublin_size or ("nodes" if section.grow else "cores")
     processors = nodes if size == "nodes" else cores
     return generate(section.lublin, processors, parameters, scenario.seed, limits or "none")
+
+
+def read_log(section: WorkloadSection) -> Workload:
+    """Return the jobs of the section's log, or of its window."""
+    from cosched_emulator.workload.swf.swf_reader import SwfOptions, read_swf  # noqa: PLC0415 - only logs need it
+
+    assert section.swf is not None
+    options = SwfOptions(
+        cap_run_at_estimate=section.cap_runs,
+        minimum_estimate_s=section.minimum_estimate_s,
+        skip_bad_rows=section.skip_bad_rows,
+        limits=cast('Literal["estimate", "none"] | None', section.limits) or "estimate",
+        memory=section.log_memory and not section.memory_mb,
+    )
+    return read_swf(section.swf, options, section.first, section.jobs)
 
 
 def _nas(section: WorkloadSection, jobs: int, seed: int) -> Workload:

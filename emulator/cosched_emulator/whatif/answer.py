@@ -107,10 +107,10 @@ def compare(prepared: Prepared, result: StudyResult) -> tuple[Compared, ...]:
     """Compare all candidates with the present policy; verdicts hold together (Holm), whatever their number."""
     runs = _Runs(result)
     found = [
-        _compared(candidate, contention, runs)
+        _compared(prepared, candidate, contention, runs)
         for contention in prepared.hardware
         for candidate in prepared.candidates
-        if candidate.contention == contention and runs.windows(Place(contention), candidate.policy)
+        if candidate.contention == contention and runs.windows(prepared.place(contention), candidate.policy)
     ]
     enough = len(prepared.firsts) >= prepared.question.scale.least
     stands = iter([enough and sure for sure in _significant([one.response for one in found])])
@@ -121,7 +121,7 @@ def answer(prepared: Prepared, result: StudyResult) -> Answer:
     """Return the answer from a study of `study_of` that is done, wholly or in part."""
     compared = compare(prepared, result)
     runs = _Runs(result)
-    swings = [_swing(runs, *found) for found in changes_of(prepared, best_of(compared))]
+    swings = [_swing(prepared, runs, *found) for found in changes_of(prepared, best_of(compared))]
     swings = [swing for swing in swings if swing.moved is not None]
     swings.sort(key=lambda swing: -abs(swing.moved.mean if swing.moved else 0))
     best = _best(compared)
@@ -160,11 +160,12 @@ class _Runs:
         return change_of(self.figure(place, policy, column), self.figure(base or place, PRESENT, column))
 
 
-def _compared(candidate: Candidate, contention: str, runs: _Runs) -> Compared:
-    place, policy = Place(contention), candidate.policy
+def _compared(prepared: Prepared, candidate: Candidate, contention: str, runs: _Runs) -> Compared:
+    place, policy = prepared.place(contention), candidate.policy
     response = runs.change(place, policy, RESPONSE)
     classes = [(name, runs.change(place, policy, f"{name.replace(' ', '_')}_response_s")) for name in CLASS_NAMES]
-    users = [*_users(runs.windows(place, policy), runs.windows(place, PRESENT))]
+    by_user = _users(runs.windows(place, policy), runs.windows(place, PRESENT))
+    users = [(prepared.name_of(f"user {user}"), change) for user, change in by_user]
     shared = interval_of(runs.figure(place, policy, "node_sharing"))
     later = difference_of(runs.figure(place, policy, "harm_hshk"), runs.figure(place, policy, "harm_hshk_floor"))
     return Compared(
@@ -228,12 +229,16 @@ def _best(compared: Iterable[Compared]) -> dict[str, Compared]:
     return found
 
 
-def _swing(runs: _Runs, place: Place, change: Change, candidate: Candidate) -> Swing:
+def _swing(prepared: Prepared, runs: _Runs, place: Place, change: Change, candidate: Candidate) -> Swing:
     contention = place.hardware.partition(",")[0]
     base = Place(place.hardware, variant=place.variant)  # what a policy knows does not change the present one's runs
     after, without = runs.figure(place, candidate.policy, RESPONSE), runs.figure(base, PRESENT, RESPONSE)
     plain, present = (
-        {number: value for number, value in runs.figure(Place(contention), policy, RESPONSE).items() if number in after}
+        {
+            number: value
+            for number, value in runs.figure(prepared.place(contention), policy, RESPONSE).items()
+            if number in after
+        }
         for policy in (candidate.policy, PRESENT)
     )
     both = [
@@ -250,7 +255,7 @@ def _unmeasured(prepared: Prepared, runs: _Runs, best: Mapping[str, Compared]) -
     if FORMULA not in best:
         return
     hours: dict[str, float] = {}
-    rows = runs.windows(Place(FORMULA), best[FORMULA].candidate.policy)
+    rows = runs.windows(prepared.place(FORMULA), best[FORMULA].candidate.policy)
     total = sum(float(row.get(HOURS) or 0) for row in rows.values())
     for row in rows.values():
         for pair, value in (row.get(NEIGHBOURS) or {}).items():

@@ -40,7 +40,10 @@ def _sentences(answer: Answer) -> Iterator[str]:
         if one.verdict == HARM:
             yield f"{_under(one)} {one.candidate.policy} does harm: the mean response is longer by {_span(one.response)}."
             yield from _who_pays(one)
-    unsure = [one for one in answer.compared if one.verdict == OPEN]
+    same = [one for one in answer.compared if one.response and one.response.low == one.response.high == 0]
+    if same:
+        yield f"With {', '.join(one.candidate.policy for one in same)} nothing changes."
+    unsure = [one for one in answer.compared if one.verdict == OPEN and one not in same]
     if unsure:
         names = ", ".join(f"{one.candidate.policy} ({_short(one.response)}{_needed(one)})" for one in unsure)
         yield f"The log cannot tell whether {names} change{'s' * (len(unsure) == 1)} the mean response."
@@ -66,7 +69,7 @@ def _who_pays(one: Compared) -> Iterator[str]:
         yield f"Later are {_listed(one.classes, '{} jobs')}."
     if one.users:
         more = f" and {len(one.users) - _NAMED} more of {one.users_told} users" * (len(one.users) > _NAMED)
-        yield f"Later are the jobs of {_listed(one.users, 'user {}')}{more}."
+        yield f"Later are the jobs of {_listed(one.users, '{}')}{more}."
     if one.later is not None and one.later.exists and one.later.low > 0:
         yield f"{_span(one.later)} of the jobs are later than in any run of the present policy, beyond chance."
     elif not one.classes and not one.users:
@@ -200,7 +203,7 @@ def _candidates(answer: Answer) -> AnswerTable:
     caption = f"Candidates: change against {answer.present}, %, with 95 % intervals over windows; later: % of jobs, beyond chance"
     rows = [["policy", "contention", "verdict", *FIGURES.values(), "later", "shared, %", "who pays"]]
     for one in answer.compared:
-        who = [payer.name for payer in one.classes] + [f"user {payer.name}" for payer in one.users]
+        who = [payer.name for payer in one.classes] + [payer.name for payer in one.users]
         more = f" and {len(who) - _NAMED} more" * (len(who) > _NAMED)
         rows.append(
             [

@@ -67,10 +67,11 @@ class Change:
     contentions: tuple[str, ...] = (FORMULA, PAIRS)
     of_drawn: bool = False  # it changes a draw: without effect where the site says what its jobs do
     of_users: bool = False  # it is about users, which not all logs have
-    draw: int = 0  # another draw of which job is which program
+    other_draw: bool = False  # another draw of which job is which program
 
 
 TOLD, LOGGED = "told", "logged"  # the values of the axes beliefs and variants that all changes start from
+BY_CORES = "logged, by cores"  # instead of the latter where several processors of a log are a node: jobs share it already today
 CHANGES: Final = (
     Change(
         "predicted",
@@ -94,7 +95,7 @@ CHANGES: Final = (
     ),
     Change("many", "two thirds of the pairs get on", "hardware", {"truth": {"good_share": 0.66}}, (FORMULA,)),
     Change("noise", "measured ratios are wrong by up to a fifth", "beliefs", {"belief": {"pair_noise": 0.2}}, (PAIRS,)),
-    Change("other", "other jobs are which programs", "hardware", {}, (PAIRS,), True, draw=2),
+    Change("other", "other jobs are which programs", "hardware", {}, (PAIRS,), True, other_draw=True),
 )
 
 
@@ -130,4 +131,4 @@ class Place:
             return Place(f"{self.hardware}, {change.name}", self.belief, self.variant, change.name)
         if change.axis == "beliefs":
             return Place(self.hardware, change.name, self.variant, change.name)
-        return Place(self.hardware, self.belief, change.name, change.name)
+        return Place(self.hardware, self.belief, self.variant.replace(LOGGED, change.name), change.name)

@@ -17,10 +17,12 @@ from cosched_emulator.results.files.run_folder import part_name
 from cosched_emulator.scenario.co_runs import co_run_table
 from cosched_emulator.scenario.machine import build_machine
 from cosched_emulator.scenario.reader import read_scenario, scenario_of_table
+from cosched_emulator.scenario.scenario_jobs import read_log
 from cosched_emulator.studies.cells import Plan, make_plan, merged
 from cosched_emulator.studies.experiment import read_experiment
 from cosched_emulator.whatif.candidates import (
     ALONE,
+    BY_CORES,
     CANDIDATES,
     CHANGES,
     CONTENTIONS,
@@ -42,13 +44,15 @@ from cosched_emulator.workload.job import Workload
 from cosched_emulator.workload.jobs_in_columns import columns_of
 from cosched_emulator.workload.side_files.annotations import Annotations, read_annotations
 from cosched_emulator.workload.side_files.side_file_rows import KEYS, JobKey
-from cosched_emulator.workload.swf.swf_reader import SwfOptions, read_swf
+from cosched_emulator.workload.swf.swf_writer import write_swf
 from cosched_hwmodel.draws import uniform
 from cosched_plugin.config import PolicyChoice, choose, from_table
 from cosched_plugin.protocol.messages import NodeClass
 
 PRESENT: Final = "present"
+_DRAWS: Final = range(2, 9)  # tried for another draw than the first: a table of two programs may be drawn alike
 _PROGRAMS: Final = "programs-{draw}.csv"  # in the study's folder: which jobs are which programs of a table
+_WINDOWS: Final = "windows"  # beside it: a log for each
 _NAMES: Final = "names.csv"  # beside an imported log
 
 
@@ -97,12 +101,20 @@ class Prepared:
     left_out: tuple[tuple[Candidate, str], ...]  # with the reason
     assumptions: tuple[str, ...]
     drawn: bool  # whether what bounds jobs is
+    other_programs: (
+        str | None
+    )  # another draw of which job is which program; None: nothing is drawn, or nothing else can be
+    by_cores: frozenset[str]  # ways of contention in which jobs share nodes by cores today
     names: Mapping[str, str] = field(default_factory=dict)  # number of a program or user -> its name, for people
 
     def name_of(self, program: str) -> str:
         """Return a program or user as people know it: the log has numbers."""
         label = program if program.startswith("user ") else f"program {program}"
         return self.names.get(label, label)
+
+    def place(self, contention: str) -> Place:
+        """Return where the runs of a way of contention are in the study, with no assumption changed."""
+        return Place(contention, variant=BY_CORES if contention in self.by_cores else LOGGED)
 
     @property
     def has_users(self) -> bool:
@@ -140,13 +152,13 @@ def site_of(file: str | None, overrides: Mapping[str, Any]) -> tuple[dict[str, A
 def prepare_question(question: Question, folder: Path) -> Prepared:
     """Check a question; programs are drawn into files of ``folder``. Raises what a scenario raises."""
     workload = _workload(question)
-    log = read_swf(workload["swf"], SwfOptions(skip_bad_rows=bool(workload.get("skip_bad_rows"))))
+    log = read_log(scenario_of_table({"workload": workload}, {}).workload)
     jobs = len(log.jobs)
     firsts, window_jobs = _windows(jobs, question.scale)
     margin = int(window_jobs * question.scale.margin)
     base = {
         "seed": question.site.get("seed", 1),
-        "workload": {**workload, "jobs": window_jobs, "log_memory": False, "limits": "none"},
+        "workload": {**workload, "log_memory": False, "limits": "none"},
         "belief": question.site.get("belief", {}),
         "results": {"warmup": margin, "cooldown": margin},
     }
@@ -160,6 +172,7 @@ def prepare_question(question: Question, folder: Path) -> Prepared:
     hardware: dict[str, Mapping[str, Any]] = {}
     for name in (FORMULA, *([PAIRS] if question.pairs is not None else [])):
         hardware[name] = _hardware(name, question, log, folder, notes, said, drawn=drawn)
+    by_cores = frozenset(name for name, sections in hardware.items() if _by_cores(question, sections, notes, name))
     reasons = [(candidate, _why_not(candidate, question, hardware)) for candidate in CANDIDATES]
     return Prepared(
         question,
@@ -174,6 +187,8 @@ def prepare_question(question: Question, folder: Path) -> Prepared:
         tuple((candidate, reason) for candidate, reason in reasons if reason),
         tuple(notes),
         drawn,
+        _other_programs(question, log, folder, hardware),
+        by_cores,
         _names_beside(str(workload["swf"])),
     )
 
@@ -221,7 +236,7 @@ def _hardware(
     }
     workload = dict(contention.workload) if drawn else {}
     notes.append(f"{name}: {contention.what}")
-    if not cluster or cluster == {"preset": "single"}:
+    if not _names_machine(question):
         cluster = {"preset": contention.node}
         if log.processors is None:
             expected = "a number of nodes (--nodes), or a file of node classes (--machine): the log names no machine"
@@ -242,10 +257,11 @@ def _hardware(
                 f"{name}: jobs are the programs of {question.pairs} that annotations name; others do not share"
             )
         else:
-            workload["annotations"] = str(_programs(question, log, folder, said, draw=1))
+            workload["annotations"] = str(_programs(question, log, folder, draw=1))
             notes.append(
                 f"{name}: which program of {question.pairs} a job is, is drawn for each user and program of the log"
             )
+            notes.append(f"{name}: jobs may have other numbers of processes on a node than in the log")
     return {"cluster": cluster, "truth": {**truth, **contention.truth}, "workload": workload}
 
 
@@ -264,6 +280,22 @@ def _machine(sections: Mapping[str, Any]) -> tuple[NodeClass, ...]:
     return build_machine(scenario_of_table({"cluster": sections["cluster"]}, {}).cluster)
 
 
+def _by_cores(question: Question, sections: Mapping[str, Any], notes: list[str], name: str) -> bool:
+    """Tell whether several processors of the log are one node by assumption alone: then no job has nodes of its own today."""
+    if question.policy is not None or question.settings or _names_machine(question):
+        return False
+    (node,) = _machine(sections)
+    if node.sockets * node.cores_per_socket < 2:
+        return False
+    notes.append(f"{name}: jobs share nodes by cores under the present policy, too, and slow each other down there")
+    return True
+
+
+def _names_machine(question: Question) -> bool:
+    cluster = question.site.get("cluster", {})
+    return bool(cluster) and cluster != {"preset": "single"}
+
+
 def _why_not(candidate: Candidate, question: Question, hardware: Mapping[str, Mapping[str, Any]]) -> str:
     """Return why a candidate cannot be run; empty if it can."""
     if not candidate.shares and choose(candidate.policy, question.of_others).settings == question.present.settings:
@@ -278,37 +310,43 @@ def _why_not(candidate: Candidate, question: Question, hardware: Mapping[str, Ma
     return "it needs nodes that are all alike" if candidate.policy == "glts" and len(classes) > 1 else ""
 
 
-def _programs(question: Question, log: Workload, folder: Path, said: Annotations | None, *, draw: int) -> Path:
-    """Write which jobs are which programs of the table, with the processes on a node that annotations say; return the file.
+def _programs(question: Question, log: Workload, folder: Path, *, draw: int) -> Path:
+    """Write which jobs are which programs of the table; return the file.
 
-    One is drawn for each user and program of the log, or for each job where the log has neither.
+    One is drawn for each user and program of the log, or for each job where the log has neither. Processes on a node are left open:
+    a job that keeps them cannot run on halves of nodes.
     """
     assert question.pairs is not None
     choices = co_run_table(question.pairs, "truth.pairs").applications
     jobs = columns_of(log.jobs)
-    keys = sorted(
-        {
-            JobKey(None, name or None, user or None)
-            for name, user in zip(jobs.each(jobs.name), jobs.each(jobs.user), strict=True)
-        },
-        key=str,
-    )
+    named = zip(jobs.each(jobs.name), jobs.each(jobs.user), strict=True)
+    keys = sorted({JobKey(None, name or None, user or None) for name, user in named}, key=str)
     if keys == [JobKey(None, None, None)]:
         keys = [JobKey(source, None, None) for source in jobs.source_id.array.tolist()]
-    rows: dict[JobKey, tuple[str, int | str]] = {}
-    for key in keys:
-        if any(key):
-            numbers = [int(part) if part is not None and str(part).isdecimal() else 0 for part in key]
-            rows[key] = choices[int(uniform(draw, "whatif-program", *numbers) * len(choices))], ""
-    for key, ppn in (said.ppns if said else {}).items():
-        rows[key] = rows.get(key, ("", ""))[0], ppn
     folder.mkdir(parents=True, exist_ok=True)
     target = folder / _PROGRAMS.format(draw=draw)
     with new_text_file(target, force=True) as stream:
         table = csv.writer(stream, lineterminator="\n")
-        table.writerow((*KEYS, "name", "ppn"))
-        table.writerows((*("" if part is None else part for part in key), *value) for key, value in rows.items())
+        table.writerow((*KEYS, "name"))
+        for key in filter(any, keys):
+            numbers = [int(part) if part is not None and str(part).isdecimal() else 0 for part in key]
+            place = int(uniform(draw, "whatif-program", *numbers) * len(choices))
+            table.writerow("" if part is None else part for part in (*key, choices[place]))
     return target
+
+
+def _other_programs(
+    question: Question, log: Workload, folder: Path, hardware: Mapping[str, Mapping[str, Any]]
+) -> str | None:
+    """Return the file of another draw than that of the hardware; None if there is none that differs."""
+    first = hardware.get(PAIRS, {}).get("workload", {}).get("annotations")
+    if first is None:
+        return None
+    for draw in _DRAWS:
+        other = _programs(question, log, folder, draw=draw)
+        if other.read_bytes() != Path(first).read_bytes():
+            return str(other)
+    return None
 
 
 def _names_beside(log: str) -> dict[str, str]:
@@ -334,10 +372,10 @@ def study_of(prepared: Prepared, best: Mapping[str, Candidate] | None = None) ->
         if change.axis == "hardware":
             hardware[place.hardware] = _changed(prepared, place, change)
     beliefs = {TOLD: {}, **{place.belief: change.sections for place, change, _ in changed if change.axis == "beliefs"}}
-    variants = {
-        LOGGED: {},
-        **{place.variant: change.sections for place, change, _ in changed if change.axis == "variants"},
-    }
+    variants = {place.variant: _shape(place) for place in map(prepared.place, prepared.hardware)}
+    for place, change, _ in changed:
+        if change.axis == "variants":
+            variants[place.variant] = {**change.sections, **_shape(place)}
     runs = [
         *_first_runs(prepared),
         *chain(*(_changed_runs(prepared, place, change, one) for place, change, one in changed)),
@@ -347,7 +385,7 @@ def study_of(prepared: Prepared, best: Mapping[str, Candidate] | None = None) ->
         "seeds": [prepared.base["seed"]],
         "scenario": {key: value for key, value in prepared.base.items() if key != "seed"},
         "workloads": [
-            {"name": name, "workload": {"first": first}}
+            {"name": name, "workload": {"swf": _window(prepared, name, first)}}
             for name, first in zip(prepared.windows, prepared.firsts, strict=True)
         ],
         "hardware": _values(hardware),
@@ -361,6 +399,11 @@ def study_of(prepared: Prepared, best: Mapping[str, Candidate] | None = None) ->
     return make_plan(read_experiment(table))
 
 
+def _shape(place: Place) -> dict[str, Any]:
+    """Return the settings of all policies there."""
+    return {"set": ["shape=threads"]} if place.variant.endswith(BY_CORES.removeprefix(LOGGED)) else {}
+
+
 def changes_of(prepared: Prepared, best: Mapping[str, Candidate]) -> Iterator[tuple[Place, Change, Candidate]]:
     """Yield each changed assumption, where its runs are in the study, and for which candidate it is changed."""
     for contention, candidate in best.items():
@@ -369,15 +412,16 @@ def changes_of(prepared: Prepared, best: Mapping[str, Candidate]) -> Iterator[tu
                 continue
             if (change.axis == "beliefs" and not candidate.shares) or (change.of_users and not prepared.has_users):
                 continue
-            yield Place(contention).with_change(change), change, candidate
+            if change.other_draw and prepared.other_programs is None:
+                continue
+            yield prepared.place(contention).with_change(change), change, candidate
 
 
 def _changed(prepared: Prepared, place: Place, change: Change) -> dict[str, Any]:
     contention = place.hardware.partition(",")[0]
     sections = merged(prepared.hardware[contention], change.sections)
-    if change.draw:
-        again = _programs(prepared.question, prepared.log, prepared.folder, prepared.said, draw=change.draw)
-        sections = merged(sections, {"workload": {"annotations": str(again)}})
+    if change.other_draw:
+        sections = merged(sections, {"workload": {"annotations": prepared.other_programs}})
     return sections
 
 
@@ -401,7 +445,13 @@ def _policies(prepared: Prepared) -> Iterator[dict[str, Any]]:
 def _first_runs(prepared: Prepared) -> Iterator[dict[str, Any]]:
     for contention in prepared.hardware:
         own = [candidate.policy for candidate in prepared.candidates if candidate.contention == contention]
-        yield {"hardware": [contention], "beliefs": [TOLD], "variants": [LOGGED], "policies": [PRESENT, *own]}
+        place = prepared.place(contention)
+        yield {
+            "hardware": [contention],
+            "beliefs": [place.belief],
+            "variants": [place.variant],
+            "policies": [PRESENT, *own],
+        }
 
 
 def _changed_runs(prepared: Prepared, place: Place, change: Change, candidate: Candidate) -> Iterator[dict[str, Any]]:
@@ -409,6 +459,15 @@ def _changed_runs(prepared: Prepared, place: Place, change: Change, candidate: C
     both = [candidate.policy] if change.axis == "beliefs" else [PRESENT, candidate.policy]
     there = {"hardware": [place.hardware], "beliefs": [place.belief], "variants": [place.variant]}
     yield {**there, "policies": both, "workloads": list(prepared.windows[:: prepared.every])}
+
+
+def _window(prepared: Prepared, name: str, first: int) -> str:
+    """Write a window as a log of its own, which runs read quicker than the whole one; return the file."""
+    folder = prepared.folder / _WINDOWS
+    folder.mkdir(parents=True, exist_ok=True)
+    jobs = columns_of(prepared.log.jobs)[first : first + prepared.window_jobs]
+    write_swf(folder / f"{name}.swf", prepared.log._replace(jobs=jobs, notes=()), force=True)
+    return str(folder / f"{name}.swf")
 
 
 def more_runs(prepared: Prepared) -> int:

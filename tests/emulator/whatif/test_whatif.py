@@ -157,7 +157,7 @@ def test_candidates_give_jobs_the_nodes_that_they_get_today(
     assert same == ({left_out} if left_out else set())
 
 
-def test_programs_that_annotations_name_are_not_drawn_and_layouts_stay(tmp_path: Path) -> None:
+def test_programs_that_annotations_name_are_not_drawn_and_drawn_ones_have_no_layout(tmp_path: Path) -> None:
     log = write_log(tmp_path / "log.swf", 200)
     table = tmp_path / "pairs.csv"
     table.write_text("row,column,ratio\na,a,1.5\na,b,1.1\nb,a,1.2\nb,b,1.3\n")
@@ -171,16 +171,39 @@ def test_programs_that_annotations_name_are_not_drawn_and_layouts_stay(tmp_path:
     assert not found["named.csv"].draws("pairs")
     assert "annotations" not in found["named.csv"].hardware["pairs"]["workload"]
     drawn = read_annotations(found["layout.csv"].hardware["pairs"]["workload"]["annotations"])
-    assert {key.job: ppn for key, ppn in drawn.ppns.items()} == {3: 2}
+    assert drawn.ppns == {}
     assert set(drawn.names.values()) == {"a", "b"}
     assert {(key.application, key.user) for key in drawn.names} == {
         (job.spec.name, job.spec.user) for job in read_swf(log).jobs
     }
 
 
+def test_two_processors_of_a_log_that_become_a_node_are_shared_already_today(tmp_path: Path) -> None:
+    """Else a one-processor job would waste the other one, and any sharing look like a gain."""
+    table = tmp_path / "pairs.csv"
+    table.write_text("row,column,ratio\na,a,1.2\n")
+    found = asked(tmp_path, truth={"pairs": str(table)})
+    best = {one.contention: one for one in CANDIDATES if one.policy in ("lomarc-r", "co-execution-easy")}
+    for cell in study_of(found, best).cells:
+        by_pairs = cell.names["hardware"].startswith("pairs")
+        if cell.policy == PRESENT:
+            assert cell.settings["shape"]["name"] == ("threads" if by_pairs else "nodes")
+        assert cell.names["variants"].endswith("by cores") == by_pairs
+    named = asked(tmp_path, cluster={"nodes": 4, "preset": "1x2x2"}, truth={"pairs": str(table)})
+    assert named.by_cores == frozenset()
+
+
 def test_windows_cover_the_log_and_do_not_overlap(tmp_path: Path) -> None:
     found = asked(tmp_path)
     assert (found.firsts, found.window_jobs) == ((0, 100, 200, 300), 100)
+    whole = read_swf(tmp_path / "log.swf").jobs
+    study_of(found)
+    for number, first in enumerate(found.firsts, 1):
+        window = read_swf(tmp_path / "out" / "windows" / f"w{number}.swf").jobs
+        begin_us = whole[first].spec.submit_us
+        for job, same in zip(window, whole[first : first + 100], strict=True):
+            spec = same.spec._replace(id=job.spec.id, submit_us=same.spec.submit_us - begin_us)
+            assert job == same._replace(spec=spec)
 
 
 def test_a_site_of_single_threads_shares_nothing_by_formula(tmp_path: Path) -> None:
@@ -265,7 +288,21 @@ def test_sharing_that_does_harm_is_called_harm_and_the_losers_are_named(tmp_path
     table = tmp_path / "pairs.csv"
     table.write_text("row,column,ratio,spread\na,a,2.0,1.9\na,b,2.0,1.9\nb,a,2.0,1.9\nb,b,2.0,1.9\n")
     out = tmp_path / "out"
-    words = ("whatif", "--swf", str(log), "--pairs", str(table), "--window-count", "4", "--out", str(out))
+    words = (
+        "whatif",
+        "--swf",
+        str(log),
+        "--nodes",
+        "4",
+        "--node",
+        "1x2x1",
+        "--pairs",
+        str(table),
+        "--window-count",
+        "4",
+        "--out",
+        str(out),
+    )
     made = commands.emulator(*words, "--json")
     assert made.code == 0, made.err
     found = json.loads(made.out)
