@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-FORMULA, PAIRS = "formula", "pairs"  # ways in which jobs that share a node slow each other down
+FORMULA, PAIRS, BANDWIDTH = "formula", "pairs", "bandwidth"  # ways in which jobs that share a node slow each other down
 ALONE: Final = ("shape=nodes",)  # settings with which a policy gives each job nodes of its own
 
 
@@ -16,7 +16,7 @@ class Candidate:
 
     policy: str
     what: str  # for people
-    contention: str = FORMULA  # under which of the two it is run
+    contention: str = FORMULA  # under which of them it is run
     shares: bool = False  # nodes are shared by its decision; else it has the present policy's shape
 
 
@@ -26,6 +26,7 @@ CANDIDATES: Final = (
     Candidate("conservative", "conservative backfilling"),
     Candidate("lomarc-r", "LOMARC, best by response times", shares=True),
     Candidate("glts", "G-LOMARC-TS, groups in time slices", shares=True),
+    Candidate("lct", "LessConsume Threshold of the RUA paper", BANDWIDTH, shares=True),
     Candidate("co-execution-easy", "EASY on halves of nodes, beside the best neighbours", PAIRS, shares=True),
 )
 
@@ -37,7 +38,7 @@ class Contention:
     what: str
     truth: Mapping[str, Any]
     workload: Mapping[str, Any]
-    node: str  # shape where the site names none: one processor of a log is one core of it
+    node: str = ""  # shape where the site names none: one processor of a log is one core of it
 
 
 CONTENTIONS: Final[Mapping[str, Contention]] = {
@@ -53,6 +54,11 @@ CONTENTIONS: Final[Mapping[str, Contention]] = {
         {},
         "1x2x1",
     ),
+    BANDWIDTH: Contention(
+        "jobs on a node slow each other down where they ask for more memory bandwidth than it has",
+        {"contention": "bandwidth"},
+        {"mix": "med"},
+    ),
 }
 
 
@@ -64,7 +70,7 @@ class Change:
     what: str
     axis: str  # of a study: hardware, beliefs or variants
     sections: Mapping[str, Any]  # of a scenario
-    contentions: tuple[str, ...] = (FORMULA, PAIRS)
+    contentions: tuple[str, ...] = (FORMULA, PAIRS, BANDWIDTH)
     of_drawn: bool = False  # it changes a draw: without effect where the site says what its jobs do
     of_users: bool = False  # it is about users, which not all logs have
     other_draw: bool = False  # another draw of which job is which program
@@ -84,7 +90,7 @@ CHANGES: Final = (
         "unknown",
         "the scheduler knows nothing of what jobs do to each other",
         "beliefs",
-        {"belief": {"usage": "unknown", "pairs": "unknown"}},
+        {"belief": {"usage": "unknown", "pairs": "unknown", "demand": "unknown"}},
     ),
     Change("M2", "more jobs bound by disk (M2)", "hardware", {"workload": {"characteristics": "M2"}}, (FORMULA,), True),
     Change(
@@ -94,6 +100,7 @@ CHANGES: Final = (
         "few", "a tenth of the pairs get on instead of a third", "hardware", {"truth": {"good_share": 0.1}}, (FORMULA,)
     ),
     Change("many", "two thirds of the pairs get on", "hardware", {"truth": {"good_share": 0.66}}, (FORMULA,)),
+    Change("high", "most jobs ask for much bandwidth", "hardware", {"workload": {"mix": "high"}}, (BANDWIDTH,), True),
     Change("noise", "measured ratios are wrong by up to a fifth", "beliefs", {"belief": {"pair_noise": 0.2}}, (PAIRS,)),
     Change("other", "other jobs are which programs", "hardware", {}, (PAIRS,), True, other_draw=True),
 )

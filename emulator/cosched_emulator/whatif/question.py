@@ -22,6 +22,7 @@ from cosched_emulator.studies.cells import Plan, make_plan, merged
 from cosched_emulator.studies.experiment import read_experiment
 from cosched_emulator.whatif.candidates import (
     ALONE,
+    BANDWIDTH,
     BY_CORES,
     CANDIDATES,
     CHANGES,
@@ -50,6 +51,10 @@ from cosched_plugin.config import PolicyChoice, choose, from_table
 from cosched_plugin.protocol.messages import NodeClass
 
 PRESENT: Final = "present"
+_MISSING: Final = {
+    PAIRS: "no table of measured pairs was given (--pairs FILE)",
+    BANDWIDTH: "the site does not say what memory bandwidth its nodes have (--bandwidth-gbs, or a file of node classes)",
+}
 _DRAWS: Final = range(2, 9)  # tried for another draw than the first: a table of two programs may be drawn alike
 _PROGRAMS: Final = "programs-{draw}.csv"  # in the study's folder: which jobs are which programs of a table
 _WINDOWS: Final = "windows"  # beside it: a log for each
@@ -100,7 +105,6 @@ class Prepared:
     candidates: tuple[Candidate, ...]
     left_out: tuple[tuple[Candidate, str], ...]  # with the reason
     assumptions: tuple[str, ...]
-    drawn: bool  # whether what bounds jobs is
     other_programs: (
         str | None
     )  # another draw of which job is which program; None: nothing is drawn, or nothing else can be
@@ -135,7 +139,7 @@ class Prepared:
 
     def draws(self, contention: str) -> bool:
         """Tell whether what jobs do to each other is drawn."""
-        return self.drawn if contention == FORMULA else not (self.said and self.said.names)
+        return _draws(contention, self.question, self.said)
 
 
 def site_of(file: str | None, overrides: Mapping[str, Any]) -> tuple[dict[str, Any], Mapping[str, Any] | None]:
@@ -163,15 +167,15 @@ def prepare_question(question: Question, folder: Path) -> Prepared:
         "results": {"warmup": margin, "cooldown": margin},
     }
     said = None if workload.get("annotations") is None else read_annotations(workload["annotations"])
-    drawn = "characteristics" not in workload and not (said and said.usages)
     notes = [
         f"{len(firsts)} windows of {window_jobs:,} jobs of the {jobs:,} in the log; the first and last {margin} of "
         "each are run, but do not count",
         "users do not react to the schedule, no job is killed at its limit, and memory that jobs ask for does not count",
     ]
     hardware: dict[str, Mapping[str, Any]] = {}
-    for name in (FORMULA, *([PAIRS] if question.pairs is not None else [])):
-        hardware[name] = _hardware(name, question, log, folder, notes, said, drawn=drawn)
+    for name, wanted in ((FORMULA, True), (PAIRS, question.pairs is not None), (BANDWIDTH, _has_bandwidth(question))):
+        if wanted:
+            hardware[name] = _hardware(name, question, log, folder, notes, said)
     by_cores = frozenset(name for name, sections in hardware.items() if _by_cores(question, sections, notes, name))
     reasons = [(candidate, _why_not(candidate, question, hardware)) for candidate in CANDIDATES]
     return Prepared(
@@ -186,11 +190,23 @@ def prepare_question(question: Question, folder: Path) -> Prepared:
         tuple(candidate for candidate, reason in reasons if not reason),
         tuple((candidate, reason) for candidate, reason in reasons if reason),
         tuple(notes),
-        drawn,
         _other_programs(question, log, folder, hardware),
         by_cores,
         _names_beside(str(workload["swf"])),
     )
+
+
+def _draws(contention: str, question: Question, said: Annotations | None) -> bool:
+    """Tell whether what jobs do to each other is drawn, as the site does not say it."""
+    if contention == PAIRS:
+        return not (said and said.names)
+    told = any(key in question.site.get("workload", {}) for key in CONTENTIONS[contention].workload)
+    return not told and not (contention == FORMULA and said and said.usages)
+
+
+def _has_bandwidth(question: Question) -> bool:
+    """Tell whether the site says what memory bandwidth its nodes have."""
+    return _names_machine(question) and any(item.memory_bandwidth_mbs for item in _machine(question.site))
 
 
 def _workload(question: Question) -> dict[str, Any]:
@@ -215,26 +231,13 @@ def _windows(jobs: int, scale: Scale) -> tuple[tuple[int, ...], int]:
 
 
 def _hardware(
-    name: str,
-    question: Question,
-    log: Workload,
-    folder: Path,
-    notes: list[str],
-    said: Annotations | None,
-    *,
-    drawn: bool,
+    name: str, question: Question, log: Workload, folder: Path, notes: list[str], said: Annotations | None
 ) -> dict[str, Any]:
     """Return the sections of one way of contention, and note what it assumes."""
     contention = CONTENTIONS[name]
     cluster = dict(question.site.get("cluster", {}))
-    truth = {
-        **{
-            key: question.site.get("truth", {})[key]
-            for key in ("composition",)
-            if key in question.site.get("truth", {})
-        }
-    }
-    workload = dict(contention.workload) if drawn else {}
+    truth = {key: value for key, value in question.site.get("truth", {}).items() if key == "composition"}
+    workload = dict(contention.workload) if _draws(name, question, said) else {}
     notes.append(f"{name}: {contention.what}")
     if not _names_machine(question):
         cluster = {"preset": contention.node}
@@ -247,8 +250,9 @@ def _hardware(
             f"{name}: {nodes} nodes of {contention.node} (sockets x cores x threads): the site names no machine"
         )
     cluster = _with_watts(cluster, notes, name)
-    if drawn and workload:
-        notes.append(f"{name}: what bounds jobs is drawn from the paper's mix {workload['characteristics']}")
+    notes += [
+        f"{name}: what each job asks of its nodes is drawn from the paper's mix {mix}" for mix in workload.values()
+    ]
     if name == PAIRS:
         assert question.pairs is not None
         truth["pairs"] = question.pairs
@@ -301,7 +305,7 @@ def _why_not(candidate: Candidate, question: Question, hardware: Mapping[str, Ma
     if not candidate.shares and choose(candidate.policy, question.of_others).settings == question.present.settings:
         return "it is the present policy"
     if candidate.contention not in hardware:
-        return "no table of measured pairs was given (--pairs FILE)"
+        return _MISSING[candidate.contention]
     classes = _machine(hardware[candidate.contention])
     if candidate.shares and candidate.contention == FORMULA and any(item.threads_per_core < 2 for item in classes):
         return "nodes have one hardware thread a core, and the formula is about two"

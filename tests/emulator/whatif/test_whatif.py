@@ -131,7 +131,7 @@ def test_a_new_candidate_is_one_line(prepared: Prepared) -> None:
     left = {candidate.policy for candidate, _ in prepared.left_out}
     run = {cell.policy for cell in study_of(prepared).cells}
     assert {one.policy for one in CANDIDATES} == (run - {PRESENT}) | left
-    assert left == {"easy", "co-execution-easy"}
+    assert left == {"easy", "co-execution-easy", "lct"}
 
 
 @pytest.mark.parametrize(
@@ -191,6 +191,16 @@ def test_two_processors_of_a_log_that_become_a_node_are_shared_already_today(tmp
         assert cell.names["variants"].endswith("by cores") == by_pairs
     named = asked(tmp_path, cluster={"nodes": 4, "preset": "1x2x2"}, truth={"pairs": str(table)})
     assert named.by_cores == frozenset()
+
+
+def test_a_machine_with_memory_bandwidth_gets_the_candidate_that_plans_with_it(tmp_path: Path) -> None:
+    found = asked(tmp_path, cluster={"nodes": 4, "preset": "rua-4way"})
+    assert {one.policy for one in found.candidates if one.contention == "bandwidth"} == {"lct"}
+    lct = next(one for one in CANDIDATES if one.policy == "lct")
+    scenarios = {cell.names["hardware"]: cell.scenario for cell in study_of(found, {"bandwidth": lct}).cells}
+    assert {name: each.workload.mix for name, each in scenarios.items()} == {
+        "formula": None, "bandwidth": "med", "bandwidth, high": "high",
+    }  # fmt: skip
 
 
 def test_windows_cover_the_log_and_do_not_overlap(tmp_path: Path) -> None:
@@ -331,7 +341,12 @@ def test_from_a_dump_of_slurm_to_an_answer_with_one_command(tmp_path: Path, comm
     assert "134 jobs" in made.err
     assert re.search(r"^mesh +solve ", made.out, re.MULTILINE)  # programs by their names, not by numbers
     shown = (out / "report.html").read_text(encoding="utf-8")
-    for words in ("It cannot tell", "too short for 3 windows", "what bounds jobs is drawn", "do not react"):
+    for words in (
+        "It cannot tell",
+        "too short for 3 windows",
+        "what each job asks of its nodes is drawn",
+        "do not react",
+    ):
         assert words in shown
 
 

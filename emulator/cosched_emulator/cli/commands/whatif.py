@@ -14,7 +14,8 @@ from cosched_hwmodel.cli.terminal.lazy import implementation
 @click.command()
 @click.argument("site", metavar="[SITE.toml]", required=False, type=click.Path())
 @some_scenario_options(
-    "swf", "skip_bad_rows", "nodes", "node", "machine", "idle_w", "busy_w", "annotations", "characteristics", "pairs", "seed"
+    "swf", "skip_bad_rows", "nodes", "node", "machine", "bandwidth_gbs", "idle_w", "busy_w",
+    "annotations", "characteristics", "pairs", "seed"
 )  # fmt: skip
 @click.option("--sacct", callback=a_file, metavar="FILE", help="Instead of a log: a dump of Slurm's accounting.")
 @click.option("--policy", help="The present policy.  [default: the site's, else easy on nodes that each job has alone]")
