@@ -20,15 +20,25 @@ MINUTE_US: Final = 6e7
 HOUR_US: Final = 3.6e9
 BLOCK: Final = 20  # consecutive estimates that are resampled together: their queues are much the same
 FEWEST: Final = 30  # estimates of a class of predicted waits, for its coverage to be told
+CLASSES: Final = ("< 15 min", "< 1 h", "< 4 h", "< 12 h", "longer")  # of predicted waits
 AGAINST: Final = ("head", "conservative", "predicted")
 
 
+class Labels(NamedTuple):
+    """What a row of a table is about."""
+
+    policy: str
+    log: str
+    moment: str
+
+
 class Ranged(NamedTuple):
-    """The ranges of one source of estimates, in order of time, for the estimates that have one."""
+    """The ranges of draws in order of time, and the scores of those of the conservative profile at the same moments."""
 
     held: Array
-    score_h: Array
     kinds: Array  # class of predicted wait
+    score_h: Array
+    profile_h: Array
 
 
 def by_draws(row: Row) -> Guess:
@@ -41,11 +51,18 @@ def by_profile(row: Row) -> Guess:
     return Guess(*[row["conservative"]] * 3)
 
 
-def ranged(rows: Sequence[Row], guess_of: Callable[[Row], Guess]) -> Ranged:
+def ranged(rows: Sequence[Row]) -> Ranged:
     """Return the ranges as a manager would have told them: each from the estimates whose jobs had started by then."""
+    (held, kinds, score_h), (_, _, profile_h) = (_ranges_of(rows, guess_of) for guess_of in (by_draws, by_profile))
+    told = ~np.isnan(score_h) & ~np.isnan(profile_h)
+    return Ranged(held[told], kinds[told], score_h[told], profile_h[told])
+
+
+def _ranges_of(rows: Sequence[Row], guess_of: Callable[[Row], Guess]) -> tuple[Array, Array, Array]:
+    """Return by row whether the range holds, the class of predicted wait, and the score in hours (nan: there was no range)."""
     ranges = Ranges()
     waiting: list[Row] = []
-    found: list[tuple[bool, float, int]] = []
+    found: list[tuple[bool, int, float]] = []
     for row in rows:
         for begun in [each for each in waiting if each["at"] + each["wait"] <= row["at"]]:
             ranges.learn(guess_of(begun), begun["wait"])
@@ -53,12 +70,11 @@ def ranged(rows: Sequence[Row], guess_of: Callable[[Row], Guess]) -> Ranged:
         waiting.append(row)
         guess = guess_of(row)
         told = ranges.of(guess)
-        if told is None:
-            found.append((False, np.nan, -1))
-            continue
-        held = told[0] <= row["wait"] <= told[1]
-        found.append((held, interval_score(*told, row["wait"]) / HOUR_US, bisect_right(CLASSES_US, guess.wait_us)))
-    return Ranged(*(np.array(column) for column in zip(*found, strict=True)))
+        kind = bisect_right(CLASSES_US, guess.wait_us)
+        held = told is not None and told[0] <= row["wait"] <= told[1]
+        found.append((held, kind, np.nan if told is None else interval_score(*told, row["wait"]) / HOUR_US))
+    held_, kinds, scores = (np.array(column) for column in zip(*found, strict=True))
+    return held_, kinds, scores
 
 
 def errors(rows: Sequence[Row]) -> dict[str, Array]:
@@ -69,7 +85,7 @@ def errors(rows: Sequence[Row]) -> dict[str, Array]:
     return {name: np.abs(values - wait) / MINUTE_US for name, values in told.items()}
 
 
-def error_lines(groups: Mapping[tuple[str, str, str], Sequence[Row]]) -> Iterator[str]:
+def error_lines(groups: Mapping[Labels, Sequence[Row]]) -> Iterator[str]:
     """Yield the table of median errors, by policy, log and moment."""
     figures = ("jobs", "median wait", *AGAINST, "draws", *[f"of {name}" for name in AGAINST])
     yield from table_head(("policy", "log", "moment"), figures)
@@ -81,36 +97,35 @@ def error_lines(groups: Mapping[tuple[str, str, str], Sequence[Row]]) -> Iterato
         yield table_row(labels, [f"{len(rows):,}", *[f"{value:.0f}" for value in (wait, *medians.values())], *ratios])
 
 
-def range_lines(groups: Mapping[tuple[str, str, str], Sequence[Row]]) -> Iterator[str]:
-    """Yield the table of ranges."""
-    classes = ("< 15 min", "< 1 h", "< 4 h", "< 12 h", "longer")
-    yield from table_head(("policy", "log", "moment"), ("ranges", "hold, %", *classes, "score, h", "of conservative"))
-    for labels, rows in groups.items():
-        draws, profile = ranged(rows, by_draws), ranged(rows, by_profile)
-        told = np.flatnonzero(~np.isnan(draws.score_h) & ~np.isnan(profile.score_h))
-        if not told.size:
+def range_lines(groups: Mapping[Labels, Sequence[Row]]) -> Iterator[str]:
+    """Yield the table of ranges, with a row for all logs of a policy."""
+    yield from table_head(("policy", "log", "moment"), ("ranges", "hold, %", *CLASSES, "score, h", "of conservative"))
+    found = {labels: ranged(rows) for labels, rows in groups.items()}
+    for policy, kind in dict.fromkeys([(policy, kind) for policy, _, kind in groups]):
+        of_logs = [each for (its, _, moment), each in found.items() if (its, moment) == (policy, kind)]
+        found[Labels(policy, "all", kind)] = Ranged(*map(np.concatenate, zip(*of_logs, strict=True)))
+    for labels, each in found.items():
+        count = len(each.held)
+        if count < BLOCK:
             continue
-        held, score, other = draws.held[told], draws.score_h[told], profile.score_h[told]
-        alike = [held[draws.kinds[told] == kind] for kind in range(len(classes))]
-        yield table_row(
-            labels,
-            [
-                f"{len(told):,}",
-                _interval(_percent(held), len(told), 0),
-                *[f"{100 * each.mean():.0f}" if each.size >= FEWEST else NOTHING for each in alike],
-                f"{score.mean():.1f}",
-                _interval(_ratio(np.mean, score, other), len(told)),
-            ],
-        )
+        alike = [each.held[each.kinds == kind] for kind in range(len(CLASSES))]
+        cells = [
+            f"{count:,}",
+            _interval(_percent(each.held), count, 0),
+            *[f"{100 * held.mean():.0f}" if held.size >= FEWEST else NOTHING for held in alike],
+            f"{each.score_h.mean():.1f}",
+            _interval(_ratio(np.mean, each.score_h, each.profile_h), count),
+        ]
+        yield table_row(labels, cells)
 
 
-def grouped(rows: Sequence[Row]) -> dict[tuple[str, str, str], list[Row]]:
-    """Return rows by policy, log and moment; those of all logs of a policy come last."""
-    groups: dict[tuple[str, str, str], list[Row]] = {}
+def grouped(rows: Sequence[Row]) -> dict[Labels, list[Row]]:
+    """Return rows by policy, log and moment."""
+    groups: dict[Labels, list[Row]] = {}
     for kind in KINDS:
         for row in rows:
             if row["kind"] == kind:
-                groups.setdefault((row["policy"], row["log"], kind), []).append(row)
+                groups.setdefault(Labels(row["policy"], row["log"], kind), []).append(row)
     return dict(sorted(groups.items(), key=lambda item: (*item[0][:2], KINDS.index(item[0][2]))))
 
 

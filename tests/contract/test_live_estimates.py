@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
+import socket
 import time
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -18,12 +21,23 @@ import cosched_emulator
 from cosched_emulator.couplings.estimating import EstimatingProcess
 from cosched_emulator.run.build import build_manager
 from cosched_emulator.users.client import ManagerConnection
-from cosched_emulator.users.requests import EstimateStart, ListJobs, ListStarts, SubmitJob
+from cosched_emulator.users.requests import EstimateStart, ListJobs, ListStarts, ShowStatus, SubmitJob
 from cosched_plugin.protocol.codec import encode
 
 SECOND_US: Final = 1_000_000
 HOUR_S: Final = 3600
 SERVE: Final = ("--nodes", "8", "--clock", "scaled", "--speed", "60", "--estimate-starts")
+PAIRS: Final = """
+[cluster]
+preset = "lomarc-ht"
+nodes = 8
+[workload]
+lublin = 80
+gap_factor = 0.02
+characteristics = "M1"
+[truth]
+contention = "lomarc"
+"""
 POLICY_OF_OTHERS: Final = """
 class Odd:
     def __init__(self, fails=False):
@@ -203,6 +217,43 @@ def test_a_manager_that_starts_again_knows_the_past_runs_from_its_accounts(comma
         assert rows(user)[0]["start_s"] == pytest.approx(begun_s + 600, abs=60)
     site.manager.terminate()
     assert ended(site.manager).code == 143
+
+
+def test_a_site_sees_sharing_waits_and_errors(commands: Commands) -> None:
+    """`top` and the metrics tell the same: what sharing costs, what jobs wait for, how far estimates were off."""
+    (commands.folder / "pairs.toml").write_text(PAIRS)
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{one.getsockname()[1]}"
+    place, users = (f"ipc://{commands.folder}/{name}" for name in ("scheduler", "users"))
+    manager = commands.start(
+        "cosched_emulator", "serve", "pairs.toml", "--clock", "scaled", "--speed", "200", "--estimate-starts",
+        "--bind", place, "--users", users, "--metrics", address,
+    )  # fmt: skip
+    commands.start("cosched_plugin", "serve", "--connect", place, "--quiet", "--policy", "lomarc-r")
+    with ManagerConnection(users, 20.0) as user:
+
+        def sees_all() -> bool:
+            status = user.result(ShowStatus())
+            known = status.get("shared_slowdown") is not None and status["estimates_scored"] > 0
+            return known and status["waits_nodes"] + status["waits_reservation"] > 0
+
+        wait_until(sees_all, 60)
+        status = user.result(ShowStatus())
+        with urllib.request.urlopen(f"http://{address}/metrics", timeout=10) as page:
+            lines = page.read().decode().splitlines()
+        told = dict(line.removeprefix("cosched_manager_").rsplit(" ", 1) for line in lines if line[0] != "#")
+        assert float(told["shared_slowdown"]) > 1
+        assert status["shared_jobs"] > 0
+        waits = {key: count for key, count in status.items() if key.startswith("waits_")}
+        assert sum(waits.values()) > 0
+        assert {key for key in told if key.startswith("waits_")} == {*waits}
+        assert float(told["start_estimates_scored"]) > 0
+    top = commands.emulator("top", "--once", "--manager", users).out
+    assert re.search(r"shared, by \d+ jobs, \d\.\d\d times as long as alone", top)
+    assert re.search(r"^waits    .*; start estimates off by [\d:]+ in the median", top, re.MULTILINE)
+    manager.terminate()
+    assert ended(manager).code == 143
 
 
 def test_a_manager_without_estimates_says_how_to_get_them(commands: Commands) -> None:

@@ -163,7 +163,7 @@ def frame(overview: Mapping[str, Any], look: Look, width: int, height: int, trou
 
 
 def header(status: Mapping[str, Any]) -> list[Line]:
-    """Return the state of the manager in three lines."""
+    """Return the state of the manager in a few lines."""
     used, threads = status["threads"]["used"], status["threads"]["all"]
     share = used / threads if threads else 0.0
     speed = status.get("speed")
@@ -182,8 +182,31 @@ def header(status: Mapping[str, Any]) -> list[Line]:
         [("cosched  ", BOLD), ("   ".join(parts), PLAIN if policy else OUT)],
         [(f"threads  [{bar:<{_BAR}}] {100 * share:.0f} %, {used} of {threads}", PLAIN)],
         [(f"jobs     {jobs}", PLAIN), *([(f"   accounting waits: {trouble}", OUT)] if trouble else [])],
-        [(f"nodes    {nodes}; {status['shared_nodes']} shared", PLAIN)],
+        [(f"nodes    {nodes}; {status['shared_nodes']} shared{_sharing(status)}", PLAIN)],
+        *_waiting(status),
     ]
+
+
+def _sharing(status: Mapping[str, Any]) -> str:
+    """Return how slow the jobs on shared nodes are, if that is known."""
+    slowdown = status.get("shared_slowdown")
+    return "" if slowdown is None else f", by {status['shared_jobs']} jobs, {slowdown:.2f} times as long as alone"
+
+
+def _waiting(status: Mapping[str, Any]) -> list[Line]:
+    """Return a line with what jobs wait for, and how far start estimates are off; none if both are unknown."""
+    waits = [
+        (key.removeprefix("waits_").replace("_", " "), count)
+        for key, count in status.items()
+        if key.startswith("waits_")
+    ]
+    parts = [", ".join([f"{count} {reason}" for reason, count in waits if count])]
+    if status.get("estimate_error_s") is not None:
+        held = status.get("estimates_held")
+        ranges = "" if held is None else f", {100 * held:.0f} % of ranges hold"
+        parts.append(f"start estimates off by {clock_text(status['estimate_error_s'])} in the median{ranges}")
+    text = "; ".join([part for part in parts if part])
+    return [[(f"waits    {text}", PLAIN)]] if text else []
 
 
 def plain_frame(overview: Mapping[str, Any]) -> str:

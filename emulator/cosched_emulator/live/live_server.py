@@ -16,6 +16,7 @@ import zmq
 from cosched_emulator.accounting.accounts import Accounting
 from cosched_emulator.couplings.scheduler_port import SLICE_S, SchedulerPort
 from cosched_emulator.errors import AccountingError, LinkError
+from cosched_emulator.live import watched
 from cosched_emulator.live.clock import LiveClock, ProcessFaults
 from cosched_emulator.live.journal import answer_step, command_step, time_step
 from cosched_emulator.live.live_manager import LiveManager
@@ -86,7 +87,7 @@ class LiveServer:
         ``progress`` is called with the number of jobs that have ended.
         """
         self.stop = 0  # number of the signal that requests the end
-        self.status = Status(self._fields, GAUGES)
+        self.status = Status(self._fields, {**GAUGES, **watched.GAUGES})
         self._live = live
         self._accounting = accounting
         self._clock = clock
@@ -99,6 +100,7 @@ class LiveServer:
         self._check = check
         self._progress = progress
         self._estimates = estimates
+        self._watched = watched.Watched(live, estimates, lambda: bool(port.instance))
         self._ended = 0
         self._sent_s: float | None = None  # when the unanswered batch was sent
         self._was_full = False
@@ -129,6 +131,7 @@ class LiveServer:
             self._hear_scheduler()
             self._hear_users()
             self._tend_estimates()
+            self._watched.look()
             self._watch_silence()
             try:
                 self._port.tend()
@@ -342,4 +345,5 @@ class LiveServer:
             "accounting_backlog": self._accounting.backlog,
             "plans_cut_short_us": -1 if cut_us is None else cut_us,
             "clock_held_back_us": self._clock.jumped_us,
+            **self._watched.figures,
         }

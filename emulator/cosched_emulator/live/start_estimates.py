@@ -164,13 +164,9 @@ class StartEstimates:
         told = None if self._told is None else self._told.reasons.get(job_id)
         return "" if told is None else told[1]
 
-    def reasons(self) -> dict[str, int]:
-        """Return the number of pending jobs by kind of their reason."""
-        told = self._told
-        counts: dict[str, int] = {}
-        for kind, _ in () if told is None else told.reasons.values():
-            counts[kind] = counts.get(kind, 0) + 1
-        return counts
+    def kinds(self) -> dict[int, str]:
+        """Return the kind of the reason of each pending job for which one is known, of `cosched_emulator.ahead.reasons.KINDS`."""
+        return {} if self._told is None else {job_id: kind for job_id, (kind, _) in self._told.reasons.items()}
 
     @property
     def record(self) -> tuple[int, int | None, float | None]:

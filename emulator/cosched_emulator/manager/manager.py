@@ -381,6 +381,10 @@ class Manager:
         if self.jobs[job_id].end_us is not None:
             del self.jobs[job_id]
 
+    def work_us(self, job: ManagedJob, now_us: int) -> int:
+        """Return the work that a running job has done since its start."""
+        return self._progress.work_us(job, now_us)
+
     def unfinished_records(self, now_us: int) -> list[JobRecord]:
         """Return the records of the jobs that have not ended, with their work and allocations up to ``now_us``."""
         running, work_us = self.running, self._progress.work_us

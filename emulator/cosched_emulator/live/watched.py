@@ -1,0 +1,109 @@
+"""What a site watches: how jobs share nodes and what that costs them, why jobs wait, and how far start estimates are off.
+
+The figures are made in the manager's thread, seldom, and read from others: that of the metrics must not look at jobs that change.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, Final
+
+from cosched_emulator.ahead.reasons import KINDS
+from cosched_emulator.live.dependencies import ARRAY_LIMIT, BEGIN_TIME, DEPENDENCY, HELD, QUEUED, UNSERVED
+from cosched_emulator.live.live_manager import LiveManager
+from cosched_emulator.live.start_estimates import StartEstimates
+from cosched_emulator.manager.managed_job import RUNNING
+from cosched_plugin.common.allocation import each_node
+from cosched_plugin.common.status import Gauge
+
+EVERY_S: Final = 2.0  # between two looks
+# Reasons of pending jobs: the manager's own, and those of a copy of the policy for jobs that wait for the scheduler.
+_OWN: Final = {
+    HELD: "held",
+    DEPENDENCY: "dependency",
+    BEGIN_TIME: "begin_time",
+    ARRAY_LIMIT: "array_limit",
+    UNSERVED: "no_scheduler",
+    QUEUED: "scheduler",
+}
+WAITS: Final = {
+    "held": "Pending jobs that are held.",
+    "dependency": "Pending jobs that wait for other jobs.",
+    "begin_time": "Pending jobs whose begin time has not come.",
+    "array_limit": "Pending tasks whose turn in their array has not come.",
+    "no_scheduler": "Pending jobs while no scheduler is connected.",
+    "nodes": "Pending jobs for which too little is free.",
+    "reservation": "Pending jobs that would fit, and would delay a reservation or have one.",
+    "order": "Pending jobs that would fit, while others come first.",
+    "scheduler": "Pending jobs that the scheduler has not started, for a reason that is not known.",
+}
+GAUGES: Final = {
+    "shared_nodes": Gauge("shared_nodes", "Nodes with more than one job."),
+    "shared_jobs": Gauge("shared_jobs", "Running jobs on such nodes."),
+    "shared_slowdown": Gauge(
+        "shared_slowdown",
+        "How many times as long as alone these have taken so far, in the mean; NaN: none, or not known.",
+    ),
+    "estimates_scored": Gauge("start_estimates_scored", "Last start estimates whose jobs have started."),
+    "estimate_error_us": Gauge("start_estimate_error_microseconds", "Their median error; NaN: none."),
+    "estimates_held": Gauge("start_estimates_held_ratio", "Share of their ranges that held the start; NaN: none."),
+    **{f"waits_{kind}": Gauge(f"waits_{kind}", text) for kind, text in WAITS.items()},
+}
+
+
+class Watched:
+    """The figures of one manager, by the names of `GAUGES`; ``served`` says whether there is a scheduler."""
+
+    def __init__(self, live: LiveManager, estimates: StartEstimates | None, served: Callable[[], bool]) -> None:
+        self.figures: dict[str, Any] = {}
+        self._live = live
+        self._estimates = estimates
+        self._served = served
+        self._next_s = 0.0
+
+    def look(self) -> None:
+        """Make the figures anew if the last ones are old."""
+        if time.monotonic() < self._next_s:
+            return
+        self.figures = {**self._sharing(), **self._errors(), **self._waits()}
+        self._next_s = time.monotonic() + EVERY_S
+
+    def _sharing(self) -> dict[str, Any]:
+        manager = self._live.manager
+        on_nodes = [job for job in manager.running.values() if not job.on_disk]
+        jobs_on = Counter(node for job in on_nodes for node, _ in each_node(job.runs))
+        shared = [job for job in on_nodes if any(jobs_on[node] > 1 for node, _ in each_node(job.runs))]
+        slowdowns = []
+        if manager.processes is None:
+            now_us = self._live.now_us
+            for job in shared:
+                work_us = 0 if job.state != RUNNING or job.absent else manager.work_us(job, now_us)
+                if work_us > 0:
+                    slowdowns.append((job.idle_until(now_us) - job.start_us - job.idle_us) / work_us)
+        return {
+            "shared_nodes": sum(count > 1 for count in jobs_on.values()),
+            "shared_jobs": len(shared),
+            "shared_slowdown": round(sum(slowdowns) / len(slowdowns), 6) if slowdowns else None,
+        }
+
+    def _errors(self) -> dict[str, Any]:
+        starts, error_us, held = (0, None, None) if self._estimates is None else self._estimates.record
+        return {"estimates_scored": starts, "estimate_error_us": error_us, "estimates_held": held}
+
+    def _waits(self) -> dict[str, int]:
+        """Return the pending jobs by reason: of those that wait for the scheduler alone, as far as a copy of its policy knows."""
+        live = self._live
+        counts = Counter(_OWN[entry.reason] for entry in live.waiting.values())
+        queued = [job_id for job_id, job in live.manager.pending.items() if not job.held]
+        counts["held"] += len(live.manager.pending) - len(queued)
+        if not self._served():
+            counts["no_scheduler"] += len(queued)
+        else:
+            known = {} if self._estimates is None else self._estimates.kinds()
+            counts.update([known.get(job_id, "scheduler") for job_id in queued])
+        return {f"waits_{kind}": counts[kind] for kind in WAITS}
+
+
+assert set(KINDS) | {*_OWN.values()} == {*WAITS}
