@@ -75,6 +75,7 @@ class Swing(NamedTuple):
     before: Interval | None  # change against the present policy, in the windows in which the assumption was changed
     response: Interval | None  # likewise under the changed assumption
     moved: Interval | None  # the difference
+    shown: bool = False  # whether it is shown to be one, together with those of all other assumptions
 
 
 class Unmeasured(NamedTuple):
@@ -122,7 +123,8 @@ def answer(prepared: Prepared, result: StudyResult) -> Answer:
     compared = compare(prepared, result)
     runs = _Runs(result)
     swings = [_swing(prepared, runs, *found) for found in changes_of(prepared, best_of(compared))]
-    swings = [swing for swing in swings if swing.moved is not None]
+    sure = _significant([swing.moved for swing in swings])
+    swings = [swing._replace(shown=shown) for swing, shown in zip(swings, sure, strict=True) if swing.moved is not None]
     swings.sort(key=lambda swing: -abs(swing.moved.mean if swing.moved else 0))
     best = _best(compared)
     return Answer(

@@ -31,15 +31,7 @@ def _sentences(answer: Answer) -> Iterator[str]:
     if answer.windows < scale.least:
         yield f"It cannot tell: it is too short for {scale.least} windows of {scale.fewest} jobs."
         return
-    gains = [one for one in answer.compared if one.verdict == GAIN]
-    for one in sorted(gains, key=lambda one: one.response.mean if one.response else 0):
-        yield f"{_under(one)} {one.candidate.policy} shortens the mean response by {_span(one.response, -1)}."
-        yield from _who_pays(one)
-        yield from _energy(one)
-    for one in answer.compared:
-        if one.verdict == HARM:
-            yield f"{_under(one)} {one.candidate.policy} does harm: the mean response is longer by {_span(one.response)}."
-            yield from _who_pays(one)
+    yield from _gains_and_harms(answer)
     same = [one for one in answer.compared if one.response and one.response.low == one.response.high == 0]
     if same:
         yield f"With {', '.join(one.candidate.policy for one in same)} nothing changes."
@@ -47,13 +39,8 @@ def _sentences(answer: Answer) -> Iterator[str]:
     if unsure:
         names = ", ".join(f"{one.candidate.policy} ({_short(one.response)}{_needed(one)})" for one in unsure)
         yield f"The log cannot tell whether {names} change{'s' * (len(unsure) == 1)} the mean response."
-    if not any(one.candidate.shares for one in gains):
-        yield "No gain of sharing nodes is shown."
-    shown = [
-        swing
-        for swing in answer.swings
-        if swing.moved and swing.moved.exists and not swing.moved.low <= 0 <= swing.moved.high
-    ]
+    yield from _no_gain_of_sharing(answer)
+    shown = [swing for swing in answer.swings if swing.shown]
     if shown:
         yield f"The answer hangs most on {_hangs(shown[:_NAMED])}."
     elif answer.swings:
@@ -62,6 +49,34 @@ def _sentences(answer: Answer) -> Iterator[str]:
         pairs = answer.measure[:_NAMED]
         told = ", ".join(f"{one} beside {other} ({share:.0f} %)" for one, other, share in pairs)
         yield f"To know better, measure those programs beside each other that would share nodes longest: {told}."
+
+
+def _gains_and_harms(answer: Answer) -> Iterator[str]:
+    """Yield what is shown: the shortest mean response first, who pays for it, and its energy; then harm."""
+    told = [one for one in answer.compared if one.verdict != OPEN]
+    told.sort(key=lambda one: (one.verdict == HARM, one.response.mean if one.response else 0))
+    where = ""
+    for one in told:
+        place = f"Where {CONTENTIONS[one.contention].what}," if one.candidate.shares else "Without sharing,"
+        begin, where = "There," if place == where else place, place
+        if one.verdict == GAIN:
+            yield f"{begin} {one.candidate.policy} shortens the mean response by {_span(one.response, -1)}."
+            yield from _energy(one)
+        else:
+            yield f"{begin} {one.candidate.policy} does harm: the mean response is longer by {_span(one.response)}."
+        yield from _who_pays(one)
+    if told and not any(one.users_told for one in told):
+        yield "Which users pay, the log does not tell."
+
+
+def _no_gain_of_sharing(answer: Answer) -> Iterator[str]:
+    sharing = [one for one in answer.compared if one.candidate.shares]
+    gained = {one.contention for one in sharing if one.verdict == GAIN}
+    without = [name for name in dict.fromkeys(one.contention for one in sharing) if name not in gained]
+    if not gained:
+        yield "No gain of sharing nodes is shown."
+    else:
+        yield from (f"No gain of sharing is shown where {CONTENTIONS[name].what}." for name in without)
 
 
 def _who_pays(one: Compared) -> Iterator[str]:
@@ -74,8 +89,6 @@ def _who_pays(one: Compared) -> Iterator[str]:
         yield f"{_span(one.later)} of the jobs are later than in any run of the present policy, beyond chance."
     elif not one.classes and not one.users:
         yield "Nobody is shown to pay."
-    if not one.users_told:
-        yield "Which users pay, the log does not tell."
 
 
 def _energy(one: Compared) -> Iterator[str]:
@@ -96,10 +109,6 @@ def _hangs(swings: Sequence[Swing]) -> str:
         f"{_short(swing.response)} instead of {_short(swing.before)})"
         for swing in swings
     )
-
-
-def _under(one: Compared) -> str:
-    return f"Where {CONTENTIONS[one.contention].what}," if one.candidate.shares else "Without sharing,"
 
 
 def _needed(one: Compared) -> str:
@@ -262,6 +271,7 @@ def as_dict(answer: Answer) -> dict[str, Any]:
                 "as_assumed_percent": plain(swing.before),
                 "change_percent": plain(swing.response),
                 "moved_percent_points": plain(swing.moved),
+                "shown": swing.shown,
             }
             for swing in answer.swings
         ],
