@@ -132,6 +132,10 @@ def test_bins_keep_what_was_added_when_they_get_longer() -> None:
     )
 
 
+def test_a_run_without_length_has_no_power() -> None:
+    assert EnergyBins().trace(5.0, SECOND // 2, SECOND // 2).watts.tolist() == []
+
+
 @pytest.mark.parametrize("sharing", [{}, {"time_sharing": {"nodes": "fluid"}}])
 def test_the_power_of_a_run_that_ends_long_after_its_last_busy_core(sharing: dict[str, Any], tmp_path: Path) -> None:
     """The last end is that of a job that is refused: a trace of more intervals than had been made was an IndexError."""

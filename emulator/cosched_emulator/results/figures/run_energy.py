@@ -115,7 +115,9 @@ class EnergyBins:
         edges = np.arange(begin_us // self.width_us, -(-end_us // self.width_us) + 1, dtype=np.int64)
         joules = self._joules[edges[:-1]]
         edges = np.clip(edges * self.width_us, begin_us, end_us)
-        return PowerTrace(edges[:-1], edges[1:], idle_w + joules / (np.diff(edges) / SECOND_US))
+        spans_us = np.diff(edges)
+        some = spans_us > 0  # a run without length, inside of an interval, has none
+        return PowerTrace(edges[:-1][some], edges[1:][some], idle_w + joules[some] / (spans_us[some] / SECOND_US))
 
     def _reach(self, end_us: int) -> None:
         while end_us > MOST * self.width_us:

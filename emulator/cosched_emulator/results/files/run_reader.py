@@ -23,6 +23,7 @@ from cosched_emulator.results.files.csv_files import (
     PREEMPTION_COLUMNS,
     QUANTUM_COLUMNS,
 )
+from cosched_emulator.results.files.plain_columns import COUNT, SECONDS, TEXT, plain_columns
 from cosched_emulator.results.files.run_files import ALLOCATIONS, JOBS, PREEMPTIONS, QUANTA
 from cosched_emulator.results.files.run_folder import POWER, RUN, read_json, read_summary
 from cosched_emulator.results.quanta import NOT_MEASURED, ROLES, QuantaBuilder, QuantaColumns
@@ -54,6 +55,7 @@ _JOB_TYPES: Mapping[str, npt.DTypeLike] = {
     "dispatched_us": np.int64,
 }
 _NEVER = -1
+_MOST = int(np.iinfo(np.int64).max)  # that a column holds
 _STAY_TYPES: Mapping[str, npt.DTypeLike] = dict.fromkeys(
     ("job", "start_us", "end_us", "first_node", "node_count", "threads", "mask", "interval"), np.int64
 )
@@ -112,7 +114,7 @@ class CsvRow:
 
     def time_us(self, field: str) -> int:
         """Return the time in a column, in microseconds."""
-        return self.get(field, parse_seconds, _A_TIME)
+        return self.get(field, _time_us, _A_TIME)
 
     def time_if_any_us(self, field: str) -> int | None:
         """Return the time in a column; None if it is empty."""
@@ -203,7 +205,7 @@ def _read_jobs(file: Path) -> tuple[dict[str, Ints], Sequence[str]]:
         told = dict([pair.split("=", 1) for pair in row.text("metadata").split(";") if "=" in pair])
         start_us, end_us = row.time_if_any_us("starting_time"), row.time_if_any_us("finish_time")
         if end_us is None and told.get("end_s"):
-            end_us = row.read("metadata end_s", told["end_s"], parse_seconds, _A_TIME)
+            end_us = row.read("metadata end_s", told["end_s"], _time_us, _A_TIME)
         work_s, until_s = told.get("work_s"), told.get("until_s")
         state = row.read("metadata state", told.get("state"), unquote, "a job state")
         rows.add(
@@ -211,16 +213,16 @@ def _read_jobs(file: Path) -> tuple[dict[str, Ints], Sequence[str]]:
             row.time_us("submission_time"),
             start_us or 0,
             end_us or 0,
-            row.read("metadata work_s", work_s, parse_seconds, _A_TIME) if work_s else 0,
-            row.read("metadata run_s", told.get("run_s"), parse_seconds, _A_TIME),
+            row.read("metadata work_s", work_s, _time_us, _A_TIME) if work_s else 0,
+            row.read("metadata run_s", told.get("run_s"), _time_us, _A_TIME),
             row.time_us("requested_time"),
             row.count("requested_number_of_resources"),
             start_us is not None,
             end_us is not None,
             states.setdefault(state, len(states)),
-            row.read("metadata until_s", until_s, parse_seconds, _A_TIME) if until_s else _NEVER,
-            row.read("metadata cpu_s", told["cpu_s"], parse_seconds, _A_TIME) if "cpu_s" in told else _NEVER,
-            row.read("metadata dispatched_s", told.get("dispatched_s"), parse_seconds, _A_TIME)
+            row.read("metadata until_s", until_s, _time_us, _A_TIME) if until_s else _NEVER,
+            row.read("metadata cpu_s", told["cpu_s"], _time_us, _A_TIME) if "cpu_s" in told else _NEVER,
+            row.read("metadata dispatched_s", told.get("dispatched_s"), _time_us, _A_TIME)
             if "cpu_s" in told
             else _NEVER,
         )
@@ -235,6 +237,9 @@ def _read_stays(
     An open stay ends when the run was stopped: at ``until_us``, by job.
     """
     nodes = sum(node_class.nodes for node_class in machine)
+    found = _plain_stays(file, index_of, nodes)
+    if found is not None:
+        return found
     rows = RowBuffer(_STAY_TYPES)
     masks: dict[int, int] = {}
     for row in csv_rows(file, ALLOCATION_COLUMNS):
@@ -258,6 +263,46 @@ def _read_stays(
     numbers = columns.pop("interval")
     mask_of_row = Interned(columns.pop("mask"), tuple(masks))
     return StayColumns(**columns, mask=mask_of_row), numbers
+
+
+# How the columns of a run that was not cut short are read at once.
+_PLAIN_STAYS: Mapping[str, str] = {
+    **dict.fromkeys(ALLOCATION_COLUMNS, COUNT),
+    **dict.fromkeys(("start_s", "end_s"), SECONDS),
+    "thread_mask": TEXT,
+}
+
+
+def _plain_stays(file: Path, index_of: Mapping[int, int], nodes: int) -> tuple[StayColumns, IntArray] | None:
+    """Return what `_read_stays` does; None where something is unusual, or wrong."""
+    rows = plain_columns(file, _PLAIN_STAYS)
+    if rows is None or not index_of:
+        return None
+    ids = np.fromiter(index_of, dtype=np.int64)
+    order = np.argsort(ids)
+    place = np.minimum(np.searchsorted(ids, rows["job_id"], sorter=order), ids.size - 1)
+    texts, first_rows, mask_of_row = np.unique(rows["thread_mask"], return_index=True, return_inverse=True)
+    try:
+        masks = [_mask(text) for text in texts.astype(np.str_).tolist()]
+    except ValueError:
+        return None
+    is_known = bool((ids[order[place]] == rows["job_id"]).all())
+    if not is_known or (rows["first_node"] + rows["node_count"] > nodes).any():
+        return None
+    by_row = np.argsort(first_rows)  # as they occur
+    number = np.empty_like(by_row)
+    number[by_row] = np.arange(by_row.size)
+    bits = np.array([mask.bit_count() for mask in masks], dtype=np.int64)
+    columns = {
+        "job": np.fromiter(index_of.values(), dtype=np.int64)[order[place]],
+        "start_us": rows["start_s"],
+        "end_us": rows["end_s"],
+        "first_node": rows["first_node"],
+        "node_count": rows["node_count"],
+        "threads": bits[mask_of_row],
+    }
+    mask = Interned(number[mask_of_row], tuple([masks[row] for row in by_row.tolist()]))
+    return StayColumns(**columns, mask=mask), rows["interval"]
 
 
 def _read_disk(file: Path, index_of: dict[int, int]) -> DiskColumns:
@@ -339,7 +384,17 @@ def csv_rows(file: Path, columns: Collection[str]) -> Iterator[CsvRow]:
 def _whole_number(text: str) -> int:
     if not (text.isascii() and text.isdecimal()):
         raise ValueError(text)
-    return int(text)
+    return _fitting(int(text))
+
+
+def _time_us(text: str) -> int:
+    return _fitting(parse_seconds(text))
+
+
+def _fitting(number: int) -> int:
+    if number > _MOST:
+        raise ValueError(number)
+    return number
 
 
 def _mask(text: str) -> int:
