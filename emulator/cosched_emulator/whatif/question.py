@@ -177,6 +177,12 @@ def prepare_question(question: Question, folder: Path) -> Prepared:
         if wanted:
             hardware[name] = _hardware(name, question, log, folder, notes, said)
     by_cores = frozenset(name for name, sections in hardware.items() if _by_cores(question, sections, notes, name))
+    if "shape=nodes" not in question.of_others and any(
+        item.threads_per_core > 1 for item in _machine(hardware[FORMULA])
+    ):
+        notes.append(
+            f"{FORMULA}: today a job takes any free hardware threads, so two jobs may meet on a core by chance"
+        )
     reasons = [(candidate, _why_not(candidate, question, hardware)) for candidate in CANDIDATES]
     return Prepared(
         question,

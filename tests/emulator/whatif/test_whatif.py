@@ -346,6 +346,7 @@ def test_from_a_dump_of_slurm_to_an_answer_with_one_command(tmp_path: Path, comm
         "too short for 3 windows",
         "what each job asks of its nodes is drawn",
         "do not react",
+        "meet on a core by chance",
     ):
         assert words in shown
 
