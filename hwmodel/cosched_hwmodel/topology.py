@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from cosched_hwmodel.energy import NodePower
 from cosched_hwmodel.errors import TopologyError, suggestion
+from cosched_hwmodel.toml_file import read_toml
 from cosched_hwmodel.usage import Demand
 
 _PRESETS = Path(__file__).parent / "presets"
@@ -320,7 +320,7 @@ def _read(path: Path) -> dict[str, Any]:
     try:
         if path.exists() and not path.is_file():  # a pipe could make us wait for ever
             raise TopologyError(str(path), "is not a regular file")
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return read_toml(path)
     except OSError as error:
         raise TopologyError(str(path), f"cannot be read: {error.strerror or error}") from error
     except ValueError as error:  # not UTF-8, or not TOML

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import math
-import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, time
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 from cosched_hwmodel.errors import HardwareModelError
 from cosched_hwmodel.models.by_name import BUILT_IN, AllowedModels, PairFactory
 from cosched_hwmodel.models.importing import FORM, NamedImportError, import_named
+from cosched_hwmodel.toml_file import read_toml, toml_of
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.core.engine import Policy, SchedulerCore
 from cosched_plugin.core.trace import TraceSink
@@ -107,12 +107,10 @@ def from_table(table: Mapping[str, Any], assignments: Assignments = ()) -> Polic
 def read_policy_file(file: str) -> Mapping[str, Any]:
     """Return the ``[policy]`` table of a TOML file."""
     try:
-        if Path(file).exists() and not Path(file).is_file():  # reading a pipe could block for ever
-            raise UsageError(f"{file}: expected a regular file")
-        content = tomllib.loads(Path(file).read_text(encoding="utf-8"))
+        content = read_toml(file)
     except OSError as error:
         raise UsageError(f"{file}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise UsageError(f"{file}: not a TOML file: {error}") from error
     table = content.get("policy")
     if not isinstance(table, dict):
@@ -136,8 +134,8 @@ def parse_assignments(assignments: Assignments) -> dict[str, Any]:
         if not separator or not all(parts):
             raise UsageError(f"--set {assignment}: expected KEY=VALUE, such as placement.threshold=1.25")
         try:
-            content = tomllib.loads(f"value = {text}")
-        except tomllib.TOMLDecodeError:
+            content = toml_of(f"value = {text}")
+        except ValueError:
             content = {"value": text.strip()}
         value = content.pop("value")
         if content or isinstance(value, date | time):

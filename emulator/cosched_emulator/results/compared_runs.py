@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -240,5 +241,5 @@ def run_names(folders: Sequence[Path]) -> list[str]:
     while True:
         names = ["/".join(path.parts[-depth:]) for path in paths]
         if len(set(names)) == len(names):
-            return names
+            return [os.fsencode(name).decode("utf-8", "backslashreplace") for name in names]  # a name need not be UTF-8
         depth += 1

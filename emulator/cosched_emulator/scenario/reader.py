@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tomllib
 import types
 import typing
 from collections.abc import Mapping, Sequence
@@ -16,6 +15,7 @@ from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.offered import STDIN
 from cosched_emulator.scenario.faults import FaultsSection
 from cosched_emulator.scenario.schema import Scenario
+from cosched_hwmodel.toml_file import read_toml
 
 Section = TypeVar("Section")
 
@@ -87,12 +87,10 @@ def _parse(file: str) -> dict[str, Any]:
     if file.endswith((".swf", ".swf.gz")):
         raise InputError(file, "a scenario, in TOML", "a log by its name: name it by --swf")
     try:
-        if Path(file).exists() and not Path(file).is_file():  # reading a pipe could block for ever
-            raise InputError(file, "a regular file")
-        return tomllib.loads(Path(file).read_text(encoding="utf-8"))
+        return read_toml(file)
     except OSError as error:
         raise InputError(file, "a readable scenario file", error.strerror or str(error)) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise InputError(file, "TOML", str(error)) from error
 
 

@@ -227,9 +227,12 @@ class WorkloadSection:
 
     swf: Annotated[str | None, "a log in Standard Workload Format, plain or gzip; `-`: standard input"] = None
     lublin: Annotated[
-        int | None, "this many jobs of the Lublin-Feitelson model, for a machine of this size (`lublin_size`)"
+        Annotated[int, between(1, offered.MOST_JOBS)] | None,
+        "this many jobs of the Lublin-Feitelson model, for a machine of this size (`lublin_size`)",
     ] = None
-    nas: Annotated[Annotated[int, between(1, 10_000_000)] | None, "this many random jobs of the NAS programs"] = None
+    nas: Annotated[
+        Annotated[int, between(1, offered.MOST_JOBS)] | None, "this many random jobs of the NAS programs"
+    ] = None
     applications: Annotated[
         str | None,
         "jobs are the applications of a table of co-runs, CSV, each equally likely: `jobs` of them, each once "

@@ -93,8 +93,8 @@ def generate(
     the model's first day. Sizes are limited by the machine; this matters only for machines with fewer than about ten processors,
     or with a number that is not a power of two. Raises `ConfigurationError`.
     """
-    if jobs < 1:
-        raise ConfigurationError("jobs", "1 or more", str(jobs))
+    if not 1 <= jobs <= offered.MOST_JOBS:
+        raise ConfigurationError("jobs", f"1 to {offered.MOST_JOBS}", str(jobs))
     if processors < 1:
         raise ConfigurationError("processors", "1 or more", str(processors))
     if limits not in ("none", "estimate"):

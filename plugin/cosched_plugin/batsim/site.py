@@ -20,12 +20,11 @@ The run time in a profile is not read: a scheduler does not know it.
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from itertools import groupby
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from cosched_hwmodel.toml_file import read_toml
 from cosched_plugin.batsim.messages import Data, flag, listed, microseconds, obj, refuse, text, walltime_us, whole
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.protocol.errors import Fault, RemoteProtocolError
@@ -57,10 +56,10 @@ class SiteFile(NamedTuple):
 def read_site_file(file: str) -> SiteFile:
     """Return what a site file says; raises UsageError with the file, the key, what was expected and what was there."""
     try:
-        content = tomllib.loads(Path(file).read_text("utf-8"))
+        content = read_toml(file)
     except OSError as error:
         raise UsageError(f"{file}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise UsageError(f"{file}: not a TOML file: {error}") from error
     try:
         return _site_of(content)

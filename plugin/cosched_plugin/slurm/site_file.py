@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from cosched_hwmodel.composite.job_profile import MOST, Profile, ProfileError, checked
+from cosched_hwmodel.toml_file import read_toml
 from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.common.slurm_notation import expand
@@ -99,10 +98,10 @@ def read_site(file: str | None) -> Site:
     if file is None:
         return Site()
     try:
-        content = tomllib.loads(Path(file).read_text(encoding="utf-8"))
+        content = read_toml(file)
     except OSError as error:
         raise UsageError(f"{file}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:
         raise UsageError(f"{file}: not a TOML file: {error}") from error
     top = _Table(file, content)
     ours, machine, belief = top.table("ours"), top.table("machine"), top.table("belief")

@@ -26,11 +26,12 @@ from tests.properties import drawn
 
 from cosched_emulator.errors import InputError
 from cosched_emulator.manager.record import JobRecord
+from cosched_emulator.results.compared_runs import run_names
 from cosched_emulator.results.figures.metrics import Selection, summarise, summarise_columns
 from cosched_emulator.results.files import run_files as run_files_module
 from cosched_emulator.results.files import run_folder as folder_module
 from cosched_emulator.results.files.csv_files import JOB_COLUMNS, job_row
-from cosched_emulator.results.files.run_folder import new_run_folder, read_summary, write_run
+from cosched_emulator.results.files.run_folder import check_run_folder, new_run_folder, read_summary, write_run
 from cosched_emulator.results.files.run_reader import read_run
 from cosched_emulator.workload.characteristics import CHARACTERISTICS, with_characteristics
 from cosched_emulator.workload.side_files.annotations import read_annotations, with_annotations
@@ -344,6 +345,67 @@ def test_damaged_files_are_named_with_the_place(run_folder: Path, name: str, old
     damage(run_folder, name, lambda text: text.replace(old, new, 1))
     with pytest.raises(InputError, match=message):
         read_run(run_folder)
+
+
+def cut_at_a_line(text: str) -> str:
+    return text[: text.rindex("\n", 0, -1) + 1]
+
+
+def with_a_row_twice(text: str) -> str:
+    return text + text.splitlines(keepends=True)[1]
+
+
+def with_a_number_beyond_64_bits(text: str) -> str:
+    head, row, rest = text.split("\n", 2)
+    return "\n".join((head, f"99999999999999999999{row[row.index(',') :]}", rest))
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("allocations.csv", cut_at_a_line, r"allocations\.csv: expected \d+ bytes, as run\.json says, got \d+$"),
+        ("jobs.csv", cut_at_a_line, r"job_id': expected a job of jobs\.csv, got|jobs\.csv: expected \d+ bytes"),
+        ("jobs.csv", with_a_row_twice, r"jobs\.csv: field 'job_id': expected one row for each job, got 2 of job \d+$"),
+        (
+            "jobs.csv",
+            with_a_number_beyond_64_bits,
+            r"jobs\.csv:2: field 'job_id': expected a whole number from 0 to 2\^63 - 1",
+        ),
+    ],
+)
+def test_lost_and_added_rows_are_noticed(
+    run_folder: Path, name: str, change: Callable[[str], str], message: str
+) -> None:
+    """Figures of a file that was cut at the end of a line would be wrong without a word."""
+    damage(run_folder, name, change)
+    with pytest.raises(InputError, match=message):
+        read_run(run_folder)
+
+
+def test_a_run_of_an_older_version_tells_no_sizes(run_folder: Path) -> None:
+    told = json.loads((run_folder / "run.json").read_text())
+    assert told.pop("bytes") == {name: (run_folder / name).stat().st_size for name in ("jobs.csv", "allocations.csv")}
+    (run_folder / "run.json").write_text(json.dumps(told))
+    assert len(read_run(run_folder).jobs) == len(six_jobs())
+
+
+def test_names_need_not_be_utf_8(tmp_path: Path) -> None:
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/n\xff"))
+    folder.mkdir()
+    log = folder / "log.swf"
+    log.write_text("1 0 -1 10 2 -1 -1 2 20 -1 1 1 1 1 1 -1 -1 -1\n")
+    workload = read_swf(str(log))
+    assert workload.origin == f"{tmp_path}/n\\xff/log.swf"
+    write(
+        folder / "run", workload=workload._replace(jobs=workload_of(six_jobs()).jobs), resolved_config={"swf": str(log)}
+    )
+    assert json.loads((folder / "run" / "run.json").read_text())["config"] == {"swf": str(log)}
+    assert run_names([folder / "run", tmp_path / "run"]) == ["n\\xff/run", f"{tmp_path.name}/run"]
+
+
+def test_the_root_is_no_run_folder() -> None:
+    with pytest.raises(InputError, match="/: expected a new folder, got the root of the file system"):
+        check_run_folder("/", force=True)
 
 
 @pytest.mark.parametrize("name", sorted(FILES - {"timing.json", "schedule.swf", "workload.swf"}))

@@ -425,6 +425,7 @@ def test_values_that_make_no_sense_are_refused_before_a_run(text: str, path: str
         ({"lublin": 3, "memory_mb": -1}, "workload.memory_mb"),
         ({"lublin": 3, "characteristics": "M4"}, "characteristics"),
         ({"lublin": 3, "mix": "high", "demand_low": [1, 2]}, "workload.demand_low"),
+        ({"lublin": 1_000_000_000}, "workload.lublin"),  # it would fill the memory
     ],
 )
 def test_impossible_workloads_are_refused(table: dict[str, object], path: str) -> None:
@@ -447,6 +448,8 @@ def test_other_files_are_no_scenario(tmp_path: Path) -> None:
         read_scenario(str(tmp_path / "binary.toml"), {})
     with pytest.raises(InputError, match=r"expected TOML, got .*line 2"):
         scenario_of("seed = 1\nseed = 2\n", tmp_path)
+    with pytest.raises(InputError, match=r"expected TOML, got nested too deeply$"):
+        scenario_of(f"x = {'[' * 5000}{']' * 5000}\n", tmp_path)
 
 
 def test_relative_paths_count_from_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,6 +41,7 @@ _IMPORT_EXAMPLES = """Examples:
   cosched-emulator simulate site/scenario.toml --policy easy
 """
 _POSITIVE = click.IntRange(min=1)
+_JOBS = click.IntRange(1, offered.MOST_JOBS)  # of the model
 _SELF_SLOWDOWNS = click.option(
     "--self-slowdowns", type=click.Choice(offered.SELF_SLOWDOWNS), help="Draw the self slowdowns of jobs."
 )
@@ -69,7 +70,7 @@ def workload() -> None:
 
 @workload.command(epilog=_DESCRIBE_EXAMPLES)
 @click.argument("file", required=False, type=click.Path())
-@click.option("--lublin", "lublin_jobs", type=_POSITIVE, metavar="N", help="Describe N jobs of the Lublin model.")
+@click.option("--lublin", "lublin_jobs", type=_JOBS, metavar="N", help="Describe N jobs of the Lublin model.")
 @click.option(
     "--processors",
     type=_POSITIVE,
@@ -97,7 +98,7 @@ def describe() -> None:
 
 
 @workload.command(epilog=_LUBLIN_EXAMPLES)
-@click.option("--jobs", type=_POSITIVE, required=True, help="Number of jobs.")
+@click.option("--jobs", type=_JOBS, required=True, help="Number of jobs.")
 @click.option("--processors", type=_POSITIVE, help=f"Size of the machine.  [default: {offered.NODES}]")
 @_machine_options
 @click.option(

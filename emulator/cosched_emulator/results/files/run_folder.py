@@ -61,6 +61,7 @@ RUN_FORMAT = 1
 WORKLOAD, USAGE, PROFILES = "workload.swf", "workload-usage.csv", "workload-profiles.csv"
 SUMMARY, RUN, TIMING = "summary.json", "run.json", "timing.json"
 POWER = "power.csv"
+_SIZED: Final = (JOBS, ALLOCATIONS, PREEMPTIONS, QUANTA, POWER)  # `run.json` tells their sizes
 TRACE = "trace.jsonl"  # on request; the caller of `new_run_folder` writes it
 
 
@@ -171,7 +172,8 @@ def write_files(
 
         _write_lines(folder / PROFILES, profile_lines(workload))
     _write_json(folder / SUMMARY, summary)
-    _write_json(folder / RUN, _description(machine, resolved_config, workload, seed, power))
+    sizes = {name: (folder / name).stat().st_size for name in _SIZED if (folder / name).exists()}
+    _write_json(folder / RUN, {**_description(machine, resolved_config, workload, seed, power), "bytes": sizes})
     total = {} if began is None else {"total_s": round(time.perf_counter() - began, 6)}
     _write_json(folder / TIMING, _timing({**timing, **total}, len(files)))
 
@@ -207,10 +209,23 @@ def read_json(folder: str | os.PathLike[str], name: str, keys: Iterable[str]) ->
     return value
 
 
+def check_sizes(folder: str | os.PathLike[str]) -> None:
+    """Raise `InputError` where a file of rows is not as long as the run has written it; runs of older versions do not tell."""
+    sizes = read_json(folder, RUN, ()).get("bytes", {})
+    for name, size in sizes.items() if isinstance(sizes, dict) else ():
+        file = Path(folder) / str(name)
+        if not file.is_file():
+            raise InputError(str(file), f"{size} bytes", "no such file")
+        if file.stat().st_size != size:
+            raise InputError(str(file), f"{size} bytes, as {RUN} says", str(file.stat().st_size))
+
+
 def check_run_folder(out: str | os.PathLike[str], *, force: bool = False) -> None:
     """Raise `InputError` before a run if its folder could not be written."""
     shown = str(out)
     target = Path(out).resolve()
+    if not target.name:
+        raise InputError(shown, "a new folder", "the root of the file system")
     partial = _partial(target)
     try:
         if target.exists():
@@ -337,7 +352,7 @@ def _timing(timing: Mapping[str, Any], jobs: int) -> dict[str, Any]:
 
 
 def _write_lines(path: Path, lines: Iterable[str]) -> None:
-    with open(path, "x", encoding="utf-8", newline="\n") as stream:
+    with open(path, "x", encoding="utf-8", errors="backslashreplace", newline="\n") as stream:
         stream.writelines(lines)
 
 

@@ -25,7 +25,7 @@ from cosched_emulator.results.files.csv_files import (
 )
 from cosched_emulator.results.files.plain_columns import COUNT, SECONDS, TEXT, plain_columns
 from cosched_emulator.results.files.run_files import ALLOCATIONS, JOBS, PREEMPTIONS, QUANTA
-from cosched_emulator.results.files.run_folder import POWER, RUN, read_json, read_summary
+from cosched_emulator.results.files.run_folder import POWER, RUN, check_sizes, read_json, read_summary
 from cosched_emulator.results.quanta import NOT_MEASURED, ROLES, QuantaBuilder, QuantaColumns
 from cosched_emulator.results.record_columns import (
     DiskColumns,
@@ -110,7 +110,7 @@ class CsvRow:
 
     def count(self, field: str) -> int:
         """Return the whole number in a column."""
-        return self.get(field, _whole_number, "a whole number, 0 or more")
+        return self.get(field, _whole_number, "a whole number from 0 to 2^63 - 1")
 
     def time_us(self, field: str) -> int:
         """Return the time in a column, in microseconds."""
@@ -134,6 +134,7 @@ def read_run(folder: str | os.PathLike[str]) -> StoredRun:
         chosen = Selection(int(selection["warmup"]), int(selection["cooldown"]))
     except (TypeError, ValueError, KeyError) as error:
         raise InputError(str(folder), "warmup and cooldown, 0 or more", str(selection), field="selection") from error
+    check_sizes(folder)  # last: a row that cannot be read tells more
     return StoredRun(machine, _columns(jobs, states, stays, numbers, disk), stays, summary, chosen)
 
 
@@ -225,6 +226,11 @@ def _read_jobs(file: Path) -> tuple[dict[str, Ints], Sequence[str]]:
             row.read("metadata dispatched_s", told.get("dispatched_s"), _time_us, _A_TIME)
             if "cpu_s" in told
             else _NEVER,
+        )
+    ids, counts = np.unique(rows.column("id"), return_counts=True)
+    if (counts > 1).any():
+        raise InputError(
+            str(file), "one row for each job", f"{counts.max()} of job {ids[counts.argmax()]}", field="job_id"
         )
     return rows.drain(np.lexsort((rows.column("id"), rows.column("submit_us")))), tuple(states)
 

@@ -17,7 +17,6 @@ the job, then the application, then the user.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from decimal import Decimal
@@ -43,6 +42,7 @@ from cosched_emulator.workload.side_files.side_file_rows import (
     text_of,
 )
 from cosched_hwmodel.composite.job_profile import FIELDS, Profile, ProfileError, from_mapping, to_mapping
+from cosched_hwmodel.toml_file import toml_of
 from cosched_hwmodel.units import WHOLE_PPM
 from cosched_hwmodel.usage import BOUNDS
 from cosched_plugin.protocol.limits import MAX_THREADS
@@ -248,8 +248,8 @@ def _fraction(row: SideFileRow, name: str) -> Decimal:
 
 def _toml_rows(file: str) -> Iterator[SideFileRow]:
     try:
-        document = tomllib.loads(text_of(file), parse_float=Decimal)
-    except tomllib.TOMLDecodeError as error:
+        document = toml_of(text_of(file), Decimal)
+    except ValueError as error:
         raise InputError(file, "TOML", str(error)) from error
     tables = document.get(_TABLES)
     if set(document) - {_TABLES} or not isinstance(tables, list):

@@ -199,7 +199,8 @@ def load_swf(
     if options.rebase and first_us:
         notes.append(f"submit times counted from the first job's, {seconds_text(first_us)} s in the file")
     calendar = _calendar(table.header, origin_us / SECOND_US)
-    workload = Workload(jobs, _machine_size(table.header), file, tuple(notes), cut, calendar)
+    origin = os.fsencode(file).decode("utf-8", "backslashreplace")  # a name need not be UTF-8, the files of a run are
+    workload = Workload(jobs, _machine_size(table.header), origin, tuple(notes), cut, calendar)
     return SwfTrace(workload, table.header, report)
 
 

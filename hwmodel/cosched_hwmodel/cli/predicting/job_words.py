@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -13,6 +12,7 @@ from cosched_hwmodel.cli.output import CommandError, quoted
 from cosched_hwmodel.composite.job_profile import Profile, ProfileError, from_mapping, to_mapping
 from cosched_hwmodel.composite.on_node import Placed
 from cosched_hwmodel.errors import suggestion
+from cosched_hwmodel.toml_file import read_toml
 from cosched_hwmodel.topology import NodeShape
 from cosched_hwmodel.units import ThreadMask
 
@@ -34,11 +34,8 @@ class Job(NamedTuple):
 
 def read_profiles(file: str) -> dict[str, Profile]:
     """Read a TOML file with a table of profile fields for each application. Raises CommandError with file, table and field."""
-    path = Path(file)
     try:
-        if path.exists() and not path.is_file():  # a pipe could make us wait for ever
-            raise CommandError(file, "expected a regular file")
-        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+        tables = read_toml(file)
     except OSError as error:
         raise CommandError(file, f"cannot be read: {error.strerror or error}") from error
     except ValueError as error:  # not UTF-8, or not TOML

@@ -53,7 +53,7 @@ def sets(key: str, *words: str, factor: int = 1, **settings: Any) -> Callable[[A
 _OPTIONS: list[Callable[[Any], Any]] = [
     sets("workload.swf", "--swf", type=click.Path(),
         help="Jobs: a log in Standard Workload Format (.gz or plain); - for standard input."),
-    sets("workload.lublin", "--lublin", type=click.IntRange(min=1), metavar="N", help="Jobs: N of the Lublin model."),
+    sets("workload.lublin", "--lublin", type=click.IntRange(1, offered.MOST_JOBS), metavar="N", help="Jobs: N of the Lublin model."),
     sets("workload.nas", "--nas", type=click.IntRange(min=1), metavar="N", help="Jobs: N random jobs of the NAS programs."),
     sets("workload.applications", "--applications", callback=a_file, metavar="FILE",
         help="Jobs: applications of a table of co-runs, CSV."),
