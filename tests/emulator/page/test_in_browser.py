@@ -50,6 +50,10 @@ def test_every_figure_has_a_name_keys_and_a_table(shown: Browser) -> None:
     shown.run("new Promise((done) => setTimeout(done, 100))")  # a table is made when it is opened
     rows = shown.run("[...document.querySelectorAll('figure')].map((f) => f.querySelectorAll('tbody tr').length)")
     assert min(rows) >= 50
+    shown.run("document.querySelectorAll('.jobs p button')[1].focus()")
+    for expected in ("jobs 51 to 100 of 300", "jobs 101 to 150 of 300"):  # the focus stays on the button
+        shown.run("document.activeElement.click()")
+        assert expected in shown.run("document.querySelector('.jobs').innerText")
 
 
 def test_a_screen_reader_finds_named_parts_only(shown: Browser) -> None:

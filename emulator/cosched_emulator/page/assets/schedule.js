@@ -537,10 +537,18 @@ class Schedule {
                 clock(jobs.start[job], 3), jobs.end[job] < 0 ? "–" : clock(jobs.end[job], 3), slow === null ? "–" : slow.toFixed(3),
                 this.partners(job).map((other) => jobs.id[other]).slice(0, 6).join(" ") || "–", this.state(job)];
         });
-        const button = (text, to) => element("button", { type: "button", ...(to < 0 || to >= order.length ? { disabled: "" } : {}), onclick: () => this.show_table(details, to) }, text);
+        const pager = (text, to, place) => element("button", {
+            type: "button",
+            ...(to < 0 || to >= order.length ? { disabled: "" } : {}),
+            onclick: () => {
+                this.show_table(details, to);
+                const pagers = details.querySelectorAll(".jobs p button"); // new ones: the focus goes on to the same
+                (pagers[place].disabled ? pagers[1 - place] : pagers[place]).focus();
+            },
+        }, text);
         const table = tableOf(["job", "user", "threads", "nodes", "submitted", "started", "ended", "slowdown", "beside jobs", "state"], rows);
         details.append(element("div", { class: "jobs" },
-            element("p", {}, button("‹ earlier", from - SHOWN), ` jobs ${from + 1} to ${Math.min(order.length, from + SHOWN)} of ${order.length} `, button("later ›", from + SHOWN)),
+            element("p", {}, pager("‹ earlier", from - SHOWN, 0), ` jobs ${from + 1} to ${Math.min(order.length, from + SHOWN)} of ${order.length} `, pager("later ›", from + SHOWN, 1)),
             element("div", { class: "wide", tabindex: "0", role: "region", "aria-label": `Jobs of ${this.data.title}` }, table)));
     }
 }
