@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 FORMULA, PAIRS, BANDWIDTH = "formula", "pairs", "bandwidth"  # ways in which jobs that share a node slow each other down
@@ -130,12 +130,11 @@ class Place:
     hardware: str = FORMULA
     belief: str = TOLD
     variant: str = LOGGED
-    changed: str = field(default="", compare=False)
 
     def with_change(self, change: Change) -> Place:
         """Return the place with one assumption changed."""
         if change.axis == "hardware":
-            return Place(f"{self.hardware}, {change.name}", self.belief, self.variant, change.name)
+            return Place(f"{self.hardware}, {change.name}", self.belief, self.variant)
         if change.axis == "beliefs":
-            return Place(self.hardware, change.name, self.variant, change.name)
-        return Place(self.hardware, self.belief, self.variant.replace(LOGGED, change.name), change.name)
+            return Place(self.hardware, change.name, self.variant)
+        return Place(self.hardware, self.belief, self.variant.replace(LOGGED, change.name))

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.offered import SHAPE
 from cosched_emulator.results.files.run_folder import part_name
 from cosched_emulator.scenario.co_runs import co_run_table
 from cosched_emulator.scenario.machine import build_machine
@@ -246,15 +247,13 @@ def _hardware(
     workload = dict(contention.workload) if _draws(name, question, said) else {}
     notes.append(f"{name}: {contention.what}")
     if not _names_machine(question):
-        cluster = {"preset": contention.node}
-        if log.processors is None:
+        processors = cluster.get("nodes") or cluster.get("processors") or log.processors
+        if processors is None:
             expected = "a number of nodes (--nodes), or a file of node classes (--machine): the log names no machine"
             raise ConfigurationError("cluster.nodes", expected, "none")
-        nodes = -(-log.processors // int(contention.node.split("x")[1]))
-        cluster["nodes"] = nodes
-        notes.append(
-            f"{name}: {nodes} nodes of {contention.node} (sockets x cores x threads): the site names no machine"
-        )
+        nodes = -(-processors // int(contention.node.split("x")[1]))
+        cluster = {"nodes": nodes, "preset": contention.node}
+        notes.append(f"{name}: {nodes} nodes of {contention.node} (sockets x cores x threads): the site names no shape")
     cluster = _with_watts(cluster, notes, name)
     notes += [
         f"{name}: what each job asks of its nodes is drawn from the paper's mix {mix}" for mix in workload.values()
@@ -302,8 +301,9 @@ def _by_cores(question: Question, sections: Mapping[str, Any], notes: list[str],
 
 
 def _names_machine(question: Question) -> bool:
+    """Tell whether the site says what its nodes are like, and not only how many there are."""
     cluster = question.site.get("cluster", {})
-    return bool(cluster) and cluster != {"preset": "single"}
+    return bool(cluster.keys() - {"nodes", "processors", "preset"}) or cluster.get("preset", SHAPE) != SHAPE
 
 
 def _why_not(candidate: Candidate, question: Question, hardware: Mapping[str, Mapping[str, Any]]) -> str:

@@ -231,6 +231,9 @@ def test_without_a_log_or_a_machine_the_error_says_what_is_missing(tmp_path: Pat
     log.write_text("1 0 -1 100 1 -1 -1 1 100 -1 1 1 1 1 -1 -1 -1 -1\n")
     with pytest.raises(EmulatorError, match=r"cluster\.nodes: expected a number of nodes"):
         prepare_question(Question({"workload": {"swf": str(log)}}), tmp_path)
+    found = prepare_question(Question({"workload": {"swf": str(log)}, "cluster": {"nodes": 16}}), tmp_path)
+    cluster = found.hardware[FORMULA]["cluster"]
+    assert (cluster["nodes"], cluster["preset"]) == (16, "1x1x2")
 
 
 # ---------------------------------------------------------------- figures of a run
