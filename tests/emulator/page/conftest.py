@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from urllib.parse import quote
 
@@ -23,4 +24,7 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     rows = (folder / "jobs.csv").read_text(encoding="utf-8").splitlines()
     named = [f"{row};user={quote(EVIL, safe='')}" if row.startswith("1,") else row for row in rows]
     (folder / "jobs.csv").write_text("\n".join([*named, ""]), encoding="utf-8")
+    told = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    told["bytes"]["jobs.csv"] = (folder / "jobs.csv").stat().st_size
+    (folder / "run.json").write_text(json.dumps(told), encoding="utf-8")
     return folder
