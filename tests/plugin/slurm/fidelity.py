@@ -2,8 +2,8 @@
 
     python -m tests.plugin.slurm.fidelity run SEED POLICY KIND    150 jobs on a test bed, about four minutes
 
-KIND is nodes (whole ones), cores, or minutes: whole nodes, of which only limits in whole minutes are known. POLICY may be backfill:
-Slurm's own sched/backfill, which knows limits alone.
+KIND is nodes (whole ones), long (the same jobs, eight times as long: half an hour), cores, or minutes: whole nodes, of which only
+limits in whole minutes are known. POLICY may be backfill: Slurm's own sched/backfill, which knows limits alone.
     python -m tests.plugin.slurm.fidelity report    the table of docs/results/slurm.md, from the stored runs
 
 A run is stored in recorded/fidelity: for each job what it was, and when it was submitted, seen, decided, started, ended, and seen to
@@ -33,6 +33,7 @@ from cosched_plugin.protocol.messages import JobEnded, JobSubmitted, StartJob, S
 FOLDER = Path(__file__).parent / "recorded" / "fidelity"
 COUNT: Final = 150
 DRAWS: Final = 10
+LONGER: Final = 8
 NODES: Final = 8
 COLUMNS = (
     "job",
@@ -86,12 +87,13 @@ class Row(NamedTuple):
 def jobs_of(seed: int, kind: str, policy: str) -> list[tuple[float, int, int, str, float, float]]:
     """Return the jobs: when, nodes, processes on each, use of nodes, run time, estimate; half a second to twenty, load about .9."""
     random = Random(seed)
+    longer = LONGER if kind == "long" else 1
     found = []
     at_s = 0.0
     for _ in range(COUNT):
         nodes = random.choice((1, 1, 1, 2, 2, 4, 4, 8)) if kind != "cores" else random.choice((1, 1, 1, 2, 2, 4))
         per_node = 4 if kind != "cores" else random.choice((1, 2, 4))
-        run_s = round(min(20.0, 0.5 + random.expovariate(1 / 3.1)), 2)
+        run_s = round(longer * min(20.0, 0.5 + random.expovariate(1 / 3.1)), 2)
         factor = random.uniform(1.0, 3.0)
         estimate_s = round(600.0 + 60 * run_s if policy == "lomarc-r" else run_s * factor, 2)
         if kind == "minutes":
@@ -107,7 +109,7 @@ def run(seed: int, policy: str, kind: str) -> Path:
     scheduler = ("--scheduler", "backfill") if policy == "backfill" else ()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        one = stack.enter_context(bed("--min-job-age", "600", *scheduler))
+        one = stack.enter_context(bed("--min-job-age", "6000", *scheduler))
         (folder / "site.toml").write_text(SITE if policy == "lomarc-r" else "")
         options = ("--policy", policy, "--partition", "co", "--site", str(folder / "site.toml"))
         driver = None if scheduler else stack.enter_context(enforcing(one, folder, *options))
