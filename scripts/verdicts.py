@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from scripts.papers.claims import CLAIM_IDS, Kind
+from scripts.papers.claims import CLAIM_IDS, NOT_PREDICTED, PREDICTED, Kind
 from scripts.tables import NOTHING, table_head, table_row, write_tables
 
 from cosched_emulator.statistics.intervals import LEVEL, holm
@@ -28,6 +28,7 @@ _NUMBER: Final = re.compile(r"[+-]?\d+(?:,\d{3})*(?:\.\d+)?")
 # What is claimed of a figure, behind its name: rows with the same name are one group.
 _BOUND: Final = re.compile(r"(.*): ((?:lower|higher|within|at least|at most)\b.*)")
 MOST: Final = 72  # rows of a table of verdicts; with more, claims without a number are put together by what stands before the colon
+_IN_THE_APPENDIX: Final = {str(Kind.CONSTRUCTION), str(Kind.UNCHECKABLE), PREDICTED, NOT_PREDICTED}
 _LINK: Final = re.compile(r"(\]\()([^)\s]+)(\))")
 
 
@@ -140,7 +141,7 @@ def head_lines(body: Sequence[str]) -> list[str]:
 def verdict_lines(body: Sequence[str], appendix: str) -> Iterator[str]:
     """Yield the table of verdicts: one row for each group of claims.
 
-    What holds by construction or cannot be checked is in the appendix alone.
+    What no run decides is in the appendix alone, but for what the paper's own print says.
     """
     claims = [claim for claim in claims_in(body) if _shown(claim)]
     groups = _grouped(claims, coarse=False)
@@ -165,7 +166,7 @@ def verdict_lines(body: Sequence[str], appendix: str) -> Iterator[str]:
 
 
 def _shown(claim: Claim) -> bool:
-    return not {verdict for _, verdict in claim.measured.values()} <= {str(Kind.CONSTRUCTION), str(Kind.UNCHECKABLE)}
+    return not {verdict for _, verdict in claim.measured.values()} <= _IN_THE_APPENDIX
 
 
 def _grouped(claims: Sequence[Claim], *, coarse: bool) -> dict[tuple[str, str], list[Claim]]:

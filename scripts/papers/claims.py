@@ -36,6 +36,7 @@ from cosched_emulator.statistics.intervals import (
 )
 
 NOT_RUN: Final = "not run"
+PREDICTED, NOT_PREDICTED = "predicted", "**not predicted**"
 CLAIMS_HEAD: Final = ("id", "claim", "", "published", "measured", "seeds", "p", "to decide", "verdict")
 MOST_SEEDS: Final = 1_000  # beyond, the mean lies at the bound
 VERDICTS: Final = (
@@ -159,7 +160,7 @@ class Claim(NamedTuple):
         if self.kind is Kind.PRINT:
             return "contradicted by print" if failed else "holds in print"
         if self.kind is Kind.MODEL:
-            return "**not predicted**" if failed else "predicted"
+            return NOT_PREDICTED if failed else PREDICTED
         if self.kind is Kind.CONSTRUCTION:
             return f"{self.kind}: **fails**" if failed else str(self.kind)
         return f"**{self.verdict}**" if failed else str(self.verdict)

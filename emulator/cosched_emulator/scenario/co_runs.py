@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import cast
 
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.scenario.schema import Scenario
@@ -10,6 +11,7 @@ from cosched_emulator.workload.job import WARNING, Workload
 from cosched_emulator.workload.jobs_in_columns import columns_of
 from cosched_hwmodel.draws import uniform
 from cosched_hwmodel.errors import HardwareModelError
+from cosched_hwmodel.measured import METHODS, Method
 from cosched_hwmodel.measured.co_run_table import LEAST_RATIO, MOST_RATIO, CoRunTable, TableError, read_table
 from cosched_hwmodel.models.measured_pairs import MeasuredPairs, MeasuredRatios
 
@@ -46,7 +48,7 @@ def believed_pairs(scenario: Scenario, truth: MeasuredRatios | None) -> Measured
     else:
         table = _true_table(scenario)
     noisy = _with_noise(table, belief.pair_noise, scenario.seed)
-    return _ratios(_with_gaps(noisy, belief.pair_missing, scenario.seed), "belief.pair_missing")
+    return _ratios(_with_gaps(noisy, belief.pair_missing, scenario.seed), "belief.pair_missing", belief.pair_method)
 
 
 def jobs_without_ratios(truth: MeasuredRatios | None, workload: Workload) -> str | None:
@@ -67,13 +69,13 @@ def _true_table(scenario: Scenario) -> CoRunTable:
     return co_run_table(scenario.truth.pairs, "truth.pairs")
 
 
-def _ratios(table: CoRunTable, path: str) -> MeasuredRatios:
+def _ratios(table: CoRunTable, path: str, method: str = METHODS[0]) -> MeasuredRatios:
     if not table.ratios:
         return MeasuredRatios()
     from cosched_hwmodel.measured.calibration import completed  # noqa: PLC0415 - few scenarios have a table
 
     try:
-        return MeasuredRatios.of_table(completed(table))
+        return MeasuredRatios.of_table(completed(table, cast("Method", method)))
     except HardwareModelError as error:
         raise ConfigurationError(path, "a possible table of co-runs", str(error)) from error
 

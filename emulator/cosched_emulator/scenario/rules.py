@@ -17,6 +17,7 @@ from cosched_emulator.scenario.sections import (
     OF_MESSAGES,
     OF_NAS,
     OF_PROCESSES,
+    BeliefSection,
     ClusterSection,
     TimeSharingSection,
     WorkloadSection,
@@ -151,6 +152,7 @@ def settings_without_effect(scenario: Scenario) -> list[str]:
         (workload, "workload", ("profiles",), "composite" in contention, 'contention = "composite"'),
         (belief, "belief", ("profiles",), workload.profiles is not None or users, "workload.profiles"),
         (belief, "belief", OF_BELIEVED_PAIRS, believed == PAIRS, f'contention = "{PAIRS}"'),
+        (belief, "belief", ("pair_method",), _predicts_pairs(belief), "belief.pair_missing or belief.pair_table"),
         (scenario.monitoring, "monitoring", ("above",), scenario.monitoring.after_s is not None, "monitoring.after_s"),
         (workload, "workload", OF_PROCESSES, scenario.time_sharing is not None, "[time_sharing]"),
         (scenario.cluster, "cluster", ("spin_w",), scenario.time_sharing is not None, "[time_sharing]"),
@@ -161,6 +163,10 @@ def settings_without_effect(scenario: Scenario) -> list[str]:
         for key in keys
         if not there and getattr(section, key) != getattr(type(section)(), key)
     ] + [*_without_effect_on_processes(scenario), *unused_of_manager(scenario.manager)]
+
+
+def _predicts_pairs(belief: BeliefSection) -> bool:
+    return belief.pair_missing > 0 or belief.pair_table is not None
 
 
 def _without_effect_on_processes(scenario: Scenario) -> list[str]:

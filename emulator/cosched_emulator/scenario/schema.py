@@ -46,7 +46,12 @@ from cosched_emulator.scenario.setting_types import (
 )
 from cosched_hwmodel.topology import WATTS
 
-ADDED: Final = (("workload", "grain"), ("workload", "minimum_estimate_s"), ("time_sharing", "epoch_ticks"))
+ADDED: Final = (
+    ("workload", "grain"),
+    ("workload", "minimum_estimate_s"),
+    ("time_sharing", "epoch_ticks"),
+    ("belief", "pair_method"),
+)
 Change: TypeAlias = Literal["cancel", "hold", "release", "fail-node", "return-node"]
 CHANGES: Final[tuple[Change, ...]] = get_args(Change)
 
@@ -184,5 +189,5 @@ class Scenario:
             del values["workload"]["profiles"], values["belief"]["profiles"]
         if self.truth.pairs is None and self.belief.pair_table is None:
             for key in OF_BELIEVED_PAIRS:
-                del values["belief"][key]
+                values["belief"].pop(key, None)
         return values

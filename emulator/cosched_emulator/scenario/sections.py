@@ -43,6 +43,7 @@ from cosched_emulator.scenario.setting_types import (
     NodeKind,
     Noise,
     OfferedLoad,
+    PairMethod,
     Resource,
     SelfSlowdowns,
     Share,
@@ -52,6 +53,7 @@ from cosched_emulator.scenario.setting_types import (
     WindowLength,
 )
 from cosched_emulator.workload.nas import CLASSES, NAS, NODE_MB, SIZES
+from cosched_hwmodel.measured import METHODS
 from cosched_hwmodel.units import SECOND_US
 
 _WINDOWS: Final = WindowPlan()
@@ -59,7 +61,7 @@ OF_NAS: Final = ("gap_s", "nas_programs", "nas_classes", "nas_sizes", "nas_memor
 OF_APPLICATIONS: Final = (  # keys of [workload]
     "applications", "application_names", "application_processes", "application_run_s", "shuffle_seed",
 )  # fmt: skip
-OF_BELIEVED_PAIRS: Final = ("pair_table", "pair_noise", "pair_missing")  # keys of [belief]
+OF_BELIEVED_PAIRS: Final = ("pair_table", "pair_noise", "pair_missing", "pair_method")  # keys of [belief]
 OF_PROCESSES: Final = ("programs", "cpu_share", "null_statements", "files", "jitter", "grain")  # keys of [workload]
 OF_MESSAGES: Final = (  # keys of [time_sharing]
     "message_cpu_us", "receive_cpu_us", "latency_us", "network_mb_s", "rendezvous_bytes", "interrupt_us",
@@ -207,7 +209,7 @@ class BeliefSection:
     self_noise: Annotated[Noise, "relative error of each of the two factors, at most"] = 0.0
     profiles: Annotated[Knowledge, 'what the scheduler knows of the profiles of jobs; `"unknown"`: nothing'] = "exact"
     pair_table: Annotated[
-        str | None, "of `pairs`, like the next two: another table of co-runs, CSV, instead of the truth's"
+        str | None, "of `pairs`, like the next three: another table of co-runs, CSV, instead of the truth's"
     ] = None
     pair_noise: Annotated[Noise, "relative error of each ratio of the table, at most, drawn for each ordered pair"] = (
         0.0
@@ -215,6 +217,9 @@ class BeliefSection:
     pair_missing: Annotated[
         Share, "share of the pairs that are taken out of the table, in both directions, and predicted from the others"
     ] = 0.0
+    pair_method: Annotated[
+        PairMethod, "how pairs are predicted that this table has not, as `cosched-hwmodel calibrate --method` does"
+    ] = METHODS[0]
     parameters: Annotated[
         Mapping[str, Any] | None,
         "of your own model: on top of those of `[truth]` where `contention` is the same, else all there are",

@@ -10,6 +10,7 @@ from cosched_emulator.bounds import Choice, Range, at_least, between
 from cosched_emulator.workload.side_files.job_programs import LEAST_GRAIN, MOST_GRAIN
 from cosched_hwmodel.composition import COMPOSITIONS
 from cosched_hwmodel.lomarc.lomarc_model import C_SCOPES, CPUS
+from cosched_hwmodel.measured import METHODS
 from cosched_hwmodel.topology import MOST_WATTS
 from cosched_hwmodel.units import SECOND_US
 from cosched_hwmodel.usage import RESOURCES
@@ -41,6 +42,7 @@ Bias: TypeAlias = Annotated[float, Range("a number above -1, at most 1000", -1, 
 ClockMode: TypeAlias = Annotated[str, Choice(offered.CLOCK_MODES)]
 Composition: TypeAlias = Annotated[str, Choice(tuple(COMPOSITIONS))]
 Resource: TypeAlias = Annotated[str, Choice(RESOURCES)]
+PairMethod: TypeAlias = Annotated[str, Choice(METHODS)]
 CScope: TypeAlias = Annotated[str, Choice(C_SCOPES)]
 Cpu: TypeAlias = Annotated[str, Choice(CPUS)]
 Knowledge: TypeAlias = Annotated[str, Choice(offered.KNOWLEDGE)]

@@ -67,9 +67,10 @@ EXACT: Final = "exact"
 BELIEFS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
     EXACT: ("the table", {}),
     "noise .05": ("ratios with a relative error of up to 0.05", {"pair_noise": 0.05}),
-    "half missing": (
-        "half of the pairs; the others are predicted from these by the bilinear form",
-        {"pair_missing": 0.5},
+    "half missing": ("half of the pairs; the others are predicted from these, by `components`", {"pair_missing": 0.5}),
+    "half missing, bilinear": (
+        "the same half; the others are predicted by `bilinear`",
+        {"pair_missing": 0.5, "pair_method": "bilinear"},
     ),
 }
 USUAL: Final = {"variant": BASE, "belief": EXACT}

@@ -61,7 +61,7 @@ def _lines(figures: Figures, size: Size) -> Iterator[str]:
     if file is not None:
         yield "### NAS pairs that were not measured"
         yield ""
-        yield from nas_table(file)
+        yield from nas_table(file, file_of(figures, "Marconi 1.12"))
     yield "### A node that the program has measured"
     yield ""
     yield from node_table()

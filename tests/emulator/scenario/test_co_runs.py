@@ -111,6 +111,11 @@ def test_noise_and_gaps_are_the_scheduler_s_alone(tmp_path: Path) -> None:
     assert 8 <= sum(not one for one, _ in pairs) <= 28
     errors = [abs(one - other) for one, other in zip(told, truth, strict=True)]
     assert 0 < sum(errors) / 36 < 0.05  # predicted, as the table is bilinear
+    form = believed(prepared_of(file, {"pair_missing": 0.5, "pair_method": "bilinear"}, **given)).ratios
+    assert form != told  # the other method
+    assert all(
+        one == other for one, other, true in zip(form, told, truth, strict=True) if other == true
+    )  # the same gaps
     assert believed(prepared_of(file, {"pair_missing": 1.0}, **given)) == MeasuredRatios()
 
 
@@ -144,6 +149,7 @@ def test_a_scheduler_may_believe_in_another_table_or_in_none(table: Path, tmp_pa
         ({"truth": {"contention": "pairs", "pairs": ""}}, "truth.pairs: expected a CSV file, got ''"),
         ({"belief": {"contention": "pairs"}}, "truth.pairs: expected a CSV file with a table"),
         ({"belief": {"pair_noise": 1.0}}, "belief.pair_noise: expected a number from 0 to below 1"),
+        ({"belief": {"pair_method": "mean"}}, "belief.pair_method: expected one of bilinear, components, got 'mean'"),
         ({"belief": {"pair_missing": 2.0}}, "belief.pair_missing: expected a number from 0 to 1"),
         ({"workload": {"application_names": ["a"]}}, "workload.application_names: expected nothing: it has no effect"),
     ],

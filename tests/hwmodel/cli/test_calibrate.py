@@ -63,6 +63,9 @@ def test_the_report_names_the_error_and_the_gaps(table: Commands) -> None:
     assert lines[0] == "table.csv: 7 applications, 47 of 49 pairs measured"
     assert lines[1].startswith("Method bilinear; error by cross-validation, of 47 pairs predicted without them: 0.00")
     assert [line.split()[:2] for line in lines if line.endswith("predicted")] == [["app1", "app2"], ["app5", "app0"]]
+    doubt = "7 applications are too few for these intervals, which promise 90%"
+    assert lines[-1].startswith(doubt)  # of so few applications intervals held as few as 29 % of the pairs
+    assert json.loads(table.hwmodel("calibrate", "table.csv", "--json").out)["doubt"].startswith(doubt)
     few = table.hwmodel("calibrate", "few.csv")
     assert "too few pairs to tell its error" in few.out
     assert few.code == 0
@@ -115,7 +118,8 @@ def test_fitted_demands_are_profiles(table: Commands) -> None:
 def test_predict_from_a_table_tells_measured_from_predicted(table: Commands) -> None:
     ran = table.hwmodel("predict", "--pairs", "table.csv", "app1", "app2", "--method", "bilinear")
     assert (ran.code, ran.err) == (0, "")
-    rows = [line.split() for line in ran.out.splitlines()[2:]]
+    rows = [line.split() for line in ran.out.splitlines()[2:4]]
+    assert ran.out.splitlines()[-1].startswith("7 applications are too few for these intervals")
     assert [(row[0], row[1], row[-1]) for row in rows] == [("app1", "app2", "predicted"), ("app2", "app1", "measured")]
     assert float(rows[1][2]) == pytest.approx(true_ratio("app2", "app1"), abs=5e-4)
     twice = table.hwmodel("predict", "--pairs", "table.csv", "app3", "app3", "--json")

@@ -91,7 +91,7 @@ def predict_from_table(file: str, names: Sequence[str], *, method: Method, as_js
         click.echo(json.dumps([each._asdict() for each in predicted], indent=2))
         return
     click.echo("Run time beside the other, alone = 1 in the sense of the table:")
-    for line in _table(predicted):
+    for line in [*_table(predicted), *_doubt(found, predicted)]:
         click.echo(line)
 
 
@@ -107,6 +107,7 @@ def _lines(file: str, found: Calibration, every: bool) -> Iterable[str]:
     header = ["application", "level", "sensitivity", "intensity"]
     yield from (f"  {line}" for line in align([header, *rows], right=(1, 2, 3)))
     yield from _missing(found.predictions(), every)
+    yield from _doubt(found, found.predictions())
 
 
 def _composite_lines(file: str, found: CompositeFit, every: bool) -> Iterable[str]:
@@ -146,6 +147,12 @@ def _missing(pairs: Sequence[PairPrediction], every: bool) -> Iterable[str]:
             yield f"  and {len(missing) - len(shown)} more (--all)"
 
 
+def _doubt(found: Calibration, pairs: Iterable[PairPrediction]) -> Iterable[str]:
+    if found.doubt is not None and not all(each.measured for each in pairs):
+        yield ""
+        yield found.doubt
+
+
 def _table(pairs: Iterable[PairPrediction]) -> Iterable[str]:
     rows = [
         [
@@ -172,6 +179,7 @@ def _values(found: Calibration) -> dict[str, Any]:
             )
         ],
         "pairs": [each._asdict() for each in found.predictions()],
+        "doubt": found.doubt,
     }
 
 

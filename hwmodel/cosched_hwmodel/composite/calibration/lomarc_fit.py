@@ -225,9 +225,14 @@ def predicted(node: LomarcNode, asked: Sequence[TableEntry]) -> list[float]:
     return result
 
 
+def fitted_entries(tables: tuple[int, ...]) -> list[TableEntry]:
+    """Return what is fitted: the numbers of these tables, and the middle of the range of two applications that do I/O."""
+    return [*measurements(tables), TableEntry(3, "I/O", "I/O", sum(IO_RANGE) / 2)]
+
+
 def fit_lomarc(tables: tuple[int, ...] = (0, 1, 2, 3), *, most_rounds: int = 30) -> Fitted:
-    """Return `NUMBERS` fitted to these tables, and to the middle of the range of two applications that do I/O."""
-    asked = [*measurements(tables), TableEntry(3, "I/O", "I/O", sum(IO_RANGE) / 2)]
+    """Return `NUMBERS` fitted to these tables."""
+    asked = fitted_entries(tables)
     return fit(
         NUMBERS,
         lambda values: predicted(lomarc_node(values), asked),
