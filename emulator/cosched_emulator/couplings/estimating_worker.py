@@ -10,6 +10,7 @@ import os
 import re
 import sys
 import time
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
@@ -23,7 +24,7 @@ from cosched_emulator.ahead.reasons import Reason, Reasons
 from cosched_plugin.config import PolicyChoice, allow_models, choose
 from cosched_plugin.protocol.codec import decode, pack, unpack
 from cosched_plugin.protocol.limits import MAGIC, MAX_FRAME_BYTES
-from cosched_plugin.protocol.messages import JobSpec, Welcome
+from cosched_plugin.protocol.messages import JobSpec, PendingJob, Welcome
 from cosched_plugin.protocol.vocabulary import JOB, read_record
 
 SEED: Final = 1
@@ -48,6 +49,7 @@ class _Worker:
         self._allowed = frozenset(allowed)
         self._parent = os.getppid()
         self._books = Bookkeeping()
+        self._specs: dict[int, JobSpec] = {}  # jobs that have not ended, as last told
         self._asks: list[Mapping[str, Any]] = []
         self._state: Mapping[str, Any] | None = None  # the newest one, not looked at yet
         self._choice: tuple[list[str], PolicyChoice] | None = None
@@ -93,9 +95,14 @@ class _Worker:
 
     def _take(self, message: Any) -> None:
         match message["kind"]:
-            case "past":
-                self._books.arrive([read_record(JOB, raw) for raw in message["jobs"]])
-                ended = [Ended(row[0], row[1], PastRun(*row[2]) if row[2] else None) for row in message["ended"]]
+            case "jobs":
+                jobs = [read_record(JOB, raw) for raw in message["rows"]]
+                self._specs.update({job.id: job for job in jobs})
+                self._books.arrive(jobs)
+            case "ended":
+                ended = [Ended(row[0], row[1], PastRun(*row[2]) if row[2] else None) for row in message["rows"]]
+                for each in ended:
+                    self._specs.pop(each.job_id, None)
                 self._tell_scored(self._books.end(ended))
             case "scored":
                 self._books.learn([Scored(Guess(*row[0]), row[1], row[2]) for row in message["rows"]])
@@ -135,6 +142,9 @@ class _Worker:
         self._began_s = time.monotonic()
         welcome = decode([MAGIC, message["welcome"]])
         assert isinstance(welcome, Welcome)
+        held = frozenset(message["held"])
+        queue = sorted([self._specs[job_id] for job_id in message["pending"]], key=lambda job: (job.submit_us, job.id))
+        welcome = welcome._replace(pending=tuple(PendingJob(job, job.id in held) for job in queue))
         self._tell_scored(self._books.look(welcome))
         choice = self._chosen(list(message["arguments"]))
         models = allow_models([welcome.belief.contention])
@@ -157,7 +167,7 @@ class _Worker:
 
     def _chosen(self, arguments: list[str]) -> PolicyChoice:
         if self._choice is None or self._choice[0] != arguments:
-            if not arguments:
+            if not arguments or arguments[0].endswith(".toml"):  # a file of the scheduler's is none of this process
                 raise LookupError("the scheduler does not say how its policy is made")
             for name in outside_names(arguments):
                 if name not in self._allowed:
@@ -175,12 +185,16 @@ class _Worker:
 
     def _tell_estimates(self, estimating: Estimating) -> None:
         now_us = estimating.welcome.now_us
+        rows = {
+            "starts": [[job_id, *self._row(now_us, each)] for job_id, each in estimating.all().items()],
+            "reasons": [[job_id, reason.text] for job_id, reason in self._reasons.items()],
+        }
         self._tell(
             "estimates",
             now_us=now_us,
             draws=estimating.draws,
-            rows=[[job_id, *self._row(now_us, each)] for job_id, each in estimating.all().items()],
-            reasons=[[job_id, *reason] for job_id, reason in self._reasons.items()],
+            table=pack(rows),  # the manager reads it when somebody asks
+            kinds=Counter(reason.kind for reason in self._reasons.values()),
             record=list(self._books.record()),
         )
 

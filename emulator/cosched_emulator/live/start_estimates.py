@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from cosched_emulator.accounting.accounts import Accounting
@@ -21,11 +22,13 @@ from cosched_emulator.users.door import Asked
 from cosched_emulator.users.idset import idset
 from cosched_emulator.users.requests import Done, Refused, seconds
 from cosched_hwmodel.units import SECOND_US
-from cosched_plugin.protocol.codec import encode
+from cosched_plugin.protocol.codec import encode, unpack
+from cosched_plugin.protocol.limits import MAX_FRAME_BYTES
 from cosched_plugin.protocol.messages import JobSpec
 from cosched_plugin.protocol.vocabulary import JOB, write_record
 
-MOST_PAST: Final = 5_000  # ended jobs that a new process is told of
+MOST_PAST: Final = 2_000  # ended jobs that a new process is told of
+MOST_AT_ONCE: Final = 200  # jobs that are written in one turn of the manager: some 3 ms
 SHARE: Final = 0.01  # of the time, at most, in which states are made
 STALE_S: Final = 30.0  # an estimate is made anew after this time, also if nothing has happened: time has passed
 ANSWER_S: Final = 8.0  # for a question about a job that is not submitted
@@ -43,14 +46,24 @@ class _Question(NamedTuple):
     until_s: float
 
 
-class _Told(NamedTuple):
-    """What the process has told of a state."""
+class _Told:
+    """What the process has told of a state; its table is read when somebody asks: of thousands of jobs that takes milliseconds."""
 
-    now_us: int
-    draws: int
-    rows: Mapping[int, Sequence[Any]]  # by job: start, both ends of its range, whether it is a bound, nodes
-    reasons: Mapping[int, Sequence[str]]  # by job: kind and text
-    heard_s: float
+    def __init__(self, message: Mapping[str, Any]) -> None:
+        self.now_us: int = message["now_us"]
+        self.draws: int = message["draws"]
+        self.kinds: Mapping[str, int] = message["kinds"]  # kind of a reason -> how many pending jobs
+        self._table: bytes = message["table"]
+
+    @cached_property
+    def starts(self) -> dict[int, Sequence[Any]]:
+        """Return by job: its start, both ends of its range, whether it is a bound, and nodes."""
+        return {row[0]: row[1:] for row in unpack(self._table, MAX_FRAME_BYTES)["starts"]}
+
+    @cached_property
+    def reasons(self) -> dict[int, str]:
+        """Return by job why it is pending."""
+        return dict(unpack(self._table, MAX_FRAME_BYTES)["reasons"])
 
 
 class StartEstimates:
@@ -73,6 +86,7 @@ class StartEstimates:
         self._next_s = 0.0  # no state is made before
         self._made_s = 0.0  # when the last one was made
         self._jobs: list[JobSpec] = []  # submitted since the process was last told
+        self._known: dict[int, JobSpec] = {}  # jobs of which the process was told, as it was told of them
         self._ended: list[list[Any]] = []
         self._scored: deque[Any] = deque(maxlen=MOST)
         self._told: _Told | None = None
@@ -94,6 +108,7 @@ class StartEstimates:
             elif isinstance(change, JobFinished):
                 record = change.record
                 spec = record.job.spec
+                self._known.pop(spec.id, None)
                 start_us = record.intervals[0].start_us if record.intervals else None
                 run = None
                 if record.last_stays and record.end_us is not None:
@@ -111,9 +126,7 @@ class StartEstimates:
                     self._wanted = True
                 case "estimates":
                     self._trouble = ""
-                    rows = {row[0]: row[1:] for row in message["rows"]}
-                    reasons = {row[0]: row[1:] for row in message["reasons"]}
-                    self._told = _Told(message["now_us"], message["draws"], rows, reasons, now_s)
+                    self._told = _Told(message)
                     self._record = message["record"]
                 case "trouble":
                     self._trouble = message["text"]
@@ -159,14 +172,9 @@ class StartEstimates:
             "rows": [self._row(job.job.spec.id) for job in jobs],
         }
 
-    def reason(self, job_id: int) -> str:
-        """Return why a job is pending, as one pass of the policy has it; empty: not known."""
-        told = None if self._told is None else self._told.reasons.get(job_id)
-        return "" if told is None else told[1]
-
-    def kinds(self) -> dict[int, str]:
-        """Return the kind of the reason of each pending job for which one is known, of `cosched_emulator.ahead.reasons.KINDS`."""
-        return {} if self._told is None else {job_id: kind for job_id, (kind, _) in self._told.reasons.items()}
+    def kinds(self) -> Mapping[str, int]:
+        """Return how many pending jobs have a reason of each kind, of `cosched_emulator.ahead.reasons.KINDS`."""
+        return {} if self._told is None else self._told.kinds
 
     @property
     def record(self) -> tuple[int, int | None, float | None]:
@@ -180,37 +188,58 @@ class StartEstimates:
         self._wanted = False
         self._told = None
         self._new_process = self._changed = True
+        self._known.clear()
 
+    # A state takes long to write where thousands of jobs are pending, and decisions would wait for that. So each job is told once, when
+    # it is new or has changed, some at a time; a state names them.
     def _tell_state(self, now_s: float) -> None:
-        """Hand on what has happened, and the present state."""
+        """Hand on what has happened and, once the process knows all pending jobs, the present state."""
         arguments = self._arguments()
         if not arguments and not self._live.manager.seq:
             return  # no scheduler has come yet
-        manager = self._live.manager
         if self._new_process:
             self._new_process = False
             self._tell_past()
-        elif self._jobs or self._ended:
-            self._process.send(kind="past", jobs=[write_record(JOB, job) for job in self._jobs], ended=self._ended)
-        self._jobs, self._ended = [], []
-        welcome = manager.inventory()._replace(now_us=self._live.now_us)
-        self._process.send(kind="state", welcome=encode(welcome)[1], arguments=list(arguments))
-        self._wanted = self._changed = False
+        elif self._ended:
+            self._process.send(kind="ended", rows=self._ended)
+        self._ended = []
+        knows_all = self._tell_jobs()
+        if knows_all:
+            manager = self._live.manager
+            welcome = manager.inventory(pending=False)._replace(now_us=self._live.now_us)
+            held = [job_id for job_id, job in manager.pending.items() if job.held]
+            state = {"welcome": encode(welcome)[1], "pending": list(manager.pending), "held": held}
+            self._process.send(kind="state", arguments=list(arguments), **state)
+            self._wanted = self._changed = False
         self._made_s = time.monotonic()
-        self._next_s = now_s + (self._made_s - now_s) / SHARE
+        self._next_s = self._made_s + ((self._made_s - now_s) / SHARE if knows_all else 0.0)
+
+    def _tell_jobs(self) -> bool:
+        """Tell some of the jobs that the process does not know; return whether it knows all pending ones now."""
+        jobs, self._jobs = self._jobs[:MOST_AT_ONCE], self._jobs[MOST_AT_ONCE:]
+        self._known.update({job.id: job for job in jobs})
+        if not self._jobs:
+            pending = [job.job.spec for job in self._live.manager.pending.values()]
+            changed = [job for job in pending if self._known.get(job.id) is not job]
+            self._jobs = changed[MOST_AT_ONCE:]
+            jobs += changed[:MOST_AT_ONCE]
+            self._known.update({job.id: job for job in changed[:MOST_AT_ONCE]})
+        if jobs:
+            self._process.send(kind="jobs", rows=[write_record(JOB, job) for job in jobs])
+        return not self._jobs
 
     def _tell_past(self) -> None:
         """Tell a new process of the last jobs in the accounts, and how good earlier estimates were."""
         rows = self._accounting.history("", MOST_PAST)[::-1]
-        manager = self._live.manager
         jobs = [_spec_of(row) for row in rows]
-        jobs += [job.job.spec for job in manager.jobs.values()]
+        jobs += [job.job.spec for job in self._live.manager.jobs.values()]
+        self._jobs = sorted(jobs, key=lambda job: job.id)
         ended = [
             [row["id"], None, [row["user"], row["estimate_us"], row["expected_us"], row["end_us"] - row["start_us"]]]
             for row in rows
             if row["start_us"] is not None
         ]
-        self._process.send(kind="past", jobs=[write_record(JOB, job) for job in jobs], ended=ended)
+        self._process.send(kind="ended", rows=ended)
         self._process.send(kind="scored", rows=list(self._scored))
 
     # ------------------------------------------------------------ answers
@@ -225,9 +254,10 @@ class StartEstimates:
         return bool(self._live.manager.pending) and now_s - self._made_s > STALE_S
 
     def _row(self, job_id: int) -> tuple[Any, ...]:
-        found = None if self._told is None else self._told.rows.get(job_id)
-        told = (None, None, None, None, "") if found is None else _in_seconds(found)
-        return (job_id, *told, self.reason(job_id))
+        told = self._told
+        found = None if told is None else told.starts.get(job_id)
+        start = (None, None, None, None, "") if found is None else _in_seconds(found)
+        return (job_id, *start, "" if told is None else told.reasons.get(job_id, ""))
 
     def _answer_of(self, message: Mapping[str, Any]) -> Done | Refused:
         if "trouble" in message:

@@ -96,13 +96,15 @@ class Watched:
         """Return the pending jobs by reason: of those that wait for the scheduler alone, as far as a copy of its policy knows."""
         live = self._live
         counts = Counter(_OWN[entry.reason] for entry in live.waiting.values())
-        queued = [job_id for job_id, job in live.manager.pending.items() if not job.held]
-        counts["held"] += len(live.manager.pending) - len(queued)
+        held = sum(job.held for job in live.manager.pending.values())
+        queued = len(live.manager.pending) - held
+        counts["held"] += held
         if not self._served():
-            counts["no_scheduler"] += len(queued)
+            counts["no_scheduler"] += queued
         else:
             known = {} if self._estimates is None else self._estimates.kinds()
-            counts.update([known.get(job_id, "scheduler") for job_id in queued])
+            counts.update(known)
+            counts["scheduler"] += max(0, queued - sum(known.values()))  # not looked at yet
         return {f"waits_{kind}": counts[kind] for kind in WAITS}
 
 

@@ -210,8 +210,9 @@ class Manager:
         """Allow late answers: a requested wake may have passed, and a limit may have grown."""
         self._running_jobs.allows_late_answers = True
 
-    def inventory(self) -> Welcome:
-        """Return the state that a scheduler needs to continue from the last answered batch."""
+    def inventory(self, *, pending: bool = True) -> Welcome:
+        """Return the state that a scheduler needs to continue from the last answered batch, or all of it but the ``pending`` jobs."""
+        queue = sorted(self.pending.values(), key=_submission) if pending else ()
         return Welcome(
             version=PROTOCOL_VERSION,
             features=MANAGER_FEATURES,
@@ -221,7 +222,7 @@ class Manager:
             down=tuple(sorted(self.nodes.down)),
             belief=self._belief,
             running=tuple(job.inventory_entry() for _, job in sorted(self.running.items())),
-            pending=tuple(PendingJob(job.job.spec, job.held) for job in sorted(self.pending.values(), key=_submission)),
+            pending=tuple(PendingJob(job.job.spec, job.held) for job in queue),
             notes=self.notes.inventory_entries(),
             wakes=tuple(sorted(self.wakes)),
             resume_us=self._resume_us,

@@ -1,0 +1,122 @@
+"""Why jobs wait: sentences about a state in which the reason is known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cosched_emulator.ahead.bookkeeping import Bookkeeping, Ended
+from cosched_emulator.ahead.estimates import Estimate, Estimating
+from cosched_emulator.ahead.history import History, PastRun
+from cosched_emulator.ahead.ranges import FEWEST
+from cosched_emulator.ahead.reasons import NODES, ORDER, RESERVATION, Reason, Reasons
+from cosched_emulator.manager.manager import MANAGER_FEATURES
+from cosched_hwmodel.units import ThreadMask
+from cosched_plugin.config import choose
+from cosched_plugin.protocol.messages import (
+    Belief,
+    JobSpec,
+    NodeClass,
+    PendingJob,
+    Run,
+    RunningJob,
+    Welcome,
+)
+
+HOUR_US = 3_600_000_000
+CPU = ("cpu", 900_000, 50_000, 50_000, 100_000)
+
+
+def job(number: int, processes: int, **more: Any) -> JobSpec:
+    return JobSpec(number, number, processes, HOUR_US, HOUR_US, **more)
+
+
+def state(pending: list[JobSpec], busy: int, threads_per_core: int = 1) -> Welcome:
+    """Return a state of four nodes with two cores, of which the first ``busy`` run job 7."""
+    nodes = (NodeClass(4, 1, 2, threads_per_core, 1000, 0, 0, 0),)
+    running = (RunningJob(job(7, 2 * busy), 7, (Run(0, busy, ThreadMask(3), 2),), HOUR_US, HOUR_US),) if busy else ()
+    return Welcome(
+        1, MANAGER_FEATURES, 1, HOUR_US // 2, nodes, (), Belief("none", "bulk-synchronous", ()), running,
+        tuple(PendingJob(each, held=False) for each in pending), (), (),
+    )  # fmt: skip
+
+
+def reasons(welcome: Welcome, policy: str) -> list[Reason]:
+    records: list[dict[str, Any]] = []
+    choice = choose(policy)
+    choice.scheduler(welcome, records.append).handle(welcome.now_us, [])
+    estimating = Estimating(welcome, choice.scheduler, History(), 1)
+    estimating.predict()
+    told = Reasons(welcome, records, choice.settings)
+    return [told.of(each.spec, estimating.of(each.spec.id)) for each in welcome.pending]
+
+
+def test_a_job_of_unknown_usage_needs_nodes_of_its_own_while_half_the_threads_are_free() -> None:
+    """Not `Resources`: its user can do something about it."""
+    unknown, known = job(8, 8), job(9, 8, usage=CPU)
+    first, second = reasons(state([unknown, known], 2, threads_per_core=2), "lomarc-r")
+    assert first.kind == NODES
+    assert first.text.startswith("needs 4 nodes of its own, because its usage is unknown, and 2 are empty")
+    assert "first of them free at 1:00:00" in first.text
+    assert second.text.startswith("needs 4 nodes, empty or beside a partner, and 2 are empty")
+
+
+def test_a_job_that_would_fit_is_told_of_the_reservation() -> None:
+    wide, long, short = job(8, 8), job(9, 2)._replace(estimate_us=2 * HOUR_US, limit_us=None), job(10, 8)
+    told = reasons(state([wide, long, short], 3), "easy")
+    assert told[0] == (
+        NODES,
+        "needs 8 threads, and 2 of 8 are free; first of them free at 1:00:00, by what running jobs asked for; "
+        "it has the reservation, for 1:00:00 at the latest",
+    )
+    assert told[1] == (
+        RESERVATION,
+        "needs 2 threads, and 2 of 8 are free; job 8 has the reservation, for 1:00:00, and it would delay that job",
+    )
+    assert told[2].text.endswith("job 8 has the reservation")
+
+
+def test_a_promise_and_an_exclusive_job() -> None:
+    (promised,) = reasons(state([job(8, 8)], 1), "conservative")
+    assert promised.text.endswith("it is promised a start at 1:00:00")
+    (alone,) = reasons(state([job(8, 3, exclusive=True)], 3), "easy")
+    assert alone.text.startswith("needs 2 nodes of its own, as it asked for them, and 1 is empty")
+
+
+def test_what_a_policy_of_others_says_comes_first() -> None:
+    welcome = state([job(8, 1)], 0)
+    told = Reasons(welcome, [{"kind": "wait", "job": 8, "reason": "it is Sunday"}])
+    assert told.of(welcome.pending[0].spec, None) == (ORDER, "it is Sunday")
+
+
+def test_two_estimates_of_a_job_count_once_it_has_started() -> None:
+    """The first, and one of the later ones; a job that never started counts for nothing."""
+    books = Bookkeeping()
+    for number in range(2 * FEWEST):
+        for at_us in range(3):
+            guess = Estimate(HOUR_US, HOUR_US, HOUR_US, (), bound=False, draws=10)
+            books.note(at_us * HOUR_US // 4, {number: guess, 1000 + number: guess})
+        scored = books.end([Ended(number, 2 * HOUR_US, PastRun("", 1, 1, 1)), Ended(1000 + number, None, None)])
+        assert scored[0].guess.wait_us == HOUR_US
+        assert scored[0].wait_us == 2 * HOUR_US  # the first one was made at time 0
+        assert len(scored) == 2
+    record = books.record()
+    assert record.starts == 4 * FEWEST
+    assert record.median_error_us == HOUR_US
+    assert record.held is not None
+    assert record.held > 0.9  # the errors are always the same
+    fresh = Bookkeeping()
+    fresh.learn(scored)
+    assert fresh.record().starts == 2
+
+
+@pytest.mark.parametrize("policy", ["easy", "lomarc-r"])
+def test_a_job_that_does_not_wait_is_no_estimate(policy: str) -> None:
+    """Else ranges would be those of jobs that start at once."""
+    welcome = state([job(8, 2, usage=CPU)], 1)
+    estimating = Estimating(welcome, choose(policy).scheduler, History(), 1)
+    estimating.draw()
+    books = Bookkeeping()
+    books.note(welcome.now_us, estimating.all())
+    assert books.end([Ended(8, welcome.now_us, None)]) == []
