@@ -237,7 +237,10 @@ def _failure(error: Exception) -> str:
 
 def main() -> None:
     """Serve the manager at the endpoint of the command line; further arguments are policies from outside that may be imported."""
-    os.nice(19)
+    if hasattr(os, "SCHED_IDLE"):  # of Linux: a process that wakes up takes the processor from it at once
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    else:
+        os.nice(19)
     sys.path.insert(0, os.getcwd())  # where the scheduler's user has a policy of its own, as with python -m
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     socket = context.socket(zmq.PAIR)
