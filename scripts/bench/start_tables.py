@@ -138,11 +138,12 @@ def _ratio(figure: Callable[..., Any], one: Array, other: Array) -> Callable[[Ar
 
 
 def _interval(statistic: Callable[[Array], Array], count: int, digits: int = 2) -> str:
-    """Return a figure of ``count`` rows in order of time, and its 95 % interval; ``statistic`` takes indices of rows."""
+    """Return a figure of ``count`` rows in order of time, and its 95 % interval, if the rows are enough; ``statistic`` takes indices of rows."""
     places = np.arange(count, dtype=float)
 
     def of_places(sample: Array) -> Array:
         return statistic(sample.astype(int))
 
     found = block_bootstrap(places, of_places, np.random.default_rng(1), length=BLOCK)
-    return f"{float(statistic(np.arange(count))):.{digits}f} ({found.low:.{digits}f} to {found.high:.{digits}f})"
+    figure = f"{float(statistic(np.arange(count))):.{digits}f}"
+    return figure if np.isnan(found.low) else f"{figure} ({found.low:.{digits}f} to {found.high:.{digits}f})"
