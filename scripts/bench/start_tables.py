@@ -138,7 +138,7 @@ def _ratio(figure: Callable[..., Any], one: Array, other: Array) -> Callable[[Ar
 
 
 def _interval(statistic: Callable[[Array], Array], count: int, digits: int = 2) -> str:
-    """Return a figure of ``count`` rows in order of time, and its 95 % interval, if the rows are enough; ``statistic`` takes indices of rows."""
+    """Return a figure of ``count`` rows in time, with its 95 % interval if they are enough; ``statistic`` takes indices."""
     places = np.arange(count, dtype=float)
 
     def of_places(sample: Array) -> Array:
