@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from scripts.papers.paired_gang.names import (
+    ABOVE,
     BARE,
     BEST,
     COMPUTE,
@@ -112,7 +113,7 @@ OF_MIXES: Final[Mapping[str, Variant]] = {
 OF_LOADS: Final[Mapping[str, Variant]] = {
     f"{RR}, dynamic": Variant(
         "local scheduler rr with slices of 2 ms",
-        [dynamic(HOMOGENEOUS, load) for load in LOADS],
+        [*[dynamic(HOMOGENEOUS, load) for load in (*LOADS, *ABOVE)], *_HETEROGENEOUS],
         _ALL,
         _nodes(**LOCALS[RR]),
     ),
