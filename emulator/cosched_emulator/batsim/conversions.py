@@ -7,7 +7,7 @@ and stands in side files beside a log.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from cosched_emulator.batsim.platform import MASTER, read_platform
@@ -20,6 +20,17 @@ from cosched_plugin.batsim.messages import read_hosts
 from cosched_plugin.protocol.limits import MAX_NODES
 
 SPEED: Final = 1e9  # flop/s of a host that no platform describes
+# What no log and no side file holds: whether a job has it, and what is told of such jobs.
+_LOSSES: Final[tuple[tuple[Callable[[WorkloadJob], bool], str], ...]] = (
+    (lambda job: job.spec.limit_us is None, "have no walltime: their estimate is what it says, or a day"),
+    (lambda job: job.demand is not None, "ask for bandwidth (demand), which no log holds: it is lost"),
+    (lambda job: job.exit_code != 0, "fail (ret), which no log holds: they succeed"),
+    (lambda job: job.spec.priority != 0, "have a priority, which no log holds: it is lost"),
+    (
+        lambda job: any(text and not text.isdecimal() for text in (job.spec.user, job.spec.name)),
+        "have a user or a name that is no number: it is lost",
+    ),
+)
 _EXACT: Final = ("demand", "usage", "self_slowdowns", "profiles")  # beliefs: the file tells what is true
 
 
@@ -61,13 +72,8 @@ def from_batsim(files: Sequence[str], cores: int, platform: str | None = None, m
 
 def _lost(jobs: Sequence[WorkloadJob]) -> list[str]:
     """Return warnings of what no log and no side file holds."""
-    found = []
-    without = sum(job.spec.limit_us is None for job in jobs)
-    if without:
-        found.append(f"{WARNING}{without} jobs have no walltime: their estimate is what it says, or a day")
-    if rates := sum(job.demand is not None for job in jobs):
-        found.append(f"{WARNING}{rates} jobs ask for bandwidth (demand), which no log holds: it is lost")
-    return found
+    counted = [(sum(map(loses, jobs)), text) for loses, text in _LOSSES]
+    return [f"{WARNING}{count} jobs {text}" for count, text in counted if count]
 
 
 def faults_of(file: str) -> FaultsSection:

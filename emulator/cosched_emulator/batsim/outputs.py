@@ -5,6 +5,7 @@ evalys and other tools for Batsim read them. Hosts are counted, not hardware thr
 
 from __future__ import annotations
 
+import re
 from contextlib import ExitStack
 from typing import Final, TextIO
 
@@ -21,6 +22,7 @@ JOBS: Final = (
 )
 STATES: Final = "time,nb_sleeping,nb_switching_on,nb_switching_off,nb_idle,nb_computing"
 MEASURES: Final = ("waiting_time", "turnaround_time", "slowdown")
+_SPECIAL: Final = re.compile('[,"\r\n]')
 FILES: Final = ("jobs", "schedule", "machine_states")
 
 
@@ -63,7 +65,7 @@ class Outputs:
         self.jobs += 1
         if ended.start_us is None or ended.end_us is None:
             self.rejected += 1
-            self._write("jobs", f'{_asked(ended)},0,{REJECTED},,,,,,,,,"{ended.job.metadata}"')
+            self._write("jobs", f"{_asked(ended)},0,{REJECTED},,,,,,,,,{_quoted(ended.job.metadata)}")
             return
         runs_us = ended.end_us - ended.start_us
         turnaround_s = (ended.end_us - spec.submit_us) / SECOND_US
@@ -82,7 +84,7 @@ class Outputs:
         times = ",".join([_seconds(each) for each in (ended.start_us, runs_us, ended.end_us)])
         measures = ",".join([f"{value:.6f}" for value in values])
         joules = -1.0 if ended.joules is None else ended.joules
-        rest = f'{write_hosts(ended.job.hosts)},{joules:.6f},"{ended.job.metadata}"'
+        rest = f"{write_hosts(ended.job.hosts)},{joules:.6f},{_quoted(ended.job.metadata)}"
         self._write("jobs", f"{_asked(ended)},{success},{ended.state},{times},{measures},{rest}")
 
     def note_states(self, now_us: int, counts: dict[str, int]) -> None:
@@ -129,8 +131,13 @@ def _seconds(us: int) -> str:
     return f"{us // SECOND_US}.{us % SECOND_US:06d}"
 
 
+def _quoted(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
+
+
 def _asked(ended: Ended) -> str:
     """Return the columns of what a job has asked for."""
     job, spec = ended.job, ended.job.work.spec
     limit = "-1.000000" if spec.limit_us is None else _seconds(spec.limit_us)
-    return f"{job.own_name},{job.workload},{job.profile},{_seconds(spec.submit_us)},{job.res},{limit}"
+    names = [_quoted(each) if _SPECIAL.search(each) else each for each in (job.own_name, job.workload, job.profile)]
+    return f"{','.join(names)},{_seconds(spec.submit_us)},{job.res},{limit}"

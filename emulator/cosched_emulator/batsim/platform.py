@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Final, NamedTuple
 from xml.etree import ElementTree
 
@@ -94,7 +94,10 @@ def read_platform(file: str, master: str = MASTER, most: int | None = None) -> t
         raise InputError(file, "an XML file of a platform", str(error), line) from error
     if root.tag != "platform":
         raise InputError(file, "the element platform", root.tag)
-    hosts = sorted(_hosts(root, file), key=lambda host: host.name)
+    try:
+        hosts = sorted(islice(_hosts(root, file), 2 * MAX_NODES), key=lambda host: host.name)
+    except RecursionError as error:
+        raise InputError(file, "fewer zones within each other") from error
     names = {host.name for host in hosts}
     if len(names) < len(hosts):
         twice = next(one.name for one, other in pairwise(hosts) if one.name == other.name)
@@ -152,7 +155,7 @@ def _host(element: ElementTree.Element, name: str, file: str) -> Host:
     states = tuple(PowerState(speed, *each) for speed, each in zip(speeds, watts, strict=True))
     sleeps = {}
     for text in properties["sleep_pstates"].split(",") if "sleep_pstates" in properties else ():
-        numbers = [int(each) if each.strip().isdigit() else -1 for each in text.split(":")]
+        numbers = [int(each) if re.fullmatch(r"\s*[0-9]{1,6}\s*", each) else -1 for each in text.split(":")]
         if len(numbers) != 3 or not all(0 <= each < len(states) for each in numbers):
             raise InputError(file, "three numbers of states, such as 2:4:3", repr(text), field=f"{name}.sleep_pstates")
         sleeps[numbers[0]] = SleepState(*numbers)

@@ -59,12 +59,21 @@ def build(scenario_file: str | None, table: dict[str, Any], inputs: Inputs, *, s
     ``table`` are the settings of a scenario; with workload files it has no workload of its own.
     """
     hosts: Sequence[Host] | None = None
+    numbers = JobNumbers()
+    jobs, profiles, most = read_workloads(inputs.workloads, numbers)
     if inputs.platform is not None:
+        given = {"nodes", "processors", "file"} & set(table.get("cluster", {}))
+        if given:
+            raise ConfigurationError(
+                f"cluster.{min(given)}", "nothing beside a platform, which has the hosts", "a setting"
+            )
         hosts = read_platform(inputs.platform, inputs.master, inputs.most_hosts)
         cluster = dict(table.get("cluster", {})) | {"nodes": len(hosts)}
         if scenario_file is None and not {"preset", "cores", "file"} & set(cluster):
             cluster["preset"] = f"1x1x{PLACES if sharing else 1}"
         table = {**table, "cluster": cluster}
+    elif most and scenario_file is None and not {"nodes", "processors", "file"} & set(table.get("cluster", {})):
+        table = {**table, "cluster": {**table.get("cluster", {}), "nodes": most}}
     if inputs.workloads:
         if table.get("workload"):
             key = next(iter(table["workload"]))
@@ -86,9 +95,7 @@ def build(scenario_file: str | None, table: dict[str, Any], inputs: Inputs, *, s
     if prepared.lags is not None or prepared.own is not None:
         raise ConfigurationError("manager", "none: Batsim's protocol has no lags", "one")
     hosts = hosts or hosts_of_nodes(prepared.nodes, prepared.power)
-    numbers = JobNumbers()
     if inputs.workloads:
-        jobs, profiles, _ = read_workloads(inputs.workloads, numbers)
         workload = prepared.workload._replace(jobs=[])
         prepared = replace(
             prepared, workload=workload, scenario=replace(scenario, clock=replace(scenario.clock, mode="virtual"))
@@ -123,8 +130,9 @@ def run(built: Built, options: Options, outputs: Outputs, link: Any) -> dict[str
     except LinkError as error:
         link.close(error.text)
         raise
-    except BaseException:
-        link.close("a defect of the emulator; its own output has more")
+    except BaseException as error:
+        defect = isinstance(error, Exception)  # or a signal
+        link.close("a defect of the emulator; its own output has more" if defect else "it was ended")
         raise
     link.close()
     return outputs.finish(simulator, f"cosched {own_version()}", link.spent_s, time.perf_counter() - began_s)

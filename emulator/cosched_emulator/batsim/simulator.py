@@ -222,7 +222,10 @@ class Simulator(Happenings):
                     self._ask_power(event)
                 case "SET_JOB_METADATA":
                     job = self._job(event.data, f"{event.path}.data")
-                    job.metadata = b.text(event.data, "metadata", f"{event.path}.data")
+                    told = event.data.get("metadata")
+                    if type(told) is not str or '"' in told:
+                        b.refuse(f"{event.path}.data.metadata", 'a string without "', told)
+                    job.metadata = told
                 case "ANSWER":
                     pass  # to questions that nobody asks
                 case _:
@@ -265,8 +268,9 @@ class Simulator(Happenings):
             text = f"the job would end later than {b.LATEST_S:g} s after the beginning"
             raise RemoteProtocolError("limit", f"{path}.job_id", text)
         managed = self._manager.jobs[spec.id]
-        if takes_us != managed.job.run_us:
-            managed.job = managed.job._replace(run_us=takes_us)
+        if takes_us != managed.job.run_us or spec.processes != sum(counts):
+            spec = spec._replace(processes=sum(counts))
+            managed.job = managed.job._replace(run_us=takes_us, spec=spec)
         start = StartJob(spec.id, runs, spec.estimate_us, spec.limit_us)
         for follows in self._manager.carry_out(self._manager.seq + 1, self.now_us, [start]):
             assert isinstance(follows, ActionRefused)
@@ -306,8 +310,8 @@ class Simulator(Happenings):
             return counts
         if len(hosts) != job.res and not is_total(self._profiles[job.workload], job.profile):
             b.refuse(f"{path}.alloc", f"{job.res} hosts, as the job asks for", f"{len(hosts)} hosts", "state")
-        if processes == len(hosts):
-            return [1] * processes
+        if processes == len(hosts) or len(hosts) != job.res:
+            return [1] * len(hosts)
         counts = []
         for host in hosts:  # full hosts, and the rest on the last one
             counts.append(min(self._cores[host], processes - sum(counts)) if processes > job.res else 1)
@@ -375,6 +379,8 @@ class Simulator(Happenings):
         data, path = event.data, f"{event.path}.data"
         if not self.options.dynamic:
             raise RemoteProtocolError("state", f"{event.path}.type", "expected none without --enable-dynamic-jobs")
+        if not self._registering:
+            raise RemoteProtocolError("state", f"{event.path}.type", "expected none after registration_finished")
         if event.type == "REGISTER_PROFILE":
             profiles = self._profiles.setdefault(b.text(data, "workload_name", path), {})
             name = b.text(data, "profile_name", path)
@@ -382,7 +388,7 @@ class Simulator(Happenings):
                 b.refuse(f"{path}.profile_name", "a new name", name, "state")
             profiles[name] = b.obj(data, "profile", path)
             try:
-                check_profile(profiles, name, f"{path}.profile")
+                check_profile(profiles, name, f"{path}.profile", {})
             except RemoteProtocolError:
                 del profiles[name]
                 raise

@@ -6,7 +6,6 @@ profile computes takes its flop over the speed of the slowest host. Messages bet
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -24,6 +23,7 @@ from cosched_plugin.protocol.vocabulary import JOB, write_record
 DAY_US: Final = 86_400 * SECOND_US
 OTHERS: Final = 1 << 31  # numbers of jobs whose names are none
 MOST_TASKS: Final = 100_000  # of a composed profile
+MOST_WITHIN: Final = 100  # composed profiles within each other
 _TOLD: Final = (
     "user",
     "name",
@@ -42,6 +42,13 @@ class Task(NamedTuple):
 
     us: int
     parallel: bool  # it computes; else it only lasts
+
+
+class Size(NamedTuple):
+    """How much a profile is."""
+
+    tasks: int
+    depth: int  # profiles within each other
 
 
 class Progress(NamedTuple):
@@ -151,13 +158,21 @@ def read_profiles(content: Any, path: str) -> Profiles:
     if type(content) is not dict:
         b.refuse(path, "an object with jobs and profiles", content)
     profiles = b.obj(content, "profiles", path)
+    sizes: dict[str, Size] = {}
     for name in profiles:
-        check_profile(profiles, name, f"profiles.{name}")
+        check_profile(profiles, name, f"profiles.{name}", sizes)
     return profiles
 
 
-def check_profile(profiles: Mapping[str, Any], name: str, path: str, above: tuple[str, ...] = ()) -> int:
-    """Return how many tasks a profile is; raises RemoteProtocolError for one that cannot be carried out."""
+def check_profile(
+    profiles: Mapping[str, Any], name: str, path: str, sizes: dict[str, Size], above: tuple[str, ...] = ()
+) -> Size:
+    """Return how much a profile is; raises RemoteProtocolError for one that cannot be carried out.
+
+    ``sizes`` are those of the profiles that have been checked, so that each is looked at once.
+    """
+    if name in sizes:
+        return sizes[name]
     if name in above:
         raise RemoteProtocolError(
             "field", path, f"expected no profile within itself, got {' in '.join((name, *above))}"
@@ -166,6 +181,7 @@ def check_profile(profiles: Mapping[str, Any], name: str, path: str, above: tupl
     if type(profile) is not dict:
         b.refuse(path, "an object", profile)
     kind = b.text(profile, "type", path)
+    size = Size(1, 1)
     if "ret" in profile:
         b.whole(profile, "ret", path, 0, 1 << 31)
     if kind == "delay":
@@ -177,17 +193,24 @@ def check_profile(profiles: Mapping[str, Any], name: str, path: str, above: tupl
             b.number({"cpu": each}, "cpu", path)
     elif kind == "composed":
         repeat = b.whole(profile, "repeat", path, 1, MOST_TASKS) if "repeat" in profile else 1
-        tasks = sum(
-            check_profile(profiles, str(each), f"{path}.seq[{index}]", (name, *above))
-            for index, each in enumerate(b.listed(profile, "seq", path))
-        )
-        if not 0 < tasks * repeat <= MOST_TASKS:
-            b.refuse(f"{path}.seq", f"1 to {MOST_TASKS} tasks in all", tasks * repeat)
-        return tasks * repeat
+        tasks = 0
+        for index, each in enumerate(b.listed(profile, "seq", path)):
+            inner = Size(0, MOST_WITHIN)  # too deep, unless there may be more
+            if len(above) < MOST_WITHIN:
+                inner = check_profile(profiles, str(each), f"{path}.seq[{index}]", sizes, (name, *above))
+            tasks += inner.tasks * repeat
+            size = Size(tasks, max(size.depth, inner.depth + 1))
+            if tasks > MOST_TASKS or size.depth > MOST_WITHIN:
+                break
+        if size.depth > MOST_WITHIN:
+            b.refuse(path.partition(".seq")[0], f"at most {MOST_WITHIN} profiles within each other", "more")
+        if not 0 < tasks <= MOST_TASKS:
+            b.refuse(f"{path}.seq", f"1 to {MOST_TASKS} tasks in all", tasks)
     else:
         kinds = "delay, parallel, parallel_homogeneous, parallel_homogeneous_total, composed"
         b.refuse(f"{path}.type", f"a kind of profile that the emulator carries out: {kinds}", kind)
-    return 1
+    sizes[name] = size
+    return size
 
 
 def read_job(
@@ -335,16 +358,14 @@ def read_events(file: str, hosts: int) -> list[tuple[int, dict[str, Any]]]:
     """Return the external events of a file, a JSON object a line, with their times; raises InputError."""
     found: list[tuple[int, dict[str, Any]]] = []
     try:
-        lines = Path(file).read_text("utf-8").splitlines()
+        lines = Path(file).read_bytes().splitlines()
     except OSError as error:
         raise InputError(file, "a file that can be read", error.strerror) from error
-    except UnicodeDecodeError as error:
-        raise InputError(file, "a text in UTF-8") from error
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         try:
-            event = json.loads(line)
+            event = b.read_json(line)
             if type(event) is not dict:
                 b.refuse("", "an object", event)
             at_us = b.microseconds(event, "timestamp", "")
@@ -352,8 +373,6 @@ def read_events(file: str, hosts: int) -> list[tuple[int, dict[str, Any]]]:
                 b.read_hosts(event, "resources", "", hosts)
         except RemoteProtocolError as error:
             raise InputError(file, error.text.removeprefix("expected "), None, number, error.path or None) from error
-        except (ValueError, RecursionError) as error:
-            raise InputError(file, "a JSON object", str(error), number) from error
         found.append((at_us, event))
     found.sort(key=lambda each: each[0])
     return found

@@ -9,6 +9,7 @@ import click
 
 from cosched_emulator.batsim.happenings import Options
 from cosched_emulator.batsim.outputs import Outputs
+from cosched_emulator.batsim.platform import MASTER
 from cosched_emulator.batsim.run import Inputs, build, run
 from cosched_emulator.cli.commands.options.scenario_options import overrides
 from cosched_emulator.cli.reporting import warn
@@ -42,6 +43,8 @@ def batsim(
     """Take Batsim's place for a scheduler that was written for Batsim 4 (JSON), in virtual time."""
     if acknowledged and not dynamic:
         raise click.UsageError("--acknowledge-dynamic-jobs needs --enable-dynamic-jobs")
+    if platform is None and (mmax is not None or master_host != MASTER):
+        raise click.UsageError("--master-host and --mmax choose among the hosts of a --platform")
     inputs = Inputs(workloads, platform, master_host, mmax, events)
     built = build(scenario_file, overrides(options), inputs, sharing=sharing)
     if energy and not all(host.has_watts for host in built.hosts):

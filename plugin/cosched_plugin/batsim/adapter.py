@@ -20,7 +20,7 @@ from cosched_plugin.batsim.messages import BatsimEvent
 from cosched_plugin.batsim.site import Hosts, JobReader, SiteFile, by_number, read_hosts_of
 from cosched_plugin.common.errors import MachineError
 from cosched_plugin.protocol.errors import RemoteProtocolError
-from cosched_plugin.protocol.limits import MAX_ROUNDS
+from cosched_plugin.protocol.limits import MAX_NODES, MAX_ROUNDS
 from cosched_plugin.protocol.messages import (
     CANCELLED,
     COMPLETED,
@@ -84,7 +84,7 @@ class Decisions:
         self._running: set[int] = set()
         self._wakes: set[int] = set()
         self._down: set[int] = set()  # nodes
-        self.ended = False
+        self.begun = self.ended = False  # SIMULATION_BEGINS and SIMULATION_ENDS have come
         self.jobs = self.starts = self.rejected = 0
         self._read: Mapping[str, Callable[[BatsimEvent, list[Event], list[Event]], None]] = {
             "JOB_COMPLETED": self._completed,
@@ -96,11 +96,6 @@ class Decisions:
             "QUERY": _nothing,
             "FROM_JOB_MSG": _nothing,
         }
-
-    @property
-    def begun(self) -> bool:
-        """Return whether SIMULATION_BEGINS has come."""
-        return self._scheduler is not None
 
     def answer(self, frame: bytes) -> bytes:
         """Return the reply to a message of Batsim's.
@@ -115,6 +110,7 @@ class Decisions:
         if self._scheduler is None:
             if [event.type for event in events] != ["SIMULATION_BEGINS"]:
                 raise RemoteProtocolError("state", "events", "expected SIMULATION_BEGINS alone, which comes first")
+            self.begun = True
             return b.write_message(now_us, self._begin(events[0]))
         replies: list[str] = []
         happened = self._events_of(events, replies)
@@ -242,7 +238,7 @@ class Decisions:
         if kind not in ("event_machine_unavailable", "event_machine_available"):
             return  # no more jobs or events to come, which the scheduler needs not know; or an event of the user's
         fails = kind == "event_machine_unavailable"
-        for number in b.read_hosts(data, "resources", path, 1 << 30):
+        for number in b.read_hosts(data, "resources", path, MAX_NODES):
             node = self._hosts.nodes.get(number)
             if node is None or (node in self._down) == fails:
                 continue  # storage, or nothing new
@@ -252,6 +248,9 @@ class Decisions:
     def _end(self, event: BatsimEvent, events: int) -> None:
         if events > 1:
             raise RemoteProtocolError("state", event.path, "SIMULATION_ENDS comes alone")
+        if self.ids:
+            text = f"the simulation ends, and {len(self.ids)} jobs have not, such as {next(iter(self.ids))}"
+            raise RemoteProtocolError("state", event.path, text)
         self.ended = True
 
     # ------------------------------------------------------------ decisions

@@ -8,6 +8,7 @@ expected there, and what came. Batsim writes and reads times with six decimals, 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from json.encoder import encode_basestring_ascii
 from typing import Any, Final, NamedTuple, NoReturn
@@ -16,6 +17,8 @@ from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.errors import RemoteProtocolError, show
 
 MAX_MESSAGE_BYTES: Final = 1 << 26  # a workload of 100,000 jobs with a profile each takes 10 MB
+MOST_REASON: Final = 500  # characters of a failure that the other end is told
+_OUR_END: Final = (b"cosched-plugin: ", b"cosched-emulator: ")  # what its reason begins with
 LARGEST: Final = 1e30
 _NUMBERS: Final = (float, int)  # a truth value is none
 LATEST_S: Final = 9.0e9  # beyond it six decimals of seconds are no longer exact
@@ -77,8 +80,9 @@ def read_message(frame: bytes, known: frozenset[str]) -> BatsimMessage:
     for number, each in enumerate(events):
         try:
             at_s, kind, data = each["timestamp"], each["type"], each["data"]
-            at_us = round(at_s * SECOND_US)
-            fine = type(at_s) in _NUMBERS and 0 <= at_us <= now_us and kind in known and type(data) is dict
+            fine = type(at_s) in _NUMBERS  # first: a million times a long string has no end
+            at_us = round(at_s * SECOND_US) if fine else -1
+            fine = 0 <= at_us <= now_us and kind in known and type(data) is dict
         except (LookupError, TypeError, ValueError, OverflowError):
             fine = False
         if not fine:
@@ -105,8 +109,15 @@ def _refuse_event(each: Any, path: str, now_us: int, known: frozenset[str]) -> N
 
 def read_json(frame: bytes) -> Any:
     """Return the value of a JSON text in UTF-8; raises RemoteProtocolError, code ``malformed``."""
+    if frame.startswith(_OUR_END):
+        raise RemoteProtocolError(
+            "ended", "", f"the other end gives up: {frame[:MOST_REASON].decode('utf-8', 'replace')}"
+        )
     try:
-        return _DECODER.decode(frame.decode("utf-8"))
+        value = _DECODER.decode(frame.decode("utf-8"))
+        if _HALVES.search(frame):  # names with half a character could be written to no file
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
+        return value
     except (ValueError, RecursionError) as error:
         text = str(error) if isinstance(error, ValueError) else "it is nested too deeply"
         begins = show(frame[:60].decode("utf-8", "backslashreplace"))
@@ -117,6 +128,7 @@ def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no number of JSON")
 
 
+_HALVES: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 _DECODER: Final = json.JSONDecoder(parse_constant=_no_constant)
 _encode: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
@@ -236,7 +248,7 @@ def read_hosts(data: Data, key: str, path: str, hosts: int) -> list[int]:
     Batsim reads ``0,1`` as host 0 alone, without a word; here it is refused.
     """
     raw = text(data, key, path)
-    found: set[int] = set()
+    intervals: set[tuple[int, int]] = set()
     for part in raw.split(" "):
         first, hyphen, last = part.partition("-")
         ends = (first, last if hyphen else first)
@@ -247,8 +259,11 @@ def read_hosts(data: Data, key: str, path: str, hosts: int) -> list[int]:
             refuse(_under(path, key), "intervals in ascending order, such as 0-3 5", raw)
         if high >= hosts:
             refuse(_under(path, key), f"hosts 0 to {hosts - 1}", raw)
-        found.update(range(low, high + 1))
-    return sorted(found)
+        intervals.add((low, high))
+    found: list[int] = []
+    for low, high in sorted(intervals):  # which may overlap, and be many
+        found += range(max(low, found[-1] + 1) if found else low, high + 1)
+    return found
 
 
 def write_hosts(hosts: Sequence[int]) -> str:

@@ -18,7 +18,7 @@ from zmq.utils.monitor import recv_monitor_message
 
 from cosched_hwmodel.cli.terminal.console import WARNING, Log
 from cosched_plugin.batsim.adapter import Decisions
-from cosched_plugin.batsim.messages import MAX_MESSAGE_BYTES
+from cosched_plugin.batsim.messages import MAX_MESSAGE_BYTES, MOST_REASON
 from cosched_plugin.common.errors import PluginError, ProtocolError, UsageError
 from cosched_plugin.common.process import freeze_heap, stop_on_signals
 from cosched_plugin.common.sockets import OWNER_ONLY, bind_private, receive_frames, router_socket, send_frames
@@ -26,7 +26,6 @@ from cosched_plugin.protocol.endpoint import why_not
 
 LOOK_MS: Final = 200  # how soon signals, deadlines and a lost connection are seen
 LINGER_MS: Final = 500
-MOST_REASON: Final = 500  # characters of a failure that Batsim is told
 NOBLOCK: Final = int(zmq.NOBLOCK)
 
 
@@ -126,6 +125,7 @@ class _Server:
             reply = self._decisions.answer(rest[1])
         except ProtocolError as error:
             if self._decisions.begun:
+                self._peer = sender
                 self._fail(str(error))
                 raise
             self._say(sender, _told(str(error)))
@@ -140,19 +140,19 @@ class _Server:
             self._peer = sender
             self._fail("a defect of the scheduler; its own output has more")
             raise
-        self._peer = sender
+        if self._peer is None:
+            self._left()  # who came and went before does not count
+            self._peer = sender
         self._say(sender, reply)
         return True
 
     def _check(self, quiet_s: float) -> None:
         """Raise ProtocolError once there is no reason to wait any more."""
-        while self._monitor.poll(0):
-            event = recv_monitor_message(self._monitor, NOBLOCK)["event"]
-            self._connections += 1 if event == zmq.EVENT_ACCEPTED else -1
+        left = self._left()
         if self._peer is None:
             if quiet_s > self._wait_s:
                 raise ProtocolError(f"no simulation has begun within {self._wait_s:g} s")
-        elif self._connections <= 0:
+        elif left:
             raise ProtocolError(
                 "Batsim is gone before SIMULATION_ENDS: it has aborted or was ended, and its own output says why "
                 f"(a message of more than {MAX_MESSAGE_BYTES >> 20} MiB closes the connection as well)"
@@ -160,6 +160,15 @@ class _Server:
         elif quiet_s > self._silence_s:
             self._fail(f"nothing was heard for {self._silence_s:g} s")
             raise ProtocolError(f"Batsim has said nothing for {self._silence_s:g} s (--silence)")
+
+    def _left(self) -> bool:
+        """Count connections; return whether there was none for a moment: a socket whose message was too large connects again."""
+        left = self._connections <= 0
+        while self._monitor.poll(0):
+            event = recv_monitor_message(self._monitor, NOBLOCK)["event"]
+            self._connections += 1 if event == zmq.EVENT_ACCEPTED else -1
+            left = left or self._connections <= 0
+        return left
 
     def _fail(self, reason: str) -> None:
         """Tell the served Batsim, which may stand in its wait for a reply, that none will come."""

@@ -28,6 +28,7 @@ from cosched_hwmodel.toml_file import read_toml
 from cosched_plugin.batsim.messages import Data, flag, listed, microseconds, obj, refuse, text, walltime_us, whole
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.protocol.errors import Fault, RemoteProtocolError
+from cosched_plugin.protocol.limits import MAX_SPAN_US
 from cosched_plugin.protocol.messages import Belief, JobSpec, NodeClass
 from cosched_plugin.protocol.vocabulary import JOB, read_record
 
@@ -184,8 +185,13 @@ class JobReader:
         limit_us = walltime_us(job, place)
         fields = self._fields_of(data, job, path)
         user = job.get("user", "")
-        if fields.keys() <= _ESTIMATE and type(user) is str and type(fields.get("estimate_us", 1)) is int:
-            estimate_us = max(1, fields.get("estimate_us", limit_us or DAY_US))
+        estimate_us = fields.get("estimate_us", limit_us or DAY_US)
+        if (
+            fields.keys() <= _ESTIMATE
+            and type(user) is str
+            and type(estimate_us) is int
+            and 0 < estimate_us <= MAX_SPAN_US
+        ):
             if limit_us is not None:
                 estimate_us = min(estimate_us, limit_us) if FIELDS in job else limit_us
             spec = JobSpec(job_id, submit_us, processes, estimate_us, limit_us, user[:64])
@@ -226,9 +232,13 @@ def spec_of(raw: Mapping[str, Any], path: str) -> JobSpec:
     """Return the job with these fields by the rules of the scheduler protocol; raises RemoteProtocolError under ``path``."""
     try:
         spec = read_record(JOB, _frozen(raw))
+    except RecursionError:
+        refuse(path, "fields of a job, and no lists within lists", raw)
     except Fault as fault:
         raise RemoteProtocolError(fault.code, f"{path}.{fault.path}" if fault.path else path, fault.text) from fault
     assert isinstance(spec, JobSpec)
+    if spec.estimate_us > MAX_SPAN_US:
+        refuse(f"{path}.estimate_us", f"at most {MAX_SPAN_US}", spec.estimate_us)
     return spec
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import threading
 import warnings
@@ -105,6 +106,21 @@ def test_batsims_files_are_read_and_written(commands: Commands, files: Path) -> 
     assert "out_jobs.csv" in assert_one_line(again, 2)
 
 
+def test_names_with_commas_keep_the_columns(commands: Commands, files: Path) -> None:
+    """And hosts without a platform are as many as the workload says."""
+    profiles = {'of "x", y': PROFILES["d10"]}
+    content = {"nb_res": 7, "jobs": [job("a,\nb", 'of "x", y')], "profiles": profiles}
+    (files / "w.json").write_text(json.dumps(content))
+    endpoint = f"ipc://{files}/s.sock"
+    with scheduler_at(endpoint, first_fit):
+        ran = commands.emulator("batsim", "--connect", endpoint, "-w", "w.json", "--export", "out", "--json")
+    assert (ran.code, ran.err) == (0, "")
+    assert json.loads(ran.out)["nb_computing_machines"] == "7"
+    with (files / "out_jobs.csv").open(newline="") as stream:
+        (row,) = csv.DictReader(stream)
+    assert (row["job_id"], row["profile"], row["finish_time"]) == ("a,\nb", 'of "x", y', "10.000000")
+
+
 WRONG_REPLIES: dict[str, tuple[bytes | None, str]] = {
     "truncated": (b'{"now":0,"ev', "expected a JSON text"),
     "nested": (b"[" * 100_000, "nested too deeply"),
@@ -162,6 +178,12 @@ def test_silence_has_deadlines(commands: Commands, files: Path) -> None:
         (("-w", "w.json", "--acknowledge-dynamic-jobs"), "needs --enable-dynamic-jobs"),
         (("-w", "w.json", "--nodes", "4", "-E"), "--energy needs the watts of hosts"),
         (("-w", "w.json", "--nodes", "4", "--events", "e.txt"), "e.txt:2: field 'resources': expected hosts 0 to 3"),
+        (("-w", "w.json", "--nodes", "4", "--events", "nan.txt"), "nan.txt:1: expected a JSON text"),
+        (
+            ("-w", "w.json", "-p", "p.xml", "-m", "master", "--nodes", "3"),
+            "cluster.nodes: expected nothing beside a platform",
+        ),
+        (("-w", "w.json", "--mmax", "3"), "--master-host and --mmax choose among the hosts of a --platform"),
         (("--lublin", "5", "--time-sharing", "exact"), "time_sharing: expected none"),
         (("--connect", "tcp://10.0.0.1:28000", "-w", "w.json", "--nodes", "4"), "not a loopback address"),
     ],
@@ -171,16 +193,27 @@ def test_wrong_files_and_options_are_told(
 ) -> None:
     events = '{"timestamp":1,"type":"x"}\n{"timestamp":1,"type":"machine_available","resources":"9"}\n'
     (files / "e.txt").write_text(events)
+    (files / "nan.txt").write_text('{"timestamp":1,"type":"x","watts":NaN}\n')
     ran = commands.emulator("batsim", *arguments)
     assert ran.code in (2, 3)
     assert told in ran.err
     assert "Traceback" not in ran.err
 
 
+CHAIN = {f"p{n}": {"type": "composed", "seq": [f"p{n + 1}"]} for n in range(1999)} | {"p1999": PROFILES["d5"]}
+TOWER = {
+    "d": PROFILES["d5"],
+    "a": {"type": "composed", "seq": ["d"] * 1000},
+    "b": {"type": "composed", "seq": ["a"] * 100},
+    "c": {"type": "composed", "seq": ["b"] * 20_000},  # 2,000,000,000 tasks
+}
+
+
 @pytest.mark.parametrize(
     ("jobs", "profiles", "told"),
     [
         ([job("a", res=0)], PROFILES, "field 'jobs[0].res': expected a whole number"),
+        ([job("\ud800")], PROFILES, "expected a JSON text"),  # half a character: no file can hold it
         ([job("a!b")], PROFILES, "field 'jobs[0].id': expected a name without !"),
         ([job("a"), job("a")], PROFILES, "field 'jobs': expected a name of its own for each job, got 'a'"),
         ([job("a", "x")], PROFILES, "field 'jobs[0].profile': expected the name of a profile"),
@@ -192,6 +225,9 @@ def test_wrong_files_and_options_are_told(
         ([], {"p": {"type": "delay"}}, "field 'profiles.p.delay': expected a time"),
         ([], {"p": {"type": "parallel", "cpu": ["x"]}}, "field 'profiles.p.cpu': expected a number"),
         ([], {"p": {"type": "composed", "seq": ["p"]}}, "field 'profiles.p.seq[0]': expected no profile within itself"),
+        ([], CHAIN, "field 'profiles.p0': expected at most 100 profiles within each other"),
+        ([], dict(reversed(CHAIN.items())), "field 'profiles.p1899': expected at most 100 profiles within each other"),
+        ([], TOWER, "field 'profiles.c.seq': expected 1 to 100000 tasks in all, got 200000"),
         ([], {"p": {"type": "composed", "seq": []}}, "field 'profiles.p.seq': expected 1 to 100000 tasks in all, got 0"),
     ],
 )  # fmt: skip
@@ -209,6 +245,17 @@ def test_wrong_workloads_are_told(jobs: object, profiles: object, told: str, com
         ("95:150,10:10", "95:150", "field 'b.wattage_per_state': expected 2 states, as speeds, got 1"),
         ("95:150,10:10", "95:150,-1:1", "field 'b.wattage_per_state': expected a number of watts"),
         ('<link id="l"', '<cabinet id="l"', "expected zones, hosts, clusters and links, got the element cabinet"),
+        ("wattage_per_state", "sleep_pstates", "field 'b.sleep_pstates': expected three numbers of states"),
+        (
+            'value="95:150,10:10"',
+            'value="95:150,10:10"/><prop id="sleep_pstates" value="²:1:1"',
+            "field 'b.sleep_pstates'",
+        ),
+        (
+            '<link id="l"',
+            '<zone id="z">' * 3000 + "</zone>" * 3000 + '<link id="l"',
+            "expected fewer zones within each other",
+        ),
         ('id="b"', 'id="c0"', "expected hosts with different names, got two of the name c0"),
         ("platform", "other", "expected the element platform"),
     ],

@@ -79,7 +79,8 @@ def test_jobs_of_any_profile_and_name_become_rows(commands: Commands) -> None:
         job("b", "uneven", at=3, res=2),
         job("c", "d5", at=3.5, user="u7"),
     ]
-    jobs[2]["cosched"] = {"usage": ["cpu", 1000000, 0, 0, 5], "memory_mb": 7, "profile": {"cpu_ppm": 500000}}
+    asked = {"usage": ["cpu", 1000000, 0, 0, 5], "memory_mb": 7, "profile": {"cpu_ppm": 500000}, "priority": 2}
+    jobs[2] |= {"cosched": asked, "profile": "fails"}
     (folder / "w.json").write_text(json.dumps({"jobs": jobs, "profiles": PROFILES}))
     ran = commands.emulator("workload", "convert", "w.json", "--out", "w.swf")
     assert ran.code == 0
@@ -89,17 +90,21 @@ def test_jobs_of_any_profile_and_name_become_rows(commands: Commands) -> None:
         "what processes ask of nodes is lost",
         "names of jobs are no numbers of their own",
         "2 jobs have no walltime",
+        "1 jobs fail (ret), which no log holds",
+        "1 jobs have a priority, which no log holds",
+        "1 jobs have a user or a name that is no number",
     ]
     fields = [row.split()[:10] for row in rows_of(folder / "w.swf")]
     assert [(row[0], row[1], row[3], row[4], row[8], row[9]) for row in fields] == [
         ("1", "0", "30", "1", "50", "-1"),
         ("2", "3", "30", "2", "86400", "-1"),
-        ("3", "3.5", "5", "1", "86400", "7168"),
+        ("3", "3.5", "10", "1", "86400", "7168"),
     ]
     ran = commands.emulator(
         "workload", "convert", "w.json", "--usage-out", "u.csv", "--profiles-out", "p.csv", "--out", "w2.swf"
     )
-    assert "lost" not in ran.err
+    assert "--usage-out" not in ran.err
+    assert "--profiles-out" not in ran.err
     assert (folder / "u.csv").read_text().splitlines()[1] == "3,cpu,1.000000,0.000000,0.000000,0.000005"
 
 

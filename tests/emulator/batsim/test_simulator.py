@@ -297,6 +297,18 @@ def test_several_jobs_on_a_host(tmp_path: Path) -> None:
     assert {at for at, _, _ in ends_of(talk).values()} == {10}
 
 
+@pytest.mark.parametrize(("alloc", "hosts", "end_s"), [("0-1", 2, 20), ("0-3", 4, 10), ("2", 1, 40)])
+def test_work_in_total_is_done_by_any_number_of_hosts(tmp_path: Path, alloc: str, hosts: int, end_s: int) -> None:
+    talk = Talk(tmp_path, [job("a", "total", res=2), job("b", at=100, res=4)])
+    first = {"w0!a": [execute("w0!a", alloc)]}
+    talk.run(lambda event: first.pop(event["data"].get("job_id"), None) or at_once(event))
+    assert ends_of(talk) == {
+        "w0!a": (end_s, "COMPLETED_SUCCESSFULLY", 0),
+        "w0!b": (110, "COMPLETED_SUCCESSFULLY", 0),  # no thread is left behind
+    }
+    assert len(talk.ended[0].job.hosts) == hosts
+
+
 def test_a_mapping_puts_processes_together(tmp_path: Path) -> None:
     talk = Talk(tmp_path, [job("a", res=4)], sharing=True)
     mapping = {"0": "0", "1": 0, "2": "1", "3": 1}
@@ -350,6 +362,7 @@ REPLIES: dict[str, tuple[Any, str]] = {
     "query": (("QUERY", {"requests": {"consumed_energy": {}}}), "without --energy"),
     "state": (("CHANGE_JOB_STATE", {"job_id": "w0!a", "job_state": "RUNNING"}), "the emulator has no CHANGE_JOB_STATE"),
     "message": (("TO_JOB_MSG", {"job_id": "w0!a", "msg": "x"}), "the emulator has no TO_JOB_MSG"),
+    "quotes": (("SET_JOB_METADATA", {"job_id": "w0!a", "metadata": 'x"y'}), r"data\.metadata: expected a string without"),
     "metadata": (("SET_JOB_METADATA", {"job_id": "w0!a", "metadata": 3}), r"data\.metadata: expected a string"),
 }  # fmt: skip
 
@@ -386,6 +399,15 @@ def test_wrong_registrations(tmp_path: Path) -> None:
         ([good, own("dyn!1", "q")], r"data\.job\.profile: expected the name of a profile"),
         ([good, own("dyn!1", "p"), own("dyn!1", "p")], r"events\[2\]\.data\.job_id: expected a new name"),
         ([good, own("dyn", "p")], r"data\.job_id: expected a new name such as dyn!1"),
+        (
+            [("NOTIFY", {"type": "registration_finished"}), good],
+            r"events\[1\]\.type: expected none after registration_f",
+        ),
+        (
+            [profile("p0", {"type": "delay", "delay": 3})]
+            + [profile(f"p{n}", {"type": "composed", "seq": [f"p{n - 1}"]}) for n in range(1, 2000)],
+            r"events\[100\]\.data\.profile: expected at most 100 profiles within each other",
+        ),
     ):
         talk = Talk(tmp_path, [job("a")], dynamic=True)
         talk.hear()

@@ -271,6 +271,12 @@ WRONG_FIRST = {
     "now": (b'{"now":"0","events":[]}', "now: expected a time in seconds"),
     "truth": (b'{"now":true,"events":[]}', "now: expected a time in seconds"),
     "far": (b'{"now":1e300,"events":[]}', "now: expected a time in seconds"),
+    "long text for a time": (
+        b'{"now":0,"events":[{"timestamp":"' + b"x" * 1_000_000 + b'","type":"NOTIFY","data":{}}]}',
+        r"events\[0\]\.timestamp: expected a time in seconds",
+    ),
+    "half a character": (b'{"now":0,"events":[],"x":"\\ud800"}', "surrogates not allowed"),
+    "our own end": (b"cosched-emulator: no reply within 3 s", "the other end gives up: cosched-emulator: no reply within"),
     "event": (b'{"now":0,"events":[3]}', r"events\[0\]: expected an object"),
     "late": (
         b'{"now":1,"events":[{"timestamp":2,"type":"NOTIFY","data":{}}]}',
@@ -303,6 +309,10 @@ def test_wrong_first_messages_are_told_with_their_place(name: str) -> None:
         decisions_of("easy").answer(frame)
 
 
+def nested(depth: int) -> Any:
+    return json.loads("[" * depth + "]" * depth)
+
+
 WRONG_LATER: dict[str, tuple[tuple[tuple[str, dict[str, Any]], ...], str]] = {
     "begins again": ((BEGINS,), "has begun already"),
     "not alone": ((("SIMULATION_ENDS", {}), submitted("w0!3")), "comes alone"),
@@ -314,6 +324,12 @@ WRONG_LATER: dict[str, tuple[tuple[tuple[str, dict[str, Any]], ...], str]] = {
     "walltime": ((submitted("w0!3", walltime="1"),), r"job\.walltime: expected a time"),
     "subtime": ((submitted("w0!3", subtime=None),), r"job\.subtime: expected a time"),
     "fields": ((submitted("w0!3", cosched=3),), r"job\.cosched: expected an object"),
+    "estimate": ((submitted("w0!3", cosched={"estimate_us": -5}),), r"cosched\.estimate_us: expected an integer >= 1"),
+    "long estimate": (
+        (submitted("w0!3", cosched={"estimate_us": 1 << 62}),),
+        r"cosched\.estimate_us: expected at most",
+    ),
+    "nested field": ((submitted("w0!3", cosched={"usage": nested(600)}),), r"job\.cosched: expected fields of a job"),
     "field": ((submitted("w0!3", cosched={"demand": [1, 2]}),), r"job\.cosched\.demand: expected"),
     "unknown field": ((submitted("w0!3", cosched={"gpus": 1}),), r"job\.cosched\.gpus: expected one of"),
     "unknown job": ((completed("w0!9"),), r"data\.job_id: job w0!9 has completed, and it does not run"),
@@ -322,6 +338,11 @@ WRONG_LATER: dict[str, tuple[tuple[tuple[str, dict[str, Any]], ...], str]] = {
     "twice": ((completed("w0!1"), completed("w0!1")), "it does not run"),
     "notify": ((("NOTIFY", {}),), r"data\.type: expected a string"),
     "machines": ((("NOTIFY", {"type": "event_machine_available", "resources": "0,1"}),), "joined by a space"),
+    "many machines": (
+        (("NOTIFY", {"type": "event_machine_available", "resources": "0-999999999"}),),
+        "expected hosts 0 to 1048575",
+    ),
+    "ends too early": ((("SIMULATION_ENDS", {}),), "the simulation ends, and 2 jobs have not, such as w0!1"),
     "killed": ((("JOB_KILLED", {"job_ids": []}),), r"data\.job_ids: expected a list of at least one"),
 }
 
@@ -340,6 +361,7 @@ def test_sets_of_hosts() -> None:
     for text in ("0-3 5 8-9", "7", "0 2 4"):
         assert write_hosts(read_hosts({"alloc": text}, "alloc", "", 10)) == text
     assert read_hosts({"alloc": "3 0-1 1"}, "alloc", "", 10) == [0, 1, 3]  # any order, and twice
+    assert read_hosts({"alloc": "6-8 2-3 0-4 1"}, "alloc", "", 10) == [0, 1, 2, 3, 4, 6, 7, 8]
     for wrong in ("", "0,1", "0  1", "3-1", "10", "-1", "1-", "a", "²", "0-99999999999"):
         with pytest.raises(RemoteProtocolError, match=r"data\.alloc: expected"):
             read_hosts({"alloc": wrong}, "alloc", "data", 10)

@@ -26,6 +26,7 @@ def batsim_at(endpoint: str) -> Iterator[zmq.Socket[bytes]]:
     socket = context.socket(zmq.REQ)
     socket.linger = 0
     socket.rcvtimeo = socket.sndtimeo = SOON_MS
+    socket.reconnect_ivl = 1  # ms, so that a lost connection is there again before anybody looks
     socket.connect(endpoint)
     try:
         yield socket
@@ -85,6 +86,15 @@ def test_a_wrong_message_ends_both_sides(commands: Commands, endpoint: str, fram
     assert told in assert_one_line(ended(process), 3, NAME)
 
 
+def test_a_simulation_that_begins_wrong_is_not_waited_for(commands: Commands, endpoint: str) -> None:
+    """Batsim ends at the answer, so no other message will come."""
+    process = start(commands, endpoint, "--wait", "600")
+    with batsim_at(endpoint) as socket:
+        last = asked(socket, message(0, ("SIMULATION_BEGINS", begins([]))))
+    assert b"at least one host" in last
+    assert "at least one host" in assert_one_line(ended(process), 3, NAME)
+
+
 def test_a_policy_that_cannot_work_there_tells_batsim_and_the_user(commands: Commands, endpoint: str) -> None:
     process = start(commands, endpoint, "--policy", "ac")
     with batsim_at(endpoint) as socket:
@@ -118,10 +128,10 @@ def test_strangers_are_sent_away(commands: Commands, endpoint: str) -> None:
 
 
 def test_too_large_a_message_of_the_simulation_is_reported(commands: Commands, endpoint: str) -> None:
+    """Although the socket that has sent it connects again within a moment."""
     process = start(commands, endpoint)
     with batsim_at(endpoint) as socket:
         asked(socket, message(0, ("SIMULATION_BEGINS", begins(HOSTS))))
-        socket.reconnect_ivl = -1
         socket.send(b"x" * 100_000_000)
         assert "64 MiB" in assert_one_line(ended(process), 3, NAME)
 
