@@ -20,6 +20,7 @@ from cosched_emulator.scenario.reader import read_scenario
 from cosched_plugin.common.process import freeze_heap
 from cosched_plugin.protocol.messages import NodeClass
 
+_COUNTS = {"nodes", "processors", "file"}  # settings that say how many hosts there are
 PLACES = 16  # for jobs on a host of a platform, where hosts are shared and no shape of nodes is given
 
 
@@ -53,6 +54,7 @@ class Built(NamedTuple):
         )  # fmt: skip
 
 
+# Over 50 lines: a table of settings, step by step, and what the steps make.
 def build(scenario_file: str | None, table: dict[str, Any], inputs: Inputs, *, sharing: bool) -> Built:
     """Read all files, and prepare the nodes; raises InputError and ConfigurationError.
 
@@ -61,19 +63,19 @@ def build(scenario_file: str | None, table: dict[str, Any], inputs: Inputs, *, s
     hosts: Sequence[Host] | None = None
     numbers = JobNumbers()
     jobs, profiles, most = read_workloads(inputs.workloads, numbers)
+    cluster = dict(table.get("cluster", {}))
+    counted = min(_COUNTS & set(cluster), default=None)
     if inputs.platform is not None:
-        given = {"nodes", "processors", "file"} & set(table.get("cluster", {}))
-        if given:
-            raise ConfigurationError(
-                f"cluster.{min(given)}", "nothing beside a platform, which has the hosts", "a setting"
-            )
+        if counted is not None:
+            expected = "nothing beside a platform, which has the hosts"
+            raise ConfigurationError(f"cluster.{counted}", expected, "a setting")
         hosts = read_platform(inputs.platform, inputs.master, inputs.most_hosts)
-        cluster = dict(table.get("cluster", {})) | {"nodes": len(hosts)}
-        if scenario_file is None and not {"preset", "cores", "file"} & set(cluster):
+        cluster["nodes"] = len(hosts)
+        if scenario_file is None and not {"preset", "cores"} & set(cluster):
             cluster["preset"] = f"1x1x{PLACES if sharing else 1}"
-        table = {**table, "cluster": cluster}
-    elif most and scenario_file is None and not {"nodes", "processors", "file"} & set(table.get("cluster", {})):
-        table = {**table, "cluster": {**table.get("cluster", {}), "nodes": most}}
+    elif most and scenario_file is None and counted is None:
+        cluster["nodes"] = most
+    table = {**table, "cluster": cluster}
     if inputs.workloads:
         if table.get("workload"):
             key = next(iter(table["workload"]))
