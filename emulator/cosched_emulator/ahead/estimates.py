@@ -74,7 +74,7 @@ class Estimating:
         self._predicted = self._run(self._history.predicted_us)
 
     def draw(self) -> None:
-        """Run ahead once more with drawn run times and arrivals; a run that was cut short counts unless it found nothing."""
+        """Run ahead once more with drawn run times and arrivals; a run that was cut short counts, too, until `drop_last`."""
         number, history = key(self._seed, "draw", len(self._drawn)), self._history
 
         def run_time(spec: JobSpec, expected_us: int, elapsed_us: int) -> int:

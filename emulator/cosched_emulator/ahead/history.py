@@ -7,9 +7,11 @@ what was expected at the end, so the slowdown by neighbours, which the scheduler
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterator
 from itertools import islice
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from cosched_hwmodel.draws import uniform
@@ -23,6 +25,7 @@ NEAREST: Final = 50  # nearest: large requests are exaggerated more
 LAST_RUNS: Final = 2  # whose mean is predicted: Tsafrir, Etsion and Feitelson 2007
 DAYS: Final = 14  # that arrivals are drawn from
 DAY_US: Final = 86_400 * SECOND_US
+_submission = attrgetter("submit_us")
 
 
 class PastRun(NamedTuple):
@@ -135,22 +138,10 @@ class History:
             back = 1 + int(uniform(seed, "day of arrivals", day) * known)
             begin_us = now_us - back * DAY_US
             shift_us = (back + day) * DAY_US
-            low = _first_after(arrived, begin_us)
+            low = bisect_right(arrived, begin_us, key=_submission)
             for job in islice(arrived, low, None):
                 if job.submit_us > begin_us + DAY_US:
                     break
                 yield job._replace(id=job_id, submit_us=job.submit_us + shift_us)
                 job_id += 1
             day += 1
-
-
-def _first_after(jobs: deque[JobSpec], at_us: int) -> int:
-    """Return the index of the first job that was submitted after an instant."""
-    low, high = 0, len(jobs)
-    while low < high:
-        middle = (low + high) // 2
-        if jobs[middle].submit_us > at_us:
-            high = middle
-        else:
-            low = middle + 1
-    return low

@@ -56,14 +56,19 @@ class _Told:
         self._table: bytes = message["table"]
 
     @cached_property
+    def _rows(self) -> Mapping[str, Sequence[Any]]:
+        rows: Mapping[str, Sequence[Any]] = unpack(self._table, MAX_FRAME_BYTES)
+        return rows
+
+    @cached_property
     def starts(self) -> dict[int, Sequence[Any]]:
         """Return by job: its start, both ends of its range, whether it is a bound, and nodes."""
-        return {row[0]: row[1:] for row in unpack(self._table, MAX_FRAME_BYTES)["starts"]}
+        return {row[0]: row[1:] for row in self._rows["starts"]}
 
     @cached_property
     def reasons(self) -> dict[int, str]:
         """Return by job why it is pending."""
-        return dict(unpack(self._table, MAX_FRAME_BYTES)["reasons"])
+        return dict(self._rows["reasons"])
 
 
 class StartEstimates:

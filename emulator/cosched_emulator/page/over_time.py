@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -87,15 +87,16 @@ def _plain(values: FloatArray) -> list[float | None]:
 def time_figures(names: Sequence[str], runs: Sequence[StoredRun]) -> list[Figure]:
     """Return the charts over the time of the longest run, a line per run: use of the machine, sharing and queue."""
     edges = _edges(runs)
-    held = [nodes_held(run.stays, _nodes(run)) for run in runs]
-    percent = partial(_percent_figure, names, runs, edges)
+    held = [nodes_held(run.stays, run.nodes) for run in runs]
+    nodes, threads = [run.nodes for run in runs], [run.threads for run in runs]
+    percent = partial(_percent_figure, names, edges)
     figures = [
-        percent("Hardware threads held", "threads held [%]", [_threads(run) for run in runs], _threads_of),
-        percent("Nodes in use", "nodes in use [%]", [each.used for each in held], _nodes),
+        percent("Hardware threads held", "threads held [%]", [_threads(run) for run in runs], threads),
+        percent("Nodes in use", "nodes in use [%]", [each.used for each in held], nodes),
     ]
     shared = [each.shared for each in held]
     if any(each.values.any() for each in shared):
-        figures.append(percent("Nodes with two jobs or more", "nodes shared [%]", shared, _nodes))
+        figures.append(percent("Nodes with two jobs or more", "nodes shared [%]", shared, nodes))
     waiting = [time_average(jobs_waiting(run.jobs, run.stays), edges) for run in runs]
     return [*figures, _time_figure("Queue", names, edges, waiting, "pending jobs")]
 
@@ -118,15 +119,9 @@ def _edges(runs: Sequence[StoredRun]) -> IntArray:
 
 
 def _percent_figure(
-    names: Sequence[str],
-    runs: Sequence[StoredRun],
-    edges: IntArray,
-    title: str,
-    label: str,
-    steps: Sequence[Steps],
-    whole: Callable[[StoredRun], int],
+    names: Sequence[str], edges: IntArray, title: str, label: str, steps: Sequence[Steps], wholes: Sequence[int]
 ) -> Figure:
-    shares = [100 * time_average(each, edges) / whole(run) for each, run in zip(steps, runs, strict=True)]
+    shares = [100 * time_average(each, edges) / whole for each, whole in zip(steps, wholes, strict=True)]
     return _time_figure(title, names, edges, shares, label, unit=" %", top=100.0)
 
 
@@ -139,18 +134,10 @@ def _time_figure(
     return lines_figure(title, edges[:-1] / SECOND_US, lines, x_label="", y_label=label, time=True, note=note, **more)
 
 
-def _nodes(run: StoredRun) -> int:
-    return sum(item.nodes for item in run.machine)
-
-
-def _threads_of(run: StoredRun) -> int:
-    return sum(item.nodes * item.threads for item in run.machine)
-
-
 def _threads(run: StoredRun) -> Steps:
     if run.jobs.cpu_us is None:
         return threads_held(run.stays)
-    return threads_in_use(run.stays, _nodes(run), max(item.threads for item in run.machine))
+    return threads_in_use(run.stays, run.nodes, max(item.threads for item in run.machine))
 
 
 def _kilowatts(power: PowerTrace | None, edges: IntArray) -> FloatArray:

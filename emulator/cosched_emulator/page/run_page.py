@@ -176,8 +176,8 @@ def _conditions(columns: Sequence[Column]) -> Iterator[Block]:
     rows = [(name, *(each.get(name, NOTHING) for each in settings)) for name in names]
     rows = [row for row in rows if set(row[1:]) - {"null", "[]", NOTHING}]
     for each, run in zip(columns, told, strict=True):
-        nodes = sum(item.nodes for item in each.shown.machine)
-        threads = sum(item.nodes * item.threads for item in each.shown.machine)
         origin = run["workload"].get("origin") if isinstance(run["workload"], dict) else None
-        yield Paragraph(f"{each.name}: {origin}, on {nodes:,} nodes with {threads:,} hardware threads.")
+        yield Paragraph(
+            f"{each.name}: {origin}, on {each.shown.nodes:,} nodes with {each.shown.threads:,} hardware threads."
+        )
     yield Table("All settings", ("setting", *(each.name for each in columns)), rows, closed=True)

@@ -57,7 +57,7 @@ def schedule_figure(
     data: dict[str, Any] = {
         "begin_s": begin_us / SECOND_US,
         "end_s": max(end_us, begin_us + SECOND_US) / SECOND_US,
-        "nodes": sum(item.nodes for item in run.machine),
+        "nodes": run.nodes,
         "classes": [[item.nodes, item.threads] for item in run.machine],
         "deepest": 3 if run.summary["machine"].get("node_sharing") else 1,
         "masks": [hex(mask) for mask in stays.mask.distinct],

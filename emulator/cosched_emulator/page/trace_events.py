@@ -26,10 +26,9 @@ def trace_events(run: StoredRun, owners: JobOwners) -> Iterator[str]:
 
 
 def _events(run: StoredRun, owners: JobOwners) -> Iterator[dict[str, Any]]:
-    nodes = sum(item.nodes for item in run.machine)
     # Process 0 has the counters: node n is process n + 1.
     yield {"ph": "M", "pid": 0, "name": "process_name", "args": {"name": "machine"}}
-    for node in range(nodes):
+    for node in range(run.nodes):
         yield {"ph": "M", "pid": node + 1, "name": "process_name", "args": {"name": f"node {node}"}}
         yield {"ph": "M", "pid": node + 1, "name": "process_sort_index", "args": {"sort_index": node + 1}}
     yield from _counter("pending jobs", "jobs", jobs_waiting(run.jobs, run.stays))

@@ -93,15 +93,20 @@ class Answer(NamedTuple):
     present: str
     windows: int
     compared: tuple[Compared, ...]
-    best: Mapping[str, Compared]  # by contention: of those that share, the one with the shortest mean response
     swings: tuple[Swing, ...]  # the largest first
     measure: tuple[Unmeasured, ...]  # the most shared first
     failed: int  # runs
 
 
 def best_of(compared: Iterable[Compared]) -> dict[str, Candidate]:
-    """Return for each contention the candidate whose assumptions are worth changing."""
-    return {contention: one.candidate for contention, one in _best(compared).items()}
+    """Return for each contention the candidate whose assumptions are worth changing: the shortest mean response of those that share."""
+    found: dict[str, Compared] = {}
+    for one in compared:
+        if one.candidate.shares and one.response is not None:
+            known = found.get(one.contention)
+            if known is None or known.response is None or one.response.mean < known.response.mean:
+                found[one.contention] = one
+    return {contention: one.candidate for contention, one in found.items()}
 
 
 def compare(prepared: Prepared, result: StudyResult) -> tuple[Compared, ...]:
@@ -122,19 +127,18 @@ def answer(prepared: Prepared, result: StudyResult) -> Answer:
     """Return the answer from a study of `study_of` that is done, wholly or in part."""
     compared = compare(prepared, result)
     runs = _Runs(result)
-    swings = [_swing(prepared, runs, *found) for found in changes_of(prepared, best_of(compared))]
+    best = best_of(compared)
+    swings = [_swing(prepared, runs, *found) for found in changes_of(prepared, best)]
     sure = _significant([swing.moved for swing in swings])
     swings = [swing._replace(shown=shown) for swing, shown in zip(swings, sure, strict=True) if swing.moved is not None]
     swings.sort(key=lambda swing: -abs(swing.moved.mean if swing.moved else 0))
-    best = _best(compared)
     return Answer(
         prepared,
         prepared.question.present.name,
         len(prepared.firsts),
         compared,
-        best,
         tuple(swings),
-        tuple(_unmeasured(prepared, runs, best)),
+        tuple(_unmeasured(prepared, runs, best.get(FORMULA))),
         len(result.failures),
     )
 
@@ -221,16 +225,6 @@ def _verdict(change: Interval | None, *, stands: bool) -> str:
     return GAIN if change.high < 0 else HARM if change.low > 0 else OPEN
 
 
-def _best(compared: Iterable[Compared]) -> dict[str, Compared]:
-    found: dict[str, Compared] = {}
-    for one in compared:
-        if one.candidate.shares and one.response is not None:
-            known = found.get(one.contention)
-            if known is None or known.response is None or one.response.mean < known.response.mean:
-                found[one.contention] = one
-    return found
-
-
 def _swing(prepared: Prepared, runs: _Runs, place: Place, change: Change, candidate: Candidate) -> Swing:
     contention = place.hardware.partition(",")[0]
     base = Place(place.hardware, variant=place.variant)  # what a policy knows does not change the present one's runs
@@ -252,12 +246,12 @@ def _swing(prepared: Prepared, runs: _Runs, place: Place, change: Change, candid
     return Swing(change, contention, candidate, change_of(plain, present), change_of(after, without), moved)
 
 
-def _unmeasured(prepared: Prepared, runs: _Runs, best: Mapping[str, Compared]) -> Iterator[Unmeasured]:
-    """Yield the pairs of the log's own programs that share most under the best candidate."""
-    if FORMULA not in best:
+def _unmeasured(prepared: Prepared, runs: _Runs, best: Candidate | None) -> Iterator[Unmeasured]:
+    """Yield the pairs of the log's own programs that share most under the best candidate, by the formula."""
+    if best is None:
         return
     hours: dict[str, float] = {}
-    rows = runs.windows(prepared.place(FORMULA), best[FORMULA].candidate.policy)
+    rows = runs.windows(prepared.place(FORMULA), best.policy)
     total = sum(float(row.get(HOURS) or 0) for row in rows.values())
     for row in rows.values():
         for pair, value in (row.get(NEIGHBOURS) or {}).items():

@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from cosched_emulator.page.document import Page, Paragraph, Section, Table
 from cosched_emulator.page.study_page import change_bars
+from cosched_emulator.results.figures.comparison import change_text
 from cosched_emulator.statistics.intervals import Interval
 from cosched_emulator.whatif.answer import FIGURES, GAIN, HARM, OPEN, Answer, Compared, Payer, Swing, plain
 from cosched_emulator.whatif.candidates import CONTENTIONS
@@ -229,9 +230,7 @@ def _candidates(answer: Answer) -> AnswerTable:
 
 
 def _cell(found: Interval | None) -> str:
-    if found is None:
-        return "-"
-    return f"{found.mean:+.1f}" + (f" ({found.low:+.1f} to {found.high:+.1f})" if found.exists else "")
+    return change_text(found) or "-"
 
 
 # ---------------------------------------------------------------- JSON

@@ -13,7 +13,7 @@ from functools import partial
 import click
 
 from cosched_hwmodel.cli.terminal.console import Log
-from cosched_plugin.cli.options import CONTENTION, LOG_JSON, POLICY, QUIET, SET, TRACE
+from cosched_plugin.cli.options import CONTENTION, LOG_JSON, POLICY, QUIET, SET, TRACE, seconds
 from cosched_plugin.common.errors import UsageError
 
 
@@ -29,21 +29,13 @@ from cosched_plugin.common.errors import UsageError
 @POLICY
 @SET
 @CONTENTION
-@click.option(
-    "--wait",
-    "wait_s",
-    default=30.0,
-    show_default=True,
-    type=click.FloatRange(min=0),
-    help="Seconds to wait for a manager, also for one that has gone.",
-)
-@click.option(
+@seconds("--wait", "wait_s", 30.0, "Seconds to wait for a manager, also for one that has gone.")
+@seconds(
     "--silence",
     "silence_s",
-    default=30.0,
-    show_default=True,
-    type=click.FloatRange(min=0.1),
-    help="Seconds of silence before the manager is pinged, and then seconds to wait for its answer.",
+    30.0,
+    "Seconds of silence before the manager is pinged, and then seconds to wait for its answer.",
+    least=0.1,
 )
 @click.option("--standby", is_flag=True, help="Wait while another scheduler is served; take over when it falls silent.")
 @click.option("--key", "own_secret", envvar="COSCHED_KEY", metavar="FILE", help="Own secret key. [env: COSCHED_KEY]")
@@ -137,30 +129,9 @@ def serve(
     "--site", "site_file", metavar="FILE", help="TOML: jobs on a host, capacities, beliefs, and what jobs ask of hosts."
 )
 @CONTENTION
-@click.option(
-    "--decision-time",
-    "decision_s",
-    default=0.0,
-    show_default=True,
-    type=click.FloatRange(min=0, max=86_400),
-    help="Seconds of Batsim's time that every decision takes.",
-)
-@click.option(
-    "--wait",
-    "wait_s",
-    default=60.0,
-    show_default=True,
-    type=click.FloatRange(min=0),
-    help="Seconds to wait for a simulation to begin.",
-)
-@click.option(
-    "--silence",
-    "silence_s",
-    default=600.0,
-    show_default=True,
-    type=click.FloatRange(min=0.1),
-    help="Seconds that Batsim may simulate without a message.",
-)
+@seconds("--decision-time", "decision_s", 0.0, "Seconds of Batsim's time that every decision takes.", most=86_400)
+@seconds("--wait", "wait_s", 60.0, "Seconds to wait for a simulation to begin.")
+@seconds("--silence", "silence_s", 600.0, "Seconds that Batsim may simulate without a message.", least=0.1)
 @TRACE
 @LOG_JSON
 @QUIET
@@ -212,14 +183,7 @@ def batsim(
 @click.command()
 @click.argument("endpoint")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
-@click.option(
-    "--timeout",
-    "timeout_s",
-    default=5.0,
-    show_default=True,
-    type=click.FloatRange(min=0.1, max=3600),
-    help="Seconds to wait for the answer.",
-)
+@seconds("--timeout", "timeout_s", 5.0, "Seconds to wait for the answer.", least=0.1, most=3600)
 def status(endpoint: str, as_json: bool, timeout_s: float) -> None:
     """Show the status of the process that answers at ENDPOINT (serve --status).
 

@@ -3,7 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, TypeVar
+
 import click
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 POLICY = click.option(
     "--policy",
@@ -30,3 +35,11 @@ CONTENTION = click.option(
     metavar="MODULE:CLASS",
     help="A contention model that the manager, or the site file, may name; may be repeated.",
 )
+
+
+def seconds(
+    flag: str, name: str, default: float, text: str, least: float = 0, most: float | None = None
+) -> Callable[[_Command], _Command]:
+    """Return an option that is a number of seconds."""
+    within = click.FloatRange(min=least, max=most)
+    return click.option(flag, name, default=default, show_default=True, type=within, help=text)

@@ -209,9 +209,9 @@ def read_json(folder: str | os.PathLike[str], name: str, keys: Iterable[str]) ->
     return value
 
 
-def check_sizes(folder: str | os.PathLike[str]) -> None:
-    """Raise `InputError` where a file of rows is not as long as the run has written it; runs of older versions do not tell."""
-    sizes = read_json(folder, RUN, ()).get("bytes", {})
+def check_sizes(folder: str | os.PathLike[str], description: Mapping[str, Any]) -> None:
+    """Raise `InputError` where a file of rows is not as long as ``run.json`` tells; those of older versions do not tell it."""
+    sizes = description.get("bytes", {})
     for name, size in sizes.items() if isinstance(sizes, dict) else ():
         file = Path(folder) / str(name)
         if not file.is_file():

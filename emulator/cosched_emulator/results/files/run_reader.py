@@ -70,6 +70,16 @@ class StoredRun(NamedTuple):
     summary: dict[str, Any]
     selection: Selection
 
+    @property
+    def nodes(self) -> int:
+        """Return the number of nodes."""
+        return sum(item.nodes for item in self.machine)
+
+    @property
+    def threads(self) -> int:
+        """Return the number of hardware threads of all nodes."""
+        return sum(item.nodes * item.threads for item in self.machine)
+
 
 class JobOwners(NamedTuple):
     """Whose the jobs of a run are, by row of its `RecordColumns`."""
@@ -124,7 +134,8 @@ class CsvRow:
 def read_run(folder: str | os.PathLike[str]) -> StoredRun:
     """Return the run in ``folder``; raise `InputError` if it is not a run folder or a file is damaged."""
     summary = read_summary(folder)
-    machine = read_machine(folder)
+    description = read_json(folder, RUN, ("machine",))
+    machine = _machine_of(description, folder)
     jobs, states = _read_jobs(Path(folder) / JOBS)
     index_of = dict(zip(jobs["id"].tolist(), range(jobs["id"].size), strict=True))
     stays, numbers = _read_stays(Path(folder) / ALLOCATIONS, jobs.pop("until_us"), index_of, machine)
@@ -134,7 +145,7 @@ def read_run(folder: str | os.PathLike[str]) -> StoredRun:
         chosen = Selection(int(selection["warmup"]), int(selection["cooldown"]))
     except (TypeError, ValueError, KeyError) as error:
         raise InputError(str(folder), "warmup and cooldown, 0 or more", str(selection), field="selection") from error
-    check_sizes(folder)  # last: a row that cannot be read tells more
+    check_sizes(folder, description)  # last: a row that cannot be read tells more
     return StoredRun(machine, _columns(jobs, states, stays, numbers, disk), stays, summary, chosen)
 
 
@@ -176,10 +187,13 @@ def _columns(
 
 def read_machine(folder: str | os.PathLike[str]) -> tuple[NodeClass, ...]:
     """Return the classes of nodes of a run; raise `InputError` where ``run.json`` is damaged."""
-    classes = read_json(folder, RUN, ("machine",))["machine"]
+    return _machine_of(read_json(folder, RUN, ("machine",)), folder)
+
+
+def _machine_of(description: Mapping[str, Any], folder: str | os.PathLike[str]) -> tuple[NodeClass, ...]:
     file = str(Path(folder) / RUN)
     try:
-        machine = tuple([_node_class(item) for item in classes])
+        machine = tuple([_node_class(item) for item in description["machine"]])
     except (TypeError, ValueError, AttributeError) as error:
         raise InputError(file, "a list of node classes", str(error), field="machine") from error
     if not machine:
