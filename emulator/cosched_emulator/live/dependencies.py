@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
+from itertools import count
 from typing import Final, NamedTuple
 
 from cosched_emulator.live.outbox import Outbox
@@ -26,7 +26,7 @@ REASONS: Final = {
     ARRAY_LIMIT: "its turn in its array has not come",
 }
 AFTER_OK, AFTER_ANY = "afterok", "afterany"
-_MOST_VOID: Final = 1_000  # void begin times that may stay on the heap
+_MOST_VOID: Final = 1_000  # void entries that may stay on a heap
 
 
 class Waiting(NamedTuple):
@@ -41,7 +41,8 @@ class _Array(NamedTuple):
 
     at_once: int
     there: set[int]  # tasks that the scheduler knows, by job id
-    next_ones: deque[int]
+    ready: dict[int, int]  # tasks that wait for a slot only, by job id, with their place in the line
+    line: list[tuple[int, int]]  # heap of (place, job) of those that are not held, with void entries
 
 
 class WaitingRoom:
@@ -55,8 +56,11 @@ class WaitingRoom:
         self._after: dict[
             int, set[tuple[str, int]]
         ] = {}  # by waiting job: (kind, job) of dependencies that have not ended yet
-        self._before: dict[int, list[int]] = {}  # by job: the jobs that wait for its end
+        self._before: dict[
+            int, dict[int, None]
+        ] = {}  # by job: the jobs that wait for its end, in the order of their entry
         self._arrays: dict[int, _Array] = {}
+        self._places = count()
         self._task_of: dict[int, tuple[int, int]] = {}  # by job: its array and its task in the array
         self._held: set[int] = set()
         self.begin_us: dict[int, int] = {}  # by waiting job: its begin time, if that is in the future
@@ -64,7 +68,7 @@ class WaitingRoom:
 
     def limit(self, array_id: int, at_once: int) -> None:
         """Limit the number of tasks of a new array that the scheduler gets at a time."""
-        self._arrays[array_id] = _Array(at_once, set(), deque())
+        self._arrays[array_id] = _Array(at_once, set(), {}, [])
 
     def enter(
         self,
@@ -94,7 +98,7 @@ class WaitingRoom:
         if waits_for:
             self._after[job_id] = waits_for
             for _, other in sorted(waits_for):
-                self._before.setdefault(other, []).append(job_id)
+                self._before.setdefault(other, {})[job_id] = None
         self._go_on(at_us, job_id)
 
     def next_begin_us(self) -> int | None:
@@ -118,7 +122,10 @@ class WaitingRoom:
         (self._held.add if hold else self._held.discard)(job_id)
         self._wait(at_us, job_id)
         array = self._array(job_id)
-        if array is not None:
+        if array is not None and not hold and job_id in array.ready:
+            if len(array.line) > _MOST_VOID + 2 * len(array.ready):
+                array.line[:] = sorted({entry for entry in array.line if entry[1] in array.ready})
+            heappush(array.line, (array.ready[job_id], job_id))
             self._next_of(at_us, array)
         return None
 
@@ -133,7 +140,11 @@ class WaitingRoom:
     def handle_end(self, at_us: int, job_id: int, state: str) -> None:
         """Release the jobs that waited for a job that has ended, and forget that job."""
         self._held.discard(job_id)
-        self._after.pop(job_id, None)
+        for _, other in self._after.pop(job_id, ()):
+            before = self._before.get(other, {})
+            before.pop(job_id, None)
+            if not before:
+                self._before.pop(other, None)
         self._forget_begin(job_id)
         for other in self._before.pop(job_id, ()):
             self._handle_dependency_end(at_us, other, job_id, state)
@@ -145,6 +156,7 @@ class WaitingRoom:
         array = self._arrays.get(array_id)
         if array is not None:
             array.there.discard(job_id)
+            array.ready.pop(job_id, None)
             self._next_of(at_us, array)
         if not members:
             del self.members[array_id]
@@ -181,7 +193,9 @@ class WaitingRoom:
         if array is None:
             self._go(at_us, job_id)
             return
-        array.next_ones.append(job_id)
+        array.ready[job_id] = next(self._places)
+        if job_id not in self._held:  # a held one takes no slot of the array
+            heappush(array.line, (array.ready[job_id], job_id))
         self._wait(at_us, job_id)
         self._next_of(at_us, array)
 
@@ -191,15 +205,11 @@ class WaitingRoom:
 
     def _next_of(self, at_us: int, array: _Array) -> None:
         """Pass the next tasks of an array to the scheduler, within the array's limit."""
-        held = []
-        while array.next_ones and len(array.there) < array.at_once:
-            job_id = array.next_ones.popleft()
-            if job_id in self._held:
-                held.append(job_id)  # it takes no slot of the array
-            elif job_id in self.jobs:
+        while array.line and len(array.there) < array.at_once:
+            _, job_id = heappop(array.line)
+            if job_id in self.jobs and job_id not in self._held and array.ready.pop(job_id, None) is not None:
                 array.there.add(job_id)
                 self._go(at_us, job_id)
-        array.next_ones.extendleft(reversed(held))
 
     def _go(self, at_us: int, job_id: int) -> None:
         held = job_id in self._held

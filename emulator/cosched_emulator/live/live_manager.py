@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from cosched_emulator.errors import InvariantError
@@ -19,6 +19,7 @@ from cosched_emulator.live.dependencies import WaitingRoom
 from cosched_emulator.live.outbox import Outbox
 from cosched_emulator.live.user_commands import Accepted, Commands, Owners
 from cosched_emulator.manager.agenda import Agenda
+from cosched_emulator.manager.managed_job import ManagedJob
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.record import Change, JobFinished
 from cosched_emulator.users.requests import (
@@ -71,6 +72,7 @@ class LiveManager:
         self._outbox = Outbox(manager)
         self._room = WaitingRoom(manager, self._outbox)
         self.waiting = self._room.jobs
+        self.members = self._room.members
         self._commands = Commands(manager, self._room, self._owners, self._outbox, next_id, ended_state, tasks_of)
         self.decisions: deque[tuple[int, str]] = deque(maxlen=LAST_DECISIONS)
         self._changes: list[Change] = []
@@ -97,6 +99,10 @@ class LiveManager:
     def examine(self, who: Requester, request: Request, *, replayed: bool = False) -> Accepted | Refused:
         """Return a command as it can be carried out now, or why it cannot; nothing changes. ``replayed``: the journal has it."""
         return self._commands.examine(self.now_us, who, request, replayed=replayed)
+
+    def jobs_changed(self, request: Request) -> float:
+        """Return how many jobs a command changes; ten dependencies count as one."""
+        return self._commands.jobs_changed(request)
 
     def carry_out(self, accepted: Accepted) -> Done:
         """Carry out a command that was accepted at the present time, after the journal has it.
@@ -203,6 +209,14 @@ class LiveManager:
     def begin_us(self, job_id: int) -> int | None:
         """Return the begin time of a job; None if it has passed, or the job has none."""
         return self._room.begin_us.get(job_id)
+
+    def jobs_of(self, user: str) -> Iterator[ManagedJob]:
+        """Yield the jobs of a user that have not ended, in any order."""
+        jobs = self.manager.jobs
+        yield from [jobs[job_id] for job_id in self._owners.jobs_of(user)]
+        if len(jobs) > len(self.origins):
+            scenarios = [jobs[job_id] for job_id in jobs.keys() - self.origins.keys()]
+            yield from [job for job in scenarios if job.job.spec.user == user]
 
     def label(self, job_id: int) -> str:
         """Return the users' name of a job: its number, or array and task; its number if it has ended."""

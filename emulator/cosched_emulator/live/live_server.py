@@ -7,7 +7,6 @@ or the next due entry, at most for one slice. `journal` describes what the journ
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -26,6 +25,8 @@ from cosched_emulator.manager.record import FaultHappened, JobFinished
 from cosched_emulator.scenario.faults import Faults
 from cosched_emulator.users.door import Asked, UserDoor
 from cosched_emulator.users.requests import (
+    TOO_MANY,
+    TOO_MANY_CHANGES,
     CancelJobs,
     Done,
     DrainNodes,
@@ -36,6 +37,7 @@ from cosched_emulator.users.requests import (
     ResumeNodes,
     SubmitJob,
 )
+from cosched_emulator.users.user_limits import Turns
 from cosched_hwmodel.cli.terminal.console import WARNING, Log
 from cosched_plugin.common.errors import ProtocolError
 from cosched_plugin.common.status import Gauge, Status
@@ -105,7 +107,7 @@ class LiveServer:
         self._sent_s: float | None = None  # when the unanswered batch was sent
         self._was_full = False
         self._was_silent = False
-        self._asked: deque[Asked] = deque()  # requests of users that are not answered yet
+        self._asked: Turns[Asked] = Turns()  # requests of users that are not answered yet
 
     def stop_on(self, number: int) -> None:
         """End at the next turn, because of signal ``number``."""
@@ -225,15 +227,23 @@ class LiveServer:
         """Answer users for a limited time; the next turn answers the others, after the entries that became due meanwhile."""
         if self._door is None:
             return
-        if not self._asked:
-            self._asked.extend(self._door.receive())
         began_s = time.monotonic()
-        while self._asked and time.monotonic() - began_s < USERS_S:
-            asked = self._asked.popleft()
+        while True:  # all that wait are heard, so that nobody's requests hide another's
+            for asked in self._door.receive():
+                if not self._asked.add(asked.who.name, asked):
+                    self._door.answer(asked, TOO_MANY)
+            if time.monotonic() - began_s >= USERS_S / 2 or not self._door.socket.poll(0):
+                break
+        while self._asked:
+            asked = self._asked.take()
+            asked_s = time.monotonic()
             answer = self._answer(asked)
             self._flush()  # answer only after the command is written, unless the disk is full
             if answer is not None:
                 self._door.answer(asked, answer)
+            self._door.charge(asked, asked_s)
+            if time.monotonic() - began_s >= USERS_S:
+                break
 
     def _tend_estimates(self) -> None:
         if self._estimates is not None and self._door is not None:
@@ -254,6 +264,8 @@ class LiveServer:
         examined = live.examine(asked.who, asked.request)
         if isinstance(examined, Refused):
             return examined
+        if self._door is not None and not self._door.takes_changes(asked.who, live.jobs_changed(asked.request)):
+            return TOO_MANY_CHANGES
         # A command is on disk before it has any effect: a crash cannot undo what the user is told.
         try:
             self._accounting.append(command_step(live.now_us, asked.who, asked.request), durable=True)

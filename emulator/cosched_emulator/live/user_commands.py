@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from cosched_emulator.live.dependencies import WaitingRoom
@@ -39,25 +39,27 @@ class Owners:
 
     def __init__(self) -> None:
         self.origins: dict[int, Origin] = {}  # by job, without the scenario's jobs
-        self._counts: Counter[str] = Counter()
-        self._spans_us: dict[int, int] = {}
+        self._spans_us: dict[str, dict[int, int]] = {}  # by user and job
+        self._user_span_us: Counter[str] = Counter()
         self.span_us = 0
 
     def add(self, job_id: int, origin: Origin, span_us: int) -> None:
         """Enter a job that takes ``span_us``."""
         self.origins[job_id] = origin
-        self._counts[origin.owner] += 1
-        self._spans_us[job_id] = span_us
+        self._spans_us.setdefault(origin.owner, {})[job_id] = span_us
+        self._user_span_us[origin.owner] += span_us
         self.span_us += span_us
 
     def drop(self, job_id: int) -> None:
         """Forget a job that has ended."""
         origin = self.origins.pop(job_id, None)
         if origin is not None:
-            self.span_us -= self._spans_us.pop(job_id)
-            self._counts[origin.owner] -= 1
-            if not self._counts[origin.owner]:
-                del self._counts[origin.owner]
+            spans_us = self._spans_us[origin.owner]
+            span_us = spans_us.pop(job_id)
+            self.span_us -= span_us
+            self._user_span_us[origin.owner] -= span_us
+            if not spans_us:
+                del self._spans_us[origin.owner], self._user_span_us[origin.owner]
 
     def owner(self, job_id: int) -> str:
         """Return the user who submitted a job; empty for the scenario's jobs."""
@@ -70,9 +72,13 @@ class Owners:
             return str(job_id)
         return f"{origin.array_id}_{origin.array_index}"
 
-    def jobs_of(self, user: str) -> int:
-        """Return the number of a user's jobs that have not ended."""
-        return self._counts[user]
+    def jobs_of(self, user: str) -> Collection[int]:
+        """Return a user's jobs that have not ended."""
+        return self._spans_us.get(user, {}).keys()
+
+    def span_us_of(self, user: str) -> int:
+        """Return how long a user's jobs take one after another."""
+        return self._user_span_us[user]
 
 
 # A submission: the check whether it is acceptable, and its jobs.
@@ -197,8 +203,10 @@ def _too_much(path: str, value: int, most: int) -> str:
 
 
 MOST_JOBS: Final = 100_000  # jobs that have not ended; more are refused
-MOST_JOBS_A_USER: Final = 20_000  # likewise for one user who is not an operator
-MOST_LINKS: Final = 1_000_000  # dependencies of one submission: tasks times dependencies of each
+SHARE: Final = 5  # one part of so many of what other users have left, of jobs and of their time, is for one user
+RESERVE: Final = 0.05  # this part is for operators alone
+MOST_LINKS: Final = 50_000  # dependencies of one submission: tasks times dependencies of each
+LINKS_A_CHANGE: Final = 10
 JobChange: TypeAlias = CancelJobs | HoldJobs | ReleaseJobs
 NodeChange: TypeAlias = DrainNodes | ResumeNodes
 
@@ -248,6 +256,15 @@ class Commands:
                 refused = Refused("request", f"a {type(request).__name__} changes nothing")
         return Accepted(who, request, submission) if refused is None else refused
 
+    def jobs_changed(self, request: Request) -> float:
+        """Return how many jobs a command changes, or names; ten dependencies count as one."""
+        match request:
+            case SubmitJob():
+                return (len(request.tasks) or 1) * (1 + len(request.after) / LINKS_A_CHANGE)
+            case CancelJobs() | HoldJobs() | ReleaseJobs():
+                return max(len(request.jobs), sum([len(self._jobs_meant(each)) for each in set(request.jobs)]))
+        return 1.0
+
     def carry_out(self, now_us: int, accepted: Accepted) -> dict[str, Any]:
         """Carry out a command that `examine` has accepted in this state, and return the answer to the user."""
         who, request, submission = accepted
@@ -268,17 +285,10 @@ class Commands:
         refused = refusal_of(submission, self._manager, replayed=replayed)
         if refused is not None:
             return refused
-        more = len(request.tasks) or 1
-        unfinished = len(self._manager.jobs)
-        if unfinished + more > MOST_JOBS and not replayed:
-            return Refused("limit", f"{unfinished} jobs have not ended; the limit is {MOST_JOBS}")
-        owned = self._owners.jobs_of(who.name)
-        if owned + more > MOST_JOBS_A_USER and not (who.operator or replayed):
-            text = f"{owned} jobs of yours have not ended; the limit is {MOST_JOBS_A_USER}"
-            return Refused("limit", text)
-        if self._owners.span_us + more * submission.span_us > MOST_YEARS_US and not replayed:
-            text = f"with these jobs, those that have not ended take more than {MOST_YEARS} years one after another, the limit"
-            return Refused("limit", text)
+        if not replayed:
+            refused = self._refusal_of_share(submission, who)
+            if refused is not None:
+                return refused
         links = 0
         for number, (kind, job_id) in enumerate(request.after):
             members = self._tasks_of(job_id)
@@ -298,6 +308,32 @@ class Commands:
                     return Refused("missing", f"there is no job {each}", path)
                 if kind == "afterok" and state not in (None, COMPLETED):
                     return Refused("value", f"{what} has ended {state}: afterok can never hold", path)
+        return None
+
+    # A user may have a part of what the others leave: five who take all they can leave a third of the whole, twelve the reserve.
+    def _refusal_of_share(self, submission: Submission, who: Requester) -> Refused | None:
+        """Return why there is no place for the jobs of a submission, for this user."""
+        owners = self._owners
+        more = len(submission.request.tasks) or 1
+        jobs, span_us = len(self._manager.jobs) + more, owners.span_us + more * submission.span_us
+        reserved = 0 if who.operator else RESERVE
+        if jobs > MOST_JOBS * (1 - reserved):
+            return Refused("limit", f"{jobs - more} jobs have not ended; the limit is {MOST_JOBS}")
+        if span_us > MOST_YEARS_US * (1 - reserved):
+            text = f"with these jobs, those that have not ended take more than {MOST_YEARS} years one after another, the limit"
+            return Refused("limit", text)
+        if who.operator:
+            return None
+        owned = len(owners.jobs_of(who.name)) + more
+        most = (MOST_JOBS - (jobs - owned)) // SHARE
+        if owned > most:
+            return Refused("limit", f"{owned - more} jobs of yours have not ended; your limit is {most} at present")
+        owned_us = owners.span_us_of(who.name) + more * submission.span_us
+        most_us = (MOST_YEARS_US - (span_us - owned_us)) // SHARE
+        if owned_us > most_us:
+            years = most_us * MOST_YEARS // MOST_YEARS_US
+            text = f"with these jobs, yours that have not ended take more than {years} years one after another, your limit at present"
+            return Refused("limit", text)
         return None
 
     def _submit(self, submission: Submission) -> dict[str, Any]:

@@ -264,28 +264,22 @@ class _View:
         """Return the jobs on each node."""
         return node_use(self.machine, self.manager.running)
 
-    @cached_property
-    def arrays(self) -> dict[int, dict[int, int]]:
-        """Return by array the tasks that have not ended: index -> job."""
-        found: dict[int, dict[int, int]] = {}
-        for job_id, origin in self.live.origins.items():
-            if origin.array_id is not None and origin.array_index is not None:
-                found.setdefault(origin.array_id, {})[origin.array_index] = job_id
-        return found
-
-    def unfinished_jobs(self) -> Iterator[ManagedJob]:
-        """Yield the running jobs by id, then the pending ones in order of submission."""
-        yield from [job for _, job in sorted(self.manager.running.items())]
-        waiting = [entry.job for entry in self.live.waiting.values()]
-        pending = [*self.manager.pending.values(), *waiting, *self.manager.unseen.values()]
+    def unfinished_jobs(self, user: str = "") -> Iterator[ManagedJob]:
+        """Yield the running jobs by id, then the pending ones in order of submission; only those of ``user`` if it is not empty."""
+        if user:
+            mine = list(self.live.jobs_of(user))
+            running = {job.job.spec.id: job for job in mine if job.job.spec.id in self.manager.running}
+            pending = [job for job in mine if job.job.spec.id not in running]
+        else:
+            running = self.manager.running
+            waiting = [entry.job for entry in self.live.waiting.values()]
+            pending = [*self.manager.pending.values(), *waiting, *self.manager.unseen.values()]
+        yield from [job for _, job in sorted(running.items())]
         yield from sorted(pending, key=_SUBMISSION)
 
     def jobs(self, user: str, most: int | None = None) -> dict[str, Any]:
         """Return a table of at most ``most`` jobs that have not ended, and the number of jobs left out."""
-        jobs: Iterable[ManagedJob] = self.unfinished_jobs()
-        if user:
-            jobs = [job for job in jobs if self.user(job) == user]
-        rows = [self._row(job) for job in islice(jobs, most)]
+        rows = [self._row(job) for job in islice(self.unfinished_jobs(user), most)]
         left_out = 0 if most is None else max(0, len(self.manager.running) + self._waiting() - most)
         return {"columns": self.job_columns, "rows": rows, "left_out": left_out}
 
@@ -307,11 +301,6 @@ class _View:
             for node in range(machine.nodes)
         ]
         return {"columns": NODE_COLUMNS, "rows": rows}
-
-    def user(self, job: ManagedJob) -> str:
-        """Return the owner of a job."""
-        origin = self.live.origins.get(job.job.spec.id)
-        return (origin.owner if origin is not None else "") or job.job.spec.user
 
     def reason(self, job: ManagedJob) -> str:
         """Return why a job is pending; empty if it is not."""
@@ -403,8 +392,8 @@ class _View:
 def _starts(view: _View, estimates: StartEstimates, user: str) -> Done:
     """Return the estimates of pending jobs; what the manager itself knows of one comes before what a copy of the policy says."""
     live = view.live
-    jobs = [job for job in view.unfinished_jobs() if job.job.spec.id not in live.manager.running]
-    table = estimates.table([job for job in jobs if not user or view.user(job) == user])
+    jobs = [job for job in view.unfinished_jobs(user) if job.job.spec.id not in live.manager.running]
+    table = estimates.table(jobs)
     return Done({"now_s": live.now_us / SECOND_US, **table})
 
 
@@ -430,7 +419,7 @@ def _show_jobs(view: _View, accounting: Accounting, targets: Iterable[Target]) -
     if len(found) > _MOST_SHOWN:
         return Refused("limit", f"at most {_MOST_SHOWN} jobs at a time, not {len(found)}", "jobs")
     told = {job_id: view.details(view.manager.jobs[job_id]) for job_id in found if job_id in view.manager.jobs}
-    rest = [job_id for job_id in found if job_id not in told]
+    rest = [job_id for job_id in found if job_id not in told and job_id < view.live.next_id]
     for row in accounting.jobs(rest) if rest else []:
         details = ended_job(row)
         told[details["job_id"]] = details
@@ -442,11 +431,11 @@ def _show_jobs(view: _View, accounting: Accounting, targets: Iterable[Target]) -
 def _tasks(view: _View, accounting: Accounting, array_id: int) -> dict[int, int]:
     """Return the tasks of an array, also those that have ended: index -> job; empty if it is not an array."""
     first = view.live.origins.get(array_id)
-    if array_id in view.manager.jobs and (first is None or first.array_id is None):
+    if array_id >= view.live.next_id or (array_id in view.manager.jobs and (first is None or first.array_id is None)):
         return {}
     ended = [job_id for job_id in accounting.tasks(array_id) if job_id not in view.manager.jobs]
     rows = accounting.jobs(ended) if ended else []
-    return {**{row["array_index"]: row["id"] for row in rows}, **view.arrays.get(array_id, {})}
+    return {**{row["array_index"]: row["id"] for row in rows}, **view.live.members.get(array_id, {})}
 
 
 # Fields that the process reports, too, under other names.

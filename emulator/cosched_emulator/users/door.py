@@ -20,6 +20,7 @@ from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.users.requests import (
     MAX_ANSWER_BYTES,
     MAX_REQUEST_BYTES,
+    TOO_MANY,
     Done,
     Refused,
     Request,
@@ -66,11 +67,16 @@ MOST_MESSAGES: Final = 64  # messages in one call
 MOST_FRAMES: Final = 1_024  # frames in one call, if messages have too many
 MOST_BYTES: Final = MAX_REQUEST_BYTES  # bytes in one call: after that, no further message is decoded
 FRAMES: Final = 3  # frames of a request: sender, name of the framing, body
-BYTES_A_TOKEN: Final = 65_536  # a request costs one token, plus one per this number of bytes of it and its answer
+# A request costs one token, plus one per this number of bytes of it and its answer, and per this much time of the manager's.
+BYTES_A_TOKEN: Final = 65_536
+SECONDS_A_TOKEN: Final = 0.0025  # with 100 tokens a second a user gets a quarter of the manager's time
 WAITING_REQUESTS: Final = 4  # incoming messages per connection; further ones wait at the sender
 WAITING_ANSWERS: Final = 8  # outgoing messages per connection; further ones are dropped
 LARGE_BYTES: Final = 65_536  # an answer of this size or more counts against its user until it is read
 MOST_UNREAD_BYTES: Final = MAX_ANSWER_BYTES
+# Jobs that a user who is no operator submits, cancels, holds or releases: each is written to the database.
+CHANGES_PER_S: Final = 200.0
+CHANGES: Final = 50_000.0  # at once
 COMPLAINTS_PER_S: Final = 5.0  # answers per second to malformed or excess requests, for each user; the rest is dropped
 COMPLAINTS: Final = 10.0  # burst of such answers
 HANDSHAKE_MS: Final = 5_000
@@ -92,8 +98,8 @@ class Asked(NamedTuple):
 class UserDoor:
     """The socket at ``endpoint``, bound from construction to `close`; ``.endpoint`` is the actual one.
 
-    Each user may send ``requests_per_s``, with bursts of ``burst``, over any number of connections; the limits distinguish
-    ``most_users`` users. ``operators`` are names of further operators.
+    Each user may send ``requests_per_s``, with bursts of ``burst``, over any number of connections, and fewer that take long; the
+    limits distinguish ``most_users`` users. ``operators`` are names of further operators.
     Raises ConfigurationError for an endpoint that does not identify users, or cannot be bound.
     """
 
@@ -113,12 +119,13 @@ class UserDoor:
         if reason is not None:
             raise ConfigurationError("endpoint", f"an endpoint for users ({reason})", endpoint)
         self.dropped = 0  # messages without an answer
-        self.shut = 0  # shut connections
+        self._connections: Connections | None = None
         self._keys = keys if takes_keys(endpoint) else None
         self._operators = operators
         self._clock_s = clock_s
         now_s = clock_s()
         self._requests = Buckets(requests_per_s, burst, most_users)
+        self._changes = Buckets(CHANGES_PER_S, CHANGES, most_users)
         self._complaints = Buckets(COMPLAINTS_PER_S, COMPLAINTS, most_users)
         self._strangers = Bucket(COMPLAINTS_PER_S, COMPLAINTS, now_s)
         self._unread = Unread()
@@ -137,6 +144,7 @@ class UserDoor:
                 self._keys.secure(self.socket, "user")
             self.endpoint = listen(self.socket, endpoint, EVERYBODY)
             self._connections = Connections(self.endpoint)
+            self._connections.start()
         except BaseException:
             self.close()
             raise
@@ -144,7 +152,6 @@ class UserDoor:
     def receive(self) -> list[Asked]:
         """Return the received requests that are within their users' limits; refuse or drop the others."""
         asked: list[Asked] = []
-        self.shut += self._connections.tend(self._clock_s())
         messages = size = 0
         for _ in range(MOST_FRAMES):
             try:
@@ -164,6 +171,15 @@ class UserDoor:
             if messages >= MOST_MESSAGES or size >= MOST_BYTES:
                 break
         return asked
+
+    def charge(self, asked: Asked, began_s: float) -> None:
+        """Charge a request's user for the time since ``began_s``, which the manager has spent on it."""
+        now_s = self._clock_s()
+        self._requests.charge(asked.who.name, (now_s - began_s) / SECONDS_A_TOKEN, now_s)
+
+    def takes_changes(self, who: Requester, jobs: float) -> bool:
+        """Charge a user for the change of so many jobs; False if it has changed too many of late."""
+        return who.operator or self._changes.take(who.name, jobs, self._clock_s())
 
     def answer(self, asked: Asked, answer: Done | Refused) -> None:
         """Send the answer, unless the client is gone or does not read."""
@@ -190,6 +206,8 @@ class UserDoor:
 
     def close(self) -> None:
         """Release the endpoint; the context belongs to the caller, and holds no socket of this object afterwards."""
+        if self._connections is not None:
+            self._connections.close()
         self.socket.close()
         if self._keys is not None:
             self._keys.close()
@@ -210,6 +228,7 @@ class UserDoor:
             if not self._requests.take(who.name, 1 + sum(map(len, parts)) / BYTES_A_TOKEN, now_s):
                 raise _TooFast
             ticket, request = decode_request(parts)
+            self._requests.charge(who.name, (self._clock_s() - now_s) / SECONDS_A_TOKEN, now_s)
         except (_TooFast, RemoteProtocolError) as error:
             if self._complaints.take(who.name, 1, now_s):
                 self._refuse(sender, _ticket_in(parts), _refusal(error))
@@ -256,7 +275,7 @@ def _user_name(uid: int) -> str:
 def _refusal(error: _TooFast | RemoteProtocolError) -> Refused:
     if isinstance(error, RemoteProtocolError):
         return Refused("request", error.text, error.path)
-    return Refused("rate", "too many requests, or too much data, for one user in a second: try again in a moment")
+    return TOO_MANY
 
 
 def _ticket_in(parts: list[bytes]) -> int:

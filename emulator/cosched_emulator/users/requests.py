@@ -242,6 +242,13 @@ class Refused(NamedTuple):
     path: str = ""
 
 
+TOO_MANY: Final = Refused(
+    "rate", "too many requests, or too much work, for one user in a second: try again in a moment"
+)
+TOO_MANY_CHANGES: Final = Refused(
+    "rate", "you have submitted, cancelled, held or released too many jobs of late: try again later"
+)
+
 _TARGET: Final = record(Target, None, integer("job_id"), special("task", optional(integer_reader(0)), None, None))
 _DEPENDENCY: Final = record(Dependency, None, special("kind", one_of(DEPENDENCIES)), integer("job_id"))
 

@@ -1,4 +1,4 @@
-"""What one user may take of the users' endpoint: connections, and requests a second."""
+"""What one user may take of the users' endpoint: connections, requests a second, and its turn among users."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ import resource
 import socket
 import stat
 import struct
-from collections import Counter, OrderedDict
-from typing import Final
+import threading
+from collections import OrderedDict, deque
+from typing import Final, Generic, TypeVar
 
 # The limit on the connections of an endpoint: further ones are shut.
 #
 # ZeroMQ sets no limit itself, and aborts the process (an assertion) when no file descriptor is left for a connection to an ipc
-# endpoint. It does not list its connections either. So this module asks the system which sockets of this process belong to the
-# endpoint, and to which users.
+# endpoint. It does not list its connections either. So a thread asks the system which sockets of this process belong to the
+# endpoint, and to which users: a thread, as ZeroMQ accepts thousands of connections while one large request is answered.
 
 MOST_CONNECTIONS: Final = 2_048
 MOST_OF_A_USER: Final = 256  # on ipc
 MOST_DESCRIPTORS: Final = 65_536
-LOOK_S: Final = 0.1
+LOOK_S: Final = 0.005
 _CREDENTIALS: Final = struct.Struct("3i")  # process, user, group
 
 
@@ -30,42 +31,61 @@ class Connections:
         room = raise_descriptor_limit()
         self.most = min(MOST_CONNECTIONS, room // 4)
         self.most_of_a_user = min(MOST_OF_A_USER, self.most // 4)
+        self.shut = 0
         scheme, _, rest = endpoint.partition("://")
         self._place: bytes | int = int(rest.rpartition(":")[2]) if scheme == "tcp" else _path(rest)
-        self._look_at_s = 0.0
+        self._closed = threading.Event()
+        self._guard = threading.Thread(target=self._watch, name="connections", daemon=True)
 
-    def tend(self, now_s: float) -> int:
-        """Shut excess connections, if a check is due; return their number."""
-        if now_s < self._look_at_s:
-            return 0
-        self._look_at_s = now_s + LOOK_S
+    def start(self) -> None:
+        """Watch until `close`."""
+        self._guard.start()
+
+    def close(self) -> None:
+        """End the watch."""
+        self._closed.set()
+        if self._guard.ident is not None:
+            self._guard.join()
+
+    def _watch(self) -> None:
+        while not self._closed.wait(LOOK_S):
+            self.tend()
+
+    def tend(self) -> None:
+        """Shut excess connections: of users with more than their limit, and if there are too many in all, of those with most."""
         names = os.listdir("/proc/self/fd")
-        return self._shut_surplus(sorted(map(int, names))) if len(names) > self.most_of_a_user else 0
+        if len(names) <= self.most_of_a_user:
+            return
+        by_user: dict[int, list[int]] = {}
+        for descriptor in sorted(map(int, names)):
+            user = self._with_user(descriptor)
+            if user is not None:
+                by_user.setdefault(user, []).append(descriptor)
+        limit = self.most_of_a_user
+        while limit and sum([min(limit, len(each)) for user, each in by_user.items() if user >= 0]) > self.most:
+            limit -= 1 + limit // 16
+        for user, each in by_user.items():
+            for descriptor in each[self.most if user < 0 else limit :]:
+                if self._with_user(descriptor, shut=True) is not None:
+                    self.shut += 1
 
-    def _shut_surplus(self, descriptors: list[int]) -> int:
-        kept: Counter[int] = Counter()
-        shut = 0
-        for descriptor in descriptors:
-            try:
-                if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
-                    continue
-                borrowed = socket.socket(fileno=descriptor)
-            except OSError:
-                continue  # gone in the meantime
-            try:
-                user = self._user(borrowed)
-                if user is None:
-                    continue
-                if kept.total() >= self.most or (user >= 0 and kept[user] >= self.most_of_a_user):
-                    borrowed.shutdown(socket.SHUT_RDWR)  # ZeroMQ sees the end of the connection, and cleans up
-                    shut += 1
-                else:
-                    kept[user] += 1
-            except OSError:
-                continue
-            finally:
-                borrowed.detach()
-        return shut
+    def _with_user(self, descriptor: int, *, shut: bool = False) -> int | None:
+        """Return the user at the other end of a connection, as `_user`, after it is ``shut``."""
+        try:
+            if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+                return None
+            borrowed = socket.socket(fileno=descriptor)
+        except OSError:
+            return None  # gone in the meantime
+        try:
+            user = self._user(borrowed)
+            if shut and user is not None:
+                borrowed.shutdown(socket.SHUT_RDWR)  # ZeroMQ sees the end of the connection, and cleans up
+            return user
+        except OSError:
+            return None
+        finally:
+            borrowed.detach()
 
     def _user(self, borrowed: socket.socket) -> int | None:
         """Return the user id at the other end, -1 if unknown; None for a descriptor that is not a connection to the endpoint."""
@@ -174,3 +194,41 @@ class Buckets:
 
     def _new(self, now_s: float) -> Bucket:
         return Bucket(self._per_s, self._burst, now_s)
+
+
+# The requests that wait: served by user in turn, however many connections one has.
+
+MOST_WAITING: Final = 256  # requests of one user
+_Item = TypeVar("_Item")
+
+
+class Turns(Generic[_Item]):
+    """Items of users: each user's in order, and the users in turn."""
+
+    def __init__(self, most: int = MOST_WAITING) -> None:
+        self._most = most
+        self._waiting: OrderedDict[str, deque[_Item]] = OrderedDict()  # the user whose turn it is comes first
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def add(self, name: str, item: _Item) -> bool:
+        """Add an item of user ``name``; False if that user has too many."""
+        waiting = self._waiting.setdefault(name, deque())
+        if len(waiting) >= self._most:
+            return False
+        waiting.append(item)
+        return True
+
+    def take(self) -> _Item:
+        """Return the next item; LookupError if there is none."""
+        name = next(iter(self._waiting), None)
+        if name is None:
+            raise LookupError
+        waiting = self._waiting[name]
+        item = waiting.popleft()
+        if waiting:
+            self._waiting.move_to_end(name)
+        else:
+            del self._waiting[name]
+        return item

@@ -20,6 +20,7 @@ from cosched_emulator.manager.contended_nodes import NoContention
 from cosched_emulator.users.requests import (
     CancelJobs,
     Dependency,
+    Done,
     HoldJobs,
     ListJobs,
     ListNodes,
@@ -122,8 +123,7 @@ class Recorded:
 
 
 def test_a_user_has_no_more_than_so_many_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(user_commands, "MOST_JOBS_A_USER", 3)
-    monkeypatch.setattr(user_commands, "MOST_JOBS", 7)
+    monkeypatch.setattr(user_commands, "MOST_JOBS", 20)
     live = Site(node_class(2, 4)).live
 
     def ask(who: Requester, jobs: int) -> str:
@@ -132,13 +132,60 @@ def test_a_user_has_no_more_than_so_many_jobs(monkeypatch: pytest.MonkeyPatch) -
 
     ann, bob = Requester("ann", operator=False), Requester("bob", operator=False)
     assert ask(ann, 2) == ""
-    assert ask(ann, 2) == "2 jobs of yours have not ended; the limit is 3"
-    assert ask(ann, 1) == ""
-    assert ask(bob, 4) == "0 jobs of yours have not ended; the limit is 3"
-    assert ask(ROOT, 5) == "3 jobs have not ended; the limit is 7"
-    assert ask(ROOT, 4) == ""  # an operator has as many as there may be
-    live.command(0, ann, CancelJobs((Target(3),)))
-    assert ask(ann, 1) == ""
+    assert ask(ann, 3) == "2 jobs of yours have not ended; your limit is 4 at present"
+    assert ask(ann, 2) == ""
+    assert ask(bob, 4) == "0 jobs of yours have not ended; your limit is 3 at present"
+    assert ask(bob, 3) == ""
+    assert ask(ROOT, 14) == "7 jobs have not ended; the limit is 20"
+    assert ask(ROOT, 13) == ""  # an operator has as many as there may be
+    live.command(0, ROOT, CancelJobs((Target(8, 0),)))
+    assert ask(Requester("eve", operator=False), 1) == "19 jobs have not ended; the limit is 20"
+    live.command(0, ROOT, CancelJobs(tuple(Target(8, task) for task in range(1, 6))))
+    assert ask(Requester("eve", operator=False), 1) == ""
+
+
+@pytest.mark.parametrize("hostile", [5, 12])
+def test_users_who_take_all_they_can_leave_room_for_others(hostile: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many jobs, and as long ones, as the manager takes: a further user can submit, and an operator more than that."""
+    monkeypatch.setattr(user_commands, "MOST_JOBS", 1_000)
+    monkeypatch.setattr(user_commands, "MOST_YEARS_US", 200 * user_commands.LONGEST_US)
+    for request in (submit(held=True), submit(held=True)._replace(run_us=user_commands.LONGEST_US)):
+        live = Site(node_class(2, 4)).live
+        for number in range(hostile):
+            while isinstance(live.command(0, Requester(f"user{number}", operator=False), request), Done):
+                pass
+        honest = Requester("ann", operator=False)
+        assert isinstance(live.command(0, honest, request._replace(tasks=(0, 1))), Done)
+        assert isinstance(live.command(0, ROOT, request._replace(tasks=tuple(range(9)))), Done)
+
+
+def test_a_job_that_waits_leaves_nothing_behind_when_it_is_cancelled() -> None:
+    live = Site(node_class(2, 4)).live
+    live.command(0, ROOT, submit(held=True))
+    for at_once in (0, 2):
+        found = live.command(
+            0, ROOT, submit(tasks=(0, 1, 2), at_once=at_once, after=(Dependency("afterany", 1),), held=at_once == 2)
+        )
+        assert isinstance(found, Done)
+        live.command(0, ROOT, CancelJobs((Target(found.result["job_ids"][0]),)))
+    assert live._room._before == {}
+    assert live._room._after == {}
+    assert live._room.members == {}
+
+
+def test_tasks_of_a_limited_array_that_are_held_keep_their_places() -> None:
+    live = Site(node_class(2, 4)).live
+    live.command(0, ROOT, submit(tasks=tuple(range(5)), at_once=1, held=True))
+    assert live.manager.pending == {}
+    for job_id in (3, 2, 4):
+        live.command(0, ROOT, ReleaseJobs((Target(job_id),)))
+        live.command(0, ROOT, HoldJobs((Target(job_id),)))
+        live.command(0, ROOT, ReleaseJobs((Target(job_id),)))
+    assert list(live.manager.pending) == [3]  # the first that was released
+    live.command(0, ROOT, CancelJobs((Target(3),)))
+    assert list(live.manager.pending) == [2]
+    live.command(0, ROOT, CancelJobs((Target(2), Target(5))))
+    assert list(live.manager.pending) == [4]
 
 
 def test_a_limit_that_was_lowered_refuses_nothing_that_the_journal_has(
@@ -148,7 +195,7 @@ def test_a_limit_that_was_lowered_refuses_nothing_that_the_journal_has(
     ann = Requester("ann", operator=False)
     site.do(submit(tasks=(0, 1)), 10, ann)
     site.do(submit(after=(Dependency("afterok", 1),)), 20, ann)
-    for name in ("MOST_JOBS", "MOST_JOBS_A_USER", "MOST_LINKS"):
+    for name in ("MOST_JOBS", "MOST_YEARS_US", "MOST_LINKS"):
         monkeypatch.setattr(user_commands, name, 1)
     site.kill()
     assert len(site.live.manager.jobs) == 3

@@ -276,6 +276,8 @@ def test_unreadable_accounts_are_reported(monkeypatch: pytest.MonkeyPatch) -> No
 
     for name in ("history", "jobs", "tasks"):
         monkeypatch.setattr(site.books, name, broken)
+    site.do(submit(), 0)
+    site.do(CancelJobs((Target(1),)), 1)
     for request in (ListHistory(), ShowJobs((Target(1),))):
         assert site.ask(request) == Refused("accounting", "the database cannot be read: it is damaged")
     assert isinstance(site.ask(ShowStatus()), Done)

@@ -36,7 +36,7 @@ from cosched_emulator.users.requests import (
     SubmitJob,
     encode_request,
 )
-from cosched_emulator.users.user_limits import Bucket, Buckets
+from cosched_emulator.users.user_limits import Bucket, Buckets, Turns
 
 # ---------------------------------------------------------------- limits for each user
 
@@ -95,6 +95,46 @@ def test_large_answers_count_against_the_rate(site: Site) -> None:
     site.now_s += 2.3
     client.send_multipart(STATUS)
     assert len(received(door)) == 1
+
+
+def test_the_managers_time_counts_against_the_rate(site: Site) -> None:
+    """A few requests that take long cost as much as many short ones."""
+    door = site.door(requests_per_s=10, burst=20)
+    client = site.client(door.endpoint)
+    client.send_multipart(STATUS)
+    (asked,) = received(door)
+    began_s, site.now_s = site.now_s, site.now_s + 1
+    door.charge(asked, began_s)
+    client.send_multipart(STATUS)
+    assert quiet(door) == []
+    site.now_s += 1 / user_door.SECONDS_A_TOKEN / 10
+    client.send_multipart(STATUS)
+    assert len(received(door)) == 1
+
+
+def test_changes_of_jobs_are_limited_for_users_but_not_for_operators(site: Site) -> None:
+    door = site.door()
+    ann = Requester("ann", operator=False)
+    assert door.takes_changes(ann, user_door.CHANGES - 10)
+    assert not door.takes_changes(ann, 20)
+    assert door.takes_changes(ann, 10)
+    assert door.takes_changes(Requester("bob", operator=False), 20)
+    assert door.takes_changes(Requester("root", operator=True), 2 * user_door.CHANGES)
+    site.now_s += 20 / user_door.CHANGES_PER_S
+    assert door.takes_changes(ann, 20)
+
+
+def test_users_are_served_in_turn() -> None:
+    """A user with many requests does not come before others, on however many connections they arrive."""
+    turns: Turns[str] = Turns(most=3)
+    assert [turns.add("ann", f"a{number}") for number in range(4)] == [True, True, True, False]
+    turns.add("bob", "b0")
+    turns.add("bob", "b1")
+    turns.add("eve", "e0")
+    assert [turns.take() for _ in range(6)] == ["a0", "b0", "e0", "a1", "b1", "a2"]
+    assert not turns
+    with pytest.raises(LookupError):
+        turns.take()
 
 
 def test_answers_that_cannot_be_sent_become_refusals(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
