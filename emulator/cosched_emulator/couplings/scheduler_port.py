@@ -172,6 +172,7 @@ class SchedulerPort:
         self._diagnose = diagnose
         self._resend_s = resend_s
         self._note = note
+        self.most_bytes = MAX_FRAME_BYTES  # of a message
         self.heard = 0  # messages from any sender
         self._peer: bytes | None = None  # routing id of the scheduler that is served
         self._standby = StandbyPlace(takeover_s, time.monotonic())
@@ -266,6 +267,10 @@ class SchedulerPort:
             self._asked_s = None
             session.silent = False
         try:
+            if len(frames[-1]) > self.most_bytes:
+                raise RemoteProtocolError(
+                    "limit", "", f"expected at most {self.most_bytes} bytes, got {len(frames[-1])}"
+                )
             message = decode(frames)
             if sender != self._peer and not self._admit(session, sender, message):
                 return None

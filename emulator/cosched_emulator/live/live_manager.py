@@ -169,6 +169,16 @@ class LiveManager:
         """Return (number, time, events) of the next batch, and count it as sent; None if there is none, or a batch is unanswered."""
         return self._outbox.batch(self.now_us)
 
+    @property
+    def has_only_wakes(self) -> bool:
+        """Return whether the next batch would tell of nothing but the time."""
+        return self._outbox.has_only_wakes
+
+    @property
+    def has_too_much_to_tell(self) -> bool:
+        """Return whether events were dropped: the scheduler must take over the present state anew."""
+        return self._outbox.overflows
+
     def discard_events(self) -> None:
         """Drop the events for the scheduler: it is gone, and the next one gets the present state."""
         self._outbox.discard()

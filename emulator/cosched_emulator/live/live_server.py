@@ -39,8 +39,11 @@ from cosched_emulator.users.requests import (
 )
 from cosched_emulator.users.user_limits import Turns
 from cosched_hwmodel.cli.terminal.console import WARNING, Log
+from cosched_hwmodel.units import MIB
+from cosched_plugin.common.allocation import started_by
 from cosched_plugin.common.errors import ProtocolError
 from cosched_plugin.common.status import Gauge, Status
+from cosched_plugin.protocol.limits import MAX_ACTIONS, MAX_ACTIONS_A_JOB, MAX_FRAME_BYTES
 from cosched_plugin.protocol.messages import CUT_SHORT, Actions, Hello, Ready, Welcome
 from cosched_plugin.protocol.session import State
 
@@ -62,6 +65,10 @@ GAUGES: Final = {
 SILENT_S: Final = 5.0  # a scheduler that owes an answer for longer gets a log line
 USERS_S: Final = 0.05  # requests in one turn; the rest in the next
 PROCESSES_S: Final = 0.02  # the end of a process is noticed after this time, at most; what is recorded is exact
+WAKES_S: Final = 0.01  # between two batches that hold nothing but wakes
+# Of a scheduler: a larger message is not decoded. It is many times what a policy says of each job, and a few notes.
+ANSWER_BYTES: Final = 8 * MIB
+ANSWER_BYTES_A_JOB: Final = 2_048
 SHORTEST_WAIT_S: Final = 0.001  # at high speed an entry is always due
 
 
@@ -107,6 +114,8 @@ class LiveServer:
         self._sent_s: float | None = None  # when the unanswered batch was sent
         self._was_full = False
         self._was_silent = False
+        self._sent_jobs = 0  # jobs known to the scheduler with that batch
+        self._woken_s = 0.0  # when a batch of nothing but wakes was last sent
         self._asked: Turns[Asked] = Turns()  # requests of users that are not answered yet
 
     def stop_on(self, number: int) -> None:
@@ -122,8 +131,9 @@ class LiveServer:
             poller.register(self._door.socket, zmq.POLLIN)
         while not self.stop and not self._is_over():
             self._advance()
-            if self._live.take_restart() and session.state in (State.READY, State.OPEN):
-                self._port.resync("the manager has restarted")
+            restarted = self._live.take_restart()
+            if (restarted or self._live.has_too_much_to_tell) and session.state in (State.READY, State.OPEN):
+                self._port.resync("the manager has restarted" if restarted else "there is too much to tell")
             if session.state is State.READY:
                 self._tell_scheduler()
             elif session.state in (State.START, State.GREETED, State.CLOSED):
@@ -159,13 +169,27 @@ class LiveServer:
     # Only to a scheduler that is ready; `LiveManager.batch` gives nothing while a batch is unanswered, so one is on its way at
     # most.
     def _tell_scheduler(self) -> None:
+        if self._live.has_only_wakes and self._wakes_in_s() > 0:
+            return
+        only_wakes = self._live.has_only_wakes
         batch = self._live.batch()
         if batch is not None:
             self._sent_s = time.monotonic()
+            self._sent_jobs = self._known_jobs()
+            if only_wakes:
+                self._woken_s = self._sent_s
             try:
                 self._port.submit(*batch)
             except (LinkError, ProtocolError) as error:
                 self._drop_scheduler(str(error))
+
+    def _wakes_in_s(self) -> float:
+        """Return for how long a batch with nothing but wakes must wait."""
+        return max(0.0, self._woken_s + WAKES_S - time.monotonic())
+
+    def _known_jobs(self) -> int:
+        """Return the number of jobs that the scheduler can decide about."""
+        return len(self._live.manager.pending) + len(self._live.manager.running)
 
     def _flush(self) -> None:
         written = self._accounting.flush()
@@ -182,6 +206,8 @@ class LiveServer:
             return 0.0
         live = self._live
         wait_s = self._port.wait_s(SLICE_S)
+        if live.has_only_wakes:
+            wait_s = min(wait_s, self._wakes_in_s())
         for due_us in (live.due_us(), self._faults.next_us(), self._until_us):
             if due_us is not None:
                 wait_s = min(wait_s, self._clock.wait_s(due_us))
@@ -190,6 +216,7 @@ class LiveServer:
         return max(wait_s, SHORTEST_WAIT_S)
 
     def _hear_scheduler(self) -> None:
+        self._port.most_bytes = min(MAX_FRAME_BYTES, ANSWER_BYTES + ANSWER_BYTES_A_JOB * self._live.unfinished)
         for _ in range(MOST_MESSAGES):
             heard = self._port.heard
             try:
@@ -216,6 +243,11 @@ class LiveServer:
         if self._sent_s is not None:
             self.status.count_answer(time.monotonic() - self._sent_s)
             self._sent_s = None
+        most = MAX_ACTIONS + MAX_ACTIONS_A_JOB * max(self._sent_jobs, self._known_jobs())
+        count = sum([max(1, len(started_by(action))) for action in message.actions])
+        if count > most:
+            self._drop_scheduler(f"an answer has {count} actions; expected at most {most}")
+            return
         self._advance()
         now_us = self._live.now_us
         self._accounting.append(answer_step(now_us, message))

@@ -21,8 +21,13 @@ from cosched_plugin.protocol.messages import (
     JobSuspended,
     ProgressMeasured,
     Welcome,
+    Woken,
 )
 
+# What a scheduler that does not answer, or whose actions were refused in such a number, is not told any more: it gets the present
+# state instead, which replaces it all.
+MOST_EVENTS: Final = 50_000
+MOST_REFUSALS: Final = 1_000
 _ACTION: Final = itemgetter(0, 1)  # of a refusal: batch and place in its answer
 
 
@@ -36,11 +41,22 @@ class Outbox:
         self._changed: dict[int, int] = {}  # when the manager last changed a job by itself, by job
         self._open: int | None = None  # number of the unanswered batch
         self._kick = False  # a new scheduler must decide, whether or not anything happens
+        self.overflows = False  # there was too much to tell: the scheduler must take over the present state
+
+    @property
+    def has_only_wakes(self) -> bool:
+        """Return whether the next batch would tell of nothing but the time."""
+        return (
+            bool(self._events)
+            and not self._kick
+            and not self._refusals
+            and all(isinstance(event, Woken) for event in self._events)
+        )
 
     @property
     def has_news(self) -> bool:
         """Return whether something has happened since the batch that the scheduler answers."""
-        return bool(self._events or self._refusals)
+        return bool(self._events or self._refusals or self.overflows)
 
     # By time, as a replay of the journal knows no batches, and must refuse the same.
     def changed_jobs(self, since_us: int) -> list[int]:
@@ -66,10 +82,11 @@ class Outbox:
                 self._changed[event.job.id] = at_us
             elif isinstance(event, JobStarted | JobRevised | JobSuspended | JobResumed):
                 self._changed[event.job_id] = at_us
+        self._bound()
 
     def batch(self, now_us: int) -> tuple[int, int, tuple[Event, ...]] | None:
         """Return (number, time, events) of the next batch, and count it as sent; None if there is none, or a batch is unanswered."""
-        if self._open is not None or not (self._refusals or self._events or self._kick):
+        if self._open is not None or self.overflows or not (self._refusals or self._events or self._kick):
             return None
         # The scheduler undoes the last one first: what it decided later may build on what is refused late.
         events = (*sorted(self._refusals, key=_ACTION), *self._events)
@@ -93,15 +110,22 @@ class Outbox:
             for job_id, job in sorted(self._manager.running.items()):
                 if job.measured_ppm:
                     self._events.append(ProgressMeasured(job_id, job.measured_ppm))
+        self._bound()
+
+    def _bound(self) -> None:
+        if self.overflows or len(self._events) > MOST_EVENTS or len(self._refusals) > MOST_REFUSALS:
+            self.discard()
+            self.overflows = True
 
     def discard(self) -> None:
         """Drop the events: the scheduler is gone, and the next one gets the present state."""
         self._refusals.clear()
         self._events.clear()
+        self.overflows = False
 
     def empty(self) -> None:
         """Drop the events, but not that there were some: the next batch is empty. In a replay only its number counts."""
-        if self._refusals or self._events:
+        if self.has_news:
             self.discard()
             self._kick = True
 

@@ -6,7 +6,7 @@ costs a third of a list of maps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
 from operator import attrgetter
@@ -400,16 +400,19 @@ def _starts(view: _View, estimates: StartEstimates, user: str) -> Done:
 _SUBMISSION: Final = attrgetter("job.spec.submit_us", "job.spec.id")
 
 
-def _show_jobs(view: _View, accounting: Accounting, targets: Iterable[Target]) -> Done | Refused:
+def _show_jobs(view: _View, accounting: Accounting, targets: Sequence[Target]) -> Done | Refused:
     """Return the details of some jobs; an array stands for its tasks. The answer names unknown jobs."""
     found: dict[int, None] = {}
     missing = []
-    arrays: dict[int, dict[int, int]] = {}
+    jobs, origins = view.manager.jobs, view.live.origins
+    known = dict.fromkeys([target.job_id for target in targets if target.job_id < view.live.next_id])
+    rows = {row["id"]: row for row in accounting.jobs([job_id for job_id in known if job_id not in jobs])}
+    heads = {job_id for job_id in known if job_id in origins and origins[job_id].array_id == job_id}
+    heads.update([job_id for job_id, row in rows.items() if row["array_id"] == job_id])
+    arrays = {job_id: _tasks(view, accounting, job_id) for job_id in heads}  # only the first task is looked up
     for target in targets:
         job_id, task = target
-        if job_id not in arrays:
-            arrays[job_id] = _tasks(view, accounting, job_id)
-        tasks = arrays[job_id]
+        tasks = arrays.get(job_id, {})
         if task is None:
             found.update(dict.fromkeys([job for _, job in sorted(tasks.items())] or [job_id]))
         elif task in tasks:
@@ -419,8 +422,8 @@ def _show_jobs(view: _View, accounting: Accounting, targets: Iterable[Target]) -
     if len(found) > _MOST_SHOWN:
         return Refused("limit", f"at most {_MOST_SHOWN} jobs at a time, not {len(found)}", "jobs")
     told = {job_id: view.details(view.manager.jobs[job_id]) for job_id in found if job_id in view.manager.jobs}
-    rest = [job_id for job_id in found if job_id not in told and job_id < view.live.next_id]
-    for row in accounting.jobs(rest) if rest else []:
+    rest = [job_id for job_id in found if job_id not in told and job_id not in known]  # tasks of arrays
+    for row in [*rows.values(), *(accounting.jobs(rest) if rest else [])]:
         details = ended_job(row)
         told[details["job_id"]] = details
     missing += [str(job_id) for job_id in found if job_id not in told]
@@ -429,10 +432,7 @@ def _show_jobs(view: _View, accounting: Accounting, targets: Iterable[Target]) -
 
 
 def _tasks(view: _View, accounting: Accounting, array_id: int) -> dict[int, int]:
-    """Return the tasks of an array, also those that have ended: index -> job; empty if it is not an array."""
-    first = view.live.origins.get(array_id)
-    if array_id >= view.live.next_id or (array_id in view.manager.jobs and (first is None or first.array_id is None)):
-        return {}
+    """Return the tasks of an array, also those that have ended: index -> job."""
     ended = [job_id for job_id in accounting.tasks(array_id) if job_id not in view.manager.jobs]
     rows = accounting.jobs(ended) if ended else []
     return {**{row["array_index"]: row["id"] for row in rows}, **view.live.members.get(array_id, {})}

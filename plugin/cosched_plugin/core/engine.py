@@ -34,6 +34,7 @@ from cosched_plugin.core.trace import Trace, TraceSink
 from cosched_plugin.core.views.view import View
 from cosched_plugin.protocol.errors import Fault
 from cosched_plugin.protocol.features import FEATURE_ACTIONS
+from cosched_plugin.protocol.limits import MAX_ACTIONS, MAX_ACTIONS_A_JOB
 from cosched_plugin.protocol.messages import (
     REJECTED,
     Action,
@@ -73,8 +74,6 @@ from cosched_plugin.protocol.messages import (
 from cosched_plugin.protocol.values import check_note
 from cosched_plugin.protocol.vocabulary import JOB, read_record, write_record
 
-# A policy with more decisions at one instant than this, plus ten a job, never ends.
-MOST_DECISIONS: Final = 10_000
 LATEST_US: Final = (1 << 63) - 1
 _TO_RUNNING: Final = frozenset((ReviseJob, SuspendJob, ResumeJob, ChangeSlot, RequeueJob, KillJob))
 _SLOT_0: Final = 0  # by identity: False and 0.0 are equal to it
@@ -212,7 +211,8 @@ class SchedulerCore:
         if state.slots is not None:
             state.slots.begin_reply()
         trace, lacking = self._trace, self._lacking
-        most = MOST_DECISIONS + 10 * (len(state.queue) + len(state.running))
+        # A policy with more decisions at one instant never ends.
+        most = MAX_ACTIONS + MAX_ACTIONS_A_JOB * (len(state.queue) + len(state.running))
         decision: Action | None = None
         try:
             for decision in self._policy.decide(self._view):

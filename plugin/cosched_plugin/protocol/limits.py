@@ -22,5 +22,7 @@ MAX_SPAN_US = 2**61  # an estimate or a limit of a start or a revision: with wha
 MAX_ROUNDS = (
     100  # batches in a row that hold nothing but refusals; with one more, the peer that notices ends the conversation
 )
+MAX_ACTIONS = 10_000  # of a reply, for no job
+MAX_ACTIONS_A_JOB = 10  # further ones for each pending or running job
 INT64_MIN = -(2**63)
 INT64_MAX = 2**63 - 1
