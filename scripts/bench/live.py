@@ -12,7 +12,7 @@ import re
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from itertools import cycle
+from itertools import cycle, product
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Final, NamedTuple
@@ -52,15 +52,15 @@ class Extent(NamedTuple):
 
 
 def measure(policies: Sequence[str], budget: str, extent: Extent, tell: Callable[[str], None]) -> Iterator[Figures]:
-    """Yield a row for each preset."""
-    for policy in policies:
-        tell(f"{policy}: live, {extent.queue:,} jobs queued")
+    """Yield two rows for each preset: without and with start estimates, which another process makes."""
+    for policy, estimated in product(policies, (False, True)):
+        tell(f"{policy}: live, {extent.queue:,} jobs queued{', with start estimates' * estimated}")
         with tempfile.TemporaryDirectory(prefix="bench-") as folder:
             try:
-                found = _one(policy, budget, extent, Path(folder))
+                found = _one(policy, budget, extent, estimated, Path(folder))
             except (EmulatorError, OSError, TimeoutError) as error:
                 found = {"reason": f"{type(error).__name__}: {error}"}
-        yield {"policy": policy, "budget": budget, "queue": extent.queue, **found}
+        yield {"policy": policy, "budget": budget, "estimates": estimated, "queue": extent.queue, **found}
 
 
 class Load(NamedTuple):
@@ -91,14 +91,17 @@ def _load(policy: str, extent: Extent, log: Path) -> Load:
     return Load(_toml(scenario), array, jobs, speed)
 
 
-def _one(policy: str, budget: str, extent: Extent, folder: Path) -> Figures:
+def _one(policy: str, budget: str, extent: Extent, estimated: bool, folder: Path) -> Figures:
     """Return the figures of one preset."""
     load = _load(policy, extent, folder / "jobs.swf")
     scenario, users, endpoint = folder / "scenario.toml", f"ipc://{folder}/users", f"ipc://{folder}/scheduler"
     scenario.write_text(load.scenario)
     coming = cycle(load.coming)
     with Programs(folder, environment()) as programs, ManagerConnection(users, START_S) as manager:
-        programs.start("manager", "cosched_emulator", "serve", str(scenario), "--users", users, "--bind", endpoint)
+        estimating = ["--estimate-starts"] * estimated
+        programs.start(
+            "manager", "cosched_emulator", "serve", str(scenario), "--users", users, "--bind", endpoint, *estimating
+        )
         manager.result(load.array, START_S)
         options = ("--set", f"budget={budget}", "--metrics", "127.0.0.1:0")
         programs.start("plugin", "cosched_plugin", "serve", "--connect", endpoint, "--policy", policy, *options)
@@ -182,6 +185,7 @@ def lines(rows: Sequence[Figures]) -> list[str]:
     """Return a row for each preset."""
     header = (
         "preset",
+        "estimates",
         "queued",
         "batches",
         "a second",
@@ -194,15 +198,16 @@ def lines(rows: Sequence[Figures]) -> list[str]:
     )
     found = []
     for row in rows:
+        names = [row["policy"], "on" if row["estimates"] else "off"]
         if "reason" in row:
-            found.append([row["policy"], *[NOTHING] * 8, row["reason"]])
+            found.append([*names, *[NOTHING] * 8, row["reason"]])
             continue
         reached = "yes" if row["p99_ms"] < GOALS_MS.get(row["queue"], float("inf")) else "**no**"
         counts = [f"{row[name]:,}" for name in ("queued", "batches", "a_second")]
         times = [f"{row[name]:.1f}" for name in ("p50_ms", "p99_ms", "most_ms", "cpu_ms", "waited_ms")]
-        found.append([row["policy"], *counts, *times, reached])
+        found.append([*names, *counts, *times, reached])
     about = (
         "Milliseconds of the last 1,000 batches, by the plugin's metrics; CPU and waiting for a processor are means of a batch, of"
         " everything that the plugin does."
     )
-    return [*aligned_table(header, found, 1), about, ""]
+    return [*aligned_table(header, found, 2), about, ""]
