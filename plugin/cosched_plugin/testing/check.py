@@ -243,6 +243,7 @@ def _go(
     """Do a run; where the policy declines, the jobs ask for less, or the machine gets slots, and the policy has another chance."""
     slots = run % 3 != 0 and run % 4 == 0
     declined: MachineError | None = None
+    recorded = len(recording)
     for less in (True, False) if difficult and run % 5 == 4 else (False,):
         for with_slots in (True,) if slots else (False, True):
             try:
@@ -250,6 +251,7 @@ def _go(
                 trial.difficult = difficult and run % 5 == 2  # whether the manager does anything itself
                 trial.go()
             except MachineError as error:
+                recording.cut(recorded)
                 declined = error
             else:
                 return trial

@@ -70,6 +70,10 @@ class Recording:
             answer = Actions(events.seq, events.now_us, tuple(actions))
             self._batches.append(Batch(run, welcome if first else None, events, answer))
 
+    def cut(self, batches: int) -> None:
+        """Keep the first ``batches`` only: the policy has declined the machine of the others."""
+        del self._batches[batches:]
+
     def find_difference(self, arguments: Sequence[str], took_s: float) -> Difference | None:
         """Return a batch that another process answers differently; None if there is none.
 
