@@ -15,7 +15,7 @@ def _ids(**counts: int) -> tuple[str, ...]:
 
 
 # By page. C: results; E: energy; S: measured slowdowns of LOMARC, which the page on hardware judges; W: what the workload is like;
-# X: experiments for which the text leaves room.
+# X: experiments for which the text leaves room; G: what is wanted of our own policy.
 LISTS: Final = {
     "rua": _ids(C=34, X=7),
     "lomarc": _ids(C=38),
@@ -23,4 +23,5 @@ LISTS: Final = {
     "paired-gang": _ids(C=54),
     "coscheduling": _ids(C=56, E=12),
     "hardware": _ids(S=16),
+    "symbiosis": _ids(G=13),
 }

@@ -64,7 +64,7 @@ def test_only_what_is_between_the_markers_is_written(tmp_path: Path) -> None:
         write_tables(page, "lomarc", "Title", [])
 
 
-PAPERS = ("rua", "lomarc", "g-lomarc-ts", "paired-gang", "coscheduling", "hardware")
+PAPERS = ("rua", "lomarc", "g-lomarc-ts", "paired-gang", "coscheduling", "hardware", "symbiosis")
 
 
 @pytest.mark.parametrize("paper", PAPERS)

@@ -156,6 +156,10 @@ def _cause(job: int, start: Facts) -> Iterator[str]:
     else:
         yield f"It started because {_reason(start, queue)}."
         yield from _halves_cause(start)
+        if start["beside"]:
+            later = [f"job {each['job']} to end {span_text(each['later_us'])} later" for each in start["beside"]]
+            others = jobs_text([each["job"] for each in start["beside"]])
+            yield f"Beside {others} it was expected to take {start['slowdown']:.3f} of its run time, {' and '.join(later)}."
         if start["partner_search"] is not None:
             yield f"For a partner it looked at {_search(start['partner_search'], 'partner')}."
         elif start["no_search"] is not None:
@@ -272,7 +276,9 @@ def _placement(start: Facts) -> Iterator[str]:
     factor = start["factor"]
     if factor is None:
         factor = start["expected_us"] / start["estimate_us"] if start["estimate_us"] else 1.0
-    if start["slowdown"] == 1.0 and factor == 1.0:
+    if start["beside"]:
+        pass  # told with what it costs the others
+    elif start["slowdown"] == 1.0 and factor == 1.0:
         yield "Neither should slow the other down."
     elif start["slowdown"] is not None:
         yield (

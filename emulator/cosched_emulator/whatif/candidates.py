@@ -25,6 +25,7 @@ CANDIDATES: Final = (
     Candidate("sjbf", "EASY with the shortest jobs backfilled first"),
     Candidate("conservative", "conservative backfilling"),
     Candidate("lomarc-r", "LOMARC, best by response times", shares=True),
+    Candidate("symbiosis", "the shortest first, beside several running ones at once", shares=True),
     Candidate("glts", "G-LOMARC-TS, groups in time slices", shares=True),
     Candidate("lct", "LessConsume Threshold of the RUA paper", BANDWIDTH, shares=True),
     Candidate("co-execution-easy", "EASY on halves of nodes, beside the best neighbours", PAIRS, shares=True),

@@ -199,8 +199,16 @@ START: Final[Sequence[Fields]] = (
     ),
     Fields(
         ("slowdown",),
-        "of both, while both run",
+        "of both, while both run; of `guests`, of this job",
         "matching",
+    ),
+    Fields(
+        ("beside",),
+        (
+            "the jobs that it shares nodes with, each with `job`, its own `slowdown` from now on, and how much later "
+            "it is expected to end because of this start (`later_us`)"
+        ),
+        "`guests`",
     ),
     Fields(
         (

@@ -316,9 +316,7 @@ def pair_up(
             return None
     alone = context.placement.offer_on(guest, runs, snapshot_now(view))
     host_us, guest_us = spans_together(host.run_us, alone.run_us, slowdown)
-    pair = Pair(
-        _offer_with_partner(host, host_us), _offer_with_partner(alone, guest_us), slowdown, host.run_us, alone.run_us
-    )
+    pair = Pair(slowed(host, host_us), slowed(alone, guest_us), slowdown, host.run_us, alone.run_us)
     if not gate.admit(pair):
         return None
     view.explain(host.job.id, slowdown=slowdown)
@@ -350,9 +348,7 @@ def join_host(
             return None
     alone = context.placement.offer_on(guest, runs, snapshot_now(view))
     host_us, guest_us = spans_together(left_us, alone.run_us, slowdown)
-    seat = Guest(
-        host, _offer_with_partner(alone, guest_us), slowdown, left_us, host_us, view.progress_us(host), alone.run_us
-    )
+    seat = Guest(host, slowed(alone, guest_us), slowdown, left_us, host_us, view.progress_us(host), alone.run_us)
     if not gate.admit(seat):
         return None
     view.explain(guest.id, lambda: _why(host.job, guest, seating, view), host=host.job.id, slowdown=slowdown)
@@ -390,11 +386,8 @@ def _may_hold(host: tuple[int, int, int], guest: tuple[int, JobSpec], slowdown: 
     )
 
 
-def beside(starting: JobSpec | None, runs: tuple[Run, ...], guest: JobSpec, view: View) -> tuple[Run, ...] | None:
-    """Return the other hardware threads of the cores of ``runs`` for ``guest``, or None if they do not hold it.
-
-    ``starting`` is the job on ``runs`` if it only starts now, and so is not counted yet in what is free.
-    """
+def open_beside(runs: tuple[Run, ...], view: View) -> Layers | None:
+    """Return the free other hardware threads of the cores of ``runs``; None where both threads of some core are among these."""
     machine = view.machine
     threads = layers_of(runs, machine.depth)
     nodes = any_layer(threads)
@@ -403,19 +396,29 @@ def beside(starting: JobSpec | None, runs: tuple[Run, ...], guest: JobSpec, view
     elif not any(minus(threads, machine.second_threads)):
         others = machine.first_threads
     else:
-        return None  # on both threads of some core: no thread is left for a partner
-    open_ = tuple([NodeSet(layer & free & nodes) for layer, free in zip(others, view.all_free, strict=True)])
+        return None
+    return tuple([NodeSet(layer & free & nodes) for layer, free in zip(others, view.all_free, strict=True)])
+
+
+def beside(starting: JobSpec | None, runs: tuple[Run, ...], guest: JobSpec, view: View) -> tuple[Run, ...] | None:
+    """Return the other hardware threads of the cores of ``runs`` for ``guest``, or None if they do not hold it.
+
+    ``starting`` is the job on ``runs`` if it only starts now, and so is not counted yet in what is free.
+    """
+    open_ = open_beside(runs, view)
+    if open_ is None:
+        return None
     memory = view.free_memory_mb
     if starting is not None and starting.memory_mb and guest.memory_mb:
         memory = list(memory)
         for first, count, _, processes in runs:
             for node in range(first, first + count):
                 memory[node] -= processes * starting.memory_mb
-    return first_fit(guest, open_, machine, memory)
+    return first_fit(guest, open_, view.machine, memory)
 
 
-def _offer_with_partner(alone: Offer, span_us: int) -> Offer:
-    """Return the job with its run time beside its partner; its limit grows by the time that the partner costs."""
+def slowed(alone: Offer, span_us: int) -> Offer:
+    """Return an offer with the run time beside others; the limit grows by the time that they cost."""
     job = alone.job
     limit_us = None if alone.limit_us is None else alone.limit_us + span_us - alone.run_us
     return Offer(job, alone.start_us, alone.runs, span_us / job.estimate_us, span_us, limit_us)

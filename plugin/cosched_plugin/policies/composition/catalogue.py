@@ -353,6 +353,18 @@ MATCHINGS: Final[Mapping[str, Entry]] = {
     "neighbours": Entry(
         "coexecution.neighbours:Neighbours", "jobs on halves of nodes; expected ends follow who is beside whom"
     ),
+    "guests": Entry(
+        "symbiosis.guests:Guests",
+        "jobs beside several running ones, the cheapest hosts first, or beside one that starts with them",
+        {
+            "min_gain": number(-1, 1, "least gain of a guest, as a part of its processes"),
+            "budget": number(0, 1e3, "what its neighbours may cost a job, as a part of its estimate"),
+            "brief_s": seconds(0, "jobs up to this length may be guests whatever they gain"),
+            "hosts": whole(0, 1_000_000, "hosts of a guest, at most; 0: as many as it takes"),
+            "empty_nodes": flag("a guest may take empty nodes besides those of its hosts"),
+            "pairs": flag("a job that starts may take one with it"),
+        },
+    ),
     "group": Entry(
         "glomarc.grouping:Grouping",
         "groups of jobs by utilisation gain",
@@ -455,6 +467,7 @@ _NOTES: Final[Mapping[str, str | None]] = {
             "glomarc.upkeep:NOTE",
             "gang.matrix:NOTE",
             "coexecution.halves:NOTE",
+            "symbiosis.tenancies:NOTE",
         )
     ),
 }

@@ -67,6 +67,17 @@ PRESETS: Mapping[str, Preset] = {
         {**_LOMARC, "matching": {"name": "u1", "cpu": "standard"}},
         "LOMARC paper, section 5.1",
     ),
+    "easy-shortest": Preset(
+        "EASY backfilling on whole nodes, shortest estimate first",
+        {"order": "shortest", "backfill": "easy", "shape": "nodes"},
+    ),
+    "lomarc-u1-shortest": Preset(
+        "LOMARC, utilisation gain by time, shortest estimate first", {**_LOMARC, "order": "shortest", "matching": "u1"}
+    ),
+    "symbiosis": Preset(
+        "shortest first; a job may be the guest of several running ones",
+        {"order": "shortest", "backfill": "easy", "shape": "nodes", "matching": "guests"},
+    ),
     "ssp": Preset("space sharing in time slices", _SCOJO, "G-LOMARC-TS paper, section 5.1"),
     "glts": Preset("G-LOMARC-TS: groups in time slices", _groups(), "G-LOMARC-TS paper, section 4"),
     "cst": Preset(
@@ -92,6 +103,9 @@ PRESETS: Mapping[str, Preset] = {
         "EASY; every job on half of the cores of twice as many nodes, beside its best neighbours",
         {"backfill": "easy", **_HALVES, "placement": {"name": "halves", "compact": False, "max_slowdown": 1000.0}},
         "ELiSE (JSSPP 2025)",
+    ),
+    "co-execution-shortest": Preset(
+        "the same, shortest estimate first", {"order": "shortest", "backfill": "by-gain", **_HALVES}
     ),
     "spread": Preset(
         "EASY; every job on half of the cores of twice as many nodes, with no job beside it",

@@ -59,6 +59,8 @@ GROUP = {
     "space": True,
     "low_load": "all",
 }
+BY_GAIN = {"name": "by-gain", "lookahead": 100}
+GUESTS = {"min_gain": 0.5, "budget": 0.25, "brief_s": 600.0, "hosts": 0, "empty_nodes": True, "pairs": True}
 SLACK = {"name": "slack", "factor": 1.5, "adjust": 0.75}
 CLASSES = {
     "name": "classes",
@@ -139,6 +141,9 @@ def test_presets_resolve_to_their_parts() -> None:
         "lomarc-u2": lomarc("u2", **MATCH),
         "lomarc-r": lomarc("response", **MATCH, future="longer"),
         "lomarc-n": lomarc("u1", **(MATCH | {"cpu": "standard"})),
+        "easy-shortest": lomarc("none") | {"order": {"name": "shortest"}},
+        "lomarc-u1-shortest": lomarc("u1", **MATCH) | {"order": {"name": "shortest"}},
+        "symbiosis": lomarc("guests", **GUESTS) | {"order": {"name": "shortest"}},
         "ssp": scojo() | {"matching": {"name": "none"}, "fairness": {"name": "none"}},
         "glts": scojo(),
         "cst": scojo(most=1, space=False),
@@ -146,9 +151,8 @@ def test_presets_resolve_to_their_parts() -> None:
         "glts-fbo": scojo(blocks="first"),
         "glts-ns": scojo(sort=False),
         "glts-nh": scojo(blocks="none", choice="first"),
-        "co-execution": halves(
-            "widest", {"name": "by-gain", "lookahead": 100}, compact=True, share=True, max_slowdown=1.05
-        ),
+        "co-execution": halves("widest", BY_GAIN, compact=True, share=True, max_slowdown=1.05),
+        "co-execution-shortest": halves("shortest", BY_GAIN, compact=True, share=True, max_slowdown=1.05),
         "co-execution-easy": halves("fcfs", {"name": "easy"}, compact=False, share=True, max_slowdown=1000.0),
         "spread": halves("fcfs", {"name": "easy"}, compact=False, share=False, max_slowdown=1.05),
         "gang": gang("none"),

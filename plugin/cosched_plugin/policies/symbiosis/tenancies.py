@@ -1,0 +1,245 @@
+"""Jobs that share nodes with several others: how fast each runs, what it has lost, and when it is expected to end.
+
+A job waits for its slowest process, so the worst of its neighbours decides. What is believed of a job that shares, or has shared,
+its nodes is a note; `Tenancies.keep_up` brings notes and expected ends up to date when neighbours come or go, or are measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from heapq import heapify, heappop, heappush
+from math import inf
+from typing import Final, NamedTuple
+
+from cosched_plugin.api import (
+    WHOLE_PPM,
+    Action,
+    JobSpec,
+    PairModel,
+    Running,
+    SetNote,
+    View,
+    delete_stale_notes,
+    expect_end,
+    round_up_us,
+)
+
+NOTE: Final = "tenancy"
+_SAME: Final = 1 / WHOLE_PPM  # ratios this close are one: measured ones are told in millionths
+_SAME_US: Final = 20  # ends this close are one: each note rounds to a microsecond
+
+
+class Tenancy(NamedTuple):
+    """What is believed of a running job among its neighbours."""
+
+    beside: tuple[int, ...]  # the jobs that it shares nodes with, ascending
+    progress_us: int  # span in which it had made progress when this was written
+    left_us: int  # span: run time alone that was left then
+    ratio: float  # run time among these neighbours / run time alone, at least 1
+    lost_us: int  # span that neighbours had cost it by then
+
+    def now(self, progress_us: int, ratio: float | None = None) -> Tenancy:
+        """Return the same after a span of progress; ``ratio``: what it was in truth, where that was measured."""
+        ratio = self.ratio if ratio is None else ratio
+        span_us = progress_us - self.progress_us
+        done_us = span_us / ratio
+        left_us = max(1, round_up_us(self.left_us - done_us))
+        return Tenancy(self.beside, progress_us, left_us, ratio, self.lost_us + round(span_us - done_us))
+
+
+def tenancy_of(running: Running, view: View) -> Tenancy:
+    """Return what is believed of a running job at present; one without a note has never shared its nodes."""
+    noted = noted_tenancy(running.job.id, view)
+    progress_us = view.progress_us(running)
+    if noted is None:
+        return Tenancy((), progress_us, view.expected_end(running) - view.now_us, 1.0, 0)
+    return noted.now(progress_us, measured(running))
+
+
+def noted_tenancy(job_id: int, view: View) -> Tenancy | None:
+    """Return the note of a job; None where it has none, or one of another form."""
+    note = view.note(job_id, NOTE)
+    if type(note) is not tuple or list(map(type, note)) != [tuple, int, int, float, int]:
+        return None
+    found = Tenancy(*note)  # type: ignore[arg-type]
+    return found if found.ratio >= 1.0 and {*map(type, found.beside)} <= {int} else None
+
+
+def measured(running: Running) -> float | None:
+    """Return a job's measured slowdown among its present neighbours; None where there is none."""
+    return max(1.0, running.measured_ppm / WHOLE_PPM) if running.measured_ppm else None
+
+
+def slowdown(job: JobSpec, other: JobSpec, model: PairModel | None) -> float:
+    """Return the believed slowdown of a job by another one; inf where the model does not know both."""
+    if model is None or not (model.knows(job) and model.knows(other)):
+        return inf
+    return max(1.0, model.slowdown(job, other))
+
+
+class Sharer(NamedTuple):
+    """A job among its neighbours, as a forecast needs it."""
+
+    left_us: float  # span: run time alone that is left
+    beside: dict[int, float]  # its slowdown by each neighbour
+
+
+def forecast(now_us: int, sharers: Mapping[int, Sharer]) -> dict[int, int]:
+    """Return when each job ends: it is as slow as its worst neighbour lets it be, and each of these goes when it ends itself."""
+    beside = {job_id: dict(sharer.beside) for job_id, sharer in sharers.items()}
+    left = {job_id: float(sharer.left_us) for job_id, sharer in sharers.items()}
+    ratios = {job_id: max(others.values(), default=1.0) for job_id, others in beside.items()}
+    since = dict.fromkeys(sharers, 0.0)
+    heap = [(left[job_id] * ratio, job_id) for job_id, ratio in ratios.items()]
+    heapify(heap)
+    ends: dict[int, int] = {}
+    while heap:
+        at, job_id = heappop(heap)
+        if job_id in ends or at != since[job_id] + left[job_id] * ratios[job_id]:
+            continue  # an end that has moved since
+        ends[job_id] = now_us + max(1, round_up_us(at))
+        for other in beside[job_id]:
+            if other in ends:
+                continue
+            del beside[other][job_id]
+            ratio = max(beside[other].values(), default=1.0)
+            if ratio != ratios[other]:
+                left[other] -= (at - since[other]) / ratios[other]
+                since[other], ratios[other] = at, ratio
+                heappush(heap, (at + left[other] * ratio, other))
+    return ends
+
+
+class Moved(NamedTuple):
+    """A running job with a new expected end, or a new tenancy as well."""
+
+    running: Running
+    tenancy: Tenancy | None  # None: its neighbours are the same
+    end_us: int
+
+    def decisions(self, view: View) -> Iterator[Action]:
+        """Yield what tells the manager."""
+        job_id = self.running.job.id
+        yield from expect_end(job_id, self.end_us, view)
+        if self.tenancy is not None:
+            yield SetNote(job_id, NOTE, tuple(self.tenancy))
+
+
+class Arrival(NamedTuple):
+    """A pending job that is to join running ones."""
+
+    job: JobSpec
+    left_us: int  # span: its run time alone
+    beside: Sequence[int]  # its hosts
+
+
+def resettled(
+    changed: Mapping[int, Sequence[int]], view: View, arrival: Arrival | None = None
+) -> tuple[int, tuple[Moved, ...]]:
+    """Return when ``arrival`` ends, and the running jobs that move, by id, where some have changed neighbours.
+
+    Their neighbours, the neighbours of these, and so on, may move with them.
+    """
+    sharers: dict[int, Sharer] = {}
+    tenancies: dict[int, Tenancy] = {}
+    reached = dict.fromkeys(changed)
+    waiting = [*changed]
+    while waiting:
+        job_id = waiting.pop()
+        running = view.running[job_id]
+        now, truth = tenancy_of(running, view), measured(running)
+        others = changed.get(job_id, now.beside)
+        beside = {}
+        for other in others:
+            if arrival is not None and other == arrival.job.id:
+                beside[other] = _by(running.job, arrival.job, None, view)
+                continue
+            beside[other] = _by(running.job, view.running[other].job, truth, view)
+            if other not in reached:
+                reached[other] = None
+                waiting.append(other)
+        sharers[job_id] = Sharer(now.left_us, beside)
+        if job_id in changed:
+            ratio = max(beside.values(), default=1.0)
+            tenancies[job_id] = Tenancy(tuple(sorted(others)), now.progress_us, now.left_us, ratio, now.lost_us)
+    end_us = view.now_us
+    if arrival is not None:
+        own = {host: _by(arrival.job, view.running[host].job, None, view) for host in arrival.beside}
+        sharers[arrival.job.id] = Sharer(arrival.left_us, own)
+    ends = forecast(view.now_us, sharers)
+    if arrival is not None:
+        end_us = ends[arrival.job.id]
+    found = []
+    for job_id in sorted(reached):
+        running = view.running[job_id]
+        its_end_us = ends[job_id]
+        if sharers[job_id].left_us <= 1 or abs(its_end_us - running.end_us) <= _SAME_US:
+            its_end_us = running.end_us  # one that takes longer than it was expected to may end at any moment
+        if job_id in tenancies or its_end_us != running.end_us:
+            found.append(Moved(running, tenancies.get(job_id), its_end_us))
+    return end_us, tuple(found)
+
+
+def _by(job: JobSpec, other: JobSpec, truth: float | None, view: View) -> float:
+    """Return the slowdown of a job by another one, as measured or believed; 1 where it is not known: no policy put them there."""
+    by = slowdown(job, other, view.pairs) if truth is None else truth
+    return by if by < inf else 1.0
+
+
+class Tenancies:
+    """Keeps the notes and expected ends of jobs that share nodes."""
+
+    __slots__ = ("_settled_at",)
+
+    def __init__(self) -> None:
+        self._settled_at = -1  # a cache: the version of the view at which all was right
+
+    def keep_up(self, view: View) -> Iterator[Action]:
+        """Yield the decisions that bring notes and expected ends up to date."""
+        yield from delete_stale_notes(view, NOTE)
+        version = view.version
+        if self._settled_at == version:
+            return
+        neighbours = sharing(view)
+        noted = [job_id for job_id in view.with_note(NOTE) if job_id is not None and job_id in view.running]
+        changed = {
+            job_id: neighbours.get(job_id, ())
+            for job_id in sorted({*neighbours, *noted})
+            if _has_changed(view.running[job_id], neighbours.get(job_id, ()), view)
+        }
+        if changed:
+            for each in resettled(changed, view)[1]:
+                yield from each.decisions(view)
+            version = -1
+        self._settled_at = version
+
+
+def sharing(view: View) -> dict[int, tuple[int, ...]]:
+    """Return the running jobs that share nodes at present, each with its neighbours, ascending.
+
+    A job that is stopped, or has turns of its own, is nobody's neighbour.
+    """
+    running, nodes_by_job = view.running, view.nodes_by_job
+    active = sorted([job_id for job_id, each in running.items() if each.suspended_us is None and not each.slot])
+    once = twice = 0
+    for job_id in active:
+        nodes = nodes_by_job[job_id]
+        twice |= once & nodes
+        once |= nodes
+    if not twice:
+        return {}
+    shared = [(job_id, common) for job_id in active if (common := nodes_by_job[job_id] & twice)]
+    return {
+        job_id: tuple([other for other, theirs in shared if theirs & nodes and other != job_id])
+        for job_id, nodes in shared
+    }
+
+
+def _has_changed(running: Running, beside: Sequence[int], view: View) -> bool:
+    """Tell whether a job's neighbours, or its measured slowdown, are others than its note says."""
+    if running.suspended_us is not None:
+        return False
+    noted, truth = noted_tenancy(running.job.id, view), measured(running)
+    if noted is None:
+        return bool(beside)
+    return noted.beside != beside or (truth is not None and bool(beside) and abs(truth - noted.ratio) > _SAME)

@@ -1,0 +1,91 @@
+"""What is wanted of symbiosis, and whether it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from scripts.papers.claims import Band, Claim, judged
+from scripts.papers.figures import Figures, Where, interval_text
+from scripts.papers.symbiosis.experiment import (
+    EASY_SHORTEST,
+    LOGS,
+    NOISE,
+    PAPERS,
+    SYMBIOSIS,
+    U1_SHORTEST,
+    WHOLE,
+    WRONG,
+)
+from scripts.tables import number
+
+from cosched_emulator.statistics.intervals import Interval, difference_of
+from cosched_emulator.statistics.weighted import CLASS_NAMES
+
+RESPONSE, SLOWDOWN, P99 = "response_s_mean", "bounded_slowdown_10s_mean", "response_s_p99"
+NAMES: Final = {RESPONSE: "mean response", SLOWDOWN: "mean bounded slowdown", P99: "response p99"}
+# By figure: what it is to be at most, as a part of the best paper's policy on W2, and of L-U1 with the shortest first.
+OF_PAPERS: Final[Mapping[str, float]] = {RESPONSE: 0.72, SLOWDOWN: 0.25, P99: 1.0}
+OF_SHORTEST: Final[Mapping[str, float]] = {RESPONSE: 0.85, SLOWDOWN: 1.0}
+ON_LOGS: Final[Mapping[str, float]] = {"SDSC-SP2": 0.92, "BLUE": 0.92, "CTC": 1.0}
+NO_WORSE: Final = 1.02  # than without sharing, where what is believed is wrong
+MOST_LATER, MOST_OF_CLASS = 0.08, 0.15
+POINTS: Final = 0.02  # above the floor, at W1
+
+
+def claims(figures: Figures) -> list[Claim]:
+    """Return what is wanted, each with what was measured."""
+    return [*_of_w2(figures), *_harm(figures), *_logs(figures), *_dear(figures)]
+
+
+def _of_w2(figures: Figures) -> Iterator[Claim]:
+    own = Where("W2", SYMBIOSIS)
+    for place, (figure, most) in enumerate(OF_PAPERS.items(), 1):
+        best = best_paper(figures, "W2", figure)
+        text = f"G{place}: {NAMES[figure]} over that of the best paper's policy, at most {most:g}"
+        yield _at_most(text, f"W2, {best.policy}", figures.ratio(figure, own, best), most)
+    for place, (figure, most) in enumerate(OF_SHORTEST.items(), 4):
+        text = f"G{place}: {NAMES[figure]} over that of {U1_SHORTEST}, at most {most:g}"
+        yield _at_most(text, "W2", figures.ratio(figure, own, Where("W2", U1_SHORTEST)), most)
+
+
+def _harm(figures: Figures) -> Iterator[Claim]:
+    for workload, points in (("W2", 0.0), ("W1", POINTS)):
+        where = Where(workload, SYMBIOSIS)
+        text = f"G{6 if workload == 'W2' else 13}: Hshk less its floor, at most {points:g}"
+        later, floor = figures.values("harm_hshk", where), figures.values("harm_hshk_floor", where)
+        yield _at_most(text, workload, difference_of(later, floor) if later else None, points)
+    where = Where("W2", SYMBIOSIS)
+    yield _at_most(f"G7: H1, at most {MOST_LATER:g}", "W2", figures.mean("harm_h1", where), MOST_LATER)
+    worst = [figures.mean(f"harm_{name.replace(' ', '_')}_h1", where) for name in CLASS_NAMES]
+    found = max([each for each in worst if each is not None], key=lambda each: each.mean, default=None)
+    yield _at_most(f"G8: H1 of the worst class, at most {MOST_OF_CLASS:g}", "W2", found, MOST_OF_CLASS)
+
+
+def _logs(figures: Figures) -> Iterator[Claim]:
+    for log in LOGS:
+        own, base = Where(log, SYMBIOSIS), Where(log, U1_SHORTEST)
+        for figure, most in ((RESPONSE, ON_LOGS[log]), (SLOWDOWN, 1.0)):
+            text = f"G{9 if figure == RESPONSE else 10}: {NAMES[figure]} over that of {U1_SHORTEST}, at most {most:g}"
+            yield _at_most(text, log, figures.ratio(figure, own, base), most)
+
+
+def _dear(figures: Figures) -> Iterator[Claim]:
+    for name, place in ((WHOLE, {"variant": WHOLE}), (NOISE, {"belief": NOISE})):
+        own, base = Where("W2", SYMBIOSIS, **place), Where("W2", U1_SHORTEST, **place)
+        text = f"G11: mean response over that of {U1_SHORTEST}, at most 1"
+        yield _at_most(text, f"W2, {name}", figures.ratio(RESPONSE, own, base), 1.0)
+    for belief in WRONG:
+        own, base = Where("W2", SYMBIOSIS, belief=belief), Where("W2", EASY_SHORTEST)
+        text = f"G12: mean response over that without sharing, at most {NO_WORSE:g}"
+        yield _at_most(text, f"W2, {belief}", figures.ratio(RESPONSE, own, base), NO_WORSE)
+
+
+def _at_most(text: str, where: str, found: Interval | None, most: float) -> Claim:
+    return judged(text, where, f"at most {number(most)}", found, Band.below(most), interval_text)
+
+
+def best_paper(figures: Figures, workload: str, figure: str) -> Where:
+    """Return the paper's policy whose mean is the lowest; the first where none has run."""
+    means = [(found.mean, name) for name in PAPERS if (found := figures.mean(figure, Where(workload, name)))]
+    return Where(workload, min(means)[1] if means else PAPERS[0])

@@ -1,0 +1,142 @@
+"""The page of symbiosis: what is wanted beside what was measured, on models and logs, and what each of its parts is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from scripts.papers.claims import VERDICTS, claims_table
+from scripts.papers.figures import Figures, Where, percent_text, sections
+from scripts.papers.harm import harm_tables
+from scripts.papers.means import means_table
+from scripts.papers.pictures import bars, draw_all, grid, legend, point_at
+from scripts.papers.rua.windows import WindowFigures
+from scripts.papers.saturation import saturation_table
+from scripts.papers.study import Size
+from scripts.papers.symbiosis.claims import P99, RESPONSE, SLOWDOWN, claims
+from scripts.papers.symbiosis.experiment import (
+    ABLATED,
+    EASY,
+    EASY_SHORTEST,
+    LOG_JOBS,
+    LOGS,
+    MAIN,
+    MODELS,
+    NOISE,
+    POLICIES,
+    SYMBIOSIS,
+    TUNED,
+    U1_SHORTEST,
+    VARIANTS_TRIED,
+    WHOLE,
+    WINDOWS,
+    WRONG,
+)
+from scripts.tables import table_head, table_row
+
+SHOWN: Final = {
+    RESPONSE: ("response, mean [s]", 1.0),
+    SLOWDOWN: ("bounded slowdown, mean", 1.0),
+    P99: ("response p99 [s]", 1.0),
+    "response_s_longest": ("longest [s]", 1.0),
+    "node_sharing": ("shared [%]", 100.0),
+}
+COLOURS: Final = dict(zip(MAIN, ("#8d99ae", "#bfd7ea", "#5fa8d3", "#a9d6e5", "#62b6cb", "#0b3954"), strict=True))
+
+
+def report(found: Figures, size: Size) -> list[str]:
+    """Return the lines of the page between its markers."""
+    figures = WindowFigures(found)
+    parts = {
+        "What is wanted": lambda figures: [f"{VERDICTS}", "", *claims_table(claims(figures))],
+        "All policies": lambda figures: _means(
+            figures, [Where(work, name) for work in (*MODELS, *LOGS) for name in MAIN]
+        ),
+        "What each part is worth": _ablation,
+        "Where sharing is dear, or not understood": _dear,
+        "Who is worse off": _harm,
+        "Saturation": lambda figures: saturation_table(
+            figures, [Where(work, name) for work in MODELS for name in (EASY_SHORTEST, U1_SHORTEST, SYMBIOSIS)]
+        ),
+    }
+    rows = [table_row((name, f"`{preset}`", text), ()) for name, (preset, _, text) in POLICIES.items()]
+    return [
+        f"{size.jobs:,} jobs of the model a run, seeds {TUNED + 1} to {TUNED + size.seeds}; {min(LOG_JOBS, size.jobs):,} jobs of"
+        f" each of {WINDOWS} windows of a log, a node of one core with two contexts for each processor, with users' estimates."
+        f" Settings were chosen with seeds 1 to {TUNED} of W2, by {VARIANTS_TRIED} compositions and settings.",
+        "",
+        *table_head(("policy", "preset", "what it is"), ()),
+        *rows,
+        "",
+        *sections(figures, parts),
+    ]
+
+
+def _means(figures: Figures, cells: Sequence[Where]) -> list[str]:
+    return means_table(figures, SHOWN, cells)
+
+
+def _ablation(figures: Figures) -> list[str]:
+    base = Where("W2", SYMBIOSIS)
+    rows = [
+        table_row(
+            (name, POLICIES[name][2]),
+            [percent_text(figures.change(key, where, base)) for key in (RESPONSE, SLOWDOWN, P99)],
+        )
+        for name in (*ABLATED, U1_SHORTEST, EASY_SHORTEST)
+        if figures.seeds(where := Where("W2", name))
+    ]
+    heads = [f"{SHOWN[key][0].partition(' [')[0]}, %" for key in (RESPONSE, SLOWDOWN, P99)]
+    text = f"On W2, changes against {SYMBIOSIS}, paired by seed."
+    return [text, "", *table_head(("", "without"), heads), *rows, ""] if rows else []
+
+
+def _dear(figures: Figures) -> list[str]:
+    places: list[dict[str, str]] = [{"variant": WHOLE}, *({"belief": belief} for belief in WRONG)]
+    rows = [
+        table_row(
+            (next(iter(place.values())), name),
+            [
+                percent_text(figures.change(key, Where("W2", name, **place), Where("W2", base, **there)))
+                for base, there in ((U1_SHORTEST, place), (EASY_SHORTEST, {}))
+                for key in (RESPONSE, SLOWDOWN)
+            ],
+        )
+        for place in places
+        for name in (U1_SHORTEST, SYMBIOSIS)
+        if figures.seeds(Where("W2", name, **place))
+    ]
+    heads = [
+        f"{SHOWN[key][0]} against {base}, %" for base in (U1_SHORTEST, EASY_SHORTEST) for key in (RESPONSE, SLOWDOWN)
+    ]
+    text = (
+        f"W2. *{WHOLE}*: time in which neither of two jobs competes counts in the slowdown, which makes sharing dear. *{NOISE}*: the"
+        " scheduler knows usage with that error; *unknown*: not at all."
+    )
+    return [text, "", *table_head(("", ""), heads), *rows, ""] if rows else []
+
+
+def _harm(figures: Figures) -> list[str]:
+    names = (EASY_SHORTEST, "L-R", U1_SHORTEST, SYMBIOSIS)
+    cells = [Where(work, name) for work in MODELS for name in names]
+    return harm_tables(figures, EASY, cells, [Where("W2", name) for name in names])
+
+
+def draw(figures: Figures, folder: Path) -> list[Path]:
+    """Write the picture; return its file. Needs matplotlib."""
+    return draw_all(WindowFigures(figures), folder, "symbiosis", {"": _picture})
+
+
+def _picture(figures: Figures) -> Any:
+    works = [work for work in (*MODELS, *LOGS) if figures.seeds(Where(work, SYMBIOSIS))]
+    if not works:
+        return None
+    figure, axes = grid(2, 1)
+    for axis, key, factor in ((axes[0], RESPONSE, 1 / 3600), (axes[1], SLOWDOWN, 1.0)):
+        rows = {name: [point_at(figures, key, Where(work, name), None, factor) for work in works] for name in MAIN[1:]}
+        bars(axis, rows, COLOURS, published=False)
+        axis.set_xticks(range(len(works)), works)
+        axis.set_ylabel("mean response [hours]" if key == RESPONSE else "mean bounded slowdown", fontsize=8)
+    legend(figure, axes[0])
+    return figure
