@@ -78,9 +78,12 @@ def test_a_run_has_the_requested_load(policy: str, load: float) -> None:
 def test_every_preset_has_the_machine_it_is_made_for() -> None:
     assert {name: machine_for(name)["cluster"].get("preset") for name in PRESETS} == {
         **dict.fromkeys(("fcfs", "easy", "sjbf", "conservative", "conservative-starts")),
-        **dict.fromkeys(("co-execution", "co-execution-easy", "spread")),  # their tables of co-runs are files
+        **dict.fromkeys(
+            ("co-execution", "co-execution-shortest", "co-execution-easy", "spread")
+        ),  # their tables of co-runs are files
         **dict.fromkeys(("lc", "lct", "rua"), "rua-4way"),
         **dict.fromkeys(("pss", "ac", "am", "lomarc-fm", "lomarc-u1", "lomarc-u2", "lomarc-r", "batch"), "lomarc-ht"),
+        **dict.fromkeys(("easy-shortest", "lomarc-u1-shortest", "symbiosis"), "lomarc-ht"),
         "lomarc-n": "lomarc-standard",
         **dict.fromkeys(("ssp", "glts", "cst", "cstws", "glts-fbo", "glts-ns", "glts-nh"), "g-lomarc-2x2"),
         **dict.fromkeys(("gang", "paired-gang", "paired-gang-bestfit", "blind", "gang-contiguous"), "single"),
@@ -279,13 +282,15 @@ def test_growth_is_an_exponent_of_the_last_step(forks: None) -> None:
 
 def test_live_decisions_are_timed_by_the_plugins_own_metrics() -> None:
     extent = bench_live.Extent(queue=60, a_second=20.0, warm_up_s=0.5, timed_s=1.5)
-    (row,) = bench_live.measure(["conservative"], "counted", extent, silent)
-    assert "reason" not in row, row
-    assert row["batches"] > 10
-    assert 20 < row["queued"] < 120
-    assert 0 < row["p50_ms"] <= row["p99_ms"] <= row["most_ms"]
-    assert 0 < row["cpu_ms"] < 1000
-    failed: Figures = {"policy": "easy", "queue": 10_000, "reason": "OSError: none"}
+    rows = list(bench_live.measure(["conservative"], "counted", extent, silent))
+    assert [row["estimates"] for row in rows] == [False, True]
+    for row in rows:
+        assert "reason" not in row, row
+        assert row["batches"] > 10
+        assert 20 < row["queued"] < 120
+        assert 0 < row["p50_ms"] <= row["p99_ms"] <= row["most_ms"]
+        assert 0 < row["cpu_ms"] < 1000
+    failed: Figures = {"policy": "easy", "estimates": False, "queue": 10_000, "reason": "OSError: none"}
     text = "\n".join(bench_live.lines([failed, {**row, "queue": 10_000, "p99_ms": 50.5}]))
     assert "OSError: none" in text
     assert "**no**" in text
