@@ -172,10 +172,9 @@ class UserDoor:
                 break
         return asked
 
-    def charge(self, asked: Asked, began_s: float) -> None:
-        """Charge a request's user for the time since ``began_s``, which the manager has spent on it."""
-        now_s = self._clock_s()
-        self._requests.charge(asked.who.name, (now_s - began_s) / SECONDS_A_TOKEN, now_s)
+    def charge(self, asked: Asked, spent_s: float) -> None:
+        """Charge a request's user for the processor time that the manager has spent on it: when it stood still is nobody's doing."""
+        self._requests.charge(asked.who.name, spent_s / SECONDS_A_TOKEN, self._clock_s())
 
     def takes_changes(self, who: Requester, jobs: float) -> bool:
         """Charge a user for the change of so many jobs; False if it has changed too many of late."""
@@ -227,8 +226,9 @@ class UserDoor:
         try:
             if not self._requests.take(who.name, 1 + sum(map(len, parts)) / BYTES_A_TOKEN, now_s):
                 raise _TooFast
+            began_s = time.thread_time()
             ticket, request = decode_request(parts)
-            self._requests.charge(who.name, (self._clock_s() - now_s) / SECONDS_A_TOKEN, now_s)
+            self._requests.charge(who.name, (time.thread_time() - began_s) / SECONDS_A_TOKEN, now_s)
         except (_TooFast, RemoteProtocolError) as error:
             if self._complaints.take(who.name, 1, now_s):
                 self._refuse(sender, _ticket_in(parts), _refusal(error))

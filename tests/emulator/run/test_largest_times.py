@@ -24,7 +24,7 @@ from cosched_plugin.protocol import messages as m
 
 LONGEST_S = 10**11  # of a log
 SIZES = (16, 8, 9, 4, 16, 12, 3, 16, 8, 16, 5)  # one after another they take 34,900 years
-ANN = Requester("ann", operator=False)
+ROOT = Requester("root", operator=True)  # users have a share of these years (test_submission)
 
 
 def log(folder: Path, sizes: tuple[int, ...], seconds: int = LONGEST_S) -> str:
@@ -104,13 +104,13 @@ def test_users_cannot_submit_more_years_than_plans_hold() -> None:
     site = Site(node_class(2, 4))
     most = MOST_YEARS_US // LONGEST_US
     long = submit(limit_s=None, run_s=LONGEST_US // SECOND)
-    site.do(long._replace(tasks=tuple(range(most))), who=ANN)
-    refused = site.live.command(SECOND, ANN, long)
+    site.do(long._replace(tasks=tuple(range(most))), who=ROOT)
+    refused = site.live.command(SECOND, ROOT, long)
     assert isinstance(refused, Refused)
     assert refused.text == (
         f"with these jobs, those that have not ended take more than {MOST_YEARS} years one after another, the limit"
     )
-    site.do(submit(), 1, ANN)  # short ones still go in
-    site.do(CancelJobs((Target(1, 0),)), 2, ANN)
-    site.do(long, 3, ANN)
+    site.do(submit(), 1, ROOT)  # short ones still go in
+    site.do(CancelJobs((Target(1, 0),)), 2, ROOT)
+    site.do(long, 3, ROOT)
     site.live.check()
