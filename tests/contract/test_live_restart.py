@@ -1,4 +1,7 @@
-"""A live manager and its scheduler are killed -9 during users' requests: confirmed jobs exist once, and end."""
+"""A live manager and its scheduler are killed -9 during users' requests: confirmed jobs exist once, and end.
+
+Who goes on is the same manager, started again, or one that stands by; then it may also be stopped instead of killed.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ from scripts.proofs.kill_nine import broken_accounts
 from tests.processes import Forked, fork_program
 
 from cosched_emulator.cli.user_tables import rows_of
+from cosched_emulator.live.lease import LOOK_S, STILL_S, read_lease
 from cosched_emulator.users.client import ManagerConnection, SilenceError
 from cosched_emulator.users.requests import (
     CancelJobs,
@@ -39,32 +43,71 @@ ROUNDS = 10
 REQUESTS = 40  # at most in a round, which ends soon after a kill
 
 
-class Site:
-    """A manager and its scheduler; either is started again at once when it is killed."""
+MANAGERS = ("manager", "other manager")
 
-    def __init__(self, short: Path, folder: Path) -> None:
+
+class Site:
+    """Managers, one that serves and perhaps one that stands by, and a scheduler; each is started again at once when it is killed."""
+
+    def __init__(self, short: Path, folder: Path, managers: int) -> None:
         self.users = f"ipc://{short}/users"
         self.db = folder / "cluster.db"
         self.starts: Counter[str] = Counter()
+        self.took_s: list[float] = []  # from a kill of the manager to an answer
+        self._managers = MANAGERS[:managers]
         endpoint = f"ipc://{short}/scheduler"
-        self._commands = {
-            "manager": ["cosched_emulator", "serve", "--nodes", "16", "--node", "rua-4way", "--clock", "scaled", "--speed", "3000",
-                        "--bind", endpoint, "--users", self.users, "--db", str(self.db), "--check"],
-            "plugin": ["cosched_plugin", "serve", "--connect", endpoint, "--policy", "rua"],
-        }  # fmt: skip
+        self._manager = ["cosched_emulator", "serve", "--nodes", "16", "--node", "rua-4way", "--clock", "scaled", "--speed", "3000",
+                         "--bind", endpoint, "--users", self.users, "--db", str(self.db), "--check",
+                         *["--standby"][: managers - 1]]  # fmt: skip
+        self._plugin = ["cosched_plugin", "serve", "--connect", endpoint, "--policy", "rua"]
         self._processes: dict[str, Forked] = {}
+
+    def open(self) -> None:
+        """Start all."""
+        self.start("plugin")
+        for name in self._managers:
+            self.start(name)
+            self.wait_for_answer()  # the first one serves
 
     def start(self, name: str) -> None:
         self.starts[name] += 1
-        self._processes[name] = fork_program(*self._commands[name])
+        self._processes[name] = fork_program(*(self._plugin if name == "plugin" else self._manager))
 
-    def kill(self, *names: str) -> None:
-        """Kill processes, which must be alive, and start them again."""
+    def serving(self) -> str:
+        """Return the name of the manager that serves."""
+        holder = read_lease(str(self.db))
+        assert holder is not None
+        (name,) = [name for name in self._managers if self._processes[name].pid == holder.process]
+        return name
+
+    def idle(self) -> str:
+        """Return the name of the manager that stands by."""
+        (name,) = set(self._managers) - {self.serving()}
+        return name
+
+    def pause(self, name: str, number: int) -> None:
+        """Send a manager SIGSTOP or SIGCONT."""
+        self._processes[name].send_signal(number)
+
+    def strike(self, number: int, *names: str) -> None:
+        """Kill processes, which must be alive, and start them again; "manager" is the one that serves, "idle" the other one.
+
+        With SIGSTOP, the one that stands by kills the stopped manager.
+        """
         for name in names:
-            process = self._processes[name]
-            process.kill()
-            assert process.wait(10) == -signal.SIGKILL, self.said(name)
-            self.start(name)
+            struck = self.serving() if name == "manager" else self.idle() if name == "idle" else name
+            process = self._processes[struck]
+            began_s = time.monotonic()
+            process.send_signal(number if name == "manager" else signal.SIGKILL)
+            assert process.wait(10) == -signal.SIGKILL, self.said(struck)
+            if name == "manager" and len(self._managers) > 1:
+                self.wait_for_answer()
+                self.took_s.append(time.monotonic() - began_s)
+            self.start(struck)
+
+    def wait_for_answer(self) -> None:
+        with ManagerConnection(self.users, 20.0) as connection:
+            connection.result(ListJobs())
 
     def stop(self, name: str) -> int:
         self._processes[name].terminate()
@@ -85,17 +128,10 @@ class Site:
 
 
 @pytest.fixture
-def site(tmp_path: Path) -> Iterator[Site]:
-    with tempfile.TemporaryDirectory(
-        prefix="restart-", dir="/tmp"
-    ) as short:  # pytest's paths may be too long for a socket
-        made = Site(Path(short), tmp_path)
-        try:
-            for name in ("manager", "plugin"):
-                made.start(name)
-            yield made
-        finally:
-            made.close()
+def short() -> Iterator[Path]:
+    """A folder for sockets: pytest's paths may be too long for them."""
+    with tempfile.TemporaryDirectory(prefix="restart-", dir="/tmp") as folder:
+        yield Path(folder)
 
 
 class User:
@@ -175,39 +211,48 @@ class User:
         return uniform(self._seed, f"user {purpose}", self.number)
 
 
+@pytest.mark.parametrize("managers", [1, 2])
 @pytest.mark.parametrize("seed", [1, *[pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 7)]])
-def test_what_was_confirmed_survives_every_kill(seed: int, site: Site) -> None:
-    user = User(site, seed)
-    unanswered = 0
-    with ManagerConnection(site.users, 20.0) as patient:
-        patient.result(ListJobs())  # waits until the manager serves users
-    with ManagerConnection(site.users, ANSWER_S) as connection:
-        for number in range(ROUNDS):
-            victims = ("manager", "plugin") if uniform(seed, "both", number) < 0.4 else ("manager",)
-            delay_s = 0.3 * uniform(seed, "delay", number)
-            timer = threading.Timer(delay_s, site.kill, victims)
-            timer.start()
-            try:
-                for _ in range(REQUESTS):
-                    if not user.ask_something(connection):
-                        unanswered += 1
-                        break
-                    time.sleep(0.02 * uniform(seed, "pause", number, user.number))
-            finally:
-                timer.join(30)
-            site.assert_alive()
-    with ManagerConnection(site.users, 20.0) as connection:
-        user.release_all(connection)
-        deadline = time.monotonic() + 60
-        while left := rows_of(connection.result(ListJobs())):
-            assert time.monotonic() < deadline, left
+def test_what_was_confirmed_survives_every_kill(seed: int, managers: int, short: Path, tmp_path: Path) -> None:
+    site = Site(short, tmp_path, managers)
+    with closing(site):
+        site.open()
+        user = User(site, seed)
+        unanswered = 0
+        with ManagerConnection(site.users, ANSWER_S) as connection:
+            for number in range(ROUNDS):
+                victims = ("manager", "plugin") if uniform(seed, "both", number) < 0.4 else ("manager",)
+                delay_s = 0.3 * uniform(seed, "delay", number)
+                how = signal.SIGSTOP if managers > 1 and number % 5 == 4 else signal.SIGKILL
+                if managers > 1 and number % 3 == 1:
+                    site.strike(signal.SIGKILL, "idle")
+                timer = threading.Timer(delay_s, site.strike, (how, *victims))
+                timer.start()
+                try:
+                    for _ in range(REQUESTS):
+                        if not user.ask_something(connection):
+                            unanswered += 1
+                            break
+                        time.sleep(0.02 * uniform(seed, "pause", number, user.number))
+                finally:
+                    timer.join(30)
+                site.assert_alive()
+        with ManagerConnection(site.users, 20.0) as connection:
             user.release_all(connection)
-            site.assert_alive()
-            time.sleep(0.1)
-        history = connection.result(ListHistory(most=10_000))["jobs"]
-    assert site.stop("manager") == 128 + signal.SIGTERM, site.said("manager")
-    assert site.starts["manager"] == 1 + ROUNDS
-    assert site.starts["plugin"] > 1
+            deadline = time.monotonic() + 60
+            while left := rows_of(connection.result(ListJobs())):
+                assert time.monotonic() < deadline, left
+                user.release_all(connection)
+                site.assert_alive()
+                time.sleep(0.1)
+            history = connection.result(ListHistory(most=10_000))["jobs"]
+        for name in sorted(
+            MANAGERS[:managers], key=lambda name: name == site.serving()
+        ):  # the one that stands by first
+            assert site.stop(name) == 128 + signal.SIGTERM, site.said(name)
+        assert sum(site.starts[name] for name in MANAGERS) == managers + ROUNDS + 3 * (managers - 1)
+        assert site.starts["plugin"] > 1
+        print(f"seconds from a kill to an answer of the manager that stood by: {site.took_s}")
 
     ids = [job_id for found in user.confirmed.values() for job_id in found]
     assert len(ids) == len(set(ids)) > 50
@@ -229,3 +274,19 @@ def test_what_was_confirmed_survives_every_kill(seed: int, site: Site) -> None:
     with closing(sqlite3.connect(site.db)) as connection_to_db:
         rows = connection_to_db.execute("SELECT id, state, name FROM jobs ORDER BY id").fetchall()
     assert rows == sorted((row["job_id"], row["state"], row["name"]) for row in history)
+
+
+def test_a_manager_that_stands_by_may_be_stopped(short: Path, tmp_path: Path) -> None:
+    """It has seen no turns for long when it goes on, and must not kill a manager for that."""
+    with closing(Site(short, tmp_path, managers=2)) as site:
+        site.open()
+        served, idle = site.serving(), site.idle()
+        site.pause(idle, signal.SIGSTOP)
+        time.sleep(STILL_S + 0.5)
+        site.pause(idle, signal.SIGCONT)
+        time.sleep(5 * LOOK_S)
+        site.assert_alive()
+        assert site.serving() == served
+        assert "stands still" not in site.said(idle)
+        site.strike(signal.SIGKILL, "manager")
+        assert site.serving() == idle

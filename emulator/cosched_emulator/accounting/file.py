@@ -28,6 +28,13 @@ _MAGIC: Final = b"SQLite format 3\0"
 _OURS: Final = "a database of this manager"
 
 
+class InUseError(InputError):
+    """Another manager has the database open."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, "a database that no other manager has open", "one that is in use")
+
+
 class Database(NamedTuple):
     """An open database; ``lock`` is the file descriptor whose lock keeps other managers out until it is closed or this process ends."""
 
@@ -77,9 +84,10 @@ def create_database(path: str, meta: Mapping[str, str]) -> Database:
         _remove(partial)
         if lock is not None:
             os.close(lock)
+        if isinstance(error, FileExistsError):  # made by another manager meanwhile
+            raise InUseError(path) from error
         if isinstance(error, OSError):
-            text = "a file that exists" if isinstance(error, FileExistsError) else error.strerror or str(error)
-            raise InputError(path, "a database that can be written", text) from error
+            raise InputError(path, "a database that can be written", error.strerror or str(error)) from error
         if isinstance(error, sqlite3.Error):
             raise InputError(path, "a database that can be written", str(error)) from error
         raise
@@ -97,7 +105,7 @@ def open_database(path: str) -> Database:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            raise InputError(path, "a database that no other manager has open", "one that is in use") from error
+            raise InUseError(path) from error
         version = _version(path, os.pread(lock, _HEADER_BYTES, 0))
         with _sqlite_errors(path):
             return Database(_open_connection(path, version), lock)

@@ -48,6 +48,7 @@ def serve(
     log_json: bool,
     wait: float | None,
     db: str | None,
+    standby: bool,
     out: str | None,
     force: bool,
     as_json: bool,
@@ -67,12 +68,15 @@ def serve(
         "--metrics": metrics,
         "--operator": operators,
         "--estimate-starts": estimate_starts,
+        "--standby": standby,
     }
     _check_options(scenario, live_options, {"--wait": wait is not None, "--json": as_json})
     if estimate_starts and users is None:
         raise click.UsageError("--estimate-starts needs --users, who ask for them")
     if copied and not estimate_starts:
         raise click.UsageError("--copy-policy needs --estimate-starts")
+    if standby and db is None:
+        raise click.UsageError("--standby needs --db, the database that the managers share")
     prepared = prepare(scenario)
     keyring = None if keys is None else Keyring(keys)
     log = Log("cosched-emulator", as_json=log_json)
@@ -83,7 +87,7 @@ def serve(
     from cosched_emulator.live.serving import Serving  # noqa: PLC0415 - likewise
 
     serving = Serving(endpoint, users, keyring, frozenset(operators), metrics, until, check, estimate_starts, copied)
-    serve_live(prepared, serving, db, log, out, force=force)
+    serve_live(prepared, serving, db, log, out, force=force, standby=standby)
 
 
 def _check_until(until: float | None) -> None:

@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import sys
+from contextlib import ExitStack
 
+from cosched_emulator.accounting.accounts import Accounting
 from cosched_emulator.live import serving as live
+from cosched_emulator.live.lease import await_turn
 from cosched_emulator.live.serving import LIVE, Serving
 from cosched_emulator.results.files.from_accounts import export_run
 from cosched_emulator.run.prepare import Prepared
@@ -13,10 +16,22 @@ from cosched_emulator.run.run import open_accounts
 from cosched_hwmodel.cli.terminal.console import Log, progress_bar
 
 
-def serve_live(prepared: Prepared, serving: Serving, db: str | None, log: Log, out: str | None, *, force: bool) -> None:
-    """Serve until the requested end, write the run folder, and exit with the code of a signal."""
+def serve_live(
+    prepared: Prepared, serving: Serving, db: str | None, log: Log, out: str | None, *, force: bool, standby: bool
+) -> None:
+    """Serve until the requested end, write the run folder, and exit with the code of a signal.
+
+    ``standby``: while another manager has the database, wait to take over.
+    """
     bar = progress_bar(len(prepared.workload.jobs) if serving.users is None else 0)
-    with open_accounts(db, prepared, LIVE) as accounting:
+    with ExitStack() as closing:
+
+        def enter() -> Accounting:
+            return closing.enter_context(open_accounts(db, prepared, LIVE))
+
+        accounting = await_turn(enter, db, log) if standby and db is not None else enter()
+        if isinstance(accounting, int):
+            sys.exit(128 + accounting)
         with bar as progress:
             code, unfinished = live.serve_live(prepared, accounting, serving, log, progress)
         if out is not None:

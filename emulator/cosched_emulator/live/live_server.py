@@ -18,6 +18,7 @@ from cosched_emulator.errors import AccountingError, LinkError
 from cosched_emulator.live import watched
 from cosched_emulator.live.clock import LiveClock, ProcessFaults
 from cosched_emulator.live.journal import answer_step, command_step, time_step
+from cosched_emulator.live.lease import Lease
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.live.start_estimates import StartEstimates
 from cosched_emulator.live.views import NO_ESTIMATES, answer_query
@@ -90,6 +91,7 @@ class LiveServer:
         check: bool = False,
         progress: Callable[[int], None] | None = None,
         estimates: StartEstimates | None = None,
+        lease: Lease | None = None,
     ) -> None:
         """End at ``until_us``, or with ``until_idle`` when no event is left; ``check`` checks all invariants after every step.
 
@@ -109,6 +111,7 @@ class LiveServer:
         self._check = check
         self._progress = progress
         self._estimates = estimates
+        self._lease = lease
         self._watched = watched.Watched(live, estimates, lambda: bool(port.instance))
         self._ended = 0
         self._sent_s: float | None = None  # when the unanswered batch was sent
@@ -130,6 +133,8 @@ class LiveServer:
         if self._door is not None:
             poller.register(self._door.socket, zmq.POLLIN)
         while not self.stop and not self._is_over():
+            if self._lease is not None:
+                self._lease.turn()
             self._advance()
             restarted = self._live.take_restart()
             if (restarted or self._live.has_too_much_to_tell) and session.state in (State.READY, State.OPEN):
@@ -149,6 +154,8 @@ class LiveServer:
                 self._port.tend()
             except (LinkError, ProtocolError) as error:
                 self._drop_scheduler(str(error))
+        if self._lease is not None:
+            self._lease.rest()
         self._advance()
         self._flush()
 

@@ -47,6 +47,7 @@ QUESTIONS: Final = (
     ShowOverview,
 )  # requests that change nothing
 TEMPORARY: Final = frozenset({"rate", "busy"})  # refusals after which the same request may be repeated
+AGAIN_S: Final = 0.25  # after such a refusal; a manager does not answer those who ask on at once
 _NO_TICKET: Final = 0  # ticket of an answer to an unreadable request
 _SLICE_MS: Final = 100  # one slice of waiting
 _FIRST_MS: Final = 20  # the first slice: on ipc, enough time for a connection
@@ -85,6 +86,7 @@ class ManagerConnection:
         self._awaits_manager = awaits_manager
         self._keys = (key, manager_key) if key and takes_keys(endpoint) else None
         self._ticket = 0
+        self._not_before_s = 0.0  # the next request
         self._context = zmq.Context()
         self._socket: zmq.Socket[bytes] | None = None
         self._events: zmq.Socket[bytes] | None = None
@@ -114,7 +116,8 @@ class ManagerConnection:
     ) -> Done | Refused:
         """Send a request and return its answer; SilenceError if none comes in time (later requests are still possible).
 
-        ``meanwhile`` is called about every tenth of a second; its exceptions propagate.
+        After a refusal for the time being the next request waits a little. ``meanwhile`` is called about every tenth of a second; its
+        exceptions propagate.
         """
         timeout_s = self._timeout_s if timeout_s is None else timeout_s
         deadline = time.monotonic() + timeout_s
@@ -125,8 +128,12 @@ class ManagerConnection:
             raise ConfigurationError("arguments", "text in UTF-8", repr(error.object)) from None
         if len(frames[1]) > MAX_REQUEST_BYTES:
             raise EmulatorError(f"the request has {len(frames[1])} bytes; the limit is {MAX_REQUEST_BYTES}")
+        time.sleep(max(0.0, min(self._not_before_s, deadline) - time.monotonic()))
         try:
-            return self._converse(frames, request, deadline, timeout_s, meanwhile or _nothing)
+            answer = self._converse(frames, request, deadline, timeout_s, meanwhile or _nothing)
+            if isinstance(answer, Refused) and answer.code in TEMPORARY:
+                self._not_before_s = time.monotonic() + AGAIN_S
+            return answer
         except BaseException:
             self._hang_up()  # so that no old message arrives at either end when the manager is back
             raise

@@ -32,6 +32,11 @@ from cosched_hwmodel.cli.terminal.lazy import implementation
 @click.option(
     "--db", callback=a_file, metavar="FILE", help="Keep accounts in FILE; after a crash the run resumes from them."
 )
+@click.option(
+    "--standby",
+    is_flag=True,
+    help="Running clock, with --db: while another manager has FILE, stand by, and take over when it ends or hangs.",
+)
 @click.option("--keys", callback=a_file, metavar="FOLDER", help="Keyring of this manager and of its peers.")
 @click.option("--operator", "operators", multiple=True, metavar="USER", help="User with all rights; may be repeated.")
 @click.option(
