@@ -7,11 +7,14 @@ and stands in side files beside a log.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 from cosched_emulator.batsim.platform import MASTER, read_platform
 from cosched_emulator.batsim.workload import JobNumbers, of_scenario, read_events, read_workloads, run_us
+from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.scenario.faults import FaultEntry, FaultsSection
 from cosched_emulator.scenario.reader import read_faults
 from cosched_emulator.workload.job import WARNING, Workload, WorkloadJob
@@ -31,6 +34,7 @@ _LOSSES: Final[tuple[tuple[Callable[[WorkloadJob], bool], str], ...]] = (
         "have a user or a name that is no number: it is lost",
     ),
 )
+_IN_PLAN: Final = re.compile(r"faults\.at\[(\d+)\]\.node")
 _EXACT: Final = ("demand", "usage", "self_slowdowns", "profiles")  # beliefs: the file tells what is true
 
 
@@ -78,13 +82,30 @@ def _lost(jobs: Sequence[WorkloadJob]) -> list[str]:
 
 def faults_of(file: str) -> FaultsSection:
     """Return the fault plan of a file: TOML by its name, or else Batsim's events; raises InputError and ConfigurationError."""
-    if file.endswith(".toml"):
-        return read_faults(file)
-    entries = []
-    for at_us, event in read_events(file, MAX_NODES):
+    return (
+        read_faults(file) if file.endswith(".toml") else FaultsSection(at=tuple([entry for entry, _ in _events(file)]))
+    )
+
+
+@contextmanager
+def errors_name(file: str | None) -> Iterator[None]:
+    """Let errors of a fault plan that do not fit the machine name its ``file``, and the line of an event; None: there is none."""
+    try:
+        yield
+    except ConfigurationError as error:
+        place = _IN_PLAN.fullmatch(error.path)
+        if file is None or place is None:
+            raise
+        if file.endswith(".toml"):
+            raise ConfigurationError(error.path, error.expected, error.got, file=file) from error
+        line = [line for _, line in _events(file)][int(place[1])]
+        raise InputError(file, error.expected, error.got, line, "resources") from error
+
+
+def _events(file: str) -> Iterator[tuple[FaultEntry, int]]:
+    """Yield the faults among Batsim's events, each with its line."""
+    for at_us, event, line in read_events(file, MAX_NODES):
         do = {"machine_unavailable": "fail", "machine_available": "return"}.get(event["type"])
         if do is not None:  # others are no faults of nodes
-            entries += [
-                FaultEntry(at_us / SECOND_US, do, node) for node in read_hosts(event, "resources", "", MAX_NODES)
-            ]
-    return FaultsSection(at=tuple(entries))
+            for node in read_hosts(event, "resources", "", MAX_NODES):
+                yield FaultEntry(at_us / SECOND_US, do, node), line

@@ -11,7 +11,15 @@ from cosched_emulator.batsim.happenings import Options
 from cosched_emulator.batsim.outputs import Outputs
 from cosched_emulator.batsim.platform import Host, hosts_of_nodes, read_platform
 from cosched_emulator.batsim.simulator import Simulator
-from cosched_emulator.batsim.workload import BatsimJob, JobNumbers, Profiles, of_scenario, read_events, read_workloads
+from cosched_emulator.batsim.workload import (
+    BatsimJob,
+    ExternalEvent,
+    JobNumbers,
+    Profiles,
+    of_scenario,
+    read_events,
+    read_workloads,
+)
 from cosched_emulator.errors import ConfigurationError, LinkError
 from cosched_emulator.results.files.run_folder import own_version
 from cosched_emulator.run.build import build_manager
@@ -42,7 +50,7 @@ class Built(NamedTuple):
     jobs: list[BatsimJob]
     profiles: dict[str, Profiles]
     numbers: JobNumbers
-    events: list[tuple[int, dict[str, Any]]]
+    events: list[ExternalEvent]
 
     def simulator(self, options: Options, outputs: Outputs) -> Simulator:
         """Return a simulator; what ends goes to ``outputs``."""

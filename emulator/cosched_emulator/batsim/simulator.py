@@ -18,6 +18,7 @@ from cosched_emulator.batsim.happenings import DONE, GONE, PENDING, RUNNING, TOL
 from cosched_emulator.batsim.platform import Host
 from cosched_emulator.batsim.workload import (
     BatsimJob,
+    ExternalEvent,
     Profiles,
     check_profile,
     computing_us,
@@ -56,7 +57,7 @@ class Simulator(Happenings):
         jobs: Sequence[BatsimJob],
         profiles: dict[str, Profiles],
         options: Options,
-        events: Sequence[tuple[int, dict[str, Any]]] = (),
+        events: Sequence[ExternalEvent] = (),
         **told: Any,
     ) -> None:
         """``events`` are external ones with their times."""
@@ -71,7 +72,7 @@ class Simulator(Happenings):
         self._cores = [item.sockets * item.cores_per_socket for item in classes for _ in range(item.nodes)]
         for job in jobs:
             self._at(job.work.spec.submit_us, SUBMISSION, job)
-        for at_us, event in events:
+        for at_us, event, _ in events:
             self._at(at_us, EXTERNAL, event)
 
     # ------------------------------------------------------------ time

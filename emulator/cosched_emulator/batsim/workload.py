@@ -34,6 +34,7 @@ _TOLD: Final = (
     "profile",
     "priority",
 )  # as object cosched
+OF_LOGS: Final = ("queue", "partition")  # numbers, which a job of a log takes along
 Profiles = dict[str, dict[str, Any]]
 
 
@@ -252,9 +253,9 @@ def read_job(
             "limit_us": limit_us,
         }
         spec = spec_of({"user": spec.user} | fields | kept, f"{path}.{FIELDS}")
-    work = WorkloadJob(
-        spec, 1, spec.demand, number, spec.usage, spec.self_slowdown, None, known.get("ret", 0), profile=spec.profile
-    )
+    of_log = {key: raw[key] for key in OF_LOGS if type(raw.get(key)) is int and 0 <= raw[key] < 1 << 31}
+    truth = (spec.demand, number, spec.usage, spec.self_slowdown, None, known.get("ret", 0))
+    work = WorkloadJob(spec, 1, *truth, **of_log, profile=spec.profile)
     return BatsimJob(name, workload, {**raw, "id": name}, res, work, static=static)
 
 
@@ -270,6 +271,7 @@ def of_scenario(jobs: Sequence[WorkloadJob], cores: int) -> tuple[list[BatsimJob
         if spec.limit_us is not None:
             told["walltime"] = spec.limit_us / SECOND_US
         told |= {"res": res, "profile": str(spec.id)}
+        told |= {key: number for key in OF_LOGS if (number := getattr(job, key)) >= 0}
         if spec.user:
             told["user"] = spec.user
         written = write_record(JOB, spec)
@@ -354,9 +356,17 @@ def hidden(profiles: Mapping[str, Any]) -> dict[str, Any]:
     return {name: {key: each[key] for key in ("type", FIELDS) if key in each} for name, each in profiles.items()}
 
 
-def read_events(file: str, hosts: int) -> list[tuple[int, dict[str, Any]]]:
-    """Return the external events of a file, a JSON object a line, with their times; raises InputError."""
-    found: list[tuple[int, dict[str, Any]]] = []
+class ExternalEvent(NamedTuple):
+    """An event of a file."""
+
+    at_us: int
+    event: dict[str, Any]
+    line: int  # of the file, from 1
+
+
+def read_events(file: str, hosts: int) -> list[ExternalEvent]:
+    """Return the external events of a file, a JSON object a line, in order of their times; raises InputError."""
+    found: list[ExternalEvent] = []
     try:
         lines = Path(file).read_bytes().splitlines()
     except OSError as error:
@@ -373,6 +383,6 @@ def read_events(file: str, hosts: int) -> list[tuple[int, dict[str, Any]]]:
                 b.read_hosts(event, "resources", "", hosts)
         except RemoteProtocolError as error:
             raise InputError(file, error.text.removeprefix("expected "), None, number, error.path or None) from error
-        found.append((at_us, event))
-    found.sort(key=lambda each: each[0])
+        found.append(ExternalEvent(at_us, event, number))
+    found.sort(key=lambda each: each.at_us)
     return found

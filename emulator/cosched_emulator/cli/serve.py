@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import click
 
-from cosched_emulator.batsim.conversions import faults_of
+from cosched_emulator.batsim.conversions import errors_name, faults_of
 from cosched_emulator.cli.commands.options.scenario_options import overrides
 from cosched_emulator.cli.reporting import report, warn
 from cosched_emulator.errors import ConfigurationError
@@ -77,7 +77,8 @@ def serve(
         raise click.UsageError("--copy-policy needs --estimate-starts")
     if standby and db is None:
         raise click.UsageError("--standby needs --db, the database that the managers share")
-    prepared = prepare(scenario)
+    with errors_name(faults):
+        prepared = prepare(scenario)
     keyring = None if keys is None else Keyring(keys)
     log = Log("cosched-emulator", as_json=log_json)
     if scenario.clock.mode == "virtual":

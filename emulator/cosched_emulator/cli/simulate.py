@@ -9,7 +9,7 @@ from typing import Any
 
 from cosched_emulator.api.arguments import policy_of
 from cosched_emulator.api.simulate import simulate as simulate_scenario
-from cosched_emulator.batsim.conversions import faults_of
+from cosched_emulator.batsim.conversions import errors_name, faults_of
 from cosched_emulator.cli.commands.options.scenario_options import overrides
 from cosched_emulator.cli.reporting import report, warn
 from cosched_emulator.results.files.run_folder import check_run_folder
@@ -39,7 +39,8 @@ def simulate(
     choice = policy_of(policy, assignments, scenario)
     if out is not None:
         check_run_folder(out, force=force)
-    prepared = prepare(scenario)
+    with errors_name(faults):
+        prepared = prepare(scenario)
     with progress_bar(len(prepared.workload.jobs)) as bar:
         made = simulate_scenario(
             prepared,

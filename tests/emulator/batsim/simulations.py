@@ -10,7 +10,7 @@ from typing import Any
 from cosched_emulator.batsim.happenings import Ended, Options
 from cosched_emulator.batsim.platform import Host, PowerState, SleepState
 from cosched_emulator.batsim.simulator import Simulator
-from cosched_emulator.batsim.workload import JobNumbers, read_workloads
+from cosched_emulator.batsim.workload import ExternalEvent, JobNumbers, read_workloads
 from cosched_emulator.manager.manager import Manager
 from cosched_plugin.protocol.messages import Belief, NodeClass
 
@@ -59,7 +59,10 @@ class Talk:
         manager = Manager([NodeClass(4, 1, 1, places, 0, 0, 0, 0)], Belief("none", "bulk-synchronous", ()), None)
         self.ended: list[Ended] = []
         self.said: Events = []
-        external = [(round(at * 1e6), {"timestamp": at, **event}) for at, event in events]
+        external = [
+            ExternalEvent(round(at * 1e6), {"timestamp": at, **event}, line)
+            for line, (at, event) in enumerate(events, 1)
+        ]
         self.simulator = Simulator(
             manager, hosts, read, profiles, Options(**options), external, ended=self.ended.append, numbers=numbers
         )

@@ -10,6 +10,7 @@ import pytest
 from tests.commands import Commands, assert_one_line
 from tests.emulator.batsim.simulations import PROFILES, job
 
+GONE = {"timestamp": 20, "type": "machine_unavailable"}
 LUBLIN = ("workload", "lublin", "--jobs", "120", "--processors", "64", "--seed", "5")
 
 
@@ -31,6 +32,16 @@ def test_a_log_becomes_json_and_a_log_again(commands: Commands) -> None:
     assert (ran.code, ran.err) == (0, "")
     assert rows_of(folder / "w2.swf") == rows_of(folder / "w.swf")
     assert (folder / "u2.csv").read_text() == (folder / "u.csv").read_text()
+
+
+def test_queue_and_partition_of_a_log_stay(commands: Commands) -> None:
+    rows = ["1 0 -1 10 2 -1 -1 2 60 -1 1 7 -1 -1 3 4 -1 -1", "2 5 -1 10 2 -1 -1 2 60 -1 1 7 -1 -1 0 -1 -1 -1"]
+    (commands.folder / "w.swf").write_text("".join(f"{row}\n" for row in ("; MaxProcs: 4", *rows)))
+    assert commands.emulator("workload", "convert", "w.swf", "--out", "w.json").code == 0
+    jobs = json.loads((commands.folder / "w.json").read_text())["jobs"]
+    assert [(each.get("queue"), each.get("partition")) for each in jobs] == [(3, 4), (0, None)]
+    assert commands.emulator("workload", "convert", "w.json", "--out", "w2.swf").code == 0
+    assert [row.split()[14:16] for row in rows_of(commands.folder / "w2.swf")] == [["3", "4"], ["0", "-1"]]
 
 
 def test_both_files_are_the_same_simulation(commands: Commands) -> None:
@@ -148,3 +159,19 @@ def test_batsims_events_are_failures_of_nodes(commands: Commands) -> None:
     (folder / "events.txt").write_text("{}\n")
     ran = commands.emulator("simulate", "--lublin", "60", "--nodes", "8", "--faults", "events.txt")
     assert assert_one_line(ran, 2).startswith("events.txt:1: field 'timestamp': expected a time")
+
+
+@pytest.mark.parametrize(
+    ("plan", "text", "told"),
+    [
+        ("e.txt", "".join(f"{json.dumps(GONE | {'resources': hosts})}\n" for hosts in ("0-1", "7")), "e.txt:2: field 'resources'"),
+        ("e.toml", '[[at]]\nat_s = 1\ndo = "fail"\nnode = 7\n', "e.toml: faults.at[0].node"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("command", [("simulate",), ("serve", "--bind", "ipc://s.sock")])
+def test_a_node_that_the_machine_lacks_is_told_with_its_place(
+    command: tuple[str, ...], plan: str, text: str, told: str, commands: Commands
+) -> None:
+    (commands.folder / plan).write_text(text)
+    ran = commands.emulator(*command, "--lublin", "20", "--nodes", "4", "--faults", plan)
+    assert assert_one_line(ran, 2) == f"{told}: expected a node from 0 to 3, got 7"

@@ -94,6 +94,18 @@ def test_decisions_for_later_are_carried_out_then(tmp_path: Path) -> None:
     assert message["now"] == 30
 
 
+def test_a_reply_of_the_past_is_of_now_and_other_keys_mean_nothing(tmp_path: Path) -> None:
+    talk = Talk(tmp_path, [job("a", at=5)])
+    talk.hear()
+    talk.say()
+    talk.hear()
+    start = {"job_id": "w0!a", "alloc": "0"}
+    event = {"timestamp": 1, "type": "EXECUTE_JOB", "data": start, "why": "fits"}
+    talk.simulator.take(json.dumps({"now": 2, "events": [event], "load": [1, 2]}).encode())
+    talk.run(at_once)
+    assert ends_of(talk) == {"w0!a": (15, "COMPLETED_SUCCESSFULLY", 0)}
+
+
 def test_a_later_decision_with_an_earlier_time_is_late(tmp_path: Path) -> None:
     talk = Talk(tmp_path, [job("a"), job("b")])
     talk.hear()

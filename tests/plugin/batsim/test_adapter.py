@@ -178,6 +178,18 @@ def test_hosts_have_batsims_numbers_and_the_order_of_their_names(scripted: Scrip
     assert [event["timestamp"] for event in reply["events"]] == [1.5, 1.5]
 
 
+def test_what_the_protocol_does_not_know_means_nothing(scripted: Scripted) -> None:
+    """Other keys, nested ids, and the question for a waiting time, which nothing in Batsim asks."""
+    decisions = begun(scripted)
+    kind, data = submitted("w0!1", gpus={"id": "w0!1"})
+    query = {"requests": {"estimate_waiting_time": {"job_id": "w0!1", "job": {}}}}
+    told = json.loads(message(3, (kind, data | {"more": 1}), ("QUERY", query)))
+    told["events"][0]["origin"] = told["from"] = "batsim"
+    answer = json.loads(decisions.answer(json.dumps(told).encode()))
+    assert answer == {"now": 3, "events": []}
+    assert [type(event) for _, event in scripted.seen] == [JobSubmitted]
+
+
 def test_jobs_of_one_instant_come_by_number_and_ends_come_first(scripted: Scripted) -> None:
     decisions = begun(scripted)
     scripted.next = [[start(2, 0)]]
