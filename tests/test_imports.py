@@ -47,7 +47,8 @@ ALLOWED = [
     ("cosched_emulator.offered", ()),  # it is imported with every help
     ("cosched_emulator.studies.axes", ()),
     ("cosched_emulator.cli.commands", (  # the command line alone: help and typing errors import no more than click
-        "cosched_emulator.cli.commands", "cosched_emulator.offered", "cosched_emulator.studies.axes", "cosched_emulator.users.idset",
+        "cosched_emulator.cli.commands", "cosched_emulator.errors", "cosched_emulator.offered", "cosched_emulator.studies.axes",
+        "cosched_emulator.users.idset",
         f"{TERMINAL}.lazy", "cosched_hwmodel.composition", "cosched_hwmodel.units", "click",
     )),
     *(

@@ -69,7 +69,8 @@ def create_database(path: str, meta: Mapping[str, str]) -> Database:
     partial = str(target.with_name(f".{target.name}.{os.getpid()}.partial"))
     lock = None
     try:
-        _remove(partial)
+        with suppress(OSError):  # on a read-only file system also where there is no such file
+            _remove(partial)
         lock = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         with closing(_connect(partial)) as connection:
@@ -81,7 +82,8 @@ def create_database(path: str, meta: Mapping[str, str]) -> Database:
         _sync_folder(target.parent)
         return Database(_open_connection(path), lock)
     except BaseException as error:
-        _remove(partial)
+        with suppress(OSError):
+            _remove(partial)
         if lock is not None:
             os.close(lock)
         if isinstance(error, FileExistsError):  # made by another manager meanwhile

@@ -12,6 +12,7 @@ from typing import Any, Final
 import click
 
 from cosched_emulator.cli.commands.options.manager_options import DEFAULT_TIMEOUT_S, Caller
+from cosched_emulator.cli.user_tables import printable
 from cosched_emulator.errors import ConfigurationError, EmulatorError
 from cosched_emulator.users.client import ManagerConnection
 from cosched_emulator.users.requests import Request
@@ -47,8 +48,9 @@ def ask_for_change(caller: Caller, request: Request, what: str) -> None:
 
 
 def show(caller: Caller, result: Mapping[str, Any], text: Callable[[], str]) -> None:
-    """Print a result, as JSON or as text."""
-    click.echo(json.dumps(result, indent=2) + "\n" if caller.as_json else text(), nl=False)
+    """Print a result, as JSON or as text without control characters: parts of it come from other processes."""
+    told = json.dumps(result, indent=2) + "\n" if caller.as_json else "\n".join(map(printable, text().split("\n")))
+    click.echo(told, nl=False)
 
 
 def user_name(caller: Caller, user: str, *, me: bool) -> str:

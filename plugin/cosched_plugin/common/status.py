@@ -230,12 +230,15 @@ def resident_bytes() -> int | None:
 # A page for Prometheus: serves only GET /metrics over HTTP, and only on this machine.
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-REQUEST_S: Final = 1.0  # time that a whole request may take; one is handled at a time
+REQUEST_S: Final = 1.0  # time that a whole request may take
+MOST_OPEN: Final = 32  # connections; one more cuts off the oldest, so that slow ones keep nobody out
 POLL_S: Final = 0.5  # delay until `close` is noticed
 
 
 class MetricsServer:
-    """Serves the text that ``page`` returns, from construction to `close`, in a daemon thread; ``page`` is called in that thread.
+    """Serves the text that ``page`` returns, from construction to `close`, in daemon threads.
+
+    ``page`` is called in one of them at a time.
 
     ``address`` is HOST:PORT with a loopback address, port 0 for any; ``.address`` is the one actually bound. Raises UsageError for
     another address, and for one that cannot be bound.
@@ -264,12 +267,36 @@ class MetricsServer:
         self._thread.join()
 
 
-class _Server(socketserver.TCPServer):
-    """One request at a time."""
+class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
+    """A thread for each connection; one page at a time."""
 
     allow_reuse_address = True
-    request_queue_size = 16
+    daemon_threads = True
+    block_on_close = False  # threads end within `REQUEST_S`
+    request_queue_size = 128
     page: Callable[[], str]
+
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+        self.one_page = threading.Lock()
+        self._open: dict[int, socket.socket] = {}  # by descriptor, the oldest first
+        self._opening = threading.Lock()
+        super().__init__(address, handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Serve a connection in a thread."""
+        with self._opening:
+            self._open[request.fileno()] = request
+            if len(self._open) > MOST_OPEN:
+                cut_off(self._open.pop(next(iter(self._open))))
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Forget a connection, and close it."""
+        with self._opening:
+            number = request.fileno()
+            if self._open.get(number) is request:
+                del self._open[number]
+            super().shutdown_request(request)
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Log nothing: the client has gone away, or took too long."""
@@ -283,13 +310,14 @@ class _Handler(BaseHTTPRequestHandler):
     """One request, HTTP/1.0: the connection ends with the answer."""
 
     server: _Server
+    connection: socket.socket
     server_version = "cosched"
     sys_version = ""
     timeout: ClassVar[float] = REQUEST_S  # for each read
 
     def handle(self) -> None:
         """Handle the request within a total time; timeouts of single reads would not limit it."""
-        hurry = threading.Timer(REQUEST_S, self._cut_off)
+        hurry = threading.Timer(REQUEST_S, cut_off, [self.connection])
         hurry.daemon = True
         hurry.start()
         try:
@@ -303,7 +331,8 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_error(404)
             return
         try:
-            body = self.server.page().encode("utf-8", "replace")
+            with self.server.one_page:
+                body = self.server.page().encode("utf-8", "replace")
         except Exception:  # a defect in `page` must not end the thread
             self.send_error(500)
             return
@@ -324,8 +353,10 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *arguments: object) -> None:
         """Log nothing."""
 
-    def _cut_off(self) -> None:
-        try:
-            self.connection.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            return  # the request has ended already
+
+def cut_off(connection: socket.socket) -> None:
+    """End a connection; its thread notices."""
+    try:
+        connection.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        return  # it has ended already

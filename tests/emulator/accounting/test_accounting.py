@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import resource
@@ -20,6 +21,7 @@ from tests.runs import runs_on
 from cosched_emulator.accounting import accounts as accounting_module
 from cosched_emulator.accounting.accounts import Accounting, Step
 from cosched_emulator.accounting.database_schema import VERSION
+from cosched_emulator.accounting.file import create_database
 from cosched_emulator.errors import AccountingError, InputError, InvariantError
 from cosched_emulator.manager.record import (
     FaultHappened,
@@ -583,3 +585,15 @@ def test_the_page_names_every_table_and_its_queries_run(path: str) -> None:
     assert rows(path, queries[5]) == [
         row for row in rows(path, "SELECT at_s, kind, detail FROM fault_times") if row[0] <= 180e-6
     ]
+
+
+def test_a_new_database_on_a_read_only_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There, removing a file that does not exist is an error of another kind, which ended in a traceback."""
+
+    def refuse(path: str, *_: object) -> int:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
+
+    monkeypatch.setattr("os.unlink", refuse)
+    monkeypatch.setattr("os.open", refuse)
+    with pytest.raises(InputError, match=r"a\.db: expected a database that can be written, got Read-only file system"):
+        create_database(str(tmp_path / "a.db"), {})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -63,6 +63,10 @@ def fake_manager(endpoint: str, answer: Answer, *, stale: bool = False) -> Itera
         yield manager
     finally:
         manager.close()
+
+
+def always(result: Mapping[str, Any] | Refused) -> Answer:
+    return lambda _: result if isinstance(result, Refused) else Done(result)
 
 
 def job_row(job_id: int, **values: Any) -> dict[str, Any]:

@@ -8,21 +8,21 @@ import pwd
 import re
 import socket
 import sqlite3
-import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.commands import Commands, assert_one_line
-from tests.emulator.cli.fake_manager import Answer, FakeManager, fake_manager, job_row, node_row, overview, table
+from tests.emulator.cli.conftest import Run
+from tests.emulator.cli.fake_manager import FakeManager, always, fake_manager, job_row, node_row, overview, table
 from tests.processes import Ran, ended
 
 from cosched_emulator.accounting.database_schema import migrate
 from cosched_emulator.cli.jobs import wait_for
-from cosched_emulator.cli.main import COMMANDS, main
+from cosched_emulator.cli.main import COMMANDS
 from cosched_emulator.cli.user_tables import clock_text, printable, text_table
 from cosched_emulator.errors import LinkError
 from cosched_emulator.users import client
@@ -47,37 +47,6 @@ from cosched_emulator.users.requests import (
 )
 
 QUICK = ("--timeout", "0.3")
-Run = Callable[..., Ran]
-
-
-@pytest.fixture
-def endpoint() -> Iterator[str]:
-    """An endpoint whose path is short enough, in a folder of its own."""
-    with tempfile.TemporaryDirectory(prefix="users-", dir="/tmp") as folder:
-        yield f"ipc://{folder}/door"
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, endpoint: str) -> Run:
-    """Run one of the commands to its end, as the program does."""
-    for name in ("COSCHED_MANAGER", "COSCHED_KEY", "COSCHED_MANAGER_KEY"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("signal.signal", lambda *_: None)  # a test may set its own
-
-    def run_it(*arguments: str, manager: bool = True) -> Ran:
-        place = ("--manager", endpoint) if manager else ()
-        monkeypatch.setattr("sys.argv", ["cosched-emulator", arguments[0], *place, *arguments[1:]])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main()
-        assert isinstance(ended.value.code, int)
-        return Ran(ended.value.code, *capsys.readouterr())
-
-    return run_it
-
-
-def always(result: Mapping[str, Any] | Refused) -> Answer:
-    return lambda _: result if isinstance(result, Refused) else Done(result)
 
 
 def asked(run: Run, endpoint: str, result: Mapping[str, Any] | Refused, *arguments: str) -> tuple[Request, Ran]:

@@ -167,6 +167,23 @@ def test_a_file_without_rows_is_an_error(log: Path, content: bytes) -> None:
         read_swf(log)
 
 
+def test_a_packed_line_without_end_is_not_unpacked(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of 7 MB can hold a line of 1.5 GB, which took three times as much memory before it was refused."""
+    endless = gzip.compress(HEADER.encode() + b"1 " * 4_000_000)
+    number = HEADER.count("\n") + 1
+    log.write_bytes(endless)
+    expected = f":{number}: expected lines of at most 1048576 bytes, got a longer one"
+    with pytest.raises(InputError, match=expected):
+        read_swf(log, SwfOptions(skip_bad_rows=True))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(endless)))
+    with pytest.raises(InputError, match=expected):
+        read_swf("-")
+    monkeypatch.setattr("cosched_emulator.workload.swf.swf_table.MOST_LINES", 1_000)
+    log.write_bytes(gzip.compress(b"\n" * 1_001))
+    with pytest.raises(InputError, match="expected at most 1000 lines, got more"):
+        read_swf(log)
+
+
 def test_unreadable_files_are_input_errors(tmp_path: Path) -> None:
     packed = gzip.compress((HEADER + "".join(row(number=n, submit=n * n) for n in range(1, 500))).encode())
     cases = {

@@ -12,6 +12,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -417,6 +418,16 @@ def test_bad_and_slow_requests_delay_no_other(metrics: MetricsServer) -> None:
             dripping.join(5)
     assert head.startswith(b"HTTP/1.0 200 ")
     assert time.monotonic() - began < 5
+
+
+def test_a_hundred_slow_connections_keep_nobody_out(metrics: MetricsServer) -> None:
+    """Served one by one, each took its second: a scrape waited longer than Prometheus does."""
+    host, _, port = metrics.address.rpartition(":")
+    with ExitStack() as stack:
+        for _ in range(100):
+            stack.enter_context(socket.create_connection((host, int(port)), 5)).sendall(b"GET /met")
+        head, _ = http(metrics.address, b"GET /metrics HTTP/1.0\r\n\r\n", timeout_s=10)
+    assert head.startswith(b"HTTP/1.0 200 ")
 
 
 def test_a_failing_page_is_a_server_error() -> None:

@@ -9,6 +9,7 @@ characters of all others.
 from __future__ import annotations
 
 import gzip
+import io
 import os
 import re
 import stat
@@ -18,7 +19,7 @@ from array import array
 from collections.abc import Iterator
 from decimal import ROUND_CEILING, Decimal
 from enum import IntEnum
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +36,9 @@ FIELD_NAMES = (
 LARGEST = 100_000_000_000  # seconds or processors: 3,000 years; sums of microseconds fit into int64
 
 _BLOCK = 16_384  # rows that exist as lines at a time
+_CHUNK = 1 << 20  # bytes that are read at a time
+MOST_LINES = 50_000_000  # the largest public log has 10 million rows
+_LONGEST_LINE = 1 << 20  # bytes; a packed file may be a thousand times as large as it seems
 _NUMBER = re.compile(rb"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?")
 _PLAIN = b"0123456789.- \t\r\n"
 _HEADER = re.compile(r";\s?([A-Za-z]\w*):(?:\s+(.*))?")
@@ -183,9 +187,9 @@ def _content(file: str) -> bytes:
             raise InputError(file, "a regular file", "a directory" if stat.S_ISDIR(kind) else "a pipe or device")
         with open(file, "rb") as plain:
             if plain.peek(2)[:2] != b"\x1f\x8b":
-                return plain.read()
+                return _bounded(plain, file)
             with gzip.open(plain, "rb") as packed:
-                return packed.read()
+                return _bounded(packed, file)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise InputError(file, "a whole gzip file", f"a truncated or damaged one ({error})") from error
     except OSError as error:
@@ -196,8 +200,24 @@ def _standard_input(file: str) -> bytes:
     """Return the content of standard input, plain or gzip; raise InputError if it is a terminal."""
     if sys.stdin is None or sys.stdin.isatty():
         raise InputError(file, "a log piped into standard input", "a terminal" if sys.stdin else "none")
-    content = sys.stdin.buffer.read()
-    return gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
+    content = io.BytesIO(sys.stdin.buffer.read())
+    return _bounded(gzip.GzipFile(fileobj=content) if content.getvalue()[:2] == b"\x1f\x8b" else content, file)
+
+
+def _bounded(stream: IO[bytes], file: str) -> bytes:
+    """Return the content of a stream; InputError as soon as it has a line or a number of lines that no log has."""
+    chunks = []
+    number, length = 1, 0  # of the line that is open
+    while chunk := stream.read(_CHUNK):
+        chunks.append(chunk)
+        length += chunk.find(b"\n") if b"\n" in chunk else len(chunk)
+        if length > _LONGEST_LINE:
+            raise InputError(file, f"lines of at most {_LONGEST_LINE} bytes", "a longer one", number)
+        number += chunk.count(b"\n")
+        if number > MOST_LINES:
+            raise InputError(file, f"at most {MOST_LINES} lines", "more")
+        length = len(chunk) - 1 - chunk.rfind(b"\n") if b"\n" in chunk else length
+    return b"".join(chunks)
 
 
 def _lines(content: bytes) -> tuple[Lines, dict[str, str]]:

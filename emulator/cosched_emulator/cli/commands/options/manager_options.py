@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any, Final, NamedTuple, TypeVar
 
 import click
 
 from cosched_emulator.cli.commands.options.job_options import Reader, read_seconds
+from cosched_emulator.errors import LinkError
 from cosched_emulator.users.idset import read_idset, read_job
 from cosched_hwmodel.units import SECOND_US
 
@@ -26,6 +28,16 @@ class Caller(NamedTuple):
     key: str
     manager_key: str
     as_json: bool
+
+
+@contextmanager
+def understood(place: str) -> Iterator[None]:
+    """Turn what an answer of another form raises where it is read into LinkError: whoever listens at ``place`` may answer anything."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        text = f"the answer cannot be read ({type(error).__name__}: {error}): expected a manager of the same version of cosched"
+        raise LinkError(text, place) from error
 
 
 def common_options(*, timeout: bool = True) -> Callable[[Command], Command]:
@@ -64,7 +76,8 @@ def common_options(*, timeout: bool = True) -> Callable[[Command], Command]:
         def call(
             manager: str, key: str, manager_key: str, as_json: bool, timeout_s: float | None = None, **rest: Any
         ) -> object:
-            return command(Caller(manager, timeout_s, key, manager_key, as_json), **rest)
+            with understood(str(rest.get("database") or manager)):
+                return command(Caller(manager, timeout_s, key, manager_key, as_json), **rest)
 
         decorated: Any = call
         for option in reversed(options):
