@@ -14,7 +14,7 @@ from typing import Any, Final
 import zmq
 
 from cosched_plugin.common.errors import ProtocolError, RemoteProtocolError, UsageError
-from cosched_plugin.common.sockets import OWNER_ONLY, bind_private, router_socket
+from cosched_plugin.common.sockets import OWNER_ONLY, bind_private, remove_socket, router_socket
 from cosched_plugin.protocol.codec import pack, unpack
 from cosched_plugin.protocol.endpoint import why_not
 
@@ -50,6 +50,7 @@ class StatusServer:
 
     def close(self) -> None:
         """Release the endpoint; safe to call twice."""
+        remove_socket(self.endpoint)
         self._context.term()  # ends the wait of the thread, which closes the socket
         self._thread.join()
 

@@ -17,7 +17,7 @@ from cosched_emulator.couplings.channel import Channel
 from cosched_emulator.errors import ConfigurationError, LinkError, UnsupportedError
 from cosched_plugin.common.curve import Keyring
 from cosched_plugin.common.errors import EndpointError
-from cosched_plugin.common.sockets import OWNER_ONLY, bind_private, router_socket
+from cosched_plugin.common.sockets import OWNER_ONLY, bind_private, remove_socket, router_socket
 from cosched_plugin.protocol.codec import decode, encode
 from cosched_plugin.protocol.endpoint import takes_keys, why_not
 from cosched_plugin.protocol.errors import RemoteProtocolError
@@ -332,6 +332,7 @@ class SchedulerPort:
             self._send(self.session, self.session.bye("the manager closes"))
         if self._standby.waiting is not None:
             self._send_to(self._standby.waiting.sender, Bye("the manager closes"))
+        remove_socket(self.socket.getsockopt_string(zmq.LAST_ENDPOINT))
         self.socket.close()
         if self._keys is not None:
             self._keys.close()
@@ -372,15 +373,15 @@ class SchedulerPort:
             if type(message) not in (ErrorReport, Bye):
                 self._send_to(sender, ErrorReport("state", "type", "say hello first"))
             return False
-        if session.would_be_second(message):
+        if self.instance and not session.takes_over(message):
             self._send(
                 session, Ping(0)
             )  # this send fails, and so frees the place, if the first scheduler's connection is gone
-        if session.would_be_second(message):
+        # A peer with the name of the served one, and a connection of its own, is a second one too.
+        if session.would_be_second(message) or self.instance == message.instance:
             if message.standby and session.speaks(message):
                 self._standby.waiting = Standby(sender, message, time.monotonic())
-            for reply in session.receive(message).send:
-                self._send_to(sender, reply)
+            self._send_to(sender, session.refuse_second(message))
             return False
         if session.takes_over(message):
             self._replace(session, message)

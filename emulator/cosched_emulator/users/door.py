@@ -30,7 +30,7 @@ from cosched_emulator.users.requests import (
 )
 from cosched_emulator.users.user_limits import Bucket, Buckets, Connections
 from cosched_plugin.common.curve import Keyring
-from cosched_plugin.common.sockets import EVERYBODY, router_socket
+from cosched_plugin.common.sockets import EVERYBODY, remove_socket, router_socket
 from cosched_plugin.protocol.codec import unpack
 from cosched_plugin.protocol.endpoint import takes_keys, why_not_for_users
 from cosched_plugin.protocol.errors import RemoteProtocolError
@@ -207,6 +207,8 @@ class UserDoor:
         """Release the endpoint; the context belongs to the caller, and holds no socket of this object afterwards."""
         if self._connections is not None:
             self._connections.close()
+        if not self.socket.closed:
+            remove_socket(self.socket.getsockopt_string(zmq.LAST_ENDPOINT))
         self.socket.close()
         if self._keys is not None:
             self._keys.close()

@@ -21,7 +21,14 @@ from cosched_plugin.batsim.adapter import Decisions
 from cosched_plugin.batsim.messages import MAX_MESSAGE_BYTES, MOST_REASON
 from cosched_plugin.common.errors import PluginError, ProtocolError, UsageError
 from cosched_plugin.common.process import freeze_heap, stop_on_signals
-from cosched_plugin.common.sockets import OWNER_ONLY, bind_private, receive_frames, router_socket, send_frames
+from cosched_plugin.common.sockets import (
+    OWNER_ONLY,
+    bind_private,
+    receive_frames,
+    remove_socket,
+    router_socket,
+    send_frames,
+)
 from cosched_plugin.protocol.endpoint import why_not
 
 LOOK_MS: Final = 200  # how soon signals, deadlines and a lost connection are seen
@@ -87,6 +94,7 @@ class _Server:
         """Release the endpoint."""
         self._socket.disable_monitor()
         self._monitor.close(0)
+        remove_socket(self._socket.getsockopt_string(zmq.LAST_ENDPOINT))
         self._socket.close(LINGER_MS)
         self._context.term()
 

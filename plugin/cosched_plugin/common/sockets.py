@@ -7,7 +7,9 @@ import os
 import secrets
 import socket
 import stat
+import struct
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 import zmq
@@ -74,6 +76,22 @@ def bind_private(router: zmq.Socket[bytes], endpoint: str, mode: int) -> str:
     finally:
         os.umask(before)
     return router.getsockopt_string(zmq.LAST_ENDPOINT)
+
+
+def remove_socket(endpoint: str) -> None:
+    """Remove the file of an ipc endpoint at which this process listens, just before it closes; ZeroMQ leaves it behind.
+
+    Nothing happens if another process listens there by now, and for other endpoints.
+    """
+    if not endpoint.startswith("ipc://") or endpoint.startswith("ipc://@"):
+        return
+    path = endpoint.removeprefix("ipc://")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe, suppress(OSError):
+        probe.settimeout(_PROBE_S)
+        probe.connect(path)
+        (listener,) = struct.unpack("i2I", probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[:1]
+        if listener == os.getpid():
+            os.unlink(path)
 
 
 def check_free(endpoint: str) -> None:

@@ -437,14 +437,15 @@ class ManagerSession(Session):
         before = self.peer
         return before is not None and hello.instance == before.instance and 0 < hello.greeting <= before.greeting
 
-    def _second(self, message: Hello) -> Received:
-        """Refuse a second scheduler."""
+    def refuse_second(self, hello: Hello) -> ErrorReport:
+        """Return the refusal of a second scheduler; one with the name of the served one has another connection."""
         served = "" if self.peer is None else self.peer.instance
-        return Received((ErrorReport("busy", "", f"scheduler {served} is being served, not {message.instance}"),))
+        other = "another of that name" if hello.instance == served else hello.instance
+        return ErrorReport("busy", "", f"scheduler {served} is being served, not {other}")
 
     def _on_hello(self, message: Hello) -> Received:
         if self.would_be_second(message):
-            return self._second(message)
+            return Received((self.refuse_second(message),))
         if self._is_late(message):
             return NOTHING
         self._hear(message)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.emulator.cli.conftest import Run
 from tests.emulator.cli.fake_manager import always, fake_manager, job_row, table
@@ -20,15 +22,15 @@ def test_whatever_a_manager_answers_ends_in_words(run: Run, endpoint: str, comma
     evil = "\x1b]0;gone\x07\x1b[2J"
     rows = {"columns": [evil], "rows": [[evil]], "left_out": evil, "now_s": float("inf")}
     row = {**job_row(1), "name": evil, "state": evil, "node_list": evil, "reason": evil, "elapsed_s": float("nan")}
-    told = [
+    answers: list[dict[str, Any]] = [
         {},
         {"jobs": None, "nodes": 1, "job_ids": [], "missing": 3},
         {"jobs": rows, "nodes": rows, "job_ids": [evil], "missing": [], **rows},
         {"jobs": [row], "missing": [], "job_ids": [evil], "trouble": evil, "age_s": None, **table([row])},
         {"changed": [], "unchanged": [[evil, evil]], "jobs": table([row]), "job_ids": [[evil]], evil: evil},
         {"unchanged": 5, "jobs": [[row]], "missing": [evil], "nodes": {"rows": [[1]], "columns": []}, "status": {}},
-    ][form]
-    with fake_manager(endpoint, always(told)):
+    ]
+    with fake_manager(endpoint, always(answers[form])):
         ran = run(command, *LIVE[command], *QUICK)
     assert "\x1b" not in ran.out + ran.err
     assert ran.code in (0, 1, 3)

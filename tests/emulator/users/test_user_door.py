@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 import time
 from pathlib import Path
+from subprocess import PIPE, Popen
 
 import pytest
 import zmq
@@ -37,7 +39,7 @@ from cosched_emulator.users.requests import (
     encode_request,
 )
 from cosched_plugin.common.curve import SETTLED_S, Keyring, read_public, write_public
-from cosched_plugin.common.sockets import OWNER_ONLY, bind_private
+from cosched_plugin.common.sockets import OWNER_ONLY, bind_private, remove_socket
 
 # ---------------------------------------------------------------- identity
 
@@ -189,6 +191,23 @@ def test_socket_files_have_the_requested_permissions(site: Site) -> None:
     modes = [os.stat(site.folder / name).st_mode & 0o777 for name in ("door", "private")]
     assert [oct(mode) for mode in modes] == ["0o666", "0o600"]
     assert is_heard(door, site.client(door.endpoint))
+
+
+def test_a_closed_endpoint_leaves_no_file_and_takes_no_other_ones(site: Site) -> None:
+    """ZeroMQ leaves its file: every ls of the folder showed managers that were gone."""
+    door = site.door()
+    assert (site.folder / "door").is_socket()
+    door.close()
+    site.doors.pop()[1].term()
+    assert not (site.folder / "door").exists()
+    path = str(site.folder / "other")
+    listening = "import socket, sys; s = socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); s.listen(); print(flush=True); input()"
+    with Popen([sys.executable, "-c", listening, path], stdin=PIPE, stdout=PIPE, text=True) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "\n"
+        remove_socket(f"ipc://{path}")
+        other.communicate("\n", 10)
+    assert os.path.exists(path)
 
 
 def test_a_path_in_use_is_refused(site: Site) -> None:

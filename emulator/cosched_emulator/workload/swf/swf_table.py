@@ -200,11 +200,12 @@ def _standard_input(file: str) -> bytes:
     """Return the content of standard input, plain or gzip; raise InputError if it is a terminal."""
     if sys.stdin is None or sys.stdin.isatty():
         raise InputError(file, "a log piped into standard input", "a terminal" if sys.stdin else "none")
-    content = io.BytesIO(sys.stdin.buffer.read())
-    return _bounded(gzip.GzipFile(fileobj=content) if content.getvalue()[:2] == b"\x1f\x8b" else content, file)
+    content = sys.stdin.buffer.read()
+    plain = io.BytesIO(content)
+    return _bounded(gzip.open(plain, "rb") if content[:2] == b"\x1f\x8b" else plain, file)
 
 
-def _bounded(stream: IO[bytes], file: str) -> bytes:
+def _bounded(stream: IO[bytes] | gzip.GzipFile, file: str) -> bytes:
     """Return the content of a stream; InputError as soon as it has a line or a number of lines that no log has."""
     chunks = []
     number, length = 1, 0  # of the line that is open
