@@ -14,6 +14,7 @@ HardwareModelError
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterable
 
 
@@ -60,3 +61,21 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     choices = sorted(known)
     close = get_close_matches(name, choices, n=1)
     return f'did you mean "{close[0]}"?' if close else f"known: {', '.join(choices)}"
+
+
+def raised_by_a_signal(error: BaseException) -> bool:
+    """Tell whether a handler of signals raised ``error``: it runs inside whatever the signal interrupts, which is not to blame."""
+    handlers = {_code_of(signal.getsignal(number)) for number in signal.valid_signals()} - {None}
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code in handlers:
+            return True
+        trace = trace.tb_next
+    return False
+
+
+def _code_of(handler: object) -> object:
+    """Return the code of a function, a method, a partial, or an object that can be called; None for what has none."""
+    handler = getattr(handler, "func", handler)
+    called = vars(type(handler)).get("__call__")
+    return getattr(handler, "__code__", getattr(called, "__code__", None))

@@ -23,9 +23,10 @@ from cosched_emulator.api.arguments import (
     trace_way,
 )
 from cosched_emulator.api.finished_run import Run
+from cosched_emulator.offered import DEADLINE_S, WAIT_S
 from cosched_emulator.results.files.run_files import RunFiles
 from cosched_emulator.results.files.run_folder import check_run_folder
-from cosched_emulator.run.coupling import LinkMaker, coupling, record_answers
+from cosched_emulator.run.coupling import IN_PROCESS, LinkMaker, coupling, record_answers
 from cosched_emulator.run.policy_warnings import warnings_of
 from cosched_emulator.run.prepare import Prepared, prepare
 from cosched_emulator.run.run import Finished, run, store
@@ -87,7 +88,7 @@ def simulate(
         prepared = prepare(made)
     with trace_way(trace, folder, remote=kind == "zmq", force=force) as way:
         if warn is not None:
-            for text in warnings_of(choice, prepared):
+            for text in (*warnings_of(choice, prepared), *_idle_clock(prepared, kind)):
                 warn(text)
         accounts = None if db is None else os.fspath(db)
         finished = _run(prepared, choice, link, way, folder, accounts, progress, began, force=force)
@@ -121,6 +122,21 @@ def _run(
             settings = {"name": choice.name, **choice.settings}
             store(finished, out, policy=settings, link=kind, force=force, trace=way.inside, files=files, began=began)
     return finished
+
+
+def _idle_clock(prepared: Prepared, kind: str) -> list[str]:
+    """Return a warning for each setting of the clock that a link of this kind does not keep."""
+    if kind not in IN_PROCESS:
+        return []
+    clock = prepared.scenario.clock
+    return [
+        f"clock.{key} has no effect: the link {kind} calls the policy in this process, and nothing interrupts it (--link zmq keeps it)"
+        for key, given, default in (
+            ("deadline_s", clock.deadline_s, DEADLINE_S),
+            ("wait_s", clock.wait_s, WAIT_S),
+        )
+        if given != default
+    ]
 
 
 def _tell(progress: Progress, jobs: int, ended: int) -> None:

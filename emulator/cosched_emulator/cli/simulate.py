@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import sys
 import time
+from contextlib import redirect_stdout
 from dataclasses import replace
 from typing import Any
 
@@ -33,25 +35,26 @@ def simulate(
 ) -> None:
     """Run a workload under a policy in virtual time, and print the results."""
     began = time.perf_counter()
-    scenario = read_scenario(scenario_file, overrides(options))
-    if faults is not None:
-        scenario = replace(scenario, faults=faults_of(faults))
-    choice = policy_of(policy, assignments, scenario)
-    if out is not None:
-        check_run_folder(out, force=force)
-    with errors_name(faults):
-        prepared = prepare(scenario)
-    with progress_bar(len(prepared.workload.jobs)) as bar:
-        made = simulate_scenario(
-            prepared,
-            choice,
-            link=link,
-            out=out,
-            force=force,
-            trace=trace,
-            db=db,
-            progress=None if bar is None else lambda ended, _jobs: bar(ended),
-            warn=warn,
-            began=began,
-        )
+    with redirect_stdout(sys.stderr):  # a policy, or a module that the scenario names, may print
+        scenario = read_scenario(scenario_file, overrides(options))
+        if faults is not None:
+            scenario = replace(scenario, faults=faults_of(faults))
+        choice = policy_of(policy, assignments, scenario)
+        if out is not None:
+            check_run_folder(out, force=force)
+        with errors_name(faults):
+            prepared = prepare(scenario)
+        with progress_bar(len(prepared.workload.jobs)) as bar:
+            made = simulate_scenario(
+                prepared,
+                choice,
+                link=link,
+                out=out,
+                force=force,
+                trace=trace,
+                db=db,
+                progress=None if bar is None else lambda ended, _jobs: bar(ended),
+                warn=warn,
+                began=began,
+            )
     report(made.finished, made.policy, began, out, as_json=as_json, settings=made.settings)

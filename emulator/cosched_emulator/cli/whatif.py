@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -51,11 +53,12 @@ def whatif(
         for line in imported.lines():
             click.echo(line, err=True)
         site = str(out / LOG / SCENARIO)
-    sections, own = site_of(site, overrides(options))
-    question = with_scale(Question(sections, policy or own, assignments), window_count, window_jobs)
-    prepared = prepare_question(question, out)
-    folder = StudyFolder(out / STUDY)
-    first = study_of(prepared)
+    with redirect_stdout(sys.stderr):  # modules that the site names may print
+        sections, own = site_of(site, overrides(options))
+        question = with_scale(Question(sections, policy or own, assignments), window_count, window_jobs)
+        prepared = prepare_question(question, out)
+        folder = StudyFolder(out / STUDY)
+        first = study_of(prepared)
     way = Way(jobs=workers or 0)
     with progress_bar(len(first.runs) + more_runs(prepared), "runs") as bar:
         made = _run(first, folder, way, bar, more_runs(prepared))

@@ -22,6 +22,7 @@ TraceRecord: TypeAlias = dict[str, Any]  # of a decision trace; JSON-ready
 TraceSink: TypeAlias = Callable[[TraceRecord], None]
 LinkMaker: TypeAlias = Callable[[SchedulerFactory], Link]
 _MAKERS: Final[Mapping[str, LinkMaker]] = {"direct": DirectLink, "loopback": LoopbackLink}
+IN_PROCESS: Final = frozenset(_MAKERS)  # links that call the policy, and wait for it without end
 VIRTUAL: Final = "virtual"  # kind of run in its database
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, Protocol, assert_never
 
-from cosched_hwmodel.errors import ContentionError, HardwareModelError
+from cosched_hwmodel.errors import ContentionError, HardwareModelError, raised_by_a_signal
 from cosched_hwmodel.models.by_name import BUILT_IN, PairFactory
 from cosched_plugin.common.allocation import started_by, times_refusal
 from cosched_plugin.common.errors import MachineError, PluginError, PolicyError, RemoteProtocolError, UsageError
@@ -236,6 +236,8 @@ class SchedulerCore:
         except ContentionError as error:
             raise UsageError(f"what the site believes of contention cannot be used: {error}") from error
         except (Exception, SystemExit) as error:
+            if raised_by_a_signal(error):
+                raise
             raise _failure(error, decision) from error
         if trace is not None:
             trace.forget()

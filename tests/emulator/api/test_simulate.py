@@ -7,6 +7,7 @@ import json
 import math
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import time
@@ -28,6 +29,7 @@ from cosched_emulator.errors import ConfigurationError, InputError, LinkError
 from cosched_plugin.api import Action, StartJob, View, first_fit
 from cosched_plugin.common.errors import PolicyError, UsageError
 from cosched_plugin.config import choose
+from cosched_plugin.policies.composition.composed import compose
 from cosched_plugin.protocol.scheduler import SchedulerFactory
 
 SMALL: Mapping[str, Any] = {"cluster": {"nodes": 16}, "workload": {"lublin": 40}}
@@ -378,3 +380,49 @@ def test_importing_the_package_imports_nothing_else() -> None:
 
 Typed = Callable[[Mapping[str, Any]], Run]
 TYPED: Typed = simulate  # what a caller's type check sees
+
+
+class Slow:
+    """A policy that is asked while a signal arrives."""
+
+    def decide(self, view: View) -> Iterator[Action]:
+        os.kill(os.getpid(), signal.SIGUSR1)
+        yield from compose({}).decide(view)
+
+
+def test_an_exception_of_a_signal_handler_is_not_the_policy_s() -> None:
+    """A handler runs inside what it interrupts: its exception came out as "the policy failed"."""
+
+    class Alarm(Exception):
+        pass
+
+    class Handler:
+        def __call__(self, *_: object) -> None:
+            raise Alarm
+
+    before = signal.signal(signal.SIGUSR1, Handler())
+    try:
+        with pytest.raises(Alarm):
+            simulate(SMALL, Slow)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def test_a_deadline_that_the_link_does_not_keep_is_noted() -> None:
+    warned: list[str] = []
+    simulate(SMALL, overrides={"clock": {"deadline_s": 5}}, warn=warned.append)
+    assert [text for text in warned if text.startswith("clock.deadline_s has no effect: the link direct")]
+    simulate(SMALL, overrides={"clock": {"deadline_s": 300}}, warn=warned.append)
+    assert len(warned) == 1
+
+
+def test_what_a_policy_prints_is_no_part_of_the_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """``--json`` is read by programs; a line of a policy between made it unreadable."""
+    (tmp_path / "talking.py").write_text(
+        "from cosched_plugin.policies.composition.composed import compose\nprint('imported')\n"
+        "class Talking:\n    def decide(self, view):\n        print('asked')\n        return compose({}).decide(view)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    ran = CliRunner().invoke(cli, ["simulate", "--lublin", "5", "--policy", "talking:Talking", "--json"])
+    assert json.loads(ran.stdout)["policy"] == "talking:Talking"
+    assert ran.stderr.startswith("imported\nasked\n")
