@@ -17,8 +17,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
+from cosched_emulator.accounting.again import compare_tables, tables_beside
+from cosched_emulator.accounting.chain import Mark, first_link, next_link
+from cosched_emulator.accounting.database_schema import VERSION
 from cosched_emulator.accounting.fact_rows import faults_like, write_change
-from cosched_emulator.accounting.file import Database, create_database, database_in_memory, open_database
+from cosched_emulator.accounting.file import (
+    MADE_BY,
+    DamageError,
+    Database,
+    create_database,
+    database_in_memory,
+    open_database,
+)
 from cosched_emulator.errors import AccountingError, InvariantError
 from cosched_emulator.manager.record import Change, FaultHappened, JobEntered, JobFinished
 
@@ -73,15 +83,20 @@ class Accounting:
         self.trouble = ""  # why the last `flush` failed; empty: it succeeded
         self._database = database
         self._connection = database.connection
-        self.meta: Mapping[str, str] = dict(self._connection.execute("SELECT key, value FROM meta ORDER BY key"))
+        meta = dict(self._connection.execute("SELECT key, value FROM meta ORDER BY key"))
+        self._comparable = meta.pop(MADE_BY, "") == str(VERSION)
+        self.meta: Mapping[str, str] = meta
         # The journal's last step, and how many of its changes are on disk; faults do not count.
         self._last: int
         self._written: int
-        self._last, self._written = self._connection.execute("SELECT step, changes FROM progress").fetchone()
-        self._written_of = self._last
+        self._written_of, self._written = self._connection.execute("SELECT step, changes FROM progress").fetchone()
+        self._first = self._link = first_link(self.meta)
+        last = self._connection.execute("SELECT step, link FROM journal ORDER BY step DESC LIMIT 1").fetchone()
+        self._last, self._link = last or (self._written_of, self._first)  # the link is that of the last step on disk
         self._step = 0  # last one appended or replayed
         self._changes = 0  # of that step, so far
         self._replaying = self._last > 0
+        self._replayed: sqlite3.Connection | None = None  # tables of what a replay records
         self._faults: Counter[FaultHappened] = Counter()  # of the last step, while it is replayed
         # (step, its changes so far, what is to be written)
         self._buffer: list[tuple[int, int, Step | Change]] = []
@@ -153,7 +168,12 @@ class Accounting:
 
         Some faults are not repeated by a replay. AccountingError if the buffer is full.
         """
-        if self._step < self._last:
+        if self._replayed is not None:
+            changes = list(changes)
+            for change in changes:
+                if not isinstance(change, FaultHappened):
+                    write_change(self._replayed, self._step, change)
+        if self._step < self._written_of:
             return
         for change in changes:
             if isinstance(change, FaultHappened):
@@ -181,19 +201,32 @@ class Accounting:
         self.trouble = ""
         return True
 
-    def replay(self) -> Iterator[Step]:
-        """Yield the journal's steps in order; each is the last step until the next one is requested."""
+    def replay(self, *, compare: bool = False) -> Iterator[Step]:
+        """Yield the journal's steps in order; each is the last step until the next one is requested.
+
+        DamageError at a step that is not as it was written; with ``compare`` also after the last one, if its changes and those of all
+        steps before, as they have been recorded again, are not what the tables hold.
+        """
+        self._replayed = tables_beside() if compare and self._comparable else None
+        link = self._first
         while self._step < self._last:
             rows = list(
                 self._select(
-                    "SELECT step, kind, at_us, body FROM journal WHERE step > ? ORDER BY step LIMIT ?",
+                    "SELECT step, kind, at_us, body, link FROM journal WHERE step > ? ORDER BY step LIMIT ?",
                     (self._step, _CHUNK),
                 )
             )
-            for number, kind, at_us, body in rows:
-                self._step = number
+            for *row, written in rows:
+                link = next_link(link, tuple(row))
+                if link != written:
+                    raise DamageError(self.path or "", f"step {row[0]} of the journal as it was written", "another one")
+                self._step = row[0]
                 self._changes = 0
-                yield Step(kind, at_us, body)
+                yield Step(*row[1:])
+        if self._replayed is not None and self.flush():
+            compare_tables(self._connection, self._replayed, self.path or "")
+            self._replayed.close()
+        self._replayed = None
         self._replaying = False
         self._faults.clear()
 
@@ -229,9 +262,11 @@ class Accounting:
             if durable is not None:
                 connection.execute("PRAGMA synchronous=FULL")
             connection.execute("BEGIN IMMEDIATE")
+            link = self._link
             for step, _, item in items:
                 if isinstance(item, Step):
-                    connection.execute("INSERT INTO journal VALUES (?,?,?,?)", (step, *item))
+                    link = next_link(link, (step, *item))
+                    connection.execute("INSERT INTO journal VALUES (?,?,?,?,?)", (step, *item, link))
                 else:
                     write_change(connection, step, item)
             if self.path is not None:
@@ -252,7 +287,11 @@ class Accounting:
             if durable is not None:
                 connection.execute("PRAGMA synchronous=NORMAL")
         self._buffer.clear()
+        self._link = link
         self.trouble = ""
+        if durable is not None and self._database.mark is not None:
+            with suppress(OSError):  # an older mark says less, and nothing wrong
+                self._database.mark.write(Mark(durable[0], link, self._first))
         return True
 
     def _undo(self) -> None:

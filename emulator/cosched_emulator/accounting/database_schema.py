@@ -6,7 +6,10 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from typing import Final
+
+from cosched_emulator.accounting.chain import first_link, next_link
 
 APPLICATION_ID: Final = 0x636F7363  # "cosc"
 
@@ -161,18 +164,37 @@ _ENERGY: Final = """
 ALTER TABLE jobs ADD COLUMN energy_j REAL;  -- joules of all its stays; NULL: no watts of nodes are known, or it has not ended
 """
 
+_CHAIN: Final = """
+ALTER TABLE journal ADD COLUMN link BLOB NOT NULL DEFAULT x'';  -- digest of the step and of the link before it
+UPDATE journal SET link = next_link(step, kind, at_us, body);
+"""
+
 STEPS: Final = (
     _FIRST,
     _TIME_SHARING,
     _SLOTS,
     _ENERGY,
+    _CHAIN,
 )  # number n makes version n+1 of version n; never changed, only added to
 VERSION: Final = len(STEPS)
+
+
+def _links(connection: sqlite3.Connection) -> Callable[[int, str, int, bytes], bytes]:
+    """Return what gives each step of a journal, in order, its link."""
+    link = first_link(dict(connection.execute("SELECT key, value FROM meta")))
+
+    def follow(step: int, kind: str, at_us: int, body: bytes) -> bytes:
+        nonlocal link
+        link = next_link(link, (step, kind, at_us, body))
+        return link
+
+    return follow
 
 
 def migrate(connection: sqlite3.Connection, version: int) -> None:
     """Bring the tables from ``version`` (0: none) to the present one, atomically; sqlite3.Error if that fails."""
     if version < VERSION:
+        connection.create_function("next_link", 4, _links(connection) if version else lambda *_: b"")
         script = "".join(STEPS[version:])
         connection.executescript(
             f"BEGIN IMMEDIATE;{script}PRAGMA application_id={APPLICATION_ID};PRAGMA user_version={VERSION};COMMIT;"

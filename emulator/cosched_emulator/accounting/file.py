@@ -9,12 +9,13 @@ import os
 import secrets
 import sqlite3
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
+from cosched_emulator.accounting.chain import Mark, MarkFile, Row, first_link, mark_file, next_link, read_mark
 from cosched_emulator.accounting.database_schema import APPLICATION_ID, VERSION, migrate
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.scenario.schema import Scenario
@@ -25,6 +26,7 @@ BUSY_MS: Final = 100  # how long a statement waits for another process's lock; u
 LARGEST_LOG_BYTES: Final = 64 * MIB  # size of the write-ahead log after a long reader has finished
 _HEADER_BYTES: Final = 100
 _MAGIC: Final = b"SQLite format 3\0"
+MADE_BY: Final = "schema"  # meta data: the version whose program made all of the tables
 _OURS: Final = "a database of this manager"
 
 
@@ -35,15 +37,25 @@ class InUseError(InputError):
         super().__init__(path, "a database that no other manager has open", "one that is in use")
 
 
+class DamageError(InputError):
+    """A database that is not as it was left."""
+
+    def __init__(self, path: str, expected: str, got: str) -> None:
+        super().__init__(path, expected, got, hint="with --accept-loss, serve goes on from what is whole")
+
+
 class Database(NamedTuple):
     """An open database; ``lock`` is the file descriptor whose lock keeps other managers out until it is closed or this process ends."""
 
     connection: sqlite3.Connection
     lock: int | None
+    mark: MarkFile | None
 
     def close(self) -> None:
         """Close the connection, then the lock: no other process may open the file earlier."""
         self.connection.close()
+        if self.mark is not None:
+            self.mark.close()
         if self.lock is not None:
             os.close(self.lock)
 
@@ -52,20 +64,38 @@ def database_in_memory(meta: Mapping[str, str]) -> Database:
     """Return an empty private database that disappears when it is closed."""
     connection = sqlite3.connect(":memory:", isolation_level=None)
     _fill(connection, meta)
-    return Database(connection, None)
+    return Database(connection, None, None)
 
 
 def create_database(path: str, meta: Mapping[str, str]) -> Database:
-    """Make a new file; InputError if it exists or cannot be written. A process that is killed meanwhile leaves no file."""
-    target = Path(path)
+    """Make a new file; InputError if it exists or cannot be written. A process that is killed meanwhile leaves no database."""
     if os.path.lexists(path):
         raise InputError(path, "a new database", "a file that exists")
-    for ending in ("-wal", "-journal"):
-        if os.path.lexists(path + ending):  # SQLite would merge its contents into the new database
+    for file in (f"{path}-wal", f"{path}-journal", mark_file(path)):
+        # SQLite would merge its contents into the new database; a mark of nothing is that of a process that was killed here.
+        if os.path.lexists(file) and not (file == mark_file(path) and read_mark(path).step == 0):
             raise InputError(
-                path + ending,
-                "no such file (it holds the end of a database that was moved: put that back, or remove this)",
+                file, "no such file (it belongs to a database that was moved: put that back, or remove this)"
             )
+    lock, mark = _new_file(path, meta, (), replaces=False)
+    try:
+        return Database(_open_connection(path), lock, mark)
+    except BaseException:
+        mark.close()
+        os.close(lock)
+        raise
+
+
+def make_database(path: str, meta: Mapping[str, str], steps: Sequence[Row]) -> None:
+    """Put a file with these steps, and tables without their changes, in the place of an old one; InputError if that is impossible."""
+    lock, mark = _new_file(path, meta, steps, replaces=True)
+    mark.close()
+    os.close(lock)
+
+
+def _new_file(path: str, meta: Mapping[str, str], steps: Sequence[Row], *, replaces: bool) -> tuple[int, MarkFile]:
+    """Make a file that is there whole, or not at all; return its lock and its mark."""
+    target = Path(path)
     partial = str(target.with_name(f".{target.name}.{os.getpid()}.partial"))
     lock = None
     try:
@@ -75,12 +105,19 @@ def create_database(path: str, meta: Mapping[str, str]) -> Database:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         with closing(_connect(partial)) as connection:
             connection.execute("PRAGMA journal_mode=WAL")
-            _fill(connection, meta)
+            mark = _fill(connection, meta, steps)
         os.fsync(lock)
-        os.link(partial, path)  # unlike a rename, it replaces nothing
+        if replaces:  # in this order: a process that is killed in between leaves a database that is refused
+            for ending in ("-wal", "-shm"):
+                with suppress(FileNotFoundError):
+                    os.unlink(path + ending)
+            os.replace(partial, path)
+            marked = MarkFile(path, mark)
+        else:
+            marked = MarkFile(path, mark)
+            os.link(partial, path)  # unlike a rename, it replaces nothing
         _remove(partial)
-        _sync_folder(target.parent)
-        return Database(_open_connection(path), lock)
+        sync_folder(target.parent)
     except BaseException as error:
         with suppress(OSError):
             _remove(partial)
@@ -93,10 +130,30 @@ def create_database(path: str, meta: Mapping[str, str]) -> Database:
         if isinstance(error, sqlite3.Error):
             raise InputError(path, "a database that can be written", str(error)) from error
         raise
+    return lock, marked
 
 
 def open_database(path: str) -> Database:
     """Open an existing file; InputError, with the file unchanged, if it is foreign, damaged, newer or in use."""
+    lock = lock_database(path)
+    try:
+        version = _version(path, os.pread(lock, _HEADER_BYTES, 0))
+        with _sqlite_errors(path):
+            if version == VERSION:
+                _check_end(path)
+            connection = _open_connection(path, version)
+            try:
+                return Database(connection, lock, _open_mark(path, connection, new=version < VERSION))
+            except BaseException:
+                connection.close()
+                raise
+    except BaseException:
+        os.close(lock)
+        raise
+
+
+def lock_database(path: str) -> int:
+    """Return the file descriptor of a database's lock, until it is closed; InputError if that cannot be, or another one has it."""
     try:
         lock = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
@@ -108,12 +165,49 @@ def open_database(path: str) -> Database:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise InUseError(path) from error
-        version = _version(path, os.pread(lock, _HEADER_BYTES, 0))
-        with _sqlite_errors(path):
-            return Database(_open_connection(path, version), lock)
     except BaseException:
         os.close(lock)
         raise
+    return lock
+
+
+def _open_mark(path: str, connection: sqlite3.Connection, *, new: bool) -> MarkFile:
+    """Open the mark of a database; ``new``: its journal has just got its links."""
+    try:
+        if not new:
+            return MarkFile(path)
+        first = first_link(dict(connection.execute("SELECT key, value FROM meta")))
+        last = connection.execute("SELECT step, link FROM journal ORDER BY step DESC LIMIT 1").fetchone()
+        step, link = last or (0, first)
+        return MarkFile(path, Mark(step, link, first))
+    except OSError as error:
+        raise InputError(mark_file(path), "a file that can be written", error.strerror or str(error)) from error
+
+
+def read_only(path: str) -> sqlite3.Connection:
+    """Open a file that no manager has open, with its write-ahead log if it has one, without changing either."""
+    log = f"{path}-wal"
+    how = "mode=ro" if os.path.exists(log) and os.path.getsize(log) else "immutable=1"  # else SQLite makes an empty log
+    return sqlite3.connect(f"file:{quote(os.path.abspath(path))}?{how}", uri=True, timeout=BUSY_MS / 1000)
+
+
+# A connection that can write would merge the log into the database when it is closed, and so end what a damaged log still holds.
+def _check_end(path: str) -> None:
+    """Raise InputError where a confirmed step is not in the journal."""
+    try:
+        mark = read_mark(path)
+    except InputError as error:
+        raise DamageError(error.file, error.expected, error.got or "") from error
+    with closing(read_only(path)) as connection:
+        if first_link(dict(connection.execute("SELECT key, value FROM meta"))) != mark.first:
+            raise DamageError(path, "the meta data that the database was made with", "others")
+        (last,) = connection.execute("SELECT coalesce(max(step), 0) FROM journal").fetchone()
+        if last < mark.step:
+            text = f"a journal that ends with step {last}: {mark.step - last} confirmed steps are missing"
+            raise DamageError(path, f"a journal with step {mark.step}", text)
+        link = connection.execute("SELECT link FROM journal WHERE step = ?", (mark.step,)).fetchone()
+        if mark.step and (link is None or link[0] != mark.link):
+            raise DamageError(path, f"the step {mark.step} that was confirmed", "another one")
 
 
 def _version(path: str, header: bytes) -> int:
@@ -135,7 +229,7 @@ def _open_connection(path: str, version: int = VERSION) -> sqlite3.Connection:
     try:
         for (text,) in connection.execute("PRAGMA quick_check(1)"):
             if text != "ok":
-                raise InputError(path, "a whole database", f"a damaged one ({' '.join(text.split())})")
+                raise DamageError(path, "a whole database", f"a damaged one ({' '.join(text.split())})")
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=NORMAL")
         connection.execute(f"PRAGMA journal_size_limit={LARGEST_LOG_BYTES}")
@@ -143,9 +237,9 @@ def _open_connection(path: str, version: int = VERSION) -> sqlite3.Connection:
         step, last, count = connection.execute(
             "SELECT (SELECT step FROM progress), coalesce(max(step), 0), count(*) FROM journal"
         ).fetchone()
-        if not step == last == count:
+        if step is None or step > last or last != count:  # tables that are made anew lag behind
             text = f"{count} steps, the last of them number {last}, and progress at {step}"
-            raise InputError(path, "a journal without gaps", text)
+            raise DamageError(path, "a journal without gaps", text)
     except BaseException:
         connection.close()
         raise
@@ -157,9 +251,17 @@ def _connect(path: str) -> sqlite3.Connection:
     return sqlite3.connect(uri, uri=True, isolation_level=None, timeout=BUSY_MS / 1000)
 
 
-def _fill(connection: sqlite3.Connection, meta: Mapping[str, str]) -> None:
+def _fill(connection: sqlite3.Connection, meta: Mapping[str, str], steps: Sequence[Row] = ()) -> Mark:
+    """Make the tables, with meta data and a journal; return the mark of its last step."""
     migrate(connection, 0)
-    connection.executemany("INSERT INTO meta VALUES (?, ?)", sorted(meta.items()))
+    first = link = first_link(meta)
+    connection.execute("BEGIN IMMEDIATE")
+    connection.executemany("INSERT INTO meta VALUES (?, ?)", sorted({**meta, MADE_BY: str(VERSION)}.items()))
+    for row in steps:
+        link = next_link(link, row)
+        connection.execute("INSERT INTO journal VALUES (?,?,?,?,?)", (*row, link))
+    connection.execute("COMMIT")
+    return Mark(len(steps), link, first)
 
 
 @contextmanager
@@ -167,7 +269,7 @@ def _sqlite_errors(path: str) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        raise InputError(path, "a whole database", f"one that SQLite cannot use ({error})") from error
+        raise DamageError(path, "a whole database", f"one that SQLite cannot use ({error})") from error
 
 
 def _remove(path: str) -> None:
@@ -176,7 +278,7 @@ def _remove(path: str) -> None:
             os.unlink(path + ending)
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: str | Path) -> None:
     """Make the folder's new entry survive a power failure."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

@@ -56,6 +56,9 @@ COMMANDS: Final = {
         "cosched_emulator.cli.commands.serve": {
             "serve": "Run the manager for a scheduler in another terminal.",
         },
+        "cosched_emulator.cli.commands.accounts": {
+            "accounts": "Look after the database of a manager (serve --db).",
+        },
         "cosched_emulator.cli.commands.keys": {
             "keys": "Make keys for connections between machines, and set which keys a manager accepts.",
         },

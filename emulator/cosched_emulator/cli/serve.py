@@ -49,6 +49,7 @@ def serve(
     wait: float | None,
     db: str | None,
     standby: bool,
+    accept_loss: bool,
     out: str | None,
     force: bool,
     as_json: bool,
@@ -69,14 +70,15 @@ def serve(
         "--operator": operators,
         "--estimate-starts": estimate_starts,
         "--standby": standby,
+        "--accept-loss": accept_loss,
     }
     _check_options(scenario, live_options, {"--wait": wait is not None, "--json": as_json})
     if estimate_starts and users is None:
         raise click.UsageError("--estimate-starts needs --users, who ask for them")
     if copied and not estimate_starts:
         raise click.UsageError("--copy-policy needs --estimate-starts")
-    if standby and db is None:
-        raise click.UsageError("--standby needs --db, the database that the managers share")
+    if db is None and (standby or accept_loss):
+        raise click.UsageError(f"{'--standby' if standby else '--accept-loss'} needs --db")
     with errors_name(faults):
         prepared = prepare(scenario)
     keyring = None if keys is None else Keyring(keys)
@@ -88,7 +90,7 @@ def serve(
     from cosched_emulator.live.serving import Serving  # noqa: PLC0415 - likewise
 
     serving = Serving(endpoint, users, keyring, frozenset(operators), metrics, until, check, estimate_starts, copied)
-    serve_live(prepared, serving, db, log, out, force=force, standby=standby)
+    serve_live(prepared, serving, db, log, out, force=force, standby=standby, accept_loss=accept_loss)
 
 
 def _check_until(until: float | None) -> None:

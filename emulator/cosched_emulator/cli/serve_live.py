@@ -13,21 +13,32 @@ from cosched_emulator.live.serving import LIVE, Serving
 from cosched_emulator.results.files.from_accounts import export_run
 from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.run.run import open_accounts
-from cosched_hwmodel.cli.terminal.console import Log, progress_bar
+from cosched_hwmodel.cli.terminal.console import WARNING, Log, progress_bar
 
 
 def serve_live(
-    prepared: Prepared, serving: Serving, db: str | None, log: Log, out: str | None, *, force: bool, standby: bool
+    prepared: Prepared,
+    serving: Serving,
+    db: str | None,
+    log: Log,
+    out: str | None,
+    *,
+    force: bool,
+    standby: bool,
+    accept_loss: bool,
 ) -> None:
     """Serve until the requested end, write the run folder, and exit with the code of a signal.
 
-    ``standby``: while another manager has the database, wait to take over.
+    ``standby``: while another manager has the database, wait to take over. ``accept_loss``: go on from what is whole of a damaged one.
     """
     bar = progress_bar(len(prepared.workload.jobs) if serving.users is None else 0)
     with ExitStack() as closing:
 
+        def accept(what: str) -> None:
+            log("loss-accepted", what, level=WARNING)
+
         def enter() -> Accounting:
-            return closing.enter_context(open_accounts(db, prepared, LIVE))
+            return closing.enter_context(open_accounts(db, prepared, LIVE, accept if accept_loss else None))
 
         accounting = await_turn(enter, db, log) if standby and db is not None else enter()
         if isinstance(accounting, int):

@@ -60,7 +60,7 @@ def play(live: LiveManager, step: Step) -> None:
 def restore(live: LiveManager, accounting: Accounting) -> int:
     """Replay a whole journal and return its number of steps; InvariantError if it does not fit this program or scenario."""
     steps = 0
-    for step in accounting.replay():
+    for step in accounting.replay(compare=True):
         try:
             play(live, step)
         except (LookupError, TypeError, ValueError, ProtocolError, AssertionError) as error:

@@ -38,12 +38,21 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def open_accounts(db: str | None, prepared: Prepared, kind: str) -> Iterator[Accounting]:
-    """Yield the accounts of a run of this kind: in file ``db``, continued if it exists; in memory if ``db`` is None."""
+def open_accounts(
+    db: str | None, prepared: Prepared, kind: str, accept_loss: Callable[[str], None] | None = None
+) -> Iterator[Accounting]:
+    """Yield the accounts of a run of this kind: in file ``db``, continued if it exists; in memory if ``db`` is None.
+
+    ``accept_loss``: what is damaged in the file is left out, and this is told what.
+    """
     from cosched_emulator.accounting.accounts import Accounting  # noqa: PLC0415 - with sqlite, which few runs need
     from cosched_emulator.accounting.file import check_meta, meta_of  # noqa: PLC0415 - likewise
 
     if db is not None and Path(db).exists():
+        if accept_loss is not None:
+            from cosched_emulator.accounting.again import salvage  # noqa: PLC0415 - likewise
+
+            accept_loss(salvage(db, meta_of(prepared.scenario, prepared.workload, kind)))
         accounting = Accounting.open(db)
         try:
             check_meta(accounting.meta, prepared.scenario, prepared.workload, kind, db)

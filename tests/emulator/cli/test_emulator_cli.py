@@ -41,6 +41,8 @@ HELPS = [
     ("workload", "import"),
     ("workload", "convert"),
     ("keys",),
+    ("accounts",),
+    ("accounts", "check"),
     *(
         (name,)
         for name in (

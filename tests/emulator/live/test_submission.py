@@ -6,17 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.emulator.live.recorded import ROOT, Recorded
 from tests.emulator.live.test_views import SECOND, Site, begin, submit
-from tests.emulator.parts import manager, node_class
+from tests.emulator.parts import node_class
 from tests.runs import run_on
 
-from cosched_emulator.accounting.accounts import Accounting
 from cosched_emulator.live import user_commands
 from cosched_emulator.live.dependencies import REASONS
-from cosched_emulator.live.journal import command_step, restore, time_step
-from cosched_emulator.live.live_manager import LiveManager
-from cosched_emulator.manager.agenda import Agenda
-from cosched_emulator.manager.contended_nodes import NoContention
+from cosched_emulator.live.journal import time_step
 from cosched_emulator.users.requests import (
     CancelJobs,
     Dependency,
@@ -26,15 +23,12 @@ from cosched_emulator.users.requests import (
     ListNodes,
     Refused,
     ReleaseJobs,
-    Request,
     Requester,
     ShowJobs,
     ShowOverview,
     Target,
 )
 from cosched_plugin.protocol import messages as m
-
-ROOT = Requester("root", operator=True)
 
 
 def reasons(site: Site) -> dict[int, str]:
@@ -95,31 +89,6 @@ def test_begin_times_of_cancelled_jobs_take_no_memory() -> None:
         ids = site.do(submit(tasks=tuple(range(400)), delay_us=10**12), number)["job_ids"]
         site.do(CancelJobs((Target(ids[0]),)), number)
     assert len(site.live._room._begins) <= 1_000
-
-
-class Recorded:
-    """A live manager with a journal, from which it is restored after a kill."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = str(path)
-        self.books = Accounting.create(self.path, {})
-        self.live = self._manager()
-
-    def _manager(self) -> LiveManager:
-        inner = manager(node_class(2, 4, memory_mb=1000), model=NoContention())
-        return LiveManager(inner, Agenda(inner), 1, self.books.ended_state, self.books.tasks)
-
-    def do(self, request: Request, at_s: int, who: Requester = ROOT) -> None:
-        self.books.append(command_step(at_s * SECOND, who, request), durable=True)
-        self.live.command(at_s * SECOND, who, request)
-
-    def kill(self) -> None:
-        """Forget everything that is not on disk, including the results of the last steps."""
-        self.books._buffer.clear()
-        self.books.close()
-        self.books = Accounting.open(self.path)
-        self.live = self._manager()
-        restore(self.live, self.books)
 
 
 def test_a_user_has_no_more_than_so_many_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,6 +180,7 @@ def test_a_begin_time_survives_the_manager(tmp_path: Path) -> None:
     assert [site.live.begin_us(job_id) for job_id in (1, 2)] == [70 * SECOND, 40 * SECOND]
     site.books.append(time_step(50 * SECOND))
     site.live.advance(50 * SECOND)
+    site.books.record(site.live.drain())
     site.books.flush()
     site.kill()
     assert list(site.live.waiting) == [1]

@@ -37,6 +37,11 @@ from cosched_hwmodel.cli.terminal.lazy import implementation
     is_flag=True,
     help="Running clock, with --db: while another manager has FILE, stand by, and take over when it ends or hangs.",
 )
+@click.option(
+    "--accept-loss",
+    is_flag=True,
+    help="Running clock, with --db: if FILE is damaged, put it aside, and go on from the part that is whole.",
+)
 @click.option("--keys", callback=a_file, metavar="FOLDER", help="Keyring of this manager and of its peers.")
 @click.option("--operator", "operators", multiple=True, metavar="USER", help="User with all rights; may be repeated.")
 @click.option(

@@ -1,0 +1,113 @@
+"""What shows that a journal is whole: a chain of digests over its steps, and a mark of the last confirmed one beside the database.
+
+Each step has a digest of itself and of the digest before it. So a changed step does not fit, and none can be missing in the middle.
+The end is told by the mark: SQLite drops what follows a damaged place of its write-ahead log without a word, or all of a log that is
+gone. The mark is written after a step that was synced to the disk, so it is never ahead of what a crash leaves; a crash may leave an
+older mark, which tells less, and nothing wrong.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from hashlib import blake2b
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from cosched_emulator.errors import InputError
+from cosched_hwmodel.cli.terminal.whole_file import whole_file
+
+_BYTES: Final = 16  # of a digest
+_NUMBERS: Final = struct.Struct("<qq")
+_MARK: Final = struct.Struct(f"<8sq{_BYTES}s{_BYTES}s")
+_MAGIC: Final = b"cosmark1"
+_FIRST: Final = ("kind", "scenario", "workload")  # meta data that a database is made with
+Row = tuple[int, str, int, bytes]  # step, kind, at_us, body
+
+
+def first_link(meta: Mapping[str, str]) -> bytes:
+    """Return the digest before the first step: of what the database was made for."""
+    return _digest(repr([(key, meta[key]) for key in _FIRST if key in meta]).encode())
+
+
+def next_link(before: bytes, row: Row) -> bytes:
+    """Return the digest of a step after the digest ``before``."""
+    step, kind, at_us, body = row
+    return _digest(before + _NUMBERS.pack(step, at_us) + kind.encode() + b"\0" + body)
+
+
+def _digest(content: bytes) -> bytes:
+    return blake2b(content, digest_size=_BYTES).digest()
+
+
+class Linked(NamedTuple):
+    """A step of a journal, as it stands there."""
+
+    row: Row
+    link: bytes
+
+
+def whole_part(linked: Iterable[Linked], before: bytes) -> Iterable[Linked]:
+    """Yield the steps up to the first one that is missing or does not fit."""
+    for number, (row, link) in enumerate(linked, 1):
+        if row[0] != number or next_link(before, row) != link:
+            return
+        before = link
+        yield Linked(row, link)
+
+
+# ---------------------------------------------------------------- the mark
+
+
+class Mark(NamedTuple):
+    """A step that was confirmed; 0: none yet."""
+
+    step: int
+    link: bytes
+    first: bytes  # the digest before the first step
+
+
+def mark_file(database: str) -> str:
+    """Return the path of the mark of a database."""
+    return f"{database}-mark"
+
+
+def read_mark(database: str) -> Mark:
+    """Return the mark beside a database; InputError if there is none, or a damaged one."""
+    file = mark_file(database)
+    try:
+        content = Path(file).read_bytes()
+    except OSError as error:
+        raise InputError(file, "the mark of the last confirmed step", error.strerror or str(error)) from error
+    body, check = content[: _MARK.size], content[_MARK.size :]
+    if len(body) != _MARK.size or check != _digest(body) or not body.startswith(_MAGIC):
+        raise InputError(file, "the mark of the last confirmed step", "something else, or a damaged one")
+    return Mark(*_MARK.unpack(body)[1:])
+
+
+class MarkFile:
+    """The mark of a database that this process has open."""
+
+    def __init__(self, database: str, mark: Mark | None = None) -> None:
+        """With ``mark`` it is made anew; else it exists. Raises OSError."""
+        if mark is not None:
+            with whole_file(mark_file(database)) as stream:
+                stream.write(_written(mark))
+            os.chmod(mark_file(database), 0o600)
+        self._descriptor = os.open(mark_file(database), os.O_RDWR | os.O_CLOEXEC)
+
+    def write(self, mark: Mark) -> None:
+        """Move the mark. It fits into a sector of the disk, so it is there whole. Raises OSError."""
+        os.pwrite(self._descriptor, _written(mark), 0)
+
+    def close(self) -> None:
+        """Close the file."""
+        with suppress(OSError):
+            os.close(self._descriptor)
+
+
+def _written(mark: Mark) -> bytes:
+    body = _MARK.pack(_MAGIC, *mark)
+    return body + _digest(body)
