@@ -13,6 +13,7 @@ from typing import Final
 from cosched_hwmodel.cli.terminal.console import WARNING, Log
 from cosched_plugin.common.errors import PolicyError, ProtocolError, RemoteProtocolError, UsageError
 from cosched_plugin.common.process import freeze_heap, stop_on_signals
+from cosched_plugin.common.service import Service
 from cosched_plugin.common.status import Gauge, MetricsServer, Status, Value
 from cosched_plugin.connection import Change, Connection, Keys
 from cosched_plugin.protocol.codec import decode
@@ -118,6 +119,7 @@ class _Server:
         self._busy = False  # the reason was that another scheduler is served
         self._hello_at = 0.0
         self._greet_until = 0.0
+        self._service = Service()
 
     def stop(self, signal_number: int) -> None:
         """End before the next batch; may be called at any moment."""
@@ -138,6 +140,7 @@ class _Server:
         self._greet_until = before + self._wait_s
         notice_at = float("inf") if self._welcomes else before + NOTICE_S
         while self._scheduler is None:
+            self._service.turn()
             now = time.monotonic()
             if self._stop_signal:
                 return self._leave()
@@ -163,6 +166,7 @@ class _Server:
         pinged_at: float | None = None
         token = 0
         while self._scheduler is not None:
+            self._service.turn()
             if self._stop_signal:
                 return self._leave()
             before = self._connection.heard

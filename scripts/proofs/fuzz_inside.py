@@ -20,7 +20,7 @@ from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.live.live_server import CHANGES
 from cosched_emulator.live.views import answer_query
 from cosched_emulator.run.build import build_agenda, build_manager
-from cosched_emulator.users.requests import Refused, Requester, SubmitJob, decode_request, encode_answer
+from cosched_emulator.users.requests import Done, Refused, Requester, SubmitJob, decode_request, encode_answer
 from cosched_hwmodel.draws import key
 from cosched_plugin.common.errors import PluginError
 from cosched_plugin.config import choose
@@ -212,7 +212,7 @@ def users_inside(count: int, seed: int, progress: Progress) -> Counter[str]:
             answer = answer_query(live, site.books, lambda: {"uptime_s": 1.0}, request)
         else:
             examined = live.examine(who, request)
-            if isinstance(examined, Refused):
+            if isinstance(examined, Refused | Done):
                 answer = examined
             else:
                 site.books.append(command_step(live.now_us, who, request))

@@ -230,6 +230,7 @@ def submit(
     script: str | None,
     arguments: tuple[str, ...],  # noqa: ARG001 - arguments of the script, which is not executed
     parsable: bool,
+    token: str | None,
     test_only: bool,
     and_wait: bool,
     **options: Any,
@@ -240,6 +241,7 @@ def submit(
     request, notes = _request(script, options, ignored_names(context))
     for note in notes:
         click.echo(f"note: {note}", err=True)
+    request = request._replace(token=token or "")
     with connect(caller) as connection:
         if test_only:
             told = connection.result(EstimateStart(request))
@@ -247,6 +249,8 @@ def submit(
             return
         result = connection.result(request)
         number = result["job_ids"][0]
+        if result.get("repeated"):
+            click.echo("note: submitted before with this token; nothing was submitted now", err=True)
         show(caller, result, lambda: f"{number}\n" if parsable else f"Submitted batch job {number}\n")
         if and_wait:
             sys.stdout.flush()

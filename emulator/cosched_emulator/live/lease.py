@@ -22,6 +22,7 @@ from cosched_emulator.accounting.file import InUseError
 from cosched_emulator.errors import InputError
 from cosched_hwmodel.cli.terminal.console import WARNING, Log
 from cosched_plugin.common.process import stop_on_signals
+from cosched_plugin.common.service import Service
 
 STILL_S: Final = 3.0  # turns take a quarter of a second, at most
 RESTING_S: Final = 300.0  # of a holder that reads a long journal, or writes its results
@@ -146,9 +147,11 @@ def await_turn(enter: Callable[[], Entered], database: str, log: Log) -> Entered
     """
     stops: list[int] = []
     watch = Watch()
+    service = Service()
     waited = False
     with stop_on_signals(stops.append, log):
         while not stops:
+            service.turn()
             try:
                 entered = enter()
             except InUseError:

@@ -96,8 +96,11 @@ class LiveManager:
         self.now_us = max(self.now_us, now_us)
         return passed
 
-    def examine(self, who: Requester, request: Request, *, replayed: bool = False) -> Accepted | Refused:
-        """Return a command as it can be carried out now, or why it cannot; nothing changes. ``replayed``: the journal has it."""
+    def examine(self, who: Requester, request: Request, *, replayed: bool = False) -> Accepted | Refused | Done:
+        """Return a command as it can be carried out now, why it cannot, or the answer to one that is repeated; nothing changes.
+
+        ``replayed``: the journal has it.
+        """
         return self._commands.examine(self.now_us, who, request, replayed=replayed)
 
     def jobs_changed(self, request: Request) -> float:
@@ -156,7 +159,7 @@ class LiveManager:
         """Carry out a user's command at ``now_us``; one of the journal is ``replayed``."""
         self.advance(now_us)
         examined = self.examine(who, request, replayed=replayed)
-        return examined if isinstance(examined, Refused) else self.carry_out(examined)
+        return examined if isinstance(examined, Refused | Done) else self.carry_out(examined)
 
     def answer(self, now_us: int, seq: int, actions: Sequence[Action], decided_us: int | None = None) -> None:
         """Carry out the scheduler's answer to batch ``seq``, of the time ``decided_us`` (None: now), at ``now_us``."""

@@ -43,6 +43,7 @@ from cosched_hwmodel.cli.terminal.console import WARNING, Log
 from cosched_hwmodel.units import MIB
 from cosched_plugin.common.allocation import started_by
 from cosched_plugin.common.errors import ProtocolError
+from cosched_plugin.common.service import Service
 from cosched_plugin.common.status import Gauge, Status
 from cosched_plugin.protocol.limits import MAX_ACTIONS, MAX_ACTIONS_A_JOB, MAX_FRAME_BYTES
 from cosched_plugin.protocol.messages import CUT_SHORT, Actions, Hello, Ready, Welcome
@@ -112,6 +113,7 @@ class LiveServer:
         self._progress = progress
         self._estimates = estimates
         self._lease = lease
+        self._service = Service()
         self._watched = watched.Watched(live, estimates, lambda: bool(port.instance))
         self._ended = 0
         self._sent_s: float | None = None  # when the unanswered batch was sent
@@ -133,6 +135,7 @@ class LiveServer:
         if self._door is not None:
             poller.register(self._door.socket, zmq.POLLIN)
         while not self.stop and not self._is_over():
+            self._service.turn()
             if self._lease is not None:
                 self._lease.turn()
             self._advance()
@@ -301,7 +304,7 @@ class LiveServer:
                 live, self._accounting, self.status.as_dict, asked.request, served=served, estimates=self._estimates
             )
         examined = live.examine(asked.who, asked.request)
-        if isinstance(examined, Refused):
+        if isinstance(examined, Refused | Done):
             return examined
         if self._door is not None and not self._door.takes_changes(asked.who, live.jobs_changed(asked.request)):
             return TOO_MANY_CHANGES
@@ -318,7 +321,8 @@ class LiveServer:
         """Ask for the start of a job that is not submitted; None: the answer follows."""
         if self._estimates is None:
             return NO_ESTIMATES
-        examined = self._live.examine(asked.who, job)
+        examined = self._live.examine(asked.who, job._replace(token=""))
+        assert not isinstance(examined, Done)
         if isinstance(examined, Refused):
             return examined
         assert examined.submission is not None

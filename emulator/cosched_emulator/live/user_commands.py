@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Sequence
+from hashlib import blake2b
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from cosched_emulator.live.dependencies import WaitingRoom
@@ -13,7 +14,9 @@ from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.record import Origin
 from cosched_emulator.users.requests import (
     MOST_TASKS,
+    MOST_TOKENS,
     CancelJobs,
+    Done,
     DrainNodes,
     HoldJobs,
     Refused,
@@ -23,11 +26,13 @@ from cosched_emulator.users.requests import (
     ResumeNodes,
     SubmitJob,
     Target,
+    to_map,
 )
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_emulator.workload.jobs_in_columns import MOST_YEARS, MOST_YEARS_US
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.common.allocation import Machine
+from cosched_plugin.protocol.codec import pack
 from cosched_plugin.protocol.limits import MAX_SPAN_US, MAX_THREADS
 from cosched_plugin.protocol.messages import CANCELLED, COMPLETED, JobEnded, JobHeld, JobReleased, JobSpec
 
@@ -172,6 +177,7 @@ def refusal_of(submission: Submission, manager: Manager, *, replayed: bool = Fal
         ("demand", max(wish.demand or (0,)), LARGEST_MBS),
         ("self_slowdown", max(wish.self_slowdown or (0,)), LARGEST_PPM),
         ("name", len(wish.name.encode()), LONGEST_NAME),
+        ("token", len(wish.token.encode()), LONGEST_NAME),
         ("tasks", len(wish.tasks), MOST_TASKS),
         ("after", len(wish.after), MOST_AFTER),
         ("at_once", wish.at_once, MOST_TASKS),
@@ -194,12 +200,22 @@ def refusal_of(submission: Submission, manager: Manager, *, replayed: bool = Fal
     return None if reason is None else Refused("value", reason, "processes")
 
 
+def _digest(request: Request) -> bytes:
+    return blake2b(pack(to_map(request)), digest_size=16).digest()
+
+
 def _too_much(path: str, value: int, most: int) -> str:
     """Return the error text for a number that is too large, in the units of users."""
     if path.endswith("_us"):
         return f"expected at most {LONGEST_YEARS} years, got {value / SECOND_US:.0f} s"
-    unit = {"name": " bytes", "tasks": " tasks", "after": " dependencies", "memory_mb": " MiB a process"}.get(path, "")
-    return f"expected at most {most}{unit}, got {value}"
+    units = {
+        "name": " bytes",
+        "token": " bytes",
+        "tasks": " tasks",
+        "after": " dependencies",
+        "memory_mb": " MiB a process",
+    }
+    return f"expected at most {most}{units.get(path, '')}, got {value}"
 
 
 MOST_JOBS: Final = 100_000  # jobs that have not ended; more are refused
@@ -240,12 +256,33 @@ class Commands:
         self.next_id = next_id
         self._ended_state = ended_state
         self._tasks_of = tasks_of
+        # By user: what was submitted with a token, as a digest, and the first and the number of its jobs.
+        self._tokens: dict[str, OrderedDict[str, tuple[bytes, int, int]]] = {}
 
-    def examine(self, now_us: int, who: Requester, request: Request, *, replayed: bool = False) -> Accepted | Refused:
-        """Return a command as it can be carried out now, or why it cannot. ``replayed``: it was carried out, and is in the journal."""
+    def _submitted_before(self, who: Requester, request: SubmitJob) -> Done | Refused | None:
+        """Return the answer to a submission with a token that the user has used; None if this is the first."""
+        tokens = self._tokens.get(who.name)
+        found = None if tokens is None else tokens.get(request.token)
+        if found is None:
+            return None
+        digest, first, count = found
+        if digest != _digest(request):
+            return Refused("value", "another submission of yours had this token", "token")
+        return Done({"job_ids": list(range(first, first + count)), "repeated": True})
+
+    def examine(
+        self, now_us: int, who: Requester, request: Request, *, replayed: bool = False
+    ) -> Accepted | Refused | Done:
+        """Return a command as it can be carried out now, why it cannot, or the answer to a submission that is repeated.
+
+        ``replayed``: it was carried out, and is in the journal.
+        """
         submission = None
         match request:
             case SubmitJob():
+                known = self._submitted_before(who, request)
+                if known is not None:
+                    return known
                 submission = submission_of(request, who.name, now_us, self._manager.machine)
                 refused = self._refusal_of_submission(submission, who, replayed=replayed)
             case CancelJobs() | HoldJobs() | ReleaseJobs():
@@ -359,6 +396,11 @@ class Commands:
             lags = self._manager.lags
             seen_us = begin_us if lags is None else max(begin_us, now_us + lags.us("submitted_s", job))
             self._room.enter(now_us, job, origin, after, held=request.held, begin_us=seen_us)
+        if request.token:
+            tokens = self._tokens.setdefault(user, OrderedDict())
+            tokens[request.token] = (_digest(request), first, count)
+            if len(tokens) > MOST_TOKENS:
+                tokens.popitem(last=False)
         return {"job_ids": list(ids)}
 
     def _refusal_of_jobs(self, who: Requester, request: JobChange) -> Refused | None:

@@ -244,6 +244,7 @@ _OPTIONS: Final[Mapping[str, str]] = {
     "all_memory": "--mem",
     "exclusive": "--exclusive",
     "unpaired": "--unpaired",
+    "token": "--token",
     "demand": "--demand",
     "usage": "--usage",
     "self_slowdown": "--self-slowdown",

@@ -81,6 +81,7 @@ MAX_REQUEST_BYTES: Final = MIB
 MAX_ANSWER_BYTES: Final = 64 * MIB
 MOST_TASKS: Final = 10_000  # of one array
 MOST_TARGETS: Final = 10_000  # jobs or nodes of one request
+MOST_TOKENS: Final = 1_000
 MOST_TOLD: Final = 10_000  # ended jobs of one answer
 DEPENDENCIES: Final = frozenset({"afterok", "afterany"})
 
@@ -105,7 +106,8 @@ class SubmitJob(NamedTuple):
     ``run_us`` is how long the emulated job takes alone (None: as long as ``estimate_us``), ``exit_code`` how it ends; ``tasks`` are
     the indices of an array, of which ``at_once`` may run at a time (0: all). The job may start ``delay_us`` after its submission.
     With ``all_memory`` it gets all memory of its nodes, on each of which it has ``ppn_max`` processes, instead of ``memory_mb``.
-    The answer is ``{"job_ids": [...]}``.
+    The answer is ``{"job_ids": [...]}``; to a request that repeats one of the last `MOST_TOKENS` ``token``s of this user, which submits
+    nothing, that of the first one and ``"repeated": true``.
     """
 
     processes: int
@@ -130,6 +132,7 @@ class SubmitJob(NamedTuple):
     delay_us: int = 0
     all_memory: bool = False
     unpaired: bool = False
+    token: str = ""
 
 
 class CancelJobs(NamedTuple):
@@ -302,6 +305,7 @@ def _submission(tag: str | None) -> Record:
         integer("delay_us", default=0),
         _flag("all_memory", False),
         _flag("unpaired", False),
+        text("token", ""),
     )
 
 

@@ -86,6 +86,14 @@ def test_submit_sends_the_job_and_prints_its_id(run: Run, endpoint: str, tmp_pat
     request, ran = asked(run, endpoint, result, "submit", "--parsable")
     assert request == SubmitJob(1, 3_600_000_000, 3_600_000_000)
     assert ran == Ran(0, "12\n", "")
+    repeated = {"job_ids": [5], "repeated": True}
+    request, ran = asked(run, endpoint, repeated, "submit", "-n", "1", "--token", "monday")
+    assert isinstance(request, SubmitJob)
+    assert request.token == "monday"
+    assert (ran.out, ran.err) == (
+        "Submitted batch job 5\n",
+        "note: submitted before with this token; nothing was submitted now\n",
+    )
     request, ran = asked(run, endpoint, {"job_ids": [5, 6]}, "submit", "-a", "1-2", "--json")
     assert json.loads(ran.out) == {"job_ids": [5, 6]}
     request, ran = asked(run, endpoint, result, "submit", "-N", "4", "-n", "2")

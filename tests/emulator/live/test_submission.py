@@ -15,6 +15,7 @@ from cosched_emulator.live import user_commands
 from cosched_emulator.live.dependencies import REASONS
 from cosched_emulator.live.journal import time_step
 from cosched_emulator.users.requests import (
+    MOST_TOKENS,
     CancelJobs,
     Dependency,
     Done,
@@ -169,6 +170,31 @@ def test_a_limit_that_was_lowered_refuses_nothing_that_the_journal_has(
     site.kill()
     assert len(site.live.manager.jobs) == 3
     assert isinstance(site.live.command(30 * SECOND, ann, submit()), Refused)
+
+
+def test_a_submission_with_a_token_is_made_once(tmp_path: Path) -> None:
+    """Also when the manager was killed in between; another user's token is another one."""
+    site = Recorded(tmp_path / "c.db")
+    ann, bob = Requester("ann", operator=False), Requester("bob", operator=False)
+    wish = submit(tasks=(4, 7), token="monday")
+    site.do(wish, 10, ann)
+    site.do(submit(), 11, ann)
+    for _ in range(2):
+        assert site.live.command(12 * SECOND, ann, wish) == Done({"job_ids": [1, 2], "repeated": True})
+        other = site.live.command(12 * SECOND, ann, wish._replace(processes=2))
+        assert isinstance(other, Refused)
+        assert other.path == "token"
+        assert len(site.live.manager.jobs) == 3
+        site.kill()
+    assert site.live.command(12 * SECOND, bob, wish) == Done({"job_ids": [4, 5]})
+    refused = site.live.command(20 * SECOND, ann, submit(token="x" * 129))
+    assert isinstance(refused, Refused)
+    assert refused.text == "expected at most 128 bytes, got 129"
+    for number in range(MOST_TOKENS):
+        assert isinstance(site.live.command(20 * SECOND, ann, submit(token=str(number))), Done)
+    again = site.live.command(20 * SECOND, ann, wish)  # too long ago
+    assert isinstance(again, Done)
+    assert "repeated" not in again.result
 
 
 def test_a_begin_time_survives_the_manager(tmp_path: Path) -> None:

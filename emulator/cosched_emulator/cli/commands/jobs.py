@@ -13,6 +13,11 @@ from cosched_hwmodel.cli.terminal.lazy import implementation
 @click.argument("script", required=False, type=click.Path())
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 @click.option("--parsable", is_flag=True, help="Print only the number of the job.")
+@click.option(
+    "--token",
+    metavar="TEXT",
+    help="Your name for this submission: one that is repeated, because no answer came, submits nothing again.",
+)
 @click.option("--test-only", is_flag=True, help="Submit nothing: say when the job would start.")
 @click.option("-W", "--wait", "and_wait", is_flag=True, help="Wait for its end; exit code 1 unless it completes.")
 @common_options()
