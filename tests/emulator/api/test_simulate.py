@@ -30,6 +30,7 @@ from cosched_plugin.api import Action, StartJob, View, first_fit
 from cosched_plugin.common.errors import PolicyError, UsageError
 from cosched_plugin.config import choose
 from cosched_plugin.policies.composition.composed import compose
+from cosched_plugin.protocol.messages import REJECTED
 from cosched_plugin.protocol.scheduler import SchedulerFactory
 
 SMALL: Mapping[str, Any] = {"cluster": {"nodes": 16}, "workload": {"lublin": 40}}
@@ -426,3 +427,14 @@ def test_what_a_policy_prints_is_no_part_of_the_figures(tmp_path: Path, monkeypa
     ran = CliRunner().invoke(cli, ["simulate", "--lublin", "5", "--policy", "talking:Talking", "--json"])
     assert json.loads(ran.stdout)["policy"] == "talking:Talking"
     assert ran.stderr.startswith("imported\nasked\n")
+
+
+@pytest.mark.parametrize("policy", ["batch", "lomarc-r", "pss", "symbiosis", "co-execution-easy", "batch-contiguous"])
+def test_a_job_that_no_empty_machine_holds_is_rejected_when_it_comes(policy: str, folder: Path) -> None:
+    """Whole nodes, or one context of each core, hold fewer processes than there are threads: the job waited to be the head first."""
+    row = "{} {} -1 {} {} -1 -1 {} 5000 -1 1 1 1 1 -1 -1 -1 -1\n"
+    rows = [row.format(number, number, 5000, size, size) for number, size in enumerate((2, 2, 2, 7), 1)]
+    Path("wide.swf").write_text("".join(["; MaxProcs: 8\n", *rows]))
+    run = simulate({"cluster": {"nodes": 2, "preset": "1x2x2"}, "workload": {"swf": "wide.swf"}}, policy)
+    states = [(record.state, record.end_us) for record in run.records]
+    assert states[-1] == (REJECTED, 3_000_000)

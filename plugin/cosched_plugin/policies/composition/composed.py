@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
 from itertools import chain
-from typing import cast
+from typing import Final, cast
 
 from cosched_plugin.api import (
     FILLED_LAYOUTS,
@@ -20,6 +20,7 @@ from cosched_plugin.api import (
     Changes,
     Context,
     Fairness,
+    JobSpec,
     MachineError,
     Matching,
     NodePlacement,
@@ -48,6 +49,7 @@ from cosched_plugin.api import (
 from cosched_plugin.policies.composition.catalogue import KINDS, at
 from cosched_plugin.policies.composition.presets import Table
 from cosched_plugin.policies.composition.resolved import Resolved, build_part, resolve
+from cosched_plugin.policies.planning.reservation import rejection
 
 # Policies that start jobs in slot 0 only, on machines where another policy has left jobs in other slots, or a rotation.
 
@@ -89,12 +91,15 @@ def _own_turns(view: View) -> Iterator[Action]:
         yield SetRotation(view.quantum + 1, tuple([Turn((slot,)) for slot in order]))
 
 
+_FORGET: Final = 1_000  # jobs that are gone may be remembered so far
+
+
 class Composed:
     """A policy made of parts."""
 
     __slots__ = (
-        "_backfill", "_context", "_matching", "_memory", "_order", "_pairing", "_parts", "_placement", "_plain", "_shape", "_view",
-        "_whole",
+        "_backfill", "_context", "_matching", "_memory", "_order", "_pairing", "_parts", "_placement", "_plain", "_seen", "_shape",
+        "_view", "_whole",
     )  # fmt: skip
 
     def __init__(
@@ -124,6 +129,7 @@ class Composed:
         self._context: Context
         self._parts: tuple[Part, ...] = (order, backfill, placement, matching, pairing, shape, *besides)
         self._memory = Memory(self._parts)
+        self._seen: dict[int, JobSpec] = {}  # jobs that the empty machine holds, or that were rejected
         self._plain = matching.alone and not self._memory.parts  # nothing to prepare and no note to keep
 
     def check(self, view: View) -> None:
@@ -147,9 +153,24 @@ class Composed:
         context = self._context if self._view is view else self._context_of(view)
         if self._whole and view.on_disk:
             return chain(_resume_from_disk(view), self._passes(context))
+        # A job that fits no empty machine is told so when it comes, not when it reaches the head. Where jobs are counted, the manager
+        # has refused it.
+        counted = self._placement.counts and context.view.any_threads
+        hopeless = [] if counted else self._hopeless(context)
         if self._plain:
-            return self._backfill.decide(context)
-        return self._passes(context)
+            return chain(hopeless, self._backfill.decide(context)) if hopeless else self._backfill.decide(context)
+        return chain(hopeless, self._passes(context))
+
+    def _hopeless(self, context: Context) -> list[Action]:
+        """Return the rejections of pending jobs that no pass has seen, and that the empty machine does not hold."""
+        seen, view, never = self._seen, context.view, self._placement.never
+        new = [job for job in view.queue if seen.get(job.id) is not job]
+        if not new:
+            return []
+        if len(seen) > 2 * view.queued + _FORGET:
+            seen.clear()
+        seen.update([(job.id, job) for job in new])
+        return [rejection(job, view) for job in new if never(job, view)]
 
     def _context_of(self, view: View) -> Context:
         if self._view is not view:
