@@ -23,13 +23,13 @@ from cosched_emulator.api.arguments import (
     trace_way,
 )
 from cosched_emulator.api.finished_run import Run
-from cosched_emulator.offered import DEADLINE_S, WAIT_S
 from cosched_emulator.results.files.run_files import RunFiles
 from cosched_emulator.results.files.run_folder import check_run_folder
 from cosched_emulator.run.coupling import IN_PROCESS, LinkMaker, coupling, record_answers
 from cosched_emulator.run.policy_warnings import warnings_of
 from cosched_emulator.run.prepare import Prepared, prepare
 from cosched_emulator.run.run import Finished, run, store
+from cosched_emulator.scenario.schema import ClockSection
 from cosched_plugin.config import PolicyChoice
 
 Progress = Callable[[int, int], object]
@@ -128,14 +128,11 @@ def _idle_clock(prepared: Prepared, kind: str) -> list[str]:
     """Return a warning for each setting of the clock that a link of this kind does not keep."""
     if kind not in IN_PROCESS:
         return []
-    clock = prepared.scenario.clock
+    clock, plain = prepared.scenario.clock, ClockSection()
     return [
         f"clock.{key} has no effect: the link {kind} calls the policy in this process, and nothing interrupts it (--link zmq keeps it)"
-        for key, given, default in (
-            ("deadline_s", clock.deadline_s, DEADLINE_S),
-            ("wait_s", clock.wait_s, WAIT_S),
-        )
-        if given != default
+        for key in ("deadline_s", "wait_s", "takeover_s", "resend_s")
+        if getattr(clock, key) != getattr(plain, key)
     ]
 
 

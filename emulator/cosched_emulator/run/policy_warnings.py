@@ -7,6 +7,7 @@ from typing import Final
 
 from cosched_emulator.results.files.run_folder import part_name
 from cosched_emulator.run.prepare import Prepared
+from cosched_emulator.scenario.sections import TimeSharingSection
 from cosched_emulator.workload.jobs_in_columns import columns_of
 from cosched_hwmodel.composite.node_classes import shape_of
 from cosched_hwmodel.models.by_name import OF_PAIRS, make_pairs
@@ -20,7 +21,9 @@ NEEDS_NOTHING: Final = (None, "none", "always")  # matchings that need no knowle
 
 def warnings_of(choice: PolicyChoice, prepared: Prepared) -> tuple[str, ...]:
     """Return the warnings before a run: first those about the policy, then those about the workload."""
-    of_policy = [find(choice, prepared) for find in (idle_matching, idle_placement, idle_slices, sums_of_pairs)]
+    of_policy = [
+        find(choice, prepared) for find in (idle_matching, idle_placement, idle_slices, idle_log, sums_of_pairs)
+    ]
     return (*(text for text in of_policy if text is not None), *prepared.workload.warnings)
 
 
@@ -88,6 +91,17 @@ def idle_slices(choice: PolicyChoice, prepared: Prepared) -> str | None:
         f"slices {name}: jobs with memory of up to {most_mb} MiB a process, and nodes with {room_mb} MiB of swap space for them "
         "(cluster.swap_mb): a job that finds no room there is not preempted, and runs on in the slices of other jobs"
     )
+
+
+def idle_log(choice: PolicyChoice, prepared: Prepared) -> str | None:
+    """Return which settings of the log of CPU time nobody reads: it is told where slots take turns; None if there are none."""
+    sharing = prepared.scenario.time_sharing
+    if sharing is None or part_name(choice.settings, "backfill") in (None, "gang"):
+        return None
+    plain = TimeSharingSection()
+    keys = [key for key in ("tick_ms", "io_logged") if getattr(sharing, key) != getattr(plain, key)]
+    named = " and ".join([f"time_sharing.{key}" for key in keys])
+    return f"{named}: no effect under a policy without turns of slots" if keys else None
 
 
 def sums_of_pairs(choice: PolicyChoice, prepared: Prepared) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Final
+from typing import Final, TypeAlias
 
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.scenario.co_runs import PAIRS
@@ -46,6 +46,26 @@ _UNUSED: Final = {
     "nas": (*_OF_LOG, *_OF_MODEL, *_NOT_NAS, *_ONLY_APPLICATIONS),
     "applications": (*[key for key in _OF_LOG if key != "jobs"], *_OF_MODEL, *_ONLY_NAS),
 }
+
+
+# A section, its name, some of its keys; whether what they need is there, and what that is.
+Needed: TypeAlias = tuple[object, str, tuple[str, ...], bool, str]
+
+_LOMARC: Final = frozenset({"lomarc"})
+_DRAWN: Final = frozenset({"lomarc", "statistical"})
+_BANDWIDTH: Final = frozenset({"bandwidth"})
+# Keys of [truth] and of [belief] -> the contention models that use them.
+_OF_MODELS: Final = (
+    (("resources",), _BANDWIDTH),
+    (("remainder", "c_scope", "cpu", "good_share", "paging"), _LOMARC),
+    (("pair_seed",), _DRAWN),
+    (("cos_shares",), frozenset({"statistical"})),
+)
+_OF_BELIEVED: Final = (
+    (("resources",), _BANDWIDTH),
+    (("remainder", "c_scope"), _LOMARC),
+    (("pairs",), _DRAWN | {PAIRS}),
+)
 
 
 def check_rules(scenario: Scenario) -> None:
@@ -122,7 +142,7 @@ def settings_without_effect(scenario: Scenario) -> list[str]:
     believed = belief.contention or scenario.truth.contention
     contention = (scenario.truth.contention, believed)
     users = scenario.clock.mode != "virtual"  # users give their jobs what the scenario does not
-    rules: tuple[tuple[object, str, tuple[str, ...], bool, str], ...] = (
+    rules: tuple[Needed, ...] = (
         (
             workload,
             "workload",
@@ -159,10 +179,26 @@ def settings_without_effect(scenario: Scenario) -> list[str]:
     )
     return [
         f"{name}.{key} has no effect without {needed}"
-        for section, name, keys, there, needed in rules
+        for section, name, keys, there, needed in (*rules, *_of_models(scenario, believed))
         for key in keys
         if not there and getattr(section, key) != getattr(type(section)(), key)
     ] + [*_without_effect_on_processes(scenario), *unused_of_manager(scenario.manager)]
+
+
+def _of_models(scenario: Scenario, believed: str) -> list[Needed]:
+    """Return what settings of contention models need."""
+    present = (scenario.truth.contention, believed)
+    return [
+        *[
+            (scenario.truth, "truth", keys, not models.isdisjoint(present), _named(models))
+            for keys, models in _OF_MODELS
+        ],
+        *[(scenario.belief, "belief", keys, believed in models, _named(models)) for keys, models in _OF_BELIEVED],
+    ]
+
+
+def _named(models: frozenset[str]) -> str:
+    return "contention = " + " or ".join([f'"{name}"' for name in sorted(models)])
 
 
 def _predicts_pairs(belief: BeliefSection) -> bool:
@@ -191,6 +227,12 @@ def _without_effect_on_processes(scenario: Scenario) -> list[str]:
         ),
         (sharing, "time_sharing", OF_FILES_AND_BARRIERS if usual == PREFIX else (), "nas"),
         *[(sharing, "time_sharing", keys, cause) for keys, cause in _unused_of_nodes(sharing)],
+        (
+            scenario.cluster,
+            "cluster",
+            () if _polls(sharing) else ("spin_w",),
+            "processes that never poll for a message",
+        ),
     )
     return [
         f"{name}.{key} has no effect with {cause}"
@@ -214,6 +256,12 @@ def _unused_of_nodes(sharing: TimeSharingSection) -> list[tuple[tuple[str, ...],
         (("swap_mb_s", "paged_first_mb", "paged_mb_s"), not sharing.memory_mb, "time_sharing.memory_mb = 0"),
     )
     return [(keys, cause) for keys, unused, cause in rules if unused]
+
+
+def _polls(sharing: TimeSharingSection) -> bool:
+    """Return whether a process may poll: its program may have messages, and the policy does not block at once."""
+    usual = "nls" if sharing.nodes == "windows" else "none"
+    return sharing.nodes != "fluid" and (sharing.coscheduling or usual) != "none"
 
 
 def _toml(value: object) -> str:

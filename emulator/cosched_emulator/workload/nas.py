@@ -232,9 +232,21 @@ def choices_of(parameters: NasParameters) -> list[list[list[NasKind]]]:
         and kind.processes in parameters.sizes
         and (not kind.size_class or kind.size_class in parameters.classes)
     ]
+    given = _given(parameters)
     return [
-        _of_entry(entry, f"workload.nas_programs[{index}]", fitting) for index, entry in enumerate(parameters.programs)
+        _of_entry(entry, f"workload.nas_programs[{index}]", fitting, given)
+        for index, entry in enumerate(parameters.programs)
     ]
+
+
+def _given(parameters: NasParameters) -> tuple[str, str] | None:
+    """Return the setting that leaves programs out, and its value, where the programs themselves are the usual ones."""
+    plain = NasParameters()
+    if parameters.programs != plain.programs:
+        return None
+    keys = ("memory_mb", "sizes", "classes")
+    key = next((key for key in keys if getattr(parameters, key) != getattr(plain, key)), None)
+    return None if key is None else (f"workload.nas_{key}", str(getattr(parameters, key)))
 
 
 def _check_known(path: str, values: Sequence[object], known: Sequence[object]) -> None:
@@ -243,8 +255,8 @@ def _check_known(path: str, values: Sequence[object], known: Sequence[object]) -
             raise ConfigurationError(f"{path}[{index}]", f"one of {', '.join(map(str, known))}", repr(value))
 
 
-def _of_entry(entry: str, path: str, fitting: Sequence[NasKind]) -> list[list[NasKind]]:
-    """Return the kinds that a name stands for, by class."""
+def _of_entry(entry: str, path: str, fitting: Sequence[NasKind], given: tuple[str, str] | None) -> list[list[NasKind]]:
+    """Return the kinds that a name stands for, by class; where there are none, ``given`` is the setting to blame."""
     program = entry.split(".", maxsplit=1)[0]
     if program not in PROGRAMS:
         raise ConfigurationError.unknown_name(path, program, PROGRAMS)
@@ -256,6 +268,10 @@ def _of_entry(entry: str, path: str, fitting: Sequence[NasKind]) -> list[list[Na
         known = [kind.name for kind in kinds() if kind.program == program]
         raise ConfigurationError.unknown_name(path, entry, known)
     wanted = [kind for kind in fitting if named(kind)]
+    if not wanted and given is not None:
+        raise ConfigurationError(
+            given[0], f"room for a kind of each program, or other nas_programs than {entry}", given[1]
+        )
     if not wanted:
         expected = (
             "a program with a class and a size among nas_classes and nas_sizes, and with the memory of nas_memory_mb"

@@ -10,7 +10,7 @@ import pytest
 from cosched_emulator.couplings.link import DirectLink
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.results.files.schedule_swf import schedule_row
-from cosched_emulator.run.policy_warnings import sums_of_pairs
+from cosched_emulator.run.policy_warnings import idle_log, sums_of_pairs
 from cosched_emulator.run.prepare import prepare
 from cosched_emulator.run.run import run
 from cosched_emulator.scenario.reader import read_scenario
@@ -137,3 +137,58 @@ def test_queue_and_partition_are_in_the_schedule(tmp_path: Path) -> None:
     prepared = prepare(read_scenario(None, {"workload": {"swf": str(file)}}))
     finished = run(prepared, DirectLink(choose("easy").scheduler))
     assert schedule_row(finished.records[0]).split()[14:16] == ["3", "4"]
+
+
+@pytest.mark.parametrize(("key", "value"), [("nas_memory_mb", 1), ("nas_sizes", [8]), ("nas_sizes", [9])])
+def test_a_message_names_the_key_that_was_given(key: str, value: object) -> None:
+    """A program of the usual list had no size left, and the list was blamed, which nobody had written."""
+    table = {"cluster": {"nodes": 16}, "workload": {"nas": 3, key: value}, "time_sharing": {"nodes": "windows"}}
+    with pytest.raises(ConfigurationError, match=rf"^workload.{key}: expected room for a kind of each program"):
+        prepare(read_scenario(None, table))
+
+
+OTHER_MODEL = {
+    "truth": {"remainder": True, "c_scope": "cpu_cpu", "cpu": "standard", "pair_seed": 5, "good_share": 0.5, "paging": 2.0,
+              "cos_shares": [100], "resources": ["network"]},
+    "belief": {"remainder": True, "c_scope": "cpu_cpu", "pairs": "unknown", "resources": ["network"]},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("contention", "used"),
+    [
+        ("none", set()),
+        ("bandwidth", {"resources"}),
+        ("lomarc", {"remainder", "c_scope", "cpu", "pair_seed", "good_share", "paging", "pairs"}),
+        ("statistical", {"pair_seed", "cos_shares", "pairs"}),
+    ],
+)
+def test_each_setting_of_contention_is_used_or_told(contention: str, used: set[str]) -> None:
+    """Walks the keys of [truth] and [belief] that belong to models: of another model they were accepted without a word."""
+    table = {"workload": {"lublin": 3}, **OTHER_MODEL, "truth": {**OTHER_MODEL["truth"], "contention": contention}}
+    told = " ".join(warnings_of(table))
+    for section, keys in OTHER_MODEL.items():
+        for key in keys:
+            assert (f"{section}.{key} has no effect without contention" in told) == (key not in used), key
+
+
+def test_watts_of_polling_need_processes_that_poll() -> None:
+    def told(sharing: dict[str, Any]) -> bool:
+        watts = {"nodes": 4, "idle_w": 10.0, "busy_w": 5.0, "spin_w": 3.0}
+        nas = {"nas": 2} if sharing.get("nodes") else {"lublin": 2}
+        return "cluster.spin_w has no effect with processes that never poll" in " ".join(
+            warnings_of({"cluster": watts | {"nodes": 16}, "workload": nas, "time_sharing": sharing})
+        )
+
+    assert told({})
+    assert told({"nodes": "exact"})
+    assert not told({"nodes": "windows"})
+    assert not told({"nodes": "exact", "coscheduling": "sb"})
+
+
+def test_a_log_of_cpu_time_that_nobody_reads_is_told() -> None:
+    prepared = prepare(
+        read_scenario(None, {"cluster": {"nodes": 4}, "workload": {"lublin": 2}, "time_sharing": {"tick_ms": 3.0}})
+    )
+    assert idle_log(choose("easy"), prepared) == "time_sharing.tick_ms: no effect under a policy without turns of slots"
+    assert idle_log(choose("gang"), prepared) is None
