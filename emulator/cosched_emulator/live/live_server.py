@@ -24,7 +24,7 @@ from cosched_emulator.live.start_estimates import StartEstimates
 from cosched_emulator.live.views import NO_ESTIMATES, answer_query
 from cosched_emulator.manager.record import FaultHappened, JobFinished
 from cosched_emulator.scenario.faults import Faults
-from cosched_emulator.users.door import Asked, UserDoor
+from cosched_emulator.users.door import Asked, Audit, UserDoor
 from cosched_emulator.users.requests import (
     TOO_MANY,
     TOO_MANY_CHANGES,
@@ -93,6 +93,7 @@ class LiveServer:
         progress: Callable[[int], None] | None = None,
         estimates: StartEstimates | None = None,
         lease: Lease | None = None,
+        audit: Audit | None = None,
     ) -> None:
         """End at ``until_us``, or with ``until_idle`` when no event is left; ``check`` checks all invariants after every step.
 
@@ -113,6 +114,7 @@ class LiveServer:
         self._progress = progress
         self._estimates = estimates
         self._lease = lease
+        self._audit = audit
         self._service = Service()
         self._watched = watched.Watched(live, estimates, lambda: bool(port.instance))
         self._ended = 0
@@ -305,6 +307,8 @@ class LiveServer:
             )
         examined = live.examine(asked.who, asked.request)
         if isinstance(examined, Refused | Done):
+            if self._audit is not None and isinstance(examined, Refused) and examined.code == "permission":
+                self._audit.refused(f"user {asked.who.name} ({asked.peer})", examined.text)
             return examined
         if self._door is not None and not self._door.takes_changes(asked.who, live.jobs_changed(asked.request)):
             return TOO_MANY_CHANGES
@@ -315,6 +319,8 @@ class LiveServer:
             return Refused("accounting", f"the manager cannot write to its database at present: {error}")
         answer = live.carry_out(examined)
         self._record_changes()
+        if self._audit is not None and asked.who.operator and not isinstance(asked.request, SubmitJob):
+            self._audit.acted(asked)
         return answer
 
     def _estimate(self, asked: Asked, job: SubmitJob) -> Refused | None:

@@ -17,7 +17,7 @@ from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.run.build import build_agenda, build_manager
 from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.run.remote import open_port
-from cosched_emulator.users.door import UserDoor
+from cosched_emulator.users.door import Audit, UserDoor
 from cosched_hwmodel.cli.terminal.console import Log
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.common.curve import Keyring
@@ -69,9 +69,12 @@ def serve_live(
         lease = None if accounting.path is None else closing.enter_context(Lease(accounting.path))
         port = open_port(prepared, serving.endpoint, keys=serving.keys, note=log)
         closing.callback(port.close)
-        door = None
+        door = audit = None
         if serving.users is not None:
-            door = UserDoor(port.context, serving.users, keys=serving.keys, operators=serving.operators)
+            audit = Audit(log)
+            if serving.keys is not None:
+                serving.keys.refused = audit.refused
+            door = UserDoor(port.context, serving.users, keys=serving.keys, operators=serving.operators, audit=audit)
             closing.callback(door.close)
         estimates = None
         if serving.estimates:
@@ -91,6 +94,7 @@ def serve_live(
             progress=progress,
             estimates=estimates,
             lease=lease,
+            audit=audit,
         )
         if serving.metrics is not None:
             metrics = MetricsServer(serving.metrics, lambda: server.status.prometheus("cosched_manager"))

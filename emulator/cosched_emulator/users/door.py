@@ -27,8 +27,10 @@ from cosched_emulator.users.requests import (
     Requester,
     decode_request,
     encode_answer,
+    to_map,
 )
 from cosched_emulator.users.user_limits import Bucket, Buckets, Connections
+from cosched_hwmodel.cli.terminal.console import WARNING, Log
 from cosched_plugin.common.curve import Keyring
 from cosched_plugin.common.sockets import EVERYBODY, remove_socket, router_socket
 from cosched_plugin.protocol.codec import unpack
@@ -83,16 +85,55 @@ HANDSHAKE_MS: Final = 5_000
 HEARTBEAT_MS: Final = 5_000  # on tcp: time until a vanished host is noticed
 HEARTBEAT_TIMEOUT_MS: Final = 15_000
 LINGER_MS: Final = 500  # longest time to send the last answers
+MOST_TOLD: Final = 500  # characters of an operator's request in the log
 NO_TICKET: Final = 0  # ticket of an answer to a message without a readable ticket
 
 
 class Asked(NamedTuple):
-    """A request and its user; ``sender`` and ``ticket`` address the answer."""
+    """A request and its user; ``sender`` and ``ticket`` address the answer. ``peer`` is what the system says of the connection."""
 
     sender: bytes
     ticket: int
     who: Requester
     request: Request
+    peer: str = ""
+
+
+class Audit:
+    """The lines of a log about who was refused, and about what operators do. Of a flood of refusals most lines are left out."""
+
+    def __init__(self, log: Log, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._log = log
+        self._clock_s = clock_s
+        self._refusals = Bucket(COMPLAINTS_PER_S, COMPLAINTS, clock_s())
+        self._left_out = 0
+
+    def refused(self, who: str, why: str) -> None:
+        """Log that somebody was not admitted, or may not do what it asked for; threads may call this."""
+        if not self._refusals.take(1, self._clock_s()):
+            self._left_out += 1
+            return
+        more = f" ({self._left_out} like it before were left out)" if self._left_out else ""
+        self._left_out = 0
+        self._log("refused", f"{who} was refused: {why}{more}", level=WARNING, who=who)
+
+    def acted(self, asked: Asked) -> None:
+        """Log a change that an operator has made."""
+        values = to_map(asked.request)
+        kind, text = values.pop("type"), " ".join([f"{key}={_in_short(value)}" for key, value in values.items()])
+        who = asked.who.name
+        self._log(
+            "operator", f"operator {who} ({asked.peer}): {kind} {text[:MOST_TOLD]}", who=who, peer=asked.peer, what=kind
+        )
+
+
+def _in_short(value: object) -> str:
+    """Return a field of a request: numbers of nodes, jobs (``12``, ``12_3``) or a text."""
+    if isinstance(value, list | tuple):
+        return ",".join(map(_in_short, value))
+    return (
+        "_".join([str(part) for part in value.values() if part is not None]) if isinstance(value, dict) else str(value)
+    )
 
 
 class UserDoor:
@@ -114,6 +155,7 @@ class UserDoor:
         burst: float = 200.0,
         most_users: int = 10_000,
         clock_s: Callable[[], float] = time.monotonic,
+        audit: Audit | None = None,
     ) -> None:
         reason = why_not_for_users(endpoint, secured=keys is not None)
         if reason is not None:
@@ -122,6 +164,7 @@ class UserDoor:
         self._connections: Connections | None = None
         self._keys = keys if takes_keys(endpoint) else None
         self._operators = operators
+        self._audit = audit
         self._clock_s = clock_s
         now_s = clock_s()
         self._requests = Buckets(requests_per_s, burst, most_users)
@@ -219,6 +262,10 @@ class UserDoor:
         sender, *parts = [frame.bytes for frame in frames]
         who = self._who(frames[-1])
         if who is None:
+            if self._audit is not None:
+                self._audit.refused(
+                    f"a user at {peer_of(frames[-1])}", "the key was revoked, or the connection has no name"
+                )
             if self._strangers.take(1, now_s):
                 text = "the manager cannot tell whose connection this is: its key was revoked, or the client is too old"
                 self._refuse(sender, _ticket_in(parts), Refused("permission", text))
@@ -237,7 +284,7 @@ class UserDoor:
             else:
                 self.dropped += 1
             return None
-        return Asked(sender, ticket, who, request)
+        return Asked(sender, ticket, who, request, peer_of(frames[-1]))
 
     def _refuse(self, sender: bytes, ticket: int, refused: Refused) -> None:
         # Without ROUTER_MANDATORY, a ROUTER drops messages that it cannot deliver, and never waits.
@@ -260,6 +307,14 @@ class UserDoor:
         uid = int(address.split(":")[-3])  # localhost:UID:GID:PID
         name = _user_name(uid)
         return Requester(name, uid in (0, os.geteuid()) or name in self._operators)
+
+
+def peer_of(frame: zmq.Frame) -> str:
+    """Return what the system says of the other end: on ipc ``localhost:UID:GID:PID``, on tcp its address; empty if nothing."""
+    try:
+        return str(frame.get("Peer-Address"))
+    except zmq.ZMQError:
+        return ""
 
 
 class _TooFast(Exception):

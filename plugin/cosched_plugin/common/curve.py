@@ -14,7 +14,7 @@ import struct
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -140,6 +140,9 @@ class Keyring:
         self._looked_s = 0.0
         self._troubles: list[str] = []
         self._doorkeepers: dict[int, ThreadAuthenticator] = {}
+        self.refused: Callable[[str, str], object] | None = (
+            None  # told of each key that is not admitted, in another thread
+        )
         self.members()
         if self._troubles:
             raise UsageError(self._troubles[0])
@@ -253,7 +256,10 @@ class _Admission:
 
     def callback(self, domain: str, key: bytes) -> bool:
         """Return whether the owner of the secret key of ``key`` may connect."""
-        return self._keyring.member(key, domain) is not None
+        admitted = self._keyring.member(key, domain) is not None
+        if not admitted and self._keyring.refused is not None:
+            self._keyring.refused(f"key {key.decode('ascii', 'replace')}", f"it is no {domain}'s")
+        return admitted
 
 
 def _read(path: Path) -> tuple[bytes, bytes | None]:

@@ -524,7 +524,9 @@ def test_commands_with_a_real_manager(commands: Commands) -> None:
         (5, "PENDING", "BeginTime"),
     ]
     manager.terminate()
-    ended(manager)
+    said = ended(manager).err
+    assert re.search(r": operator \w+ \(localhost:\d+:\d+:\d+\): drain nodes=2,3 reason=fans\n", said)
+    assert re.search(r": operator \w+ \(localhost:\d+:\d+:\d+\): cancel jobs=3_1,3_3\n", said)
     assert ended(plugin).code == 0
     cut_short = [
         line.split(",") for line in (Path(commands.folder) / "run" / "allocations.csv").read_text().splitlines()
@@ -543,15 +545,22 @@ def test_commands_with_a_manager_with_keys(commands: Commands) -> None:
         free.bind(("127.0.0.1", 0))
         place = f"tcp://127.0.0.1:{free.getsockname()[1]}"
     clock = ("--clock", "scaled", "--speed", "100", "--nodes", "4")
-    commands.start("cosched_emulator", "serve", *clock, "--users", place, "--bind", "ipc://s", "--keys", "ring")
+    manager = commands.start(
+        "cosched_emulator", "serve", *clock, "--users", place, "--bind", "ipc://s", "--keys", "ring"
+    )
     commands.environment |= {"COSCHED_MANAGER": place, "COSCHED_MANAGER_KEY": "ring/manager.key"}
     commands.environment["COSCHED_KEY"] = "own/alice.key_secret"
     assert commands.emulator("submit", "--parsable", "--timeout", "30") == Ran(0, "1\n", "")
     (row,) = json.loads(commands.emulator("queue", "--me", "--json").out)["jobs"]
     assert row["user"] == "alice"
+    assert "only operators" in assert_one_line(commands.emulator("drain", "1"), 1)
     commands.environment["COSCHED_KEY"] = "own/eve.key_secret"
     told = assert_one_line(commands.emulator("queue", "--timeout", "3"), 3)
     assert told.endswith("does not accept this connection: expected other keys, or another endpoint")
     commands.environment["COSCHED_KEY"] = "own/eve.key"
     told = assert_one_line(commands.emulator("queue"), 2)
     assert told == "own/eve.key: expected a secret key, got a public one; the secret key is own/eve.key_secret"
+    manager.terminate()
+    said = ended(manager).err
+    assert re.search(r"user alice \([\d.:]*\) was refused: only operators drain and resume nodes\n", said)
+    assert re.search(r"key \S{40} was refused: it is no user's", said)

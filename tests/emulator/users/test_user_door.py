@@ -38,6 +38,7 @@ from cosched_emulator.users.requests import (
     SubmitJob,
     encode_request,
 )
+from cosched_hwmodel.cli.terminal.console import Log
 from cosched_plugin.common.curve import SETTLED_S, Keyring, read_public, write_public
 from cosched_plugin.common.sockets import OWNER_ONLY, bind_private, remove_socket
 
@@ -50,7 +51,8 @@ def test_a_request_is_received_and_answered(site: Site) -> None:
     request = SubmitJob(4, 60_000_000, tasks=(1, 3))
     client.send_multipart(encode_request(request, -(2**63)))
     (asked,) = received(door)
-    assert asked[1:] == (-(2**63), Requester(OWN_NAME, True), request)
+    assert (asked.ticket, asked.who, asked.request) == (-(2**63), Requester(OWN_NAME, True), request)
+    assert asked.peer.split(":")[1] == str(os.geteuid())
     door.answer(asked, Done({"job_ids": [1, 2]}))
     assert answer_of(client) == (-(2**63), Done({"job_ids": (1, 2)}))
     assert door.receive() == []
@@ -102,6 +104,8 @@ def test_a_client_cannot_choose_its_user(site: Site) -> None:
 
 def test_an_unknown_client_is_refused(site: Site) -> None:
     door = site.door()
+    told: list[str] = []
+    door._audit = user_door.Audit(Log(write=told.append), lambda: site.now_s)
     old = site.raw(version=2)
     send_raw(old, *STATUS)
     assert received(door, milliseconds=400) == []
@@ -112,6 +116,8 @@ def test_an_unknown_client_is_refused(site: Site) -> None:
         send_raw(old, *STATUS)
     assert quiet(door) == []
     assert door.dropped == 31 - user_door.COMPLAINTS
+    assert len(told) == user_door.COMPLAINTS  # a flood does not fill the log
+    assert "was refused: the key was revoked, or the connection has no name" in told[0]
     assert is_heard(door, site.client(door.endpoint))
 
 
