@@ -16,19 +16,20 @@ from cosched_emulator.cli.user_tables import printable
 from cosched_emulator.errors import ConfigurationError, EmulatorError
 from cosched_emulator.users.client import ManagerConnection
 from cosched_emulator.users.requests import Request
-from cosched_plugin.protocol.endpoint import takes_keys
+from cosched_plugin.protocol.endpoint import USERS_SOCKET, takes_keys, usual_endpoint
 
 MOST_NAMED: Final = 20  # jobs or nodes in an error's text
 
 
 def connect(caller: Caller) -> ManagerConnection:
     """Return a connection to the manager, to be closed."""
-    if not caller.manager:
+    manager = caller.manager or usual_endpoint(USERS_SOCKET)
+    if not manager:
         expected = "the endpoint of a manager for users, here or as COSCHED_MANAGER in the environment"
         raise ConfigurationError("--manager", expected, "none")
     given = caller.timeout_s is not None
     timeout_s = caller.timeout_s if caller.timeout_s is not None else DEFAULT_TIMEOUT_S
-    return ManagerConnection(caller.manager, timeout_s, caller.key, caller.manager_key, awaits_manager=given)
+    return ManagerConnection(manager, timeout_s, caller.key, caller.manager_key, awaits_manager=given)
 
 
 def ask(caller: Caller, request: Request) -> Mapping[str, Any]:

@@ -25,6 +25,7 @@ from cosched_emulator.scenario.rules import SOURCES
 from cosched_emulator.scenario.schema import Scenario
 from cosched_hwmodel.cli.terminal.console import Log, progress_bar
 from cosched_plugin.common.curve import Keyring
+from cosched_plugin.protocol.endpoint import SCHEDULER_SOCKET, usual_endpoint
 
 LONGEST_S: Final = 1e10  # three hundred years
 UNUSUAL: Final = ("takeover",)  # events that get a log line in a short run
@@ -33,7 +34,7 @@ UNUSUAL: Final = ("takeover",)  # events that get a log line in a short run
 # Over 50 lines: one argument for each option
 def serve(
     scenario_file: str | None,
-    endpoint: str,
+    endpoint: str | None,
     clock: str | None,
     speed: float | None,
     users: str | None,
@@ -57,6 +58,9 @@ def serve(
 ) -> None:
     """Run the manager for a scheduler in another terminal."""
     began = time.perf_counter()
+    endpoint = endpoint or usual_endpoint(SCHEDULER_SOCKET, listens=True)
+    if not endpoint:
+        raise click.MissingParameter(param_hint="'--bind'", param_type="option")
     table = overrides({**options, "clock": clock, "speed": speed, "wait": wait})
     _check_until(until)
     scenario = _read_scenario(scenario_file, table, faults)

@@ -15,6 +15,7 @@ import click
 from cosched_hwmodel.cli.terminal.console import Log
 from cosched_plugin.cli.options import CONTENTION, LOG_JSON, POLICY, QUIET, SET, TRACE, seconds
 from cosched_plugin.common.errors import UsageError
+from cosched_plugin.protocol.endpoint import SCHEDULER_SOCKET, usual_endpoint
 
 
 # Over 50 lines: one argument for each option, passed on.
@@ -22,9 +23,9 @@ from cosched_plugin.common.errors import UsageError
 @click.option(
     "--connect",
     "endpoint",
-    required=True,
     metavar="ENDPOINT",
-    help="The manager's endpoint: ipc:// or tcp://; beyond this machine only with keys.",
+    help="The manager's endpoint: ipc:// or tcp://; beyond this machine only with keys.  "
+    "[default: ipc:///run/cosched/scheduler.sock, if that folder is there]",
 )
 @POLICY
 @SET
@@ -59,7 +60,7 @@ from cosched_plugin.common.errors import UsageError
 @LOG_JSON
 @QUIET
 def serve(
-    endpoint: str,
+    endpoint: str | None,
     policy: str,
     assignments: tuple[str, ...],
     models: tuple[str, ...],
@@ -86,6 +87,9 @@ def serve(
     from cosched_plugin.server import Keys  # noqa: PLC0415
     from cosched_plugin.server import serve as run_server  # noqa: PLC0415
 
+    endpoint = endpoint or usual_endpoint(SCHEDULER_SOCKET)
+    if not endpoint:
+        raise click.MissingParameter(param_hint="'--connect'", param_type="option")
     choice = choose(policy, assignments)
     allowed = allow_models(models)
     keys = None

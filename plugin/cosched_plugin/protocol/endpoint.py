@@ -8,7 +8,18 @@ import re
 
 # sun_path of a Unix socket has 108 bytes on Linux, the last of them a zero.
 MAX_IPC_PATH_BYTES = 107
+RUN_FOLDER = "/run/cosched"  # of a manager that is a service: its user alone may write there
+SCHEDULER_SOCKET, USERS_SOCKET = "scheduler.sock", "users.sock"
 _NAME = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]{0,252}[A-Za-z0-9_])?")
+
+
+def usual_endpoint(name: str, *, listens: bool = False) -> str:
+    """Return the endpoint of that name in `RUN_FOLDER`, for who gives none; empty without such a folder.
+
+    Whoever ``listens`` may have to write to it.
+    """
+    there = os.path.isdir(RUN_FOLDER) and (not listens or os.access(RUN_FOLDER, os.W_OK | os.X_OK))
+    return f"ipc://{RUN_FOLDER}/{name}" if there else ""
 
 
 def takes_keys(endpoint: str) -> bool:

@@ -35,3 +35,18 @@ def test_whatever_a_manager_answers_ends_in_words(run: Run, endpoint: str, comma
     assert "\x1b" not in ran.out + ran.err
     assert ran.code in (0, 1, 3)
     assert ran.code == 0 or ran.err.count("\n") == 1
+
+
+def test_the_folder_of_a_service_is_where_manager_and_clients_look(
+    run: Run, endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = endpoint.removeprefix("ipc://").removesuffix("/door")
+    for command in ("queue", "serve"):
+        monkeypatch.setattr("cosched_plugin.protocol.endpoint.RUN_FOLDER", f"{folder}/none")
+        assert run(command, *(["--lublin", "3"] * (command == "serve")), manager=False).code == 2
+        monkeypatch.setattr("cosched_plugin.protocol.endpoint.RUN_FOLDER", folder)
+        if command == "queue":
+            with fake_manager(f"ipc://{folder}/users.sock", always({"now_s": 0.0, **table([job_row(1)])})):
+                assert "job1" in run("queue", manager=False).out
+    ran = run("serve", "--lublin", "3", "--wait", "0.2", manager=False)
+    assert f"ipc://{folder}/scheduler.sock: no scheduler was ready within 0.2 s" in ran.err

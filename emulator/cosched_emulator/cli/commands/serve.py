@@ -14,9 +14,9 @@ from cosched_hwmodel.cli.terminal.lazy import implementation
 @click.option(
     "--bind",
     "endpoint",
-    required=True,
     metavar="ENDPOINT",
-    help="Where to listen for the scheduler (ipc://, or tcp://: beyond loopback with --keys only).",
+    help="Where to listen for the scheduler (ipc://, or tcp://: beyond loopback with --keys only).  "
+    "[default: ipc:///run/cosched/scheduler.sock, if that folder can be written to]",
 )
 @scenario_options
 @sets(

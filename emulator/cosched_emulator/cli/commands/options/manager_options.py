@@ -55,7 +55,8 @@ def common_options(*, timeout: bool = True) -> Callable[[Command], Command]:
             envvar="COSCHED_MANAGER",
             default="",
             metavar="ENDPOINT",
-            help="The manager's endpoint for users.  [env: COSCHED_MANAGER]",
+            help="The manager's endpoint for users.  [env: COSCHED_MANAGER; default: ipc:///run/cosched/users.sock, if that "
+            "folder is there]",
         ),
         *([deadline] if timeout else []),
         click.option(
