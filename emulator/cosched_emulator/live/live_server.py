@@ -65,6 +65,8 @@ GAUGES: Final = {
     ),
 }
 SILENT_S: Final = 5.0  # a scheduler that owes an answer for longer gets a log line
+STUCK_S: Final = 60.0  # after this time without progress there is a log line
+IDLE_QUANTA: Final = 1_000
 USERS_S: Final = 0.05  # requests in one turn; the rest in the next
 PROCESSES_S: Final = 0.02  # the end of a process is noticed after this time, at most; what is recorded is exact
 WAKES_S: Final = 0.01  # between two batches that hold nothing but wakes
@@ -121,6 +123,9 @@ class LiveServer:
         self._sent_s: float | None = None  # when the unanswered batch was sent
         self._was_full = False
         self._was_silent = False
+        self._stuck = ""  # why nothing goes on, since when, and whether that was said
+        self._stuck_since_s = self._stuck_looked_s = 0.0
+        self._stuck_told = False
         self._sent_jobs = 0  # jobs known to the scheduler with that batch
         self._woken_s = 0.0  # when a batch of nothing but wakes was last sent
         self._asked: Turns[Asked] = Turns()  # requests of users that are not answered yet
@@ -155,6 +160,7 @@ class LiveServer:
             self._tend_estimates()
             self._watched.look()
             self._watch_silence()
+            self._watch_progress()
             try:
                 self._port.tend()
             except (LinkError, ProtocolError) as error:
@@ -372,6 +378,32 @@ class LiveServer:
         elif self._was_silent and silent_s < SILENT_S:
             self._log("scheduler-speaks", "the scheduler answers again")
         self._was_silent = silent_s >= SILENT_S
+
+    def _watch_progress(self) -> None:
+        """Log once what does not end by itself: a queue of which nothing starts, and jobs that use no CPU time any more."""
+        now_s = time.monotonic()
+        if now_s < self._stuck_looked_s + STUCK_S / 60:  # a look goes through the pending jobs
+            return
+        self._stuck_looked_s = now_s
+        stuck = self._why_stuck()
+        if stuck != self._stuck:
+            self._stuck, self._stuck_since_s, self._stuck_told = stuck, now_s, False
+        elif stuck and not self._stuck_told and now_s - self._stuck_since_s >= STUCK_S:
+            self._stuck_told = True
+            self._log("stuck", f"for {STUCK_S:g} s {stuck}", level=WARNING)
+
+    def _why_stuck(self) -> str:
+        """Return what does not go on at present; empty if all does, as far as is known."""
+        manager, port = self._live.manager, self._port
+        if not manager.running:
+            idle = manager.pending and port.instance and not port.silent_s and not manager.nodes.down
+            waits = idle and not all(job.held for job in manager.pending.values())
+            return f"nodes are idle and jobs are pending, and scheduler {port.instance} starts none" if waits else ""
+        if manager.processes is None or manager.processes.rotating.idle_quanta < IDLE_QUANTA:
+            return ""
+        return (
+            f"the running jobs have used no CPU time in any of at least {IDLE_QUANTA} quanta: they wait, as for memory"
+        )
 
     def _note_fault(self, fault: FaultHappened) -> None:
         self._accounting.record([fault])

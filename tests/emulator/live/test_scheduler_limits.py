@@ -107,3 +107,42 @@ def test_wakes_come_one_after_another_in_running_time(commands: Commands) -> Non
         assert 1 <= passed <= (time.monotonic() - began_s) / live_server.WAKES_S + 2
     bad.kill()
     ended(bad)
+
+
+def test_a_queue_of_which_nothing_starts_is_told_once(commands: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Idle nodes, pending jobs and a scheduler that answers: nothing but the queue's length said that none would ever start."""
+    monkeypatch.setattr(live_server, "STUCK_S", 0.5)  # the manager is a fork of this process
+    place, users = (f"ipc://{commands.folder}/{name}" for name in ("scheduler", "users"))
+    manager = commands.start(
+        "cosched_emulator", "serve", "--nodes", "2", "--clock", "real", "--bind", place, "--users", users
+    )
+    idle = start_python("-c", BAD, place, str(EXAMPLES), "0")
+    with ManagerConnection(users, 20.0) as user:
+        assert user.result(SubmitJob(1, SECOND, held=True))["job_ids"] == (1,)
+        time.sleep(1.0)  # nothing to start
+        assert user.result(SubmitJob(1, SECOND))["job_ids"] == (2,)
+        time.sleep(2.0)
+    manager.terminate()
+    said = [line for line in ended(manager).err.splitlines() if "starts none" in line]
+    assert len(said) == 1
+    assert "warning: for 0.5 s nodes are idle and jobs are pending, and scheduler " in said[0]
+    idle.kill()
+    ended(idle)
+
+
+def test_jobs_that_only_page_are_told(commands: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run in virtual time ends there; a live manager went through quanta for ever, without a word."""
+    monkeypatch.setattr(live_server, "STUCK_S", 0.3)
+    monkeypatch.setattr(live_server, "IDLE_QUANTA", 100)
+    (commands.folder / "paging.toml").write_text(
+        "[cluster]\nnodes = 8\n[workload]\nlublin = 12\nrun_factor = 0.025\nmemory_mb = 60\n[time_sharing]\nmemory_mb = 100\n"
+    )
+    place, users = (f"ipc://{commands.folder}/{name}" for name in ("scheduler", "users"))
+    clock = ("--clock", "scaled", "--speed", "5000")
+    manager = commands.start("cosched_emulator", "serve", "paging.toml", *clock, "--bind", place, "--users", users)
+    commands.start("cosched_plugin", "serve", "--connect", place, "--policy", "gang")
+    with ManagerConnection(users, 20.0) as user:
+        wait_until(lambda: status(user)["jobs"]["running"] > 1, 20)
+        time.sleep(4.0)
+    manager.terminate()
+    assert "the running jobs have used no CPU time in any of at least 100 quanta" in ended(manager).err
