@@ -210,13 +210,8 @@ class Accounting:
         self._replayed = tables_beside() if compare and self._comparable else None
         link = self._first
         while self._step < self._last:
-            rows = list(
-                self._select(
-                    "SELECT step, kind, at_us, body, link FROM journal WHERE step > ? ORDER BY step LIMIT ?",
-                    (self._step, _CHUNK),
-                )
-            )
-            for *row, written in rows:
+            query = "SELECT step, kind, at_us, body, link FROM journal WHERE step > ? ORDER BY step LIMIT ?"
+            for *row, written in list(self._select(query, (self._step, _CHUNK))):  # no name: one chunk at a time
                 link = next_link(link, tuple(row))
                 if link != written:
                     raise DamageError(self.path or "", f"step {row[0]} of the journal as it was written", "another one")

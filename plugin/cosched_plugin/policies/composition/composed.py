@@ -20,7 +20,6 @@ from cosched_plugin.api import (
     Changes,
     Context,
     Fairness,
-    JobSpec,
     MachineError,
     Matching,
     NodePlacement,
@@ -98,8 +97,8 @@ class Composed:
     """A policy made of parts."""
 
     __slots__ = (
-        "_backfill", "_context", "_matching", "_memory", "_order", "_pairing", "_parts", "_placement", "_plain", "_seen", "_shape",
-        "_view", "_whole",
+        "_backfill", "_context", "_matching", "_memory", "_order", "_pairing", "_parts", "_placement", "_plain", "_refused", "_seen",
+        "_shape", "_view", "_whole",
     )  # fmt: skip
 
     def __init__(
@@ -129,7 +128,10 @@ class Composed:
         self._context: Context
         self._parts: tuple[Part, ...] = (order, backfill, placement, matching, pairing, shape, *besides)
         self._memory = Memory(self._parts)
-        self._seen: dict[int, JobSpec] = {}  # jobs that the empty machine holds, or that were rejected
+        self._refused = (
+            type(placement).never is Placement.never
+        )  # where any thread does, the manager refuses what never fits
+        self._seen: set[int] = set()  # jobs that the empty machine holds, or that were rejected
         self._plain = matching.alone and not self._memory.parts  # nothing to prepare and no note to keep
 
     def check(self, view: View) -> None:
@@ -153,24 +155,30 @@ class Composed:
         context = self._context if self._view is view else self._context_of(view)
         if self._whole and view.on_disk:
             return chain(_resume_from_disk(view), self._passes(context))
-        # A job that fits no empty machine is told so when it comes, not when it reaches the head. Where jobs are counted, the manager
-        # has refused it.
-        counted = self._placement.counts and context.view.any_threads
-        hopeless = [] if counted else self._hopeless(context)
+        # A job that fits no empty machine is told so when it comes, not when it reaches the head.
+        hopeless = [] if self._refused and context.view.any_threads else self._hopeless(context)
         if self._plain:
             return chain(hopeless, self._backfill.decide(context)) if hopeless else self._backfill.decide(context)
         return chain(hopeless, self._passes(context))
 
+    # Jobs that come are at the end of the queue. One that comes back into its middle without having been seen, as one that was held
+    # since its submission, or changed, is met when it reaches the head.
     def _hopeless(self, context: Context) -> list[Action]:
-        """Return the rejections of pending jobs that no pass has seen, and that the empty machine does not hold."""
-        seen, view, never = self._seen, context.view, self._placement.never
-        new = [job for job in view.queue if seen.get(job.id) is not job]
+        """Return the rejections of the pending jobs that have come, and that the empty machine does not hold."""
+        view, seen = context.view, self._seen
+        queue = view.whole_queue
+        new = []
+        for job in reversed(view.queue if queue is None else queue.values()):
+            if job.id in seen:
+                break
+            new.append(job)
         if not new:
             return []
         if len(seen) > 2 * view.queued + _FORGET:
             seen.clear()
-        seen.update([(job.id, job) for job in new])
-        return [rejection(job, view) for job in new if never(job, view)]
+            seen.update([job.id for job in view.queue])
+        seen.update([job.id for job in new])
+        return [rejection(job, view) for job in reversed(new) if self._placement.never(job, view)]
 
     def _context_of(self, view: View) -> Context:
         if self._view is not view:
