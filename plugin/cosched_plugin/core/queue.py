@@ -23,11 +23,12 @@ _LEAST: Final = 64  # places of new arrays
 class Queue(dict[int, JobSpec]):
     """Pending jobs by id, in order; only `enter`, `replace` and `take` may change it."""
 
-    __slots__ = ("_columns", "_end", "changes", "choosy", "counted", "particular")
+    __slots__ = ("_columns", "_end", "changes", "choosy", "counted", "entered", "particular")
 
     def __init__(self, jobs: Iterable[JobSpec] = ()) -> None:
         super().__init__({job.id: job for job in sorted(jobs, key=_place)})
         self.changes = 0  # grows with every change except an arrival at the end; for caches
+        self.entered = len(self)  # how often a job has come, or was described anew
         self.particular = sum([not is_plain(job) for job in self.values()])  # jobs with constraints on their nodes
         self.choosy = sum([bool(job.eligible) for job in self.values()])  # jobs that may have some nodes only
         self.counted = sum([bool(job.resources or job.licences) for job in self.values()])  # with countable resources
@@ -41,6 +42,7 @@ class Queue(dict[int, JobSpec]):
             raise ValueError(f"job {job_id} waits already")
         place = (job.submit_us, job_id)
         self[job_id] = job
+        self.entered += 1
         if not is_plain(job):
             self._tally(job, 1)
         if place >= self._end:
@@ -76,6 +78,7 @@ class Queue(dict[int, JobSpec]):
         self[job.id] = job
         self._end = max(self._end, _place(job))
         self.changes += 1
+        self.entered += 1
         self._columns = None
         if _place(before) != _place(job):
             self._arrange()

@@ -20,6 +20,7 @@ from cosched_plugin.api import (
     Changes,
     Context,
     Fairness,
+    JobSpec,
     MachineError,
     Matching,
     NodePlacement,
@@ -97,8 +98,8 @@ class Composed:
     """A policy made of parts."""
 
     __slots__ = (
-        "_backfill", "_context", "_matching", "_memory", "_order", "_pairing", "_parts", "_placement", "_plain", "_refused", "_seen",
-        "_shape", "_view", "_whole",
+        "_backfill", "_context", "_entered", "_matching", "_memory", "_order", "_pairing", "_parts", "_placement", "_plain",
+        "_refused", "_seen", "_shape", "_view", "_whole",
     )  # fmt: skip
 
     def __init__(
@@ -131,7 +132,8 @@ class Composed:
         self._refused = (
             type(placement).never is Placement.never
         )  # where any thread does, the manager refuses what never fits
-        self._seen: set[int] = set()  # jobs that the empty machine holds, or that were rejected
+        self._seen: dict[int, JobSpec] = {}  # jobs that the empty machine holds, or that were rejected
+        self._entered = 0  # how often a job had come then
         self._plain = matching.alone and not self._memory.parts  # nothing to prepare and no note to keep
 
     def check(self, view: View) -> None:
@@ -161,23 +163,26 @@ class Composed:
             return chain(hopeless, self._backfill.decide(context)) if hopeless else self._backfill.decide(context)
         return chain(hopeless, self._passes(context))
 
-    # Jobs that come are at the end of the queue. One that comes back into its middle without having been seen, as one that was held
-    # since its submission, or changed, is met when it reaches the head.
+    # Each pending job must have been looked at, or a scheduler that was restarted would reject what this one has left.
     def _hopeless(self, context: Context) -> list[Action]:
         """Return the rejections of the pending jobs that have come, and that the empty machine does not hold."""
-        view, seen = context.view, self._seen
-        queue = view.whole_queue
-        new = []
-        for job in reversed(view.queue if queue is None else queue.values()):
-            if job.id in seen:
-                break
-            new.append(job)
-        if not new:
+        view, seen, queue = context.view, self._seen, context.view.whole_queue
+        most = view.queued if queue is None else queue.entered - self._entered
+        if not most:
             return []
+        self._entered += most
+        new: list[JobSpec] = []
+        for job in reversed(
+            view.queue if queue is None else queue.values()
+        ):  # those that come are at its end, as a rule
+            if seen.get(job.id) is not job:
+                new.append(job)
+                if len(new) == most:
+                    break
         if len(seen) > 2 * view.queued + _FORGET:
             seen.clear()
-            seen.update([job.id for job in view.queue])
-        seen.update([job.id for job in new])
+            seen.update([(job.id, job) for job in view.queue])
+        seen.update([(job.id, job) for job in new])
         return [rejection(job, view) for job in reversed(new) if self._placement.never(job, view)]
 
     def _context_of(self, view: View) -> Context:
