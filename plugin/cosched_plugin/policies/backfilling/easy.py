@@ -227,8 +227,8 @@ class Easy(_Counts):
         if context.matching.alone and not _any_fits(context.view):
             return False  # in any order
         blocked = yield from _start_until_blocked(context)
-        if blocked is None:
-            return False
+        if isinstance(blocked, bool):
+            return blocked
         context = context.over(blocked.pending)
         _tell_reservation(blocked, context)
         gate = _join_gate(blocked.reservation, context)
@@ -318,10 +318,16 @@ def _any_fits(view: View) -> bool:
     return not view.any_threads or any(map(view.free_threads.__ge__, map(_processes, view.queue)))
 
 
-def _start_until_blocked(context: Context) -> Generator[Action, None, _Blocked | None]:
-    """Yield starts in queue order until a job is blocked; return it with its reservation, None if no job may start before it."""
+def _start_until_blocked(context: Context) -> Generator[Action, None, _Blocked | bool]:
+    """Yield starts in queue order until a job is blocked; return it with its reservation.
+
+    If no job may start before it, tell whether a further scan may find more: a job that no node in service holds alone may join one
+    that was behind it and has just started.
+    """
     view, matching = context.view, context.matching
-    context = context.over(context.arranged())
+    arranged = context.arranged()
+    context = context.over(arranged)
+    passed_over = 0
     reason = "order"
     while True:
         left = view.work.left
@@ -330,17 +336,19 @@ def _start_until_blocked(context: Context) -> Generator[Action, None, _Blocked |
         jobs = pending.jobs
         behind = jobs[1:]
         fitting = [job for job in behind if job.processes <= free]
+        more = passed_over > 0 and len(arranged.jobs) > passed_over + len(jobs)
         if not fitting and not (behind and matching.has_hosts(view)):
-            return None
+            return more and matching.has_hosts(view)
         reservation = reserve(jobs[0], context)
         if reservation is not None:
             return _Blocked(pending, behind, fitting, reservation)
         if not fitting and not matching.join_candidates(context.over(pending)):
-            return None
+            return more and matching.has_hosts(view)
         # The nodes in service cannot hold this job, so there is nothing to reserve. The next job becomes the head. The check
         # at this one is not charged to those behind it: else jobs that could start might never be looked at.
         view.work.refund(left)
         context = context.over(PendingJobs(behind))
+        passed_over += 1
         reason = "overtake"
 
 
