@@ -119,6 +119,7 @@ def _products(size: Size) -> Iterator[dict[str, Any]]:
             }
     if not size.quick:
         yield _base([dynamic(HOMOGENEOUS, load) for load in ABOVE], (STRICT, BARE, PAIRED), seeds)
+        yield _base([dynamic(HETEROGENEOUS, load) for load in ABOVE], (STRICT, PAIRED), seeds)
         yield _base([few_jobs(PHASE_LOAD)], (STRICT, PAIRED), seeds)
     if size.seeds > few:
         yield from _paper([*range(few + 1, size.seeds + 1)], size)

@@ -50,7 +50,16 @@ from scripts.papers.paired_gang.tables import (
     later_table,
     ratio_table,
 )
-from scripts.papers.paired_gang.variants import EXACT, FINE_PAIRS, LOCALS, OF_LOADS, OF_MIXES, OF_PHASES, RR, VARIANTS
+from scripts.papers.paired_gang.variants import (
+    EXACT,
+    FINE_PAIRS,
+    LOCALS,
+    OF_LOADS,
+    OF_MIXES,
+    OF_PHASES,
+    RR_DYNAMIC,
+    VARIANTS,
+)
 from scripts.papers.saturation import Queue, saturation_table
 from scripts.papers.study import Size
 from scripts.tables import NOTHING, table_head, table_row
@@ -189,8 +198,10 @@ def ratios(figures: Figures) -> list[str]:
     for program in (HOMOGENEOUS, HETEROGENEOUS):
         found = ratio_table(figures, program, RIVALS)
         lines += [f"### {program.capitalize()} jobs", "", *found] if found else []
-    found = ratio_table(figures, HOMOGENEOUS, (PAIRED,), f"{RR}, dynamic", (STRICT,))
-    lines += ["### Homogeneous jobs, local scheduler rr with slices of 2 ms", "", *found] if found else []
+        found = ratio_table(figures, program, (PAIRED,), RR_DYNAMIC, (STRICT,))
+        lines += (
+            [f"### {program.capitalize()} jobs, local scheduler rr with slices of 2 ms", "", *found] if found else []
+        )
     return lines
 
 

@@ -32,6 +32,7 @@ from scripts.papers.paired_gang.names import (
 Changes = Mapping[str, Mapping[str, Any]]
 HANGS_ON: Final = ("0.8", "0.95")  # loads at which experiments run
 RR: Final = "rr 2 ms"
+RR_DYNAMIC: Final = f"{RR}, dynamic"
 SLOW_RR: Final = "rr 200 ms"
 SHORT_SLICE: Final = "wake-first 10 ms"
 EPOCHS: Final = "linux-epochs"
@@ -55,7 +56,6 @@ class Variant(NamedTuple):
     policies: Sequence[str]
     scenario: Mapping[str, Mapping[str, Any]] = {}
     settings: Sequence[str] = ()
-    seeds: int = FEW
     quick: bool = False  # part of a quick reproduction
 
 
@@ -111,9 +111,12 @@ OF_MIXES: Final[Mapping[str, Variant]] = {
 }
 # Dynamic workloads, on fluid nodes.
 OF_LOADS: Final[Mapping[str, Variant]] = {
-    f"{RR}, dynamic": Variant(
+    RR_DYNAMIC: Variant(
         "local scheduler rr with slices of 2 ms",
-        [*[dynamic(HOMOGENEOUS, load) for load in (*LOADS, *ABOVE)], *_HETEROGENEOUS],
+        [
+            *[dynamic(HOMOGENEOUS, load) for load in (*LOADS, *ABOVE)],
+            *[dynamic(HETEROGENEOUS, load) for load in ("0.8", "0.9", "0.95", *ABOVE)],
+        ],
         _ALL,
         _nodes(**LOCALS[RR]),
     ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from itertools import pairwise
 from typing import Final
@@ -22,6 +22,7 @@ from scripts.papers.claims import (
 )
 from scripts.papers.figures import Figures, Where, interval_text
 from scripts.papers.paired_gang.names import (
+    ABOVE,
     BARE,
     CPU_USED,
     HETEROGENEOUS,
@@ -42,6 +43,7 @@ from scripts.papers.paired_gang.published import (
 from scripts.papers.paired_gang.published import (
     RESPONSE as PUBLISHED_RESPONSE,
 )
+from scripts.papers.paired_gang.variants import RR_DYNAMIC
 from scripts.tables import NOTHING, number
 
 from cosched_emulator.statistics.intervals import Interval, Verdict, mean_interval
@@ -50,6 +52,8 @@ SIMILAR: Final = quarter(1.0, Of.RATIO)  # a ratio that counts as about the same
 HEAVY: Final = tuple(load for load in LOADS if float(load) > STRICT_EMPTIES_UP_TO)
 SATURATED: Final = ("0.9", "0.95")  # loads
 STRICTS: Final = (STRICT, BARE)
+# Strict policies and variants that paired gang scheduling is compared with; both sides have the variant. None: as it is.
+GAINS: Final = ((STRICT, None), (BARE, None), (STRICT, RR_DYNAMIC))
 _PERCENT: Final = partial(interval_text, factor=100.0)
 
 
@@ -72,12 +76,18 @@ def _gain(figures: Figures) -> Iterator[Claim]:
     rows = {"0.5": "C30", "0.95": "C31"}
     for load, published in PUBLISHED_RESPONSE.items():
         workload = dynamic(HOMOGENEOUS, load)
-        for strict in STRICTS:
+        for strict, variant in GAINS:
             text = f"{rows[load]}: mean response, {strict} / {PAIRED}"
             shown = f"{'about' if load == '0.5' else 'nearly'} {published:g} x"
-            yield near_ratio(text, workload, published, gain(figures, workload, strict, PAIRED), told=shown)
-    for strict in STRICTS:
-        yield _rises(figures, strict)
+            found = gain(figures, workload, strict, PAIRED, variant)
+            yield near_ratio(text, _place(workload, variant), published, found, told=shown)
+    for strict, variant in GAINS:
+        yield _rises(figures, strict, variant)
+    for load in ABOVE:
+        workload = dynamic(HOMOGENEOUS, load)
+        for strict, variant in GAINS:
+            text = f"C32: mean response, {strict} / {PAIRED}, above a load of 1: more than at {LOADS[-1]}"
+            yield _above(figures, text, workload, strict, variant)
     for policy in (PAIRED, STRICT):
         found = figures.ratio(RESPONSE, _homogeneous(LOADS[-1], policy), _homogeneous(LOADS[0], policy))
         text = f"C33: mean response at load {LOADS[-1]} / at {LOADS[0]}, {policy}, below 2 (our bound)"
@@ -85,19 +95,39 @@ def _gain(figures: Figures) -> Iterator[Claim]:
         yield judged(text, HOMOGENEOUS, shown, found, Band.below(2.0), interval_text)
 
 
-def _rises(figures: Figures, strict: str) -> Claim:
+def _place(workload: str, variant: str | None) -> str:
+    return workload if variant is None else f"{workload}, {variant}"
+
+
+def _by_seed(figures: Figures, load: str, strict: str, variant: str | None) -> dict[int, float]:
+    strict_at, paired_at = (Where(dynamic(HOMOGENEOUS, load), policy, variant) for policy in (strict, PAIRED))
+    return figures.ratios(RESPONSE, strict_at, paired_at)
+
+
+def _step(lower: Mapping[int, float], upper: Mapping[int, float]) -> Interval | None:
+    """Return by how much a ratio differs between two loads, over the seeds that both have."""
+    differences = [upper[seed] - value for seed, value in lower.items() if seed in upper]
+    return mean_interval(differences) if differences else None
+
+
+def _above(figures: Figures, text: str, workload: str, strict: str, variant: str | None) -> Claim:
+    """Return the claim that the ratio is larger above a load of 1 than at the largest load of the paper (C32)."""
+    load = workload.rsplit(maxsplit=1)[-1]
+    step = _step(*(_by_seed(figures, each, strict, variant) for each in (LOADS[-1], load)))
+    ratio = gain(figures, workload, strict, PAIRED, variant)
+    measured = NOTHING if ratio is None else interval_text(ratio)
+    return combined(text, _place(workload, variant), "larger", measured, [(step, Band.above())] if step else [])
+
+
+def _rises(figures: Figures, strict: str, variant: str | None) -> Claim:
     """Return the claim that the ratio rises from each load to the next (C32)."""
-    ratios = [figures.ratios(RESPONSE, _homogeneous(load, strict), _homogeneous(load, PAIRED)) for load in LOADS]
-    steps = [
-        mean_interval(differences)
-        for lower, upper in pairwise(ratios)
-        if (differences := [upper[seed] - value for seed, value in lower.items() if seed in upper])
-    ]
-    found = [figures.ratio(RESPONSE, _homogeneous(load, strict), _homogeneous(load, PAIRED)) for load in LOADS]
+    ratios = [_by_seed(figures, load, strict, variant) for load in LOADS]
+    steps = [step for lower, upper in pairwise(ratios) if (step := _step(lower, upper)) is not None]
+    found = [gain(figures, dynamic(HOMOGENEOUS, load), strict, PAIRED, variant) for load in LOADS]
     measured = ", ".join(NOTHING if each is None else number(each.mean) for each in found)
     text = f"C32: {strict} / {PAIRED} rises with each step of the load ({LOADS[0]} to {LOADS[-1]})"
     parts = [(step, Band.above()) for step in steps] if len(steps) == len(LOADS) - 1 else []
-    return combined(text, HOMOGENEOUS, "larger", measured, parts)
+    return combined(text, _place(HOMOGENEOUS, variant), "larger", measured, parts)
 
 
 def _pairs(figures: Figures) -> Iterator[Claim]:
@@ -197,6 +227,12 @@ def _heterogeneous(figures: Figures) -> Iterator[Claim]:
             yield within(
                 text, "load 0.95", "slight difference", figures.ratio(key, where, base), SIMILAR, interval_text
             )
+    for load in ("0.9", "0.95", *ABOVE):
+        workload = dynamic(HETEROGENEOUS, load)
+        text = f"C42: mean response of heterogeneous jobs, {STRICT} / {PAIRED}, above 1"
+        for variant in (None, RR_DYNAMIC) if load in ABOVE else (RR_DYNAMIC,):
+            found = gain(figures, workload, STRICT, PAIRED, variant)
+            yield judged(text, _place(workload, variant), "enough matching", found, Band.above(1.0), interval_text)
     where = Where(dynamic(HETEROGENEOUS, "0.8"), PAIRED)
     text = "R10: correlation of predicted and real share, jobs measured before, above 0.8 (our bound)"
     found = figures.mean("prediction_correlation", where)
