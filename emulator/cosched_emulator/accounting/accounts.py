@@ -11,14 +11,15 @@ Buffered data is lost when the process dies. Flushed data survives the process. 
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from cosched_emulator.accounting.again import compare_tables, tables_beside
-from cosched_emulator.accounting.chain import Mark, first_link, next_link
+from cosched_emulator.accounting.chain import Mark, Reached, first_link, next_link
 from cosched_emulator.accounting.database_schema import VERSION
 from cosched_emulator.accounting.fact_rows import faults_like, write_change
 from cosched_emulator.accounting.file import (
@@ -77,8 +78,8 @@ class Step(NamedTuple):
 class Accounting:
     """A manager's accounts. Not thread-safe."""
 
-    def __init__(self, database: Database, path: str | None) -> None:
-        """`create` and `open` call this; ``path`` None: in memory, without a journal."""
+    def __init__(self, database: Database, path: str | None, *, begin: Reached | None = None) -> None:
+        """`create` and `open` call this; ``path`` None: in memory, without a journal. ``begin``: where a replay begins."""
         self.path = path
         self.trouble = ""  # why the last `flush` failed; empty: it succeeded
         self._database = database
@@ -93,9 +94,10 @@ class Accounting:
         self._first = self._link = first_link(self.meta)
         last = self._connection.execute("SELECT step, link FROM journal ORDER BY step DESC LIMIT 1").fetchone()
         self._last, self._link = last or (self._written_of, self._first)  # the link is that of the last step on disk
-        self._step = 0  # last one appended or replayed
-        self._changes = 0  # of that step, so far
-        self._replaying = self._last > 0
+        self.step = 0 if begin is None else begin.step  # last one appended or replayed
+        self.begins = begin  # where a replay begins; None: before the first step
+        self._changes = 0 if begin is None else begin.changes  # of that step, so far
+        self._replaying = self._last > self.step
         self._replayed: sqlite3.Connection | None = None  # tables of what a replay records
         self._faults: Counter[FaultHappened] = Counter()  # of the last step, while it is replayed
         # (step, its changes so far, what is to be written)
@@ -110,12 +112,14 @@ class Accounting:
         return cls(database, path)
 
     @classmethod
-    def open(cls, path: str) -> Accounting:
+    def open(cls, path: str, begin: Callable[[str], Reached | None] | None = None) -> Accounting:
         """Return the accounts in a file; InputError if it is not a complete database of this program, or another process has it open.
 
-        Call `replay` before anything else.
+        Call `replay` before anything else. It begins after the step that ``begin`` names, which is called with the path once no other
+        process has the file, if the file has that step with all its changes; what lies before is then not looked at.
         """
-        return cls(open_database(path), path)
+        database = open_database(path, begin)
+        return cls(database, path, begin=database.begins)
 
     @property
     def backlog(self) -> int:
@@ -125,7 +129,11 @@ class Accounting:
     @property
     def unplayed(self) -> int:
         """Return the number of steps of the journal that have not been replayed."""
-        return self._last - self._step
+        return self._last - self.step
+
+    def reached(self) -> Reached | None:
+        """Return the last step; None where it, or a change of it, waits to be written."""
+        return None if self._buffer else Reached(self.step, self._changes, self._link, self._first)
 
     def claim(self, key: str, value: str) -> None:
         """Add an entry to the meta data that is known only during the run. AccountingError if it cannot be written."""
@@ -146,19 +154,19 @@ class Accounting:
         With ``durable`` the step and all earlier ones survive a power failure once this returns; AccountingError if that is impossible,
         and the step is then not in the journal. Otherwise the step is buffered; AccountingError if the buffer is full.
         """
-        if self._step < self._last:
+        if self.step < self._last:
             raise InvariantError(
                 f"{self.unplayed} steps of the journal have not been replayed, and a further step is added"
             )
         if self.path is not None:
-            number = self._step + 1
+            number = self.step + 1
             if durable:
                 if not self._write((number, 0, step)):
                     raise AccountingError(self.trouble, self.path)
             else:
                 self._make_room()
                 self._buffer.append((number, 0, step))
-        self._last = self._step = self._step + 1
+        self._last = self.step = self.step + 1
         self._changes = 0
 
     # Must be called after each step, appended or replayed, with all of its changes in order: steps are deterministic, so after a
@@ -172,21 +180,21 @@ class Accounting:
             changes = list(changes)
             for change in changes:
                 if not isinstance(change, FaultHappened):
-                    write_change(self._replayed, self._step, change)
-        if self._step < self._written_of:
+                    write_change(self._replayed, self.step, change)
+        if self.step < self._written_of:
             return
         for change in changes:
             if isinstance(change, FaultHappened):
                 if self._replaying:
                     self._faults[change] += 1
-                    if self._faults[change] <= faults_like(self._connection, self._step, change):
+                    if self._faults[change] <= faults_like(self._connection, self.step, change):
                         continue
             else:
                 self._changes += 1
-                if self._step == self._written_of and self._changes <= self._written:
+                if self.step == self._written_of and self._changes <= self._written:
                     continue
             self._make_room()
-            self._buffer.append((self._step, self._changes, change))
+            self._buffer.append((self.step, self._changes, change))
 
     # False is no error: a full disk or a foreign lock passes, and the buffer waits. Only what does not pass, such as a damaged
     # file, raises. Who promises something to a user must not rely on this, but append durably.
@@ -207,15 +215,16 @@ class Accounting:
         DamageError at a step that is not as it was written; with ``compare`` also after the last one, if its changes and those of all
         steps before, as they have been recorded again, are not what the tables hold.
         """
-        self._replayed = tables_beside() if compare and self._comparable else None
-        link = self._first
-        while self._step < self._last:
+        begins = self.begins
+        self._replayed = tables_beside() if compare and self._comparable and begins is None else None
+        link = self._first if begins is None else begins.link
+        while self.step < self._last:
             query = "SELECT step, kind, at_us, body, link FROM journal WHERE step > ? ORDER BY step LIMIT ?"
-            for *row, written in list(self._select(query, (self._step, _CHUNK))):  # no name: one chunk at a time
+            for *row, written in list(self._select(query, (self.step, _CHUNK))):  # no name: one chunk at a time
                 link = next_link(link, tuple(row))
                 if link != written:
                     raise DamageError(self.path or "", f"step {row[0]} of the journal as it was written", "another one")
-                self._step = row[0]
+                self.step = row[0]
                 self._changes = 0
                 yield Step(*row[1:])
         if self._replayed is not None and self.flush():
@@ -229,6 +238,13 @@ class Accounting:
         """Make SQLite behave as on a full disk, or undo that."""
         self._filled = for_disk_full
         self._connection.execute(f"PRAGMA max_page_count={1 if for_disk_full else _PAGE_LIMIT}")
+
+    def leave(self) -> str:
+        """Let the database be that of the process from which this one was forked alone; return its path."""
+        assert self.path is not None
+        if self._database.lock is not None:
+            os.close(self._database.lock)
+        return self.path
 
     def close(self) -> None:
         """Write the buffer and close the database; may be called twice. AccountingError if data had to be dropped."""
@@ -335,7 +351,7 @@ class Accounting:
         }
         found |= dict(
             self._select(
-                "SELECT id, array_index FROM jobs WHERE array_id = ? AND entered_step <= ?", (array_id, self._step)
+                "SELECT id, array_index FROM jobs WHERE array_id = ? AND entered_step <= ?", (array_id, self.step)
             )
         )
         return sorted(found, key=lambda job_id: (found[job_id], job_id))
@@ -347,7 +363,7 @@ class Accounting:
             if isinstance(item, JobFinished) and item.record.job.spec.id == job_id and item.record.end_us is not None:
                 return item.record.state
         rows = self._select(
-            "SELECT state FROM jobs WHERE id = ? AND end_us IS NOT NULL AND finished_step <= ?", (job_id, self._step)
+            "SELECT state FROM jobs WHERE id = ? AND end_us IS NOT NULL AND finished_step <= ?", (job_id, self.step)
         )
         return next((str(state) for (state,) in rows), None)
 

@@ -61,6 +61,15 @@ def whole_part(linked: Iterable[Linked], before: bytes) -> Iterable[Linked]:
 # ---------------------------------------------------------------- the mark
 
 
+class Reached(NamedTuple):
+    """A step all of whose changes are in the tables."""
+
+    step: int
+    changes: int
+    link: bytes
+    first: bytes  # the digest before the first step
+
+
 class Mark(NamedTuple):
     """A step that was confirmed; 0: none yet."""
 

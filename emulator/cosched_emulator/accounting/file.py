@@ -9,13 +9,13 @@ import os
 import secrets
 import sqlite3
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
-from cosched_emulator.accounting.chain import Mark, MarkFile, Row, first_link, mark_file, next_link, read_mark
+from cosched_emulator.accounting.chain import Mark, MarkFile, Reached, Row, first_link, mark_file, next_link, read_mark
 from cosched_emulator.accounting.database_schema import APPLICATION_ID, VERSION, migrate
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.scenario.schema import Scenario
@@ -50,6 +50,7 @@ class Database(NamedTuple):
     connection: sqlite3.Connection
     lock: int | None
     mark: MarkFile | None
+    begins: Reached | None = None  # what lies before this step was not looked at
 
     def close(self) -> None:
         """Close the connection, then the lock: no other process may open the file earlier."""
@@ -133,17 +134,23 @@ def _new_file(path: str, meta: Mapping[str, str], steps: Sequence[Row], *, repla
     return lock, marked
 
 
-def open_database(path: str) -> Database:
-    """Open an existing file; InputError, with the file unchanged, if it is foreign, damaged, newer or in use."""
+def open_database(path: str, begin: Callable[[str], Reached | None] | None = None) -> Database:
+    """Open an existing file; InputError, with the file unchanged, if it is foreign, damaged, newer or in use.
+
+    What lies before the step that ``begin`` names is not examined for damage, if the file has that step with all its changes.
+    """
     lock = lock_database(path)
     try:
         version = _version(path, os.pread(lock, _HEADER_BYTES, 0))
         with _sqlite_errors(path):
             if version == VERSION:
                 _check_end(path)
-            connection = _open_connection(path, version)
+            begins = None if begin is None or version < VERSION else begin(path)
+            if begins is not None and not _has(path, begins):
+                begins = None
+            connection = _open_connection(path, version, whole=begins is None)
             try:
-                return Database(connection, lock, _open_mark(path, connection, new=version < VERSION))
+                return Database(connection, lock, _open_mark(path, connection, new=version < VERSION), begins)
             except BaseException:
                 connection.close()
                 raise
@@ -210,6 +217,17 @@ def _check_end(path: str) -> None:
             raise DamageError(path, f"the step {mark.step} that was confirmed", "another one")
 
 
+def _has(path: str, begin: Reached) -> bool:
+    """Tell whether a database has this step with all its changes."""
+    with closing(read_only(path)) as connection:
+        if first_link(dict(connection.execute("SELECT key, value FROM meta"))) != begin.first:
+            return False
+        if connection.execute("SELECT step, changes FROM progress").fetchone() < (begin.step, begin.changes):
+            return False
+        link = connection.execute("SELECT link FROM journal WHERE step = ?", (begin.step,)).fetchone()
+        return bool(link == (begin.link,))
+
+
 def _version(path: str, header: bytes) -> int:
     """Return the version of the schema, from the file's first bytes: SQLite may repair, and so change, a file that it opens."""
     if len(header) < _HEADER_BYTES or not header.startswith(_MAGIC):
@@ -224,18 +242,20 @@ def _version(path: str, header: bytes) -> int:
     return version
 
 
-def _open_connection(path: str, version: int = VERSION) -> sqlite3.Connection:
+def _open_connection(path: str, version: int = VERSION, *, whole: bool = True) -> sqlite3.Connection:
+    """Open a database; ``whole``: all of it is read, to see whether it is damaged."""
     connection = _connect(path)
     try:
-        for (text,) in connection.execute("PRAGMA quick_check(1)"):
+        for (text,) in connection.execute("PRAGMA quick_check(1)") if whole else ():
             if text != "ok":
                 raise DamageError(path, "a whole database", f"a damaged one ({' '.join(text.split())})")
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=NORMAL")
         connection.execute(f"PRAGMA journal_size_limit={LARGEST_LOG_BYTES}")
         migrate(connection, version)
+        counted = "count(*)" if whole else "coalesce(max(step), 0)"
         step, last, count = connection.execute(
-            "SELECT (SELECT step FROM progress), coalesce(max(step), 0), count(*) FROM journal"
+            f"SELECT (SELECT step FROM progress), coalesce(max(step), 0), {counted} FROM journal"
         ).fetchone()
         if step is None or step > last or last != count:  # tables that are made anew lag behind
             text = f"{count} steps, the last of them number {last}, and progress at {step}"

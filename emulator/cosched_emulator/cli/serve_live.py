@@ -1,5 +1,4 @@
 """The command ``serve`` with a running clock: a live manager, and its run folder at the end."""
-# Under 60 lines: an entry point, loaded when the clock of a manager runs.
 
 from __future__ import annotations
 
@@ -9,6 +8,7 @@ from contextlib import ExitStack
 from cosched_emulator.accounting.accounts import Accounting
 from cosched_emulator.live import serving as live
 from cosched_emulator.live.lease import await_turn
+from cosched_emulator.live.saved_state import reached
 from cosched_emulator.live.serving import LIVE, Serving
 from cosched_emulator.results.files.from_accounts import export_run
 from cosched_emulator.run.prepare import Prepared
@@ -38,7 +38,7 @@ def serve_live(
             log("loss-accepted", what, level=WARNING)
 
         def enter() -> Accounting:
-            return closing.enter_context(open_accounts(db, prepared, LIVE, accept if accept_loss else None))
+            return closing.enter_context(open_accounts(db, prepared, LIVE, accept if accept_loss else None, reached))
 
         accounting = await_turn(enter, db, log) if standby and db is not None else enter()
         if isinstance(accounting, int):

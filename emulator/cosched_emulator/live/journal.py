@@ -58,8 +58,8 @@ def play(live: LiveManager, step: Step) -> None:
 
 
 def restore(live: LiveManager, accounting: Accounting) -> int:
-    """Replay a whole journal and return its number of steps; InvariantError if it does not fit this program or scenario."""
-    steps = 0
+    """Replay a journal and return its number of steps; InvariantError if it does not fit this program or scenario."""
+    steps = accounting.step
     for step in accounting.replay(compare=True):
         try:
             play(live, step)

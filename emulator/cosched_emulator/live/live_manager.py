@@ -178,6 +178,11 @@ class LiveManager:
         return self._outbox.has_only_wakes
 
     @property
+    def between_batches(self) -> bool:
+        """Return whether the scheduler owes no answer."""
+        return not self._outbox.awaits_answer
+
+    @property
     def has_too_much_to_tell(self) -> bool:
         """Return whether events were dropped: the scheduler must take over the present state anew."""
         return self._outbox.overflows

@@ -17,9 +17,11 @@ from cosched_emulator.couplings.scheduler_port import SLICE_S, SchedulerPort
 from cosched_emulator.errors import AccountingError, LinkError
 from cosched_emulator.live import watched
 from cosched_emulator.live.clock import LiveClock, ProcessFaults
+from cosched_emulator.live.history import WHOLE
 from cosched_emulator.live.journal import answer_step, command_step, time_step
 from cosched_emulator.live.lease import Lease
 from cosched_emulator.live.live_manager import LiveManager
+from cosched_emulator.live.saved_state import StateWriter
 from cosched_emulator.live.start_estimates import StartEstimates
 from cosched_emulator.live.views import NO_ESTIMATES, answer_query
 from cosched_emulator.manager.record import FaultHappened, JobFinished
@@ -96,6 +98,7 @@ class LiveServer:
         estimates: StartEstimates | None = None,
         lease: Lease | None = None,
         audit: Audit | None = None,
+        saving: StateWriter | None = None,
     ) -> None:
         """End at ``until_us``, or with ``until_idle`` when no event is left; ``check`` checks all invariants after every step.
 
@@ -117,16 +120,15 @@ class LiveServer:
         self._estimates = estimates
         self._lease = lease
         self._audit = audit
+        self._saving = saving or StateWriter(live, accounting)
         self._service = Service()
         self._watched = watched.Watched(live, estimates, lambda: bool(port.instance))
-        self._ended = 0
+        self._ended = self._sent_jobs = 0  # jobs that have ended, and those that the scheduler knew with the last batch
         self._sent_s: float | None = None  # when the unanswered batch was sent
-        self._was_full = False
-        self._was_silent = False
+        self._was_full = self._was_silent = False
         self._stuck = ""  # why nothing goes on, since when, and whether that was said
         self._stuck_since_s = self._stuck_looked_s = 0.0
         self._stuck_told = False
-        self._sent_jobs = 0  # jobs known to the scheduler with that batch
         self._woken_s = 0.0  # when a batch of nothing but wakes was last sent
         self._asked: Turns[Asked] = Turns()  # requests of users that are not answered yet
 
@@ -154,12 +156,14 @@ class LiveServer:
             elif session.state in (State.START, State.GREETED, State.CLOSED):
                 self._live.discard_events()
             self._flush()
+            self._saving.turn()
             poller.poll(round(self._wait_s() * 1000))
             self._hear_scheduler()
             self._hear_users()
             self._tend_estimates()
             self._watched.look()
             self._watch_silence()
+            self._watch_history()
             self._watch_progress()
             try:
                 self._port.tend()
@@ -169,6 +173,7 @@ class LiveServer:
             self._lease.rest()
         self._advance()
         self._flush()
+        self._saving.write()
 
     # ------------------------------------------------------------ one turn
 
@@ -378,6 +383,14 @@ class LiveServer:
         elif self._was_silent and silent_s < SILENT_S:
             self._log("scheduler-speaks", "the scheduler answers again")
         self._was_silent = silent_s >= SILENT_S
+
+    def _watch_history(self) -> None:
+        """Tell what is found in the part of the journal that was not played."""
+        damage = self._saving.damage()
+        if damage == WHOLE:
+            self._log("history-whole", "the part of the journal that was not played is whole, and so are the tables")
+        elif damage is not None:
+            self._note_fault(FaultHappened(self._live.now_us, "history damaged", damage))
 
     def _watch_progress(self) -> None:
         """Log once what does not end by itself: a queue of which nothing starts, and jobs that use no CPU time any more."""

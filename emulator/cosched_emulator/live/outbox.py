@@ -54,6 +54,11 @@ class Outbox:
         )
 
     @property
+    def awaits_answer(self) -> bool:
+        """Return whether a batch is unanswered."""
+        return self._open is not None
+
+    @property
     def has_news(self) -> bool:
         """Return whether something has happened since the batch that the scheduler answers."""
         return bool(self._events or self._refusals or self.overflows)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from typing import Final, NamedTuple
 
 from cosched_emulator.accounting.accounts import Accounting
 from cosched_emulator.live.clock import LiveClock
+from cosched_emulator.live.history import HistoryCheck
 from cosched_emulator.live.journal import restore
 from cosched_emulator.live.lease import Lease
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.live.live_server import LiveServer
+from cosched_emulator.live.saved_state import StateWriter, read_state, unpacked
 from cosched_emulator.live.start_estimates import StartEstimates
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.run.build import build_agenda, build_manager
@@ -67,6 +70,9 @@ def serve_live(
     clock = LiveClock(live.now_us, prepared.scenario.clock.speed or 1.0)
     with ExitStack() as closing:
         lease = None if accounting.path is None else closing.enter_context(Lease(accounting.path))
+        history = None
+        if accounting.begins is not None and accounting.flush():
+            history = closing.enter_context(HistoryCheck(accounting, partial(new_manager, prepared)))
         port = open_port(prepared, serving.endpoint, keys=serving.keys, note=log)
         closing.callback(port.close)
         door = audit = None
@@ -95,6 +101,7 @@ def serve_live(
             estimates=estimates,
             lease=lease,
             audit=audit,
+            saving=StateWriter(live, accounting, history),
         )
         if serving.metrics is not None:
             metrics = MetricsServer(serving.metrics, lambda: server.status.prometheus("cosched_manager"))
@@ -106,18 +113,28 @@ def serve_live(
         return Served(128 + server.stop if server.stop else 0, live.manager.unfinished_records(live.now_us))
 
 
-def restore_manager(prepared: Prepared, accounting: Accounting, log: Log) -> LiveManager:
-    """Return a live manager at the end of the journal in ``accounting``; a new one if the journal is empty."""
+def new_manager(prepared: Prepared, accounting: Accounting) -> LiveManager:
+    """Return a live manager before its first step."""
     manager = build_manager(prepared, live=True)
     agenda = build_agenda(prepared, manager, live=True)
-    live = LiveManager(manager, agenda, len(prepared.workload.jobs) + 1, accounting.ended_state, accounting.tasks)
+    return LiveManager(manager, agenda, len(prepared.workload.jobs) + 1, accounting.ended_state, accounting.tasks)
+
+
+def restore_manager(prepared: Prepared, accounting: Accounting, log: Log) -> LiveManager:
+    """Return a live manager at the end of the journal in ``accounting``; a new one if the journal is empty."""
+    saved = None if accounting.begins is None or accounting.path is None else read_state(accounting.path)
+    live = new_manager(prepared, accounting) if saved is None else unpacked(saved.state, accounting, prepared)
     steps = restore(live, accounting)
     if steps:
+        played = steps if accounting.begins is None else steps - accounting.begins.step
+        manager = live.manager
         log(
             "restored",
-            f"restored from {accounting.path}: {steps} steps, {live.now_us / SECOND_US:.0f} s of emulated time, "
+            f"restored from {accounting.path}: {steps} steps, {played} of them played, "
+            f"{live.now_us / SECOND_US:.0f} s of emulated time, "
             f"{len(manager.running)} running and {len(manager.pending) + len(live.waiting)} pending jobs",
             steps=steps,
+            played=played,
             now_us=live.now_us,
         )
     return live

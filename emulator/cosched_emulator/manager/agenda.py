@@ -121,6 +121,12 @@ class Agenda:
         self._requeue = requeue
         self._endless = endless
 
+    def go_on(self, jobs: Iterable[WorkloadJob], script: Iterable[Scripted], faults: Iterable[NodeFault]) -> None:
+        """Go on after it was pickled, with the sequences that it was made with."""
+        self._jobs.go_on(jobs)
+        self._script.go_on(sorted(script, key=_scripted_change))
+        self._faults.go_on(faults)
+
     def next_us(self) -> int | None:
         """Return the earliest instant with a due entry, void entries included; None if there is none.
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from heapq import heapify, heappop, heappush
-from typing import Final, Generic, TypeAlias, TypeVar
+from itertools import islice
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 # Order at one instant.
 END: Final = 0
@@ -69,12 +70,13 @@ class Source(Generic[Item]):
     endless series of faults, take no memory.
     """
 
-    __slots__ = ("_entry_of", "_heap", "_items", "head")
+    __slots__ = ("_entry_of", "_heap", "_items", "_taken", "head")
 
     def __init__(self, timeline: Timeline, items: Iterable[Item], entry_of: Callable[[Item], Entry]) -> None:
         """``items`` in the order of their entries."""
         self._heap = timeline.heap
         self._items = iter(items)
+        self._taken = 0  # of the items, the head among them
         self._entry_of = entry_of
         self.head: Item | None = None  # None: the sequence is at its end
         self._advance()
@@ -90,4 +92,13 @@ class Source(Generic[Item]):
     def _advance(self) -> None:
         item = self.head = next(self._items, None)
         if item is not None:
+            self._taken += 1
             heappush(self._heap, self._entry_of(item))
+
+    def __getstate__(self) -> tuple[None, dict[str, Any]]:
+        """Leave out the items, which may be a generator: `go_on` gives them again."""
+        return None, {"_entry_of": self._entry_of, "_heap": self._heap, "_taken": self._taken, "head": self.head}
+
+    def go_on(self, items: Iterable[Item]) -> None:
+        """Go on behind the head, in a sequence that is the same as that which was left out."""
+        self._items = islice(items, self._taken, None)

@@ -31,6 +31,7 @@ from cosched_plugin.protocol.messages import NodeClass
 
 if TYPE_CHECKING:
     from cosched_emulator.accounting.accounts import Accounting
+    from cosched_emulator.accounting.chain import Reached
     from cosched_emulator.nodeos.clusters import Counters
     from cosched_emulator.results.figures.run_energy import RunEnergy
 
@@ -39,11 +40,15 @@ if TYPE_CHECKING:
 
 @contextmanager
 def open_accounts(
-    db: str | None, prepared: Prepared, kind: str, accept_loss: Callable[[str], None] | None = None
+    db: str | None,
+    prepared: Prepared,
+    kind: str,
+    accept_loss: Callable[[str], None] | None = None,
+    begin: Callable[[str], Reached | None] | None = None,
 ) -> Iterator[Accounting]:
     """Yield the accounts of a run of this kind: in file ``db``, continued if it exists; in memory if ``db`` is None.
 
-    ``accept_loss``: what is damaged in the file is left out, and this is told what.
+    ``accept_loss``: what is damaged in the file is left out, and this is told what. ``begin``: see `Accounting.open`.
     """
     from cosched_emulator.accounting.accounts import Accounting  # noqa: PLC0415 - with sqlite, which few runs need
     from cosched_emulator.accounting.file import check_meta, meta_of  # noqa: PLC0415 - likewise
@@ -53,7 +58,7 @@ def open_accounts(
             from cosched_emulator.accounting.again import salvage  # noqa: PLC0415 - likewise
 
             accept_loss(salvage(db, meta_of(prepared.scenario, prepared.workload, kind)))
-        accounting = Accounting.open(db)
+        accounting = Accounting.open(db, begin)
         try:
             check_meta(accounting.meta, prepared.scenario, prepared.workload, kind, db)
         except BaseException:

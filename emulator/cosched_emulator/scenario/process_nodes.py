@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields
+from functools import partial
 from typing import Final
 
 from cosched_emulator.errors import ConfigurationError
@@ -136,11 +137,11 @@ def _alone_us(wanted: JobProgram, job: WorkloadJob, settings: NodeSettings, seed
 
 def program_maker(programs: Programs, settings: NodeSettings, seed: int) -> Callable[[WorkloadJob], Program]:
     """Return the function that makes the program of a job."""
+    return partial(_program_of, programs, settings, seed)  # no closure: a live manager's state is written to a file
 
-    def make(job: WorkloadJob) -> Program:
-        return _program(programs.of(job.spec.id), job, settings, seed)
 
-    return make
+def _program_of(programs: Programs, settings: NodeSettings, seed: int, job: WorkloadJob) -> Program:
+    return _program(programs.of(job.spec.id), job, settings, seed)
 
 
 def _program(wanted: JobProgram, job: WorkloadJob, settings: NodeSettings, seed: int) -> Program:

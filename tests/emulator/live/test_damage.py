@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -114,9 +114,9 @@ KINDS: tuple[Callable[[Path, float], None], ...] = (flip, flip, flip, cut, blank
 TARGETS = (("",), ("-wal",), ("-mark",), ("", "-wal"), ("-wal", "-mark"), ("", "-mark"))
 
 
-def damage(path: Path, number: int) -> str:
+def damage(path: Path, number: int, among: Sequence[tuple[str, ...]] = TARGETS) -> str:
     kind = KINDS[number % len(KINDS)]
-    targets = TARGETS[number // len(KINDS) % len(TARGETS)]
+    targets = among[number // len(KINDS) % len(among)]
     for place, ending in enumerate(targets):
         kind(Path(f"{path}{ending}"), uniform(5, "damage", number, place))
     return f"{number}: {kind.__name__} of {targets}"

@@ -14,6 +14,7 @@ from cosched_emulator import prepare
 from cosched_emulator.accounting.accounts import Step
 from cosched_emulator.live.journal import answer_step, command_step, play, time_step
 from cosched_emulator.live.live_manager import LiveManager
+from cosched_emulator.live.saved_state import packed, unpacked
 from cosched_emulator.manager.record import Change, JobEntered, JobFinished
 from cosched_emulator.run.build import build_agenda, build_manager
 from cosched_emulator.run.prepare import Prepared
@@ -146,10 +147,15 @@ class Books:
         return self.arrays.get(array_id, [])
 
 
+def without_jobs(prepared: Prepared) -> Prepared:
+    """Return a scenario without jobs of its own: users submit them."""
+    return replace(prepared, workload=prepared.workload._replace(jobs=()))
+
+
 def live_manager(prepared: Prepared, books: Books) -> LiveManager:
-    """Return a live manager of a scenario without jobs of its own: users submit them."""
+    """Return a live manager of a scenario without its jobs."""
     manager = build_manager(prepared, live=True)
-    agenda = build_agenda(replace(prepared, workload=prepared.workload._replace(jobs=())), manager)
+    agenda = build_agenda(without_jobs(prepared), manager)
     return LiveManager(manager, agenda, 1, books.ended_state, books.tasks)
 
 
@@ -320,7 +326,10 @@ class Life:
     # ------------------------------------------------------------ the scheduler
 
     def scheduler_comes(self) -> None:
-        """Start a new scheduler; the answer of the old one is lost."""
+        """Start a new scheduler; the answer of the old one is lost. Every second time the manager comes anew from its saved state."""
+        if self.resyncs % 2:
+            saved = packed(self.live, self.books)
+            self.live = unpacked(saved, self.books, without_jobs(self.prepared))
         welcome = decode(encode(self.live.inventory()))
         assert isinstance(welcome, m.Welcome)
         self.resyncs += 1
@@ -390,8 +399,8 @@ class Life:
 
     def run_out(self) -> None:
         """End all jobs: no more requests, all nodes in service, all jobs released, a scheduler that answers at once."""
-        live = self.live
         self.scheduler_comes()
+        live = self.live
         for number in sorted(live.manager.jobs):
             if number in live.manager.jobs and self.is_held(number):
                 self.command(PEOPLE[2], ReleaseJobs((Target(number),)))
