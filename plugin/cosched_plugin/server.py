@@ -20,6 +20,7 @@ from cosched_plugin.protocol.codec import decode
 from cosched_plugin.protocol.messages import ActionRefused, Bye, ErrorReport, Events, Message, Ping, Resync, Welcome
 from cosched_plugin.protocol.scheduler import Scheduler, SchedulerFactory
 from cosched_plugin.protocol.session import SchedulerSession, State, report_of
+from cosched_plugin.set_aside import PolicyFailed, SettingAside
 from cosched_plugin.status_server import StatusServer
 
 __all__ = ["Keys", "Scheduler", "SchedulerFactory", "serve"]
@@ -37,6 +38,7 @@ GAUGES: Final = {
     "now_us": Gauge("manager_time_microseconds", "The manager's time at that batch."),
     "queue_length": Gauge("queue_length", "Pending jobs that may be started."),
     "running_jobs": Gauge("running_jobs", "Jobs that hold nodes or are on disk."),
+    "set_aside": Gauge("jobs_set_aside", "Jobs on which the policy fails."),
     "served": Gauge("served", "Whether a manager is served: 1 or 0."),
 }
 
@@ -54,6 +56,7 @@ def serve(
     keys: Keys | None = None,
     status_endpoint: str | None = None,
     metrics_address: str | None = None,
+    set_aside: bool = False,
 ) -> int:
     """Serve the manager at ``endpoint`` until it says bye, and return the exit code: 0, or 128 + n after signal n.
 
@@ -65,6 +68,8 @@ def serve(
 
     ``policy_arguments`` let the manager run copies of the policy ahead; they follow ``--policy`` on a command line.
 
+    With ``set_aside`` a policy that fails on some jobs goes on without them (`set_aside`).
+
     Raises UsageError for an endpoint that may not be used; ProtocolError if there is no manager, or if it goes away, breaks the
     protocol or refuses this scheduler. The scheduler's own errors propagate after they are reported to the manager.
     """
@@ -72,6 +77,8 @@ def serve(
         if not 0 <= span_s < float("inf"):
             raise UsageError(f"--{name}: expected a number of seconds, got {span_s}")
     said = log if isinstance(log, Log) else Log(write=log)
+    if set_aside:
+        scheduler_factory = SettingAside(scheduler_factory, said)
     with ExitStack() as open_things:
         connection = Connection(endpoint, keys)
         open_things.callback(connection.close)
@@ -260,7 +267,14 @@ class _Server:
                 if self._scheduler is None:  # pragma: no cover - the session delivers no batch before a welcome
                     raise ProtocolError("a batch before any welcome")
                 began = time.perf_counter()
-                actions = self._scheduler.handle(message.now_us, message.events)
+                try:
+                    actions = self._scheduler.handle(message.now_us, message.events)
+                except PolicyFailed as failed:
+                    self.status.errors += 1
+                    text = f"the policy has failed, and begins anew from the manager's state: {failed}"
+                    self._log("afresh", text, level=WARNING)
+                    self._start_over()
+                    return None
                 time_s = time.perf_counter() - began
                 self._connection.send(self._session.answer(actions))
                 # After the answer, because the manager may be waiting for that.
@@ -340,4 +354,5 @@ class _Server:
             "now_us": self._session.now_us,
             "queue_length": None if view is None else view.queued,
             "running_jobs": None if view is None else len(view.running),
+            "set_aside": len(aside.jobs) if isinstance(aside := self._scheduler_factory, SettingAside) else 0,
         }

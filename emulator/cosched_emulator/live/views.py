@@ -40,7 +40,7 @@ from cosched_emulator.users.requests import (
 from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
 from cosched_plugin.common.allocation import Machine, room_on
 from cosched_plugin.common.slots import Member, members_of, predict
-from cosched_plugin.protocol.messages import JobSpec, Turn
+from cosched_plugin.protocol.messages import SET_ASIDE, JobSpec, Turn
 
 # The jobs on each node: derived from the running jobs, for the tables of users.
 
@@ -310,7 +310,8 @@ class _View:
             return waiting.reason
         if job_id not in self.manager.pending:
             return job.reason
-        return HELD if job.held else self._queued
+        why = self.manager.notes.get(job_id, SET_ASIDE)
+        return HELD if job.held else self._queued if why is None else f"the scheduler has set it aside: {why}"
 
     def _waiting(self) -> int:
         return len(self.manager.pending) + len(self.live.waiting) + len(self.manager.unseen)

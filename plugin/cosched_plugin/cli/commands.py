@@ -13,7 +13,7 @@ from functools import partial
 import click
 
 from cosched_hwmodel.cli.terminal.console import Log
-from cosched_plugin.cli.options import CONTENTION, LOG_JSON, POLICY, QUIET, SET, TRACE, seconds
+from cosched_plugin.cli.options import CONTENTION, LOG_JSON, POLICY, QUIET, SET, SET_ASIDE, TRACE, seconds
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.protocol.endpoint import SCHEDULER_SOCKET, usual_endpoint
 
@@ -47,6 +47,7 @@ from cosched_plugin.protocol.endpoint import SCHEDULER_SOCKET, usual_endpoint
     metavar="FILE",
     help="The manager's public key. [env: COSCHED_MANAGER_KEY]",
 )
+@SET_ASIDE
 @TRACE
 @click.option(
     "--status",
@@ -67,6 +68,7 @@ def serve(
     wait_s: float,
     silence_s: float,
     standby: bool,
+    set_aside: bool,
     own_secret: str | None,
     manager_public: str | None,
     trace_file: str | None,
@@ -109,6 +111,7 @@ def serve(
             silence_s=silence_s,
             log=Log("cosched-plugin", as_json=log_json, quiet=quiet),
             standby=standby,
+            set_aside=set_aside,
             keys=keys,
             status_endpoint=status_endpoint,
             metrics_address=metrics_address,

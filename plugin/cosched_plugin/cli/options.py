@@ -26,6 +26,11 @@ SET = click.option(
 TRACE = click.option(
     "--trace", "trace_file", metavar="FILE", help="Write a decision trace there: a new file of JSON lines."
 )
+SET_ASIDE = click.option(
+    "--set-aside",
+    is_flag=True,
+    help="Where the policy fails on a job, name the job and go on without it, instead of ending.",
+)
 LOG_JSON = click.option("--log-json", is_flag=True, help="Log as JSON lines on standard error.")
 QUIET = click.option("--quiet", is_flag=True, help="Log only warnings and errors.")
 CONTENTION = click.option(

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from cosched_hwmodel.cli.terminal.console import Log
-from cosched_plugin.cli.options import CONTENTION, LOG_JSON, QUIET, SET, TRACE
+from cosched_plugin.cli.options import CONTENTION, LOG_JSON, QUIET, SET, SET_ASIDE, TRACE
 from cosched_plugin.common.errors import UsageError
 
 if TYPE_CHECKING:
     from cosched_plugin.config import PolicyChoice
+    from cosched_plugin.protocol.scheduler import SchedulerFactory
     from cosched_plugin.slurm.rest import Rest
     from cosched_plugin.slurm.site_file import Site
 
@@ -75,6 +76,7 @@ _SITE: Final = click.option("--site", "site_file", metavar="FILE", help="What th
 @click.option("--anonymise", is_flag=True, help="observe, advise: a log without names, job numbers and dates.")
 @click.option("--dry-run", is_flag=True, help="advise: only print it.")
 @click.option("--wake", metavar="PATH", help="A datagram socket that hooks may poke to be looked at at once.")
+@SET_ASIDE
 @TRACE
 @click.option("--record", metavar="FILE", help="Write every batch and its answer there: a new file of JSON lines.")
 @click.option(
@@ -102,6 +104,7 @@ def slurm(
     anonymise: bool,
     dry_run: bool,
     wake: str | None,
+    set_aside: bool,
     trace_file: str | None,
     record: str | None,
     api: str,
@@ -130,6 +133,7 @@ def slurm(
         (trace_file is not None, "--trace", ("enforce",)),
         (record is not None, "--record", ("enforce",)),
         (state is not None, "--state", ("enforce",)),
+        (set_aside, "--set-aside", ("enforce",)),
     ):
         if given and mode not in modes:
             raise UsageError(f"{name} has no effect with --mode {mode}")
@@ -143,7 +147,7 @@ def slurm(
         )  # fmt: skip
     code = _enforce(
         _rest(rest_address, api), site, choice, allow_models(models), log, state or default_state(), share,
-        tick_partition, wake, trace_file, record,
+        tick_partition, wake, trace_file, record, set_aside=set_aside,
     )  # fmt: skip
     sys.exit(code)
 
@@ -160,9 +164,12 @@ def _enforce(
     wake: str | None,
     trace_file: str | None,
     record: str | None,
+    *,
+    set_aside: bool,
 ) -> int:
     """Begin, and enforce until a signal."""
     from cosched_plugin.common.trace_file import TraceFile  # noqa: PLC0415
+    from cosched_plugin.set_aside import SettingAside  # noqa: PLC0415
     from cosched_plugin.slurm.cluster import Cluster  # noqa: PLC0415
     from cosched_plugin.slurm.hands import Commands  # noqa: PLC0415
     from cosched_plugin.slurm.loop import Enforcer, begun, only_one, recorder, run, welcome_of  # noqa: PLC0415
@@ -181,8 +188,9 @@ def _enforce(
             log("no-tick", f"there is no partition {tick_partition}: starts may take a second longer")
         tools = Commands(ticks)
         open_things.callback(tools.close)
+        make: SchedulerFactory = partial(choice.scheduler, trace=trace, models=models)
         enforcer = Enforcer(
-            poller, rest, tools, cluster, store, partial(choice.scheduler, trace=trace, models=models), log,
+            poller, rest, tools, cluster, store, SettingAside(make, log) if set_aside else make, log,
             record=None if record is None else recorder(record, open_things),
         )  # fmt: skip
         log(

@@ -381,6 +381,7 @@ class ResumeJob(NamedTuple):
 CUT_SHORT: Final = (
     "cut-short"  # key of a note about the cluster: the instant at which a budget last cut its plans short
 )
+SET_ASIDE: Final = "set-aside"  # key of a note about a job on which the policy fails: why the scheduler leaves it out
 
 
 class SetNote(NamedTuple):

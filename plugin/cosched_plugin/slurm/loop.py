@@ -26,6 +26,7 @@ from cosched_plugin.common.process import freeze_heap, stop_on_signals
 from cosched_plugin.protocol.codec import encode
 from cosched_plugin.protocol.messages import FEATURES, PROTOCOL_VERSION, Actions, Events, Welcome
 from cosched_plugin.protocol.scheduler import Scheduler, SchedulerFactory
+from cosched_plugin.set_aside import PolicyFailed
 from cosched_plugin.site.driver import Driver
 from cosched_plugin.site.store import Store
 from cosched_plugin.slurm.cluster import RULES, Cluster
@@ -179,11 +180,16 @@ class Enforcer:
         """Ask the scheduler until nothing follows."""
         driver = self.driver
         if self._scheduler is None or driver.unsettled:
-            welcome = driver.inventory()
-            self._scheduler = self._make(welcome)
-            self._write(welcome=encode(welcome)[1].hex())
+            self._scheduler = self._new_scheduler()
         while (batch := driver.next_batch()) is not None:
-            actions = self._scheduler.handle(batch.now_us, batch.events)
+            try:
+                actions = self._scheduler.handle(batch.now_us, batch.events)
+            except PolicyFailed as failed:
+                self._log(
+                    "afresh", f"the policy has failed, and begins anew from Slurm's state: {failed}", level=WARNING
+                )
+                self._scheduler = self._new_scheduler()
+                continue
             self._write(events=_hex(batch), actions=encode(Actions(batch.seq, batch.now_us, tuple(actions)))[1].hex())
             refused = self.hands.refused
             driver.answer(self._now_us(), actions)
@@ -197,6 +203,11 @@ class Enforcer:
         self._unfit = set(driver.unfit)
         self._placed = self.hands.placed > 0
         self.hands.wake_slurm()
+
+    def _new_scheduler(self) -> Scheduler:
+        welcome = self.driver.inventory()
+        self._write(welcome=encode(welcome)[1].hex())
+        return self._make(welcome)
 
     def _write(self, **record: Any) -> None:
         if self._record is not None:

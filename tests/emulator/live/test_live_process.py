@@ -14,7 +14,7 @@ from tests.commands import Commands
 from tests.processes import ended, wait_until
 
 from cosched_emulator.users.client import ManagerConnection
-from cosched_emulator.users.requests import ListJobs, Refused, ShowJobs, ShowStatus, SubmitJob, Target
+from cosched_emulator.users.requests import CancelJobs, ListJobs, Refused, ShowJobs, ShowStatus, SubmitJob, Target
 
 SECOND_US: Final = 1_000_000
 FULL: Final = "[[disk]]\nat_s = 2400\nfor_s = 1800\n"  # at the speed below from second 4 to second 7
@@ -86,3 +86,44 @@ def test_a_full_disk_refuses_submissions_and_stops_no_job(commands: Commands) ->
         kinds = connection.execute("SELECT kind FROM faults ORDER BY number").fetchall()
     assert jobs == [("before", "COMPLETED"), ("afterwards", "COMPLETED")]
     assert kinds == [("disk full",), ("disk has room",)]
+
+
+# Policy MODULE:CLASS of the test below: EASY that cannot stand a job of one name.
+SOUR: Final = """
+from cosched_plugin.config import choose
+
+class Sour:
+    def __init__(self):
+        self.easy = choose("easy").make()
+
+    def decide(self, view):
+        if any(job.name == "sour" for job in view.queue):
+            raise ValueError("not this one")
+        yield from self.easy.decide(view)
+"""
+
+
+def test_a_job_on_which_the_policy_fails_does_not_stop_the_others(commands: Commands) -> None:
+    (commands.folder / "sour.py").write_text(SOUR)
+    place, users = (f"ipc://{commands.folder}/{name}" for name in ("scheduler", "users"))
+    manager = commands.start("cosched_emulator", "serve", *LIVE, "--bind", place, "--users", users)
+    scheduler = ("-m", "cosched_plugin", "serve", "--connect", place, "--policy", "sour:Sour", "--set-aside")
+    plugin = commands.start_python(*scheduler)
+    with ManagerConnection(users, 20.0) as user:
+        for name in ("before", "sour", "after"):
+            user.result(submission(name, 10))
+        wait_until(lambda: [state(user, job) for job in (1, 3)] == ["COMPLETED"] * 2)
+        (job,) = user.result(ShowJobs((Target(2),)))["jobs"]
+        assert job["reason"].startswith("the scheduler has set it aside: ValueError: not this one (sour.py:")
+        plugin.kill()
+        assert "job 2 is set aside" in plugin.communicate()[1]
+        plugin = commands.start_python(*scheduler)
+        user.result(submission("later", 10))
+        wait_until(lambda: state(user, 4) == "COMPLETED")
+        user.result(CancelJobs((Target(2),)))
+        user.result(submission("last", 10))
+        wait_until(lambda: state(user, 5) == "COMPLETED")
+    manager.terminate()
+    ended(manager)
+    out, err = plugin.communicate(timeout=20)
+    assert (plugin.returncode, out, err.count("set aside")) == (0, "", 1)

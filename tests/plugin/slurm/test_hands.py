@@ -35,6 +35,7 @@ from cosched_plugin.protocol.messages import (
     SuspendJob,
     Welcome,
 )
+from cosched_plugin.set_aside import PolicyFailed
 from cosched_plugin.site.books import Books, Job
 from cosched_plugin.site.driver import Outcome, Unsettled
 from cosched_plugin.site.store import Store
@@ -347,3 +348,21 @@ def test_systemd_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         monkeypatch.setenv("NOTIFY_SOCKET", path)
         notify("WATCHDOG=1")
         assert one.recv(64) == b"WATCHDOG=1"
+
+
+def test_a_scheduler_whose_policy_fails_begins_anew_from_slurms_state(tmp_path: Path) -> None:
+    class Fails(Told):
+        def handle(self, now_us: int, events: Any) -> list[Action]:
+            if len(self.welcomes) == 1 and events:
+                raise PolicyFailed("once")
+            return super().handle(now_us, events)
+
+    slurm = Slurm()
+    told = Fails([], [start(7)])
+    one = enforcer_of(slurm, told, tmp_path)
+    slurm.jobs[7] = {**PLAIN, "job_id": 7, "job_state": "PENDING", "state_reason": "JobHeldUser"}
+    go_on(one, slurm, 10)
+    assert [[job.spec.id for job in each.pending] for each in told.welcomes] == [[], [7]]
+    assert told.events[-1] == []
+    assert slurm.asked[-2:] == [("job/7", {"nodelist": "n0", "hold": False}), ("tick",)]
+    assert any("the policy has failed, and begins anew from Slurm's state: once" in line for line in lines)

@@ -1,0 +1,183 @@
+"""Jobs on which a policy fails are set aside: which ones, what the others get, and when they come back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from random import Random
+
+import pytest
+from tests.runs import runs_on
+
+from cosched_hwmodel.cli.terminal.console import Log
+from cosched_plugin.api import first_fit
+from cosched_plugin.common.errors import PolicyError
+from cosched_plugin.core.engine import SchedulerCore
+from cosched_plugin.core.views.view import View
+from cosched_plugin.protocol.messages import (
+    CANCELLED,
+    COMPLETED,
+    FEATURES,
+    PROTOCOL_VERSION,
+    SET_ASIDE,
+    Action,
+    Belief,
+    JobEnded,
+    JobHeld,
+    JobModified,
+    JobReleased,
+    JobSpec,
+    JobSubmitted,
+    NodeClass,
+    Note,
+    PendingJob,
+    SetNote,
+    StartJob,
+    Welcome,
+)
+from cosched_plugin.set_aside import MOST, PolicyFailed, SettingAside
+
+Fails = Callable[[set[str]], bool]
+
+
+class Sour:
+    """First come, first served; it raises where the names of the pending jobs are as they must not be."""
+
+    def __init__(self, fails: Fails) -> None:
+        self._fails = fails
+
+    def decide(self, view: View) -> Iterator[Action]:
+        if self._fails({job.name for job in view.queue}):
+            raise ValueError("sour")
+        for job in view.queue:
+            runs = first_fit(job, view.free, view.machine, view.free_memory_mb)
+            if runs is None:
+                return
+            yield StartJob(job.id, runs, job.estimate_us, job.limit_us)
+
+
+def job(number: int, name: str = "") -> JobSpec:
+    return JobSpec(number, number, 1, 1_000, None, name=name)
+
+
+def welcome(*jobs: JobSpec, nodes: int = 1, notes: tuple[Note, ...] = ()) -> Welcome:
+    belief = Belief("none", "bulk-synchronous", ())
+    pending = tuple([PendingJob(each, False) for each in jobs])
+    machine = (NodeClass(nodes, 1, 1, 1, 0, 0, 0, 0),)
+    return Welcome(PROTOCOL_VERSION, FEATURES, 0, 1_000, machine, (), belief, (), pending, notes, ())
+
+
+def setting_aside(fails: Fails) -> tuple[SettingAside, list[str]]:
+    told: list[str] = []
+    return SettingAside(lambda each: SchedulerCore(Sour(fails), each), Log(write=told.append)), told
+
+
+def bad(names: set[str]) -> bool:
+    return "bad" in names
+
+
+def started(actions: list[Action]) -> list[int]:
+    return [action.job_id for action in actions if isinstance(action, StartJob)]
+
+
+def test_the_job_is_named_and_the_others_run() -> None:
+    owner, told = setting_aside(bad)
+    scheduler = owner(welcome(job(1), job(2, "bad"), job(3), nodes=2))
+    actions = scheduler.handle(1_000, ())
+    assert started(actions) == [1, 3]
+    (note,) = [action for action in actions if isinstance(action, SetNote)]
+    assert note[:2] == (2, SET_ASIDE)
+    assert str(note.value).startswith("ValueError: sour (test_set_aside.py:")
+    assert told == [f"warning: job 2 is set aside, as the policy fails on it: {note.value}"]
+    assert started(scheduler.handle(2_000, [JobEnded(1, COMPLETED), JobSubmitted(job(4))])) == [4]
+
+
+def test_in_the_middle_of_a_conversation_the_scheduler_begins_anew() -> None:
+    owner, _ = setting_aside(bad)
+    scheduler = owner(welcome(job(1)))
+    assert started(scheduler.handle(1_000, ())) == [1]
+    with pytest.raises(PolicyFailed, match="ValueError: sour"):
+        scheduler.handle(2_000, [JobSubmitted(job(2, "bad"))])
+    assert owner.jobs == {}  # it may have been a defect that a fresh start ends
+    again = owner(welcome(job(1), job(2, "bad")))
+    assert started(again.handle(2_000, ())) == [1]
+    assert owner.jobs.keys() == {2}
+    later = owner(welcome(job(2, "bad"), job(3)))  # the same process takes over again
+    assert started(later.handle(3_000, ())) == [3]
+
+
+def test_a_job_that_comes_with_the_first_batch() -> None:
+    owner, _ = setting_aside(bad)
+    scheduler = owner(welcome(job(1)))
+    assert started(scheduler.handle(1_000, [JobSubmitted(job(2, "bad"))])) == [1]
+    assert owner.jobs.keys() == {2}
+
+
+@pytest.mark.parametrize("back", [JobReleased(2), JobModified(job(2, "good"))])
+def test_it_comes_back_when_a_user_releases_or_changes_it(back: JobReleased | JobModified) -> None:
+    owner, _ = setting_aside(bad)
+    scheduler = owner(welcome(job(2, "bad")))
+    assert started(scheduler.handle(1_000, ())) == []
+    assert scheduler.handle(1_500, [JobHeld(2)]) == []
+    if isinstance(back, JobModified):
+        assert scheduler.handle(2_000, [back]) == [
+            StartJob(2, runs_on((0, 1, 1, 1)), 1_000, None),
+            SetNote(2, SET_ASIDE, None),
+        ]
+    else:
+        with pytest.raises(PolicyFailed):
+            scheduler.handle(2_000, [back])
+    assert owner.jobs == {}
+
+
+def test_of_a_job_that_has_ended_nothing_is_said() -> None:
+    owner, _ = setting_aside(bad)
+    scheduler = owner(welcome(job(2, "bad")))
+    assert len(scheduler.handle(1_000, ())) == 1
+    assert scheduler.handle(2_000, [JobEnded(2, CANCELLED)]) == []
+    assert owner.jobs == {}
+
+
+def test_of_two_that_fail_together_one_is_set_aside() -> None:
+    owner, _ = setting_aside(lambda names: {"one", "other"} <= names)
+    scheduler = owner(welcome(job(1, "one"), job(2), job(3, "other"), job(4), nodes=4))
+    assert started(scheduler.handle(1_000, ())) == [1, 2, 4]
+
+
+def test_a_restart_finds_the_same_and_takes_back_what_does_not_hold() -> None:
+    notes = (Note(1, SET_ASIDE, "long ago"), Note(2, SET_ASIDE, "long ago"))
+    owner, _ = setting_aside(bad)
+    actions = owner(welcome(job(1), job(2, "bad"), notes=notes)).handle(1_000, ())
+    assert started(actions) == [1]
+    assert actions[1:] == [SetNote(1, SET_ASIDE, None)]
+
+
+def test_without_any_pending_job_it_is_the_policy_that_fails() -> None:
+    owner, _ = setting_aside(lambda _: True)
+    with pytest.raises(PolicyError, match="ValueError: sour"):
+        owner(welcome(job(1), job(2))).handle(1_000, ())
+    assert owner.jobs == {}
+
+
+def test_a_policy_that_fails_on_too_many_ends() -> None:
+    owner, _ = setting_aside(bad)
+    with pytest.raises(PolicyError):
+        owner(welcome(*[job(number, "bad") for number in range(1, MOST + 2)])).handle(1_000, ())
+    assert len(owner.jobs) == MOST
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_any_few_of_many_are_found_with_few_trials(seed: int) -> None:
+    random = Random(seed)
+    sour = set(random.sample(range(1, 1_001), random.randrange(1, 5)))
+    trials = 0
+
+    def make(each: Welcome) -> SchedulerCore:
+        nonlocal trials
+        trials += 1
+        return SchedulerCore(Sour(bad), each)
+
+    owner = SettingAside(make, Log(write=lambda _: None))
+    jobs = [job(number, "bad" if number in sour else "") for number in range(1, 1_001)]
+    assert len(started(owner(welcome(*jobs, nodes=1_000)).handle(1_000, ()))) == 1_000 - len(sour)
+    assert owner.jobs.keys() == sour
+    assert trials <= 2 + 13 * len(sour)
