@@ -12,6 +12,7 @@ from cosched_hwmodel.bandwidth.bandwidth_model import penalty_factor
 from cosched_hwmodel.contention import Load as NodeLoad
 from cosched_hwmodel.contention import Neighbour, penalised_us
 from cosched_hwmodel.draws import Beginnings
+from cosched_hwmodel.errors import raised_by_a_signal
 from cosched_hwmodel.lomarc.lomarc_matrix import UsageColumns
 from cosched_hwmodel.models.importing import NamedImportError, import_named
 from cosched_hwmodel.pairs import Beside, JobColumns, JobFacts, PairModel
@@ -300,6 +301,7 @@ __all__ = [
     "penalty_factor",
     "predict",
     "prices",
+    "raised_by_a_signal",
     "read_table",
     "refusal",
     "room_on",

@@ -16,7 +16,7 @@ from datetime import date, time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
-from cosched_hwmodel.errors import HardwareModelError
+from cosched_hwmodel.errors import HardwareModelError, raised_by_a_signal
 from cosched_hwmodel.models.by_name import BUILT_IN, AllowedModels, PairFactory
 from cosched_hwmodel.models.importing import FORM, NamedImportError, import_named
 from cosched_hwmodel.toml_file import read_toml, toml_of
@@ -206,6 +206,8 @@ def _class_choice(name: str, policy_class: Callable[..., object], settings: Mapp
         try:
             policy = policy_class(**settings)
         except Exception as error:
+            if raised_by_a_signal(error):
+                raise
             raise UsageError(f"policy {name}: {type(error).__name__}: {error}") from error
         if not callable(getattr(policy, "decide", None)):
             raise UsageError(f"policy {name}: it has no method decide(view)")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -19,6 +18,7 @@ from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.run.prepare import prepare as prepare_scenario
 from cosched_emulator.scenario.reader import read_scenario, scenario_of_table
 from cosched_emulator.scenario.schema import Scenario
+from cosched_hwmodel.cli.terminal.whole_file import temporary_folder
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.config import PolicyChoice, choose, choose_class, from_table
 
@@ -128,6 +128,29 @@ def check_remote(policy: object, choice: PolicyChoice) -> None:
     check_plain(choice.name, choice.settings, allow_nan=True)
 
 
+# Files, functions and other arguments.
+
+
+def file_of(key: str, value: object) -> str | None:
+    """Return the name of a file or a folder, None if there is none; raises ConfigurationError for what cannot be a name."""
+    if value is None:
+        return None
+    try:
+        name = os.fspath(value)  # type: ignore[call-overload]  # that is what is examined
+        if isinstance(name, str) and name and b"\0" not in os.fsencode(name):
+            return name
+    except (TypeError, UnicodeEncodeError):
+        pass
+    raise ConfigurationError(key, "the name of a file or a folder", f"{value!r:.80}")
+
+
+def check_functions(**given: object) -> None:
+    """Raise ConfigurationError for an argument that is neither None nor can be called."""
+    for key, value in given.items():
+        if value is not None and not callable(value):
+            raise ConfigurationError(key, "a function", f"{value!r:.80}")
+
+
 # The destination of the decision trace of a run: a file, a list or a function, through any coupling.
 
 TraceTarget: TypeAlias = str | os.PathLike[str] | list[TraceRecord] | Callable[[TraceRecord], object]
@@ -150,7 +173,7 @@ def trace_way(trace: TraceTarget | None, out: str | None, *, remote: bool, force
     if trace is None:
         yield TraceWay(None)
     elif isinstance(trace, str | os.PathLike):
-        name = os.fspath(trace)
+        name = file_of("trace", trace) or ""
         place = place_trace(name, out, force=force)
         inside = place if out is not None and in_run_folder(name, out) else None
         yield TraceWay(place, inside, Path(name))
@@ -160,7 +183,7 @@ def trace_way(trace: TraceTarget | None, out: str | None, *, remote: bool, force
         if not remote:
             yield TraceWay(sink, None, kept)
             return
-        with tempfile.TemporaryDirectory(prefix="cosched-") as folder:
+        with temporary_folder("cosched-") as folder:
             file = str(Path(folder) / "trace.jsonl")
             yield TraceWay(file, None, kept)
             for record in read_records(file):

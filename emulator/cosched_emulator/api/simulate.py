@@ -16,13 +16,17 @@ from cosched_emulator.api.arguments import (
     Settings,
     TraceTarget,
     TraceWay,
+    check_functions,
     check_plain,
     check_remote,
+    file_of,
     policy_of,
     scenario_of,
     trace_way,
 )
 from cosched_emulator.api.finished_run import Run
+from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.offered import LINKS
 from cosched_emulator.results.files.run_files import RunFiles
 from cosched_emulator.results.files.run_folder import check_run_folder
 from cosched_emulator.run.coupling import IN_PROCESS, LinkMaker, coupling, record_answers
@@ -74,13 +78,20 @@ def simulate(
     scheduler does not answer or is lost. Or a PluginError: UsageError for the choice of the policy, PolicyError for an
     impossible decision. Jobs that never end are not an error: see `Run.unfinished`.
     """
+    if not isinstance(began, float | int | None):
+        raise ConfigurationError("began", "a time of time.perf_counter", repr(began))
+    if not isinstance(link, str) and not callable(link):
+        raise ConfigurationError.unknown_name("link", f"{link!s:.80}", LINKS)
+    if not isinstance(force, bool):
+        raise ConfigurationError("force", "true or false", f"{force!r:.80}")
+    check_functions(progress=progress, warn=warn)
     began = time.perf_counter() if began is None else began
     kind = link if isinstance(link, str) else "custom"
     made, prepared = scenario_of(scenario, overrides, seed)
     choice = policy_of(policy, settings, made)
     if kind == "zmq":
         check_remote(policy, choice)
-    folder = None if out is None else os.fspath(out)
+    folder, accounts = file_of("out", out), file_of("db", db)
     if folder is not None:
         check_plain(choice.name, choice.settings)
         check_run_folder(folder, force=force)
@@ -90,7 +101,6 @@ def simulate(
         if warn is not None:
             for text in (*warnings_of(choice, prepared), *_idle_clock(prepared, kind)):
                 warn(text)
-        accounts = None if db is None else os.fspath(db)
         finished = _run(prepared, choice, link, way, folder, accounts, progress, began, force=force)
     place = None if folder is None else Path(folder)
     return Run(choice.name, choice.settings, kind, place, finished, time.perf_counter() - began, way.kept)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -53,7 +54,7 @@ def open_accounts(
     from cosched_emulator.accounting.accounts import Accounting  # noqa: PLC0415 - with sqlite, which few runs need
     from cosched_emulator.accounting.file import check_meta, meta_of  # noqa: PLC0415 - likewise
 
-    if db is not None and Path(db).exists():
+    if db is not None and os.path.exists(db):
         if accept_loss is not None:
             from cosched_emulator.accounting.again import salvage  # noqa: PLC0415 - likewise
 

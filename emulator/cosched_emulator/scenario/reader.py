@@ -154,4 +154,10 @@ def _value(hint: Any, value: object, place: str, file: str) -> object:
     if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
         names = {int: "a whole number", float: "a number", str: "a text", bool: "true or false"}
         raise ConfigurationError(place, names[hint], repr(value), file=file)
+    if isinstance(value, str) and not _is_plain(value):  # TOML has no such text
+        raise ConfigurationError(place, "a text of Unicode characters, without NUL", f"{value!r:.80}", file=file)
     return value
+
+
+def _is_plain(text: str) -> bool:
+    return "\0" not in text and (text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text))

@@ -20,6 +20,7 @@ from cosched_emulator.results.record_columns import RecordColumns
 from cosched_emulator.statistics.saturation import saturation, steady_part
 from cosched_emulator.statistics.weighted import ALL, Means, means_by_class
 from cosched_emulator.studies.experiment import HARM, ORIGIN, PLACES
+from cosched_hwmodel.errors import raised_by_a_signal
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.common.errors import UsageError
 
@@ -138,6 +139,8 @@ def load_measure(name: str) -> Measure:
     try:
         found = getattr(importlib.import_module(module), attribute)
     except (Exception, SystemExit) as error:  # an imported module can raise anything
+        if raised_by_a_signal(error):
+            raise
         text = " ".join(f"{name}: {type(error).__name__}: {error}".split())
         raise ConfigurationError("measures", "functions, each as MODULE:FUNCTION", text) from error
     if not callable(found):

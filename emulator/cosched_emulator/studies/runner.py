@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from cosched_emulator.studies.run_figures import load_measure
 from cosched_emulator.studies.study_folder import RUNS, StudyFolder
 from cosched_emulator.studies.study_result import StudyResult, write_tables
 from cosched_emulator.studies.workers import Workers
+from cosched_hwmodel.cli.terminal.whole_file import temporary_folder
 
 TIMEOUT_S: Final = 86_400.0
 Tick = Callable[[], None]
@@ -199,5 +199,5 @@ def study(
     way = Way(jobs=jobs, dask=dask, keep=keep and out is not None, timeout_s=timeout_s)
     if out is not None:
         return run_plan(plan, StudyFolder(out), way, progress).result
-    with tempfile.TemporaryDirectory(prefix="cosched-study-") as folder:
+    with temporary_folder("cosched-study-") as folder:
         return replace(run_plan(plan, StudyFolder(f"{folder}/study"), way, progress).result, folder=None)

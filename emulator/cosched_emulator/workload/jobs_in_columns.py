@@ -31,7 +31,7 @@ def round_up_all_us(spans_us: NDArray[np.floating[Any]]) -> NDArray[np.int64]:
     """Return `round_up_us` of every span. Raises `ConfigurationError` if one does not fit into 64 bits."""
     whole = np.ceil(spans_us - NOISE_US)
     longest_us = float(whole.max(initial=0.0))
-    if longest_us >= INT64_MAX:
+    if not longest_us < INT64_MAX:  # nor a NaN
         raise ConfigurationError("workload", "times of less than 292,000 years", f"{longest_us:g} microseconds")
     spans: NDArray[np.int64] = whole.astype(np.int64)
     return spans

@@ -216,6 +216,8 @@ def with_load(workload: Workload, load: float, cores: int, method: str = "gaps",
         by = f"{by}, seed {seed}: {len(sample.jobs)} jobs instead of {len(jobs)}, "
         jobs, cut = sample.jobs, sample.jobs.cut_runs()
     factor = offered_load(jobs, cores) / load
+    if not math.isfinite(factor):
+        raise ConfigurationError("workload.load", "a load of which gaps are the multiple of a number", f"{load:g}")
     text = f"offered load {load:g} instead of {before:.6g}: {by}gaps multiplied by {factor:.6g}"
     if method == "users" and abs(factor - 1) > _MUCH_SCALED:
         text = f"{WARNING}{text}, as the users are too few or too unequal"

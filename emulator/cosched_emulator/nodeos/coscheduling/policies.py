@@ -284,6 +284,8 @@ def make_policy(name: str, parameters: Iterable[tuple[str, object]] = ()) -> Cos
     try:
         policy = loaded(**given)
     except (Exception, SystemExit) as error:  # a constructor from outside can raise anything
+        if raised_by_a_signal(error):
+            raise
         raise ConfigurationError(
             NAME_KEY, f"{name} with these parameters", f"{type(error).__name__}: {error}"
         ) from error

@@ -1,9 +1,11 @@
-"""Files that are there whole, or not at all: the one way in which all programs write them."""
+"""Files that are there whole, or not at all, and folders that do not stay: the one way in which all programs write them."""
 # Under 60 lines: both command lines, workloads and results write files this way, each with errors of its own.
 
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,3 +28,17 @@ def whole_file(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         os.replace(partial, target)
     finally:
         partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def temporary_folder(prefix: str) -> Iterator[str]:
+    """Yield a new folder that is gone afterwards, also where what a signal raises ends the block, or the removal."""
+    folder = tempfile.mkdtemp(prefix=prefix)
+    try:
+        yield folder
+    finally:
+        try:
+            shutil.rmtree(folder)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise

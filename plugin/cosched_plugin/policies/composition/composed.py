@@ -44,6 +44,7 @@ from cosched_plugin.api import (
     View,
     nodes_view,
     note_travels,
+    raised_by_a_signal,
     started_by,
 )
 from cosched_plugin.policies.composition.catalogue import KINDS, at
@@ -386,6 +387,8 @@ def _divided(slices: Slices, resolved: Resolved, above: tuple[Part, ...]) -> Pol
     except UsageError:
         raise
     except (Exception, SystemExit) as error:  # a part from outside can raise anything
+        if raised_by_a_signal(error):
+            raise
         raise UsageError(f"{name}: divide: {type(error).__name__}: {error}") from error
     if not callable(getattr(policy, "decide", None)):
         raise UsageError(f"{name}: divide: expected a policy with decide(view), got {policy!r}")
@@ -412,6 +415,8 @@ def _limited(fairness: Fairness, matching: Matching, name: str) -> Matching:
     try:
         limited = fairness.limit(matching)
     except (Exception, SystemExit) as error:  # a part from outside can raise anything
+        if raised_by_a_signal(error):
+            raise
         raise UsageError(f"policy.fairness: {name}: limit: {type(error).__name__}: {error}") from error
     if Matching not in type(limited).__mro__:
         raise UsageError(

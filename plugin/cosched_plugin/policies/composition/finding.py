@@ -20,6 +20,7 @@ from cosched_plugin.api import (
     Slices,
     UsageError,
     import_named,
+    raised_by_a_signal,
 )
 from cosched_plugin.policies.composition.catalogue import KINDS, Entry, Parameter, defaults_of, is_setting, own_notes
 from cosched_plugin.policies.composition.presets import ALIASES, PRESETS, Preset
@@ -126,6 +127,8 @@ def _build(kind: str, name: str, make: Callable[..., Any], settings: Mapping[str
     try:
         part = make(**settings)
     except (Exception, SystemExit) as error:  # a constructor from outside can raise anything
+        if raised_by_a_signal(error):
+            raise
         raise UsageError(f"policy.{kind}: {name}: {type(error).__name__}: {error}") from error
     if protocol not in type(part).__mro__:
         raise UsageError(
@@ -152,6 +155,8 @@ def _value_of(kind: str, name: str, part: Part, attribute: str) -> object:
     try:
         return getattr(part, attribute)
     except (Exception, SystemExit) as error:  # it may be a property
+        if raised_by_a_signal(error):
+            raise
         raise UsageError(f"policy.{kind}: {name}: {attribute}: {type(error).__name__}: {error}") from error
 
 
