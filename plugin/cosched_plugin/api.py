@@ -79,6 +79,7 @@ from cosched_plugin.parts.colocated import (
 )
 from cosched_plugin.parts.kinds import (
     Backfill,
+    Believer,
     Budget,
     Changes,
     ClassPolicy,
@@ -187,6 +188,7 @@ __all__ = [
     "Action",
     "Backfill",
     "Beginnings",
+    "Believer",
     "Beside",
     "Bools",
     "Budget",

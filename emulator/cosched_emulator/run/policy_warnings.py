@@ -18,11 +18,14 @@ from cosched_plugin.protocol.messages import NodeClass
 BY_BANDWIDTH: Final = ("lessconsume", "lessconsume-threshold")  # placements that look for nodes with bandwidth left
 NEEDS_NOTHING: Final = (None, "none", "always")  # matchings that need no knowledge of pairs
 
+GIVEN: Final = (None, "given")  # beliefs that are the site's
+
 
 def warnings_of(choice: PolicyChoice, prepared: Prepared) -> tuple[str, ...]:
     """Return the warnings before a run: first those about the policy, then those about the workload."""
     of_policy = [
-        find(choice, prepared) for find in (idle_matching, idle_placement, idle_slices, idle_log, sums_of_pairs)
+        find(choice, prepared)
+        for find in (idle_matching, idle_belief, idle_placement, idle_slices, idle_log, sums_of_pairs)
     ]
     return (*(text for text in of_policy if text is not None), *prepared.workload.warnings)
 
@@ -30,7 +33,7 @@ def warnings_of(choice: PolicyChoice, prepared: Prepared) -> tuple[str, ...]:
 def idle_matching(choice: PolicyChoice, prepared: Prepared) -> str | None:
     """Return why the policy's matching will never pair jobs: the scheduler lacks knowledge that it needs; None if it can."""
     name = part_name(choice.settings, "matching")
-    if name in NEEDS_NOTHING:
+    if name in NEEDS_NOTHING or part_name(choice.settings, "belief") not in GIVEN:
         return None
     truth, belief = prepared.scenario.truth.contention, prepared.scenario.belief.contention
     jobs = columns_of(prepared.workload.jobs)
@@ -52,6 +55,13 @@ def idle_matching(choice: PolicyChoice, prepared: Prepared) -> str | None:
     else:
         missing = "of how jobs use their nodes (belief.usage, belief.usage_missing)"
     return f"matching {name} will pair no jobs: the scheduler is told nothing {missing}"
+
+
+def idle_belief(choice: PolicyChoice, prepared: Prepared) -> str | None:
+    """Return why the policy will not learn what jobs cost each other; None if it will, or does not want to."""
+    if part_name(choice.settings, "belief") != "learned" or prepared.scenario.monitoring.after_s is not None:
+        return None
+    return "belief learned will learn nothing: no slowdowns are measured (monitoring.after_s)"
 
 
 def idle_placement(choice: PolicyChoice, prepared: Prepared) -> str | None:

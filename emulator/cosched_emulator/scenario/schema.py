@@ -39,7 +39,7 @@ from cosched_emulator.scenario.setting_types import (
     Duration,
     DurationAboveZero,
     Instant,
-    Slowdown,
+    SlowdownLimit,
     Speed,
     Takeover,
     Wait,
@@ -87,7 +87,7 @@ class MonitoringSection:
         "how long a job must have run among the same neighbours before its slowdown is measured and told to the "
         "scheduler. Where not given, nothing is measured",
     ] = None
-    above: Annotated[Slowdown, "a slowdown up to this is not told; 1 to 1000"] = 1.0
+    above: Annotated[SlowdownLimit, "a slowdown up to this is not told; 0: all are told"] = 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -154,6 +154,8 @@ class SchedulerCore:
         finally:
             if state.ended:
                 state.ended.clear()
+            if state.measured_now:
+                state.measured_now.clear()
             if state.slots is not None:
                 state.slots.quantum_ended = False
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from cosched_hwmodel.bandwidth.bandwidth_matrix import NodeTable
 from cosched_hwmodel.models.by_name import BUILT_IN, PairFactory
+from cosched_hwmodel.pairs import PairModel
 from cosched_hwmodel.units import NodeSet
 from cosched_plugin.common.allocation import (
     Layers,
@@ -57,12 +58,14 @@ class State:
         "capabilities",
         "ended",
         "features",
+        "given_pairs",
         "held",
         "interventions",
         "job_nodes",
         "limits",
         "machine",
         "measured",
+        "measured_now",
         "model",
         "noted",
         "notes",
@@ -90,7 +93,7 @@ class State:
         self.limits = not can.limits_grow or can.limit_grain_us > 1  # whether limits have rules of their own here
         self.belief = welcome.belief
         self.model = believed_model(welcome.belief)
-        self.pairs = believed_pairs(welcome.belief, models, welcome.nodes)
+        self.given_pairs = believed_pairs(welcome.belief, models, welcome.nodes)
         self.now_us = welcome.now_us
         self.resume_us = welcome.resume_us
         self.pool = ThreadPool(self.machine, welcome.down)  # of slot 0
@@ -106,21 +109,23 @@ class State:
         self.noted: dict[str, set[int | None]] = {}  # by key: the jobs with such a note
         self.wakes: set[int] = set(welcome.wakes)
         self.measured: set[int] = set()  # running jobs with a measured slowdown
+        self.measured_now: list[int] = []  # jobs that were measured in the present batch
         self.on_disk: set[int] = set()  # running jobs that are suspended to disk
         self.away: set[int] = set()  # running jobs that hold no threads of slot 0: on disk, or in another slot
         self.work = Work()
         self.version = 0  # changes whenever nodes or running jobs do
-        self.interventions = 0  # how often the manager has started or modified a job itself
+        self.interventions = 0  # how often the manager has started or modified a job itself, or the belief has changed
         self.residents: Residents | None = None  # kept after the first call of `node_table`
         self.job_nodes: dict[int, NodeSet] | None = None  # kept after the first call of `nodes_by_job`
         # Where the believed penalties of a node's jobs do not follow from summed demand.
-        contention = believed_contention(self.pairs, KnownJobs(self.queue, self.running))
-        self.believed = None if contention is None else Neighbours(contention, self.machine)
+        self.pairs = self.given_pairs
+        self.believed = self._believed()
         for running in welcome.running:
             self.seat(running_job(running, self.machine))
         for running in welcome.running:
             if running.measured_ppm:
                 self.measure(running.spec.id, running.measured_ppm)
+        self.measured_now.clear()  # in batches of another scheduler
         for note in welcome.notes:
             self.set_note(note.job_id, note.key, note.value)
 
@@ -315,7 +320,19 @@ class State:
         """Set the measured slowdown of a running job; it holds until its neighbours change."""
         self.version += 1
         self.measured.add(job_id)
+        self.measured_now.append(job_id)
         self.running[job_id] = self.running[job_id]._replace(measured_ppm=slowdown_ppm)
+
+    def believe(self, pairs: PairModel | None) -> None:
+        """Replace the model of pairs that policies ask; whatever they have kept by the model before is out of date."""
+        self.pairs = pairs
+        self.believed = self._believed()
+        self.version += 1
+        self.interventions += 1
+
+    def _believed(self) -> Neighbours | None:
+        contention = believed_contention(self.pairs, KnownJobs(self.queue, self.running))
+        return None if contention is None else Neighbours(contention, self.machine)
 
     # Must be called after anything that may have changed who makes progress beside whom: a slowdown was measured among the neighbours
     # of its time.

@@ -10,10 +10,11 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, S
 from itertools import takewhile
 from typing import NamedTuple, Protocol
 
+from cosched_hwmodel.pairs import PairModel
 from cosched_hwmodel.units import NodeSet
 from cosched_plugin.common.allocation import size
 from cosched_plugin.core.engine import Policy
-from cosched_plugin.core.running import Ended
+from cosched_plugin.core.running import Ended, Running
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.whole_nodes import WholeNodesView
 from cosched_plugin.parts.needs import NONE, Needs
@@ -39,6 +40,7 @@ class Changes(NamedTuple):
 
     started: Sequence[JobSpec]  # jobs that this pass has started
     ended: Sequence[Ended]  # jobs that have ended or are pending again
+    measured: Sequence[Running] = ()  # running jobs whose slowdown beside their present neighbours was measured
 
 
 class Part(Protocol):
@@ -125,6 +127,21 @@ class Budget(Part, Protocol):
     @abstractmethod
     def units(self, view: View) -> int:
         """Return how many units of work this decision may cost, from what the manager knows: the `View` alone."""
+        ...
+
+
+# The belief: what co-located jobs are expected to cost each other.
+
+
+class Believer(Part, Protocol):
+    """Replaces the model of pairs that the manager states, for all parts that ask ``view.pairs``. Provides `needs.PAIR_BELIEF`."""
+
+    @abstractmethod
+    def pairs(self, view: View) -> PairModel | None:
+        """Return the model as it follows from its note and ``view.given_pairs``: the same object as long as it says the same.
+
+        It is asked before each pass. Another object makes searches begin their caches anew.
+        """
         ...
 
 

@@ -383,7 +383,7 @@ def test_wrong_types_are_refused(text: str, path: str, expected: str, tmp_path: 
         ("[belief]\nself_noise = nan", "belief.self_noise"),
         ("[monitoring]\nafter_s = 0", "monitoring.after_s"),
         ("[monitoring]\nafter_s = inf", "monitoring.after_s"),
-        ("[monitoring]\nabove = 0.5", "monitoring.above"),
+        ("[monitoring]\nabove = -0.5", "monitoring.above"),
         ("[clock]\nmode = 'quick'", "clock.mode"),
         ("[clock]\nmode = 'scaled'", "clock.speed"),
         ("[clock]\nmode = 'scaled'\nspeed = 0", "clock.speed"),

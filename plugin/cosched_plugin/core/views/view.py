@@ -158,8 +158,18 @@ class View(SlotFacts):
 
     @property
     def pairs(self) -> PairModel | None:
-        """Return the site's believed model of pairs of jobs on one node; None if it has none."""
+        """Return the believed model of pairs of jobs on one node; None if there is none. It changes at `believe` alone."""
         return self._state.pairs
+
+    @property
+    def given_pairs(self) -> PairModel | None:
+        """Return the same as the manager's welcome states it."""
+        return self._state.given_pairs
+
+    def believe(self, pairs: PairModel | None) -> None:
+        """Replace the model that `pairs` returns, before a pass; caches by `version` or `interventions` are begun anew."""
+        if pairs is not self._state.pairs:
+            self._state.believe(pairs)
 
     @property
     def any_threads(self) -> bool:
@@ -245,6 +255,12 @@ class View(SlotFacts):
         )
 
     @property
+    def measured(self) -> Sequence[Running]:
+        """Return the jobs whose slowdown was measured in the present batch and still holds, in order of the events."""
+        jobs = self._state.running
+        return [jobs[job_id] for job_id in self._state.measured_now if job_id in self._state.measured]
+
+    @property
     def releases(self) -> Sequence[tuple[int, int]]:
         """Return (expected end, job id) of the running jobs, sorted. An end may have passed: that job may end at any moment."""
         return self._state.releases
@@ -278,7 +294,10 @@ class View(SlotFacts):
 
     @property
     def interventions(self) -> int:
-        """Return how often the manager has started or modified a job itself, since this scheduler was made; for caches only."""
+        """Return how often the manager has started or modified a job, or the belief has changed; for caches only.
+
+        It counts from when this scheduler was made.
+        """
         return self._state.interventions
 
     @property

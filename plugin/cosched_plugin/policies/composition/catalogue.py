@@ -442,6 +442,18 @@ BUDGETS: Final[Mapping[str, Entry]] = {
         {"units": whole(1, 10**12, "work of a decision, counted: each is about a microsecond")},
     ),
 }
+BELIEFS: Final[Mapping[str, Entry]] = {
+    "given": Entry("", "slowdowns of co-located jobs are what the site says"),
+    "learned": Entry(
+        "belief.learned:Learned",
+        "slowdowns of co-located jobs are learned, by application and user, from those that the manager measures",
+        {
+            "trials": whole(0, 1_000_000, "one job in so many is tried beside others that are not known well; 0: none"),
+            "errors": number(0, 10, "standard errors that are added to an estimate, and taken off for a trial"),
+            "most_pairs": whole(1, 2_000, "pairs of applications, and users of one, that are remembered"),
+        },
+    ),
+}
 KINDS: Final[Mapping[str, Mapping[str, Entry]]] = {
     "order": ORDERS,
     "backfill": BACKFILLS,
@@ -452,6 +464,7 @@ KINDS: Final[Mapping[str, Mapping[str, Entry]]] = {
     "fairness": FAIRNESS,
     "slices": SLICES,
     "budget": BUDGETS,
+    "belief": BELIEFS,
 }
 
 # Notes of cosched's own parts: the place of the key. A part from outside may share one only if it inherits the code that keeps it.
@@ -468,6 +481,7 @@ _NOTES: Final[Mapping[str, str | None]] = {
             "gang.matrix:NOTE",
             "coexecution.halves:NOTE",
             "symbiosis.tenancies:NOTE",
+            "belief.note:NOTE",
         )
     ),
 }

@@ -1,4 +1,4 @@
-"""A scheduler as a composition of parts: order x backfill x shape x placement x matching x pairing x fairness x slices x budget.
+"""A scheduler as a composition: order, backfill, shape, placement, matching, pairing, fairness, slices, budget, belief.
 
 `compose` builds a policy from a plain table; `resolved` defines what a table means, `catalogue` lists the parts.
 """
@@ -16,6 +16,7 @@ from cosched_plugin.api import (
     WHOLE_NODES,
     Action,
     Backfill,
+    Believer,
     Budget,
     Changes,
     Context,
@@ -292,12 +293,19 @@ def _as_granted(start: StartJob, view: View) -> StartJob:
 
 
 class Memory:
-    """The notes of parts about the cluster, one for each key."""
+    """The notes of parts about the cluster, one for each key, and the belief that follows from one of them."""
 
-    __slots__ = ("parts",)
+    __slots__ = ("believer", "parts")
 
-    def __init__(self, parts: Iterable[Part]) -> None:
+    def __init__(self, parts: Iterable[Part], believer: Believer | None = None) -> None:
         self.parts = {part.note: part for part in parts if part.note}
+        self.believer = believer
+
+    # Must be called before a pass, and again once notes have changed: a scheduler that begins here knows the notes alone.
+    def believe(self, view: View) -> None:
+        """Give the view the model of pairs that follows from the notes."""
+        if self.believer is not None:
+            view.believe(self.believer.pairs(view))
 
     def remember(self, changes: Changes, view: View) -> Generator[Action, None, bool]:
         """Yield the notes that change, and tell whether any did."""
@@ -309,11 +317,13 @@ class Memory:
                 # A note that has outgrown the wire is begun anew: it stands with the manager, so that every scheduler that comes
                 # after this one would end at it, too. The first note of a part has no such past; the core refuses it.
                 yield SetNote(None, key, value if before is None or note_travels(key, value) else None)
+        if changed:
+            self.believe(view)
         return changed
 
 
 class Remembering:
-    """A policy whose parts update their notes with ended jobs before it decides."""
+    """A policy whose parts update their notes with jobs that have ended or were measured before it decides."""
 
     __slots__ = ("_memory", "_policy")
 
@@ -323,10 +333,11 @@ class Remembering:
 
     def decide(self, view: View) -> Iterator[Action]:
         """Yield notes, then the decisions of one pass."""
-        ended = view.ended
-        if not ended:
+        self._memory.believe(view)
+        ended, measured = view.ended, view.measured
+        if not (ended or measured):
             return self._policy.decide(view)
-        return chain(self._memory.remember(Changes((), ended), view), _later(self._policy, view))
+        return chain(self._memory.remember(Changes((), ended, measured), view), _later(self._policy, view))
 
 
 class Budgeted:
@@ -364,7 +375,8 @@ def compose(table: Table) -> Policy:
     resolved = resolve(table)
     slices: Slices | None = build_part("slices", resolved)
     budget: Budget | None = build_part("budget", resolved)
-    above = tuple([part for part in (slices, budget) if part is not None])
+    believer: Believer | None = build_part("belief", resolved)
+    above = tuple([part for part in (slices, budget, believer) if part is not None])
     if slices is None:
         policy: Policy = _build(resolved, above, whole=True)
     else:
@@ -372,8 +384,8 @@ def compose(table: Table) -> Policy:
     parts = [part for kind in KINDS if (part := build_part(kind, resolved)) is not None]
     if not any(SLOTS in part.needs for part in parts):
         policy = OneSlot(policy)
-    memory = Memory(parts)
-    if memory.parts:
+    memory = Memory(parts, believer)
+    if memory.parts or believer is not None:
         policy = Remembering(policy, memory)
     if budget is not None:
         policy = Budgeted(policy, budget)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cosched_plugin.api import (
     Backfill,
+    Believer,
     Budget,
     Fairness,
     Matching,
@@ -38,6 +39,7 @@ PROTOCOLS: Final[Mapping[str, type]] = {
     "fairness": Fairness,
     "slices": Slices,
     "budget": Budget,
+    "belief": Believer,
 }
 # Entry points of compositions; those of parts are in cosched.order, cosched.matching, ...
 PRESET_GROUP: Final = "cosched.presets"

@@ -165,4 +165,5 @@ DEFAULTS: Table = {
     "fairness": "none",
     "slices": "none",
     "budget": "none",
+    "belief": "given",
 }

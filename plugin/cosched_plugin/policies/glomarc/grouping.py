@@ -29,6 +29,7 @@ from cosched_plugin.api import (
     Needs,
     NodePlacement,
     Offer,
+    PairModel,
     PendingJobs,
     Run,
     Running,
@@ -97,7 +98,7 @@ class Grouping(Matching):
         self._running: dict[int, tuple[Sequence[Run], Member | None]] = {}  # a cache: `_with_room`
         self._interventions = 0  # of the manager, when the last cache was begun
         self._settled_at = -1  # a cache: at this version of the view all groups were complete
-        self._slowdown: tuple[View, Slowdown | None] | None = None
+        self._slowdown: tuple[View, PairModel | None, Slowdown | None] | None = None
         self._halves: NodeHalves | None = None  # a cache
 
     def prepare(self, context: Context) -> Iterator[Action]:
@@ -227,9 +228,10 @@ class Grouping(Matching):
 
     def _slowdown_in(self, view: View) -> Slowdown | None:
         """Return what is believed of pairs; cached, because draws are slow."""
-        if self._slowdown is None or self._slowdown[0] is not view:
-            self._slowdown = (view, slowdown_in(view))
-        return self._slowdown[1]
+        model = view.pairs
+        if self._slowdown is None or self._slowdown[0] is not view or self._slowdown[1] is not model:
+            self._slowdown = (view, model, slowdown_in(view))
+        return self._slowdown[2]
 
     def _individuals(self, view: WholeNodesView, halves: NodeHalves) -> list[Member]:
         """Return the running jobs that are alone on their nodes and leave room for another, the least delayed first."""

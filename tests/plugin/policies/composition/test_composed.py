@@ -231,7 +231,7 @@ def test_every_part_can_be_built() -> None:
                     assert isinstance(policy, Sliced)
                 case "budget", "counted":
                     assert policy._budget._units == 2000
-                case "fairness" | "slices" | "budget", _:
+                case "fairness" | "slices" | "budget" | "belief", _:
                     assert isinstance(policy, Composed)
                 case _:
                     entry = entries[name]

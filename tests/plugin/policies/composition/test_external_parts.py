@@ -17,6 +17,7 @@ from cosched_plugin.api import (
     WHOLE_NODES,
     Action,
     Backfill,
+    Believer,
     Budget,
     ClassPolicy,
     Context,
@@ -27,6 +28,7 @@ from cosched_plugin.api import (
     Offer,
     Order,
     Pairing,
+    PairModel,
     Placement,
     Policy,
     RowLoad,
@@ -129,6 +131,11 @@ class Little(Budget):
         return self.allowed
 
 
+class Kind(Believer):
+    def pairs(self, view: View) -> PairModel | None:
+        return view.given_pairs
+
+
 class Forgetful(Order):
     """An order without `arrange`."""
 
@@ -152,6 +159,7 @@ CLASSES: Mapping[str, tuple[str, dict[str, Any]]] = {
     "fairness": ("NoLimit", {}),
     "slices": ("OneClass", {}),
     "budget": ("Little", {"units": 7}),
+    "belief": ("Kind", {}),
 }
 
 
