@@ -29,7 +29,6 @@ from cosched_plugin.api import (
     Needs,
     NodePlacement,
     Offer,
-    PairModel,
     PendingJobs,
     Run,
     Running,
@@ -96,17 +95,18 @@ class Grouping(Matching):
         self._search = Search(**search)
         self._members: dict[int, tuple[JobSpec, Member | None]] = {}  # a cache: pending jobs as members of a group
         self._running: dict[int, tuple[Sequence[Run], Member | None]] = {}  # a cache: `_with_room`
-        self._interventions = 0  # of the manager, when the last cache was begun
+        self._interventions = 0  # of the manager, when these caches were begun
         self._settled_at = -1  # a cache: at this version of the view all groups were complete
-        self._slowdown: tuple[View, PairModel | None, Slowdown | None] | None = None
+        self._slowdown: tuple[View, Slowdown | None] | None = None  # a cache
         self._halves: NodeHalves | None = None  # a cache
 
     def prepare(self, context: Context) -> Iterator[Action]:
         """Yield the revisions of groups whose jobs have ended."""
         view = context.view
-        if self._interventions != view.interventions:  # a job may have another description
+        if self._interventions != view.interventions:  # a job may have another description, or the belief has changed
             self._interventions = view.interventions
             self._running.clear()
+            self._slowdown = None
         slowdown = self._slowdown_in(view)
         return iter(()) if slowdown is None else self._keep_up(view, slowdown)
 
@@ -228,10 +228,9 @@ class Grouping(Matching):
 
     def _slowdown_in(self, view: View) -> Slowdown | None:
         """Return what is believed of pairs; cached, because draws are slow."""
-        model = view.pairs
-        if self._slowdown is None or self._slowdown[0] is not view or self._slowdown[1] is not model:
-            self._slowdown = (view, model, slowdown_in(view))
-        return self._slowdown[2]
+        if self._slowdown is None or self._slowdown[0] is not view:
+            self._slowdown = (view, slowdown_in(view))
+        return self._slowdown[1]
 
     def _individuals(self, view: WholeNodesView, halves: NodeHalves) -> list[Member]:
         """Return the running jobs that are alone on their nodes and leave room for another, the least delayed first."""
