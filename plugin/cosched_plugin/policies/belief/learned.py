@@ -38,7 +38,7 @@ class LearnedPairs(PairModel):
     What else is known of pairs, such as whether both fit into the memory of a node, is as the site says.
     """
 
-    __slots__ = ("_given", "_index", "_tables", "_trials", "_users")
+    __slots__ = ("_given", "_index", "_spreads", "_tables", "_trials", "_users")
     name: Final = "learned"
 
     def __init__(
@@ -53,7 +53,11 @@ class LearnedPairs(PairModel):
         """``users``: by how much the logarithm is larger, by application and user."""
         self._index = {name: number for number, name in enumerate(estimates.applications)}
         below, above = (estimates.means + sign * errors * estimates.errors for sign in (-1, 1))
-        self._tables = tuple(np.rint(table / _GRAIN) * _GRAIN for table in (above, below))
+        above, below = (np.rint(table / _GRAIN) * _GRAIN for table in (above, below))
+        # A job that shares nodes may also gain, as it is on more of them: as much as beside its best neighbour.
+        self._spreads = np.minimum(above.min(axis=1), 0.0)
+        self._spreads[-1] = 0.0  # of an application that is not known
+        self._tables = tuple(table - self._spreads[:, None] for table in (above, below))
         self._users = users
         self._trials = trials
         self._given = given
@@ -64,6 +68,7 @@ class LearnedPairs(PairModel):
             self._index == other._index
             and self._users == other._users
             and self._given is other._given
+            and np.array_equal(self._spreads, other._spreads)
             and all(map(np.array_equal, self._tables, other._tables))
         )
 
@@ -79,6 +84,11 @@ class LearnedPairs(PairModel):
     def own(self, job: JobFacts, cpus: int, cores: int) -> float | None:
         """Return the job's slowdown by itself, as the site's model says."""
         return None if self._given is None else self._given.own(job, cpus, cores)
+
+    def spread(self, job: JobFacts) -> float | None:
+        """Return the ratio of the job's run times beside its best neighbour and alone on all cores of its nodes, below 1; else None."""
+        spread = float(self._spreads[self._place(job)])
+        return exp(spread) if spread < 0.0 else None
 
     def knows(self, job: JobFacts) -> bool:
         """Tell whether the job has a name or a user."""
