@@ -132,7 +132,7 @@ class Learned(Believer):
     note: ClassVar[str] = NOTE
     provides: ClassVar[Needs] = frozenset({PAIR_BELIEF})
 
-    def __init__(self, *, trials: int = 10, errors: float = 1.0, most_pairs: int = 1_000) -> None:
+    def __init__(self, *, trials: int = 20, errors: float = 0.75, most_pairs: int = 1_000) -> None:
         self._trials = trials
         self._errors = errors
         self._most = most_pairs

@@ -39,7 +39,7 @@ def taught(*measured: tuple[str, str, float]) -> Memory:
 def test_policies_that_share_decide_the_same_after_a_restart(preset: str) -> None:
     """Each cache by pair must follow the belief: a scheduler that was restarted has the note alone."""
     report = check_policy(lambda: compose({"preset": preset, "belief": "learned"}), runs=6)
-    assert report.jobs > 200
+    assert report.jobs > 100
 
 
 def test_what_was_measured_is_believed_and_the_rest_follows_from_it() -> None:
