@@ -53,11 +53,9 @@ class LearnedPairs(PairModel):
         """``users``: by how much the logarithm is larger, by application and user."""
         self._index = {name: number for number, name in enumerate(estimates.applications)}
         below, above = (estimates.means + sign * errors * estimates.errors for sign in (-1, 1))
-        above, below = (np.rint(table / _GRAIN) * _GRAIN for table in (above, below))
+        self._tables = tuple(np.rint(table / _GRAIN) * _GRAIN for table in (above, below))
         # A job that shares nodes may also gain, as it is on more of them: as much as beside its best neighbour.
-        self._spreads = np.minimum(above.min(axis=1), 0.0)
-        self._spreads[-1] = 0.0  # of an application that is not known
-        self._tables = tuple(table - self._spreads[:, None] for table in (above, below))
+        self._spreads = tuple(np.minimum(table.min(axis=1), 0.0) for table in self._tables)
         self._users = users
         self._trials = trials
         self._given = given
@@ -68,7 +66,6 @@ class LearnedPairs(PairModel):
             self._index == other._index
             and self._users == other._users
             and self._given is other._given
-            and np.array_equal(self._spreads, other._spreads)
             and all(map(np.array_equal, self._tables, other._tables))
         )
 
@@ -87,7 +84,7 @@ class LearnedPairs(PairModel):
 
     def spread(self, job: JobFacts) -> float | None:
         """Return the ratio of the job's run times beside its best neighbour and alone on all cores of its nodes, below 1; else None."""
-        spread = float(self._spreads[self._place(job)])
+        spread = float(self._spreads[self._is_tried(job)][self._place(job)])
         return exp(spread) if spread < 0.0 else None
 
     def knows(self, job: JobFacts) -> bool:
@@ -97,22 +94,24 @@ class LearnedPairs(PairModel):
     def slowdown(self, job: JobFacts, other: JobFacts) -> float:
         """Return the estimate for a job beside another one."""
         table = self._tables[self._is_tried(job) or self._is_tried(other)]
-        value = float(table[self._place(job), self._place(other)]) + self._users.get((application(job), job.user), 0.0)
+        here = self._place(job)
+        user = self._users.get((application(job), job.user), 0.0)
+        value = float(table[here, self._place(other)]) + (user - float(self._spreads[self._is_tried(job)][here]))
         return exp(min(max(value, 0.0), _MOST))
 
     def beside(self, job: JobFacts, others: JobColumns) -> Beside:
         """Return the larger slowdown of ``job`` and each of the others."""
         jobs = others.jobs
         places = np.array([self._place(other) for other in jobs], dtype=np.int64)
-        tried = np.ones(len(jobs), dtype=np.bool_)
-        if not self._is_tried(job):
-            tried = np.array([self._is_tried(other) for other in jobs], dtype=np.bool_)
+        tried = np.array([self._is_tried(other) for other in jobs], dtype=np.bool_)
         users: Floats | float = 0.0
         if self._users:
             users = np.array([self._users.get((application(other), other.user), 0.0) for other in jobs])
-        here, mine = self._place(job), self._users.get((application(job), job.user), 0.0)
+        here, is_tried = self._place(job), self._is_tried(job)
+        mine = self._users.get((application(job), job.user), 0.0) - float(self._spreads[is_tried][here])
+        users = users - np.where(tried, self._spreads[1][places], self._spreads[0][places])
         above, below = (np.maximum(table[here, places] + mine, table[places, here] + users) for table in self._tables)
-        logs = np.clip(np.where(tried, below, above), 0.0, _MOST)
+        logs = np.clip(np.where(tried | is_tried, below, above), 0.0, _MOST)
         slowdowns = np.array([exp(value) for value in logs.tolist()])  # bit-identical to `slowdown`
         given = self._given
         if given is None or not given.by_usage:

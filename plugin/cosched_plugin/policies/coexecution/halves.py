@@ -304,14 +304,16 @@ class Halves(Placement):
 
     def write_out(self, place: Place, there: OpenNodes, snapshot: Snapshot) -> Offer:
         """Return a place among the open nodes of ``snapshot`` as an offer."""
-        job, sides = place.job, self.sides(snapshot.view)
+        job, sides, ratio = place.job, self.sides(snapshot.view), place.ratio
         if place.compact:
             nodes = lowest_threads(there.empty, place.empty)
             runs = sides.halves.runs(job, sides.halves.most(job), nodes)
+            if sides.is_spread(runs):  # a small job that shares nodes with none
+                ratio = ratio_alone(job, snapshot.view.pairs)
         else:
             runs = _spread_runs(place, sides, there.empty)
-        run_us = stretch(job.estimate_us, place.ratio)
-        return Offer(job, snapshot.at_us, runs, place.ratio, run_us, limit_beside(job, run_us))
+        run_us = stretch(job.estimate_us, ratio)
+        return Offer(job, snapshot.at_us, runs, ratio, run_us, limit_beside(job, run_us))
 
     def _nodes(self, job: JobSpec, view: View) -> tuple[int, int] | None:
         """Return how many nodes the job takes compact and spread (0: not at all); None if the empty machine does not hold it."""

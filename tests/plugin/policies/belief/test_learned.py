@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.plugin.policies.composition.combinations import NODES_ALIKE
 
 from cosched_emulator import Run, prepare, simulate
 from cosched_emulator.run.policy_warnings import idle_belief
@@ -36,10 +37,19 @@ def taught(*measured: tuple[str, str, float]) -> Memory:
 
 
 @pytest.mark.parametrize("preset", ["lomarc-r", "symbiosis", "co-execution", "glts"])
-def test_policies_that_share_decide_the_same_after_a_restart(preset: str) -> None:
+def test_policies_that_share_decide_the_same_after_a_restart(preset: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each cache by pair must follow the belief: a scheduler that was restarted has the note alone."""
-    report = check_policy(lambda: compose({"preset": preset, "belief": "learned"}), runs=6)
-    assert report.jobs > 100
+    learnt: list[str] = []
+    learn = Memory.learn
+
+    def counted(memory: Memory, of: JobSpec, other: str, slowdown_ppm: int) -> None:
+        learnt.append(other)
+        learn(memory, of, other, slowdown_ppm)
+
+    monkeypatch.setattr(Memory, "learn", counted)
+    table = {"preset": preset, "belief": {"name": "learned", "trials": 2}}
+    check_policy(lambda: compose(table), seed=NODES_ALIKE, runs=9)
+    assert learnt
 
 
 def test_what_was_measured_is_believed_and_the_rest_follows_from_it() -> None:
