@@ -73,6 +73,8 @@ def manager(
     measure_after_us: int | None = None,
     measure_above_ppm: int = 1_000_000,
     resume_us: int = 0,
+    switch_us: int = 0,
+    image_mbs: int = 0,
     lags: Lags | None = None,
 ) -> Manager:
     """Return a manager of nodes under ``model``; by default with ``contention`` under a bandwidth model, else without a model."""
@@ -80,7 +82,17 @@ def manager(
     if model is None and contention:
         model = BandwidthModel(("memory_bandwidth",))
     truth = None if model is None else ContendedNodes(Machine(nodes), model, composition_named("bulk-synchronous"))
-    return Manager(nodes, BELIEF, truth, measure_after_us, measure_above_ppm, resume_us, lags=lags)
+    return Manager(
+        nodes,
+        BELIEF,
+        truth,
+        measure_after_us,
+        measure_above_ppm,
+        resume_us,
+        lags=lags,
+        switch_us=switch_us,
+        image_mbs=image_mbs,
+    )
 
 
 class Player:

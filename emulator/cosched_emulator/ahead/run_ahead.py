@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
+from cosched_plugin.common.allocation import resume_costs
 from cosched_plugin.protocol.messages import (
     CANCELLED,
     COMPLETED,
@@ -65,6 +66,8 @@ class _Job:
         "left_us",
         "limit_us",
         "on_disk",
+        "ready_us",
+        "runs",
         "since_us",
         "spec",
         "start_us",
@@ -72,8 +75,11 @@ class _Job:
         "version",
     )
 
-    def __init__(self, spec: JobSpec, start_us: int, estimate_us: int, limit_us: int | None) -> None:
+    def __init__(
+        self, spec: JobSpec, runs: tuple[Run, ...], start_us: int, estimate_us: int, limit_us: int | None
+    ) -> None:
         self.spec = spec
+        self.runs = runs
         self.start_us = start_us
         self.estimate_us = estimate_us
         self.limit_us = limit_us
@@ -81,6 +87,7 @@ class _Job:
         self.since_us = start_us
         self.suspended_us: int | None = None
         self.on_disk = False
+        self.ready_us = 0
         self.version = 0
 
 
@@ -93,7 +100,7 @@ class _Copy:
         self.wanted = set(wanted)
         self.heap: list[tuple[int, int, int, int]] = []
         self._run_time = run_time
-        self._resume_us = welcome.resume_us
+        self._resume_costs = resume_costs(welcome)
         self._pending = {job.spec.id: job.spec for job in welcome.pending}
         self._running: dict[int, _Job] = {}
         self._wakes: set[int] = set()
@@ -103,8 +110,8 @@ class _Copy:
             self._wake(at_us)
 
     def _take_over(self, running: RunningJob) -> None:
-        job = _Job(running.spec, running.start_us, running.estimate_us, running.limit_us)
-        job.suspended_us, job.on_disk = running.suspended_us, running.on_disk
+        job = _Job(running.spec, running.runs, running.start_us, running.estimate_us, running.limit_us)
+        job.suspended_us, job.on_disk, job.ready_us = running.suspended_us, running.on_disk, running.ready_us
         job.since_us = max(self.now_us if job.suspended_us is None else job.suspended_us, running.ready_us)
         self._run(job, max(0, job.since_us - running.start_us))
 
@@ -182,7 +189,7 @@ class _Copy:
 
     def _start(self, start: StartJob) -> None:
         job_id = start.job_id
-        job = _Job(self._pending.pop(job_id), self.now_us, start.estimate_us, start.limit_us)
+        job = _Job(self._pending.pop(job_id), start.runs, self.now_us, start.estimate_us, start.limit_us)
         self._run(job, 0)
         if job_id in self.wanted:
             self.wanted.discard(job_id)
@@ -213,7 +220,8 @@ class _Copy:
     def _resume(self, job: _Job) -> None:
         """Let a job go on; what it has lost moves its expected end and its limit."""
         assert job.suspended_us is not None
-        ready_us = self.now_us + (self._resume_us if job.on_disk else 0)
+        job.ready_us = self._resume_costs.ready_us(job.spec, job.runs, job.ready_us, self.now_us, on_disk=job.on_disk)
+        ready_us = max(self.now_us, job.ready_us)
         lost_us = ready_us - max(job.suspended_us, job.since_us)
         job.estimate_us += lost_us
         if job.limit_us is not None:

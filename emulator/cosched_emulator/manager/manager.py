@@ -27,6 +27,7 @@ from cosched_hwmodel.units import WHOLE_PPM
 from cosched_plugin.common.allocation import (
     Layers,
     Machine,
+    ResumeCosts,
     ThreadPool,
     each_node,
     none_of,
@@ -124,7 +125,7 @@ class Manager:
         "_executor",
         "_now_us",
         "_progress",
-        "_resume_us",
+        "_resume_costs",
         "_running_jobs",
         "_seq",
         "_settles",
@@ -155,18 +156,20 @@ class Manager:
         resume_us: int = 0,
         processes: ProcessNodes | None = None,
         lags: Lags | None = None,
+        switch_us: int = 0,
+        image_mbs: int = 0,
     ) -> None:
         """``cluster`` is the truth of the hardware; None without contention: every job then takes its run time alone.
 
         With ``processes``, which takes the place of ``cluster``, jobs are processes that share CPUs, and the machine has slots.
 
         A job's progress is measured ``measure_after_us`` after its neighbours changed (None: never), and reported if its slowdown is
-        above ``measure_above_ppm``. A job that returns from disk makes no progress for ``resume_us``. ``lags`` are those of
+        above ``measure_above_ppm``. A job that is resumed makes no progress for as long as `ResumeCosts` says. ``lags`` are those of
         `cosched_emulator.scenario.difficult_manager`.
         """
         self._classes = tuple(nodes)
         self._belief = belief
-        self._resume_us = resume_us
+        costs = self._resume_costs = ResumeCosts(resume_us, switch_us, image_mbs)
         self.timeline = Timeline()
         self.machine = Machine(nodes)
         self.diary = Diary()
@@ -176,11 +179,10 @@ class Manager:
         self._progress = plain if self.processes is None else self.processes
         self._slots = SlotPools(ThreadPool(self.machine))
         self.nodes = NodeStates(self._slots, cluster, self.diary)
-        self._running_jobs = RunningJobs(self._slots, self._progress, self.diary, resume_us, self.timeline, lags)
+        self._running_jobs = RunningJobs(self._slots, self._progress, self.diary, costs, self.timeline, lags)
         self.lags = lags
         self.unseen: dict[int, ManagedJob] = {}  # submitted jobs of which the scheduler has not been told yet
-        self._seq = 0
-        self._now_us = 0
+        self._seq = self._now_us = self.refused = 0
         self.jobs: dict[int, ManagedJob] = {}
         self.pending: dict[int, ManagedJob] = {}
         self.running = self._running_jobs.by_id
@@ -192,7 +194,6 @@ class Manager:
         self._executor = ActionExecutor(
             self.pending, self._running_jobs, self.notes, self.wakes, self.timeline, rotating
         )
-        self.refused = 0
         # Called with the record of each job that has ended for good; the job is then forgotten. None: `forget` does that.
         self.ended_jobs: Callable[[JobRecord], None] | None = None
 
@@ -225,7 +226,7 @@ class Manager:
             pending=tuple(PendingJob(job.job.spec, job.held) for job in queue),
             notes=self.notes.inventory_entries(),
             wakes=tuple(sorted(self.wakes)),
-            resume_us=self._resume_us,
+            **self._resume_costs._asdict(),
             slots=None if self.processes is None else self.processes.rotating.state(),
         )
 

@@ -10,7 +10,7 @@ from cosched_emulator.manager.managed_job import AWAITED, GONE, RUNNING, SUSPEND
 from cosched_emulator.manager.time_sharing.shared_progress import ProcessProgress
 from cosched_emulator.manager.timeline import END, STARTED, Timeline
 from cosched_emulator.scenario.difficult_manager import Lags
-from cosched_plugin.common.allocation import Layers, times_refusal
+from cosched_plugin.common.allocation import Layers, ResumeCosts, times_refusal
 from cosched_plugin.common.slots import SlotPools
 from cosched_plugin.protocol.messages import (
     ActionRefused,
@@ -37,7 +37,7 @@ class RunningJobs:
         "_lags",
         "_noticed",
         "_progress",
-        "_resume_us",
+        "_resume_costs",
         "_timeline",
         "allows_late_answers",
         "by_id",
@@ -51,11 +51,11 @@ class RunningJobs:
         slots: SlotPools,
         progress: JobProgress | ProcessProgress,
         diary: Diary,
-        resume_us: int,
+        resume_costs: ResumeCosts,
         timeline: Timeline,
         lags: Lags | None,
     ) -> None:
-        """A job that returns from disk makes no progress for ``resume_us``; None: no ``lags``."""
+        """``resume_costs``: how long a job that is resumed makes no progress; None: no ``lags``."""
         self.slots = slots
         self.pool = slots.base
         self.by_id: dict[int, ManagedJob] = {}
@@ -63,7 +63,7 @@ class RunningJobs:
         self.allows_late_answers = False
         self._progress = progress
         self._diary = diary
-        self._resume_us = resume_us
+        self._resume_costs = resume_costs
         self._timeline = timeline
         self._lags = lags
         self.deciding = (0, 0)  # batch and action that is carried out; kept where there are lags
@@ -251,8 +251,8 @@ class RunningJobs:
         if job.held and not own:
             return f"the manager has suspended job {job_id}, and it alone resumes it"
         job.held = False
-        since_us = job.idle_until(now_us)
-        if job.on_disk:
+        since_us, on_disk = job.idle_until(now_us), job.on_disk
+        if on_disk:
             spec = job.job.spec
             pool = self.slots.pool(job.slot)
             reason = pool.return_refusal(spec, job.runs, job.layers)
@@ -260,7 +260,7 @@ class RunningJobs:
                 return reason
             pool.from_disk(spec, job.runs, job.layers)
             self._leave_disk(job, now_us)
-            job.ready_us = now_us + self._resume_us
+        job.ready_us = self._resume_costs.ready_us(job.job.spec, job.runs, job.ready_us, now_us, on_disk=on_disk)
         job.lose(max(now_us, job.ready_us) - since_us)
         job.state = RUNNING
         job.suspended_us = None

@@ -65,11 +65,19 @@ def build_manager(prepared: Prepared, *, live: bool = False) -> Manager:
 def _manager(prepared: Prepared, *, live: bool) -> Manager:
     """Return a manager with an empty queue, and no energy in its accounts."""
     scenario = prepared.scenario
-    resume_us = round_up_us(scenario.preemption.resume_s * SECOND_US)
+    preemption = scenario.preemption
+    resume_us, switch_us = (round_up_us(span_s * SECOND_US) for span_s in (preemption.resume_s, preemption.switch_s))
     if scenario.time_sharing is not None:
         processes = _process_nodes(prepared, scenario.time_sharing)
         return Manager(
-            prepared.nodes, prepared.belief, None, resume_us=resume_us, processes=processes, lags=prepared.lags
+            prepared.nodes,
+            prepared.belief,
+            None,
+            resume_us=resume_us,
+            processes=processes,
+            lags=prepared.lags,
+            switch_us=switch_us,
+            image_mbs=preemption.disk_mbs,
         )
     usage_of, self_slowdown_of = _FactOfJobs(_usage), _FactOfJobs(_self_slowdown)
     profile_of, jobs = _FactOfJobs(_profile), _FactOfJobs(_whole)
@@ -84,6 +92,8 @@ def _manager(prepared: Prepared, *, live: bool) -> Manager:
         measure_above_ppm=round(scenario.monitoring.above * WHOLE_PPM),
         resume_us=resume_us,
         lags=prepared.lags,
+        switch_us=switch_us,
+        image_mbs=preemption.disk_mbs,
     )
     usage_of.jobs = self_slowdown_of.jobs = profile_of.jobs = jobs.jobs = manager.jobs
     return manager

@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any, Final, Literal, TypeAlias, get_args
 
 from cosched_emulator import offered
-from cosched_emulator.bounds import Choice
+from cosched_emulator.bounds import Choice, at_least
 from cosched_emulator.scenario.difficult_manager import ManagerSection
 from cosched_emulator.scenario.faults import FaultsSection
 from cosched_emulator.scenario.sections import (
@@ -51,6 +51,8 @@ ADDED: Final = (
     ("workload", "minimum_estimate_s"),
     ("time_sharing", "epoch_ticks"),
     ("belief", "pair_method"),
+    ("preemption", "switch_s"),
+    ("preemption", "disk_mbs"),
 )
 Change: TypeAlias = Literal["cancel", "hold", "release", "fail-node", "return-node"]
 CHANGES: Final[tuple[Change, ...]] = get_args(Change)
@@ -92,13 +94,21 @@ class MonitoringSection:
 
 @dataclass(frozen=True, slots=True)
 class PreemptionSection:
-    """The cost of suspending a job to disk."""
+    """The cost of suspending a job, on its nodes or to disk."""
 
     resume_s: Annotated[
         Duration,
         "how long a job that comes back from disk makes no progress, while it holds its nodes again. Its limit "
         "and its estimate wait with it",
     ] = 0.0
+    switch_s: Annotated[
+        Duration, "likewise for a job that was suspended on its nodes, where it keeps its threads and its memory"
+    ] = 0.0
+    disk_mbs: Annotated[
+        Annotated[int, at_least(0)],
+        "speed at which a node writes the memory of a job to disk, and reads it back, in MB/s; 0: at once. Both are "
+        "added to `resume_s`, so the threads of a suspended job are free at once; jobs without `memory_mb` write nothing",
+    ] = 0
 
 
 @dataclass(frozen=True, slots=True)

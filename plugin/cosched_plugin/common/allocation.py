@@ -7,9 +7,9 @@ Sets are combined with ``&``, ``|`` and ``~`` layer by layer, thousands of nodes
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, TypeAlias, cast
+from typing import Final, NamedTuple, TypeAlias, cast
 
-from cosched_hwmodel.units import NodeSet, ThreadMask
+from cosched_hwmodel.units import SECOND_US, NodeSet, ThreadMask
 from cosched_plugin.protocol.limits import MAX_SPAN_US
 from cosched_plugin.protocol.messages import (
     ANY_LAYOUT,
@@ -23,6 +23,7 @@ from cosched_plugin.protocol.messages import (
     Run,
     StartJob,
     StartTogether,
+    Welcome,
 )
 
 Layers: TypeAlias = tuple[NodeSet, ...]
@@ -101,6 +102,32 @@ def each_mask(runs: Iterable[Run]) -> Iterator[tuple[int, ThreadMask]]:
     for first, count, mask, _ in runs:
         for node in range(first, first + count):
             yield node, mask
+
+
+class ResumeCosts(NamedTuple):
+    """How long a job that is resumed makes no progress, while it holds its nodes."""
+
+    resume_us: int = 0  # span: of a job that comes back from disk, besides its image
+    switch_us: int = 0  # span: of a job that was suspended on its nodes
+    image_mbs: int = 0  # at which a node writes the memory of a job to disk, and reads it back; 0: at once
+
+    def of_disk_us(self, job: JobSpec, runs: Iterable[Run]) -> int:
+        """Return the span for a job on disk: the node with most of its memory has written it, and reads it."""
+        if not (self.image_mbs and job.memory_mb):
+            return self.resume_us
+        most_mb = max(run.processes for run in runs) * job.memory_mb
+        return self.resume_us + -(-2 * most_mb * SECOND_US // self.image_mbs)
+
+    def ready_us(self, job: JobSpec, runs: Iterable[Run], before_us: int, now_us: int, *, on_disk: bool) -> int:
+        """Return when a job that is resumed now makes progress; ``before_us``: when it last would have, 0: at once."""
+        if on_disk:
+            return now_us + self.of_disk_us(job, runs)
+        return max(before_us, now_us + self.switch_us) if self.switch_us else before_us
+
+
+def resume_costs(welcome: Welcome) -> ResumeCosts:
+    """Return the costs that a manager tells of."""
+    return ResumeCosts(welcome.resume_us, welcome.switch_us, welcome.image_mbs)
 
 
 # The fields of a `JobSpec` from `ppn_min` to `exclusive`, without constraints on nodes.

@@ -19,6 +19,7 @@ from cosched_plugin.common.allocation import (
     Layers,
     Machine,
     ThreadPool,
+    resume_costs,
     share_nodes,
     times_refusal,
 )
@@ -76,7 +77,7 @@ class State:
         "queue",
         "releases",
         "residents",
-        "resume_us",
+        "resume_costs",
         "running",
         "slots",
         "version",
@@ -95,7 +96,7 @@ class State:
         self.model = believed_model(welcome.belief)
         self.given_pairs = believed_pairs(welcome.belief, models, welcome.nodes)
         self.now_us = welcome.now_us
-        self.resume_us = welcome.resume_us
+        self.resume_costs = resume_costs(welcome)
         self.pool = ThreadPool(self.machine, welcome.down)  # of slot 0
         self.slots = None if welcome.slots is None else Slots(welcome.slots, self.pool)
         # Jobs that may be started, in order of (submission, id).
@@ -229,9 +230,11 @@ class State:
         self.version += 1
         running = self.running[job_id]
         assert running.suspended_us is not None
-        # If it was suspended on its way back from disk, its times have moved up to `ready_us` already.
+        # If it was suspended on its way back, its times have moved up to `ready_us` already.
         since_us = max(running.suspended_us, running.ready_us)
-        ready_us = at_us + self.resume_us if running.on_disk else running.ready_us
+        ready_us = self.resume_costs.ready_us(
+            running.job, running.runs, running.ready_us, at_us, on_disk=running.on_disk
+        )
         resumed = delay(running, max(at_us, ready_us) - since_us)
         resumed = resumed._replace(suspended_us=None, on_disk=False, ready_us=ready_us, held=False)
         self._replace(running, resumed)

@@ -373,7 +373,7 @@ class SuspendJob(NamedTuple):
 
 
 class ResumeJob(NamedTuple):
-    """Resume a suspended job where it stopped; from disk, once its threads and memory are free, and after `Welcome.resume_us`."""
+    """Resume a suspended job where it stopped; from disk once its threads and memory are free; `Welcome` tells after how long."""
 
     job_id: int  # the job
 
@@ -492,6 +492,8 @@ class Welcome(NamedTuple):
     slots: SlotState | None = None  # None: the machine has no slots
     capabilities: Capabilities = Capabilities()
     licences: Amounts = ()  # countable resources of the whole cluster, by name
+    switch_us: int = 0  # how long a job that was suspended on its nodes makes no progress when it is resumed
+    image_mbs: int = 0  # at which a node writes the memory of a job to disk, and reads it back; 0: at once
 
 
 class Ready(NamedTuple):

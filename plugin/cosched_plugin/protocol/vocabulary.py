@@ -524,6 +524,8 @@ _MESSAGES: Final = (
             m.Capabilities(),
         ),
         special("licences", read_amounts, None, ()),
+        integer("switch_us", default=0),
+        integer("image_mbs", default=0),
     ),
     record(m.Ready, "ready", integer("seq"), integer("greeting", default=0)),
     record(

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar, assert_never
 
-from cosched_plugin.common.allocation import Machine
+from cosched_plugin.common.allocation import Machine, resume_costs
 from cosched_plugin.protocol.messages import (
     CANCELLED,
     FILLED,
@@ -217,7 +217,7 @@ class Books(Generic[AnyJob]):
         self._make_job = make_job
         self.nodes = machine.nodes
         self.belief = machine.belief
-        self.resume_us = machine.resume_us
+        self.resume_costs = resume_costs(machine)
         self.licences = machine.licences
         self.can = machine.capabilities
         self.left: list[JobEnded | JobRequeued] = []  # what follows from the actions: jobs that were to leave do
@@ -548,8 +548,7 @@ class Books(Generic[AnyJob]):
         )
 
     def _go_on(self, job: AnyJob, at_us: int) -> None:
-        if job.on_disk:
-            job.ready_us = at_us + self.resume_us
+        job.ready_us = self.resume_costs.ready_us(job.spec, job.runs, job.ready_us, at_us, on_disk=job.on_disk)
         job.suspended_us, job.on_disk = None, False
         job.since_us = max(at_us, job.ready_us)
         before_us, job.idle_us = job.idle_us, job.since_us - job.start_us - job.worked_us

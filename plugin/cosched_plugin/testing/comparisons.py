@@ -50,7 +50,7 @@ def find_difference(seen: View, told: View, notes: Mapping[tuple[int | None, str
         "ended": (list(seen.ended), list(told.ended)),
         "releases": (list(seen.releases), list(told.releases)),
         "on_disk": (list(seen.on_disk), list(told.on_disk)),
-        "resume_us": (seen.resume_us, told.resume_us),
+        "resume_costs": (seen.resume_costs, told.resume_costs),
         "free": (seen.free, told.free),
         "in_service": (seen.in_service, told.in_service),
         "free_memory_mb": (list(seen.free_memory_mb), list(told.free_memory_mb)),

@@ -118,6 +118,35 @@ def test_a_suspension_does_not_shorten_the_return_from_disk(again: m.SuspendJob,
 
 
 @both
+def test_a_job_that_was_suspended_on_its_nodes_pays_for_the_switch(contention: bool) -> None:
+    """It holds its thread and its memory, and its limit waits; a second suspension during the switch begins it anew."""
+    answer = at_times(
+        at_0=[start(1, limit_us=100), start(2, 1)],
+        at_40=[m.SuspendJob(1)],
+        at_50=[m.ResumeJob(1)],  # ready at 65
+        at_60=[m.SuspendJob(1)],
+        at_62=[m.ResumeJob(1)],  # ready at 77
+    )
+    jobs = [job(1, limit_us=100, memory_mb=70), job(2, run_us=300)]
+    player, managed, records = play(answer, jobs, on=manager(node_class(), contention=contention, switch_us=15))
+    assert managed.refused == 0
+    assert ended(records[1]) == (m.COMPLETED, 137, 100)
+    assert (records[1].suspended_us, records[1].limit_us) == (37, 137)
+    assert [inventory.running[0].ready_us for inventory in player.inventories[2:6]] == [0, 65, 65, 77]
+
+
+@both
+@pytest.mark.parametrize(("memory_mb", "end_us"), [(0, 175), (70, 175 + 14), (71, 175 + 15)])
+def test_the_memory_of_a_job_is_written_to_disk_and_read_back(memory_mb: int, end_us: int, contention: bool) -> None:
+    """Twice its memory at 10 TB/s, a started microsecond counts as one."""
+    answer = at_times(at_0=[start(1, limit_us=150)], at_40=[to_disk(1)], at_90=[m.ResumeJob(1)])
+    site = manager(node_class(swap_mb=71), contention=contention, resume_us=25, image_mbs=10_000_000)
+    _, managed, records = play(answer, [job(1, limit_us=150, memory_mb=memory_mb)], on=site)
+    assert managed.refused == 0
+    assert ended(records[1]) == (m.COMPLETED, end_us, 100)
+
+
+@both
 def test_a_job_may_be_revised_during_its_return(contention: bool) -> None:
     answer = at_times(
         at_0=[start(1), to_disk(1), m.ResumeJob(1)],

@@ -104,6 +104,8 @@ above = 1.5
 
 [preemption]
 resume_s = 7.5
+switch_s = 0.5
+disk_mbs = 200
 
 [policy]
 backfill = "sjbf"
@@ -163,7 +165,7 @@ def test_every_section_is_read(tmp_path: Path) -> None:
         ),
         clock=ClockSection("virtual", None, 5.0, 6.5),
         monitoring=MonitoringSection(60.0, 1.5),
-        preemption=PreemptionSection(7.5),
+        preemption=PreemptionSection(7.5, 0.5, 200),
         results=ResultsSection(1, 2),
         policy={"backfill": "sjbf", "placement": {"name": "lessconsume-threshold", "threshold": 1.25}},
         script=(ScriptEntry(10.0, "hold", job=3), ScriptEntry(20.5, "fail-node", node=11)),
@@ -182,7 +184,7 @@ def test_every_section_is_read(tmp_path: Path) -> None:
     assert prepared.workload.jobs[2].usage == ("network", 250_000, 500_000, 250_000, 1_000_000)
     inventory = build_manager(prepared).inventory()
     assert inventory.belief == Belief("none", "bulk-synchronous", ())
-    assert inventory.resume_us == 7_500_000
+    assert (inventory.resume_us, inventory.switch_us, inventory.image_mbs) == (7_500_000, 500_000, 200)
 
 
 def test_an_empty_scenario_has_all_defaults() -> None:
@@ -351,6 +353,8 @@ def test_wrong_types_are_refused(text: str, path: str, expected: str, tmp_path: 
         ("[preemption]\nresume_s = -0.5", "preemption.resume_s"),
         ("[preemption]\nresume_s = nan", "preemption.resume_s"),
         ("[preemption]\nresume_s = inf", "preemption.resume_s"),
+        ("[preemption]\nswitch_s = -1", "preemption.switch_s"),
+        ("[preemption]\ndisk_mbs = -1", "preemption.disk_mbs"),
         ("[cluster]\nfile = 'missing.toml'", "cluster"),
         ("[cluster]\nfile = 'missing.toml'\nnodes = 3", "cluster"),
         ("[truth]\ncontention = 'bandwith'", "truth.contention"),

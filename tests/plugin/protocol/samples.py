@@ -50,6 +50,8 @@ WELCOME = m.Welcome(
     m.SlotState(1_000_000, 12, (m.Turn((0, 2)), m.Turn((1,), 3, (11, 8))), 1),
     m.Capabilities(False, 60_000_000, 30_000_000, False, True, m.FILLED),
     (("solver", 5),),
+    500_000,
+    200,
 )
 ACTIONS: tuple[m.Action, ...] = (
     START,

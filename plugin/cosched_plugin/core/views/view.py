@@ -8,7 +8,7 @@ from typing import Any, Final
 from cosched_hwmodel.bandwidth.bandwidth_matrix import Ints, NodeTable
 from cosched_hwmodel.pairs import PairModel
 from cosched_hwmodel.units import NodeSet
-from cosched_plugin.common.allocation import Counts, Layers, Machine, layers_of, none_of, size
+from cosched_plugin.common.allocation import Counts, Layers, Machine, ResumeCosts, layers_of, none_of, size
 from cosched_plugin.common.slots import Rotation
 from cosched_plugin.core.contention import Neighbours, empty_table
 from cosched_plugin.core.first_fit import thread_counts
@@ -339,8 +339,13 @@ class View(SlotFacts):
 
     @property
     def resume_us(self) -> int:
-        """Return the time without progress of a job that comes back from disk."""
-        return self._state.resume_us
+        """Return the time without progress of a job that comes back from disk, besides that for its memory."""
+        return self._state.resume_costs.resume_us
+
+    @property
+    def resume_costs(self) -> ResumeCosts:
+        """Return how long jobs that are resumed make no progress."""
+        return self._state.resume_costs
 
     @property
     def on_disk(self) -> Sequence[int]:
