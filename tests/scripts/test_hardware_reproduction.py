@@ -9,6 +9,7 @@ import pytest
 from scipy.optimize import linprog
 from scripts.papers.hardware.bound import Application, area_s, best_pair, least_cost, least_makespan_s, totals
 from scripts.papers.hardware.co_runs import ARIS, MARCONI, mean_speedup, sub_map
+from scripts.papers.hardware.learning import all_measured, figures, play
 from tests.scripts.commands import reproduce
 
 from cosched_hwmodel.measured.co_run_table import CoRunTable
@@ -71,3 +72,22 @@ def test_missing_tables_are_named(tmp_path: Path) -> None:
     done = reproduce("hardware", "--quick", "--traces", str(tmp_path), "--store", str(tmp_path / "store"))
     assert done.code != 0
     assert f"no table {tmp_path.parent / 'contention' / ARIS}" in done.err
+
+
+def test_a_belief_is_learned_from_measured_pairs() -> None:
+    """Three of twelve applications are bad neighbours: these are tried, and then left alone. Another one was not measured."""
+    names = [f"app{number}" for number in range(12)]
+    table = CoRunTable(
+        (*names, "gap"),
+        {
+            (one, other): 0.85 + 0.01 * i + (0.3 if j < 3 else 0.0)
+            for i, one in enumerate(names)
+            for j, other in enumerate(names)
+        },
+    )
+    assert all_measured(table) == names
+    outcomes = [*play(table, 900, seed=1)]
+    gain, random_gain, over, _, random_over, _ = figures(outcomes[300:])
+    assert gain > max(80, random_gain)
+    assert over < 3 < random_over
+    assert figures(outcomes)[2] < 6
