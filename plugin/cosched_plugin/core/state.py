@@ -329,9 +329,13 @@ class State:
     def believe(self, pairs: PairModel | None) -> None:
         """Replace the model of pairs that policies ask; whatever they have kept by the model before is out of date."""
         self.pairs = pairs
-        self.believed = self._believed()
-        self.version += 1
         self.interventions += 1
+        self.forget_penalties()
+
+    def forget_penalties(self) -> None:
+        """Begin anew what is kept of the believed penalties of jobs by id: a model may read a job's name, or its user."""
+        self.version += 1
+        self.believed = self._believed()
 
     def _believed(self) -> Neighbours | None:
         contention = believed_contention(self.pairs, KnownJobs(self.queue, self.running))

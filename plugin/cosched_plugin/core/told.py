@@ -171,6 +171,7 @@ def modify(state: State, job: JobSpec) -> None:
         state.held[job.id] = job
     else:
         raise ValueError(f"job {job.id} is modified, and it {whereabouts(state, job.id)}")
+    state.forget_penalties()
 
 
 def _on_nodes(job: JobSpec) -> tuple[object, ...]:

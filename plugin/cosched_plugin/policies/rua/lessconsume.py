@@ -316,7 +316,7 @@ class LessConsume(PenaltyPlacement):
         self._known = LossCache()
         self._floors: dict[object, float] = {}  # by kind
         self._floor_of: dict[int, tuple[JobSpec, float]] = {}
-        self._floors_of: Layers = ()  # the nodes in service for which they are valid
+        self._floors_of: tuple[Layers, int] = ((), 0)  # nodes in service, and interventions, for which they are valid
         self._floors_view: View | None = None  # the view and its version when these were last checked
         self._floors_at = -1
 
@@ -444,9 +444,9 @@ class LessConsume(PenaltyPlacement):
         version = view.version
         if self._floors_at != version or self._floors_view is not view:
             self._floors_at, self._floors_view = version, view
-            in_service = view.in_service
-            if in_service != self._floors_of:
-                self._floors_of = in_service
+            floors_of = (view.in_service, view.interventions)
+            if floors_of != self._floors_of:
+                self._floors_of = floors_of
                 self._floors.clear()
                 self._floor_of.clear()
         known = self._floor_of.get(job.id)
@@ -473,7 +473,7 @@ class LessConsume(PenaltyPlacement):
         if floor is None:
             if len(self._floors) >= _MOST_FLOORS:
                 self._floors.clear()
-            everything = Snapshot(view, view.now_us, self._floors_of, (), view.machine.memory_mb)
+            everything = Snapshot(view, view.now_us, self._floors_of[0], (), view.machine.memory_mb)
             floor = self._floors[key] = self._floor(job, everything)
         return floor
 

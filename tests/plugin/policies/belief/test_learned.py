@@ -36,7 +36,7 @@ def taught(*measured: tuple[str, str, float]) -> Memory:
     return memory
 
 
-@pytest.mark.parametrize("preset", ["lomarc-r", "symbiosis", "co-execution", "glts"])
+@pytest.mark.parametrize("preset", ["lomarc-r", "symbiosis", "co-execution", "glts", "lct"])
 def test_policies_that_share_decide_the_same_after_a_restart(preset: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each cache by pair must follow the belief: a scheduler that was restarted has the note alone."""
     learnt: list[str] = []
