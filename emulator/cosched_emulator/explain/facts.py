@@ -29,7 +29,7 @@ Facts = dict[str, Any]  # JSON-ready
 # Fields of a start that are handed on as they are.
 _TOLD: Final = (
     "reason", "waiting", "free_threads", "factor", "promised_us", "together", "host", "chosen_by", "slowdown", "halves",
-    "gain", "compared", "beside",
+    "gain", "compared", "beside", "stopped",
 )  # fmt: skip
 
 # The facts of a start, as `explain --json` gives them: what the names are. What a policy did not tell is null.

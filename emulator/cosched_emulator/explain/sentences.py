@@ -160,6 +160,8 @@ def _cause(job: int, start: Facts) -> Iterator[str]:
             later = [f"job {each['job']} to end {span_text(each['later_us'])} later" for each in start["beside"]]
             others = jobs_text([each["job"] for each in start["beside"]])
             yield f"Beside {others} it was expected to take {start['slowdown']:.3f} of its run time, {' and '.join(later)}."
+        if start["stopped"]:
+            yield _stopped(start["stopped"])
         if start["partner_search"] is not None:
             yield f"For a partner it looked at {_search(start['partner_search'], 'partner')}."
         elif start["no_search"] is not None:
@@ -292,6 +294,15 @@ def _placement(start: Facts) -> Iterator[str]:
     yield from resource_sentences(start)
 
 
+def _stopped(stopped: list[Facts]) -> str:
+    """Return who was stopped for the job."""
+    there = [each["job"] for each in stopped if not each["to_disk"]]
+    away = [f"job {each['job']} went to disk" for each in stopped if each["to_disk"]]
+    in_place = [f"it stopped {jobs_text(there)} where {'it is' if len(there) == 1 else 'they are'}"] if there else []
+    text = ", and ".join([*in_place, *away])
+    return f"{text[0].upper()}{text[1:]}."
+
+
 def _later_events(start: Facts) -> Iterator[str]:
     """Yield what happened to it in order of time, and the preemptions in one sentence."""
     events = [*_joins(start), *_suspensions(start), *row_events(start)]
@@ -316,7 +327,8 @@ def _suspensions(start: Facts) -> Iterator[tuple[int, str]]:
     for event in start["suspended"]:
         measured, until_us = event["measured_slowdown"], event["until_us"]
         beside = "" if event["partner"] is None else f"beside job {event['partner']} "
-        why = "" if measured is None else f" because {beside}it took {measured:.3f} times as long as alone"
+        for_whom = "" if event["partner"] is None else f" for job {event['partner']}"
+        why = for_whom if measured is None else f" because {beside}it took {measured:.3f} times as long as alone"
         end = (
             "it was not resumed" if until_us is None else f"it was resumed {span_text(until_us - event['at_us'])} later"
         )

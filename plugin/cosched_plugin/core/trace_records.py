@@ -219,6 +219,11 @@ START: Final[Sequence[Fields]] = (
         "`by-gain`",
     ),
     Fields(
+        ("stopped",),
+        "the jobs that it stops: each with `job`, `to_disk`, and how much later it is expected to end (`for_us`)",
+        "`guests`, mode `express`",
+    ),
+    Fields(
         ("halves",),
         (
             "of a job on half of the cores of its nodes: `ratio`, its expected run time over that on all cores; "

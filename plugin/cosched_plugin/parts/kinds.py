@@ -70,6 +70,11 @@ class Part(Protocol):
         return NONE
 
     @property
+    def keeps_suspended(self) -> bool:
+        """Tell whether the part itself resumes suspended jobs; else the composition resumes all that are on disk, before each pass."""
+        return False
+
+    @property
     def note(self) -> str:
         """Return the key of the part's note about the cluster; empty: it has no note.
 

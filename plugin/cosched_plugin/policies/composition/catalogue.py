@@ -354,16 +354,20 @@ MATCHINGS: Final[Mapping[str, Entry]] = {
         "coexecution.neighbours:Neighbours", "jobs on halves of nodes; expected ends follow who is beside whom"
     ),
     "guests": Entry(
-        "symbiosis.guests:Guests",
+        "symbiosis.express:by_mode",
         "jobs beside several running ones, the cheapest hosts first, or beside one that starts with them",
         {
-            "min_gain": number(-1, 1, "least gain of a guest, as a part of its processes"),
+            "min_gain": number(-1, 2, "least gain of a guest, as a part of its processes; above 1: no guests"),
             "budget": number(0, 1e3, "what its neighbours may cost a job, as a part of its estimate"),
             "brief_s": seconds(0, "jobs up to this length may be guests whatever they gain"),
             "hosts": whole(0, 1_000_000, "hosts of a guest, at most; 0: as many as it takes"),
             "empty_nodes": flag("a guest may take empty nodes besides those of its hosts"),
             "pairs": flag("a job that starts may take one with it"),
+            "mode": one_of("symbiosis.express:MODES", "nobody is suspended, or short jobs may stop others"),
+            "express_s": seconds(0, "express: jobs up to this length may stop longer ones"),
+            "stops": number(0, 1e3, "express: how long a job may be stopped in all, as a part of its estimate"),
         },
+        ("symbiosis.guests:Guests",),
     ),
     "group": Entry(
         "glomarc.grouping:Grouping",
@@ -482,6 +486,7 @@ _NOTES: Final[Mapping[str, str | None]] = {
             "coexecution.halves:NOTE",
             "symbiosis.tenancies:NOTE",
             "belief.note:NOTE",
+            "symbiosis.express:NOTE",
         )
     ),
 }

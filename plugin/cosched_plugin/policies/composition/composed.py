@@ -100,8 +100,8 @@ class Composed:
     """A policy made of parts."""
 
     __slots__ = (
-        "_backfill", "_context", "_entered", "_matching", "_memory", "_order", "_pairing", "_parts", "_placement", "_plain",
-        "_refused", "_seen", "_shape", "_view", "_whole",
+        "_backfill", "_context", "_entered", "_keeps", "_matching", "_memory", "_order", "_pairing", "_parts", "_placement", "_plain",
+        "_refused", "_seen", "_shape", "_view",
     )  # fmt: skip
 
     def __init__(
@@ -126,7 +126,8 @@ class Composed:
         self._matching = matching
         self._pairing = pairing
         self._shape = shape
-        self._whole = whole
+        # Else it resumes those on disk itself; in time slices the slices do.
+        self._keeps = not whole or any(part.keeps_suspended for part in (matching, *besides))
         self._view: View | None = None  # the view of the context
         self._context: Context
         self._parts: tuple[Part, ...] = (order, backfill, placement, matching, pairing, shape, *besides)
@@ -157,7 +158,7 @@ class Composed:
     def decide(self, view: View) -> Iterator[Action]:
         """Yield the decisions of one pass."""
         context = self._context if self._view is view else self._context_of(view)
-        if self._whole and view.on_disk:
+        if view.on_disk and not self._keeps:
             return chain(_resume_from_disk(view), self._passes(context))
         # A job that fits no empty machine is told so when it comes, not when it reaches the head.
         hopeless = [] if self._refused and context.view.any_threads else self._hopeless(context)
@@ -382,6 +383,8 @@ def compose(table: Table) -> Policy:
     else:
         policy = _divided(slices, resolved, above)
     parts = [part for kind in KINDS if (part := build_part(kind, resolved)) is not None]
+    if slices is not None and any(part.keeps_suspended for part in parts):
+        raise UsageError("policy.slices: expected none, as another part suspends jobs and resumes them")
     if not any(SLOTS in part.needs for part in parts):
         policy = OneSlot(policy)
     memory = Memory(parts, believer)

@@ -24,6 +24,11 @@ _PAIRED_GANG: Table = {
     "pairing": "predesigned",
 }
 _HALVES: Table = {"placement": "halves", "matching": "neighbours"}
+_SUSPENDING: Table = {
+    "order": "shortest",
+    "shape": "nodes",
+    "matching": {"name": "guests", "mode": "express", "min_gain": 2.0, "brief_s": 0.0, "pairs": False},
+}
 _ONE_CONTEXT: Table = {"name": "contiguous", "contexts": 1}
 
 
@@ -77,6 +82,17 @@ PRESETS: Mapping[str, Preset] = {
     "symbiosis": Preset(
         "shortest first; a job may be the guest of several running ones",
         {"order": "shortest", "backfill": "easy", "shape": "nodes", "matching": "guests"},
+    ),
+    "symbiosis-express": Preset(
+        "the same; short jobs may stop others, in place or on disk",
+        {"order": "shortest", "backfill": "easy", "shape": "nodes", "matching": {"name": "guests", "mode": "express"}},
+    ),
+    "easy-suspending": Preset(
+        "EASY, shortest estimate first; short jobs may stop others, and no two share nodes",
+        {**_SUSPENDING, "backfill": "easy"},
+    ),
+    "easy-suspending-unreserved": Preset(
+        "the same without a reservation: near shortest remaining time first", {**_SUSPENDING, "backfill": "skip"}
     ),
     "ssp": Preset("space sharing in time slices", _SCOJO, "G-LOMARC-TS paper, section 5.1"),
     "glts": Preset("G-LOMARC-TS: groups in time slices", _groups(), "G-LOMARC-TS paper, section 4"),

@@ -359,7 +359,7 @@ class Guests(Matching):
 
     def _slowdowns_of(self, job: JobSpec, other: JobSpec, view: View) -> tuple[float, float]:
         """Return the slowdown of each of two jobs by the other; inf where they may not share nodes."""
-        if not _fit_together(job, other, view):
+        if not fit_together(job, other, view):
             return inf, inf
         return slowdown(job, other, view.pairs), slowdown(other, job, view.pairs)
 
@@ -377,7 +377,7 @@ class Guests(Matching):
             if first == last:
                 continue
             columns = self._job_table.columns(np.arange(first, last))
-            fits = np.array([self._may_share(other) and _fit_together(job, other, view) for other in columns.jobs])
+            fits = np.array([self._may_share(other) and fit_together(job, other, view) for other in columns.jobs])
             slow = np.where(fits, model.beside(job, columns).slowdowns, inf)
             self._slow[job.id] = slow if known is None else np.concatenate((known, slow))
         return np.array([self._slow[host.running.job.id][table.rows] for host in hosts])
@@ -393,7 +393,7 @@ def _cost(ranked: tuple[float, int, int, Host, float, float]) -> tuple[float, in
     return ranked[:3]
 
 
-def _fit_together(job: JobSpec, other: JobSpec, view: View) -> bool:
+def fit_together(job: JobSpec, other: JobSpec, view: View) -> bool:
     """Tell whether the memory of a node holds both, where the model counts it."""
     model = view.pairs
     if model is None or not model.by_usage or job.usage is None or other.usage is None:

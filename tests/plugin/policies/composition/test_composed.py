@@ -59,17 +59,14 @@ GROUP = {
     "space": True,
     "low_load": "all",
 }
-BY_GAIN = {"name": "by-gain", "lookahead": 100}
-GUESTS = {"min_gain": 0.5, "budget": 0.25, "brief_s": 600.0, "hosts": 0, "empty_nodes": True, "pairs": True}
-SLACK = {"name": "slack", "factor": 1.5, "adjust": 0.75}
+GUESTS: dict[str, Any] = {"min_gain": 0.5, "budget": 0.25, "brief_s": 600.0, "hosts": 0, "empty_nodes": True}
+GUESTS |= {"pairs": True, "mode": "fair", "express_s": 3600.0, "stops": 0.25}
+SKIPPING = {"order": {"name": "shortest"}, "backfill": {"name": "skip"}}
+SUSPENDING = {**GUESTS, "mode": "express", "min_gain": 2.0, "brief_s": 0.0, "pairs": False}
+BY_GAIN, SLACK = {"name": "by-gain", "lookahead": 100}, {"name": "slack", "factor": 1.5, "adjust": 0.75}
 CLASSES = {
-    "name": "classes",
-    "interval_s": 3600.0,
-    "short_slice_s": 600.0,
-    "medium_share": 0.3,
-    "short_s": 600.0,
-    "medium_s": 10_800.0,
-}
+    "name": "classes", "interval_s": 3600.0, "short_slice_s": 600.0, "medium_share": 0.3, "short_s": 600.0, "medium_s": 10_800.0,
+}  # fmt: skip
 
 
 def parts(order: str, backfill: str | Mapping[str, Any], placement: Mapping[str, Any]) -> dict[str, Any]:
@@ -144,6 +141,9 @@ def test_presets_resolve_to_their_parts() -> None:
         "easy-shortest": lomarc("none") | {"order": {"name": "shortest"}},
         "lomarc-u1-shortest": lomarc("u1", **MATCH) | {"order": {"name": "shortest"}},
         "symbiosis": lomarc("guests", **GUESTS) | {"order": {"name": "shortest"}},
+        "symbiosis-express": lomarc("guests", **{**GUESTS, "mode": "express"}) | {"order": {"name": "shortest"}},
+        "easy-suspending": lomarc("guests", **SUSPENDING) | {"order": {"name": "shortest"}},
+        "easy-suspending-unreserved": lomarc("guests", **SUSPENDING) | SKIPPING,
         "ssp": scojo() | {"matching": {"name": "none"}, "fairness": {"name": "none"}},
         "glts": scojo(),
         "cst": scojo(most=1, space=False),

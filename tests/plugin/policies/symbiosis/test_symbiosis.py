@@ -46,7 +46,12 @@ class Job:
 
 
 def ran(
-    folder: Path, jobs: Sequence[Job], nodes: int, settings: Mapping[str, Any] | None = None, **matching: Any
+    folder: Path,
+    jobs: Sequence[Job],
+    nodes: int,
+    settings: Mapping[str, Any] | None = None,
+    prices: Mapping[str, float] | None = None,
+    **matching: Any,
 ) -> Run:
     """Run jobs on nodes with one core of two hardware threads under ``symbiosis``; ``matching`` are settings of it."""
     table = ["row,column,ratio,procs,compact_s,spread"]
@@ -58,6 +63,7 @@ def ran(
         "workload": {"swf": str(folder / "jobs.swf"), "limits": "none"},
         "cluster": {"nodes": nodes, "preset": "lomarc-ht"},
         "truth": {"contention": "pairs", "pairs": str(folder / "pairs.csv")},
+        "preemption": dict(prices or {}),
     }
     trace: list[Any] = []
     return simulate(

@@ -1,0 +1,334 @@
+"""Express: a short job that has no place stops running ones, which go on where they were once it has ended.
+
+The jobs on its nodes stop in place, where they keep threads and memory. Where there are no threads, one job goes to disk, the
+narrowest that is wide enough; until it comes back, only jobs that end before start on its nodes. Who was stopped for whom is a note
+of the short job, so a restarted scheduler resumes whatever no note names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from cosched_plugin.api import (
+    PAIRING,
+    SECOND_US,
+    UNRESERVED,
+    Action,
+    Context,
+    Gate,
+    Gatekeeper,
+    JobSpec,
+    Layers,
+    NodeSet,
+    Occupancy,
+    Offer,
+    ResumeJob,
+    Running,
+    Seat,
+    SetNote,
+    SuspendJob,
+    View,
+    any_layer,
+    delete_stale_notes,
+    each_node,
+    first_fit,
+    nodes_of,
+    open_beside,
+    prices,
+    running_with_note,
+    size,
+    snapshot_now,
+    union,
+)
+from cosched_plugin.policies.symbiosis.guests import Guests, fit_together
+from cosched_plugin.policies.symbiosis.seats import Newcomer, SharedSeat
+from cosched_plugin.policies.symbiosis.tenancies import Moved, Tenancy, resettled, sharing
+from cosched_plugin.policies.turns import Bundle, fits_on_disk
+
+NOTE: Final = "stops"  # of a running short job: the jobs that it has stopped, ascending
+MODES: Final = ("fair", "express")
+_MOST: Final = 16  # running jobs that are stopped for one, at most: its note has to travel
+
+
+def by_mode(*, mode: str = MODES[0], express_s: float = 3600.0, stops: float = 0.25, **settings: Any) -> Guests:
+    """Return the matching of a mode."""
+    return Guests(**settings) if mode == MODES[0] else Express(express_s, stops, **settings)
+
+
+class Stopping(NamedTuple):
+    """A short job on threads beside stopped jobs, or on those of a job on disk."""
+
+    shared: SharedSeat  # the short job, and until when those that it stops are expected to run
+    on_disk: int | None  # the one of these that goes to disk
+    rid: tuple[Moved, ...]  # neighbours of these elsewhere, which run faster
+
+    @property
+    def sole(self) -> None:
+        """Return None: other jobs are concerned."""
+        return
+
+    @property
+    def job_ids(self) -> tuple[int, ...]:
+        """Return the short job."""
+        return self.shared.job_ids
+
+    @property
+    def end_us(self) -> int:
+        """Return the latest expected end of all."""
+        return self.shared.end_us
+
+    @property
+    def decisions(self) -> tuple[Action, ...]:
+        """Return the suspensions, the start, and the note."""
+        stopped = [host.running.job.id for host in self.shared.hosts]
+        offer = self.shared.newcomers[0].offer
+        running = [host.running for host in self.shared.hosts if host.running.suspended_us is None]
+        stops = [SuspendJob(each.job.id, to_disk=each.job.id == self.on_disk) for each in running]
+        faster = [action for each in self.rid for action in each.decisions(self.shared.view)]
+        return (*stops, offer.start(), SetNote(offer.job.id, NOTE, tuple(sorted(stopped))), *faster)
+
+    @property
+    def occupancies(self) -> tuple[Occupancy, ...]:
+        """Return all jobs on their nodes."""
+        return self.shared.occupancies
+
+    def threads_held(self, at_us: int, view: View) -> Layers:
+        """Return the threads that are free at ``at_us`` without this start, and are held because of it."""
+        return self.shared.threads_held(at_us, view)
+
+    def count_held(self, at_us: int, view: View) -> int:
+        """Return how many threads these are."""
+        return self.shared.count_held(at_us, view)
+
+
+class Express(Guests):
+    """Guests, and short jobs that stop others.
+
+    ``express_s``: jobs up to this estimate may stop others, and are stopped by none. ``stops``: how long a job may be stopped in all,
+    as a part of its estimate.
+    """
+
+    protocol_features = PAIRING | {"suspend", "disk"}
+    keeps_suspended = True
+
+    def __init__(self, express_s: float, stops: float, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._express_us = round(express_s * SECOND_US)
+        self._stops = stops
+        self._found: list[Running] = []  # a cache: those that may be stopped, at an instant
+        self._stoppable_at = (-1, -1)  # version of the view, and instant
+
+    def prepare(self, context: Context) -> Iterator[Action]:
+        """Yield the resumption of jobs whose short job has ended, then what the other mode does."""
+        yield from delete_stale_notes(context.view, NOTE)
+        yield from _resumptions(context.view)
+        yield from super().prepare(context)
+
+    def has_hosts(self, view: View) -> bool:
+        """Tell whether there are running jobs that a pending one might join or stop."""
+        return super().has_hosts(view) or bool(self._stoppable(view))
+
+    def join_candidates(self, context: Context, gate: Gatekeeper = UNRESERVED) -> Collection[int]:
+        """Return those that might be guests, and all short ones where a running job may be stopped."""
+        found = super().join_candidates(context, gate)
+        if not self._stoppable(context.view):
+            return found
+        return {*found, *[job.id for job in context.pending.jobs if self._is_short(job)]}
+
+    def seat(self, offer: Offer, context: Context, gate: Gate) -> Seat | None:
+        """Return what the other mode does, except on nodes to which a job on disk comes back before."""
+        return super().seat(offer, context, _guarded(gate, context.view))
+
+    def join(self, job: JobSpec, context: Context, gate: Gate) -> Seat | None:
+        """Return a seat as a guest; for a short job, else one beside stopped jobs, or in the place of one that goes to disk."""
+        gate = _guarded(gate, context.view)
+        seat = super().join(job, context, gate)
+        if seat is not None or not self._is_short(job) or job.exclusive:
+            return seat
+        view = context.view
+        may = self._stoppable(view)
+        if may and view.work.pay(prices.HOSTS, 1, len(may)):
+            for find in (self._in_place, self._for_disk):
+                stopping = find(job, may, context)
+                if stopping is not None and gate.admit(stopping):
+                    view.explain(job.id, partial(_facts, stopping))
+                    for host in stopping.shared.hosts:
+                        view.explain(host.running.job.id, partner=job.id)
+                    return stopping
+        return None
+
+    def _is_short(self, job: JobSpec) -> bool:
+        return job.estimate_us <= self._express_us
+
+    def _stoppable(self, view: View) -> list[Running]:
+        """Return the running jobs that a short one might stop, those that are stopped already first, then the narrowest."""
+        at = (view.version, view.now_us)
+        if self._stoppable_at != at:
+            notes = _notes(view)
+            stopped = {job_id for ids in notes.values() for job_id in ids}
+            found = [
+                each for each in view.running.values() if each.job.id not in notes and self._may_stop(each, stopped)
+            ]
+            found.sort(key=lambda each: (each.suspended_us is None, each.job.processes, each.start_us, each.job.id))
+            self._found, self._stoppable_at = found, at
+        return self._found
+
+    def _may_stop(self, running: Running, stopped: Collection[int]) -> bool:
+        if running.leaving or running.slot or running.held or running.on_disk or self._is_short(running.job):
+            return False
+        return running.suspended_us is None or running.job.id in stopped
+
+    def _affords(self, running: Running, span_us: int, view: View) -> bool:
+        """Tell whether a job may be stopped for a span more."""
+        stopped_us = view.now_us - running.start_us - view.progress_us(running)
+        return stopped_us + span_us <= self._stops * running.job.estimate_us
+
+    def _in_place(self, job: JobSpec, may: list[Running], context: Context) -> Stopping | None:
+        """Return the job on threads that stopped jobs, and empty nodes, leave open; None where these are too few."""
+        view = context.view
+        alone = _with_one_job(view)
+        open_ = view.free if self._empty_nodes else tuple([NodeSet(0)] * view.machine.depth)
+        chosen: list[Running] = []
+        for running in may:
+            mine = view.nodes_by_job[running.job.id] & alone
+            if size(open_) >= job.processes or len(chosen) == _MOST:
+                break
+            if not mine or not fit_together(job, running.job, view):
+                continue
+            others = open_beside(running.runs, view)
+            if others is not None and any(layer & mine for layer in others):
+                open_ = union(open_, tuple([NodeSet(layer & mine) for layer in others]))
+                chosen.append(running)
+        runs = first_fit(job, open_, view.machine, view.free_memory_mb) if chosen else None
+        if runs is None:
+            return None
+        nodes = nodes_of(runs)
+        hosts = [running for running in chosen if nodes & view.nodes_by_job[running.job.id]]
+        return self._stopping(context.placement.offer_on(job, runs, snapshot_now(view)), hosts, None, view)
+
+    def _for_disk(self, job: JobSpec, may: list[Running], context: Context) -> Stopping | None:
+        """Return the job on threads of one that goes to disk; others on these nodes stop in place."""
+        view = context.view
+        for running in may:
+            if running.suspended_us is not None or running.job.processes < job.processes:
+                continue
+            nodes = view.nodes_by_job[running.job.id]
+            if nodes & ~any_layer(view.in_service) or not fits_on_disk(Bundle([running], nodes), view):
+                continue
+            if not view.work.pay(prices.RANKED_PAIR):
+                return None
+            memory = list(view.free_memory_mb)
+            for node, processes in each_node(running.runs) if running.job.memory_mb else ():
+                memory[node] += processes * running.job.memory_mb
+            runs = first_fit(job, running.layers, view.machine, memory)
+            if runs is None:
+                continue
+            mine = nodes_of(runs)
+            hosts = [
+                each
+                for other, each in view.running.items()
+                if view.nodes_by_job[other] & mine and not each.on_disk and each is not running
+            ]
+            if len(hosts) > _MOST or not all(each in may and fit_together(job, each.job, view) for each in hosts):
+                continue
+            offer = context.placement.offer_on(job, runs, snapshot_now(view))
+            stopping = self._stopping(offer, hosts, running, view)
+            if stopping is not None:
+                return stopping
+        return None
+
+    def _stopping(self, offer: Offer, hosts: list[Running], on_disk: Running | None, view: View) -> Stopping | None:
+        """Return the seat; None where a job has been stopped too long already."""
+        costs, moved = view.resume_costs, []
+        for running in (*hosts, *([] if on_disk is None else [on_disk])):
+            back_us = costs.of_disk_us(running.job, running.runs) if running is on_disk else costs.switch_us
+            span_us = offer.run_us + back_us
+            if not self._affords(running, span_us, view):
+                return None
+            moved.append(Moved(running, None, view.expected_end(running) + span_us))
+        moved.sort(key=lambda each: each.running.job.id)
+        newcomer = Newcomer(offer, Tenancy((), 0, offer.run_us, 1.0, 0))
+        stopped = {each.running.job.id for each in moved}
+        present = sharing(view)
+        neighbours = {other for job_id in stopped for other in present.get(job_id, ())} - stopped
+        left = {other: [each for each in present[other] if each not in stopped] for other in sorted(neighbours)}
+        rid = resettled(left, view)[1] if left else ()
+        return Stopping(SharedSeat((newcomer,), tuple(moved), view), None if on_disk is None else on_disk.job.id, rid)
+
+
+class _Guarded(NamedTuple):
+    """A gate that admits nobody on nodes to which a job on disk comes back before: it would wait for that one, too."""
+
+    gate: Gate
+    away: tuple[tuple[int, NodeSet], ...]  # of each job on disk: when it is expected back, and its nodes
+
+    def may_hold(self, since_us: int, until_us: int, threads: int) -> bool:
+        """Return what the gate returns."""
+        return self.gate.may_hold(since_us, until_us, threads)
+
+    def admit(self, seat: Seat) -> bool:
+        """Tell whether ``seat`` may be taken; if so it counts as taken."""
+        for end_us, job_id, nodes in seat.occupancies:
+            if job_id in seat.job_ids and any(end_us > back_us and nodes & theirs for back_us, theirs in self.away):
+                return False
+        return self.gate.admit(seat)
+
+
+def _guarded(gate: Gate, view: View) -> Gate:
+    if not view.on_disk:
+        return gate
+    back: dict[int, int] = {}
+    for job_id, ids in _notes(view).items():
+        end_us = view.expected_end(view.running[job_id])
+        for stopped in ids:
+            back[stopped] = max(end_us, back.get(stopped, end_us))
+    away = tuple([(back[job_id], view.nodes_by_job[job_id]) for job_id in view.on_disk if job_id in back])
+    return _Guarded(gate, away) if away else gate
+
+
+def _notes(view: View) -> dict[int, tuple[int, ...]]:
+    """Return the running short jobs that have stopped others, with these; notes of another form name nobody."""
+    found = {}
+    for job_id in running_with_note(NOTE, view):
+        note = view.note(job_id, NOTE)
+        ids = note if type(note) is tuple and set(map(type, note)) <= {int} else ()
+        found[job_id] = tuple([each for each in ids if type(each) is int])
+    return found
+
+
+def _resumptions(view: View) -> Iterator[Action]:
+    """Yield the resumption of all suspended jobs that no running short job has stopped, where their threads are free."""
+    suspended = [each for each in view.running.values() if each.suspended_us is not None and not each.held]
+    if not suspended:
+        return
+    stopped = {job_id for ids in _notes(view).values() for job_id in ids}
+    for each in sorted(suspended, key=lambda each: each.job.id):
+        if each.job.id not in stopped and not each.leaving and (not each.on_disk or view.may_resume(each)):
+            yield ResumeJob(each.job.id)
+
+
+def _with_one_job(view: View) -> NodeSet:
+    """Return the nodes with exactly one job on them."""
+    once = twice = 0
+    for job_id, nodes in view.nodes_by_job.items():
+        if not view.running[job_id].on_disk:
+            twice |= once & nodes
+            once |= nodes
+    return NodeSet(once & ~twice)
+
+
+def _facts(stopping: Stopping) -> dict[str, object]:
+    """Return for a trace who stops for the job, and for how long at most."""
+    hosts = stopping.shared.hosts
+    return {
+        "stopped": [
+            {
+                "job": host.running.job.id,
+                "to_disk": host.running.job.id == stopping.on_disk,
+                "for_us": host.end_us - stopping.shared.view.expected_end(host.running),
+            }
+            for host in hosts
+        ]
+    }
