@@ -42,6 +42,7 @@ class Parameter(NamedTuple):
     check: Callable[[object], bool]
     tell: Callable[[], str]
     text: str
+    added: bool = False  # it came later: a run that does not set it has the key, and the record, that it had before
 
     @property
     def expected(self) -> str:
@@ -181,6 +182,11 @@ def one_of(place: str, text: str) -> Parameter:
         return ", ".join(names[:-1]) + f" or {names[-1]}"
 
     return Parameter(lambda value: value in at(place), tell, text)
+
+
+def added(parameter: Parameter) -> Parameter:
+    """Return a setting that has come to a part of which there are runs."""
+    return parameter._replace(added=True)
 
 
 # The parts.
@@ -363,9 +369,9 @@ MATCHINGS: Final[Mapping[str, Entry]] = {
             "hosts": whole(0, 1_000_000, "hosts of a guest, at most; 0: as many as it takes"),
             "empty_nodes": flag("a guest may take empty nodes besides those of its hosts"),
             "pairs": flag("a job that starts may take one with it"),
-            "mode": one_of("symbiosis.express:MODES", "nobody is suspended, or short jobs may stop others"),
-            "express_s": seconds(0, "express: jobs up to this length may stop longer ones"),
-            "stops": number(0, 1e3, "express: how long a job may be stopped in all, as a part of its estimate"),
+            "mode": added(one_of("symbiosis.express:MODES", "nobody is suspended, or short jobs may stop others")),
+            "express_s": added(seconds(0, "express: jobs up to this length may stop longer ones")),
+            "stops": added(number(0, 1e3, "express: how long a job may be stopped in all, as a part of its estimate")),
         },
         ("symbiosis.guests:Guests",),
     ),

@@ -112,7 +112,7 @@ def _resolve_part(kind: str, entry: Mapping[str, Any]) -> dict[str, Any]:
             raise UsageError(f"policy.{kind}.{key}: {kind} {name} has no such parameter{suggest(key, part.parameters)}")
     for key, parameter in part.parameters.items():
         value = entry[key] if key in entry else part.default(key)
-        if value is REQUIRED:
+        if value is REQUIRED or (parameter.added and key not in entry):
             continue
         if not parameter.check(value):
             raise UsageError(f"policy.{kind}.{key}: expected {parameter.expected}, got {value!r}")

@@ -60,7 +60,7 @@ GROUP = {
     "low_load": "all",
 }
 GUESTS: dict[str, Any] = {"min_gain": 0.5, "budget": 0.25, "brief_s": 600.0, "hosts": 0, "empty_nodes": True}
-GUESTS |= {"pairs": True, "mode": "fair", "express_s": 3600.0, "stops": 0.25}
+GUESTS |= {"pairs": True}
 SKIPPING = {"order": {"name": "shortest"}, "backfill": {"name": "skip"}}
 SUSPENDING = {**GUESTS, "mode": "express", "min_gain": 2.0, "brief_s": 0.0, "pairs": False}
 BY_GAIN, SLACK = {"name": "by-gain", "lookahead": 100}, {"name": "slack", "factor": 1.5, "adjust": 0.75}
