@@ -81,18 +81,19 @@ def find_loss(seq: int, now_us: int, actions: Sequence[Action]) -> str | None:
         return f"a reply cannot travel: {error}"
     assert isinstance(copy, Actions)
     for action, other in zip(reply.actions, copy.actions, strict=True):
-        if not _is_same(action, other):
-            return f"a decision changes on its way to the manager: {action}, arrived as {other}"
+        change = _change(action, other)
+        if change is not None:
+            return f"a decision changes on its way to the manager: {action}: {change}"
     return None
 
 
-def _is_same(one: object, other: object) -> bool:
-    """Return whether two values are equal and of equal types, also inside: True is not 1."""
+def _change(one: object, other: object) -> str | None:
+    """Return how two values differ, None if they are equal and of equal types, also inside: True is not 1."""
     if type(one) is not type(other):
-        return False
-    if isinstance(one, tuple) and isinstance(other, tuple):
-        return len(one) == len(other) and all(map(_is_same, one, other))
-    return one == other
+        return f"{one!r} of type {type(one).__name__} arrives as {other!r} of type {type(other).__name__}"
+    if isinstance(one, tuple) and isinstance(other, tuple) and len(one) == len(other):
+        return next((change for pair in zip(one, other, strict=True) if (change := _change(*pair))), None)
+    return None if one == other else f"{one!r} arrives as {other!r}"
 
 
 # Checks that the parts of a composition follow their protocols, on which a pass relies without checks for lack of time.

@@ -93,6 +93,15 @@ class Listing(Plain):
             yield action._replace(runs=cast(Any, list(action.runs)))
 
 
+class Unnamed(Plain):
+    """Give runs as plain tuples."""
+
+    def decide(self, view: View) -> Iterator[Action]:
+        for action in super().decide(view):
+            assert isinstance(action, StartJob)
+            yield action._replace(runs=cast(Any, tuple([tuple(run) for run in action.runs])))
+
+
 class Worded(str):
     """A string of a class of its own."""
 
@@ -108,6 +117,7 @@ class NotingWords(Noting):
         (NotingTooMuch, "the limit is 1048576"),
         (NotingTrueForOne, "a reply cannot travel: actions[1].job_id: expected an integer >= 0, got true"),
         (Listing, "a decision changes on its way to the manager: StartJob"),
+        (Unnamed, "of type tuple arrives as Run(first="),
         (NotingWords, "the note cannot travel: key: expected a string"),
     ],
 )
