@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import fields
 from typing import Final
 
 from cosched_emulator.results.files.run_folder import part_name
@@ -16,8 +17,8 @@ from cosched_plugin.config import PolicyChoice
 from cosched_plugin.protocol.messages import NodeClass
 
 BY_BANDWIDTH: Final = ("lessconsume", "lessconsume-threshold")  # placements that look for nodes with bandwidth left
+LIMITS: Final = ("memory_bandwidth_mbs", "network_mbs", "disk_mbs")  # keys of [cluster]
 NEEDS_NOTHING: Final = (None, "none", "always")  # matchings that need no knowledge of pairs
-
 GIVEN: Final = (None, "given")  # beliefs that are the site's
 
 
@@ -25,7 +26,17 @@ def warnings_of(choice: PolicyChoice, prepared: Prepared) -> tuple[str, ...]:
     """Return the warnings before a run: first those about the policy, then those about the workload."""
     of_policy = [
         find(choice, prepared)
-        for find in (idle_matching, idle_belief, idle_placement, idle_slices, idle_log, sums_of_pairs)
+        for find in (
+            idle_matching,
+            idle_belief,
+            idle_placement,
+            idle_slices,
+            idle_log,
+            idle_memory,
+            idle_disks,
+            idle_nodes,
+            sums_of_pairs,
+        )
     ]
     return (*(text for text in of_policy if text is not None), *prepared.workload.warnings)
 
@@ -101,6 +112,49 @@ def idle_slices(choice: PolicyChoice, prepared: Prepared) -> str | None:
         f"slices {name}: jobs with memory of up to {most_mb} MiB a process, and nodes with {room_mb} MiB of swap space for them "
         "(cluster.swap_mb): a job that finds no room there is not preempted, and runs on in the slices of other jobs"
     )
+
+
+def idle_memory(_choice: PolicyChoice, prepared: Prepared) -> str | None:
+    """Return which settings of memory bind nobody; None if there are none."""
+    scenario, jobs = prepared.scenario, columns_of(prepared.workload.jobs)
+    wanted = max(jobs.each(jobs.memory_mb), default=0) > 0
+    if scenario.clock.mode != "virtual":  # users' jobs may ask for memory
+        return None
+    if wanted and scenario.workload.memory_mb and not any(item.memory_mb for item in prepared.nodes):
+        return "workload.memory_mb: no effect where no node has a limit of memory (cluster.memory_mb)"
+    keys = [f"cluster.{key}" for key in ("memory_mb", "swap_mb") if getattr(scenario.cluster, key) is not None]
+    return None if wanted or not keys else f"{' and '.join(keys)}: no effect where no job requests memory"
+
+
+def idle_disks(choice: PolicyChoice, prepared: Prepared) -> str | None:
+    """Return which settings of suspension nobody needs: no part of the policy suspends jobs; None if there are none."""
+    if part_name(choice.settings, "backfill") is None or "suspend" in getattr(choice.make(), "features", ()):
+        return None
+    scenario = prepared.scenario
+    if scenario.manager is not None and scenario.manager.suspend_every_s is not None:
+        return None
+    prices = scenario.preemption
+    keys = [f"preemption.{item.name}" for item in fields(prices) if getattr(prices, item.name) != item.default]
+    keys += ["cluster.swap_mb"] * bool(scenario.cluster.swap_mb)
+    return f"{' and '.join(keys)}: no effect under a policy that suspends no job" if keys else None
+
+
+def idle_nodes(_choice: PolicyChoice, prepared: Prepared) -> str | None:
+    """Return which settings say nothing of these jobs and nodes: no job slows another one down, or has anything to share."""
+    scenario, jobs = prepared.scenario, columns_of(prepared.workload.jobs)
+    if scenario.clock.mode != "virtual" or scenario.time_sharing is not None:
+        return None
+    slows = prepared.contends or prepared.faults.slow_nodes
+    asks = slows or jobs.knows(jobs.told_demand) or jobs.knows(jobs.profile)
+    keys = [
+        *["monitoring.after_s"] * (scenario.monitoring.after_s is not None and not slows),
+        *[f"cluster.{key}" for key in LIMITS if getattr(scenario.cluster, key) is not None and not asks],
+    ]
+    if keys:
+        return f"{' and '.join(keys)}: no effect where no job slows another one down"
+    if scenario.workload.exclusive and max(item.threads for item in prepared.nodes) == 1:
+        return "workload.exclusive: no effect on nodes of one hardware thread"
+    return None
 
 
 def idle_log(choice: PolicyChoice, prepared: Prepared) -> str | None:

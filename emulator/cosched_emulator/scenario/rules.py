@@ -13,6 +13,7 @@ from cosched_emulator.scenario.schema import ClockSection, Scenario, ScriptEntry
 from cosched_emulator.scenario.sections import (
     OF_APPLICATIONS,
     OF_BELIEVED_PAIRS,
+    OF_FILES,
     OF_FILES_AND_BARRIERS,
     OF_MESSAGES,
     OF_NAS,
@@ -51,6 +52,7 @@ _UNUSED: Final = {
 # A section, its name, some of its keys; whether what they need is there, and what that is.
 Needed: TypeAlias = tuple[object, str, tuple[str, ...], bool, str]
 
+WITHOUT_FILES: Final = frozenset({"fine", "uniform", "compute"})  # programs
 _LOMARC: Final = frozenset({"lomarc"})
 _DRAWN: Final = frozenset({"lomarc", "statistical"})
 _BANDWIDTH: Final = frozenset({"bandwidth"})
@@ -174,6 +176,8 @@ def settings_without_effect(scenario: Scenario) -> list[str]:
         (belief, "belief", OF_BELIEVED_PAIRS, believed == PAIRS, f'contention = "{PAIRS}"'),
         (belief, "belief", ("pair_method",), _predicts_pairs(belief), "belief.pair_missing or belief.pair_table"),
         (scenario.monitoring, "monitoring", ("above",), scenario.monitoring.after_s is not None, "monitoring.after_s"),
+        *_of_bandwidth(scenario, contention),
+        (scenario.faults, "faults", ("seed",), _draws_faults(scenario.faults), "faults that are drawn"),
         (workload, "workload", OF_PROCESSES, scenario.time_sharing is not None, "[time_sharing]"),
         (scenario.cluster, "cluster", ("spin_w",), scenario.time_sharing is not None, "[time_sharing]"),
     )
@@ -181,8 +185,41 @@ def settings_without_effect(scenario: Scenario) -> list[str]:
         f"{name}.{key} has no effect without {needed}"
         for section, name, keys, there, needed in (*rules, *_of_models(scenario, believed))
         for key in keys
-        if not there and getattr(section, key) != getattr(type(section)(), key)
-    ] + [*_without_effect_on_processes(scenario), *unused_of_manager(scenario.manager)]
+        if not there and section is not None and getattr(section, key) != getattr(type(section)(), key)
+    ] + [
+        *["requeue has no effect where no node fails ([faults], [[script]])"]
+        * (scenario.requeue and not _fails(scenario)),
+        *_without_effect_on_processes(scenario),
+        *unused_of_manager(scenario.manager),
+    ]
+
+
+def _of_bandwidth(scenario: Scenario, contention: tuple[str, str]) -> list[Needed]:
+    """Return what limits of a node's bandwidth need: a model that knows them."""
+    shared = (*scenario.truth.resources, *(scenario.belief.resources or ())) if "bandwidth" in contention else ()
+    keys = {"memory_bandwidth": "memory_bandwidth_mbs", "network": "network_mbs", "disk": "disk_mbs"}
+    return [
+        (
+            scenario.cluster,
+            "cluster",
+            (key,),
+            resource in shared or "composite" in contention,
+            f'contention = "bandwidth" with {resource} among its resources, or "composite"',
+        )
+        for resource, key in keys.items()
+    ]
+
+
+def _draws_faults(faults: FaultsSection | None) -> bool:
+    drawn = () if faults is None else (faults.nodes, faults.slow, faults.messages, faults.plugin)
+    return any(section is not None for section in drawn)
+
+
+def _fails(scenario: Scenario) -> bool:
+    """Tell whether a node may fail: by plan, by script, or because users and operators act on a running clock."""
+    faults = scenario.faults
+    planned = faults is not None and (faults.nodes is not None or any(fault.do == "fail" for fault in faults.at))
+    return planned or scenario.clock.mode != "virtual" or any(entry.do == "fail-node" for entry in scenario.script)
 
 
 def _of_models(scenario: Scenario, believed: str) -> list[Needed]:
@@ -226,6 +263,13 @@ def _without_effect_on_processes(scenario: Scenario) -> list[str]:
             "nas" if usual == PREFIX else f'programs = "{usual}"',
         ),
         (sharing, "time_sharing", OF_FILES_AND_BARRIERS if usual == PREFIX else (), "nas"),
+        (sharing, "time_sharing", OF_FILES if usual in WITHOUT_FILES else (), f'programs = "{usual}"'),
+        (
+            sharing,
+            "time_sharing",
+            () if by_file or usual.startswith(PREFIX) or sharing.nodes == "fluid" else OF_MESSAGES,
+            f'programs = "{usual}"',
+        ),
         *[(sharing, "time_sharing", keys, cause) for keys, cause in _unused_of_nodes(sharing)],
         (
             scenario.cluster,

@@ -66,13 +66,8 @@ OF_PROCESSES: Final = ("programs", "cpu_share", "null_statements", "files", "jit
 OF_MESSAGES: Final = (  # keys of [time_sharing]
     "message_cpu_us", "receive_cpu_us", "latency_us", "network_mb_s", "rendezvous_bytes", "interrupt_us",
 )  # fmt: skip
-OF_FILES_AND_BARRIERS: Final = (
-    "io_logged",
-    "io_cpu_us",
-    "io_service_us",
-    "barrier_us",
-    "barrier_process_us",
-)  # likewise
+OF_FILES: Final = ("io_logged", "io_cpu_us", "io_service_us")  # likewise
+OF_FILES_AND_BARRIERS: Final = (*OF_FILES, "barrier_us", "barrier_process_us")
 
 
 @dataclass(frozen=True, slots=True)
