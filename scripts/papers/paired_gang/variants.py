@@ -114,9 +114,8 @@ OF_LOADS: Final[Mapping[str, Variant]] = {
     RR_DYNAMIC: Variant(
         "local scheduler rr with slices of 2 ms",
         [
-            *[dynamic(HOMOGENEOUS, load) for load in (*LOADS, *ABOVE)],
-            *[dynamic(HETEROGENEOUS, load) for load in ("0.8", "0.9", "0.95", *ABOVE)],
-        ],
+            dynamic(HOMOGENEOUS, load) for load in (*LOADS, *ABOVE)
+        ],  # of others each pair of shares is measured: hours a run
         _ALL,
         _nodes(**LOCALS[RR]),
     ),
