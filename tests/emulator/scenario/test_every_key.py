@@ -8,6 +8,7 @@ import types
 import typing
 from collections.abc import Iterator
 from dataclasses import is_dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from cosched_emulator.scenario.reader import scenario_of_table
 from cosched_emulator.scenario.schema import Scenario
 from cosched_plugin.common.errors import PluginError
 
-Path_ = tuple[str, ...]
+Key = tuple[str, ...]
 Outcome = tuple[str, frozenset[str]]  # what came out, and what was said
 REFUSED = "refused"
 # Keys that may change nothing in a run of a few jobs, though they are in effect, and why.
@@ -39,7 +40,7 @@ IDLE = {
 LOG = "{} {} -1 {} {} -1 2000 {} {} {} 1 {} 1 -1 {} {} -1 -1\n"
 
 
-def keys(kind: type, path: Path_ = ()) -> Iterator[tuple[Path_, Any]]:
+def keys(kind: type, path: Key = ()) -> Iterator[tuple[Key, Any]]:
     """Yield all keys of a table and of those in it, with their types."""
     for name, declared in typing.get_type_hints(kind).items():
         hint = declared
@@ -77,7 +78,7 @@ def outcome(table: dict[str, Any]) -> Outcome:
     return content.hexdigest(), frozenset(told)
 
 
-def with_value(table: dict[str, Any], path: Path_, value: object) -> dict[str, Any]:
+def with_value(table: dict[str, Any], path: Key, value: object) -> dict[str, Any]:
     inner = made = json.loads(json.dumps(table))
     for name in path[:-1]:
         inner = inner.setdefault(name, {})
