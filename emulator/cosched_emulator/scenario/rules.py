@@ -142,7 +142,6 @@ def settings_without_effect(scenario: Scenario) -> list[str]:
     of_usage = workload.characteristics is not None or workload.annotations is not None
     of_self = workload.self_slowdowns is not None or workload.annotations is not None
     believed = belief.contention or scenario.truth.contention
-    contention = (scenario.truth.contention, believed)
     users = scenario.clock.mode != "virtual"  # users give their jobs what the scenario does not
     rules: tuple[Needed, ...] = (
         (
@@ -170,13 +169,8 @@ def settings_without_effect(scenario: Scenario) -> list[str]:
             of_self or users,
             "workload.self_slowdowns or workload.annotations",
         ),
-        (scenario.truth, "truth", ("pairs",), PAIRS in contention, f'contention = "{PAIRS}"'),
-        (workload, "workload", ("profiles",), "composite" in contention, 'contention = "composite"'),
         (belief, "belief", ("profiles",), workload.profiles is not None or users, "workload.profiles"),
-        (belief, "belief", OF_BELIEVED_PAIRS, believed == PAIRS, f'contention = "{PAIRS}"'),
-        (belief, "belief", ("pair_method",), _predicts_pairs(belief), "belief.pair_missing or belief.pair_table"),
         (scenario.monitoring, "monitoring", ("above",), scenario.monitoring.after_s is not None, "monitoring.after_s"),
-        *_of_bandwidth(scenario, contention),
         (scenario.faults, "faults", ("seed",), _draws_faults(scenario.faults), "faults that are drawn"),
         (workload, "workload", OF_PROCESSES, scenario.time_sharing is not None, "[time_sharing]"),
         (scenario.cluster, "cluster", ("spin_w",), scenario.time_sharing is not None, "[time_sharing]"),
@@ -225,7 +219,13 @@ def _fails(scenario: Scenario) -> bool:
 def _of_models(scenario: Scenario, believed: str) -> list[Needed]:
     """Return what settings of contention models need."""
     present = (scenario.truth.contention, believed)
+    workload, belief = scenario.workload, scenario.belief
     return [
+        (scenario.truth, "truth", ("pairs",), PAIRS in present, f'contention = "{PAIRS}"'),
+        (workload, "workload", ("profiles",), "composite" in present, 'contention = "composite"'),
+        (belief, "belief", OF_BELIEVED_PAIRS, believed == PAIRS, f'contention = "{PAIRS}"'),
+        (belief, "belief", ("pair_method",), _predicts_pairs(belief), "belief.pair_missing or belief.pair_table"),
+        *_of_bandwidth(scenario, present),
         *[
             (scenario.truth, "truth", keys, not models.isdisjoint(present), _named(models))
             for keys, models in _OF_MODELS
