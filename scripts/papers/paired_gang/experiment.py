@@ -37,7 +37,7 @@ from scripts.papers.paired_gang.names import (
     longer,
     mix,
 )
-from scripts.papers.paired_gang.variants import FEW, FINE_PAIRS, VARIANTS
+from scripts.papers.paired_gang.variants import FEW, FINE_PAIRS, RR_DYNAMIC, VARIANTS
 from scripts.papers.study import Size
 from scripts.processes import PROJECT
 
@@ -115,11 +115,12 @@ def _products(size: Size) -> Iterator[dict[str, Any]]:
                 "variants": [name],
                 "workloads": [item for item in variant.workloads if not size.quick or item in _quick_workloads()],
                 "policies": variant.policies,
-                "seeds": seeds,
+                "seeds": [*range(1, size.seeds + 1)] if name == RR_DYNAMIC else seeds,  # its rows are claims
             }
     if not size.quick:
-        yield _base([dynamic(HOMOGENEOUS, load) for load in ABOVE], (STRICT, BARE, PAIRED), seeds)
-        yield _base([dynamic(HETEROGENEOUS, load) for load in ABOVE], (STRICT, PAIRED), seeds)
+        every = [*range(1, size.seeds + 1)]
+        yield _base([dynamic(HOMOGENEOUS, load) for load in ABOVE], (STRICT, BARE, PAIRED), every)
+        yield _base([dynamic(HETEROGENEOUS, load) for load in ABOVE], (STRICT, PAIRED), every)
         yield _base([few_jobs(PHASE_LOAD)], (STRICT, PAIRED), seeds)
     if size.seeds > few:
         yield from _paper([*range(few + 1, size.seeds + 1)], size)
