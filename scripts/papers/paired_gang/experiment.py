@@ -37,7 +37,7 @@ from scripts.papers.paired_gang.names import (
     longer,
     mix,
 )
-from scripts.papers.paired_gang.variants import FEW, FINE_PAIRS, RR_DYNAMIC, VARIANTS
+from scripts.papers.paired_gang.variants import FEW, FINE_PAIRS, RR_DYNAMIC, VARIANTS, Variant
 from scripts.papers.study import Size
 from scripts.processes import PROJECT
 
@@ -111,19 +111,28 @@ def _products(size: Size) -> Iterator[dict[str, Any]]:
     yield from _paper(seeds, size)
     for name, variant in VARIANTS.items():
         if not size.quick or variant.quick:
-            yield {
-                "variants": [name],
-                "workloads": [item for item in variant.workloads if not size.quick or item in _quick_workloads()],
-                "policies": variant.policies,
-                "seeds": [*range(1, size.seeds + 1)] if name == RR_DYNAMIC else seeds,  # its rows are claims
-            }
+            yield _changed(name, variant, seeds, size)
     if not size.quick:
-        every = [*range(1, size.seeds + 1)]
-        yield _base([dynamic(HOMOGENEOUS, load) for load in ABOVE], (STRICT, BARE, PAIRED), every)
-        yield _base([dynamic(HETEROGENEOUS, load) for load in ABOVE], (STRICT, PAIRED), every)
+        yield from _above(seeds)
         yield _base([few_jobs(PHASE_LOAD)], (STRICT, PAIRED), seeds)
     if size.seeds > few:
-        yield from _paper([*range(few + 1, size.seeds + 1)], size)
+        more = [*range(few + 1, size.seeds + 1)]
+        yield from _paper(more, size)
+        if not size.quick:  # these are claims, too
+            yield _changed(RR_DYNAMIC, VARIANTS[RR_DYNAMIC], more, size)
+            yield from _above(more)
+
+
+def _changed(name: str, variant: Variant, seeds: Sequence[int], size: Size) -> dict[str, Any]:
+    """Return the runs of a variant."""
+    workloads = [item for item in variant.workloads if not size.quick or item in _quick_workloads()]
+    return {"variants": [name], "workloads": workloads, "policies": variant.policies, "seeds": seeds}
+
+
+def _above(seeds: Sequence[int]) -> Iterator[dict[str, Any]]:
+    """Yield the runs above a load of 1."""
+    yield _base([dynamic(HOMOGENEOUS, load) for load in ABOVE], (STRICT, BARE, PAIRED), seeds)
+    yield _base([dynamic(HETEROGENEOUS, load) for load in ABOVE], (STRICT, PAIRED), seeds)
 
 
 def _paper(seeds: Sequence[int], size: Size) -> Iterator[dict[str, Any]]:
