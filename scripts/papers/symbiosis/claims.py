@@ -7,11 +7,14 @@ from typing import Final
 
 from scripts.papers.claims import Band, Claim, judged
 from scripts.papers.figures import Figures, Where, interval_text
+from scripts.papers.means import BASE
 from scripts.papers.symbiosis.experiment import (
     EASY_SHORTEST,
+    EXPRESS,
     LOGS,
     NOISE,
     PAPERS,
+    PRICES,
     SYMBIOSIS,
     U1_SHORTEST,
     WHOLE,
@@ -30,12 +33,14 @@ OF_SHORTEST: Final[Mapping[str, float]] = {RESPONSE: 0.85, SLOWDOWN: 1.0}
 ON_LOGS: Final[Mapping[str, float]] = {"SDSC-SP2": 0.92, "BLUE": 0.92, "CTC": 1.0}
 NO_WORSE: Final = 1.02  # than without sharing, where what is believed is wrong
 MOST_LATER, MOST_OF_CLASS = 0.08, 0.15
+# Of express, as a part of L-U1 with the shortest first: set at the plausible price.
+OF_EXPRESS: Final[Mapping[str, float]] = {RESPONSE: 0.75, SLOWDOWN: 0.40}
 POINTS: Final = 0.02  # above the floor, at W1
 
 
 def claims(figures: Figures) -> list[Claim]:
     """Return what is wanted, each with what was measured."""
-    return [*_of_w2(figures), *_harm(figures), *_logs(figures), *_dear(figures)]
+    return [*_of_w2(figures), *_harm(figures), *_logs(figures), *_dear(figures), *_express(figures)]
 
 
 def _of_w2(figures: Figures) -> Iterator[Claim]:
@@ -79,6 +84,15 @@ def _dear(figures: Figures) -> Iterator[Claim]:
         own, base = Where("W2", SYMBIOSIS, belief=belief), Where("W2", EASY_SHORTEST)
         text = f"G12: mean response over that without sharing, at most {NO_WORSE:g}"
         yield _at_most(text, f"W2, {belief}", figures.ratio(RESPONSE, own, base), NO_WORSE)
+
+
+def _express(figures: Figures) -> Iterator[Claim]:
+    base = Where("W2", U1_SHORTEST)
+    for place, (figure, most) in enumerate(OF_EXPRESS.items(), 14):
+        for price in (BASE, *PRICES):
+            text = f"G{place}: express, {NAMES[figure]} over L-U1's, at most {most:g}"
+            where = f"W2, {'no price' if price == BASE else price}"
+            yield _at_most(text, where, figures.ratio(figure, Where("W2", EXPRESS, variant=price), base), most)
 
 
 def _at_most(text: str, where: str, found: Interval | None, most: float) -> Claim:

@@ -16,7 +16,7 @@ SEEDS: Final = 10
 TUNED: Final = 3  # seeds with which settings were chosen; not those of this study
 FEW: Final = 5  # seeds of what explains
 HARMED: Final = 3  # seeds whose jobs are compared with those of shaken baselines
-VARIANTS_TRIED: Final = 47  # compositions and settings that were run on W2 with the tuning seeds
+VARIANTS_TRIED: Final = 56  # compositions and settings that were run on W2 with the tuning seeds
 MODELS: Final = ("W1", "W2", "W3")
 # Log -> file, nodes (one for each processor of the log), and jobs between the begins of its windows.
 LOGS: Final = {
@@ -30,6 +30,12 @@ EASY: Final = "EASY"
 EASY_SHORTEST: Final = "EASY, shortest first"
 U1_SHORTEST: Final = "L-U1, shortest first"
 SYMBIOSIS: Final = "symbiosis"
+EXPRESS: Final = "symbiosis, express"
+SUSPENDING: Final = {
+    EXPRESS: ("symbiosis-express", (), "short jobs stop others, in place or on disk"),
+    "EASY, suspending": ("easy-suspending", (), "the same, and no two share nodes"),
+    "suspending, unreserved": ("easy-suspending-unreserved", (), "the same without a reservation"),
+}
 PAPERS: Final = ("L-R", "L-U1")
 _WITHOUT: Final[Mapping[str, tuple[str, str]]] = {
     "in order": ("order=fcfs", "first come, first served"),
@@ -46,13 +52,20 @@ POLICIES: Final[Mapping[str, tuple[str, Sequence[str], str]]] = {
     "L-U1": ("lomarc-u1", (), "LOMARC by utilisation gain"),
     U1_SHORTEST: ("lomarc-u1-shortest", (), "the same, shortest estimate first"),
     SYMBIOSIS: ("symbiosis", (), "cosched's own"),
+    **SUSPENDING,
     **{f"{SYMBIOSIS}, {name}": ("symbiosis", (setting,), text) for name, (setting, text) in _WITHOUT.items()},
 }
 MAIN: Final = (EASY, EASY_SHORTEST, *PAPERS, U1_SHORTEST, SYMBIOSIS)
-ABLATED: Final = tuple(name for name in POLICIES if name not in MAIN)
+ABLATED: Final = tuple(name for name in POLICIES if name not in (*MAIN, *SUSPENDING))
 WHOLE: Final = "whole"  # the other form of the slowdown
 NOISE: Final = "noise .3"
 WRONG: Final = (NOISE, "pairs unknown", "usage unknown")
+# What a suspension costs, by two sums. Plausible: a second for signals on all nodes; a minute, as in the study of G-LOMARC-TS, takes
+# 15 GB of a node's memory to an SSD and back at 500 MB/s. High: 4 GB that are paged in at 400 MB/s; 64 GB at 200 MB/s.
+PRICES: Final = {
+    "plausible price": {"switch_s": 1.0, "resume_s": 60.0},
+    "high price": {"switch_s": 10.0, "resume_s": 640.0},
+}
 USUAL: Final = {"variant": BASE, "belief": EXACT}
 
 
@@ -70,7 +83,7 @@ def experiment(size: Size, logs: Path) -> dict[str, Any]:
             *_windows(size, logs),
         ],
         "beliefs": [{"name": name, "belief": values} for name, (_, values) in BELIEFS.items()],
-        "variants": [{"name": BASE}, {"name": WHOLE, "truth": dict(FORMS[WHOLE][1])}],
+        "variants": [{"name": BASE}, {"name": WHOLE, "truth": dict(FORMS[WHOLE][1])}, *_prices()],
         "policies": [
             {"name": name, "policy": preset, "set": [*settings]} for name, (preset, settings, _) in POLICIES.items()
         ],
@@ -90,6 +103,10 @@ def experiment(size: Size, logs: Path) -> dict[str, Any]:
         },
         "measures": ["scripts.papers.symbiosis.measures:figures"],
     }
+
+
+def _prices() -> list[dict[str, Any]]:
+    return [{"name": name, "preemption": dict(costs)} for name, costs in PRICES.items()]
 
 
 def _seeds(count: int) -> range:
@@ -116,5 +133,7 @@ def _products(size: Size) -> Iterator[dict[str, Any]]:
     yield {**base, "workloads": ["W1", "W3"], "policies": [*MAIN], "seeds": seeds}
     yield {**base, "workloads": ["W2"], "policies": [*ABLATED], "seeds": few}
     unshared = {"policies": [U1_SHORTEST, SYMBIOSIS], "workloads": ["W2"], "seeds": few}
+    yield {"workloads": ["W2"], "beliefs": [EXACT], "variants": [BASE, *PRICES], "policies": [EXPRESS], "seeds": seeds}
+    yield {**base, "workloads": ["W2"], "policies": [*SUSPENDING][1:], "seeds": few}
     yield {**unshared, "variants": [WHOLE], "beliefs": [EXACT]}
     yield {**unshared, "variants": [BASE], "beliefs": [*WRONG]}

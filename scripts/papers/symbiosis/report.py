@@ -9,7 +9,7 @@ from typing import Any, Final
 from scripts.papers.claims import VERDICTS, claims_table
 from scripts.papers.figures import Figures, Where, percent_text, sections
 from scripts.papers.harm import harm_tables
-from scripts.papers.means import means_table
+from scripts.papers.means import BASE, means_table
 from scripts.papers.pictures import bars, draw_all, grid, legend, point_at
 from scripts.papers.rua.windows import WindowFigures
 from scripts.papers.saturation import saturation_table
@@ -19,12 +19,15 @@ from scripts.papers.symbiosis.experiment import (
     ABLATED,
     EASY,
     EASY_SHORTEST,
+    EXPRESS,
     LOG_JOBS,
     LOGS,
     MAIN,
     MODELS,
     NOISE,
     POLICIES,
+    PRICES,
+    SUSPENDING,
     SYMBIOSIS,
     TUNED,
     U1_SHORTEST,
@@ -53,6 +56,7 @@ def report(found: Figures, size: Size) -> list[str]:
         "All policies": lambda figures: _means(
             figures, [Where(work, name) for work in (*MODELS, *LOGS) for name in MAIN]
         ),
+        "Short jobs stop others, at three prices": _express,
         "What each part is worth": _ablation,
         "Where sharing is dear, or not understood": _dear,
         "Who is worse off": _harm,
@@ -75,6 +79,16 @@ def report(found: Figures, size: Size) -> list[str]:
 
 def _means(figures: Figures, cells: Sequence[Where]) -> list[str]:
     return means_table(figures, SHOWN, cells)
+
+
+def _express(figures: Figures) -> list[str]:
+    cells = [Where("W2", EXPRESS, variant=price) for price in (BASE, *PRICES)]
+    cells += [Where("W2", name) for name in (*[*SUSPENDING][1:], SYMBIOSIS, U1_SHORTEST)]
+    costs = "; ".join([f"{name}: {each['switch_s']:g} and {each['resume_s']:g}" for name, each in PRICES.items()])
+    text = (
+        f"W2. Seconds without progress each time that a job comes back, in place and from disk: {BASE}: none; {costs}."
+    )
+    return [text, "", *_means(figures, cells)]
 
 
 def _ablation(figures: Figures) -> list[str]:
