@@ -80,6 +80,7 @@ class _Guarded:
         self._scheduler = owner.without(welcome, owner.jobs)
         self._told = {note.job_id for note in welcome.notes if note.key == SET_ASIDE and note.job_id is not None}
         self._notes = "notes" in welcome.features
+        self._held = {job.spec.id for job in welcome.pending if job.held}  # by the manager, not only set aside
 
     @property
     def view(self) -> object:
@@ -105,17 +106,22 @@ class _Guarded:
         aside = self._owner.jobs
         for event in events:
             match event:
-                case JobHeld(job_id) if job_id in aside:
-                    continue
-                case JobReleased(job_id) if job_id in aside:
-                    del aside[job_id]
+                case JobHeld(job_id):
+                    self._held.add(job_id)
+                    if job_id in aside:
+                        continue
+                case JobReleased(job_id):
+                    self._held.discard(job_id)
+                    aside.pop(job_id, None)
                 case JobModified(job) if job.id in aside:
                     del aside[job.id]
                     yield event
-                    yield JobReleased(job.id)
+                    if job.id not in self._held:
+                        yield JobReleased(job.id)
                     continue
                 case JobEnded(job_id):
                     aside.pop(job_id, None)
+                    self._held.discard(job_id)
                     self._told.discard(job_id)  # its notes are gone with it
                 case JobStarted(job_id):
                     aside.pop(job_id, None)

@@ -117,16 +117,31 @@ def test_it_comes_back_when_a_user_releases_or_changes_it(back: JobReleased | Jo
     owner, _ = setting_aside(bad)
     scheduler = owner(welcome(job(2, "bad")))
     assert started(scheduler.handle(1_000, ())) == []
-    assert scheduler.handle(1_500, [JobHeld(2)]) == []
     if isinstance(back, JobModified):
         assert scheduler.handle(2_000, [back]) == [
             StartJob(2, runs_on((0, 1, 1, 1)), 1_000, None),
             SetNote(2, SET_ASIDE, None),
         ]
     else:
+        assert scheduler.handle(1_500, [JobHeld(2)]) == []
         with pytest.raises(PolicyFailed):
             scheduler.handle(2_000, [back])
     assert owner.jobs == {}
+
+
+@pytest.mark.parametrize("reconnected", [False, True])
+def test_one_that_a_user_holds_as_well_and_changes_waits_for_its_release(reconnected: bool) -> None:
+    owner, _ = setting_aside(bad)
+    scheduler = owner(welcome(job(2, "bad")))
+    scheduler.handle(1_000, ())
+    if reconnected:
+        there = welcome(job(2, "bad"))
+        scheduler = owner(there._replace(pending=(PendingJob(job(2, "bad"), True),)))
+        scheduler.handle(1_500, ())
+    else:
+        scheduler.handle(1_500, [JobHeld(2)])
+    assert started(scheduler.handle(2_000, [JobModified(job(2, "good"))])) == []
+    assert started(scheduler.handle(2_500, [JobReleased(2)])) == [2]
 
 
 def test_of_a_job_that_has_ended_nothing_is_said() -> None:
