@@ -17,6 +17,7 @@ from contextlib import suppress
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
+from types import FunctionType
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -35,6 +36,22 @@ _BYTES: Final = 16  # of a digest
 _MAGIC: Final = b"costate1"
 _HEAD: Final = struct.Struct(f"<8s{_BYTES}sqq{_BYTES}s{_BYTES}s")
 _ACCOUNTING: Final = "accounting"
+_OURS: Final = ("cosched_emulator", "cosched_hwmodel", "cosched_plugin")
+# Packages of which the program's digest tells the version.
+_KNOWN: Final = frozenset(
+    {
+        *_OURS,
+        "_operator",
+        "builtins",
+        "collections",
+        "fractions",
+        "functools",
+        "itertools",
+        "numpy",
+        "operator",
+        "random",
+    }
+)
 
 
 class Saved(NamedTuple):
@@ -52,7 +69,9 @@ def state_file(database: str) -> str:
 def read_state(database: str) -> Saved | None:
     """Return the state beside a database; None if there is none that this program, run by this user, has written whole."""
     try:
-        with open(os.open(state_file(database), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW), "rb") as stream:
+        with open(
+            os.open(state_file(database), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK), "rb"
+        ) as stream:
             told = os.fstat(stream.fileno())
             # Who can write the file can make this process do anything: it must be as safe as the program's own files.
             if not stat.S_ISREG(told.st_mode) or told.st_uid != os.geteuid() or told.st_mode & 0o077:
@@ -114,7 +133,10 @@ class StateWriter:
         if accounting.path is None or last is None or self._damaged:
             return False
         self._written = accounting.step
-        content = _HEAD.pack(_MAGIC, _program(), *last) + packed(self._live, accounting)
+        try:
+            content = _HEAD.pack(_MAGIC, _program(), *last) + packed(self._live, accounting)
+        except Exception:  # an object from outside: nobody knows whether the next start has the same code for it
+            return False
         try:
             with whole_file(state_file(accounting.path)) as stream:
                 os.fchmod(stream.fileno(), 0o600)
@@ -148,6 +170,8 @@ class _Pickler(pickle.Pickler):
         self._accounting = accounting
 
     def persistent_id(self, found: Any) -> str | None:
+        if isinstance(found, type | FunctionType) and found.__module__.partition(".")[0] not in _KNOWN:
+            raise pickle.PicklingError(f"{found!r} is from outside")
         return _ACCOUNTING if found is self._accounting else None
 
 
@@ -165,7 +189,7 @@ class _Unpickler(pickle.Unpickler):
 def _program() -> bytes:
     """Return a digest of this program: of its files as they are on this machine, and of what interprets them."""
     told = [sys.version, np.__version__]
-    for name in ("cosched_emulator", "cosched_hwmodel", "cosched_plugin"):
+    for name in _OURS:
         folder = Path(sys.modules[name].__path__[0])
         told += [f"{file} {about.st_size} {about.st_mtime_ns}" for file, about in _files(folder)]
     return _digest("\n".join(told).encode())

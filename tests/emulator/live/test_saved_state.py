@@ -157,6 +157,26 @@ def test_a_state_of_a_step_that_the_journal_has_not_does_not_count(left: Path, t
     books.close()
 
 
+class Outside:
+    """An object of a site's own code, such as a contention model."""
+
+
+def test_a_state_with_objects_from_outside_is_not_written(tmp_path: Path) -> None:
+    site = Site(tmp_path / "c.db")
+    site.work(1, 3)
+    site.live.decisions.append((0, Outside()))  # type: ignore[arg-type]  # anywhere within
+    assert not site.writer.write()
+    assert not Path(state_file(site.path)).exists()
+    site.work(4, 3)  # it goes on
+    site.books.close()
+
+
+def test_a_state_that_is_no_file_is_not_waited_for(left: Path) -> None:
+    os.unlink(state_file(str(left)))
+    os.mkfifo(state_file(str(left)), 0o600)
+    assert reached(str(left)) is None
+
+
 @pytest.mark.parametrize(("more", "begins"), [(0, True), (1, False)])
 def test_a_state_whose_changes_are_not_in_the_tables_does_not_count(more: int, begins: bool, tmp_path: Path) -> None:
     site = Site(tmp_path / "c.db")
