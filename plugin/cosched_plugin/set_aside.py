@@ -133,7 +133,8 @@ class _Guarded:
         Raises its error where it fails without any pending job, or on too many.
         """
         aside = self._owner.jobs
-        jobs = [job.spec for job in first.welcome.pending if not job.held]
+        released = {event.job_id for event in first.events if isinstance(event, JobReleased)}
+        jobs = [job.spec for job in first.welcome.pending if not job.held or job.spec.id in released]
         jobs += [event.job for event in first.events if isinstance(event, JobSubmitted)]
         jobs.sort(
             key=lambda job: (job.submit_us, job.id), reverse=True

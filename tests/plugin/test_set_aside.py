@@ -105,6 +105,14 @@ def test_in_the_middle_of_a_conversation_the_scheduler_begins_anew() -> None:
     assert started(later.handle(3_000, ())) == [3]
 
 
+def test_a_job_that_is_released_with_the_first_batch() -> None:
+    owner, _ = setting_aside(bad)
+    told = welcome(job(1), job(2, "bad"))
+    scheduler = owner(told._replace(pending=(told.pending[0], told.pending[1]._replace(held=True))))
+    assert started(scheduler.handle(1_000, [JobReleased(2)])) == [1]
+    assert owner.jobs.keys() == {2}
+
+
 def test_a_job_that_comes_with_the_first_batch() -> None:
     owner, _ = setting_aside(bad)
     scheduler = owner(welcome(job(1)))

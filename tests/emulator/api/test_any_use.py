@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cosched_emulator import prepare, simulate
+from cosched_emulator import prepare, simulate, study
 from cosched_emulator.errors import EmulatorError
 from cosched_hwmodel.draws import uniform
 from cosched_plugin.common.errors import PluginError
@@ -134,7 +134,12 @@ def own(*_: object) -> None:
     raise OwnError
 
 
-@pytest.mark.parametrize("handler", [interrupt, own])
+def real(*_: object) -> None:
+    """Send what a user's Ctrl-C sends."""
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.mark.parametrize("handler", [interrupt, own, real])
 @pytest.mark.parametrize("policy", ["lomarc-r", "glts"])
 def test_what_a_signal_raises_comes_out_at_any_instant(handler: Callable[..., Any], policy: str) -> None:
     site: dict[str, Any] = SITE if policy == "lomarc-r" else {
@@ -152,8 +157,25 @@ def test_what_a_signal_raises_comes_out_at_any_instant(handler: Callable[..., An
         except (KeyboardInterrupt, OwnError) as error:
             came.append(type(error))
     assert len(came) > 12  # some runs end earlier
-    assert {*came} == {KeyboardInterrupt if handler is interrupt else OwnError}
+    assert {*came} == {OwnError if handler is own else KeyboardInterrupt}
     assert simulate(prepared, policy).jobs.end_s.tolist() == undisturbed.jobs.end_s.tolist()
+
+
+# Python itself drops what a signal raises in its own hooks around a fork.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_interrupted_study_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    experiment = {"title": "x", "scenario": SITE, "policies": ["easy", "lomarc-r"], "seeds": "1-8"}
+    came = 0
+    for number in range(4):
+        try:
+            with struck(0.02 + 0.3 * uniform(3, "study", number), real):
+                study(experiment, jobs=2)
+        except KeyboardInterrupt:
+            came += 1
+        assert os.listdir(tmp_path) == []
+        assert multiprocessing.active_children() == []
+    assert came
 
 
 # ---------------------------------------------------------------- again and again
