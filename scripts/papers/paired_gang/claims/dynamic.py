@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -209,7 +210,7 @@ def _drifts(figures: Figures, where: Where, *, expected: Verdict) -> Claim:
     text = f"C41: {where.policy} is {what}: test by seed, of those that it decides"
     measured = f"tests {tests}; jobs by thirds {numbers}"
     if found and not decided:  # runs are there, and none of them tells
-        return Claim(text, where.workload, what, measured, len(found), Verdict.NOT_SHOWN)
+        return Claim(text, where.workload, what, measured, len(found), Verdict.NOT_SHOWN, 1.0, math.inf)
     return agreeing(text, where.workload, what, decided, measured)
 
 
