@@ -62,7 +62,7 @@ def catalogue_lines(catalogue: Mapping[str, Any]) -> Iterator[str]:
     width = max(len(preset["text"]) for preset in catalogue["presets"]) + 2
     for preset in catalogue["presets"]:
         parts = " x ".join(part["name"] for kind, part in preset["policy"].items() if kind != "budget")  # none has one
-        yield f"  {preset['name']:<24}{preset['text']:<{width}}{parts}"
+        yield f"  {preset['name']:<28}{preset['text']:<{width}}{parts}"
     yield "\nOther names of presets:"
     for alias, name in catalogue["aliases"].items():
         yield f"  {alias:<14}{name}"

@@ -141,7 +141,7 @@ events: st.SearchStrategy[m.Event] = st.one_of(
 small = st.integers(1, 10)
 caches = st.builds(m.CacheLevel, small, small, small, times, times)
 hardware = st.builds(m.NodeHardware, times, times, st.lists(caches, max_size=3).map(tuple))
-amounts = st.just(()) | st.tuples(st.tuples(st.just("solver"), times))
+amounts = st.just(()) | st.tuples(st.tuples(st.just("solver"), spans))
 classes = st.builds(
     m.NodeClass, small, small, small, small, times, times, times, times, times, st.none() | hardware, amounts
 )
@@ -197,6 +197,8 @@ messages: st.SearchStrategy[m.Message] = st.one_of(
             st.sampled_from(sorted(m.LAYOUTS)),
         ),
         amounts,
+        switch_us=times,
+        image_mbs=times,
     ),
     st.builds(m.Ready, times, times),
     st.builds(m.Events, spans, times, tuples(events), times),
