@@ -104,7 +104,7 @@ def _new_file(path: str, meta: Mapping[str, str], steps: Sequence[Row], *, repla
             _remove(partial)
         lock = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        with closing(_connect(partial)) as connection:
+        with closing(connect(partial)) as connection:
             connection.execute("PRAGMA journal_mode=WAL")
             mark = _fill(connection, meta, steps)
         os.fsync(lock)
@@ -195,7 +195,7 @@ def read_only(path: str) -> sqlite3.Connection:
     """Open a file that no manager has open, with its write-ahead log if it has one, without changing either."""
     log = f"{path}-wal"
     how = "mode=ro" if os.path.exists(log) and os.path.getsize(log) else "immutable=1"  # else SQLite makes an empty log
-    return sqlite3.connect(f"file:{quote(os.path.abspath(path))}?{how}", uri=True, timeout=BUSY_MS / 1000)
+    return connect(path, how)
 
 
 # A connection that can write would merge the log into the database when it is closed, and so end what a damaged log still holds.
@@ -244,7 +244,7 @@ def _version(path: str, header: bytes) -> int:
 
 def _open_connection(path: str, version: int = VERSION, *, whole: bool = True) -> sqlite3.Connection:
     """Open a database; ``whole``: all of it is read, to see whether it is damaged."""
-    connection = _connect(path)
+    connection = connect(path)
     try:
         for (text,) in connection.execute("PRAGMA quick_check(1)") if whole else ():
             if text != "ok":
@@ -266,8 +266,9 @@ def _open_connection(path: str, version: int = VERSION, *, whole: bool = True) -
     return connection
 
 
-def _connect(path: str) -> sqlite3.Connection:
-    uri = f"file:{quote(os.path.abspath(path))}?mode=rw"
+def connect(path: str, how: str = "mode=rw") -> sqlite3.Connection:
+    """Return a connection to a file that exists, with SQLite's words for how; transactions begin where they are told to."""
+    uri = f"file:{quote(os.path.abspath(path))}?{how}"
     return sqlite3.connect(uri, uri=True, isolation_level=None, timeout=BUSY_MS / 1000)
 
 

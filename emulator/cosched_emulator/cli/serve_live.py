@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from cosched_emulator.accounting.accounts import Accounting
 from cosched_emulator.live import serving as live
 from cosched_emulator.live.lease import await_turn
-from cosched_emulator.live.saved_state import reached
+from cosched_emulator.live.saved_state import StateReader
 from cosched_emulator.live.serving import LIVE, Serving
 from cosched_emulator.results.files.from_accounts import export_run
 from cosched_emulator.run.prepare import Prepared
@@ -31,6 +31,7 @@ def serve_live(
 
     ``standby``: while another manager has the database, wait to take over. ``accept_loss``: go on from what is whole of a damaged one.
     """
+    states = StateReader()
     bar = progress_bar(len(prepared.workload.jobs) if serving.users is None else 0)
     with ExitStack() as closing:
 
@@ -38,13 +39,15 @@ def serve_live(
             log("loss-accepted", what, level=WARNING)
 
         def enter() -> Accounting:
-            return closing.enter_context(open_accounts(db, prepared, LIVE, accept if accept_loss else None, reached))
+            return closing.enter_context(
+                open_accounts(db, prepared, LIVE, accept if accept_loss else None, states.reached)
+            )
 
         accounting = await_turn(enter, db, log) if standby and db is not None else enter()
         if isinstance(accounting, int):
             sys.exit(128 + accounting)
         with bar as progress:
-            code, unfinished = live.serve_live(prepared, accounting, serving, log, progress)
+            code, unfinished = live.serve_live(prepared, accounting, serving, log, progress, states.take())
         if out is not None:
             config = {**prepared.scenario.as_dict(), "policy": {"name": ""}}
             export_run(

@@ -13,10 +13,9 @@ from contextlib import closing
 from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Final
-from urllib.parse import quote
 
 from cosched_emulator.accounting.accounts import Accounting
-from cosched_emulator.accounting.file import Database
+from cosched_emulator.accounting.file import Database, connect
 from cosched_emulator.errors import EmulatorError
 from cosched_emulator.live.journal import restore
 from cosched_emulator.live.live_manager import LiveManager
@@ -67,8 +66,7 @@ def _play(accounting: Accounting, new_manager: Callable[[Accounting], LiveManage
     os.nice(NICENESS)
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     path = accounting.leave()
-    uri = f"file:{quote(os.path.abspath(path))}?mode=ro"
-    with closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as connection:
+    with closing(connect(path, "mode=ro")) as connection:
         connection.execute("BEGIN")
         connection.execute("SELECT step FROM progress").fetchone()
         told.send(WHOLE)

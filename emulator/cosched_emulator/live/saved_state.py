@@ -61,6 +61,26 @@ class Saved(NamedTuple):
     state: bytes
 
 
+class StateReader:
+    """Reads the state beside a database once: what a restart goes on from is what its accounts were opened with."""
+
+    def __init__(self) -> None:
+        self._state = b""
+
+    def reached(self, database: str) -> Reached | None:
+        """Return the step of the state beside a database, if there is one that counts, and keep the state."""
+        saved = read_state(database)
+        if saved is None:
+            return None
+        self._state = saved.state
+        return saved.reached
+
+    def take(self) -> bytes:
+        """Return the state that was read, and keep it no longer."""
+        state, self._state = self._state, b""
+        return state
+
+
 def state_file(database: str) -> str:
     """Return the path of the state beside a database."""
     return f"{database}-state"
@@ -86,12 +106,6 @@ def read_state(database: str) -> Saved | None:
     if magic != _MAGIC or program != _program():
         return None
     return Saved(Reached(step, changes, link, first), rest[_HEAD.size :])
-
-
-def reached(database: str) -> Reached | None:
-    """Return the step of the state beside a database, if there is one that counts."""
-    saved = read_state(database)
-    return None if saved is None else saved.reached
 
 
 class StateWriter:

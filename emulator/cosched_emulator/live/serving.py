@@ -14,7 +14,7 @@ from cosched_emulator.live.journal import restore
 from cosched_emulator.live.lease import Lease
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.live.live_server import LiveServer
-from cosched_emulator.live.saved_state import StateWriter, read_state, unpacked
+from cosched_emulator.live.saved_state import StateWriter, unpacked
 from cosched_emulator.live.start_estimates import StartEstimates
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.run.build import build_agenda, build_manager
@@ -58,15 +58,16 @@ def serve_live(
     serving: Serving,
     log: Log,
     progress: Callable[[int], None] | None = None,
+    state: bytes = b"",
 ) -> Served:
     """Serve until the requested end.
 
     Without users it ends when all jobs of the workload have ended; with users it stays. If ``accounting`` has a journal, it resumes
-    from there.
+    from there, with ``state`` where the accounts begin at a step.
     """
     faults = prepared.faults
     faults.check(live=True, child=False, remote=True, database=accounting.path is not None)
-    live = restore_manager(prepared, accounting, log)
+    live = restore_manager(prepared, accounting, log, state)
     clock = LiveClock(live.now_us, prepared.scenario.clock.speed or 1.0)
     with ExitStack() as closing:
         lease = None if accounting.path is None else closing.enter_context(Lease(accounting.path))
@@ -120,13 +121,16 @@ def new_manager(prepared: Prepared, accounting: Accounting) -> LiveManager:
     return LiveManager(manager, agenda, len(prepared.workload.jobs) + 1, accounting.ended_state, accounting.tasks)
 
 
-def restore_manager(prepared: Prepared, accounting: Accounting, log: Log) -> LiveManager:
-    """Return a live manager at the end of the journal in ``accounting``; a new one if the journal is empty."""
-    saved = None if accounting.begins is None or accounting.path is None else read_state(accounting.path)
-    live = new_manager(prepared, accounting) if saved is None else unpacked(saved.state, accounting, prepared)
+def restore_manager(prepared: Prepared, accounting: Accounting, log: Log, state: bytes = b"") -> LiveManager:
+    """Return a live manager at the end of the journal in ``accounting``; a new one if the journal is empty.
+
+    ``state`` is that of the step where the accounts begin, if they begin at one.
+    """
+    begins = accounting.begins
+    live = new_manager(prepared, accounting) if begins is None else unpacked(state, accounting, prepared)
     steps = restore(live, accounting)
     if steps:
-        played = steps if accounting.begins is None else steps - accounting.begins.step
+        played = steps if begins is None else steps - begins.step
         manager = live.manager
         log(
             "restored",

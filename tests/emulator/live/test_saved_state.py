@@ -28,7 +28,7 @@ from cosched_emulator.live import saved_state
 from cosched_emulator.live.history import damage_of
 from cosched_emulator.live.journal import answer_step, command_step
 from cosched_emulator.live.live_manager import LiveManager
-from cosched_emulator.live.saved_state import StateWriter, reached, state_file
+from cosched_emulator.live.saved_state import StateReader, StateWriter, state_file
 from cosched_emulator.live.serving import LIVE, new_manager, restore_manager
 from cosched_emulator.users.requests import Request, Requester
 from cosched_hwmodel.cli.terminal.console import Log
@@ -73,10 +73,11 @@ class Site:
 
 def restored(path: Path) -> tuple[LiveManager, int, Accounting]:
     """Return the manager that a restart makes, how many steps it plays, and the accounts."""
-    books = Accounting.open(str(path), reached)
+    states = StateReader()
+    books = Accounting.open(str(path), states.reached)
     try:
         played = books.unplayed
-        return restore_manager(PREPARED, books, Log()), played, books
+        return restore_manager(PREPARED, books, Log(), states.take()), played, books
     except BaseException:
         books.close()
         raise
@@ -143,7 +144,7 @@ def test_a_state_that_is_not_whole_or_not_ours_does_not_count(spoil: Callable[[P
 
 def test_a_state_of_another_program_does_not_count(left: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(saved_state, "_program", lambda: bytes(16))
-    assert reached(str(left)) is None
+    assert StateReader().reached(str(left)) is None
 
 
 def test_a_state_of_a_step_that_the_journal_has_not_does_not_count(left: Path, tmp_path: Path) -> None:
@@ -174,7 +175,7 @@ def test_a_state_with_objects_from_outside_is_not_written(tmp_path: Path) -> Non
 def test_a_state_that_is_no_file_is_not_waited_for(left: Path) -> None:
     os.unlink(state_file(str(left)))
     os.mkfifo(state_file(str(left)), 0o600)
-    assert reached(str(left)) is None
+    assert StateReader().reached(str(left)) is None
 
 
 @pytest.mark.parametrize(("more", "begins"), [(0, True), (1, False)])
@@ -209,7 +210,7 @@ def test_the_state_is_written_now_and_then(tmp_path: Path, monkeypatch: pytest.M
     assert not Path(state_file(site.path)).exists()
     site.live.inventory()
     site.writer.turn()
-    last = reached(site.path)
+    last = StateReader().reached(site.path)
     assert last is not None
     assert last.step == site.books.step
     site.books.close()
