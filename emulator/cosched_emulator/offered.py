@@ -22,6 +22,7 @@ CONTENTION: Final = ("bandwidth", "lomarc", "statistical", "pairs", "composite",
 CLOCK_MODES: Final = ("virtual", "scaled", "real")
 ESTIMATES: Final = ("exact", "f-model", "day", "predicted")
 KNOWLEDGE: Final = ("exact", "unknown")
+USAGE_KNOWLEDGE: Final = (*KNOWLEDGE, "shuffled", "inverted")
 LIMITS: Final = ("estimate", "none")
 LOAD_METHODS: Final = ("gaps", "users")
 LUBLIN_SIZES: Final = ("cores", "nodes")

@@ -23,5 +23,5 @@ LISTS: Final = {
     "paired-gang": _ids(C=54),
     "coscheduling": _ids(C=56, E=12),
     "hardware": _ids(S=16),
-    "symbiosis": _ids(G=13),
+    "symbiosis": _ids(G=19),
 }

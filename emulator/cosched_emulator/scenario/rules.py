@@ -40,6 +40,7 @@ SOURCES: Final = {
 _OF_LOG = (*_SELECTS, "cap_runs", "minimum_estimate_s", "skip_bad_rows", "log_memory")
 _ONLY_NAS = tuple(key for key in OF_NAS if key != "gap_s")
 _ONLY_APPLICATIONS = OF_APPLICATIONS[1:]
+_NAMED: Final = ("swf", "lublin")  # whose jobs `applications` may name
 # Settings without effect on the jobs of each source.
 _UNUSED: Final = {
     "swf": (*_OF_MODEL, *OF_NAS, *_ONLY_APPLICATIONS),
@@ -115,11 +116,14 @@ def _check_workload(workload: WorkloadSection, *, users: bool) -> None:
     given = [key for key in SOURCES if getattr(workload, key) is not None]
     if not given and users:
         return
-    if len(given) != 1:
+    if len(given) != 1 and not (len(given) == 2 and given[0] in _NAMED and given[1] == "applications"):
         raise ConfigurationError("workload", "one of swf, lublin, nas and applications", " and ".join(given) or "none")
-    (kind,) = given
+    kind = given[0]
     source = SOURCES[kind]
+    named = workload.applications is not None and kind in _NAMED
     for key in _UNUSED[kind]:
+        if named and key == "application_names":
+            continue
         if (value := getattr(workload, key)) != getattr(_DEFAULTS, key):
             expected = "it selects jobs of a log" if key in _SELECTS else f"it has no effect on {source}"
             raise ConfigurationError(f"workload.{key}", f"nothing: {expected}", _toml(value))

@@ -85,19 +85,19 @@ def _source(scenario: Scenario, cores: int, nodes: int) -> Workload:
     section = scenario.workload
     limits = cast('Literal["estimate", "none"] | None', section.limits)
     if section.swf is not None:
-        return read_log(section)
+        return _named(read_log(section), scenario)
     if section.nas is not None:
         return _nas(section, section.nas, scenario.seed)
-    if section.applications is not None:
-        return _applications(section, section.applications, scenario.seed)
     if section.lublin is None:
+        if section.applications is not None:
+            return _applications(section, section.applications, scenario.seed)
         return Workload((), None, "users")  # users will submit all jobs
     from cosched_emulator.workload.lublin import LublinParameters, generate  # noqa: PLC0415 - only the model needs it
 
     parameters = LublinParameters(aarr=section.aarr, gap_factor=section.gap_factor, run_factor=section.run_factor)
     size = section.lublin_size or ("nodes" if section.grow else "cores")
     processors = nodes if size == "nodes" else cores
-    return generate(section.lublin, processors, parameters, scenario.seed, limits or "none")
+    return _named(generate(section.lublin, processors, parameters, scenario.seed, limits or "none"), scenario)
 
 
 def read_log(section: WorkloadSection) -> Workload:
@@ -143,6 +143,17 @@ def _applications(section: WorkloadSection, file: str, seed: int) -> Workload:
     limits = cast('Literal["estimate", "none"] | None', section.limits)
     table = co_run_table(file, "workload.applications")
     return generate(table, section.jobs, parameters, seed, limits or "none")
+
+
+def _named(workload: Workload, scenario: Scenario) -> Workload:
+    """Return the workload with applications of a table as the jobs' names, where the scenario says so."""
+    section = scenario.workload
+    if section.applications is None:
+        return workload
+    from cosched_emulator.workload.side_files.applications import with_applications  # noqa: PLC0415 - few scenarios need it
+
+    table = co_run_table(section.applications, "workload.applications")
+    return with_applications(workload, table, section.application_names, scenario.seed)
 
 
 def _with_demand(workload: Workload, scenario: Scenario) -> Workload:

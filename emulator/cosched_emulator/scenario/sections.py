@@ -49,6 +49,7 @@ from cosched_emulator.scenario.setting_types import (
     Share,
     Slowdown,
     SlowdownLimit,
+    UsageKnowledge,
     Watts,
     WindowLength,
 )
@@ -185,7 +186,11 @@ class BeliefSection:
     demand: Annotated[
         Knowledge, 'what the scheduler knows of each job\'s demand; `"unknown"`: nothing. Matters only with `mix`'
     ] = "exact"
-    usage: Annotated[Knowledge, 'what it knows of each job\'s characteristics; `"unknown"`: nothing'] = "exact"
+    usage: Annotated[
+        UsageKnowledge,
+        'what it knows of each job\'s characteristics; `"unknown"`: nothing. Wrong on purpose: `"shuffled"`: those of another job, '
+        'drawn; `"inverted"`: of each fraction, and of memory, what it is not',
+    ] = "exact"
     usage_noise: Annotated[Noise, "relative error of every fraction and of memory, at most"] = 0.0
     usage_bias: Annotated[Bias, "relative error of memory and of the bound's fraction"] = 0.0
     usage_missing: Annotated[
@@ -236,7 +241,7 @@ class WorkloadSection:
     applications: Annotated[
         str | None,
         "jobs are the applications of a table of co-runs, CSV, each equally likely: `jobs` of them, each once "
-        "where that is not given",
+        "where that is not given. With `swf` or `lublin`: names of their jobs, drawn likewise; nothing else of these changes",
     ] = None
     application_names: Annotated[tuple[str, ...], "of `applications`, like the next three: these only; empty: all"] = ()
     application_processes: Annotated[

@@ -94,7 +94,7 @@ def _limit_us(before_us: int | None, estimate_us: int) -> int | None:
 class UsageBelief(NamedTuple):
     """The difference of belief and truth. ``exact`` with noise, bias and missing at 0 is the truth."""
 
-    usage: str = "exact"  # or unknown: nothing about any job
+    usage: str = "exact"  # or unknown: nothing about any job; shuffled, inverted: `wrong_usages`
     noise: float = 0.0  # relative, from 0 to below 1
     bias: float = 0.0  # relative, above -1
     missing: float = 0.0  # share of jobs with unknown usage
@@ -118,9 +118,31 @@ def with_usage_belief(workload: Workload, belief: UsageBelief, seed: int = 1) ->
 def _believed_usages(jobs: Jobs, belief: UsageBelief, seed: int) -> Column[UsageTuple | None]:
     if belief.usage == "unknown":
         return Same(None)
-    if belief == UsageBelief():
-        return jobs.usage
-    return Computed(partial(_believed_usage, belief, seed), jobs.usage, jobs.source_id)
+    told = jobs.usage if belief.usage == "exact" else wrong_usages(jobs, belief.usage, seed)
+    if belief._replace(usage="exact") == UsageBelief():
+        return told
+    return Computed(partial(_believed_usage, belief, seed), told, jobs.source_id)
+
+
+def wrong_usages(jobs: Jobs, how: str, seed: int) -> Column[UsageTuple | None]:
+    """Return usages that are wrong on purpose, as a test of policies.
+
+    ``shuffled``: each job has that of another one, drawn. ``inverted``: of each fraction and of memory what it is not (the fractions
+    scaled to a sum of 1), and the job is said to be bound by what it uses least.
+    """
+    if how == "shuffled":
+        return jobs.usage.select(np.argsort(uniforms(seed, "usage_shuffled", jobs.source_id.array), kind="stable"))
+    return Computed(_inverted, jobs.usage)
+
+
+def _inverted(usage: UsageTuple | None) -> UsageTuple | None:
+    if usage is None:
+        return None
+    _, *fractions, memory = usage
+    least = min(range(3), key=fractions.__getitem__)
+    told = [(WHOLE_PPM - each) // 2 for each in fractions]
+    told[least] += WHOLE_PPM - sum(told)
+    return (BOUNDS[least], told[0], told[1], told[2], WHOLE_PPM - memory)
 
 
 def _believed_usage(belief: UsageBelief, seed: int, usage: UsageTuple | None, source_id: int) -> UsageTuple | None:

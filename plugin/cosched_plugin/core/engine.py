@@ -152,6 +152,8 @@ class SchedulerCore:
             self._take_in(events)
             return self._decide()
         finally:
+            if state.arrived:
+                state.arrived.clear()
             if state.ended:
                 state.ended.clear()
             if state.measured_now:
@@ -187,6 +189,7 @@ class SchedulerCore:
                     if job.submit_us > state.now_us or state.has(job.id):
                         refuse_submission(state, job)
                     state.queue.enter(job)
+                    state.arrived.append(job)
                 else:
                     self._learn(event)
             fault = None
@@ -271,6 +274,7 @@ class SchedulerCore:
                 released = state.held.pop(event.job_id, None)
                 if released is not None:
                     state.queue.enter(released)
+                    state.arrived.append(released)
             case NodeFailed():
                 check_node(event.node, "failed", state.machine)
                 state.fail_node(event.node)
@@ -289,7 +293,9 @@ class SchedulerCore:
                 assert_never(event)
 
     def _requeue(self, job_id: int) -> None:
-        self._state.queue.enter(self._state.leave(job_id))
+        state = self._state
+        state.arrived.append(state.leave(job_id))
+        state.queue.enter(state.arrived[-1])
 
     # A refusal of an earlier batch than the last, or of another scheduler's reply, is of starts, and names the jobs: they wait again.
     # All else that has not happened after all is told by events, as a scheduler that was restarted does not know it either.

@@ -53,6 +53,7 @@ class State:
     """The mutable state behind one scheduler core."""
 
     __slots__ = (
+        "arrived",
         "away",
         "belief",
         "believed",
@@ -103,6 +104,7 @@ class State:
         self.queue = Queue(pending.spec for pending in welcome.pending if not pending.held)
         self.held = {pending.spec.id: pending.spec for pending in welcome.pending if pending.held}
         self.running: dict[int, Running] = {}
+        self.arrived: list[JobSpec] = []  # jobs that have come in the present batch
         # Jobs that ran and left in the present batch, with the outcome of each: a state, or REQUEUED.
         self.ended: list[tuple[Running, str]] = []
         self.releases: list[tuple[int, int]] = []  # (expected end, job id), sorted

@@ -41,6 +41,7 @@ class Changes(NamedTuple):
     started: Sequence[JobSpec]  # jobs that this pass has started
     ended: Sequence[Ended]  # jobs that have ended or are pending again
     measured: Sequence[Running] = ()  # running jobs whose slowdown beside their present neighbours was measured
+    arrived: Sequence[JobSpec] = ()  # jobs that have come, for parts that follow arrivals
 
 
 class Part(Protocol):
@@ -81,6 +82,11 @@ class Part(Protocol):
         Parts with the same key share one note, and must agree on what is in it.
         """
         return ""
+
+    @property
+    def follows_arrivals(self) -> bool:
+        """Tell whether `remember` is asked when jobs have come, too."""
+        return False
 
     def remember(self, changes: Changes, view: View) -> NoteValue:
         """Return the new value of its note after ``changes``; ``view.note(None, self.note)`` is the present value.
@@ -147,6 +153,18 @@ class Believer(Part, Protocol):
 
         It is asked before each pass. Another object makes searches begin their caches anew.
         """
+        ...
+
+
+# The ledger: what each job would have if no jobs were co-located.
+
+
+class Ledger(Part, Protocol):
+    """Keeps account of what jobs would have without co-location, so that those that are ahead may be asked to pay more."""
+
+    @abstractmethod
+    def spare_us(self, running: Running, view: View) -> int:
+        """Return the span by which a running job may end later than expected, beyond other budgets; 0 where nothing is known."""
         ...
 
 
@@ -447,12 +465,13 @@ class Context(NamedTuple):
     footprints: NodePlacement  # what jobs take on whole nodes
     pairing: Pairing  # the part that chooses which rows run together
     pending: PendingJobs = EMPTY  # the pending jobs in queue order: `pending.jobs`
+    ledger: Ledger | None = None  # what jobs would have without co-location; None: nobody keeps account
 
     # Must be called after starts, before the matching is asked again, unless it is settled: a matching looks for partners among
     # `pending`, and keeps what it found for as long as it gets the same object.
     def over(self, pending: PendingJobs) -> Context:
         """Return this context with another queue."""
-        return tuple.__new__(Context, (*self[:6], pending))  # a call of the class takes twice as long
+        return tuple.__new__(Context, (*self[:6], pending, self[7]))  # a call of the class takes twice as long
 
     # A pass must ask here and never the placement: the price is paid here, and None may mean that the budget is spent. What is asked
     # for a reservation goes through `Placement.earliest`, which pays for itself and is never cut short.

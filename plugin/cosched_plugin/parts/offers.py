@@ -201,6 +201,11 @@ class Seat(Protocol):
 class Gate(Protocol):
     """Admits seats: it protects a reservation, or nothing."""
 
+    @property
+    def reserved(self) -> int | None:
+        """Return the job that has the one reservation; None: there is none, or more than one job has a promise."""
+        ...
+
     def may_hold(self, since_us: int, until_us: int, threads: int) -> bool:
         """Quick check: tell whether ``threads`` threads, free from ``since_us`` on, might be held until ``until_us``."""
         ...
@@ -222,6 +227,7 @@ class Unreserved:
     """A gate without a reservation: every seat is admitted."""
 
     __slots__ = ()
+    reserved = None
 
     def may_hold(self, since_us: int, until_us: int, threads: int) -> bool:
         """Return True."""

@@ -143,6 +143,11 @@ class _FairGate:
         self._placement = context.footprints
         self._without: dict[int, int] | None = None
 
+    @property
+    def reserved(self) -> int | None:
+        """Return the job that has the backfill's reservation."""
+        return self._gate.reserved
+
     def may_hold(self, since_us: int, until_us: int, threads: int) -> bool:
         """Quick check: tell whether ``threads`` threads, free from ``since_us`` on, might be held until ``until_us``."""
         return self._gate.may_hold(since_us, until_us, threads)

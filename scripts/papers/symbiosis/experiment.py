@@ -6,9 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from scripts.papers.lomarc.experiment import AARR, BASE, BELIEFS, EXACT, FORMS
+from scripts.papers.glts.experiment import scenario_of as glts_scenario
+from scripts.papers.hardware.co_runs import aris_file
+from scripts.papers.hardware.learning import all_measured
+from scripts.papers.lomarc.experiment import AARR, BASE, EXACT, FORMS
+from scripts.papers.lomarc.experiment import BELIEFS as OF_LOMARC
 from scripts.papers.rua.experiment import in_window
 from scripts.papers.study import Size
+
+from cosched_hwmodel.measured.co_run_table import read_table
 
 JOBS: Final = 8_000
 QUICK_JOBS: Final = 500
@@ -16,7 +22,7 @@ SEEDS: Final = 10
 TUNED: Final = 3  # seeds with which settings were chosen; not those of this study
 FEW: Final = 5  # seeds of what explains
 HARMED: Final = 3  # seeds whose jobs are compared with those of shaken baselines
-VARIANTS_TRIED: Final = 56  # compositions and settings that were run on W2 with the tuning seeds
+VARIANTS_TRIED: Final = 61  # compositions and settings that were run on W2 with the tuning seeds
 MODELS: Final = ("W1", "W2", "W3")
 # Log -> file, nodes (one for each processor of the log), and jobs between the begins of its windows.
 LOGS: Final = {
@@ -26,11 +32,20 @@ LOGS: Final = {
 }
 LOG_JOBS: Final = 5_000  # of a window
 WINDOWS: Final = 5
+# Measured co-runs of NAS applications as the truth, on nodes that two jobs may halve: names of the jobs of W2 and of SDSC-SP2, drawn.
+NAS: Final = "NAS, W2"
+NAS_LOG: Final = "NAS, SDSC-SP2"
+NAS_CLUSTER: Final = {"nodes": 64, "preset": "1x2x1"}
+GLTS_W1: Final = "G-LOMARC-TS, W1"
 EASY: Final = "EASY"
 EASY_SHORTEST: Final = "EASY, shortest first"
 U1_SHORTEST: Final = "L-U1, shortest first"
 SYMBIOSIS: Final = "symbiosis"
 EXPRESS: Final = "symbiosis, express"
+HALVES: Final = "symbiosis, halves"
+IN_ORDER: Final = "co-execution, in order"
+SPREAD: Final = "EASY, spread"
+GLTS: Final = "GLTS"
 SUSPENDING: Final = {
     EXPRESS: ("symbiosis-express", (), "short jobs stop others, in place or on disk"),
     "EASY, suspending": ("easy-suspending", (), "the same, and no two share nodes"),
@@ -44,7 +59,9 @@ _WITHOUT: Final[Mapping[str, tuple[str, str]]] = {
     "no empty nodes": ("matching.empty_nodes=false", "guests take no empty nodes besides"),
     "nobody brief": ("matching.brief_s=0", "no guest without gain, however brief"),
     "any price": ("matching.budget=1000", "no budget of hosts"),
+    "small budget": ("matching.budget=0.05", "5 % of a host's estimate, not 25 %"),
 }
+LEDGER: Final = f"{SYMBIOSIS}, ledger"
 POLICIES: Final[Mapping[str, tuple[str, Sequence[str], str]]] = {
     EASY: ("easy", ("shape=nodes",), "the baseline: every job on nodes of its own"),
     EASY_SHORTEST: ("easy-shortest", (), "the same, shortest estimate first: symbiosis without sharing"),
@@ -54,18 +71,40 @@ POLICIES: Final[Mapping[str, tuple[str, Sequence[str], str]]] = {
     SYMBIOSIS: ("symbiosis", (), "cosched's own"),
     **SUSPENDING,
     **{f"{SYMBIOSIS}, {name}": ("symbiosis", (setting,), text) for name, (setting, text) in _WITHOUT.items()},
+    LEDGER: (
+        "symbiosis",
+        ("matching.budget=0.05", "ledger=easy"),
+        "the same, or 80 % of what the host is ahead of EASY",
+    ),
+    HALVES: ("symbiosis-halves", (), "cosched's own on halves of nodes"),
+    IN_ORDER: ("co-execution-shortest", ("order=fcfs",), "co-execution, first come, first served"),
+    SPREAD: (
+        "easy",
+        ("shape=nodes", "placement=spread", "order=shortest"),
+        "shortest first; a process on each node, CPU or core, as G-LOMARC-TS lays jobs out",
+    ),
+    GLTS: ("glts", (), "G-LOMARC-TS"),
 }
+ON_HALVES: Final = (EASY, EASY_SHORTEST, IN_ORDER, HALVES)
+ON_GLTS: Final = (GLTS, SPREAD, HALVES)
 MAIN: Final = (EASY, EASY_SHORTEST, *PAPERS, U1_SHORTEST, SYMBIOSIS)
-ABLATED: Final = tuple(name for name in POLICIES if name not in (*MAIN, *SUSPENDING))
+ABLATED: Final = (*[f"{SYMBIOSIS}, {name}" for name in _WITHOUT], LEDGER)
 WHOLE: Final = "whole"  # the other form of the slowdown
 NOISE: Final = "noise .3"
-WRONG: Final = (NOISE, "pairs unknown", "usage unknown")
+BELIEFS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
+    **OF_LOMARC,
+    "noise .1": ("usage with a relative error of up to 0.1", {"usage_noise": 0.1}),
+    "shuffled": ("of each job the usage of another one", {"usage": "shuffled"}),
+    "inverted": ("of each job what it does not use", {"usage": "inverted"}),
+}
+WRONG: Final = tuple(name for name in BELIEFS if name != EXACT)
 # What a suspension costs, by two sums. Plausible: a second for signals on all nodes; a minute, as in the study of G-LOMARC-TS, takes
 # 15 GB of a node's memory to an SSD and back at 500 MB/s. High: 4 GB that are paged in at 400 MB/s; 64 GB at 200 MB/s.
 PRICES: Final = {
     "plausible price": {"switch_s": 1.0, "resume_s": 60.0},
     "high price": {"switch_s": 10.0, "resume_s": 640.0},
 }
+HARMED_AT: Final = "plausible price"  # the express runs whose jobs are compared
 USUAL: Final = {"variant": BASE, "belief": EXACT}
 
 
@@ -79,6 +118,8 @@ def experiment(size: Size, logs: Path) -> dict[str, Any]:
             "truth": {"contention": "lomarc", "remainder": False, "c_scope": "all"},
         },
         "workloads": [
+            *_with_co_runs(size, logs),
+            {"name": GLTS_W1, **_without_seed(glts_scenario("W1", size.jobs))},
             *({"name": name, "workload": {"lublin": size.jobs, "aarr": AARR[name]}} for name in MODELS),
             *_windows(size, logs),
         ],
@@ -98,7 +139,17 @@ def experiment(size: Size, logs: Path) -> dict[str, Any]:
                     "beliefs": [EXACT],
                     "policies": [EASY_SHORTEST, "L-R", U1_SHORTEST, SYMBIOSIS],
                     "seeds": [*_seeds(min(HARMED, size.seeds))],
-                }
+                },
+                *(
+                    {
+                        "workloads": ["W2"],
+                        "variants": [variant],
+                        "beliefs": [EXACT],
+                        "policies": [policy],
+                        "seeds": [*_seeds(min(HARMED, size.seeds))],
+                    }
+                    for policy, variant in ((LEDGER, BASE), (EXPRESS, HARMED_AT))
+                ),
             ],
         },
         "measures": ["scripts.papers.symbiosis.measures:figures"],
@@ -107,6 +158,23 @@ def experiment(size: Size, logs: Path) -> dict[str, Any]:
 
 def _prices() -> list[dict[str, Any]]:
     return [{"name": name, "preemption": dict(costs)} for name, costs in PRICES.items()]
+
+
+def _without_seed(scenario: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a scenario of a study, whose axis of seeds it does not set, without characteristics of LOMARC."""
+    rest = {key: value for key, value in scenario.items() if key != "seed"}
+    return {**rest, "workload": {**rest["workload"], "characteristics": None}}
+
+
+def _with_co_runs(size: Size, logs: Path) -> Iterator[dict[str, Any]]:
+    """Yield the workloads whose jobs are named as applications of a table of co-runs: all pairs of these were measured."""
+    table = str(aris_file(logs))
+    named = {"applications": table, "application_names": all_measured(read_table(table)), "characteristics": None}
+    common = {"cluster": dict(NAS_CLUSTER), "truth": {"contention": "pairs", "pairs": table, "remainder": True}}
+    yield {"name": NAS, **common, "workload": {"lublin": size.jobs, "aarr": AARR["W2"], **named}}
+    for workload in _windows(size, logs):
+        if workload["name"].startswith("SDSC-SP2"):
+            yield {**workload, **common, "name": f"NAS, {workload['name']}", "workload": workload["workload"] | named}
 
 
 def _seeds(count: int) -> range:
@@ -135,5 +203,16 @@ def _products(size: Size) -> Iterator[dict[str, Any]]:
     unshared = {"policies": [U1_SHORTEST, SYMBIOSIS], "workloads": ["W2"], "seeds": few}
     yield {"workloads": ["W2"], "beliefs": [EXACT], "variants": [BASE, *PRICES], "policies": [EXPRESS], "seeds": seeds}
     yield {**base, "workloads": ["W2"], "policies": [*SUSPENDING][1:], "seeds": few}
+    nas_windows = [in_window(NAS_LOG, window) for window in range(1, WINDOWS + 1)]
+    yield {**base, "workloads": [NAS], "policies": [*ON_HALVES], "seeds": seeds}
+    yield {**base, "workloads": nas_windows, "policies": [*ON_HALVES], "seeds": few[:1]}
+    yield {**base, "workloads": [GLTS_W1], "policies": [*ON_GLTS], "seeds": few[:HARMED]}
+    yield {
+        "workloads": ["W2"],
+        "beliefs": [NOISE],
+        "variants": ["plausible price"],
+        "policies": [EXPRESS],
+        "seeds": few,
+    }
     yield {**unshared, "variants": [WHOLE], "beliefs": [EXACT]}
     yield {**unshared, "variants": [BASE], "beliefs": [*WRONG]}

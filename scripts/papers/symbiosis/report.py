@@ -20,11 +20,18 @@ from scripts.papers.symbiosis.experiment import (
     EASY,
     EASY_SHORTEST,
     EXPRESS,
+    GLTS_W1,
+    HARMED_AT,
+    LEDGER,
     LOG_JOBS,
     LOGS,
     MAIN,
     MODELS,
+    NAS,
+    NAS_LOG,
     NOISE,
+    ON_GLTS,
+    ON_HALVES,
     POLICIES,
     PRICES,
     SUSPENDING,
@@ -57,6 +64,11 @@ def report(found: Figures, size: Size) -> list[str]:
             figures, [Where(work, name) for work in (*MODELS, *LOGS) for name in MAIN]
         ),
         "Short jobs stop others, at three prices": _express,
+        "On halves of nodes": lambda figures: _means(
+            figures,
+            [Where(work, name) for work in (NAS, NAS_LOG) for name in ON_HALVES]
+            + [Where(GLTS_W1, name) for name in ON_GLTS],
+        ),
         "What each part is worth": _ablation,
         "Where sharing is dear, or not understood": _dear,
         "Who is worse off": _harm,
@@ -126,15 +138,18 @@ def _dear(figures: Figures) -> list[str]:
     ]
     text = (
         f"W2. *{WHOLE}*: time in which neither of two jobs competes counts in the slowdown, which makes sharing dear. *{NOISE}*: the"
-        " scheduler knows usage with that error; *unknown*: not at all."
+        " scheduler knows usage with that error; *unknown*: not at all. Wrong on purpose: *shuffled*: it believes of"
+        " each job the usage of another one; *inverted*: the parts of its nodes that it does not use."
     )
     return [text, "", *table_head(("", ""), heads), *rows, ""] if rows else []
 
 
 def _harm(figures: Figures) -> list[str]:
     names = (EASY_SHORTEST, "L-R", U1_SHORTEST, SYMBIOSIS)
+    express = Where("W2", EXPRESS, variant=HARMED_AT)
     cells = [Where(work, name) for work in MODELS for name in names]
-    return harm_tables(figures, EASY, cells, [Where("W2", name) for name in names])
+    cells += [Where("W2", LEDGER), express]
+    return harm_tables(figures, EASY, cells, [*[Where("W2", name) for name in names], express])
 
 
 def draw(figures: Figures, folder: Path) -> list[Path]:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.workload.job import Workload
+from cosched_emulator.workload.jobs_in_columns import Interned, columns_of
 from cosched_emulator.workload.nas import NasArrivals, jobs_of
 from cosched_hwmodel.draws import uniforms
 from cosched_hwmodel.measured.co_run_table import CoRunTable
+
+_DRAWN: Final = "application"  # purpose of the draws
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,7 @@ def generate(
     number = np.arange(1, (len(choices) if jobs is None else jobs) + 1)
     drawn = np.arange(len(choices))
     if jobs is not None:
-        drawn = np.floor(uniforms(seed, "application", number) * len(choices)).astype(np.int64)
+        drawn = np.floor(uniforms(seed, _DRAWN, number) * len(choices)).astype(np.int64)
     if parameters.shuffle_seed:
         order = uniforms(parameters.shuffle_seed, "application-shuffle", number)
         drawn = drawn[np.argsort(order, kind="stable")]
@@ -62,12 +65,27 @@ def generate(
     return Workload(found, None, origin)
 
 
-def choices_of(table: CoRunTable, parameters: ApplicationParameters) -> list[Application]:
-    """Return the applications that can be drawn, in the table's order. Raises `ConfigurationError`."""
-    for index, name in enumerate(parameters.names):
+def with_applications(workload: Workload, table: CoRunTable, names: Sequence[str] = (), seed: int = 1) -> Workload:
+    """Return the workload with an application of the table as each job's name, drawn by its `source_id`; of ``names``, if any.
+
+    Whatever else a job is, such as its size, stays. Raises `ConfigurationError`, with the keys of a scenario.
+    """
+    jobs, choices = columns_of(workload.jobs), _named(table, names)
+    drawn = np.floor(uniforms(seed, _DRAWN, jobs.source_id.array) * len(choices)).astype(np.int64)
+    note = f"names: {len(choices)} applications, seed {seed}"
+    return workload._replace(jobs=replace(jobs, name=Interned(drawn, choices)), notes=(*workload.notes, note))
+
+
+def _named(table: CoRunTable, names: Sequence[str]) -> list[str]:
+    for index, name in enumerate(names):
         if name not in table.applications:
             raise ConfigurationError.unknown_name(f"workload.application_names[{index}]", name, table.applications)
-    named = [name for name in table.applications if not parameters.names or name in parameters.names]
+    return [name for name in table.applications if not names or name in names]
+
+
+def choices_of(table: CoRunTable, parameters: ApplicationParameters) -> list[Application]:
+    """Return the applications that can be drawn, in the table's order. Raises `ConfigurationError`."""
+    named = _named(table, parameters.names)
     sizes = {name: _processes(table, name, parameters.processes) for name in named}
     wanted = [name for name in named if not parameters.processes or sizes[name] in parameters.processes]
     if not wanted:

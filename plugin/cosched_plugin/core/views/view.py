@@ -242,6 +242,15 @@ class View(SlotFacts):
         return self._state.nodes_by_job()
 
     @property
+    def arrived(self) -> Sequence[JobSpec]:
+        """Return the jobs that have come in the present batch, in order of the events: submitted, released, or requeued.
+
+        It is empty once the policy has answered the batch, and a scheduler's welcome is no arrival.
+        """
+        queue = self._state.queue
+        return [job for job in self._state.arrived if job.id in queue] if self._state.arrived else ()
+
+    @property
     def ended(self) -> Sequence[Ended]:
         """Return the jobs that ran and left in the present batch, in order of the events.
 

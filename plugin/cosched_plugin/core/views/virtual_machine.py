@@ -111,6 +111,11 @@ class VirtualMachine(WholeNodesView):
         return self._jobs
 
     @property
+    def arrived(self) -> Sequence[JobSpec]:
+        """Return the jobs of the class that have come in the present batch."""
+        return [job for job in super().arrived if self._above_us < job.estimate_us <= self._most_us]
+
+    @property
     def ended(self) -> Sequence[Ended]:
         """Return the jobs of the class that ran and left in the present batch, with times of the class's own."""
         above_us, most_us = self._above_us, self._most_us

@@ -78,19 +78,10 @@ class ReservationTable:
     """The promises made so far, and the profile that they leave; the gate for other starts."""
 
     __slots__ = (
-        "_columns",
-        "_freed",
-        "_last_running",
-        "_new",
-        "_running",
-        "_unfinished",
-        "before",
-        "cut",
-        "jobs",
-        "pending",
-        "profile",
+        "_columns", "_freed", "_last_running", "_new", "_running", "_unfinished", "before", "cut", "jobs", "pending", "profile",
         "promises",
-    )
+    )  # fmt: skip
+    reserved = None  # every job has a promise
 
     def __init__(self, profile: Profile, running: Profile, pending: list[JobSpec]) -> None:
         """``profile`` and ``running``: what running jobs leave free; plans change the first, the second stays as it is."""

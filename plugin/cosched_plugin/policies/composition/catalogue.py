@@ -13,7 +13,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from cosched_plugin.api import NONE, PAIR_NOTE, Needs
+from cosched_plugin.api import NONE, PAIR_NOTE, TENANCY_NOTE, Needs
 
 Build: TypeAlias = Callable[..., Any]
 _BELOW: Final = __name__.rpartition(".composition.")[0]
@@ -464,6 +464,17 @@ BELIEFS: Final[Mapping[str, Entry]] = {
         },
     ),
 }
+LEDGERS: Final[Mapping[str, Entry]] = {
+    "none": Entry("", "no account of what jobs would have without co-location"),
+    "easy": Entry(
+        "symbiosis.virtual_easy:VirtualEasy",
+        "EASY is played beside the real schedule: a host that is ahead of it may be asked for more than its budget",
+        {
+            "share": number(0, 1, "of the time by which a host is ahead, what it may be asked for"),
+            "most": whole(0, 5_000, "jobs that have ended and are still counted there, at most"),
+        },
+    ),
+}
 KINDS: Final[Mapping[str, Mapping[str, Entry]]] = {
     "order": ORDERS,
     "backfill": BACKFILLS,
@@ -475,6 +486,7 @@ KINDS: Final[Mapping[str, Mapping[str, Entry]]] = {
     "slices": SLICES,
     "budget": BUDGETS,
     "belief": BELIEFS,
+    "ledger": LEDGERS,
 }
 
 # Notes of cosched's own parts: the place of the key. A part from outside may share one only if it inherits the code that keeps it.
@@ -490,9 +502,9 @@ _NOTES: Final[Mapping[str, str | None]] = {
             "glomarc.upkeep:NOTE",
             "gang.matrix:NOTE",
             "coexecution.halves:NOTE",
-            "symbiosis.tenancies:NOTE",
             "belief.note:NOTE",
             "symbiosis.express:NOTE",
+            "symbiosis.virtual_easy:NOTE",
         )
     ),
 }
@@ -501,7 +513,7 @@ _NOTES: Final[Mapping[str, str | None]] = {
 def own_notes() -> Mapping[str, Build | None]:
     """Return the keys of cosched's own notes, each with the method that keeps it where a part may inherit that."""
     kept = {at(key): None if keeper is None else at(keeper).remember for key, keeper in _NOTES.items()}
-    return {PAIR_NOTE: None, **kept}
+    return {PAIR_NOTE: None, TENANCY_NOTE: None, **kept}
 
 
 def needs_and_provisions() -> Mapping[tuple[str, str], tuple[Needs, Needs]]:

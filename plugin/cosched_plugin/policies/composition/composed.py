@@ -1,4 +1,4 @@
-"""A scheduler as a composition: order, backfill, shape, placement, matching, pairing, fairness, slices, budget, belief.
+"""A scheduler as a composition: order, backfill, shape, placement, matching, pairing, fairness, slices, budget, belief, ledger.
 
 `compose` builds a policy from a plain table; `resolved` defines what a table means, `catalogue` lists the parts.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
 from itertools import chain
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from cosched_plugin.api import (
     FILLED_LAYOUTS,
@@ -22,6 +22,7 @@ from cosched_plugin.api import (
     Context,
     Fairness,
     JobSpec,
+    Ledger,
     MachineError,
     Matching,
     NodePlacement,
@@ -100,8 +101,8 @@ class Composed:
     """A policy made of parts."""
 
     __slots__ = (
-        "_backfill", "_context", "_entered", "_keeps", "_matching", "_memory", "_order", "_pairing", "_parts", "_placement", "_plain",
-        "_refused", "_seen", "_shape", "_view",
+        "_backfill", "_context", "_entered", "_keeps", "_ledger", "_matching", "_memory", "_order", "_pairing", "_parts", "_placement",
+        "_plain", "_refused", "_seen", "_shape", "_view",
     )  # fmt: skip
 
     def __init__(
@@ -113,10 +114,11 @@ class Composed:
         pairing: Pairing,
         shape: Shape,
         besides: tuple[Part, ...] = (),
+        ledger: Ledger | None = None,
         *,
         whole: bool = True,
     ) -> None:
-        """``besides``: further parts of the composition, which may keep a note or decline a machine.
+        """``besides``: further parts of the composition, the ledger included, which may keep a note or decline a machine.
 
         ``whole``: the policy decides for all jobs; otherwise for one class of them in time slices.
         """
@@ -130,6 +132,7 @@ class Composed:
         self._keeps = not whole or any(part.keeps_suspended for part in (matching, *besides))
         self._view: View | None = None  # the view of the context
         self._context: Context
+        self._ledger = ledger
         self._parts: tuple[Part, ...] = (order, backfill, placement, matching, pairing, shape, *besides)
         self._memory = Memory(self._parts)
         self._refused = (
@@ -196,7 +199,9 @@ class Composed:
             # Where jobs have whole nodes, they take one process a core under any other placement; elsewhere nobody asks for footprints.
             own = FOOTPRINTS in placement.provides or WHOLE_NODES not in self._shape.provides
             footprints: NodePlacement = cast(NodePlacement, placement) if own else at("placement.spread:Spread")()
-            self._context = Context(shaped, self._order, placement, self._matching, footprints, self._pairing)
+            self._context = Context(
+                shaped, self._order, placement, self._matching, footprints, self._pairing, ledger=self._ledger
+            )
             self.check(shaped)
             self._view = view
         return self._context
@@ -326,19 +331,21 @@ class Memory:
 class Remembering:
     """A policy whose parts update their notes with jobs that have ended or were measured before it decides."""
 
-    __slots__ = ("_memory", "_policy")
+    __slots__ = ("_follows", "_memory", "_policy")
 
     def __init__(self, policy: Policy, memory: Memory) -> None:
         self._policy = policy
         self._memory = memory
+        self._follows = any(part.follows_arrivals for part in memory.parts.values())
 
     def decide(self, view: View) -> Iterator[Action]:
         """Yield notes, then the decisions of one pass."""
         self._memory.believe(view)
         ended, measured = view.ended, view.measured
-        if not (ended or measured):
+        arrived = view.arrived if self._follows else ()
+        if not (ended or measured or arrived):
             return self._policy.decide(view)
-        return chain(self._memory.remember(Changes((), ended, measured), view), _later(self._policy, view))
+        return chain(self._memory.remember(Changes((), ended, measured, arrived), view), _later(self._policy, view))
 
 
 class Budgeted:
@@ -374,17 +381,21 @@ def _resume_from_disk(view: View) -> Iterator[Action]:
 def compose(table: Table) -> Policy:
     """Build the policy that a table describes (`resolve`); UsageError where a part from outside fails to take part."""
     resolved = resolve(table)
-    slices: Slices | None = build_part("slices", resolved)
-    budget: Budget | None = build_part("budget", resolved)
-    believer: Believer | None = build_part("belief", resolved)
-    above = tuple([part for part in (slices, budget, believer) if part is not None])
+    built: dict[str, Any] = {kind: build_part(kind, resolved) for kind in KINDS}
+    parts: list[Part] = [part for part in built.values() if part is not None]
+    slices: Slices | None = built["slices"]
+    budget: Budget | None = built["budget"]
+    believer: Believer | None = built["belief"]
+    ledger: Ledger | None = built["ledger"]
+    above = tuple([part for part in (slices, budget, believer, ledger) if part is not None])
     if slices is None:
-        policy: Policy = _build(resolved, above, whole=True)
+        policy: Policy = _build(resolved, above, ledger, whole=True)
     else:
         policy = _divided(slices, resolved, above)
-    parts = [part for kind in KINDS if (part := build_part(kind, resolved)) is not None]
     if slices is not None and any(part.keeps_suspended for part in parts):
         raise UsageError("policy.slices: expected none, as another part suspends jobs and resumes them")
+    if slices is not None and ledger is not None:
+        raise UsageError("policy.ledger: expected none, as classes of jobs have the machine in turns")
     if not any(SLOTS in part.needs for part in parts):
         policy = OneSlot(policy)
     memory = Memory(parts, believer)
@@ -398,7 +409,7 @@ def compose(table: Table) -> Policy:
 def _divided(slices: Slices, resolved: Resolved, above: tuple[Part, ...]) -> Policy:
     name = f"policy.slices: {resolved['slices']['name']}"
     try:
-        policy = slices.divide(lambda: _build(resolved, above, whole=False))
+        policy = slices.divide(lambda: _build(resolved, above, None, whole=False))
     except UsageError:
         raise
     except (Exception, SystemExit) as error:  # a part from outside can raise anything
@@ -410,7 +421,7 @@ def _divided(slices: Slices, resolved: Resolved, above: tuple[Part, ...]) -> Pol
     return policy
 
 
-def _build(resolved: Resolved, above: tuple[Part, ...], *, whole: bool) -> Composed:
+def _build(resolved: Resolved, above: tuple[Part, ...], ledger: Ledger | None, *, whole: bool) -> Composed:
     matching: Matching = build_part("matching", resolved)
     fairness: Fairness = build_part("fairness", resolved)
     limited = _limited(fairness, matching, resolved["fairness"]["name"])
@@ -422,6 +433,7 @@ def _build(resolved: Resolved, above: tuple[Part, ...], *, whole: bool) -> Compo
         build_part("pairing", resolved),
         build_part("shape", resolved),
         (fairness, *above) if limited is matching else (matching, fairness, *above),
+        ledger,
         whole=whole,
     )
 

@@ -11,6 +11,7 @@ from cosched_plugin.api import (
     Believer,
     Budget,
     Fairness,
+    Ledger,
     Matching,
     NamedImportError,
     Order,
@@ -40,6 +41,7 @@ PROTOCOLS: Final[Mapping[str, type]] = {
     "slices": Slices,
     "budget": Budget,
     "belief": Believer,
+    "ledger": Ledger,
 }
 # Entry points of compositions; those of parts are in cosched.order, cosched.matching, ...
 PRESET_GROUP: Final = "cosched.presets"

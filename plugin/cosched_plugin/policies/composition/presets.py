@@ -170,7 +170,7 @@ PRESETS: Mapping[str, Preset] = {
         "coscheduling paper, GANG",
     ),
 }
-ALIASES: Mapping[str, str] = {"g-lomarc-ts": "glts"}  # of presets
+ALIASES: Mapping[str, str] = {"g-lomarc-ts": "glts", "symbiosis-halves": "co-execution-shortest"}  # of presets
 DEFAULTS: Table = {
     "order": "fcfs",
     "backfill": "easy",
@@ -182,4 +182,5 @@ DEFAULTS: Table = {
     "slices": "none",
     "budget": "none",
     "belief": "given",
+    "ledger": "none",
 }

@@ -12,15 +12,15 @@ from cosched_plugin.policies.composition.presets import DEFAULTS, Table
 
 Resolved = Mapping[str, Mapping[str, Any]]
 # Kinds that a full table leaves out where there is no such part: records of runs that are older than the kind stay valid.
-_LEFT_OUT: Final = ("pairing", "belief")
+_LEFT_OUT: Final = ("pairing", "belief", "ledger")
 
 
 def resolve(table: Table) -> dict[str, dict[str, Any]]:
-    """Return the full table of a composition, each part with its name and all its parameters, without a pairing or a belief by default.
+    """Return the full table of a composition, each part with its name and all its parameters; no kind that few have.
 
     ``table`` may name a ``preset`` to start from, which may name another; the parts (``order``, ``backfill``, ``shape``,
-    ``placement``, ``matching``, ``pairing``, ``fairness``, ``slices``, ``budget``, ``belief``) are names, or tables with ``name`` and
-    parameters. Raises UsageError naming the key, with the closest valid one, and for parts that cannot work together.
+    ``placement``, ``matching``, ``pairing``, ``fairness``, ``slices``, ``budget``, ``belief``, ``ledger``) are names, or tables with
+    ``name`` and parameters. Raises UsageError naming the key, with the closest valid one, and for parts that cannot work together.
     """
     parts = _merged(table, ())
     resolved = {kind: _resolve_part(kind, parts[kind]) for kind in KINDS}

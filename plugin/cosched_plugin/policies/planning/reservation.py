@@ -52,11 +52,12 @@ def class_of_all(view: View) -> NodeClass:
 class CountedReservation:
     """The reservation of a head that needs only a number of threads: the shadow time and the number of extra threads then."""
 
-    __slots__ = ("_extra", "_view", "shadow_us")
+    __slots__ = ("_extra", "_view", "reserved", "shadow_us")
     settled = True  # where only numbers count, fewer free threads do not help a refused job
 
-    def __init__(self, view: View, shadow_us: int, extra: int) -> None:
+    def __init__(self, view: View, head: JobSpec, shadow_us: int, extra: int) -> None:
         self._view = view
+        self.reserved = head.id
         self.shadow_us = shadow_us
         self._extra = extra
 
@@ -117,6 +118,11 @@ class PlacedReservation:
     def settled(self) -> bool:
         """Tell whether the starts so far cannot help a job that did not start."""
         return not self.moved and not self.refused
+
+    @property
+    def reserved(self) -> int:
+        """Return the head."""
+        return self._head.job.id
 
     @property
     def shadow_us(self) -> int:
@@ -215,7 +221,7 @@ def reserve(head: JobSpec, context: Context) -> Reservation | None:
     view, placement = context.view, context.placement
     if placement.counts and view.counts and is_plain(head):
         shadow = view.shadow(head.processes)
-        return None if shadow is None else CountedReservation(view, *shadow)
+        return None if shadow is None else CountedReservation(view, head, *shadow)
     offer = placement.earliest(head, view)
     return None if offer is None else PlacedReservation(view, offer, context, shortens=placement.shortens)
 

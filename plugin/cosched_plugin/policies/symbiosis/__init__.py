@@ -1,5 +1,6 @@
 """Symbiosis: a pending job runs beside several running ones at once, and each of these beside several guests.
 
-Asked as a matching, which needs whole nodes and a belief about pairs. Open first: `guests`, the search; then `tenancies`, what is
-known of jobs that share nodes. The idea of symbiotic space sharing is J. Weinberg and A. Snavely's (JSSPP 2006).
+Asked as a matching, which needs whole nodes and a belief about pairs. Open first: `guests`, the search; what is known of jobs
+that share nodes is in `cosched_plugin.parts.tenancies`. The idea of symbiotic space sharing is J. Weinberg and A. Snavely's
+(JSSPP 2006).
 """

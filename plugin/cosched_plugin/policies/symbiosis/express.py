@@ -19,8 +19,11 @@ from cosched_plugin.api import (
     Context,
     Gate,
     Gatekeeper,
+    GroupSeat,
     JobSpec,
     Layers,
+    Moved,
+    Newcomer,
     NodeSet,
     Occupancy,
     Offer,
@@ -29,6 +32,7 @@ from cosched_plugin.api import (
     Seat,
     SetNote,
     SuspendJob,
+    Tenancy,
     View,
     any_layer,
     delete_stale_notes,
@@ -37,14 +41,14 @@ from cosched_plugin.api import (
     nodes_of,
     open_beside,
     prices,
+    resettled,
     running_with_note,
+    sharing,
     size,
     snapshot_now,
     union,
 )
 from cosched_plugin.policies.symbiosis.guests import Guests, fit_together
-from cosched_plugin.policies.symbiosis.seats import Newcomer, SharedSeat
-from cosched_plugin.policies.symbiosis.tenancies import Moved, Tenancy, resettled, sharing
 from cosched_plugin.policies.turns import Bundle, fits_on_disk
 
 NOTE: Final = "stops"  # of a running short job: the jobs that it has stopped, ascending
@@ -60,7 +64,7 @@ def by_mode(*, mode: str = MODES[0], express_s: float = 3600.0, stops: float = 0
 class Stopping(NamedTuple):
     """A short job on threads beside stopped jobs, or on those of a job on disk."""
 
-    shared: SharedSeat  # the short job, and until when those that it stops are expected to run
+    shared: GroupSeat  # the short job, and until when those that it stops are expected to run
     on_disk: int | None  # the one of these that goes to disk
     rid: tuple[Moved, ...]  # neighbours of these elsewhere, which run faster
 
@@ -255,7 +259,7 @@ class Express(Guests):
         neighbours = {other for job_id in stopped for other in present.get(job_id, ())} - stopped
         left = {other: [each for each in present[other] if each not in stopped] for other in sorted(neighbours)}
         rid = resettled(left, view)[1] if left else ()
-        return Stopping(SharedSeat((newcomer,), tuple(moved), view), None if on_disk is None else on_disk.job.id, rid)
+        return Stopping(GroupSeat((newcomer,), tuple(moved), view), None if on_disk is None else on_disk.job.id, rid)
 
 
 class _Guarded(NamedTuple):
@@ -263,6 +267,11 @@ class _Guarded(NamedTuple):
 
     gate: Gate
     away: tuple[tuple[int, NodeSet], ...]  # of each job on disk: when it is expected back, and its nodes
+
+    @property
+    def reserved(self) -> int | None:
+        """Return what the gate returns."""
+        return self.gate.reserved
 
     def may_hold(self, since_us: int, until_us: int, threads: int) -> bool:
         """Return what the gate returns."""

@@ -28,38 +28,36 @@ from cosched_plugin.api import (
     Floats,
     Gate,
     Gatekeeper,
+    GroupSeat,
     Ints,
     JobSpec,
     Layers,
     Matching,
     Needs,
+    Newcomer,
     NodeSet,
     Offer,
     Running,
     Seat,
-    View,
-    beside,
-    first_fit,
-    nodes_of,
-    open_beside,
-    prices,
-    size,
-    slowed,
-    snapshot_now,
-    union,
-)
-from cosched_plugin.policies.lomarc.queue_table import JobTable, QueueTable, queue_table
-from cosched_plugin.policies.symbiosis.seats import Newcomer, SharedSeat
-from cosched_plugin.policies.symbiosis.tenancies import (
-    Arrival,
     Sharer,
     Tenancies,
     Tenancy,
+    View,
+    beside,
+    first_fit,
     forecast,
-    resettled,
-    slowdown,
+    nodes_of,
+    open_beside,
+    prices,
+    seat_among,
+    size,
+    slowdown_by,
+    slowed,
+    snapshot_now,
     tenancy_of,
+    union,
 )
+from cosched_plugin.policies.lomarc.queue_table import JobTable, QueueTable, queue_table
 
 
 class Host(NamedTuple):
@@ -141,7 +139,7 @@ class Guests(Matching):
         if self._pairs and crowded and self._may_share(offer.job):
             pair = self._pair(offer, context, gate)
             if pair is not None:
-                _explain(pair)
+                _explain(pair, gate)
                 return pair
         return offer if gate.admit(offer) else None
 
@@ -183,16 +181,16 @@ class Guests(Matching):
         # Each host is asked whether it may be held past its own end, by one thread at first, as only some of its nodes may be;
         # where the gate then refuses the seat, by all of them.
         for one in (True, False):
-            choice = self._cheapest(job, hosts, gate, view, one=one)
+            choice = self._cheapest(job, hosts, gate, context, one=one)
             seat = None if choice is None else self._seat_among(job, choice, context)
             if seat is not None and gate.admit(seat):
-                _explain(seat)
+                _explain(seat, gate)
                 return seat
         return None
 
     # Two pending jobs that start together.
 
-    def _pair(self, offer: Offer, context: Context, gate: Gate) -> SharedSeat | None:
+    def _pair(self, offer: Offer, context: Context, gate: Gate) -> GroupSeat | None:
         """Return the first pending job in queue order that gains enough beside ``offer``, with it; None if there is none."""
         view, host, pending = context.view, offer.job, context.pending
         model = view.pairs
@@ -213,7 +211,7 @@ class Guests(Matching):
                 return pair
         return None
 
-    def _pair_with(self, guest: JobSpec, offer: Offer, context: Context) -> SharedSeat | None:
+    def _pair_with(self, guest: JobSpec, offer: Offer, context: Context) -> GroupSeat | None:
         """Return both jobs together; None where that gains too little, is too dear for one of them, or has no place."""
         view, host = context.view, offer.job
         host_slow, guest_slow = self._slowdowns_of(host, guest, view)
@@ -237,7 +235,7 @@ class Guests(Matching):
             if span_us - each.run_us > self._budget * each.job.estimate_us:
                 return None
             both.append(Newcomer(slowed(each, span_us), Tenancy((other.id,), 0, each.run_us, ratio, 0)))
-        return SharedSeat(tuple(both), (), view)
+        return GroupSeat(tuple(both), (), view)
 
     # A pending job beside running ones.
 
@@ -260,8 +258,11 @@ class Guests(Matching):
         gains: Floats = np.where((needed < len(hosts)) & (worst < inf), sizes / worst - lost, -inf)
         return gains
 
-    def _cheapest(self, job: JobSpec, hosts: Sequence[Host], gate: Gate, view: View, *, one: bool) -> _Choice | None:
+    def _cheapest(
+        self, job: JobSpec, hosts: Sequence[Host], gate: Gate, context: Context, *, one: bool
+    ) -> _Choice | None:
         """Return enough hosts, the cheapest ones; None where there are too few, or the gain is too small."""
+        view = context.view
         now_us = view.now_us
         ranked: list[tuple[float, int, int, Host, float, float]] = []
         for host in hosts:
@@ -275,7 +276,7 @@ class Guests(Matching):
             if not (
                 gate.may_hold(end_us, now_us + round(span_us), mine)
                 and gate.may_hold(end_us, end_us + round(later_us), whole)
-                and self._affordable(host, later_us, view)
+                and self._affordable(host, later_us, context)
             ):
                 continue
             lost = host.size / host.tenancy.ratio - host.size / ratio
@@ -295,15 +296,17 @@ class Guests(Matching):
                 return _Choice(chosen, free > 0) if fair or self._is_brief(job) else None
         return None
 
-    def _affordable(self, host: Host, later_us: float, view: View) -> bool:
-        """Tell whether a host has the budget for a guest that costs it so much."""
-        now = host.tenancy
+    def _affordable(self, host: Host, later_us: float, context: Context) -> bool:
+        """Tell whether a host has the budget for a guest that costs it so much, or is that far ahead by the ledger."""
+        view, ledger, now = context.view, context.ledger, host.tenancy
         expected_us = (
             view.expected_end(host.running) - view.now_us - now.left_us
         )  # what its present neighbours still cost it
-        return not later_us or now.lost_us + expected_us + later_us <= self._budget * host.running.job.estimate_us
+        if not later_us or now.lost_us + expected_us + later_us <= self._budget * host.running.job.estimate_us:
+            return True
+        return ledger is not None and later_us <= ledger.spare_us(host.running, view)
 
-    def _seat_among(self, job: JobSpec, choice: _Choice, context: Context) -> SharedSeat | None:
+    def _seat_among(self, job: JobSpec, choice: _Choice, context: Context) -> GroupSeat | None:
         """Return the job on the threads that these hosts leave open; None where memory, or the layout, does not allow it."""
         view = context.view
         open_, *more = [*([view.free] if choice.empty else []), *[host.open for host in choice.hosts]]
@@ -313,13 +316,8 @@ class Guests(Matching):
         if runs is None:
             return None
         nodes = nodes_of(runs)
-        hosts = [host for host in choice.hosts if nodes & view.nodes_by_job[host.running.job.id]]
-        alone = context.placement.offer_on(job, runs, snapshot_now(view))
-        changed = {host.running.job.id: (*host.tenancy.beside, job.id) for host in hosts}
-        end_us, moved = resettled(changed, view, Arrival(job, alone.run_us, [*changed]))
-        ratio = max([self._slowdowns_of(job, host.running.job, view)[0] for host in hosts], default=1.0)
-        tenancy = Tenancy(tuple(sorted(changed)), 0, alone.run_us, ratio, 0)
-        return SharedSeat((Newcomer(slowed(alone, end_us - view.now_us), tenancy),), moved, view)
+        hosts = [host.running for host in choice.hosts if nodes & view.nodes_by_job[host.running.job.id]]
+        return seat_among(job, runs, hosts, context)
 
     # Who may share, and how slow two jobs are beside each other.
 
@@ -361,7 +359,7 @@ class Guests(Matching):
         """Return the slowdown of each of two jobs by the other; inf where they may not share nodes."""
         if not fit_together(job, other, view):
             return inf, inf
-        return slowdown(job, other, view.pairs), slowdown(other, job, view.pairs)
+        return slowdown_by(job, other, view.pairs), slowdown_by(other, job, view.pairs)
 
     def _slowdowns(self, hosts: Sequence[Host], table: QueueTable, view: View) -> Floats:
         """Return the slowdown of each host with each pending job [host, job]: the larger one of the two; inf: they may not share."""
@@ -401,13 +399,14 @@ def fit_together(job: JobSpec, other: JobSpec, view: View) -> bool:
     return job.usage[4] + other.usage[4] <= WHOLE_PPM
 
 
-def _explain(seat: SharedSeat) -> None:
-    """Record for a trace who was asked to pay what."""
+def _explain(seat: GroupSeat, gate: Gate) -> None:
+    """Record for a trace who was asked to pay what, and whose reservation is kept."""
     for own in seat.newcomers:
-        seat.view.explain(own.offer.job.id, partial(_facts, own, seat), slowdown=own.tenancy.ratio)
+        facts = {} if gate.reserved is None else {"reserved": gate.reserved}
+        seat.view.explain(own.offer.job.id, partial(_facts, own, seat), slowdown=own.tenancy.ratio, **facts)
 
 
-def _facts(own: Newcomer, seat: SharedSeat) -> dict[str, object]:
+def _facts(own: Newcomer, seat: GroupSeat) -> dict[str, object]:
     hosts = [(host.running, host.tenancy, host.end_us) for host in seat.hosts]
     beside = [(job.job.id, its.ratio, end_us - job.end_us) for job, its, end_us in hosts if its is not None]
     others = [other for other in seat.newcomers if other is not own]

@@ -24,6 +24,7 @@ from cosched_plugin.api import (
     Fairness,
     Gate,
     JobSpec,
+    Ledger,
     Matching,
     Offer,
     Order,
@@ -32,6 +33,7 @@ from cosched_plugin.api import (
     Placement,
     Policy,
     RowLoad,
+    Running,
     Seat,
     Shape,
     Slices,
@@ -136,6 +138,13 @@ class Kind(Believer):
         return view.given_pairs
 
 
+class Generous(Ledger):
+    """Hosts may always be asked for as long as they have waited."""
+
+    def spare_us(self, running: Running, view: View) -> int:
+        return running.start_us - running.job.submit_us
+
+
 class Forgetful(Order):
     """An order without `arrange`."""
 
@@ -160,6 +169,7 @@ CLASSES: Mapping[str, tuple[str, dict[str, Any]]] = {
     "slices": ("OneClass", {}),
     "budget": ("Little", {"units": 7}),
     "belief": ("Kind", {}),
+    "ledger": ("Generous", {}),
 }
 
 

@@ -12,8 +12,8 @@ import pytest
 from cosched_emulator import Run, simulate
 from cosched_emulator.explain.facts import explain
 from cosched_emulator.explain.sentences import sentences
+from cosched_plugin.parts.tenancies import Sharer, forecast
 from cosched_plugin.policies.composition.composed import compose
-from cosched_plugin.policies.symbiosis.tenancies import Sharer, forecast
 from cosched_plugin.testing.check import check_policy
 
 # Slowdowns of the first beside the second: kind jobs cost nobody anything, mild ones a little, and harsh ones much.
@@ -67,7 +67,7 @@ def ran(
     }
     trace: list[Any] = []
     return simulate(
-        scenario, "symbiosis", settings={**(settings or {}), "matching": {"brief_s": 0, **matching}}, trace=trace
+        scenario, "symbiosis", settings={"matching": {"brief_s": 0, **matching}, **(settings or {})}, trace=trace
     )
 
 

@@ -1,7 +1,8 @@
-"""Jobs that share nodes with several others: how fast each runs, what it has lost, and when it is expected to end.
+"""Jobs that share nodes with several others: a start beside them (a *group seat*), and what is kept of each while they run.
 
 A job waits for its slowest process, so the worst of its neighbours decides. What is believed of a job that shares, or has shared,
-its nodes is a note; `Tenancies.keep_up` brings notes and expected ends up to date when neighbours come or go, or are measured.
+its nodes is a note, its *tenancy*: how fast it runs, what it has lost. `Tenancies.keep_up`, the monitor, brings notes and expected
+ends up to date when neighbours come or go, or are measured.
 """
 
 from __future__ import annotations
@@ -11,18 +12,16 @@ from heapq import heapify, heappop, heappush
 from math import inf
 from typing import Final, NamedTuple
 
-from cosched_plugin.api import (
-    WHOLE_PPM,
-    Action,
-    JobSpec,
-    PairModel,
-    Running,
-    SetNote,
-    View,
-    delete_stale_notes,
-    expect_end,
-    round_up_us,
-)
+from cosched_hwmodel.pairs import PairModel
+from cosched_hwmodel.units import WHOLE_PPM, NodeSet, round_up_us
+from cosched_plugin.common.allocation import Layers, size, union
+from cosched_plugin.core.running import Running
+from cosched_plugin.core.views.view import View
+from cosched_plugin.core.views.whole_nodes import Occupancy
+from cosched_plugin.parts.colocated import delete_stale_notes, expect_end, slowed
+from cosched_plugin.parts.kinds import Context
+from cosched_plugin.parts.offers import Offer, nodes_of, snapshot_now
+from cosched_plugin.protocol.messages import Action, JobSpec, Run, SetNote, StartTogether
 
 NOTE: Final = "tenancy"
 _SAME: Final = 1 / WHOLE_PPM  # ratios this close are one: measured ones are told in millionths
@@ -37,6 +36,11 @@ class Tenancy(NamedTuple):
     left_us: int  # span: run time alone that was left then
     ratio: float  # run time among these neighbours / run time alone, at least 1
     lost_us: int  # span that neighbours had cost it by then
+
+    @property
+    def work_us(self) -> int:
+        """Return the work done: the span that it would have taken alone."""
+        return self.progress_us - self.lost_us
 
     def now(self, progress_us: int, ratio: float | None = None) -> Tenancy:
         """Return the same after a span of progress; ``ratio``: what it was in truth, where that was measured."""
@@ -70,7 +74,7 @@ def measured(running: Running) -> float | None:
     return max(1.0, running.measured_ppm / WHOLE_PPM) if running.measured_ppm else None
 
 
-def slowdown(job: JobSpec, other: JobSpec, model: PairModel | None) -> float:
+def slowdown_by(job: JobSpec, other: JobSpec, model: PairModel | None) -> float:
     """Return the believed slowdown of a job by another one; inf where the model does not know both."""
     if model is None or not (model.knows(job) and model.knows(other)):
         return inf
@@ -113,9 +117,9 @@ def forecast(now_us: int, sharers: Mapping[int, Sharer]) -> dict[int, int]:
 class Moved(NamedTuple):
     """A running job with a new expected end, or a new tenancy as well."""
 
-    running: Running
-    tenancy: Tenancy | None  # None: its neighbours are the same
-    end_us: int
+    running: Running  # the job
+    tenancy: Tenancy | None  # its new one; None: its neighbours are the same
+    end_us: int  # instant at which it is expected to end
 
     def decisions(self, view: View) -> Iterator[Action]:
         """Yield what tells the manager."""
@@ -128,7 +132,7 @@ class Moved(NamedTuple):
 class Arrival(NamedTuple):
     """A pending job that is to join running ones."""
 
-    job: JobSpec
+    job: JobSpec  # the job
     left_us: int  # span: its run time alone
     beside: Sequence[int]  # its hosts
 
@@ -182,7 +186,7 @@ def resettled(
 
 def _by(job: JobSpec, other: JobSpec, truth: float | None, view: View) -> float:
     """Return the slowdown of a job by another one, as measured or believed; 1 where it is not known: no policy put them there."""
-    by = slowdown(job, other, view.pairs) if truth is None else truth
+    by = slowdown_by(job, other, view.pairs) if truth is None else truth
     return by if by < inf else 1.0
 
 
@@ -243,3 +247,88 @@ def _has_changed(running: Running, beside: Sequence[int], view: View) -> bool:
     if noted is None:
         return bool(beside)
     return noted.beside != beside or (truth is not None and bool(beside) and abs(truth - noted.ratio) > _SAME)
+
+
+# What a start beside others decides: who starts where, who runs slower because of it, and until when all are expected to run.
+
+
+class Newcomer(NamedTuple):
+    """A pending job that starts beside others."""
+
+    offer: Offer  # where and until when, beside the others
+    tenancy: Tenancy  # what is believed of it from its start on
+
+
+class GroupSeat(NamedTuple):
+    """One pending job on nodes of running ones, or two that start together; and what this does to the running ones."""
+
+    newcomers: tuple[Newcomer, ...]  # who starts
+    hosts: tuple[Moved, ...]  # running jobs beside them, and jobs beside these that move with them
+    view: View  # the view
+
+    @property
+    def sole(self) -> None:
+        """Return None: the jobs are co-located."""
+        return
+
+    @property
+    def job_ids(self) -> tuple[int, ...]:
+        """Return the jobs that start."""
+        return tuple([each.offer.job.id for each in self.newcomers])
+
+    @property
+    def end_us(self) -> int:
+        """Return the latest expected end of all."""
+        return max([*[each.offer.end_us for each in self.newcomers], *[host.end_us for host in self.hosts]])
+
+    @property
+    def decisions(self) -> tuple[Action, ...]:
+        """Return the starts, and the notes and new expected ends of all."""
+        starts = tuple([each.offer.start() for each in self.newcomers])
+        actions: list[Action] = [StartTogether(starts) if len(starts) > 1 else starts[0]]
+        actions += [SetNote(each.offer.job.id, NOTE, tuple(each.tenancy)) for each in self.newcomers]
+        for host in self.hosts:
+            actions += host.decisions(self.view)
+        return tuple(actions)
+
+    @property
+    def occupancies(self) -> tuple[Occupancy, ...]:
+        """Return all jobs on their nodes."""
+        hosts = [Occupancy(host.end_us, host.running.job.id, nodes_of(host.running.runs)) for host in self.hosts]
+        return (*hosts, *[one for each in self.newcomers for one in each.offer.occupancies])
+
+    def threads_held(self, at_us: int, view: View) -> Layers:
+        """Return the threads that are free at ``at_us`` without this start, and are held because of it."""
+        held = [each.offer.threads_held(at_us, view) for each in self.newcomers]
+        held += [
+            view.claim(host.running.runs)
+            for host in self.hosts
+            if view.expected_end(host.running) <= at_us < host.end_us
+        ]
+        held = [threads for threads in held if threads]
+        if not held:
+            return ()
+        together = held[0]
+        for threads in held[1:]:
+            together = union(together, threads)
+        steps = view.availability()
+        free = steps[steps.by(at_us) - 1][1]
+        return tuple([NodeSet(layer & there) for layer, there in zip(together, free, strict=True)])
+
+    def count_held(self, at_us: int, view: View) -> int:
+        """Return how many threads these are."""
+        return size(self.threads_held(at_us, view))
+
+
+def seat_among(job: JobSpec, runs: tuple[Run, ...], hosts: Sequence[Running], context: Context) -> GroupSeat:
+    """Return a pending job on free threads of running jobs' nodes, and perhaps of empty ones, and until when all then run.
+
+    ``hosts``: the running jobs on these nodes, which make progress.
+    """
+    view = context.view
+    alone = context.placement.offer_on(job, runs, snapshot_now(view))
+    changed = {host.job.id: (*tenancy_of(host, view).beside, job.id) for host in hosts}
+    end_us, moved = resettled(changed, view, Arrival(job, alone.run_us, [*changed]))
+    ratio = max([_by(job, host.job, None, view) for host in hosts], default=1.0)
+    tenancy = Tenancy(tuple(sorted(changed)), 0, alone.run_us, ratio, 0)
+    return GroupSeat((Newcomer(slowed(alone, end_us - view.now_us), tenancy),), moved, view)
