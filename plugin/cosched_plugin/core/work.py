@@ -37,11 +37,14 @@ class Price(NamedTuple):
 class Work:
     """The work of one decision."""
 
-    __slots__ = ("left", "limited")
+    __slots__ = ("cut", "left", "limited")
 
     def __init__(self) -> None:
         self.limited = False
         self.left = 0  # units, where work is limited
+        self.cut = (
+            False  # something has not been looked at, as the budget, or the share of it for such looks, was spent
+        )
 
     @property
     def spent(self) -> bool:
@@ -52,6 +55,7 @@ class Work:
         """Allow ``units`` units from now on."""
         self.limited = True
         self.left = units
+        self.cut = False
 
     def pay(self, price: Price, *counts: int) -> bool:
         """Pay for a check before it is made; tell whether anything was left. ``counts``: a number for each rate of the price.
@@ -66,6 +70,7 @@ class Work:
             return True
         units = price.units(*counts)
         if units > self.left:
+            self.cut = True
             return False
         self.left -= units
         return True
@@ -73,13 +78,16 @@ class Work:
     def spend(self, units: int) -> bool:
         """Spend ``units`` units, where work is limited; tell whether any were left. The last check may cost more than was left."""
         if self.left <= 0:
+            self.cut = True
             return False
         self.left -= units
         return True
 
-    def affordable(self, units: int, share: int = 1) -> int:
-        """Return how many checks at ``units`` each fit in one ``share``-th of the rest; only where work is limited."""
-        return max(0, self.left) // share // units
+    def affordable(self, wanted: int, units: int, share: int = 1) -> int:
+        """Return how many of ``wanted`` checks at ``units`` each one ``share``-th of the rest allows; only where work is limited."""
+        found = max(0, self.left) // share // units
+        self.cut = self.cut or found < wanted
+        return min(found, wanted)
 
     def refund(self, left: int) -> None:
         """Restore the rest from before a check, so that the jobs behind do not pay for it."""

@@ -92,7 +92,7 @@ class _FairMatching(Matching):
         view = context.view
         noted, queue, work = view.with_note(NOTE), view.queue, view.work
         if work.limited:
-            most = work.affordable(prices.SIMULATION.units(1), prices.EXPECTATION_SHARE)
+            most = work.affordable(len(queue), prices.SIMULATION.units(1), prices.EXPECTATION_SHARE)
             queue = queue[:most]  # the others once they are near enough to the head
         new = [job for job in queue if job.id not in noted]
         if new:

@@ -448,11 +448,10 @@ class _Trial:
             self._core.check()
         except AssertionError as error:
             raise self._problem(f"the scheduler's state is broken: {error}") from error
-        spent = (
-            self._core.view.work.spent
-        )  # a decision that stops at its budget may have left something to the next one
+        work = self._core.view.work
+        cut = work.cut or work.spent  # a decision that stops at its budget may have left something to the next one
         more = next(self._pass(), None)
-        if more is not None and not spent:
+        if more is not None and not cut:
             raise self._problem(f"one more pass at the same instant still decides: {more}")
         self.decisions += len(actions)
         self.events += len(events)

@@ -39,9 +39,20 @@ def test_a_payment_in_full_never_exceeds_the_budget() -> None:
 
 def test_a_share_of_the_budget_that_is_left() -> None:
     work = limited(100)
-    assert (work.affordable(30), work.affordable(12, 4)) == (3, 2)
+    assert (work.affordable(9, 30), work.affordable(9, 12, 4), work.affordable(1, 12, 4)) == (3, 2, 1)
     work.spend(200)
-    assert work.affordable(30) == 0
+    assert work.affordable(9, 30) == 0
+
+
+def test_whoever_was_refused_anything_is_told_that_the_decision_was_cut() -> None:
+    """Also where the budget is not spent: a share of it was, or a whole price was not left. One more pass may then decide more."""
+    work = limited(100)
+    assert (work.affordable(2, 12, 4), work.pay_in_full(LOOK), work.cut) == (2, True, False)
+    assert (work.affordable(2, 12, 4), work.cut, work.spent) == (1, True, False)
+    work.begin(20)
+    assert (work.pay_in_full(LOOK), work.cut, work.spent) == (False, True, False)
+    work.begin(20)
+    assert (work.pay(LOOK), work.cut, work.pay(LOOK), work.cut) == (True, False, False, True)
 
 
 def test_without_a_limit_nothing_is_counted() -> None:

@@ -147,7 +147,10 @@ class TurnBudget:
     def pay(self) -> bool:
         """Pay for a turn; tell whether anything was left."""
         work = self._work
-        return not work.limited or (work.left > self._rest and work.pay(prices.TURN))
+        if self.spent:
+            work.cut = True
+            return False
+        return work.pay(prices.TURN)
 
 
 class MovableJobs:

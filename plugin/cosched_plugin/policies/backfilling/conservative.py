@@ -198,8 +198,11 @@ class ReservationTable:
         """Put every job at its earliest start given all others, sweep after sweep, until none moves or the work allowed is done."""
         number = len(self.pending)
         budget = TurnBudget(view.work)
-        movable = self._find_movable(view.now_us, budget.turns)
+        allowed = budget.turns
+        movable = self._find_movable(view.now_us, allowed)
         turns = movable.places  # sweep * number + place, a heap
+        if allowed is not None and len(turns) >= allowed:  # others may have been left out
+            view.work.cut = True
         while turns and budget.pay():
             turn = heappop(turns)
             place = turn % number

@@ -276,7 +276,7 @@ def _jobs_within_budget(pending: PendingJobs, view: View) -> list[JobSpec]:
     """Pay for and return the first pending jobs that may be examined as members of groups; none if the budget is spent."""
     jobs, work = pending.jobs, view.work
     if work.limited:
-        jobs = jobs[: 1 + work.affordable(1, prices.GROUP_SHARE)]
+        jobs = jobs[: 1 + work.affordable(len(jobs) - 1, 1, prices.GROUP_SHARE)]
     return jobs if work.pay(prices.GROUPS, len(view.running), len(jobs)) else []
 
 

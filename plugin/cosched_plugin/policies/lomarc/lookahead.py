@@ -388,7 +388,8 @@ def _within_budget(pairs: Pairs, each: int, view: View) -> Pairs:
     """Return the pairs of the first newcomers that the remaining work can pay, at ``units`` units each, and spend it."""
     work = view.work
     if work.limited:
-        pairs = pairs.only(np.arange(min(len(pairs.newcomers), max(1, work.affordable(each)))))
+        many = len(pairs.newcomers)
+        pairs = pairs.only(np.arange(min(many, max(1, work.affordable(many, each)))))
         work.spend(len(pairs.newcomers) * each)
     return pairs
 
