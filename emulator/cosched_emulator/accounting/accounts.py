@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
-from cosched_emulator.accounting.again import compare_tables, tables_beside
-from cosched_emulator.accounting.chain import Mark, Reached, first_link, next_link
-from cosched_emulator.accounting.database_schema import VERSION
+from cosched_emulator.accounting.again import compare_tables, drop_present, past_digest, tables_beside
+from cosched_emulator.accounting.chain import BASE, Base, Mark, Reached, base_of, first_link, next_link
+from cosched_emulator.accounting.database_schema import CHAINED, VERSION
 from cosched_emulator.accounting.fact_rows import faults_like, write_change
 from cosched_emulator.accounting.file import (
     MADE_BY,
@@ -85,7 +85,8 @@ class Accounting:
         self._database = database
         self._connection = database.connection
         meta = dict(self._connection.execute("SELECT key, value FROM meta ORDER BY key"))
-        self._comparable = meta.pop(MADE_BY, "") == str(VERSION)
+        self._comparable = meta.pop(MADE_BY, "") in {str(version) for version in range(CHAINED, VERSION + 1)}
+        self._base = base_of(meta)
         self.meta: Mapping[str, str] = meta
         # The journal's last step, and how many of its changes are on disk; faults do not count.
         self._last: int
@@ -93,8 +94,9 @@ class Accounting:
         self._written_of, self._written = self._connection.execute("SELECT step, changes FROM progress").fetchone()
         self._first = self._link = first_link(self.meta)
         last = self._connection.execute("SELECT step, link FROM journal ORDER BY step DESC LIMIT 1").fetchone()
-        self._last, self._link = last or (self._written_of, self._first)  # the link is that of the last step on disk
-        self.step = 0 if begin is None else begin.step  # last one appended or replayed
+        # The link is that of the last step on disk.
+        self._last, self._link = last or (max(self._written_of, self._base.step), self._first)
+        self.step = self._base.step if begin is None else begin.step  # last one appended or replayed
         self.begins = begin  # where a replay begins; None: before the first step
         self._changes = 0 if begin is None else begin.changes  # of that step, so far
         self._replaying = self._last > self.step
@@ -216,7 +218,9 @@ class Accounting:
         steps before, as they have been recorded again, are not what the tables hold.
         """
         begins = self.begins
-        self._replayed = tables_beside() if compare and self._comparable and begins is None else None
+        self._replayed = (
+            tables_beside(self._connection, self._base) if compare and self._comparable and begins is None else None
+        )
         link = self._first if begins is None else begins.link
         while self.step < self._last:
             query = "SELECT step, kind, at_us, body, link FROM journal WHERE step > ? ORDER BY step LIMIT ?"
@@ -228,11 +232,64 @@ class Accounting:
                 self._changes = 0
                 yield Step(*row[1:])
         if self._replayed is not None and self.flush():
-            compare_tables(self._connection, self._replayed, self.path or "")
+            compare_tables(self._connection, self._replayed, self.path or "", self._base)
             self._replayed.close()
         self._replayed = None
         self._replaying = False
         self._faults.clear()
+
+    # All in one transaction, so a process that is killed leaves the old journal or the new one. The mark follows, and belongs to
+    # both (`chain.is_of`).
+    def begin_anew(self, meta: Mapping[str, str], step: Step, changes: Sequence[Change]) -> None:
+        """Let ``step``, with all that is alive, and its ``changes`` take the place of the journal; rows of what has ended stay.
+
+        ``meta`` takes the place of meta data, but the run keeps its name. The step is a microsecond later than the last one, and the
+        changes begin with the rows of the jobs that are alive. AccountingError, with nothing changed, if that cannot be written.
+        """
+        if self.unplayed or not self.flush():
+            raise AccountingError(self.trouble or f"{self.unplayed} steps are not played", self.path or "")
+        connection, at_us, number = self._connection, step.at_us - 1, self.step + 1
+        try:
+            connection.execute("PRAGMA synchronous=FULL")
+            connection.execute("BEGIN IMMEDIATE")
+            base = Base(self.step, self._link, self._first, at_us, past_digest(connection, at_us))
+            kept = {**meta, "run": self.meta["run"], BASE: base.as_text()}
+            first = first_link(kept)
+            link = next_link(first, (number, *step))
+            drop_present(connection, at_us)
+            connection.execute("DELETE FROM journal")
+            connection.execute("INSERT INTO journal VALUES (?,?,?,?,?)", (number, *step, link))
+            for change in changes:
+                write_change(connection, number, change)
+            connection.execute("DELETE FROM meta")
+            connection.executemany("INSERT INTO meta VALUES (?, ?)", {**kept, MADE_BY: str(VERSION)}.items())
+            connection.execute("UPDATE progress SET step = ?, changes = ?", (number, len(changes)))
+            connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            self._undo()
+            raise AccountingError(str(error), self.path or "") from error
+        except BaseException:
+            self._undo()
+            raise
+        finally:
+            connection.execute("PRAGMA synchronous=NORMAL")
+        self.meta, self._base, self._first, self._link = kept, base, first, link
+        self._last = self.step = self._written_of = number
+        self._changes = self._written = len(changes)
+        self.begins = None
+        if self._database.mark is not None:
+            with suppress(OSError):
+                self._database.mark.write(Mark(number, link, first))
+        with suppress(sqlite3.Error):  # the file is larger than it must be
+            connection.execute("VACUUM")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+
+    def rows_alive(self) -> list[dict[str, Any]]:
+        """Return the rows of the jobs that have not ended, by column."""
+        self.flush()
+        cursor = self._connection.execute("SELECT * FROM jobs WHERE end_us IS NULL ORDER BY id")
+        names = [name for name, *_ in cursor.description]
+        return [dict(zip(names, row, strict=True)) for row in cursor]
 
     def fill(self, for_disk_full: bool) -> None:
         """Make SQLite behave as on a full disk, or undo that."""

@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
+from hashlib import blake2b
 from itertools import count, zip_longest
 from typing import Any, Final, NamedTuple
 
-from cosched_emulator.accounting.chain import Linked, first_link, read_mark, whole_part
-from cosched_emulator.accounting.database_schema import VERSION, migrate
+from cosched_emulator.accounting.chain import (
+    BASE,
+    Base,
+    Linked,
+    Mark,
+    base_of,
+    first_link,
+    is_of,
+    read_mark,
+    whole_part,
+)
+from cosched_emulator.accounting.database_schema import CHAINED, VERSION, migrate
 from cosched_emulator.accounting.file import DamageError, lock_database, make_database, read_only, sync_folder
-from cosched_emulator.errors import InputError
+from cosched_emulator.errors import InputError, InvariantError
 
-# What follows from the journal alone. (Faults are also recorded between steps.)
+# What follows from the journal alone, by key. (Faults are also recorded between steps.)
 _TABLES: Final = {
     "jobs": "id",
     "allocations": "job_id, stay, run",
@@ -22,10 +33,57 @@ _TABLES: Final = {
     "quanta": "id",
     "changes": "number",
 }
+# Where the journal began anew: the rows from before. What comes after it is later, as it begins a microsecond after the last step.
+_PAST: Final = {
+    **dict.fromkeys(_TABLES, "coalesce(end_us <= ?, 0)"),
+    # of a job that ended on disk
+    "preemptions": "coalesce(coalesce(end_us, (SELECT end_us FROM jobs WHERE id = job_id)) <= ?, 0)",
+    "changes": "at_us <= ?",
+}
+# Of these, what rows of jobs that are alive are numbered after.
+_NUMBERED: Final = {
+    **dict.fromkeys(
+        ("allocations", "preemptions"), "job_id IN (SELECT id FROM jobs WHERE NOT coalesce(end_us <= ?, 0))"
+    ),
+    "quanta": "id = (SELECT max(id) FROM quanta WHERE end_us <= ?)",
+    "changes": "number = (SELECT max(number) FROM changes WHERE at_us <= ?)",
+}
 
 
-def tables_beside() -> sqlite3.Connection:
-    """Return empty tables, in memory or in a file that disappears."""
+def past_rows(connection: sqlite3.Connection, table: str, at_us: int) -> Iterator[Sequence[Any]]:
+    """Yield the rows of a table up to a time, in the order of its key."""
+    query = f"SELECT * FROM {table} WHERE {_PAST[table]} ORDER BY {_TABLES[table]}"
+    yield from connection.execute(query, (at_us,))
+
+
+def past_digest(connection: sqlite3.Connection, at_us: int) -> bytes:
+    """Return a digest of the rows up to a time."""
+    return _digest_of({table: past_rows(connection, table, at_us) for table in _TABLES})
+
+
+def _digest_of(past: Mapping[str, Iterable[Sequence[Any]]]) -> bytes:
+    digest = blake2b(digest_size=16)
+    for table, rows in past.items():
+        digest.update(f"{table}\n".encode())
+        for row in rows:
+            digest.update(f"{tuple(row)!r}\n".encode())
+    return digest.digest()
+
+
+def drop_present(connection: sqlite3.Connection, at_us: int) -> None:
+    """Remove the rows of jobs that are alive, which the journal says when it begins anew; InvariantError if there are other ones."""
+    for table, past in _PAST.items():
+        if table == "jobs":
+            connection.execute(f"DELETE FROM jobs WHERE NOT {past}", (at_us,))
+        elif connection.execute(f"SELECT 1 FROM {table} WHERE NOT {past} LIMIT 1", (at_us,)).fetchone():
+            raise InvariantError(f"the table {table} has rows after {at_us} us")
+
+
+def tables_beside(present: sqlite3.Connection, base: Base) -> sqlite3.Connection:
+    """Return tables in memory, or in a file that disappears, as they are before the first step.
+
+    They are empty, but for rows from before a ``base`` after which those of jobs that are alive are numbered.
+    """
     connection = sqlite3.connect("", isolation_level=None)
     connection.execute("PRAGMA journal_mode=OFF")
     migrate(connection, 0)
@@ -34,15 +92,26 @@ def tables_beside() -> sqlite3.Connection:
     ).fetchall():
         connection.execute(f"DROP INDEX {name}")
     connection.execute("BEGIN")
+    for table, numbered in _NUMBERED.items() if base.step else ():
+        query = f"SELECT * FROM {table} WHERE {_PAST[table]} AND {numbered}"
+        for row in present.execute(query, (base.at_us, base.at_us)):
+            connection.execute(f"INSERT INTO {table} VALUES ({','.join('?' * len(row))})", row)
     return connection
 
 
-def compare_tables(connection: sqlite3.Connection, again: sqlite3.Connection, path: str) -> None:
-    """Raise DamageError where tables differ from those that were made again."""
-    for table, key in _TABLES.items():
-        query = f"SELECT * FROM {table} ORDER BY {key}"
+def compare_tables(connection: sqlite3.Connection, again: sqlite3.Connection, path: str, base: Base) -> None:
+    """Raise DamageError where tables differ from those that were made again, or, before a ``base``, from what they were then."""
+    if base.step:
         try:
-            for row, expected in zip_longest(connection.execute(query), again.execute(query)):
+            past = past_digest(connection, base.at_us)
+        except sqlite3.Error as error:
+            raise DamageError(path, "tables that can be read", str(error)) from error
+        if past != base.past:
+            raise DamageError(path, AS_THEY_WERE, "others")
+    for table, key in _TABLES.items():
+        query = f"SELECT * FROM {table} WHERE NOT {_PAST[table]} ORDER BY {key}"
+        try:
+            for row, expected in zip_longest(*(each.execute(query, (base.at_us,)) for each in (connection, again))):
                 if row != expected:
                     which = (row or expected)[0]
                     text = f"another row {which}" if row and expected else f"{'one' if row else 'no'} row {which}"
@@ -50,6 +119,8 @@ def compare_tables(connection: sqlite3.Connection, again: sqlite3.Connection, pa
         except sqlite3.Error as error:
             raise DamageError(path, f"a table {table} that can be read", str(error)) from error
 
+
+AS_THEY_WERE: Final = "the tables up to where the journal begins as they were then"
 
 # ---------------------------------------------------------------- what is whole
 
@@ -75,15 +146,15 @@ def examine(path: str) -> Found:
 
 def _examine(path: str, connection: sqlite3.Connection) -> Found:
     troubles: list[str] = []
-    confirmed, first = None, None
+    confirmed, mark = None, None
     try:
         mark = read_mark(path)
-        confirmed, first = mark.step, mark.first
+        confirmed = mark.step
     except InputError as error:
         troubles.append(str(error))
     with suppress(sqlite3.Error):
         (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if version not in (0, VERSION):
+        if version and not CHAINED <= version <= VERSION:
             return Found(False, 0, confirmed, (f"its version is {version}, and this program's {VERSION}",))
     try:
         told = connection.execute("PRAGMA integrity_check(3)").fetchall()
@@ -91,12 +162,16 @@ def _examine(path: str, connection: sqlite3.Connection) -> Found:
     except sqlite3.Error as error:
         troubles.append(f"SQLite: {error}")
     meta = _meta(connection)
-    if meta is None or (first is not None and first_link(meta) != first):
+    if meta is None or (mark is not None and not is_of(mark, meta)):
         troubles.append("the meta data is not what the database was made with")
-    steps = len(list(_whole(connection, first or first_link(meta or {}))))
+    whole = _whole(connection, meta, mark)
+    base = base_of(meta or {})
+    steps = whole[-1].row[0] if whole else base.step
     rows = 0
     with suppress(sqlite3.Error):
         rows = connection.execute("SELECT coalesce(max(step), 0) FROM journal").fetchone()[0]
+        if base.step and past_digest(connection, base.at_us) != base.past:
+            troubles.append(f"expected {AS_THEY_WERE}, got others")
     if steps < rows:
         troubles.append(f"step {steps + 1} of the journal is damaged or missing, of {rows}")
     if confirmed is not None and steps < confirmed:
@@ -105,14 +180,22 @@ def _examine(path: str, connection: sqlite3.Connection) -> Found:
 
 
 def _meta(connection: sqlite3.Connection) -> dict[str, str] | None:
+    """Return the meta data; None if it cannot be read."""
     try:
-        return dict(connection.execute("SELECT key, value FROM meta"))
+        meta = dict(connection.execute("SELECT key, value FROM meta"))
+        base_of(meta)
     except (sqlite3.Error, ValueError):
         return None
+    return meta
 
 
-def _whole(connection: sqlite3.Connection, first: bytes) -> Iterator[Linked]:
-    return iter(whole_part(_journal(connection), first))
+def _whole(connection: sqlite3.Connection, meta: Mapping[str, str] | None, mark: Mark | None) -> list[Linked]:
+    """Return the steps up to the first one that does not fit what the database was made with; the mark knows that, too."""
+    if meta is not None and (mark is None or is_of(mark, meta)):
+        return list(whole_part(_journal(connection), first_link(meta), base_of(meta).step))
+    steps = list(_journal(connection))
+    first = first_link(meta or {}) if mark is None else mark.first
+    return list(whole_part(steps, first, steps[0].row[0] - 1)) if steps else []
 
 
 def _journal(connection: sqlite3.Connection) -> Iterator[Linked]:
@@ -132,19 +215,34 @@ def salvage(path: str, meta: Mapping[str, str]) -> str:
         with closing(read_only(path)) as connection:
             found = _examine(path, connection)
             kept = _meta(connection)
-            try:
-                first = read_mark(path).first
-            except InputError:
-                first = first_link(kept or {})
-            if kept is None or first_link(kept) != first:
+            mark = None
+            with suppress(InputError):
+                mark = read_mark(path)
+            whole = _whole(connection, kept, mark)
+            if kept is None or (mark is not None and not is_of(mark, kept)):
                 kept = {**meta}
+            kept.pop(BASE, None)
+            past: dict[str, list[Sequence[Any]]] = {}
+            if whole and whole[0].row[0] > 1:  # the journal began anew
+                step, _, at_us, _ = whole[0].row
+                past = {table: _readable(past_rows(connection, table, at_us - 1)) for table in _TABLES}
+                kept[BASE] = Base(step - 1, at_us=at_us - 1, past=_digest_of(past)).as_text()
             aside = next(name for number in count(1) if not os.path.lexists(name := f"{path}.damaged-{number}"))
             for ending in ("-wal", "-mark", ""):
                 with suppress(FileNotFoundError):
                     os.link(path + ending, aside + ending)
-            make_database(path, kept, [linked.row for linked in _whole(connection, first)])
+            make_database(path, kept, [linked.row for linked in whole], past)
         sync_folder(os.path.dirname(os.path.abspath(path)))
         what = "; ".join(found.troubles) or "nothing is damaged but, perhaps, the tables"
         return f"{found.steps} steps of {path} are kept, the file as it was is {aside}: {what}"
     finally:
         os.close(lock)
+
+
+def _readable(rows: Iterator[Sequence[Any]]) -> list[Sequence[Any]]:
+    """Return the rows up to the first that cannot be read."""
+    found: list[Sequence[Any]] = []
+    with suppress(sqlite3.Error, ValueError):
+        for row in rows:
+            found.append(row)  # noqa: PERF402 - what came before an error is kept
+    return found

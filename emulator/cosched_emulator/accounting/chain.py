@@ -4,10 +4,13 @@ Each step has a digest of itself and of the digest before it. So a changed step 
 The end is told by the mark: SQLite drops what follows a damaged place of its write-ahead log without a word, or all of a log that is
 gone. The mark is written after a step that was synced to the disk, so it is never ahead of what a crash leaves; a crash may leave an
 older mark, which tells less, and nothing wrong.
+
+A journal may begin anew (`Accounting.begin_anew`). Its meta data then has a `Base`, a digest of what went before: so the chain goes on.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import struct
 from collections.abc import Iterable, Mapping
@@ -23,8 +26,39 @@ _BYTES: Final = 16  # of a digest
 _NUMBERS: Final = struct.Struct("<qq")
 _MARK: Final = struct.Struct(f"<8sq{_BYTES}s{_BYTES}s")
 _MAGIC: Final = b"cosmark1"
-_FIRST: Final = ("kind", "scenario", "workload")  # meta data that a database is made with
+BASE: Final = "base"
+MACHINE: Final = "machine"  # what the file of the machine says, if there is one
+# Meta data that a database is made with, or a journal begins anew with.
+_FIRST: Final = ("kind", "scenario", "workload", MACHINE, BASE)
 Row = tuple[int, str, int, bytes]  # step, kind, at_us, body
+
+
+class Base(NamedTuple):
+    """What a journal that began anew goes on from: the end of the journal before it, and the rows that remain of that."""
+
+    step: int = 0  # the last one
+    link: bytes = b""
+    first: bytes = b""  # the digest before the first step
+    at_us: int = -1  # rows up to this time remain ...
+    past: bytes = b""  # ... and have this digest (`again.past_digest`)
+
+    def as_text(self) -> str:
+        """Return its entry in the meta data."""
+        return json.dumps([value.hex() if isinstance(value, bytes) else value for value in self])
+
+
+_NO_BASE: Final = Base()
+
+
+def base_of(meta: Mapping[str, str]) -> Base:
+    """Return what a journal goes on from: nothing (step 0) if it is the first. ValueError for what is none."""
+    if BASE not in meta:
+        return _NO_BASE
+    try:
+        step, link, first, at_us, past = json.loads(meta[BASE])
+        return Base(int(step), bytes.fromhex(link), bytes.fromhex(first), int(at_us), bytes.fromhex(past))
+    except TypeError as error:
+        raise ValueError(str(error)) from error
 
 
 def first_link(meta: Mapping[str, str]) -> bytes:
@@ -49,9 +83,9 @@ class Linked(NamedTuple):
     link: bytes
 
 
-def whole_part(linked: Iterable[Linked], before: bytes) -> Iterable[Linked]:
+def whole_part(linked: Iterable[Linked], before: bytes, base_step: int = 0) -> Iterable[Linked]:
     """Yield the steps up to the first one that is missing or does not fit."""
-    for number, (row, link) in enumerate(linked, 1):
+    for number, (row, link) in enumerate(linked, base_step + 1):
         if row[0] != number or next_link(before, row) != link:
             return
         before = link
@@ -76,6 +110,12 @@ class Mark(NamedTuple):
     step: int
     link: bytes
     first: bytes  # the digest before the first step
+
+
+def is_of(mark: Mark, meta: Mapping[str, str]) -> bool:
+    """Tell whether a mark belongs to a database: a process may have been killed between a journal that begins anew and its mark."""
+    base = base_of(meta)
+    return first_link(meta) == mark.first or (base.step > 0 and base.first == mark.first and mark.step <= base.step)
 
 
 def mark_file(database: str) -> str:

@@ -169,14 +169,20 @@ ALTER TABLE journal ADD COLUMN link BLOB NOT NULL DEFAULT x'';  -- digest of the
 UPDATE journal SET link = next_link(step, kind, at_us, body);
 """
 
+_ANEW: Final = """
+-- No table is other than before. The journal may begin anew after a `base` (meta), which older programs do not know.
+"""
+
 STEPS: Final = (
     _FIRST,
     _TIME_SHARING,
     _SLOTS,
     _ENERGY,
     _CHAIN,
+    _ANEW,
 )  # number n makes version n+1 of version n; never changed, only added to
 VERSION: Final = len(STEPS)
+CHAINED: Final = 5  # the first version with a chain and a mark; its tables are those of the present one
 
 
 def _links(connection: sqlite3.Connection) -> Callable[[int, str, int, bytes], bytes]:

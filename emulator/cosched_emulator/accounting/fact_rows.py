@@ -13,6 +13,7 @@ from cosched_emulator.manager.record import (
     Change,
     DiskLeft,
     FaultHappened,
+    JobCarried,
     JobChanged,
     JobEntered,
     JobFinished,
@@ -131,6 +132,12 @@ def _write_job_entered(connection: sqlite3.Connection, step: int, change: JobEnt
         raise InvariantError(f"job {spec.id} was entered into the accounting twice ({error})") from error
 
 
+def _write_job_carried(connection: sqlite3.Connection, _step: int, change: JobCarried) -> None:
+    row = change.row
+    columns, places = ", ".join(row), ",".join("?" * len(row))
+    connection.execute(f"INSERT INTO jobs ({columns}) VALUES ({places})", tuple(row.values()))
+
+
 def _write_job_changed(connection: sqlite3.Connection, step: int, change: JobChanged) -> None:
     reason = _text(change.reason)
     cursor = connection.execute(
@@ -208,6 +215,7 @@ def _check_known(cursor: sqlite3.Cursor, job_id: int, change: Change) -> None:
 
 
 _WRITERS: Final[dict[type, Callable[[sqlite3.Connection, int, Any], None]]] = {
+    JobCarried: _write_job_carried,
     JobEntered: _write_job_entered,
     JobChanged: _write_job_changed,
     StayEnded: _write_stay_ended,

@@ -12,11 +12,24 @@ import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
-from cosched_emulator.accounting.chain import Mark, MarkFile, Reached, Row, first_link, mark_file, next_link, read_mark
-from cosched_emulator.accounting.database_schema import APPLICATION_ID, VERSION, migrate
+from cosched_emulator.accounting.chain import (
+    MACHINE,
+    Mark,
+    MarkFile,
+    Reached,
+    Row,
+    base_of,
+    first_link,
+    is_of,
+    mark_file,
+    next_link,
+    read_mark,
+)
+from cosched_emulator.accounting.database_schema import APPLICATION_ID, CHAINED, VERSION, migrate
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.scenario.schema import Scenario
 from cosched_emulator.workload.job import Workload
@@ -78,7 +91,7 @@ def create_database(path: str, meta: Mapping[str, str]) -> Database:
             raise InputError(
                 file, "no such file (it belongs to a database that was moved: put that back, or remove this)"
             )
-    lock, mark = _new_file(path, meta, (), replaces=False)
+    lock, mark = _new_file(path, meta, (), {}, replaces=False)
     try:
         return Database(_open_connection(path), lock, mark)
     except BaseException:
@@ -87,14 +100,26 @@ def create_database(path: str, meta: Mapping[str, str]) -> Database:
         raise
 
 
-def make_database(path: str, meta: Mapping[str, str], steps: Sequence[Row]) -> None:
-    """Put a file with these steps, and tables without their changes, in the place of an old one; InputError if that is impossible."""
-    lock, mark = _new_file(path, meta, steps, replaces=True)
+def make_database(
+    path: str, meta: Mapping[str, str], steps: Sequence[Row], past: Mapping[str, Sequence[Sequence[Any]]]
+) -> None:
+    """Put a file with these steps, and tables without their changes, in the place of an old one; InputError if that is impossible.
+
+    ``past`` are rows of tables from before the first step.
+    """
+    lock, mark = _new_file(path, meta, steps, past, replaces=True)
     mark.close()
     os.close(lock)
 
 
-def _new_file(path: str, meta: Mapping[str, str], steps: Sequence[Row], *, replaces: bool) -> tuple[int, MarkFile]:
+def _new_file(
+    path: str,
+    meta: Mapping[str, str],
+    steps: Sequence[Row],
+    past: Mapping[str, Sequence[Sequence[Any]]],
+    *,
+    replaces: bool,
+) -> tuple[int, MarkFile]:
     """Make a file that is there whole, or not at all; return its lock and its mark."""
     target = Path(path)
     partial = str(target.with_name(f".{target.name}.{os.getpid()}.partial"))
@@ -106,7 +131,7 @@ def _new_file(path: str, meta: Mapping[str, str], steps: Sequence[Row], *, repla
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         with closing(connect(partial)) as connection:
             connection.execute("PRAGMA journal_mode=WAL")
-            mark = _fill(connection, meta, steps)
+            mark = _fill(connection, meta, steps, past)
         os.fsync(lock)
         if replaces:  # in this order: a process that is killed in between leaves a database that is refused
             for ending in ("-wal", "-shm"):
@@ -143,14 +168,14 @@ def open_database(path: str, begin: Callable[[str], Reached | None] | None = Non
     try:
         version = _version(path, os.pread(lock, _HEADER_BYTES, 0))
         with _sqlite_errors(path):
-            if version == VERSION:
+            if version >= CHAINED:
                 _check_end(path)
             begins = None if begin is None or version < VERSION else begin(path)
             if begins is not None and not _has(path, begins):
                 begins = None
             connection = _open_connection(path, version, whole=begins is None)
             try:
-                return Database(connection, lock, _open_mark(path, connection, new=version < VERSION), begins)
+                return Database(connection, lock, _open_mark(path, connection, new=version < CHAINED), begins)
             except BaseException:
                 connection.close()
                 raise
@@ -181,9 +206,9 @@ def lock_database(path: str) -> int:
 def _open_mark(path: str, connection: sqlite3.Connection, *, new: bool) -> MarkFile:
     """Open the mark of a database; ``new``: its journal has just got its links."""
     try:
-        if not new:
-            return MarkFile(path)
         first = first_link(dict(connection.execute("SELECT key, value FROM meta")))
+        if not new and read_mark(path).first == first:
+            return MarkFile(path)
         last = connection.execute("SELECT step, link FROM journal ORDER BY step DESC LIMIT 1").fetchone()
         step, link = last or (0, first)
         return MarkFile(path, Mark(step, link, first))
@@ -206,8 +231,11 @@ def _check_end(path: str) -> None:
     except InputError as error:
         raise DamageError(error.file, error.expected, error.got or "") from error
     with closing(read_only(path)) as connection:
-        if first_link(dict(connection.execute("SELECT key, value FROM meta"))) != mark.first:
+        meta = dict(connection.execute("SELECT key, value FROM meta"))
+        if not _belongs(mark, meta):
             raise DamageError(path, "the meta data that the database was made with", "others")
+        if first_link(meta) != mark.first:
+            return  # all that it marks is in what the journal began anew with
         (last,) = connection.execute("SELECT coalesce(max(step), 0) FROM journal").fetchone()
         if last < mark.step:
             text = f"a journal that ends with step {last}: {mark.step - last} confirmed steps are missing"
@@ -215,6 +243,12 @@ def _check_end(path: str) -> None:
         link = connection.execute("SELECT link FROM journal WHERE step = ?", (mark.step,)).fetchone()
         if mark.step and (link is None or link[0] != mark.link):
             raise DamageError(path, f"the step {mark.step} that was confirmed", "another one")
+
+
+def _belongs(mark: Mark, meta: Mapping[str, str]) -> bool:
+    with suppress(ValueError):
+        return is_of(mark, meta)
+    return False
 
 
 def _has(path: str, begin: Reached) -> bool:
@@ -253,12 +287,13 @@ def _open_connection(path: str, version: int = VERSION, *, whole: bool = True) -
         connection.execute("PRAGMA synchronous=NORMAL")
         connection.execute(f"PRAGMA journal_size_limit={LARGEST_LOG_BYTES}")
         migrate(connection, version)
-        counted = "count(*)" if whole else "coalesce(max(step), 0)"
+        counted = "count(*)" if whole else "0"
+        base = base_of(dict(connection.execute("SELECT key, value FROM meta"))).step
         step, last, count = connection.execute(
-            f"SELECT (SELECT step FROM progress), coalesce(max(step), 0), {counted} FROM journal"
+            f"SELECT (SELECT step FROM progress), coalesce(max(step), {base}), {counted} FROM journal"
         ).fetchone()
-        if step is None or step > last or last != count:  # tables that are made anew lag behind
-            text = f"{count} steps, the last of them number {last}, and progress at {step}"
+        if step is None or step > last or (whole and last != base + count):  # tables that are made anew lag behind
+            text = f"{count} steps after {base}, the last of them number {last}, and progress at {step}"
             raise DamageError(path, "a journal without gaps", text)
     except BaseException:
         connection.close()
@@ -272,8 +307,13 @@ def connect(path: str, how: str = "mode=rw") -> sqlite3.Connection:
     return sqlite3.connect(uri, uri=True, isolation_level=None, timeout=BUSY_MS / 1000)
 
 
-def _fill(connection: sqlite3.Connection, meta: Mapping[str, str], steps: Sequence[Row] = ()) -> Mark:
-    """Make the tables, with meta data and a journal; return the mark of its last step."""
+def _fill(
+    connection: sqlite3.Connection,
+    meta: Mapping[str, str],
+    steps: Sequence[Row] = (),
+    past: Mapping[str, Sequence[Sequence[Any]]] = MappingProxyType({}),
+) -> Mark:
+    """Make the tables, with meta data, a journal and rows from before it; return the mark of its last step."""
     migrate(connection, 0)
     first = link = first_link(meta)
     connection.execute("BEGIN IMMEDIATE")
@@ -281,8 +321,11 @@ def _fill(connection: sqlite3.Connection, meta: Mapping[str, str], steps: Sequen
     for row in steps:
         link = next_link(link, row)
         connection.execute("INSERT INTO journal VALUES (?,?,?,?,?)", (*row, link))
+    for table, rows in past.items():
+        for values in rows:
+            connection.execute(f"INSERT INTO {table} VALUES ({','.join('?' * len(values))})", values)
     connection.execute("COMMIT")
-    return Mark(len(steps), link, first)
+    return Mark(steps[-1][0] if steps else 0, link, first)
 
 
 @contextmanager
@@ -312,11 +355,13 @@ def sync_folder(folder: str | Path) -> None:
 
 
 def meta_of(scenario: Scenario, workload: Workload, kind: str) -> dict[str, str]:
-    """Return the meta data of a new database: the scenario, a digest of its jobs, and a unique name of the run."""
+    """Return the meta data of a new database: the scenario, its file of the machine, a digest of its jobs, a unique name of the run."""
     digest = hashlib.sha256()
     for job in workload.jobs:
         digest.update(repr(tuple(job)).encode())
+    file = scenario.cluster.file
     return {
+        **({} if file is None else {MACHINE: Path(file).read_text(encoding="utf-8")}),
         "kind": kind,
         "scenario": json.dumps(scenario.as_dict(), sort_keys=True),
         "workload": digest.hexdigest(),
@@ -324,18 +369,29 @@ def meta_of(scenario: Scenario, workload: Workload, kind: str) -> dict[str, str]
     }
 
 
-def check_meta(meta: Mapping[str, str], scenario: Scenario, workload: Workload, kind: str, file: str) -> None:
-    """Raise ConfigurationError if a database is for another kind of run, another scenario (its clock aside), or other jobs."""
+def check_meta(
+    meta: Mapping[str, str], scenario: Scenario, workload: Workload, kind: str, file: str, *, any_machine: bool = False
+) -> bool:
+    """Raise ConfigurationError if a database is for another kind of run, another scenario (its clock aside), or other jobs.
+
+    With ``any_machine`` it may be for another machine; return whether it is for the same.
+    """
     if meta.get("kind") != kind:
         raise ConfigurationError("db", f"a database of a {kind} run", f"one of a {meta.get('kind')} run", file=file)
     present = meta_of(scenario, workload, kind)
     ours = json.loads(present["scenario"])
     theirs = json.loads(meta["scenario"])
+    same: bool = ours["cluster"] == theirs["cluster"] and meta.get(MACHINE) in (None, present.get(MACHINE))
+    if any_machine:
+        theirs["cluster"] = ours["cluster"]
     differing = [f"{place}: {mine} instead of {old}" for place, mine, old in _differences(ours, theirs, "")]
     if differing:
         raise ConfigurationError("db", "a database of the same scenario", "; ".join(differing[:3]), file=file)
+    if not same and not any_machine:
+        raise ConfigurationError("db", "a database of the same machine", "another: its file has changed", file=file)
     if meta.get("workload") != present["workload"]:
         raise ConfigurationError("db", "a database of the same jobs", "others: their file has changed", file=file)
+    return same
 
 
 def _differences(ours: Any, theirs: Any, place: str) -> list[tuple[str, Any, Any]]:

@@ -51,6 +51,7 @@ def serve(
     db: str | None,
     standby: bool,
     accept_loss: bool,
+    compact: bool,
     out: str | None,
     force: bool,
     as_json: bool,
@@ -75,14 +76,16 @@ def serve(
         "--estimate-starts": estimate_starts,
         "--standby": standby,
         "--accept-loss": accept_loss,
+        "--compact": compact,
     }
     _check_options(scenario, live_options, {"--wait": wait is not None, "--json": as_json})
     if estimate_starts and users is None:
         raise click.UsageError("--estimate-starts needs --users, who ask for them")
     if copied and not estimate_starts:
         raise click.UsageError("--copy-policy needs --estimate-starts")
-    if db is None and (standby or accept_loss):
-        raise click.UsageError(f"{'--standby' if standby else '--accept-loss'} needs --db")
+    of_db = {"--standby": standby, "--accept-loss": accept_loss, "--compact": compact}
+    if db is None and any(of_db.values()):
+        raise click.UsageError(f"{next(name for name, given in of_db.items() if given)} needs --db")
     with errors_name(faults):
         prepared = prepare(scenario)
     keyring = None if keys is None else Keyring(keys)
@@ -93,7 +96,9 @@ def serve(
     from cosched_emulator.cli.serve_live import serve_live  # noqa: PLC0415 - virtual time does not need the live manager
     from cosched_emulator.live.serving import Serving  # noqa: PLC0415 - likewise
 
-    serving = Serving(endpoint, users, keyring, frozenset(operators), metrics, until, check, estimate_starts, copied)
+    serving = Serving(
+        endpoint, users, keyring, frozenset(operators), metrics, until, check, estimate_starts, compact, copied
+    )
     serve_live(prepared, serving, db, log, out, force=force, standby=standby, accept_loss=accept_loss)
 
 

@@ -6,7 +6,9 @@ import sys
 from contextlib import ExitStack
 
 from cosched_emulator.accounting.accounts import Accounting
+from cosched_emulator.accounting.chain import Reached
 from cosched_emulator.live import serving as live
+from cosched_emulator.live.anew import check_one_machine
 from cosched_emulator.live.lease import await_turn
 from cosched_emulator.live.saved_state import StateReader
 from cosched_emulator.live.serving import LIVE, Serving
@@ -32,6 +34,7 @@ def serve_live(
     ``standby``: while another manager has the database, wait to take over. ``accept_loss``: go on from what is whole of a damaged one.
     """
     states = StateReader()
+    begin = _from_the_first_step if serving.anew else states.reached
     bar = progress_bar(len(prepared.workload.jobs) if serving.users is None else 0)
     with ExitStack() as closing:
 
@@ -39,13 +42,13 @@ def serve_live(
             log("loss-accepted", what, level=WARNING)
 
         def enter() -> Accounting:
-            return closing.enter_context(
-                open_accounts(db, prepared, LIVE, accept if accept_loss else None, states.reached)
-            )
+            return closing.enter_context(open_accounts(db, prepared, LIVE, accept if accept_loss else None, begin))
 
         accounting = await_turn(enter, db, log) if standby and db is not None else enter()
         if isinstance(accounting, int):
             sys.exit(128 + accounting)
+        if out is not None:
+            check_one_machine(prepared, accounting)
         with bar as progress:
             code, unfinished = live.serve_live(prepared, accounting, serving, log, progress, states.take())
         if out is not None:
@@ -65,3 +68,7 @@ def serve_live(
             )
     if code:
         sys.exit(code)
+
+
+def _from_the_first_step(_database: str) -> Reached | None:
+    return None

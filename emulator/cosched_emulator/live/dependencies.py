@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from heapq import heapify, heappop, heappush
 from itertools import count
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from cosched_emulator.live.outbox import Outbox
 from cosched_emulator.manager.managed_job import ManagedJob
@@ -161,6 +161,43 @@ class WaitingRoom:
         if not members:
             del self.members[array_id]
             self._arrays.pop(array_id, None)
+
+    # ------------------------------------------------------------ in another manager
+
+    def state(self) -> dict[str, Any]:
+        """Return the state in plain values, for `carry_on`."""
+        return {
+            "waiting": [[job_id, waiting.reason] for job_id, waiting in self.jobs.items()],
+            "after": [[job_id, sorted(waits_for)] for job_id, waits_for in self._after.items()],
+            "before": [[job_id, list(waiting)] for job_id, waiting in self._before.items()],
+            "arrays": [
+                [array_id, array.at_once, sorted(array.there), sorted(array.ready, key=array.ready.__getitem__)]
+                for array_id, array in self._arrays.items()
+            ],
+            "held": sorted(self._held),
+            "begin_us": list(self.begin_us.items()),
+        }
+
+    def carry_on(self, state: Mapping[str, Any], origins: Mapping[int, Origin]) -> None:
+        """Take over the state of another manager's jobs, whose ``origins`` are in order of their entry; the manager has them."""
+        for job_id, origin in origins.items():
+            if origin.array_id is not None and origin.array_index is not None:
+                self._task_of[job_id] = (origin.array_id, origin.array_index)
+                self.members.setdefault(origin.array_id, {})[origin.array_index] = job_id
+        for job_id, reason in state["waiting"]:
+            self.jobs[job_id] = Waiting(self._manager.jobs[job_id], reason)
+        for job_id, waits_for in state["after"]:
+            self._after[job_id] = {(kind, other) for kind, other in waits_for}
+        for job_id, waiting in state["before"]:
+            self._before[job_id] = dict.fromkeys(waiting)
+        self._held |= set(state["held"])
+        self.begin_us |= dict(state["begin_us"])
+        self._begins = [(begin_us, job_id) for job_id, begin_us in self.begin_us.items()]
+        heapify(self._begins)
+        for array_id, at_once, there, ready in state["arrays"]:
+            places = {job_id: next(self._places) for job_id in ready}
+            line = sorted([(place, job_id) for job_id, place in places.items() if job_id not in self._held])
+            self._arrays[array_id] = _Array(at_once, set(there), places, line)
 
     def _handle_dependency_end(self, at_us: int, job_id: int, ended: int, state: str) -> None:
         waits_for = self._after.get(job_id)

@@ -6,6 +6,11 @@ a user was told; the other steps are written shortly afterwards, with their chan
 
 from __future__ import annotations
 
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from cosched_emulator.accounting.accounts import Accounting, Step
 from cosched_emulator.errors import InvariantError
 from cosched_emulator.live.live_manager import LiveManager
@@ -15,7 +20,7 @@ from cosched_plugin.protocol.errors import ProtocolError
 from cosched_plugin.protocol.limits import MAGIC, MAX_FRAME_BYTES
 from cosched_plugin.protocol.messages import Actions
 
-ADVANCE, COMMAND, ANSWER = "advance", "command", "answer"
+ADVANCE, COMMAND, ANSWER, BEGIN = "advance", "command", "answer", "begin"
 
 
 def time_step(now_us: int) -> Step:
@@ -31,6 +36,12 @@ def command_step(now_us: int, who: Requester, request: Request) -> Step:
 def answer_step(now_us: int, message: Actions) -> Step:
     """Return the step of a scheduler's answer."""
     return Step(ANSWER, now_us, encode(message)[1])
+
+
+def begin_step(now_us: int, state: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> Step:
+    """Return the first step of a journal that begins anew: the parameters of `LiveManager.carry_on`."""
+    told = json.dumps({"state": state, "rows": rows}, separators=(",", ":"))
+    return Step(BEGIN, now_us, zlib.compress(told.encode()))
 
 
 # A step must give the same state whenever it is played: it may use nothing but the live manager and itself. Steps of earlier
@@ -53,6 +64,9 @@ def play(live: LiveManager, step: Step) -> None:
                 raise InvariantError(f"an answer is a {type(message).__name__}")
             live.batch()  # the answer belonged to a batch
             live.answer(step.at_us, message.seq, message.actions, message.now_us)
+        case "begin":
+            told = json.loads(zlib.decompress(step.body))
+            live.carry_on(step.at_us, told["state"], told["rows"])
         case _:
             raise InvariantError(f"a step of an unknown kind, {step.kind!r}")
 
@@ -63,7 +77,7 @@ def restore(live: LiveManager, accounting: Accounting) -> int:
     for step in accounting.replay(compare=True):
         try:
             play(live, step)
-        except (LookupError, TypeError, ValueError, ProtocolError, AssertionError) as error:
+        except (LookupError, TypeError, ValueError, ProtocolError, AssertionError, zlib.error) as error:
             raise InvariantError(f"step {steps + 1} of the journal cannot be replayed: {error!r}") from error
         accounting.record(live.drain())
         live.forget_events()  # a journal may have years without a scheduler

@@ -9,11 +9,14 @@ A late answer is checked against the present state, because jobs may have ended 
 
 from __future__ import annotations
 
+import json
 import re
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import itemgetter
+from typing import Any, Final
 
+from cosched_emulator.accounting.fact_rows import job_from_json
 from cosched_emulator.errors import InvariantError
 from cosched_emulator.live.dependencies import WaitingRoom
 from cosched_emulator.live.outbox import Outbox
@@ -21,13 +24,14 @@ from cosched_emulator.live.user_commands import Accepted, Commands, Owners
 from cosched_emulator.manager.agenda import Agenda
 from cosched_emulator.manager.managed_job import ManagedJob
 from cosched_emulator.manager.manager import Manager
-from cosched_emulator.manager.record import Change, JobFinished
+from cosched_emulator.manager.record import Change, JobCarried, JobFinished, Origin
 from cosched_emulator.users.requests import (
     Done,
     Refused,
     Request,
     Requester,
 )
+from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.common.allocation import started_by
 from cosched_plugin.protocol.messages import (
     REJECTED,
@@ -249,6 +253,45 @@ class LiveManager:
     def unfinished(self) -> int:
         """Return the number of submitted jobs that have not ended."""
         return len(self.manager.jobs)
+
+    # ------------------------------------------------------------ in another manager
+
+    def state(self) -> dict[str, Any]:
+        """Return the state in plain values, for `carry_on`: without what is to be told to a scheduler, which gets the whole state.
+
+        All that was due has happened, and its changes were drained.
+        """
+        return {
+            "now_us": self.now_us,
+            "commands": self._commands.state(),
+            "room": self._room.state(),
+            "manager": self.manager.state(),
+            "decisions": list(self.decisions),
+        }
+
+    def carry_on(self, now_us: int, state: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
+        """Begin with the state of another manager; ``rows`` are those of its jobs in the accounts. This one is new."""
+        self.now_us = now_us
+        self.agenda.skip(state["now_us"])
+        jobs: dict[int, WorkloadJob] = {}
+        origins: dict[int, Origin] = {}
+        for row in sorted(rows, key=itemgetter("id")):
+            job = jobs[row["id"]] = job_from_json(row["job"])
+            after = tuple([(kind, other) for kind, other in json.loads(row["after"])])
+            origins[row["id"]] = origin = Origin(row["owner"], row["array_id"], row["array_index"], after)
+            if origin.owner:
+                self._owners.add(row["id"], origin, max(job.spec.estimate_us, job.spec.limit_us or 0, job.run_us))
+        self.manager.carry_on(state["manager"], jobs)
+        self._room.carry_on(state["room"], origins)
+        self._commands.carry_on(state["commands"])
+        self.decisions.extend([(at_us, text) for at_us, text in state["decisions"]])
+        self._changes += [JobCarried(row) for row in rows]
+        nodes_before, nodes = state["nodes"]
+        for node in range(nodes_before, nodes):
+            self.manager.diary.note_node(now_us, node, "UP", "added")
+        for node in range(nodes, nodes_before):
+            self.manager.diary.note_node(now_us, node, "REMOVED")
+        self._changes += self.manager.diary.drain()
 
     # ------------------------------------------------------------ consequences
 

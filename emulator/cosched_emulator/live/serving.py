@@ -8,6 +8,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from cosched_emulator.accounting.accounts import Accounting
+from cosched_emulator.live.anew import as_recorded, begin_anew
 from cosched_emulator.live.clock import LiveClock
 from cosched_emulator.live.history import HistoryCheck
 from cosched_emulator.live.journal import restore
@@ -41,6 +42,7 @@ class Serving(NamedTuple):
     until_s: float | None = None  # emulated time
     check: bool = False
     estimates: bool = False  # estimate when pending jobs start; for users
+    anew: bool = False  # the journal begins anew with what is alive
     copied: tuple[str, ...] = ()  # policies and parts from outside (MODULE:CLASS) that may be imported for that
 
 
@@ -67,7 +69,7 @@ def serve_live(
     """
     faults = prepared.faults
     faults.check(live=True, child=False, remote=True, database=accounting.path is not None)
-    live = restore_manager(prepared, accounting, log, state)
+    live = restore_manager(prepared, accounting, log, state, anew=serving.anew)
     clock = LiveClock(live.now_us, prepared.scenario.clock.speed or 1.0)
     with ExitStack() as closing:
         lease = None if accounting.path is None else closing.enter_context(Lease(accounting.path))
@@ -121,16 +123,20 @@ def new_manager(prepared: Prepared, accounting: Accounting) -> LiveManager:
     return LiveManager(manager, agenda, len(prepared.workload.jobs) + 1, accounting.ended_state, accounting.tasks)
 
 
-def restore_manager(prepared: Prepared, accounting: Accounting, log: Log, state: bytes = b"") -> LiveManager:
+def restore_manager(
+    prepared: Prepared, accounting: Accounting, log: Log, state: bytes = b"", *, anew: bool = False
+) -> LiveManager:
     """Return a live manager at the end of the journal in ``accounting``; a new one if the journal is empty.
 
-    ``state`` is that of the step where the accounts begin, if they begin at one.
+    ``state`` is that of the step where the accounts begin, if they begin at one. With ``anew``, and if the machine was another, the
+    journal begins anew; the accounts begin at no step then.
     """
-    begins = accounting.begins
-    live = new_manager(prepared, accounting) if begins is None else unpacked(state, accounting, prepared)
+    begins, before = accounting.begins, as_recorded(prepared, accounting)
+    live = new_manager(before, accounting) if begins is None else unpacked(state, accounting, before)
+    first = accounting.step
     steps = restore(live, accounting)
     if steps:
-        played = steps if begins is None else steps - begins.step
+        played = steps - first
         manager = live.manager
         log(
             "restored",
@@ -141,4 +147,11 @@ def restore_manager(prepared: Prepared, accounting: Accounting, log: Log, state:
             played=played,
             now_us=live.now_us,
         )
+    if before is not prepared or (anew and steps > first + 1):
+        assert begins is None
+        went_on, live = live, new_manager(prepared, accounting)
+        begin_anew(live, went_on, prepared, accounting)
+        nodes = live.manager.machine.nodes
+        text = f"the journal begins anew with {live.unfinished} jobs that have not ended, on {nodes} nodes"
+        log("begun-anew", text, jobs=live.unfinished, nodes=nodes, nodes_before=went_on.manager.machine.nodes)
     return live

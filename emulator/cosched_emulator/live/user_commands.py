@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -258,6 +258,21 @@ class Commands:
         self._tasks_of = tasks_of
         # By user: what was submitted with a token, as a digest, and the first and the number of its jobs.
         self._tokens: dict[str, OrderedDict[str, tuple[bytes, int, int]]] = {}
+
+    def state(self) -> dict[str, Any]:
+        """Return the state in plain values, for `carry_on`."""
+        tokens = [
+            [user, token, digest.hex(), first, count]
+            for user, used in self._tokens.items()
+            for token, (digest, first, count) in used.items()
+        ]
+        return {"next_id": self.next_id, "tokens": tokens}
+
+    def carry_on(self, state: Mapping[str, Any]) -> None:
+        """Take over the state of another manager's commands."""
+        self.next_id = state["next_id"]
+        for user, token, digest, first, count in state["tokens"]:
+            self._tokens.setdefault(user, OrderedDict())[token] = (bytes.fromhex(digest), first, count)
 
     def _submitted_before(self, who: Requester, request: SubmitJob) -> Done | Refused | None:
         """Return the answer to a submission with a token that the user has used; None if this is the first."""

@@ -127,6 +127,12 @@ class Agenda:
         self._script.go_on(sorted(script, key=_scripted_change))
         self._faults.go_on(faults)
 
+    def skip(self, until_us: int) -> None:
+        """Leave out what the scenario has up to this time: it has happened in another manager. Nothing has happened here yet."""
+        self._heap.clear()
+        for source in (self._jobs, self._script, self._faults):
+            source.skip(until_us)
+
     def next_us(self) -> int | None:
         """Return the earliest instant with a due entry, void entries included; None if there is none.
 

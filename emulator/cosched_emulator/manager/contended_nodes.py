@@ -7,7 +7,8 @@ changes; every value that decides an order is an integer.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from cosched_hwmodel.composite.node_classes import shape_of
 from cosched_hwmodel.composition import Composition, end_us, progress, work_done_us
@@ -120,6 +121,30 @@ class ContendedNodes:
         resident.suspended = False
         resident.since_us = now_us + after_us
         self._add(resident.loads)
+
+    def progress_of(self, job_id: int) -> dict[str, Any]:
+        """Return the progress of a job in plain values, for `carry_on`."""
+        resident = self._jobs[job_id]
+        return {"remaining": resident.remaining, "slowdowns": resident.slowdowns, "since_us": resident.since_us}
+
+    def carry_on(
+        self,
+        job_id: int,
+        runs: Sequence[Run],
+        run_us: int,
+        demand: DemandTuple | None,
+        progress_so_far: Mapping[str, Any],
+        *,
+        suspended: bool,
+    ) -> None:
+        """Put a job on its nodes with the progress that it had elsewhere; `settle` must follow, and finds no other end for it."""
+        self.seat(job_id, runs, run_us, demand, progress_so_far["since_us"])
+        resident = self._jobs[job_id]
+        resident.remaining = list(progress_so_far["remaining"])
+        resident.slowdowns = list(progress_so_far["slowdowns"])
+        resident.suspended = suspended
+        if suspended:
+            self._remove(resident.loads)
 
     def set_slowdown(self, node: int, factor: float | None) -> None:
         """Slow everything on a node by ``factor`` (at least 1) from the next settlement on, in addition to contention.

@@ -5,7 +5,8 @@ The hardware determines it; without hardware there is no contention, and every j
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from cosched_emulator.manager.contended_nodes import ContendedNodes
 from cosched_emulator.manager.managed_job import ManagedJob
@@ -83,6 +84,29 @@ class JobProgress:
             end_us = job.start_us + job.limit_us
             job.outcome = TIMEOUT
         self._timeline.schedule(end_us, END, job.job.spec.id, job.version)
+
+    def progress_of(self, job_id: int) -> dict[str, Any] | None:
+        """Return the progress of a running job in plain values, for `carry_on`; None: its end says all."""
+        return None if self._cluster is None else self._cluster.progress_of(job_id)
+
+    def carry_on(self, jobs: Iterable[tuple[ManagedJob, Mapping[str, Any] | None, int | None]], now_us: int) -> None:
+        """Let running jobs go on that ran elsewhere: each with what `progress_of` said there, and the time of its next measurement."""
+        jobs = list(jobs)
+        moved: dict[int, int] = {}
+        if self._cluster is not None:
+            for job, so_far, _ in jobs:
+                assert so_far is not None
+                suspended = job.suspended_us is not None
+                spec, whole = job.job.spec, job.job
+                self._cluster.carry_on(spec.id, job.runs, whole.run_us, whole.demand, so_far, suspended=suspended)
+            moved = dict(self._cluster.settle(now_us))  # none, but by a program with another model
+        for job, _, measured_us in jobs:
+            if job.suspended_us is None:
+                self.schedule_end(job, moved.get(job.job.spec.id, job.done_us))
+            if measured_us is not None:
+                self._timeline.schedule(measured_us, MEASURE, job.job.spec.id, job.disturbances)
+            if job.measured_ppm:
+                self.remember(job, job.measured_ppm)
 
     def settle(self, running: Mapping[int, ManagedJob], now_us: int) -> None:
         """Let the hardware update the end of every job affected by the last changes."""

@@ -7,8 +7,9 @@ the CPU time of a job, spread evenly over its processes; polling counts as compu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from typing import Any
 
 from cosched_emulator.manager.managed_job import ManagedJob
 from cosched_hwmodel.energy import NodePower
@@ -66,6 +67,23 @@ class JobEnergy:
         """Return the joules of a job that has ended, and forget it."""
         self._counted_us.pop(job_id, None)
         return self._joules.pop(job_id, 0.0)
+
+    def state(self, now_us: int) -> dict[str, Any]:
+        """Return in plain values what jobs have drawn up to now, for `carry_on`."""
+        for node in self._nodes:
+            self._count(node, now_us)
+        return {"joules": list(self._joules.items()), "counted_us": list(self._counted_us.items())}
+
+    def carry_on(self, state: Mapping[str, Any], jobs: Iterable[ManagedJob], now_us: int) -> None:
+        """Go on with what jobs had drawn in another manager up to now; these jobs hold nodes."""
+        self._joules |= dict(state["joules"])
+        self._counted_us |= dict(state["counted_us"])
+        for node in self._nodes:
+            node.since_us = now_us
+        for job in jobs:
+            for run in job.runs:
+                for node in self._of(run):
+                    node.masks[job.job.spec.id] = run.mask
 
     def _of(self, run: Run) -> Iterator[_Node]:
         for node in range(run.first, run.first + run.count):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
 
 from cosched_emulator.manager.record import JobRecord, OnDisk, Stay
 from cosched_emulator.scenario.difficult_manager import Fate
 from cosched_emulator.workload.job import WorkloadJob
+from cosched_hwmodel.units import ThreadMask
 from cosched_plugin.common.allocation import Layers
 from cosched_plugin.protocol.messages import COMPLETED, Run, RunningJob
 
@@ -19,6 +21,52 @@ AWAITED: Final = "awaited"  # its start was decided, and it has not started yet
 GONE: Final = "gone"  # it has ended, and the manager has not seen that yet
 
 _new = tuple.__new__  # a call of the class of a named tuple takes twice as long
+
+
+def _plain(value: Any) -> Any:
+    return value
+
+
+def _runs(runs: Iterable[Sequence[int]]) -> tuple[Run, ...]:
+    return tuple([Run(first, count, ThreadMask(mask), processes) for first, count, mask, processes in runs])
+
+
+# What a job takes along to another manager, and how it is read back. Without lags all else follows, or is empty.
+_CARRIED: Final[Mapping[str, Callable[[Any], Any]]] = {
+    **dict.fromkeys(
+        (
+            *(
+                "state",
+                "held",
+                "start_us",
+                "since_us",
+                "resumed",
+                "done_us",
+                "suspended_us",
+                "on_disk",
+                "ready_us",
+                "idle_us",
+            ),
+            *(
+                "measured_ppm",
+                "work_us",
+                "slot",
+                "quanta",
+                "cpu_us",
+                "dispatched_us",
+                "reason",
+                "estimate_us",
+                "limit_us",
+            ),
+        ),
+        _plain,
+    ),
+    "runs": _runs,
+    "shares": tuple,
+    "intervals": lambda stays: tuple([Stay(begin, end, _runs(runs), resumed) for begin, end, runs, resumed in stays]),
+    "disk": lambda times: tuple([OnDisk(*time) for time in times]),
+}
+CARRIED: Final = _CARRIED.keys()
 
 
 class ManagedJob:
@@ -65,6 +113,15 @@ class ManagedJob:
         self.job = job
         self.estimate_us = job.spec.estimate_us
         self.limit_us = job.spec.limit_us
+
+    def state_of(self) -> dict[str, Any]:
+        """Return in plain values what differs from a job that has just been submitted, for `carry_on`."""
+        return {key: value for key, value in vars(self).items() if key in CARRIED}
+
+    def carry_on(self, state: Mapping[str, Any]) -> None:
+        """Take over the state of a job in another manager; `layers`, and all versions, are made anew."""
+        for key in CARRIED & state.keys():
+            setattr(self, key, _CARRIED[key](state[key]))
 
     def idle_until(self, now_us: int) -> int:
         """Return the time up to which `idle_us` counts: the present, the suspension, or the end of the return from disk."""

@@ -7,7 +7,7 @@ against the state at that moment. So `inventory` always returns the state as of 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Final, assert_never
+from typing import Any, Final, assert_never
 
 from cosched_emulator.errors import InvariantError
 from cosched_emulator.manager.actions import ActionExecutor
@@ -20,7 +20,7 @@ from cosched_emulator.manager.notes import Notes
 from cosched_emulator.manager.record import JobRecord, Origin
 from cosched_emulator.manager.running_jobs import RunningJobs
 from cosched_emulator.manager.time_sharing.shared_progress import ProcessNodes, ProcessProgress
-from cosched_emulator.manager.timeline import END, MEASURE, Entry, Timeline
+from cosched_emulator.manager.timeline import END, MEASURE, WAKE, Entry, Timeline
 from cosched_emulator.scenario.difficult_manager import Lags
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_hwmodel.units import WHOLE_PPM
@@ -506,6 +506,46 @@ class Manager:
         if self.diary.kept:
             self.diary.note_submission(at_us, managed, origin)
         return managed
+
+    # ------------------------------------------------------------ in another manager
+
+    def state(self) -> dict[str, Any]:
+        """Return the state in plain values, for `carry_on`. All that was due has happened, and there are no lags."""
+        meter = self.diary.meter
+        return {
+            "seq": self._seq,
+            "now_us": self._now_us,
+            "refused": self.refused,
+            "jobs": [[job_id, job.state_of()] for job_id, job in self.jobs.items()],
+            "pending": list(self.pending),
+            "running": self._running_jobs.state(),
+            "notes": self.notes.inventory_entries(),
+            "wakes": sorted(self.wakes),
+            "nodes": self.nodes.state(),
+            "rotating": None if self.processes is None else self.processes.rotating.carried(),
+            "energy": None if meter is None else meter.state(self._now_us),
+        }
+
+    def carry_on(self, state: Mapping[str, Any], jobs: Mapping[int, WorkloadJob]) -> None:
+        """Take over the state of another manager, with these jobs; InvariantError if they do not fit this machine. It is a new one."""
+        self._seq, self._now_us, self.refused = state["seq"], state["now_us"], state["refused"]
+        for job_id, told in state["jobs"]:
+            job = self.jobs[job_id] = ManagedJob(jobs[job_id])
+            job.carry_on(told)
+        self.pending.update({job_id: self.jobs[job_id] for job_id in state["pending"]})
+        self.nodes.carry_on(state["nodes"])
+        self._running_jobs.carry_on(state["running"], self.jobs, self._now_us)
+        for node in sorted(self.nodes.broken | self.nodes.drained.keys()):
+            self.nodes.take_out(node)
+        self.notes.carry_on(state["notes"])
+        for at_us in state["wakes"]:
+            self.wakes.add(at_us)
+            self.timeline.schedule(at_us, WAKE, 0)
+        if self.processes is not None:
+            self.processes.rotating.carry_on(state["rotating"])
+        if self.diary.meter is not None and state["energy"] is not None:
+            there = [job for job in self.running.values() if not job.on_disk]
+            self.diary.meter.carry_on(state["energy"], there, self._now_us)
 
     # ------------------------------------------------------------ invariants
 

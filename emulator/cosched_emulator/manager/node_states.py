@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from cosched_emulator.errors import InvariantError
 from cosched_emulator.manager.contended_nodes import ContendedNodes
@@ -86,6 +87,23 @@ class NodeStates:
         """Offer a node's threads again, except those that are ``occupied`` by the jobs of a slot."""
         self.down.discard(node)
         self._slots.return_node(node, occupied)
+
+    # ------------------------------------------------------------ in another manager
+
+    def state(self) -> dict[str, Any]:
+        """Return the state in plain values, for `carry_on`."""
+        return {
+            "broken": sorted(self.broken),
+            "drained": sorted(self.drained.items()),
+            "slow": sorted(self.slow.items()),
+        }
+
+    def carry_on(self, state: Mapping[str, Any]) -> None:
+        """Take over the states of another manager's nodes; `take_out` must follow when jobs have their threads."""
+        self.broken |= set(state["broken"])
+        self.drained |= dict(state["drained"])
+        for node, slowdown in state["slow"]:
+            self.set_slowdown(node, slowdown)
 
     def check(self) -> None:
         """Raise `InvariantError` if the scheduler's knowledge of nodes out of service is wrong."""

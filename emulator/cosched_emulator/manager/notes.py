@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
 
 from cosched_hwmodel.units import MIB
 from cosched_plugin.protocol.messages import Note, NoteValue
@@ -55,12 +56,22 @@ class Notes:
             self._bytes -= self._sizes.pop((job_id, key))
             del self._values[job_id, key]
 
+    def carry_on(self, entries: Iterable[Sequence[Any]]) -> None:
+        """Take over all notes of another manager, from the plain values of its `inventory_entries`."""
+        for job_id, key, value in entries:
+            self.set(job_id, key, _noted(value))
+
     def inventory_entries(self) -> tuple[Note, ...]:
         """Return all notes for an inventory, in order of job and key; those about the cluster first."""
         return tuple(
             Note(job_id if job_id != CLUSTER else None, key, self._values[job_id, key])
             for job_id, key in sorted(self._values)
         )
+
+
+def _noted(value: Any) -> NoteValue:
+    """Return the value of a note from plain values, in which lists stand for tuples."""
+    return tuple([_noted(item) for item in value]) if isinstance(value, list) else value
 
 
 def _size(key: str, value: NoteValue) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple, TypeAlias
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.protocol.messages import Run
@@ -200,6 +201,20 @@ class QuantumPassed(NamedTuple):
     record: QuantumRecord
 
 
+class JobCarried(NamedTuple):
+    """A job that is alive when the journal begins anew: its row, by column."""
+
+    row: Mapping[str, Any]
+
+
 Change: TypeAlias = (
-    JobEntered | JobChanged | StayEnded | DiskLeft | JobFinished | NodeChanged | FaultHappened | QuantumPassed
+    JobCarried
+    | JobEntered
+    | JobChanged
+    | StayEnded
+    | DiskLeft
+    | JobFinished
+    | NodeChanged
+    | FaultHappened
+    | QuantumPassed
 )

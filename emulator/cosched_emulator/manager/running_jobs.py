@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
+from cosched_emulator.errors import InvariantError
 from cosched_emulator.manager.diary import Diary
 from cosched_emulator.manager.job_ends import JobProgress
 from cosched_emulator.manager.managed_job import AWAITED, GONE, RUNNING, SUSPENDED, ManagedJob
 from cosched_emulator.manager.time_sharing.shared_progress import ProcessProgress
-from cosched_emulator.manager.timeline import END, STARTED, Timeline
+from cosched_emulator.manager.timeline import END, MEASURE, STARTED, Timeline
 from cosched_emulator.scenario.difficult_manager import Lags
-from cosched_plugin.common.allocation import Layers, ResumeCosts, times_refusal
+from cosched_plugin.common.allocation import Layers, ResumeCosts, layers_of, times_refusal
 from cosched_plugin.common.slots import SlotPools
 from cosched_plugin.protocol.messages import (
     ActionRefused,
@@ -276,6 +278,34 @@ class RunningJobs:
             self.slots.drop(job.slot)
             self.slots.pool(slot).take(spec, job.runs, job.layers)
         job.slot = slot
+
+    # ------------------------------------------------------------ in another manager
+
+    def state(self) -> list[list[Any]]:
+        """Return each job's id, progress and time of its next measurement in plain values, for `carry_on`. There are no lags."""
+        measured_us = {
+            ident: at_us
+            for at_us, rank, ident, version in self._timeline.heap
+            if rank == MEASURE and ident in self.by_id and self.by_id[ident].disturbances == version
+        }
+        return [[job_id, self._progress.progress_of(job_id), measured_us.get(job_id)] for job_id in self.by_id]
+
+    def carry_on(self, state: Iterable[Sequence[Any]], jobs: Mapping[int, ManagedJob], now_us: int) -> None:
+        """Give running jobs of another manager their places and their progress; InvariantError if they do not fit this machine."""
+        told = [(jobs[job_id], progress, measured_us) for job_id, progress, measured_us in state]
+        for job, _, _ in told:
+            spec, pool = job.job.spec, self.slots.pool(job.slot)
+            self.by_id[spec.id] = job
+            if job.on_disk:
+                job.layers = layers_of(job.runs, pool.machine.depth)
+                pool.put_on_disk(spec, job.runs)
+                continue
+            layers = pool.place(spec, job.runs)
+            if isinstance(layers, str):
+                raise InvariantError(f"job {spec.id} cannot be where it runs: {layers}")
+            job.layers = layers
+            pool.take(spec, job.runs, layers)
+        self._progress.carry_on(told, now_us)
 
     def _leave_nodes(self, job: ManagedJob, now_us: int) -> None:
         if job.absent:

@@ -95,6 +95,14 @@ class Source(Generic[Item]):
             self._taken += 1
             heappush(self._heap, self._entry_of(item))
 
+    def skip(self, until_us: int) -> None:
+        """Leave out the items up to this time, of which none was taken; the caller has removed the entry of the head."""
+        while self.head is not None and self._entry_of(self.head)[0] <= until_us:
+            self.head = next(self._items, None)
+            self._taken += self.head is not None
+        if self.head is not None:
+            heappush(self._heap, self._entry_of(self.head))
+
     def __getstate__(self) -> tuple[None, dict[str, Any]]:
         """Leave out the items, which may be a generator: `go_on` gives them again."""
         return None, {"_entry_of": self._entry_of, "_heap": self._heap, "_taken": self._taken, "head": self.head}

@@ -49,7 +49,8 @@ def open_accounts(
 ) -> Iterator[Accounting]:
     """Yield the accounts of a run of this kind: in file ``db``, continued if it exists; in memory if ``db`` is None.
 
-    ``accept_loss``: what is damaged in the file is left out, and this is told what. ``begin``: see `Accounting.open`.
+    ``accept_loss``: what is damaged in the file is left out, and this is told what. ``begin``: see `Accounting.open`; with it, the file
+    may be of another machine.
     """
     from cosched_emulator.accounting.accounts import Accounting  # noqa: PLC0415 - with sqlite, which few runs need
     from cosched_emulator.accounting.file import check_meta, meta_of  # noqa: PLC0415 - likewise
@@ -61,10 +62,15 @@ def open_accounts(
             accept_loss(salvage(db, meta_of(prepared.scenario, prepared.workload, kind)))
         accounting = Accounting.open(db, begin)
         try:
-            check_meta(accounting.meta, prepared.scenario, prepared.workload, kind, db)
+            same = check_meta(
+                accounting.meta, prepared.scenario, prepared.workload, kind, db, any_machine=begin is not None
+            )
         except BaseException:
             accounting.close()
             raise
+        if not same and accounting.begins is not None:  # the journal begins anew: all of it is looked at before
+            accounting.close()
+            accounting = Accounting.open(db)
     else:
         accounting = Accounting.create(db, meta_of(prepared.scenario, prepared.workload, kind))
     try:

@@ -581,11 +581,8 @@ def test_the_page_names_every_table_and_its_queries_run(path: str) -> None:
         assert f"is the version of its tables, now {VERSION}" in text
     blocks = re.findall(r"```sql\n(.*?)```", text, re.DOTALL)
     queries = [query.replace("17", "1") for block in blocks for query in block.split(";") if query.strip()]
-    assert len(queries) == 6
-    assert all(rows(path, query) for query in queries[:5])
-    assert rows(path, queries[5]) == [
-        row for row in rows(path, "SELECT at_s, kind, detail FROM fault_times") if row[0] <= 180e-6
-    ]
+    assert len(queries) == 2
+    assert all(rows(path, query) for query in queries)
 
 
 def test_a_new_database_on_a_read_only_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,7 @@ def rows(path: str, statement: str) -> list[Any]:
 
 
 OLDER = {  # what undoes the steps from a version on
+    5: "",
     4: "ALTER TABLE journal DROP COLUMN link; DELETE FROM meta WHERE key = 'schema';",
     3: "ALTER TABLE jobs DROP COLUMN energy_j;",
     2: "ALTER TABLE jobs DROP COLUMN unpaired; ALTER TABLE jobs DROP COLUMN slot;",

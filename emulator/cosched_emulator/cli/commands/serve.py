@@ -42,6 +42,11 @@ from cosched_hwmodel.cli.terminal.lazy import implementation
     is_flag=True,
     help="Running clock, with --db: if FILE is damaged, put it aside, and go on from the part that is whole.",
 )
+@click.option(
+    "--compact",
+    is_flag=True,
+    help="Running clock, with --db: first replace the journal in FILE by what is alive; accounts of ended jobs stay.",
+)
 @click.option("--keys", callback=a_file, metavar="FOLDER", help="Keyring of this manager and of its peers.")
 @click.option("--operator", "operators", multiple=True, metavar="USER", help="User with all rights; may be repeated.")
 @click.option(

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from operator import itemgetter
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from cosched_emulator.manager.diary import Diary
 from cosched_emulator.manager.managed_job import RUNNING, ManagedJob
@@ -80,6 +80,17 @@ class Rotating:
         """Return the time sharing of the machine, for an inventory."""
         return SlotState(self.quantum_us, self.quantum, self.rotation.turns, self.rotation.left)
 
+    def carried(self) -> dict[str, Any]:
+        """Return what `carry_on` takes over, in plain values, while no job runs."""
+        return {"quantum": self.quantum, "rotation": self.rotation, "ended": list(self._ended.items())}
+
+    def carry_on(self, state: Mapping[str, Any]) -> None:
+        """Go on with the quanta and the rotation of another manager, in which no job ran."""
+        turns, left = state["rotation"]
+        self.quantum = state["quantum"]
+        self._set(rotation_of(turns)._replace(left=left))
+        self._ended |= {slot: (number, still_left) for slot, (number, still_left) in state["ended"]}
+
     @property
     def present(self) -> Present | None:
         """Return the quantum that runs; None: none does."""
@@ -96,9 +107,7 @@ class Rotating:
         reason = quantum_refusal(action.quantum, self.quantum) or rotation_refusal(action.turns, members)
         if reason is not None:
             return reason
-        self.rotation = rotation_of(action.turns)
-        self._slots = frozenset(chain.from_iterable([turn.slots for turn in action.turns]))
-        self._guests = frozenset(chain.from_iterable([turn.guests for turn in action.turns]))
+        self._set(rotation_of(action.turns))
         if action.quantum <= self.quantum:
             self.rotation = self._caught_up(self.rotation, action.quantum)
         if action.quantum > self.quantum or self._end_us is None:
@@ -106,6 +115,11 @@ class Rotating:
         else:
             self._changed = True
         return None
+
+    def _set(self, rotation: Rotation) -> None:
+        self.rotation = rotation
+        self._slots = frozenset(chain.from_iterable([turn.slots for turn in rotation.turns]))
+        self._guests = frozenset(chain.from_iterable([turn.guests for turn in rotation.turns]))
 
     def _caught_up(self, rotation: Rotation, quantum: int) -> Rotation:
         """Return a rotation that begins with ``quantum`` as it is after the quanta that have ended since.

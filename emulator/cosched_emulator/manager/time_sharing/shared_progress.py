@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.errors import ConfigurationError, InvariantError
 from cosched_emulator.manager.diary import Diary
 from cosched_emulator.manager.managed_job import ManagedJob
 from cosched_emulator.manager.time_sharing.dispatch import FOREVER_US, CpuMeter, CpuUse, Dispatcher
@@ -92,6 +92,13 @@ class ProcessProgress:
     def schedule_end(self, job: ManagedJob, end_us: int) -> None:  # noqa: ARG002 - of `JobProgress`
         """Enter the job's kill again, as its limit has changed."""
         self._dispatcher.schedule_kill(job)
+
+    def progress_of(self, job_id: int) -> dict[str, Any] | None:
+        """Raise InvariantError: nobody can say in plain values where processes are."""
+        raise InvariantError(f"job {job_id} has processes")
+
+    def carry_on(self, jobs: Iterable[tuple[ManagedJob, Mapping[str, Any] | None, int | None]], now_us: int) -> None:
+        """Do nothing: no job runs."""
 
     def settle(self, running: Mapping[int, ManagedJob], now_us: int) -> None:
         """Let the jobs run whose turn it is."""
