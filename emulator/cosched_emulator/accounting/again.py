@@ -219,7 +219,7 @@ def salvage(path: str, meta: Mapping[str, str]) -> str:
             with suppress(InputError):
                 mark = read_mark(path)
             whole = _whole(connection, kept, mark)
-            if kept is None or (mark is not None and not is_of(mark, kept)):
+            if kept is None or not (whole if mark is None else is_of(mark, kept)):
                 kept = {**meta}
             kept.pop(BASE, None)
             past: dict[str, list[Sequence[Any]]] = {}
