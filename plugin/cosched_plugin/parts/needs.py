@@ -27,6 +27,7 @@ ROWS: Final = "rows"
 PAIRS: Final = "pairs"
 SLOTS: Final = "slots"
 HALVES: Final = "halves"
+PAYMENTS: Final = "payments"
 
 # What each word means, for people.
 MEANING: Final[Mapping[str, str]] = MappingProxyType(
@@ -44,6 +45,7 @@ MEANING: Final[Mapping[str, str]] = MappingProxyType(
         PAIRS: "two rows may run together",
         SLOTS: "the machine shares its time among slots",
         HALVES: "a job has all cores of its nodes, or half of them",
+        PAYMENTS: "what a host may lose to its guests is asked of the ledger",
     }
 )
 # What the site provides, or does not: known only once a manager has said so, and never a reason to refuse a composition.

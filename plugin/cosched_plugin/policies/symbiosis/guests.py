@@ -19,6 +19,7 @@ from cosched_plugin.api import (
     EVERYTHING,
     PAIR_BELIEF,
     PAIRING,
+    PAYMENTS,
     SECOND_US,
     UNRESERVED,
     WHOLE_NODES,
@@ -91,6 +92,7 @@ class Guests(Matching):
     """
 
     needs: ClassVar[Needs] = frozenset({WHOLE_NODES, COMPANY, PAIR_BELIEF})
+    provides: ClassVar[Needs] = frozenset({PAYMENTS})
     protocol_features: ClassVar[Needs] = PAIRING
     ignores: ClassVar[Needs] = EVERYTHING
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from typing import ClassVar, Final, NamedTuple, cast
 
-from cosched_plugin.api import Changes, Ended, JobSpec, Ledger, NoteValue, Running, View
+from cosched_plugin.api import PAYMENTS, Changes, Ended, JobSpec, Ledger, Needs, NoteValue, Running, View
 
 NOTE: Final = "ledger"
 _WAITS: Final = -1  # the begin of a job that waits in the ledger
@@ -35,6 +35,7 @@ class VirtualEasy(Ledger):
     counted, at most; of more, the last in the queue are forgotten, so that others begin sooner there and are less far ahead.
     """
 
+    needs: ClassVar[Needs] = frozenset({PAYMENTS})
     note: ClassVar[str] = NOTE
     follows_arrivals: ClassVar[bool] = True
 

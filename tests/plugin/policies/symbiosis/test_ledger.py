@@ -18,6 +18,7 @@ from cosched_emulator.manager.agenda import Agenda
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.run.loop import Simulation
 from cosched_emulator.workload.job import WorkloadJob
+from cosched_plugin.common.errors import UsageError
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.core.views.view import View
 from cosched_plugin.policies.composition.composed import compose
@@ -26,7 +27,7 @@ from cosched_plugin.protocol.messages import Action, JobSpec, NodeClass, Welcome
 from cosched_plugin.protocol.values import note_travels
 from cosched_plugin.testing.check import check_policy
 
-EASY = {"preset": "easy", "shape": "nodes", "ledger": "easy"}
+EASY = {"preset": "symbiosis", "order": "fcfs", "ledger": "easy"}  # without a belief about pairs no jobs share nodes
 
 
 class Compared:
@@ -122,6 +123,14 @@ def test_what_it_remembers_is_bounded() -> None:
     assert all(note_travels(NOTE, note) for note in notes)
 
 
-def test_it_is_refused_where_classes_have_turns() -> None:
-    with pytest.raises(Exception, match=r"policy\.ledger: expected none"):
-        compose({"preset": "ssp", "ledger": "easy"})
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({"preset": "symbiosis", "slices": "classes", "placement": "spread"}, r"policy\.ledger: expected none"),
+        ({"preset": "easy"}, "ledger easy needs payments .* matching guests would"),
+        ({"preset": "lomarc-r"}, "ledger easy needs payments"),
+    ],
+)
+def test_it_is_refused_where_nobody_asks_it_and_where_classes_have_turns(table: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        compose({**table, "ledger": "easy"})
