@@ -147,7 +147,9 @@ class TurnBudget:
     def pay(self) -> bool:
         """Pay for a turn; tell whether anything was left."""
         work = self._work
-        if self.spent:
+        if not work.limited:
+            return True
+        if work.left <= self._rest:
             work.cut = True
             return False
         return work.pay(prices.TURN)
