@@ -149,8 +149,9 @@ def test_all_goes_on_as_if_the_journal_had_not_begun_anew(policy: str, late: boo
         assert examine(life.path).whole
         carried += life.carried
         begun += life.begun
-    assert begun > seeds
+    assert begun > seeds // 2  # where jobs take turns, only while none runs
     if policy not in TAKE_TURNS:
+        assert begun > 3 * seeds
         assert carried["RUNNING"] > 2 * seeds
     for what in OFTEN.get(policy, ()):
         assert carried[what], what
