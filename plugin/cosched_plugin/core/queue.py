@@ -7,6 +7,7 @@ updated from then on; once half of the places belong to jobs that have left, the
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 from typing import Final
 
 import numpy as np
@@ -98,17 +99,9 @@ class Queue(dict[int, JobSpec]):
         """Return the first job; StopIteration if there is none."""
         return next(iter(self.values()))
 
-    def last(self) -> JobSpec:
-        """Return the last job; StopIteration if there is none."""
-        return next(reversed(self.values()))
-
-    def behind(self, job_id: int) -> list[JobSpec]:
-        """Return the jobs behind a pending one, in order."""
-        found: list[JobSpec] = []
-        for job in reversed(self.values()):
-            if job.id == job_id:
-                break
-            found.append(job)
+    def newest(self, number: int) -> list[JobSpec]:
+        """Return the last ``number`` jobs, in order."""
+        found = list(islice(reversed(self.values()), number))
         found.reverse()
         return found
 

@@ -53,9 +53,9 @@ def test_a_queue_agrees_with_a_sorted_list(seed: int, most: int) -> None:
             assert queue.fitting(*asked) == fitting(jobs, *asked)
             queue.check()
         if jobs:
-            assert (queue.first(), queue.last()) == (jobs[0], jobs[-1])
-            place = random.randrange(len(jobs))
-            assert queue.behind(jobs[place].id) == jobs[place + 1 :]
+            assert queue.first() == jobs[0]
+            place = random.randrange(len(jobs) + 1)
+            assert queue.newest(len(jobs) - place) == jobs[place:]
     assert queue.take(-1) is None
 
 
@@ -67,7 +67,7 @@ def test_arrivals_at_the_end_do_not_count_as_changes() -> None:
     assert queue.changes == 0
     queue.enter(JobSpec(300, 5, 1, 1))
     assert queue.changes == 1
-    assert [job.id for job in queue.behind(5)][:2] == [300, 6]
+    assert [job.id for job in queue.newest(295)][:2] == [300, 6]
 
 
 def test_a_job_is_pending_only_once() -> None:

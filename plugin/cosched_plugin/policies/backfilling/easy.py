@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator
 from operator import attrgetter
 from typing import ClassVar, NamedTuple
 
@@ -42,83 +42,75 @@ from cosched_plugin.policies.planning.reservation import (
 # this one.
 
 
-class _CountedLook:
-    """The state after a pass: every job that it examined is blocked until a running job ends.
+class Counting:
+    """Backfilling with one reservation, where the number of free threads decides which jobs fit.
 
-    A job that was refused has ever less time before the shadow time. As long as no running job comes, goes or is late, the shadow
-    time and the number of extra threads stay the same. So refused jobs stay refused, and only jobs that came since matter.
+    After a pass, every job that it examined is blocked until a running job ends. A job that was refused has ever less time before
+    the shadow time. As long as no running job comes, goes or is late, the shadow time and the number of extra threads stay the same.
+    So refused jobs stay refused, and only jobs that came since matter.
     """
 
-    __slots__ = ("changes", "extra", "last_id", "shadow_us", "version")
+    __slots__ = ("_candidates", "_changes", "_entered", "_extra", "_otherwise", "_shadow_us", "_version")
 
-    def __init__(self, version: int, changes: int, last_id: int, shadow_us: int, extra: int) -> None:
-        self.version = version
-        self.changes = changes  # of the queue
-        self.last_id = last_id  # the last job in the queue
-        self.shadow_us = shadow_us  # when the first job will start
-        self.extra = extra  # extra threads then
+    def __init__(self, candidates: Order | None, otherwise: Callable[[Context], Iterator[Action]]) -> None:
+        """``candidates`` orders the jobs that may overtake the first; None: in order of arrival.
 
-
-class Counting:
-    """Backfilling with one reservation, where the number of free threads decides which jobs fit."""
-
-    __slots__ = ("_candidates", "_last")
-
-    def __init__(self, candidates: Order | None) -> None:
-        """``candidates`` orders the jobs that may overtake the first; None: in order of arrival."""
-        self._candidates = candidates
-        self._last: _CountedLook | None = None  # a cache
-
-    def starts(self, queue: Queue, view: View, placement: Placement) -> Generator[Action, None, bool] | None:
-        """Return a pass over a queue that is not empty; None if no job can start.
-
-        The pass yields the starts and tells whether it has met a job for which the nodes in service do not suffice: then counting
-        does not decide which jobs may overtake.
+        ``otherwise`` is the pass for a queue whose first job the nodes in service do not hold: then counting does not decide.
         """
-        last, self._last = self._last, None
-        free = view.free_threads
-        if last is not None and last.version == view.version and last.changes == queue.changes:
-            shadow_us, extra = last.shadow_us, last.extra
-            # A running job that has outlived its estimate moves the shadow time with the present.
-            if view.releases[0][0] > view.now_us:
-                new = queue.behind(last.last_id)
-                found = short_or_narrow(new, free, shadow_us - view.now_us, extra)
-                if found:
-                    return self._overtake(found, shadow_us, extra, queue, view, placement)
-                if new:
-                    last.last_id = new[-1].id
-                self._last = last
-                return None
-        head = queue.first()
-        if head.processes <= free:
-            return self._in_order(queue, view, placement)
-        shadow = view.shadow(head.processes)
-        if shadow is None:
-            return self._in_order(queue, view, placement)
-        found = queue.fitting(free, shadow[0] - view.now_us, shadow[1]) if free else []
-        if found:
-            return self._overtake(found, *shadow, queue, view, placement)
-        self._last = _CountedLook(view.version, queue.changes, queue.last().id, *shadow)
-        return None
+        self._candidates = candidates
+        self._otherwise = otherwise
+        # A cache, the state after the last pass:
+        self._version = -1  # of the view
+        self._changes = -1  # of the queue
+        self._entered = 0  # how often a job had come
+        self._shadow_us = 0  # when the first job will start
+        self._extra = 0  # extra threads then
 
-    def _in_order(self, queue: Queue, view: View, placement: Placement) -> Generator[Action, None, bool]:
+    def starts(self, queue: Queue, context: Context) -> Iterator[Action]:
+        """Return the starts of a pass over a queue that is not empty."""
+        view = context.view
+        free, now_us = view.free_threads, view.now_us
+        # A running job that has outlived its estimate moves the shadow time with the present.
+        if self._version == view.version and self._changes == queue.changes and view.releases[0][0] > now_us:
+            new = queue.newest(queue.entered - self._entered)
+            found = short_or_narrow(new, free, self._shadow_us - now_us, self._extra)
+            self._entered = queue.entered
+            return self._overtake(found, self._shadow_us, self._extra, queue, context) if found else _NOTHING
+        head = queue.first()
+        shadow = view.shadow(head.processes) if head.processes > free else None
+        if shadow is None:
+            return self._in_order(queue, context)
+        found = queue.fitting(free, shadow[0] - now_us, shadow[1]) if free else []
+        if found:
+            return self._overtake(found, *shadow, queue, context)
+        self._remember(view, queue, *shadow)
+        return _NOTHING
+
+    def _remember(self, view: View, queue: Queue, shadow_us: int, extra: int) -> None:
+        self._version, self._changes, self._entered = view.version, queue.changes, queue.entered
+        self._shadow_us, self._extra = shadow_us, extra
+
+    def _in_order(self, queue: Queue, context: Context) -> Iterator[Action]:
         """Yield the starts of the first jobs, then those of the jobs that may overtake."""
+        view, placement = context.view, context.placement
         while queue:
             head = queue.first()
             free = view.free_threads
             if head.processes > free:
                 shadow = view.shadow(head.processes)
                 if shadow is None:
-                    return True
+                    yield from self._otherwise(context)
+                    return
                 found = queue.fitting(free, shadow[0] - view.now_us, shadow[1]) if free else []
-                return (yield from self._overtake(found, *shadow, queue, view, placement))
+                yield from self._overtake(found, *shadow, queue, context)
+                return
             yield placement.start(head, view)
-        return False
 
     def _overtake(
-        self, found: list[JobSpec], shadow_us: int, extra: int, queue: Queue, view: View, placement: Placement
-    ) -> Generator[Action, None, bool]:
+        self, found: list[JobSpec], shadow_us: int, extra: int, queue: Queue, context: Context
+    ) -> Iterator[Action]:
         """Yield the starts of the jobs in ``found`` that leave the first job its start and its threads."""
+        view, placement = context.view, context.placement
         if self._candidates is not None and len(found) > 1:
             found = self._candidates.arrange(found, view)
         free = view.free_threads
@@ -135,8 +127,7 @@ class Counting:
             yield placement.start(job, view)
             if not free:
                 break
-        self._last = _CountedLook(view.version, queue.changes, queue.last().id, shadow_us, extra)
-        return False
+        self._remember(view, queue, shadow_us, extra)
 
 
 _NOTHING: Iterator[Action] = iter(())
@@ -202,21 +193,14 @@ class Easy(_Counts):
 
     def __init__(self) -> None:
         super().__init__()
-        self._counting = Counting(self.candidates)
+        self._counting = Counting(self.candidates, self._passes)
 
     def decide(self, context: Context) -> Iterator[Action]:
         """Return the starts at the head of the queue, then those of the jobs that may overtake the first blocked job."""
         queue = self._counted(context)
         if queue is None:
             return self._passes(context)
-        if not queue:
-            return _NOTHING
-        starts = self._counting.starts(queue, context.view, context.placement)
-        return _NOTHING if starts is None else self._pass_by_numbers(starts, context)
-
-    def _pass_by_numbers(self, starts: Generator[Action, None, bool], context: Context) -> Iterator[Action]:
-        if (yield from starts):
-            yield from self._passes(context)
+        return self._counting.starts(queue, context) if queue else _NOTHING
 
     def _passes(self, context: Context) -> Iterator[Action]:
         while context.view.queued and (yield from self._pass(context)):
