@@ -81,6 +81,7 @@ def _jobs_on(manager: Manager, node: int) -> list[tuple[int, ManagedJob]]:
     return [(job_id, job) for job_id, job in manager.running.items() if any(layer & bit for layer in job.layers)]
 
 
+_new = tuple.__new__  # a call of the class of an event takes twice as long
 _RANKS: Final = {"fail-node": NODE_FAILURE, "return-node": NODE_RETURN}
 _FAULT_RANKS: Final = {"fail": NODE_FAILURE, "return": NODE_RETURN, "slow": NODE_SLOW, "normal": NODE_NORMAL}
 _SCRIPT, _PLAN = 0, 1  # versions of entries: the source of a node's change
@@ -139,11 +140,12 @@ class Agenda:
         Planned faults alone do not keep the run going: with no job to run, and none that waits for a node to return, the result
         is None.
         """
-        if len(self._heap) == 1 and self._only_faults():
+        heap = self._heap
+        if len(heap) == 1 and self._only_faults():
             awaits_return = self._manager.nodes.broken and self._manager.pending
             if not awaits_return:
                 return None
-        return self._timeline.next_us()
+        return heap[0][0] if heap else None
 
     def next_by(self, _now_us: int) -> int | None:
         """Return the same in running time; a due instant after ``now_us`` may not be known yet."""
@@ -169,9 +171,10 @@ class Agenda:
         refusals: list[Event] = []  # of starts, late ones: these come first
         wakes: list[Event] = []  # wakes come last, also those that were requested too late
         # If the run only waits for nodes to return, no more nodes fail.
-        failing = len(self._heap) != 1 or not self._only_faults()
-        while self._heap and self._heap[0][0] <= now_us:
-            at_us, rank, ident, version = heappop(self._heap)
+        heap = self._heap
+        failing = len(heap) != 1 or not self._only_faults()
+        while heap and heap[0][0] <= now_us:
+            at_us, rank, ident, version = heappop(heap)
             if rank == END:
                 end = manager.end_event(ident, version)
                 if end is not None and manager.lags is None:
@@ -189,7 +192,7 @@ class Agenda:
                     continue
                 submitted = manager.accept(job)
                 if manager.lags is None or not self._stays_unseen(submitted):
-                    events.append(JobSubmitted(job.spec))
+                    events.append(_new(JobSubmitted, (job.spec,)))
             elif rank == STARTED:
                 self._await(ident, version, now_us, events, refusals)
             elif rank == OWN:

@@ -289,6 +289,9 @@ def room_on(job: JobSpec, free_threads: int, all_threads: int, free_memory_mb: i
     return room if room >= min(job.ppn_min, job.processes) else 0
 
 
+_ONE: Final = 1  # by identity: True and 1.0 are equal to it
+
+
 class ThreadPool:
     """Free threads, memory and swap space of a machine, as jobs take and release them."""
 
@@ -328,13 +331,15 @@ class ThreadPool:
             # Fast path for the most frequent case; the code below finds errors.
             nodes = machine.nodes
             for first, count, mask, ppn in runs:
-                if not (mask == 1 == ppn and type(mask) is int and first >= 0 < count and first + count <= nodes):
-                    processes = -1
+                end = first + count
+                if not (mask is ppn is _ONE and 0 <= first < end <= nodes):
                     break
-                named += ((1 << count) - 1) << first  # a node named twice yields fewer bits
+                named |= (1 << end) - (1 << first)
                 processes += count
-            if processes == job.processes and named.bit_count() == processes and not named & ~self.free[0]:
-                return (named,)  # type: ignore[return-value]  # a call of NodeSet would cost 1 % of a start
+            else:
+                # A node named twice yields fewer bits.
+                if processes == job.processes == named.bit_count() and not named & ~self.free[0]:
+                    return (named,)  # type: ignore[return-value]  # a call of NodeSet would cost 1 % of a start
             processes = named = 0
         for run in runs:
             first, count, mask, ppn = run

@@ -170,12 +170,7 @@ class SchedulerCore:
     def _take_in(self, events: Sequence[Event]) -> None:
         """Apply all events of one instant to the state."""
         state = self._state
-        doubtful = False
-        for event in events:
-            kind = type(event)
-            if kind is not JobEnded and kind is not JobSubmitted and kind in _DOUBTFUL:
-                doubtful = True
-                break
+        doubtful = not _DOUBTFUL.isdisjoint(map(type, events))
         fault: Event | None = None  # the event that is read
         try:
             if doubtful:
@@ -221,12 +216,12 @@ class SchedulerCore:
         decision: Action | None = None
         try:
             for decision in self._policy.decide(self._view):
-                if type(decision) is not StartJob and type(decision) in lacking:
+                if type(decision) is StartJob:
+                    self._start(decision)
+                elif type(decision) in lacking:
                     raise MachineError(
                         f"the policy needs the feature {lacking[type(decision)]}, which this manager lacks: {decision}"
                     )
-                if type(decision) is StartJob:
-                    self._start(decision)
                 elif type(decision) in _TO_RUNNING:
                     self._apply_to_running(decision, len(actions))
                 else:

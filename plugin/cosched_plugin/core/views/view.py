@@ -415,20 +415,21 @@ class View(SlotFacts):
     def shadow(self, threads: int) -> tuple[int, int] | None:
         """Return the first expected end after which ``threads`` threads are free, and the number of extra ones; None if there is none.
 
-        All jobs with an expected end at that instant count.
+        All jobs with an expected end at that instant count. The instant is 0 where that many threads are free now.
         """
         state = self._state
         running = state.running
         missing = threads - size(state.pool.free)
-        soonest_us = state.now_us + 1
-        shadow_us = 0
+        if missing <= 0:
+            return 0, -missing
+        shadow_us = state.now_us + 1  # the end of all jobs that are overdue
         in_place = state.pool.all_up and not state.away
         for expected_us, job_id in state.releases:
-            end_us = expected_us if expected_us > soonest_us else soonest_us
-            if missing <= 0 and end_us > shadow_us:
-                break
+            if expected_us > shadow_us:
+                if missing <= 0:
+                    break
+                shadow_us = expected_us
             missing -= running[job_id].threads if in_place else self.threads_back(running[job_id])
-            shadow_us = end_us
         return None if missing > 0 else (shadow_us, -missing)
 
     def free_steps(self) -> list[tuple[int, int]]:

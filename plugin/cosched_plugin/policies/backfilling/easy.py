@@ -16,7 +16,6 @@ from cosched_plugin.api import (
     JobSpec,
     Order,
     PendingJobs,
-    Placement,
     Queue,
     View,
     is_plain,

@@ -135,9 +135,7 @@ class Composed:
         self._ledger = ledger
         self._parts: tuple[Part, ...] = (order, backfill, placement, matching, pairing, shape, *besides)
         self._memory = Memory(self._parts)
-        self._refused = (
-            type(placement).never is Placement.never
-        )  # where any thread does, the manager refuses what never fits
+        self._refused = False  # whether the manager refuses what never fits; known with the view
         self._seen: dict[int, JobSpec] = {}  # jobs that the empty machine holds, or that were rejected
         self._entered = 0  # how often a job had come then
         self._plain = matching.alone and not self._memory.parts  # nothing to prepare and no note to keep
@@ -161,10 +159,10 @@ class Composed:
     def decide(self, view: View) -> Iterator[Action]:
         """Yield the decisions of one pass."""
         context = self._context if self._view is view else self._context_of(view)
-        if view.on_disk and not self._keeps:
+        if not self._keeps and view.on_disk:
             return chain(_resume_from_disk(view), self._passes(context))
         # A job that fits no empty machine is told so when it comes, not when it reaches the head.
-        hopeless = [] if self._refused and context.view.any_threads else self._hopeless(context)
+        hopeless = [] if self._refused else self._hopeless(context)
         if self._plain:
             return chain(hopeless, self._backfill.decide(context)) if hopeless else self._backfill.decide(context)
         return chain(hopeless, self._passes(context))
@@ -203,6 +201,9 @@ class Composed:
                 shaped, self._order, placement, self._matching, footprints, self._pairing, ledger=self._ledger
             )
             self.check(shaped)
+            self._refused = (
+                shaped.any_threads and type(placement).never is Placement.never
+            )  # it does where any thread does
             self._view = view
         return self._context
 
