@@ -40,7 +40,7 @@ LONG: Final = 70_000  # characters, or bytes
 DEEPEST: Final = 2_000
 
 SPEC: Final = m.JobSpec(
-    1, 0, 2, 60_000_000, 60_000_000, "ann", "name", 1, 2, 1, 10, False, (1, 2, 3), None, (1_000_000, 1_000_000)
+    1, 0, 2, 60_000_000, 60_000_000, "ann", "name", 1, 2, 1, 10, demand=(1, 2, 3), self_slowdown=(1_000_000, 1_000_000)
 )
 START: Final = m.StartJob(1, runs_on((0, 1, 3, 2)), 60_000_000, 60_000_000)
 ACTIONS: Final[tuple[m.Action, ...]] = (

@@ -128,10 +128,10 @@ class Submission(NamedTuple):
             wish.threads_per_process,
             self.memory_mb,
             wish.exclusive,
-            wish.demand,
-            wish.usage,
-            wish.self_slowdown,
-            wish.unpaired,
+            demand=wish.demand,
+            usage=wish.usage,
+            self_slowdown=wish.self_slowdown,
+            unpaired=wish.unpaired,
         )
         run_us = wish.estimate_us if wish.run_us is None else wish.run_us
         return WorkloadJob(

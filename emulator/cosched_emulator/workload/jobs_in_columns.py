@@ -58,7 +58,6 @@ Value = TypeVar("Value")
 Value_co = TypeVar("Value_co", covariant=True)
 IntArray: TypeAlias = NDArray[Any]  # of any integer type
 Rows: TypeAlias = slice | IntArray  # some of the rows: a slice of them, or their places in any order
-_OF_NO_LOG: Final = ("eligible", "resources", "licences", "priority")  # fields of a job that no workload has
 BLOCK = 1_024  # rows computed at a time
 
 
@@ -209,6 +208,7 @@ def as_tuple(*values: Any) -> Any:
 
 _NOTHING: Same[None] = Same(None)
 _NO_TEXT, _NO, _ZERO, _ONE, _UNKNOWN = Same(""), Same(False), Same(0), Same(1), Same(-1)
+_NONE_ASKED: Same[tuple[()]] = Same(())
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -321,13 +321,14 @@ class Jobs(Sequence[WorkloadJob]):
                 self.threads_per_process,
                 self.memory_mb,
                 self.exclusive,
+                *[_NONE_ASKED] * 3,  # eligible nodes, resources and licences: no workload has any of these
                 self.told_demand,
                 self.told_usage,
                 self.told_self_slowdown,
                 self.unpaired,
                 self.told_profile,
+                _ZERO,  # priority
             ),
-            *[Same(default) for name, default in JobSpec._field_defaults.items() if name in _OF_NO_LOG],
         )
         truth = (self.run_us, self.demand, self.source_id, self.usage, self.self_slowdown, self.requeue, self.exit_code)
         return Tuples(WorkloadJob, spec, *truth, self.queue, self.partition, self.profile)

@@ -147,15 +147,15 @@ class JobSpec(NamedTuple):
     threads_per_process: int = 1  # how many each process takes
     memory_mb: int = 0  # memory of each process; 0: it asks for none
     exclusive: bool = False  # it takes all threads of its nodes, in its slot
+    eligible: tuple[tuple[int, int], ...] = ()  # nodes that it may have, as (first, count); none: all nodes
+    resources: Amounts = ()  # what it takes of each of its nodes, by name
+    licences: Amounts = ()  # what it takes of the whole cluster, by name
     demand: DemandTuple | None = None  # what each process asks of its node; `None`: unknown
     usage: UsageTuple | None = None  # how it uses its nodes; `None`: unknown
     self_slowdown: SelfSlowdown | None = None  # how it slows itself down; `None`: unknown
     unpaired: bool = False  # no job of another slot may run on its nodes in the same quantum
     # what each process asks of all of its node (`plugin/PROTOCOL.md`, "A profile"); `None`: unknown
     profile: Profile | None = None
-    eligible: tuple[tuple[int, int], ...] = ()  # nodes that it may have, as (first, count); none: all nodes
-    resources: Amounts = ()  # what it takes of each of its nodes, by name
-    licences: Amounts = ()  # what it takes of the whole cluster, by name
     priority: int = 0  # the higher, the sooner, where a policy goes by it
 
 

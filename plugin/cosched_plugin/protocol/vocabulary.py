@@ -311,14 +311,14 @@ JOB: Final = record(
     integer("threads_per_process", 1, default=1),
     integer("memory_mb", 0, default=0),
     _flag("exclusive"),
+    special("eligible", read_ranges, None, ()),
+    special("resources", read_amounts, None, ()),
+    special("licences", read_amounts, None, ()),
     special("demand", optional(read_demand), None, None),
     special("usage", optional(read_usage), None, None),
     special("self_slowdown", optional(read_self_slowdown), None, None),
     _flag("unpaired"),
     special("profile", optional(_read_profile), lambda profile: write_record(_PROFILE, profile), None),
-    special("eligible", read_ranges, None, ()),
-    special("resources", read_amounts, None, ()),
-    special("licences", read_amounts, None, ()),
     integer("priority", INT64_MIN, default=0),
 )
 _NODE_CLASS: Final = record(

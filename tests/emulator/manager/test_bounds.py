@@ -83,7 +83,7 @@ def test_a_welcome_holds_the_most_jobs_and_notes() -> None:
     wide = 2**40
     spec = m.JobSpec(
         wide, wide, MAX_THREADS, LONGEST_US, LONGEST_US, "u" * 64, name, MAX_THREADS, MAX_THREADS, MAX_THREADS, LARGEST_MB, True,
-        (LARGEST_MBS,) * 3, ("network", 333_333, 333_333, 333_334, 999_999), (LARGEST_PPM, LARGEST_PPM),
+        demand=(LARGEST_MBS,) * 3, usage=("network", 333_333, 333_333, 333_334, 999_999), self_slowdown=(LARGEST_PPM, LARGEST_PPM),
     )  # fmt: skip
     some = 1_000
     empty = manager().inventory()

@@ -15,7 +15,7 @@ from cosched_plugin.protocol.limits import (
     MAGIC,
 )
 
-JOB = m.JobSpec(3, 1_000_000, 4, 60_000_000, 60_000_000, "ada", "wave", 2, 4, 2, 512, True, (500, 0, 10))
+JOB = m.JobSpec(3, 1_000_000, 4, 60_000_000, 60_000_000, "ada", "wave", 2, 4, 2, 512, True, demand=(500, 0, 10))
 USAGE: m.UsageTuple = ("cpu", 700_000, 100_000, 200_000, 250_000)
 START = m.StartJob(3, runs_on((0, 2, 15, 4), (7, 1, 3, 1)), 60_000_000, 90_000_000)
 PARAMETERS = (("remainder", True), ("c_scope", "all"), ("pair_seed", -1), ("levels", (1, 2.5, None)))
