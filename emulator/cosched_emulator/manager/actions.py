@@ -95,7 +95,8 @@ class ActionExecutor:
         placed = self._place(start)
         if isinstance(placed, str):
             return placed
-        self._begin(*placed, now_us)
+        job, _, layers = placed
+        self._begin(job, start, layers, now_us)
         return None
 
     def _start_together(self, starts: Sequence[StartJob], now_us: int) -> str | None:

@@ -140,10 +140,6 @@ class ManagedJob:
         if self.limit_us is not None:
             self.limit_us += span_us
 
-    def leave_nodes(self, now_us: int) -> None:
-        """Record the stay on its nodes that ends now."""
-        self.intervals += (_new(Stay, (self.since_us, now_us, self.runs, self.resumed)),)
-
     def leave_disk(self, now_us: int) -> None:
         """Record its time on disk, which ends now; if it resumes, a new stay begins."""
         assert self.suspended_us is not None
@@ -188,6 +184,10 @@ class ManagedJob:
         disk = self.disk
         if self.on_disk and self.suspended_us is not None:
             disk += (OnDisk(self.suspended_us, None),)
-        times = (self.work_us, self.estimate_us, self.limit_us, self.reason, self.idle_us, disk, None)
-        shares = (self.cpu_us, self.dispatched_us, self.slot)
-        return _new(JobRecord, (self.job, self.state, self.end_us, self.intervals, *times, *shares))
+        return _new(
+            JobRecord,
+            (
+                self.job, self.state, self.end_us, self.intervals, self.work_us, self.estimate_us, self.limit_us, self.reason,
+                self.idle_us, disk, None, self.cpu_us, self.dispatched_us, self.slot,
+            ),
+        )  # fmt: skip

@@ -123,12 +123,9 @@ class Manager:
         "_belief",
         "_classes",
         "_executor",
-        "_now_us",
         "_progress",
         "_resume_costs",
         "_running_jobs",
-        "_seq",
-        "_settles",
         "_slots",
         "diary",
         "ended_jobs",
@@ -137,10 +134,13 @@ class Manager:
         "machine",
         "nodes",
         "notes",
+        "now_us",
         "pending",
         "processes",
         "refused",
         "running",
+        "seq",
+        "settles",
         "timeline",
         "unseen",
         "wakes",
@@ -173,7 +173,7 @@ class Manager:
         self.timeline = Timeline()
         self.machine = Machine(nodes)
         self.diary = Diary()
-        self._settles = cluster is not None or processes is not None
+        self.settles = cluster is not None or processes is not None
         self.processes = None if processes is None else ProcessProgress(self.timeline, processes, self.diary)
         plain = JobProgress(self.timeline, cluster, measure_after_us, measure_above_ppm)
         self._progress = plain if self.processes is None else self.processes
@@ -182,7 +182,9 @@ class Manager:
         self._running_jobs = RunningJobs(self._slots, self._progress, self.diary, costs, self.timeline, lags)
         self.lags = lags
         self.unseen: dict[int, ManagedJob] = {}  # submitted jobs of which the scheduler has not been told yet
-        self._seq = self._now_us = self.refused = 0
+        self.seq = 0  # number of the last answered batch
+        self.now_us = 0  # time of the last change
+        self.refused = 0
         self.jobs: dict[int, ManagedJob] = {}
         self.pending: dict[int, ManagedJob] = {}
         self.running = self._running_jobs.by_id
@@ -197,16 +199,6 @@ class Manager:
         # Called with the record of each job that has ended for good; the job is then forgotten. None: `forget` does that.
         self.ended_jobs: Callable[[JobRecord], None] | None = None
 
-    @property
-    def seq(self) -> int:
-        """Return the number of the last answered batch."""
-        return self._seq
-
-    @property
-    def now_us(self) -> int:
-        """Return the time of the last change."""
-        return self._now_us
-
     def allow_late_answers(self) -> None:
         """Allow late answers: a requested wake may have passed, and a limit may have grown."""
         self._running_jobs.allows_late_answers = True
@@ -217,8 +209,8 @@ class Manager:
         return Welcome(
             version=PROTOCOL_VERSION,
             features=MANAGER_FEATURES,
-            seq=self._seq,
-            now_us=self._now_us,
+            seq=self.seq,
+            now_us=self.now_us,
             nodes=self._classes,
             down=tuple(sorted(self.nodes.down)),
             belief=self._belief,
@@ -308,7 +300,7 @@ class Manager:
     # entries of the timeline that have become void. `settle` must follow before time goes on.
     def apply(self, now_us: int, events: Iterable[Event]) -> None:
         """Apply events, in order."""
-        self._now_us = now_us
+        self.now_us = now_us
         jobs = self.jobs
         for event in events:
             if type(event) is JobEnded:
@@ -328,8 +320,8 @@ class Manager:
         The scheduler did not know what the manager did to jobs that it is ``unaware`` of: actions about them are refused.
         The ends and requeues that some ask for follow them; they have not happened yet.
         """
-        self._seq = seq
-        self._now_us = now_us
+        self.seq = seq
+        self.now_us = now_us
         follow: list[Event] = []
         if not actions:
             return follow
@@ -369,14 +361,13 @@ class Manager:
     # neighbours have changed stand at their old times on the timeline. Once, not after each batch: a job that comes and goes at one
     # instant has slowed nobody down.
     def settle(self, now_us: int) -> None:
-        """Let the hardware update the end of every job affected by the last changes."""
-        if self._settles:
-            self._progress.settle(self.running, now_us)
+        """Let the hardware update the end of every job affected by the last changes; no effect without ``settles``."""
+        self._progress.settle(self.running, now_us)
 
     # A number is never used twice: the answer to a batch that was given up may still be on its way.
     def skip_to(self, seq: int) -> None:
         """Continue the batch numbers after ``seq``: earlier batches were answered, or never will be."""
-        self._seq = seq
+        self.seq = seq
 
     def forget(self, job_id: int) -> None:
         """Drop the state of a job that has ended; KeyError if it is unknown."""
@@ -410,7 +401,7 @@ class Manager:
             case JobHeld() | JobReleased():
                 job = self.pending[event.job_id]
                 job.held = isinstance(event, JobHeld)
-                self.diary.note_state(self._now_us, job, "held" if job.held else "released")
+                self.diary.note_state(self.now_us, job, "held" if job.held else "released")
             case NodeFailed():
                 self.nodes.take_out(event.node)
             case NodeReturned():
@@ -444,13 +435,13 @@ class Manager:
 
     def _wait_again(self, job: ManagedJob, why: str) -> None:
         """Put a running job back into the queue."""
-        self._running_jobs.vacate(job, self._now_us)
+        self._running_jobs.vacate(job, self.now_us)
         job.state = PENDING
         job.gone_us = None
         job.quanta = 0
         job.shares = ()
         self.pending[job.job.spec.id] = job
-        self.diary.note_state(self._now_us, job, why)
+        self.diary.note_state(self.now_us, job, why)
 
     def _take_back(self, refusal: ActionRefused) -> None:
         """Let jobs wait again whose start is refused late; a start that was refused at once has left them pending."""
@@ -483,11 +474,11 @@ class Manager:
         if state == UNKNOWN:
             state = job.outcome  # what the scheduler is not told
         if job.state in (RUNNING, SUSPENDED):
-            self._running_jobs.vacate(job, self._now_us)
+            self._running_jobs.vacate(job, self.now_us)
         else:
             del self.pending[job_id]
         self.notes.drop(job_id)
-        self.finish(job, self._now_us, state)
+        self.finish(job, self.now_us, state)
 
     # The last that is done to a job: it must have left the queue, its nodes and the notes before. Its record is complete from here
     # on.

@@ -9,6 +9,7 @@ from cosched_emulator.errors import InvariantError
 from cosched_emulator.manager.diary import Diary
 from cosched_emulator.manager.job_ends import JobProgress
 from cosched_emulator.manager.managed_job import AWAITED, GONE, RUNNING, SUSPENDED, ManagedJob
+from cosched_emulator.manager.record import Stay
 from cosched_emulator.manager.time_sharing.shared_progress import ProcessProgress
 from cosched_emulator.manager.timeline import END, MEASURE, STARTED, Timeline
 from cosched_emulator.scenario.difficult_manager import Lags
@@ -26,6 +27,8 @@ from cosched_plugin.protocol.messages import (
     Run,
     StartJob,
 )
+
+_new = tuple.__new__  # a call of the class of a named tuple takes twice as long
 
 
 class RunningJobs:
@@ -308,12 +311,13 @@ class RunningJobs:
         self._progress.carry_on(told, now_us)
 
     def _leave_nodes(self, job: ManagedJob, now_us: int) -> None:
+        """Record the stay on its nodes that ends now."""
         if job.absent:
             if job.absent == AWAITED:
                 return
             assert job.gone_us is not None
             now_us = min(now_us, job.gone_us)
-        job.leave_nodes(now_us)
+        job.intervals += (_new(Stay, (job.since_us, now_us, job.runs, job.resumed)),)
         if self._diary.kept:
             self._diary.note_occupancy(job)
 

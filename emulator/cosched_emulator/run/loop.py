@@ -80,7 +80,8 @@ class Simulation:
                     raise LinkError(f"the scheduler has requested {idle} wakes in a row, and nothing else has happened")
                 if events:
                     self._exchange(now_us, events)
-                manager.settle(now_us)
+                if manager.settles:
+                    manager.settle(now_us)
                 if rotating is not None and rotating.idle_quanta > MOST_IDLE_QUANTA:
                     raise EmulatorError(_no_progress(manager, rotating.idle_quanta))
             if self._committed is not None:
@@ -98,17 +99,16 @@ class Simulation:
         if self._progress is not None:
             self._ended += sum([type(event) is JobEnded for event in events])
             self._progress(self._ended)
-        rounds = 0
-        while events:
-            rounds += 1
-            if rounds > MOST_ROUNDS:
-                raise InvariantError(f"{rounds} batches at {now_us} us, and actions are still refused: {events[0]}")
+        for _ in range(MOST_ROUNDS):
             seq = manager.seq + 1
             self.batches += 1
             actions = self._link.exchange(seq, now_us, tuple(events))
             events = manager.commit(seq, now_us, events, actions)
             if self._committed is not None:
                 self._committed()
+            if not events:
+                return
+        raise InvariantError(f"{MOST_ROUNDS} batches at {now_us} us, and actions are still refused: {events[0]}")
 
 
 def _too_late(manager: Manager, now_us: int) -> str:
