@@ -139,19 +139,16 @@ class _Counts(Backfill):
     provides = frozenset({COMPANY})
 
     def __init__(self) -> None:
-        self._known: tuple[Context | None, bool] = (None, False)  # a cache: a context, and the result of `_by_numbers`
+        # A cache: a context, and the queue of its view where `_by_numbers`.
+        self._context: Context | None = None
+        self._queue: Queue | None = None
 
-    # A trace has to name what the general pass looks at, so there is no fast pass with one.
     def _counted(self, context: Context) -> Queue | None:
         """Return the queue where counting threads is enough for all of it; None where the general pass has to look."""
-        known, counts = self._known
-        if known is not context:
-            counts = _by_numbers(context)
-            self._known = (context, counts)
-        view = context.view
-        if not counts or view.trace is not None:
-            return None
-        queue = view.whole_queue
+        if self._context is not context:
+            self._context = context
+            self._queue = context.view.whole_queue if _by_numbers(context) else None
+        queue = self._queue
         return None if queue is None or queue.particular else queue
 
 
@@ -284,6 +281,7 @@ class _Look(NamedTuple):
     gate: Gatekeeper
 
 
+# A trace has to name what the general pass looks at, so there is no fast pass with one.
 def _by_numbers(context: Context) -> bool:
     """Tell whether counting threads is enough: first come, first served, on any threads, each job alone."""
     view = context.view
@@ -293,6 +291,7 @@ def _by_numbers(context: Context) -> bool:
         and context.placement.counts
         and view.any_threads
         and view.counts
+        and view.trace is None
     )
 
 
