@@ -174,7 +174,7 @@ class StartEstimates:
             "trouble": self._why_none(),
             "record": {"starts": count, "median_error_s": seconds(error_us), "held": held},
             "columns": START_COLUMNS,
-            "rows": [self._row(job.job.spec.id) for job in jobs],
+            "rows": [self._row(job.id) for job in jobs],
         }
 
     def kinds(self) -> Mapping[str, int]:

@@ -60,7 +60,7 @@ class NodeUse(NamedTuple):
         if not job.on_disk:
             for first, count, _, _ in job.runs:
                 found.update(*self.jobs[first : first + count])
-            found.discard(job.job.spec.id)
+            found.discard(job.id)
         return sorted(found)
 
     def state(self, node: int, machine: Machine, nodes: NodeStates) -> str:
@@ -123,7 +123,7 @@ class SlotView:
 
     def together(self, job: ManagedJob, neighbours: Sequence[int]) -> list[int]:
         """Return those jobs on a job's nodes that run at the same time as it."""
-        company = self._company[job.job.spec.id]
+        company = self._company[job.id]
         return [other for other in neighbours if other in company]
 
     def elapsed_us(self, job: ManagedJob) -> int:
@@ -132,19 +132,19 @@ class SlotView:
 
     def columns(self, job: ManagedJob) -> tuple[Any, ...]:
         """Return the values of `SLOT_COLUMNS`."""
-        if job.job.spec.id not in self._running:
+        if job.id not in self._running:
             return None, None
         return job.slot, _part(job.shares[0]) if job.shares else None
 
     def details(self, job: ManagedJob) -> dict[str, Any]:
         """Return what `job` tells besides of a job that has not ended."""
         told: dict[str, Any] = {}
-        if job.job.spec.id in self._running:
+        if job.id in self._running:
             told["predicted"] = _part(predict(job.shares))
             told["shares"] = [_part(share) for share in job.shares]
             told["quanta"] = job.quanta
             told["progress"] = self._processes.work_us(job, self._live.now_us) / job.job.run_us
-            told["runs_as"] = self._rotating.role_of(job.job.spec.id)
+            told["runs_as"] = self._rotating.role_of(job.id)
         return told
 
     def matrix(self) -> dict[str, Any]:
@@ -165,7 +165,7 @@ class SlotView:
         }
 
     def _cell(self, job: ManagedJob) -> dict[str, Any]:
-        job_id = job.job.spec.id
+        job_id = job.id
         return {
             "job": self._live.label(job_id),
             "node_list": node_list(job),
@@ -268,8 +268,8 @@ class _View:
         """Yield the running jobs by id, then the pending ones in order of submission; only those of ``user`` if it is not empty."""
         if user:
             mine = list(self.live.jobs_of(user))
-            running = {job.job.spec.id: job for job in mine if job.job.spec.id in self.manager.running}
-            pending = [job for job in mine if job.job.spec.id not in running]
+            running = {job.id: job for job in mine if job.id in self.manager.running}
+            pending = [job for job in mine if job.id not in running]
         else:
             running = self.manager.running
             waiting = [entry.job for entry in self.live.waiting.values()]
@@ -304,7 +304,7 @@ class _View:
 
     def reason(self, job: ManagedJob) -> str:
         """Return why a job is pending; empty if it is not."""
-        job_id = job.job.spec.id
+        job_id = job.id
         waiting = self.live.waiting.get(job_id)
         if waiting is not None:
             return waiting.reason
@@ -393,7 +393,7 @@ class _View:
 def _starts(view: _View, estimates: StartEstimates, user: str) -> Done:
     """Return the estimates of pending jobs; what the manager itself knows of one comes before what a copy of the policy says."""
     live = view.live
-    jobs = [job for job in view.unfinished_jobs(user) if job.job.spec.id not in live.manager.running]
+    jobs = [job for job in view.unfinished_jobs(user) if job.id not in live.manager.running]
     table = estimates.table(jobs)
     return Done({"now_s": live.now_us / SECOND_US, **table})
 

@@ -96,7 +96,8 @@ class ActionExecutor:
         if isinstance(placed, str):
             return placed
         job, _, layers = placed
-        self._begin(job, start, layers, now_us)
+        del self._pending[start.job_id]
+        self._running_jobs.start(job, start, layers, now_us)
         return None
 
     def _start_together(self, starts: Sequence[StartJob], now_us: int) -> str | None:
@@ -111,8 +112,9 @@ class ActionExecutor:
                     self._running_jobs.slots.drop(other.slot)
                 return placed
             all_placed.append(placed)
-        for each in all_placed:
-            self._begin(*each, now_us)
+        for job, start, layers in all_placed:
+            del self._pending[start.job_id]
+            self._running_jobs.start(job, start, layers, now_us)
         return None
 
     def _place(self, start: StartJob, besides: Sequence[_Placed] = ()) -> _Placed | str:
@@ -143,10 +145,6 @@ class ActionExecutor:
             return layers
         pool.take(spec, start.runs, layers)
         return job, start, layers
-
-    def _begin(self, job: ManagedJob, start: StartJob, layers: Layers, now_us: int) -> None:
-        del self._pending[start.job_id]
-        self._running_jobs.start(job, start, layers, now_us)
 
     def _change_slot(self, change: ChangeSlot) -> str | None:
         if self._rotating is None:

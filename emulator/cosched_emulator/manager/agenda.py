@@ -255,8 +255,8 @@ class Agenda:
         seen_us = self._seen_us(job)
         if seen_us == job.job.spec.submit_us:
             return False
-        self._manager.unseen[job.job.spec.id] = job
-        self._timeline.schedule(seen_us, SUBMISSION, job.job.spec.id, _SEEN)
+        self._manager.unseen[job.id] = job
+        self._timeline.schedule(seen_us, SUBMISSION, job.id, _SEEN)
         return True
 
     def _seen_us(self, job: ManagedJob) -> int:

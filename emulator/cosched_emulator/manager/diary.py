@@ -48,27 +48,27 @@ class Diary:
     def note_state(self, at_us: int, job: ManagedJob, reason: str = "") -> None:
         """Note a change of a job's state, or of its reason."""
         if self.kept:
-            self.entries.append(JobChanged(at_us, job.job.spec.id, job.state, reason))
+            self.entries.append(JobChanged(at_us, job.id, job.state, reason))
             if self.meter is not None and job.state == RUNNING:
                 self.meter.begin(job)
 
     def note_occupancy(self, job: ManagedJob) -> None:
         """Note the end of a job's stay on its nodes."""
         if self.kept:
-            self.entries.append(StayEnded(job.job.spec.id, job.intervals[-1]))
+            self.entries.append(StayEnded(job.id, job.intervals[-1]))
             if self.meter is not None:
                 self.meter.end(job)
 
     def note_disk_time(self, job: ManagedJob) -> None:
         """Note the end of a job's time on disk."""
         if self.kept:
-            self.entries.append(DiskLeft(job.job.spec.id, job.disk[-1]))
+            self.entries.append(DiskLeft(job.id, job.disk[-1]))
 
     def note_end(self, at_us: int, job: ManagedJob) -> None:
         """Note that a job has ended for good."""
         if self.kept:
-            self.entries.append(JobChanged(at_us, job.job.spec.id, job.state, job.reason))
-            energy_j = None if self.meter is None else self.meter.take(job.job.spec.id)
+            self.entries.append(JobChanged(at_us, job.id, job.state, job.reason))
+            energy_j = None if self.meter is None else self.meter.take(job.id)
             self.entries.append(JobFinished(at_us, job.record(), energy_j))
 
     def note_node(self, at_us: int, node: int, state: str, reason: str = "") -> None:

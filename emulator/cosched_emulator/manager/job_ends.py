@@ -6,6 +6,7 @@ The hardware determines it; without hardware there is no contention, and every j
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from heapq import heappush
 from typing import Any
 
 from cosched_emulator.manager.contended_nodes import ContendedNodes
@@ -36,7 +37,7 @@ class JobProgress:
         if self._measured:
             self.change_neighbours(job)
         if self._cluster is not None:
-            self._cluster.seat(job.job.spec.id, job.runs, job.job.run_us, job.job.demand, now_us)
+            self._cluster.seat(job.id, job.runs, job.job.run_us, job.job.demand, now_us)
         else:
             self.schedule_end(job, now_us + job.job.run_us)
 
@@ -49,21 +50,21 @@ class JobProgress:
     def cease(self, job: ManagedJob, now_us: int) -> None:
         """Take a job off the hardware alone, and record its work done; `change_neighbours` follows when that is seen."""
         if self._cluster is not None:
-            job.work_us = self._cluster.leave(job.job.spec.id, now_us)
+            job.work_us = self._cluster.leave(job.id, now_us)
         else:
             job.work_us = job.work_alone_us(now_us)
 
     def work_us(self, job: ManagedJob, now_us: int) -> int:
         """Return the work that a running job has done since its start."""
         if self._cluster is not None:
-            return self._cluster.work_us(job.job.spec.id, now_us)
+            return self._cluster.work_us(job.id, now_us)
         return job.work_alone_us(now_us)
 
     def suspend(self, job: ManagedJob, now_us: int) -> None:
         """Stop a job that has just been suspended, and record its work done."""
         self.change_neighbours(job)
         if self._cluster is not None:
-            job.work_us = self._cluster.suspend(job.job.spec.id, now_us)
+            job.work_us = self._cluster.suspend(job.id, now_us)
         else:
             job.work_us = job.work_alone_us(now_us)
 
@@ -71,7 +72,7 @@ class JobProgress:
         """Let a job continue, immediately or when it is back from disk."""
         self.change_neighbours(job)
         if self._cluster is not None:
-            self._cluster.resume(job.job.spec.id, now_us, max(now_us, job.ready_us) - now_us)
+            self._cluster.resume(job.id, now_us, max(now_us, job.ready_us) - now_us)
         else:
             self.schedule_end(job, job.done_us)
 
@@ -83,7 +84,7 @@ class JobProgress:
         if job.limit_us is not None and end_us > job.start_us + job.limit_us:
             end_us = job.start_us + job.limit_us
             job.outcome = TIMEOUT
-        self._timeline.schedule(end_us, END, job.job.spec.id, job.version)
+        heappush(self._timeline.heap, (end_us, END, job.id, job.version))  # as `Timeline.schedule`
 
     def progress_of(self, job_id: int) -> dict[str, Any] | None:
         """Return the progress of a running job in plain values, for `carry_on`; None: its end says all."""
@@ -102,9 +103,9 @@ class JobProgress:
             moved = dict(self._cluster.settle(now_us))  # none, but by a program with another model
         for job, _, measured_us in jobs:
             if job.suspended_us is None:
-                self.schedule_end(job, moved.get(job.job.spec.id, job.done_us))
+                self.schedule_end(job, moved.get(job.id, job.done_us))
             if measured_us is not None:
-                self._timeline.schedule(measured_us, MEASURE, job.job.spec.id, job.disturbances)
+                self._timeline.schedule(measured_us, MEASURE, job.id, job.disturbances)
             if job.measured_ppm:
                 self.remember(job, job.measured_ppm)
 
@@ -130,7 +131,7 @@ class JobProgress:
     def remember(self, job: ManagedJob, slowdown_ppm: int) -> None:
         """Record the measured slowdown of a job; it is valid until its neighbours change."""
         job.measured_ppm = slowdown_ppm
-        self._measured[job.job.spec.id] = job
+        self._measured[job.id] = job
 
     def check(self, _running: Mapping[int, ManagedJob]) -> None:
         """Check the hardware; AssertionError if it contradicts itself."""

@@ -45,7 +45,7 @@ class JobEnergy:
 
     def begin(self, job: ManagedJob) -> None:
         """Note that a job has come to its nodes; or that it goes on there, which changes nothing."""
-        job_id = job.job.spec.id
+        job_id = job.id
         for run in job.runs:
             for node in self._of(run):
                 if job_id in node.masks:
@@ -55,7 +55,7 @@ class JobEnergy:
 
     def end(self, job: ManagedJob) -> None:
         """Note that a job has left its nodes: its last stay is complete."""
-        job_id, stay = job.job.spec.id, job.intervals[-1]
+        job_id, stay = job.id, job.intervals[-1]
         for run in stay.runs:
             for node in self._of(run):
                 self._count(node, stay.end_us)

@@ -110,9 +110,11 @@ class ManagedJob:
     disk: tuple[OnDisk, ...] = ()
 
     def __init__(self, job: WorkloadJob) -> None:
+        spec = job.spec
         self.job = job
-        self.estimate_us = job.spec.estimate_us
-        self.limit_us = job.spec.limit_us
+        self.id = spec.id
+        self.estimate_us = spec.estimate_us
+        self.limit_us = spec.limit_us
 
     def state_of(self) -> dict[str, Any]:
         """Return in plain values what differs from a job that has just been submitted, for `carry_on`."""

@@ -440,7 +440,7 @@ class Manager:
         job.gone_us = None
         job.quanta = 0
         job.shares = ()
-        self.pending[job.job.spec.id] = job
+        self.pending[job.id] = job
         self.diary.note_state(self.now_us, job, why)
 
     def _take_back(self, refusal: ActionRefused) -> None:
@@ -470,7 +470,7 @@ class Manager:
         return found
 
     def _end(self, job: ManagedJob, state: str) -> None:
-        job_id = job.job.spec.id
+        job_id = job.id
         if state == UNKNOWN:
             state = job.outcome  # what the scheduler is not told
         if job.state in (RUNNING, SUSPENDED):
@@ -489,7 +489,7 @@ class Manager:
         if self.diary.kept:
             self.diary.note_end(now_us, job)
         if self.ended_jobs is not None:
-            del self.jobs[job.job.spec.id]
+            del self.jobs[job.id]
             self.ended_jobs(job.record())
 
     def _enter(self, job: WorkloadJob, at_us: int, origin: Origin) -> ManagedJob:
@@ -557,4 +557,4 @@ def _unaware_refusal(action: Action, unaware: Collection[int]) -> str | None:
 
 
 def _submission(job: ManagedJob) -> tuple[int, int]:
-    return (job.job.spec.submit_us, job.job.spec.id)
+    return (job.job.spec.submit_us, job.id)

@@ -137,7 +137,7 @@ class OwnActs:
             least_us = least_us if self._manager.processes is None else limit_us
             limit_us = min(max(least_us, round(limit_us * factor)), MAX_SPAN_US // 4)
         estimate_us = min(max(1, round(job.estimate_us * factor)), MAX_SPAN_US // 4)
-        return [JobRevised(job.job.spec.id, estimate_us, limit_us)]
+        return [JobRevised(job.id, estimate_us, limit_us)]
 
     def _suspend(self, now_us: int) -> list[Event]:
         """Suspend a running job on its nodes, for a drawn time."""
@@ -145,8 +145,8 @@ class OwnActs:
         if job is None:
             return []
         span_us = max(1, round(-self._plan.suspended_us * math.log1p(-self._draw("suspended"))))
-        self._timeline.schedule(now_us + span_us, OWN, job.job.spec.id, _RESUMPTION)
-        return [JobSuspended(job.job.spec.id, now_us)]
+        self._timeline.schedule(now_us + span_us, OWN, job.id, _RESUMPTION)
+        return [JobSuspended(job.id, now_us)]
 
     def _resume(self, job_id: int, now_us: int) -> list[Event]:
         job = self._manager.running.get(job_id)

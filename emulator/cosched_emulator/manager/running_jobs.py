@@ -99,10 +99,6 @@ class RunningJobs:
                 self._progress.change_neighbours(job)
                 self._timeline.schedule(now_us + lag_us, STARTED, job_id, job.version)
                 return
-        self._begin(job, now_us)
-
-    def _begin(self, job: ManagedJob, now_us: int) -> None:
-        """Let a job that has its threads run."""
         self._progress.start(job, now_us)
         if self._diary.kept:
             self._diary.note_state(now_us, job)
@@ -125,7 +121,8 @@ class RunningJobs:
         job.absent = ""
         job.version += 1
         job.start_us = job.since_us = event.start_us
-        self._begin(job, event.start_us)
+        self._progress.start(job, event.start_us)
+        self._diary.note_state(event.start_us, job)
 
     def ends_unseen(self, job: ManagedJob, now_us: int) -> bool:
         """Note that a job has done its work, or was killed; return whether it stays, or has not been seen to have ended."""
@@ -140,12 +137,12 @@ class RunningJobs:
         job.gone_us = now_us + extra_us
         job.version += 1
         self._progress.cease(job, now_us)
-        self._timeline.schedule(seen_us, END, job.job.spec.id, job.version)
+        self._timeline.schedule(seen_us, END, job.id, job.version)
         return True
 
     def awaited_event(self, job: ManagedJob, now_us: int, place: Callable[[JobSpec], tuple[Run, ...] | None]) -> Event:
         """Return what becomes of an awaited job: it starts, maybe at another ``place``, or its start is refused."""
-        job_id = job.job.spec.id
+        job_id = job.id
         if job.fate == "refused":
             return ActionRefused(*job.decided, f"job {job_id} did not start after all", (job_id,))
         event = started(job, now_us)
@@ -181,7 +178,7 @@ class RunningJobs:
     def vacate(self, job: ManagedJob, now_us: int) -> None:
         """Take a running job off its nodes, or off the disk."""
         spec = job.job.spec
-        del self.by_id[spec.id]
+        del self.by_id[job.id]
         if job.absent:
             self._progress.change_neighbours(job)
         else:
@@ -328,4 +325,4 @@ class RunningJobs:
 
 def started(job: ManagedJob, at_us: int) -> JobStarted:
     """Return the event that an awaited job has started."""
-    return JobStarted(job.job.spec.id, at_us, job.runs, job.estimate_us, job.limit_us, job.slot)
+    return JobStarted(job.id, at_us, job.runs, job.estimate_us, job.limit_us, job.slot)

@@ -134,7 +134,7 @@ class Dispatcher:
 
     def leave(self, job: ManagedJob, now_us: int) -> None:
         """Take a job off its nodes, and note what it has done and used."""
-        job_id = job.job.spec.id
+        job_id = job.id
         self.stop(job, now_us)
         if self._meter is not None:
             self._meter.leave(job_id, now_us)
@@ -149,7 +149,7 @@ class Dispatcher:
 
         The next `allow` stops its processes.
         """
-        job_id = job.job.spec.id
+        job_id = job.id
         if self.allowed.pop(job_id, None) is None:
             return False
         assert job.dispatched_us is not None
@@ -159,16 +159,16 @@ class Dispatcher:
 
     def work_us(self, job: ManagedJob) -> int:
         """Return the work that a job has done: the share of its program that is done, of its run time alone."""
-        return round(self._cluster.progress(job.job.spec.id) * job.job.run_us)
+        return round(self._cluster.progress(job.id) * job.job.run_us)
 
     def _cpu_us(self, job: ManagedJob) -> int:
         """Return the CPU time that a process of a job has used, in the mean."""
         processes = job.job.spec.processes
-        return (2 * self._cluster.consumed_us(job.job.spec.id) + processes) // (2 * processes)
+        return (2 * self._cluster.consumed_us(job.id) + processes) // (2 * processes)
 
     def count(self, job: ManagedJob, now_us: int) -> None:
         """Count CPU time and the time for which a job could run up to now; it goes on."""
-        job_id = job.job.spec.id
+        job_id = job.id
         if job_id in self.allowed:
             job.dispatched_us = self.dispatched_us(job, now_us)
             self._since_us[job_id] = now_us
@@ -177,7 +177,7 @@ class Dispatcher:
     def dispatched_us(self, job: ManagedJob, now_us: int) -> int:
         """Return for how long a running job could run since its start."""
         assert job.dispatched_us is not None
-        return job.dispatched_us + now_us - self._since_us.get(job.job.spec.id, now_us)
+        return job.dispatched_us + now_us - self._since_us.get(job.id, now_us)
 
     # ------------------------------------------------------------ time
 
@@ -213,7 +213,7 @@ class Dispatcher:
             self._cluster.advance(now_us)  # while nothing could run, time has stood still there
             if self._meter is not None:
                 self._meter.resume(now_us)
-        wanted = {job.job.spec.id: job for job in jobs}
+        wanted = {job.id: job for job in jobs}
         for job_id in [job_id for job_id in self.allowed if job_id not in wanted]:
             self.stop(self.allowed[job_id], now_us)
         runnable: dict[int, list[int]] = {}
@@ -233,7 +233,7 @@ class Dispatcher:
 
     def schedule_kill(self, job: ManagedJob) -> None:
         """Enter the kill of a job at its limit, which counts only time for which it could run, if it may run until then."""
-        since_us = self._since_us.get(job.job.spec.id)
+        since_us = self._since_us.get(job.id)
         if since_us is None or job.limit_us is None:
             return
         job.version += 1
@@ -241,7 +241,7 @@ class Dispatcher:
         kill_us = since_us + job.limit_us - job.idle_us - job.dispatched_us
         if kill_us <= self._until_us:
             job.outcome = TIMEOUT
-            self._timeline.schedule(kill_us, END, job.job.spec.id, job.version)
+            self._timeline.schedule(kill_us, END, job.id, job.version)
 
     def collect(self, now_us: int) -> list[ProcessUse]:
         """Return what the jobs have used since the last call."""

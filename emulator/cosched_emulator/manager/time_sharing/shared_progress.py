@@ -59,7 +59,7 @@ class ProcessProgress:
     def start(self, job: ManagedJob, now_us: int) -> None:  # noqa: ARG002 - of `JobProgress`
         """Put the processes of a job on its nodes."""
         self._dispatcher.start(job)
-        self.rotating.start(job.job.spec.id)
+        self.rotating.start(job.id)
 
     def leave(self, job: ManagedJob, now_us: int) -> None:
         """Take a job off its nodes or the disk, and record its work done."""

@@ -74,14 +74,14 @@ class Counting:
             new = queue.newest(queue.entered - self._entered)
             found = short_or_narrow(new, free, self._shadow_us - now_us, self._extra)
             self._entered = queue.entered
-            return self._overtake(found, self._shadow_us, self._extra, queue, context) if found else _NOTHING
+            return self._overtake(found, free, self._shadow_us, self._extra, queue, context) if found else _NOTHING
         head = queue.first()
         shadow = view.shadow(head.processes) if head.processes > free else None
         if shadow is None:
             return self._in_order(queue, context)
         found = queue.fitting(free, shadow[0] - now_us, shadow[1]) if free else []
         if found:
-            return self._overtake(found, *shadow, queue, context)
+            return self._overtake(found, free, *shadow, queue, context)
         self._remember(view, queue, *shadow)
         return _NOTHING
 
@@ -101,18 +101,17 @@ class Counting:
                     yield from self._otherwise(context)
                     return
                 found = queue.fitting(free, shadow[0] - view.now_us, shadow[1]) if free else []
-                yield from self._overtake(found, *shadow, queue, context)
+                yield from self._overtake(found, free, *shadow, queue, context)
                 return
             yield placement.start(head, view)
 
     def _overtake(
-        self, found: list[JobSpec], shadow_us: int, extra: int, queue: Queue, context: Context
+        self, found: list[JobSpec], free: int, shadow_us: int, extra: int, queue: Queue, context: Context
     ) -> Iterator[Action]:
-        """Yield the starts of the jobs in ``found`` that leave the first job its start and its threads."""
+        """Yield the starts of the jobs in ``found`` that leave the first job its start and its threads; ``free`` threads are."""
         view, placement = context.view, context.placement
         if self._candidates is not None and len(found) > 1:
             found = self._candidates.arrange(found, view)
-        free = view.free_threads
         longest_us = shadow_us - view.now_us
         for job in found:
             processes = job.processes
