@@ -330,15 +330,16 @@ class ThreadPool:
         if plain and machine.depth == 1:
             # Fast path for the most frequent case; the code below finds errors.
             nodes = machine.nodes
+            behind = 0  # the last run: no node is named twice
             for first, count, mask, ppn in runs:
                 end = first + count
-                if not (mask is ppn is _ONE and 0 <= first < end <= nodes):
+                if not (mask is ppn is _ONE and behind <= first < end <= nodes):
                     break
                 named |= (1 << end) - (1 << first)
                 processes += count
+                behind = end
             else:
-                # A node named twice yields fewer bits.
-                if processes == job.processes == named.bit_count() and not named & ~self.free[0]:
+                if processes == job.processes and not named & ~self.free[0]:
                     return (named,)  # type: ignore[return-value]  # a call of NodeSet would cost 1 % of a start
             processes = named = 0
         for run in runs:

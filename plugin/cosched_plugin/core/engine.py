@@ -170,7 +170,11 @@ class SchedulerCore:
     def _take_in(self, events: Sequence[Event]) -> None:
         """Apply all events of one instant to the state."""
         state = self._state
-        doubtful = not _DOUBTFUL.isdisjoint(map(type, events))
+        doubtful = False
+        for event in events:
+            if type(event) in _DOUBTFUL:
+                doubtful = True
+                break
         fault: Event | None = None  # the event that is read
         try:
             if doubtful:

@@ -91,18 +91,20 @@ def lowest_nodes(need: int, free: NodeSet) -> tuple[Run, ...] | None:
     if need > free.bit_count():
         return None
     runs: list[Run] = []
-    left: int = free
+    first = 0
+    left: int = free  # from node `first` on
     while True:
-        low = left & -left
-        first = low.bit_length() - 1
-        above = left >> first
-        length = (~above & (above + 1)).bit_length() - 1
+        gap = (left & -left).bit_length() - 1
+        first += gap
+        left >>= gap
+        length = (left ^ (left + 1)).bit_length() - 1
         if length >= need:
             runs.append(_new(Run, (first, need, _ONE_THREAD, 1)))
             return tuple(runs)
         runs.append(_new(Run, (first, length, _ONE_THREAD, 1)))  # `Run(...)` takes twice as long
         need -= length
-        left &= ~(((1 << length) - 1) << first)
+        first += length
+        left >>= length
 
 
 def _first_fit_threads(need: int, free: Layers) -> tuple[Run, ...]:
