@@ -231,13 +231,16 @@ class Manager:
 
     def reject(self, job: WorkloadJob, now_us: int, reason: str) -> None:
         """Enter a job that was refused at submission; the scheduler never gets it."""
-        managed = self._enter(job, now_us, NO_ORIGIN)
+        managed = self.accept(job, at_us=now_us)
         managed.reason = reason
         self.finish(managed, now_us, REJECTED)
 
-    def accept(self, job: WorkloadJob, origin: Origin = NO_ORIGIN) -> ManagedJob:
-        """Enter a job whose submission is in progress, or that waits for other jobs first."""
-        return self._enter(job, job.spec.submit_us, origin)
+    def accept(self, job: WorkloadJob, origin: Origin = NO_ORIGIN, at_us: int | None = None) -> ManagedJob:
+        """Enter a job whose submission is in progress, or that waits for other jobs first; ``at_us``: None is its own time."""
+        managed = self.jobs[job.spec.id] = ManagedJob(job)
+        if self.diary.kept:
+            self.diary.note_submission(job.spec.submit_us if at_us is None else at_us, managed, origin)
+        return managed
 
     def end_event(self, job_id: int, version: int) -> JobEnded | None:
         """Return the event for a scheduled end; None if that end is void."""
@@ -492,20 +495,14 @@ class Manager:
             del self.jobs[job.id]
             self.ended_jobs(job.record())
 
-    def _enter(self, job: WorkloadJob, at_us: int, origin: Origin) -> ManagedJob:
-        managed = self.jobs[job.spec.id] = ManagedJob(job)
-        if self.diary.kept:
-            self.diary.note_submission(at_us, managed, origin)
-        return managed
-
     # ------------------------------------------------------------ in another manager
 
     def state(self) -> dict[str, Any]:
         """Return the state in plain values, for `carry_on`. All that was due has happened, and there are no lags."""
         meter = self.diary.meter
         return {
-            "seq": self._seq,
-            "now_us": self._now_us,
+            "seq": self.seq,
+            "now_us": self.now_us,
             "refused": self.refused,
             "jobs": [[job_id, job.state_of()] for job_id, job in self.jobs.items()],
             "pending": list(self.pending),
@@ -514,18 +511,18 @@ class Manager:
             "wakes": sorted(self.wakes),
             "nodes": self.nodes.state(),
             "rotating": None if self.processes is None else self.processes.rotating.carried(),
-            "energy": None if meter is None else meter.state(self._now_us),
+            "energy": None if meter is None else meter.state(self.now_us),
         }
 
     def carry_on(self, state: Mapping[str, Any], jobs: Mapping[int, WorkloadJob]) -> None:
         """Take over the state of another manager, with these jobs; InvariantError if they do not fit this machine. It is a new one."""
-        self._seq, self._now_us, self.refused = state["seq"], state["now_us"], state["refused"]
+        self.seq, self.now_us, self.refused = state["seq"], state["now_us"], state["refused"]
         for job_id, told in state["jobs"]:
             job = self.jobs[job_id] = ManagedJob(jobs[job_id])
             job.carry_on(told)
         self.pending.update({job_id: self.jobs[job_id] for job_id in state["pending"]})
         self.nodes.carry_on(state["nodes"])
-        self._running_jobs.carry_on(state["running"], self.jobs, self._now_us)
+        self._running_jobs.carry_on(state["running"], self.jobs, self.now_us)
         for node in sorted(self.nodes.broken | self.nodes.drained.keys()):
             self.nodes.take_out(node)
         self.notes.carry_on(state["notes"])
@@ -536,7 +533,7 @@ class Manager:
             self.processes.rotating.carry_on(state["rotating"])
         if self.diary.meter is not None and state["energy"] is not None:
             there = [job for job in self.running.values() if not job.on_disk]
-            self.diary.meter.carry_on(state["energy"], there, self._now_us)
+            self.diary.meter.carry_on(state["energy"], there, self.now_us)
 
     # ------------------------------------------------------------ invariants
 

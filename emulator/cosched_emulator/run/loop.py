@@ -74,10 +74,13 @@ class Simulation:
                 if acts is not None and acts.restarted:
                     acts.restarted = False
                     self._link.open(manager.inventory)
-                # Wakes are the last events of a batch.
-                idle = 0 if events and type(events[0]) is not Woken else idle + 1
-                if idle > MOST_IDLE_WAKES:
-                    raise LinkError(f"the scheduler has requested {idle} wakes in a row, and nothing else has happened")
+                if events and type(events[0]) is not Woken:  # wakes are the last events of a batch
+                    idle = 0
+                else:
+                    idle += 1
+                    if idle > MOST_IDLE_WAKES:
+                        text = f"the scheduler has requested {idle} wakes in a row, and nothing else has happened"
+                        raise LinkError(text)
                 if events:
                     self._exchange(now_us, events)
                 if manager.settles:

@@ -215,8 +215,7 @@ class SchedulerCore:
         if state.slots is not None:
             state.slots.begin_reply()
         trace, lacking = self._trace, self._lacking
-        # A policy with more decisions at one instant never ends.
-        most = MAX_ACTIONS + MAX_ACTIONS_A_JOB * (len(state.queue) + len(state.running))
+        most = MAX_ACTIONS  # and more where there are jobs
         decision: Action | None = None
         try:
             for decision in self._policy.decide(self._view):
@@ -234,7 +233,9 @@ class SchedulerCore:
                 if trace is not None:
                     trace.emit(decision)
                 if len(actions) > most:
-                    raise PolicyError(decision, f"more than {most} decisions at one instant")
+                    most = self._most(actions)
+                    if len(actions) > most:  # a policy with more never ends
+                        raise PolicyError(decision, f"more than {most} decisions at one instant")
         except PluginError:
             raise
         except ContentionError as error:
@@ -246,6 +247,12 @@ class SchedulerCore:
         if trace is not None:
             trace.forget()
         return actions
+
+    def _most(self, actions: Sequence[Action]) -> int:
+        """Return how many actions a reply may have that has these so far, by the jobs that there were before it."""
+        state = self._state
+        rejected = sum([type(action) is RejectJob for action in actions])
+        return MAX_ACTIONS + MAX_ACTIONS_A_JOB * (len(state.queue) + len(state.running) + rejected)
 
     def _learn(self, event: Event) -> None:
         state = self._state

@@ -101,9 +101,7 @@ class Queue(dict[int, JobSpec]):
 
     def newest(self, number: int) -> list[JobSpec]:
         """Return the last ``number`` jobs, in order."""
-        found = list(islice(reversed(self.values()), number))
-        found.reverse()
-        return found
+        return [*islice(reversed(self.values()), number)][::-1]
 
     def fitting(self, threads: int, longest_us: int, extra: int) -> list[JobSpec]:
         """Return, in order, the jobs of at most ``threads`` processes that are short, or of at most ``extra`` processes.

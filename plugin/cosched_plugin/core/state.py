@@ -48,6 +48,7 @@ from cosched_plugin.protocol.messages import (
     Welcome,
 )
 
+_new = tuple.__new__
 _AT_START: Final = tuple(Running._field_defaults.values())
 
 
@@ -148,11 +149,10 @@ class State:
         now_us = self.now_us
         joined = side_by_side(layers, self.machine.nodes)
         end_us = now_us + estimate_us
-        # A policy may have left plain tuples.
-        runs = tuple(runs) if type(runs[0]) is Run else tuple(map(Run._make, runs))
+        if type(runs) is not tuple or type(runs[0]) is not Run:  # a policy may have left plain tuples
+            runs = tuple(map(Run._make, runs))
         fields = (job, now_us, end_us, runs, layers, joined, joined.bit_count(), limit_us)
-        # A call of the class takes twice as long.
-        running: Running = tuple.__new__(Running, fields + _AT_START)
+        running: Running = _new(Running, fields + _AT_START)  # a call of the class takes twice as long
         self.seat(running._replace(slot=slot) if slot else running)
 
     def leave(self, job_id: int) -> JobSpec:
