@@ -166,12 +166,11 @@ class Agenda:
     # along.
     def due(self, now_us: int) -> list[Event]:
         """Return the events at ``now_us``, in order; reject a submission that does not fit the machine."""
-        manager = self._manager
+        manager, heap = self._manager, self._heap
         events: list[Event] = []
         refusals: list[Event] = []  # of starts, late ones: these come first
         wakes: list[Event] = []  # wakes come last, also those that were requested too late
         # If the run only waits for nodes to return, no more nodes fail.
-        heap = self._heap
         failing = len(heap) != 1 or not self._only_faults()
         while heap and heap[0][0] <= now_us:
             at_us, rank, ident, version = heappop(heap)

@@ -182,9 +182,7 @@ class Manager:
         self._running_jobs = RunningJobs(self._slots, self._progress, self.diary, costs, self.timeline, lags)
         self.lags = lags
         self.unseen: dict[int, ManagedJob] = {}  # submitted jobs of which the scheduler has not been told yet
-        self.seq = 0  # number of the last answered batch
-        self.now_us = 0  # time of the last change
-        self.refused = 0
+        self.seq = self.now_us = self.refused = 0  # last answered batch; time of the last change; refusals
         self.jobs: dict[int, ManagedJob] = {}
         self.pending: dict[int, ManagedJob] = {}
         self.running = self._running_jobs.by_id
