@@ -83,7 +83,7 @@ class JobEnergy:
         for job in jobs:
             for run in job.runs:
                 for node in self._of(run):
-                    node.masks[job.job.spec.id] = run.mask
+                    node.masks[job.id] = run.mask
 
     def _of(self, run: Run) -> Iterator[_Node]:
         for node in range(run.first, run.first + run.count):

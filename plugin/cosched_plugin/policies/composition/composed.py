@@ -135,7 +135,8 @@ class Composed:
         self._ledger = ledger
         self._parts: tuple[Part, ...] = (order, backfill, placement, matching, pairing, shape, *besides)
         self._memory = Memory(self._parts)
-        self._refused = False  # whether the manager refuses what never fits; known with the view
+        # Where any thread does, the manager refuses what never fits.
+        self._refused = type(placement).never is Placement.never
         self._seen: dict[int, JobSpec] = {}  # jobs that the empty machine holds, or that were rejected
         self._entered = 0  # how often a job had come then
         self._plain = matching.alone and not self._memory.parts  # nothing to prepare and no note to keep
@@ -201,9 +202,7 @@ class Composed:
                 shaped, self._order, placement, self._matching, footprints, self._pairing, ledger=self._ledger
             )
             self.check(shaped)
-            self._refused = (
-                shaped.any_threads and type(placement).never is Placement.never
-            )  # it does where any thread does
+            self._refused = self._refused and shaped.any_threads
             self._view = view
         return self._context
 
