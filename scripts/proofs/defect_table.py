@@ -68,8 +68,13 @@ DEFECTS: Final = (
         "policies-shadow-time",
         "the shadow time counts the first of the jobs that end at it, not all",
         f"{CORE}/views/view.py",
-        "if missing <= 0 and end_us > shadow_us:",
-        "if missing <= 0:",
+        """            if expected_us > shadow_us:
+                if missing <= 0:
+                    break
+                shadow_us = expected_us""",
+        """            if missing <= 0:
+                break
+            shadow_us = max(shadow_us, expected_us)""",
     ),
     Defect(
         "policies-limit-of-host",
@@ -90,8 +95,8 @@ DEFECTS: Final = (
         "manager-submissions-first",
         "submissions come before ends at the same instant",
         f"{MANAGER}/agenda.py",
-        "events.append(JobSubmitted(job.spec))",
-        "events.insert(0, JobSubmitted(job.spec))",
+        "events.append(_new(JobSubmitted, (job.spec,)))",
+        "events.insert(0, _new(JobSubmitted, (job.spec,)))",
     ),
     Defect(
         "manager-wake-dropped",
