@@ -63,7 +63,7 @@ def test_jobs_run_as_a_core_decides(tmp_path: Path) -> None:
         assert (
             os.getloadavg()[0] > 4 or latencies_ms(driver)[0] < 400
         )  # it would be half a second if nothing woke Slurm
-        assert replayed(driver.records, "easy") > 20
+        assert replayed(driver.records, "easy") > 10  # a slow machine has fewer, larger batches
 
 
 @pytest.mark.slow

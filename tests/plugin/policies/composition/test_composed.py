@@ -216,6 +216,8 @@ def test_every_part_can_be_built() -> None:
                 table["placement"] = "halves"
             elif kind in ("matching", "fairness", "slices") or name == "spread":
                 table["shape"] = "nodes"
+            elif kind == "ledger":
+                table |= {"shape": "nodes", "matching": "guests"}
             if name == "group":
                 table["placement"] = "spread"
             if kind == "pairing":
@@ -231,7 +233,7 @@ def test_every_part_can_be_built() -> None:
                     assert isinstance(policy, Sliced)
                 case "budget", "counted":
                     assert policy._budget._units == 2000
-                case "fairness" | "slices" | "budget" | "belief", _:
+                case "fairness" | "slices" | "budget" | "belief" | "ledger", _:
                     assert isinstance(policy, Composed)
                 case _:
                     entry = entries[name]
