@@ -16,7 +16,7 @@ from cosched_emulator.manager.agenda import Agenda
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.run.loop import Simulation
 from cosched_emulator.workload.job import WorkloadJob
-from cosched_plugin.core.engine import SchedulerCore
+from cosched_plugin.core.engine import Policy, SchedulerCore
 from cosched_plugin.policies.composition.composed import compose
 from cosched_plugin.protocol.messages import Belief, JobSpec, NodeClass, Welcome
 
@@ -40,8 +40,8 @@ def random_jobs(random: Random, processors: int, estimates: str, jobs: int = 40)
     return drawn
 
 
-def starts_under(policy: Mapping[str, Any], jobs: Sequence[Job], processors: int, threads: int = 1) -> Starts:
-    """Run ``jobs`` on nodes with ``threads`` threads each under a composition, and return every start."""
+def starts_under(policy: Mapping[str, Any] | Policy, jobs: Sequence[Job], processors: int, threads: int = 1) -> Starts:
+    """Run ``jobs`` on nodes with ``threads`` threads each under a composition or a policy, and return every start."""
     workload = [
         WorkloadJob(
             JobSpec(job.id, job.submit, job.processors, job.estimate),
@@ -55,7 +55,7 @@ def starts_under(policy: Mapping[str, Any], jobs: Sequence[Job], processors: int
     manager = Manager([NodeClass(processors // threads, 1, threads, 1, 0, 0, 0, 0)], NO_CONTENTION, None)
 
     def core(welcome: Welcome) -> SchedulerCore:
-        return SchedulerCore(compose(policy), welcome)
+        return SchedulerCore(compose(policy) if isinstance(policy, Mapping) else policy, welcome)
 
     records = Simulation(manager, Agenda(manager, workload), DirectLink(core)).run()
     assert manager.refused == 0

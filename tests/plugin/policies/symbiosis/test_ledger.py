@@ -9,21 +9,15 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.plugin.policies.harness import NO_CONTENTION, random_jobs
+from tests.plugin.policies.harness import random_jobs, starts_under
 from tests.plugin.policies.symbiosis.test_symbiosis import Job, ran, started, times
 
 from cosched_emulator import simulate
-from cosched_emulator.couplings.link import DirectLink
-from cosched_emulator.manager.agenda import Agenda
-from cosched_emulator.manager.manager import Manager
-from cosched_emulator.run.loop import Simulation
-from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.common.errors import UsageError
-from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.core.views.view import View
 from cosched_plugin.policies.composition.composed import compose
 from cosched_plugin.policies.symbiosis.virtual_easy import NOTE
-from cosched_plugin.protocol.messages import Action, JobSpec, NodeClass, Welcome
+from cosched_plugin.protocol.messages import Action
 from cosched_plugin.protocol.values import note_travels
 from cosched_plugin.testing.check import check_policy
 
@@ -53,19 +47,8 @@ class Compared:
 def test_where_no_jobs_share_nodes_it_is_the_schedule_of_easy(estimates: str, cores: int) -> None:
     for seed in range(30):
         jobs = random_jobs(Random(seed), 8, estimates)
-        workload = [
-            WorkloadJob(JobSpec(job.id, job.submit, job.processors, job.estimate), job.run, None, job.id)
-            for job in jobs
-        ]
-        manager = Manager([NodeClass(8 // cores, 1, cores, 1, 0, 0, 0, 0)], NO_CONTENTION, None)
         compared = Compared()
-
-        def core(welcome: Welcome, compared: Compared = compared) -> SchedulerCore:
-            return SchedulerCore(compared, welcome)
-
-        records = Simulation(manager, Agenda(manager, workload), DirectLink(core)).run()
-        assert len(records) == len(jobs)
-        assert manager.refused == 0
+        assert len(starts_under(compared, jobs, 8, cores)) == len(jobs)
         assert compared.compared > len(jobs)
 
 
