@@ -10,6 +10,7 @@ from random import Random
 import pytest
 from tests.plugin.slurm.bed import Bed, bed, needs_slurm
 from tests.plugin.slurm.enforcing import (
+    decided,
     enforcing,
     latencies_ms,
     most_on_a_node,
@@ -64,6 +65,7 @@ def test_jobs_run_as_a_core_decides(tmp_path: Path) -> None:
             os.getloadavg()[0] > 4 or latencies_ms(driver)[0] < 400
         )  # it would be half a second if nothing woke Slurm
         assert replayed(driver.records, "easy") > 10  # a slow machine has fewer, larger batches
+        assert {*wanted, fill, alone} <= decided(driver.records).keys()
 
 
 @pytest.mark.slow

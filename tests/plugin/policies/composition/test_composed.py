@@ -214,14 +214,11 @@ def test_every_part_can_be_built() -> None:
                 table["placement"] = "lessconsume"
             elif name in ("by-gain", "neighbours"):
                 table["placement"] = "halves"
-            elif kind in ("matching", "fairness", "slices") or name == "spread":
+            elif kind in ("matching", "fairness", "slices", "ledger") or name == "spread":
                 table["shape"] = "nodes"
-            elif kind == "ledger":
-                table |= {"shape": "nodes", "matching": "guests"}
             if name == "group":
                 table["placement"] = "spread"
-            if kind == "pairing":
-                table["backfill"] = "gang"
+            table |= {"pairing": {"backfill": "gang"}, "ledger": {"matching": "guests"}}.get(kind, {})
             policy = inner(compose(table))
             assert callable(policy.decide)
             match kind, name:
