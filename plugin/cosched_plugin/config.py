@@ -23,6 +23,7 @@ from cosched_hwmodel.toml_file import read_toml, toml_of
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.core.engine import Policy, SchedulerCore
 from cosched_plugin.core.trace import TraceSink
+from cosched_plugin.policies.composition.catalogue import KINDS
 from cosched_plugin.policies.composition.composed import compose
 from cosched_plugin.policies.composition.finding import PRESET_GROUP, installed, settings_of, suggest
 from cosched_plugin.policies.composition.presets import ALIASES, PRESETS
@@ -43,6 +44,11 @@ class PolicyChoice(NamedTuple):
     settings: Mapping[str, Any]  # fully resolved, for the record of a run
     make: Callable[[], Policy]
     argument: str  # the value of --policy on top of which these settings apply
+
+    @property
+    def shipped(self) -> bool:
+        """Tell whether it is a composition of parts that ship: what others ask for is not known."""
+        return "order" in self.settings and all(self.settings[kind]["name"] in KINDS[kind] for kind in self.settings)
 
     def arguments(self) -> list[str]:
         """Return command-line arguments with which another process makes the same choice."""

@@ -135,11 +135,12 @@ def _run(
 
 
 def _idle_clock(prepared: Prepared, kind: str) -> list[str]:
-    """Return a warning for each setting of the clock that a link of this kind does not keep."""
-    if kind not in IN_PROCESS:
-        return []
+    """Return a warning for each setting of the clock that a simulation, or a link of this kind, does not keep."""
     clock, plain = prepared.scenario.clock, ClockSection()
-    return [
+    mode = ["clock.mode has no effect: a simulation is in virtual time (serve keeps it)"] * (clock.mode != plain.mode)
+    if kind not in IN_PROCESS:
+        return mode
+    return mode + [
         f"clock.{key} has no effect: the link {kind} calls the policy in this process, and nothing interrupts it (--link zmq keeps it)"
         for key in ("deadline_s", "wait_s", "takeover_s", "resend_s")
         if getattr(clock, key) != getattr(plain, key)

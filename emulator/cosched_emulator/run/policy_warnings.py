@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import fields
 from typing import Final
 
 from cosched_emulator.results.files.run_folder import part_name
 from cosched_emulator.run.prepare import Prepared
-from cosched_emulator.scenario.sections import TimeSharingSection
+from cosched_emulator.scenario.sections import TimeSharingSection, TruthSection
 from cosched_emulator.workload.jobs_in_columns import columns_of
 from cosched_hwmodel.composite.node_classes import shape_of
 from cosched_hwmodel.models.by_name import OF_PAIRS, make_pairs
@@ -20,6 +20,8 @@ BY_BANDWIDTH: Final = ("lessconsume", "lessconsume-threshold")  # placements tha
 LIMITS: Final = ("memory_bandwidth_mbs", "network_mbs", "disk_mbs")  # keys of [cluster]
 NEEDS_NOTHING: Final = (None, "none", "always")  # matchings that need no knowledge of pairs
 GIVEN: Final = (None, "given")  # beliefs that are the site's
+# Matchings that follow measured slowdowns.
+LISTENS: Final = frozenset({"always", "adjacent", "first", "u1", "u2", "response", "guests"})
 
 
 def warnings_of(choice: PolicyChoice, prepared: Prepared) -> tuple[str, ...]:
@@ -29,9 +31,12 @@ def warnings_of(choice: PolicyChoice, prepared: Prepared) -> tuple[str, ...]:
         for find in (
             idle_matching,
             idle_belief,
+            idle_beliefs,
+            idle_monitoring,
             idle_placement,
             idle_slices,
-            idle_log,
+            idle_turns,
+            idle_local,
             idle_memory,
             idle_disks,
             idle_nodes,
@@ -70,9 +75,58 @@ def idle_matching(choice: PolicyChoice, prepared: Prepared) -> str | None:
 
 def idle_belief(choice: PolicyChoice, prepared: Prepared) -> str | None:
     """Return why the policy will not learn what jobs cost each other; None if it will, or does not want to."""
-    if part_name(choice.settings, "belief") != "learned" or prepared.scenario.monitoring.after_s is not None:
+    if part_name(choice.settings, "belief") != "learned":
+        return None
+    if not _asks_pairs(choice):
+        return "belief learned has no effect: no part of the policy asks what co-located jobs cost each other"
+    if prepared.scenario.monitoring.after_s is not None:
         return None
     return "belief learned will learn nothing: no slowdowns are measured (monitoring.after_s)"
+
+
+def idle_beliefs(choice: PolicyChoice, prepared: Prepared) -> str | None:
+    """Return which keys of [belief] no part of the policy asks for; None if there are none."""
+    if not choice.shipped:
+        return None
+    truth, belief = prepared.scenario.truth, prepared.scenario.belief
+    asked = {
+        **dict.fromkeys(("contention", "resources"), _asks_pairs(choice) or _asks_losses(choice)),
+        "composition": False,  # all parts that ship expect losses node by node
+        "demand": _asks_losses(choice),
+        **dict.fromkeys(
+            ("self_slowdowns", "self_noise"), _asks_pairs(choice) or part_name(choice.settings, "placement") == "spread"
+        ),
+    }
+    keys = [
+        f"belief.{item.name}"
+        for item in fields(belief)
+        if getattr(belief, item.name) not in (item.default, getattr(truth, item.name, item.default))
+        and not asked.get(item.name, _asks_pairs(choice))
+    ]
+    return f"{' and '.join(keys)}: no effect under a policy that asks for no such belief" if keys else None
+
+
+def idle_monitoring(choice: PolicyChoice, prepared: Prepared) -> str | None:
+    """Return a warning if slowdowns are measured, and no part of the policy follows them; None otherwise."""
+    after_s, name = prepared.scenario.monitoring.after_s, part_name(choice.settings, "matching")
+    if after_s is None or not choice.shipped or name in LISTENS or part_name(choice.settings, "belief") == "learned":
+        return None
+    return "monitoring.after_s: no effect under a policy that follows no measured slowdowns"
+
+
+def _asks_pairs(choice: PolicyChoice) -> bool:
+    """Tell whether a part asks what co-located jobs cost each other."""
+    return (
+        part_name(choice.settings, "matching") not in (None, "none")
+        or part_name(choice.settings, "placement") == "halves"
+    )
+
+
+def _asks_losses(choice: PolicyChoice) -> bool:
+    """Tell whether the placement asks what a job loses to those that share its nodes' bandwidth."""
+    placement = choice.settings.get("placement")
+    extends = isinstance(placement, Mapping) and placement.get("extend_limit")
+    return part_name(choice.settings, "placement") in BY_BANDWIDTH or bool(extends)
 
 
 def idle_placement(choice: PolicyChoice, prepared: Prepared) -> str | None:
@@ -123,49 +177,79 @@ def idle_memory(_choice: PolicyChoice, prepared: Prepared) -> str | None:
     if wanted and scenario.workload.memory_mb and not any(item.memory_mb for item in prepared.nodes):
         return "workload.memory_mb: no effect where no node has a limit of memory (cluster.memory_mb)"
     keys = [f"cluster.{key}" for key in ("memory_mb", "swap_mb") if getattr(scenario.cluster, key) is not None]
+    keys += ["preemption.disk_mbs"] * bool(scenario.preemption.disk_mbs)
+    programs, sharing = prepared.workload.programs, scenario.time_sharing
+    if sharing is not None and sharing.memory_mb and programs is not None:
+        keys += ["time_sharing.memory_mb"] * (not any(map(programs.memory_mb, prepared.workload.jobs)))
     return None if wanted or not keys else f"{' and '.join(keys)}: no effect where no job requests memory"
 
 
 def idle_disks(choice: PolicyChoice, prepared: Prepared) -> str | None:
-    """Return which settings of suspension nobody needs: no part of the policy suspends jobs; None if there are none."""
-    if part_name(choice.settings, "backfill") is None or "suspend" in getattr(choice.make(), "features", ()):
+    """Return which settings of suspension nobody needs: neither policy nor manager suspends jobs so; None if there are none."""
+    if part_name(choice.settings, "backfill") is None:
         return None
-    scenario = prepared.scenario
-    if scenario.manager is not None and scenario.manager.suspend_every_s is not None:
-        return None
-    prices = scenario.preemption
-    keys = [f"preemption.{item.name}" for item in fields(prices) if getattr(prices, item.name) != item.default]
-    keys += ["cluster.swap_mb"] * bool(scenario.cluster.swap_mb)
-    return f"{' and '.join(keys)}: no effect under a policy that suspends no job" if keys else None
+    scenario, features = prepared.scenario, getattr(choice.make(), "features", ())
+    prices, manager, name = scenario.preemption, scenario.manager, part_name(choice.settings, "matching")
+    in_place = "suspend" in features
+    if choice.shipped:  # pairs stop a job that was measured as too slow; else only guests may do so on their nodes
+        stops = name in LISTENS and (
+            scenario.monitoring.after_s is not None if name != "guests" else "disk" in features
+        )
+        in_place = stops or (manager is not None and manager.suspend_every_s is not None)
+    keys = ["preemption.switch_s"] * (bool(prices.switch_s) and not in_place)
+    if "disk" not in features:
+        keys += [f"preemption.{key}" for key in ("resume_s", "disk_mbs") if getattr(prices, key)]
+        keys += ["cluster.swap_mb"] * bool(scenario.cluster.swap_mb)
+    return f"{' and '.join(keys)}: no effect where no job is suspended so" if keys else None
 
 
 def idle_nodes(_choice: PolicyChoice, prepared: Prepared) -> str | None:
     """Return which settings say nothing of these jobs and nodes: no job slows another one down, or has anything to share."""
     scenario, jobs = prepared.scenario, columns_of(prepared.workload.jobs)
+    most = max(item.threads for item in prepared.nodes)
+    if scenario.workload.exclusive and most == 1:
+        return "workload.exclusive: no effect on nodes of one hardware thread"
     if scenario.clock.mode != "virtual" or scenario.time_sharing is not None:
         return None
-    slows = prepared.contends or prepared.faults.slow_nodes
+    limited = any(any(_limits_mbs(item, RESOURCES)) for item in prepared.nodes)
+    contends = prepared.contends and (limited if prepared.hardware.contention == "bandwidth" else most > 1)
+    slows = contends or prepared.faults.slow_nodes
     asks = slows or jobs.knows(jobs.told_demand) or jobs.knows(jobs.profile)
+    truth, plain = scenario.truth, TruthSection()
     keys = [
         *["monitoring.after_s"] * (scenario.monitoring.after_s is not None and not slows),
         *[f"cluster.{key}" for key in LIMITS if getattr(scenario.cluster, key) is not None and not asks],
+        *["truth.contention"] * (truth.contention not in (plain.contention, "none") and not contends),
+        *["truth.composition"] * (truth.composition != plain.composition and not slows),
+        *["truth.resources"] * (truth.resources != plain.resources and not contends),
     ]
-    if keys:
-        return f"{' and '.join(keys)}: no effect where no job slows another one down"
-    if scenario.workload.exclusive and max(item.threads for item in prepared.nodes) == 1:
-        return "workload.exclusive: no effect on nodes of one hardware thread"
-    return None
+    return f"{' and '.join(keys)}: no effect where no job slows another one down" if keys else None
 
 
-def idle_log(choice: PolicyChoice, prepared: Prepared) -> str | None:
-    """Return which settings of the log of CPU time nobody reads: it is told where slots take turns; None if there are none."""
-    sharing = prepared.scenario.time_sharing
-    if sharing is None or part_name(choice.settings, "backfill") in (None, "gang"):
+def idle_turns(choice: PolicyChoice, prepared: Prepared) -> str | None:
+    """Return which settings of turns have no effect: slots take none, and nobody reads the log of CPU time; None if there are none."""
+    if part_name(choice.settings, "backfill") in (None, "gang"):
         return None
-    plain = TimeSharingSection()
-    keys = [key for key in ("tick_ms", "io_logged") if getattr(sharing, key) != getattr(plain, key)]
-    named = " and ".join([f"time_sharing.{key}" for key in keys])
-    return f"{named}: no effect under a policy without turns of slots" if keys else None
+    named = _changed(prepared, "quantum_s", "turn_overhead", "tick_ms", "io_logged")
+    return f"{named}: no effect under a policy without turns of slots" if named else None
+
+
+def idle_local(choice: PolicyChoice, prepared: Prepared) -> str | None:
+    """Return which settings say how processes share a CPU that never has two; None if there are none."""
+    sharing = prepared.scenario.time_sharing
+    if not choice.shipped or sharing is None or sharing.daemon_us or max(item.threads for item in prepared.nodes) > 1:
+        return None
+    if part_name(choice.settings, "pairing") not in (None, "none"):
+        return None
+    named = _changed(prepared, "local", "slice_ms", "epoch_ticks")
+    return f"{named}: no effect where a CPU has one process at a time" if named else None
+
+
+def _changed(prepared: Prepared, *keys: str) -> str:
+    """Return which of these keys of [time_sharing] have other values than their defaults, in words."""
+    sharing, plain = prepared.scenario.time_sharing, TimeSharingSection()
+    changed = [key for key in keys if sharing is not None and getattr(sharing, key) != getattr(plain, key)]
+    return " and ".join([f"time_sharing.{key}" for key in changed])
 
 
 def sums_of_pairs(choice: PolicyChoice, prepared: Prepared) -> str | None:

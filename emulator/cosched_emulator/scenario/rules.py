@@ -201,7 +201,7 @@ def _of_bandwidth(scenario: Scenario, contention: tuple[str, str]) -> list[Neede
             scenario.cluster,
             "cluster",
             (key,),
-            resource in shared or "composite" in contention,
+            scenario.time_sharing is not None or resource in shared or "composite" in contention,
             f'contention = "bandwidth" with {resource} among its resources, or "composite"',
         )
         for resource, key in keys.items()
@@ -260,6 +260,7 @@ def _without_effect_on_processes(scenario: Scenario) -> list[str]:
         (scenario.truth, "truth", tuple(item.name for item in fields(scenario.truth)), "[time_sharing]"),
         (scenario.workload, "workload", ("mix", "characteristics", "self_slowdowns"), "[time_sharing]"),
         (scenario.monitoring, "monitoring", ("after_s",), "[time_sharing]"),
+        (scenario.cluster, "cluster", ("memory_bandwidth_mbs", "network_mbs", "disk_mbs"), "[time_sharing]"),
         (
             scenario.workload,
             "workload",

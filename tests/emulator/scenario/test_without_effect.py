@@ -10,7 +10,8 @@ import pytest
 from cosched_emulator.couplings.link import DirectLink
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.results.files.schedule_swf import schedule_row
-from cosched_emulator.run.policy_warnings import idle_log, sums_of_pairs
+from cosched_emulator.run.policy_warnings import idle_turns, sums_of_pairs
+from cosched_emulator.run.policy_warnings import warnings_of as policy_warnings
 from cosched_emulator.run.prepare import prepare
 from cosched_emulator.run.run import run
 from cosched_emulator.scenario.reader import read_scenario
@@ -190,5 +191,35 @@ def test_a_log_of_cpu_time_that_nobody_reads_is_told() -> None:
     prepared = prepare(
         read_scenario(None, {"cluster": {"nodes": 4}, "workload": {"lublin": 2}, "time_sharing": {"tick_ms": 3.0}})
     )
-    assert idle_log(choose("easy"), prepared) == "time_sharing.tick_ms: no effect under a policy without turns of slots"
-    assert idle_log(choose("gang"), prepared) is None
+    assert (
+        idle_turns(choose("easy"), prepared) == "time_sharing.tick_ms: no effect under a policy without turns of slots"
+    )
+    assert idle_turns(choose("gang"), prepared) is None
+
+
+SHARED = {
+    "cluster": {"nodes": 8, "preset": "lomarc-ht"},
+    "workload": {"lublin": 3, "characteristics": "M1"},
+    "truth": {"contention": "lomarc"},
+}
+PROCESSES = {"cluster": {"nodes": 8}, "workload": {"lublin": 3}}
+SUSPENDED = "no effect where no job is suspended so"
+
+
+@pytest.mark.parametrize(
+    ("policy", "table", "told", "other"),
+    [
+        ("easy", {**SHARED, "belief": {"usage": "unknown"}}, "belief.usage: no effect under a policy that asks", "lomarc-r"),
+        ("easy", {**SHARED, "monitoring": {"after_s": 5}}, "monitoring.after_s: no effect under a policy that follows", "lomarc-r"),
+        ("lomarc-r", {**SHARED, "preemption": {"resume_s": 5}}, f"preemption.resume_s: {SUSPENDED}", "symbiosis-express"),
+        ("lomarc-r", {**SHARED, "preemption": {"switch_s": 5}}, f"preemption.switch_s: {SUSPENDED}", "symbiosis-express"),
+        ("coscheduling", {**PROCESSES, "time_sharing": {"quantum_s": 2}}, "time_sharing.quantum_s: no effect under a policy", "gang"),
+        ("gang", {**PROCESSES, "time_sharing": {"local": "rr"}}, "time_sharing.local: no effect where a CPU has one", "paired-gang"),
+    ],
+)  # fmt: skip
+def test_settings_that_no_part_of_the_policy_asks_for_are_named(
+    policy: str, table: dict[str, Any], told: str, other: str
+) -> None:
+    prepared = prepare(read_scenario(None, table))
+    assert [text for text in policy_warnings(choose(policy), prepared) if text.startswith(told)]
+    assert not [text for text in policy_warnings(choose(other), prepared) if text.startswith(told)]

@@ -92,6 +92,9 @@ def choices_of(table: CoRunTable, parameters: ApplicationParameters) -> list[App
         known = ", ".join(map(str, sorted(set(sizes.values()))))
         got = str(list(parameters.processes))
         raise ConfigurationError("workload.application_processes", f"numbers of processes among {known}", got)
+    if parameters.run_s is not None and all(name in table.compact_s for name in wanted):
+        expected = "nothing: the table has the run time (compact_s) of each of these applications"
+        raise ConfigurationError("workload.application_run_s", expected, f"{parameters.run_s:g}")
     return [Application(name, sizes[name], _run_s(table, name, parameters.run_s)) for name in wanted]
 
 
