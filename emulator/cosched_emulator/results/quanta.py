@@ -67,23 +67,25 @@ class QuantaBuilder:
         for job_id, slot, role, paired, allowed_us, consumed_us, share in record.parts:
             share_ppm = NOT_MEASURED if share is None else share
             self._rows.add(
-                number,
-                start_us,
-                end_us,
-                turn,
-                jobs,
-                job_id,
-                slot,
-                ROLES.index(role),
-                paired,
-                allowed_us,
-                consumed_us,
-                share_ppm,
+                (
+                    number,
+                    start_us,
+                    end_us,
+                    turn,
+                    jobs,
+                    job_id,
+                    slot,
+                    ROLES.index(role),
+                    paired,
+                    allowed_us,
+                    consumed_us,
+                    share_ppm,
+                )
             )
 
     def add_row(self, *row: int) -> None:
         """Add a row with a value for every column, the role as its index in ROLES."""
-        self._rows.add(*row)
+        self._rows.add(row)
 
     def columns(self) -> QuantaColumns:
         """Return the columns, and delete them here."""

@@ -160,7 +160,7 @@ def test_columns_grow_beyond_a_block(rows: int, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(row_buffer, "_BLOCK", 8)
     columns = RowBuffer({"number": np.int64, "flag": np.bool_, "small": np.uint32})
     for row in range(rows):
-        columns.add(row - 3, row % 2 == 0, row)
+        columns.add((row - 3, row % 2 == 0, row))
     assert len(columns) == rows
     assert columns.column("number").tolist() == [row - 3 for row in range(rows)]
     assert columns.column("flag").tolist() == [row % 2 == 0 for row in range(rows)]
@@ -168,13 +168,13 @@ def test_columns_grow_beyond_a_block(rows: int, monkeypatch: pytest.MonkeyPatch)
     assert found["small"].tolist() == list(range(rows))[::-1]
     assert found["small"].dtype == np.uint32
     assert len(columns) == 0
-    columns.add(5, True, 6)
+    columns.add((5, True, 6))
     assert columns.column("number").tolist() == [5]
 
 
 def test_a_number_that_does_not_fit_is_refused() -> None:
     columns = RowBuffer({"small": np.uint32})
-    columns.add(2**32)
+    columns.add((2**32,))
     with pytest.raises(OverflowError):
         columns.column("small")
 

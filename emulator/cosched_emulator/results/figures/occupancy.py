@@ -94,6 +94,7 @@ def sweep(block: Block, nodes: int, parts: int) -> Held:
 PAIRS_AT_ONCE = 100_000
 LONG_RUN = 20  # mean nodes per row from which a sweep by row is faster than one by pair
 _NUMBERS_AT_ONCE = 10_000
+_SMALL = 1 << 16  # numbers of 16 bits
 
 
 class MachineUse(NamedTuple):
@@ -227,21 +228,35 @@ def _depths(stays: StayColumns, first: int, last: int) -> tuple[IntArray, IntArr
 
     Every node ends empty, so the step from one node to the next contributes nothing.
     """
-    stay, node = pairs_on(stays, first, last)
-    nodes = np.concatenate([node, node])
-    times = np.concatenate([stays.start_us[stay], stays.end_us[stay]])
-    steps = np.repeat(np.array([1, -1], dtype=np.int64), stay.size)
-    order = np.lexsort((times, nodes))
-    return times[order], np.cumsum(steps[order])
+    rows, low, counts = _rows_on(stays, first, last)
+    # Events are sorted before they are repeated for each node, and then by node in a stable way, which numpy does by radix for
+    # numbers of 16 bits: a sixth of the time of sorting all of them by both.
+    times = np.concatenate([stays.start_us[rows], stays.end_us[rows]])
+    order = np.argsort(times, kind="stable")
+    event_counts = np.concatenate([counts, counts])[order]
+    nodes = _from(np.concatenate([low, low])[order] - first, event_counts)
+    steps = np.repeat(np.where(order < rows.size, 1, -1), event_counts)
+    by_node = np.argsort(nodes.astype(np.uint16) if last - first <= _SMALL else nodes, kind="stable")
+    return np.repeat(times[order], event_counts)[by_node], np.cumsum(steps[by_node])
+
+
+def _rows_on(stays: StayColumns, first: int, last: int) -> tuple[IntArray, IntArray, IntArray]:
+    """Return the rows with nodes of [first, last), without stays of no length, the first of these nodes of each, and their number."""
+    ends = stays.first_node + stays.node_count
+    rows = np.flatnonzero((stays.first_node < last) & (ends > first) & (stays.end_us > stays.start_us))
+    low = np.maximum(stays.first_node[rows], first)
+    return rows, low, np.minimum(ends[rows], last) - low
 
 
 def pairs_on(stays: StayColumns, first: int, last: int) -> tuple[IntArray, IntArray]:
     """Return the pairs (row of a stay, node) of the nodes of [first, last), without stays of no length."""
-    ends = stays.first_node + stays.node_count
-    rows = np.flatnonzero((stays.first_node < last) & (ends > first) & (stays.end_us > stays.start_us))
-    low = np.maximum(stays.first_node[rows], first)
-    counts = np.minimum(ends[rows], last) - low
-    return np.repeat(rows, counts), np.repeat(low, counts) + counters(counts)
+    rows, low, counts = _rows_on(stays, first, last)
+    return np.repeat(rows, counts), _from(low, counts)
+
+
+def _from(firsts: IntArray, counts: IntArray) -> IntArray:
+    """Return the concatenation of f..f+c-1 for every f of ``firsts`` with its c of ``counts``."""
+    return np.repeat(firsts, counts) + counters(counts)
 
 
 def counters(counts: IntArray) -> IntArray:

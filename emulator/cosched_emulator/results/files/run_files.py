@@ -97,11 +97,13 @@ class RunFiles:
                 self._write_jobs()
             self._same_instant.append(record)
             self._rows.add(
-                record.job.spec.id,
-                record.job.spec.submit_us,
-                self._allocations.write(allocation_rows(record).encode()),
-                self._preemptions.write(preemption_rows(record).encode()),
-                self._schedule.write(schedule_row(record).encode()),
+                (
+                    record.job.spec.id,
+                    record.job.spec.submit_us,
+                    self._allocations.write(allocation_rows(record).encode()),
+                    self._preemptions.write(preemption_rows(record).encode()),
+                    self._schedule.write(schedule_row(record).encode()),
+                )
             )
         except OSError as error:
             raise self._trouble(error) from error

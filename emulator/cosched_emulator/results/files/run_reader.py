@@ -224,22 +224,24 @@ def _read_jobs(file: Path) -> tuple[dict[str, Ints], Sequence[str]]:
         work_s, until_s = told.get("work_s"), told.get("until_s")
         state = row.read("metadata state", told.get("state"), unquote, "a job state")
         rows.add(
-            row.count("job_id"),
-            row.time_us("submission_time"),
-            start_us or 0,
-            end_us or 0,
-            row.read("metadata work_s", work_s, _time_us, _A_TIME) if work_s else 0,
-            row.read("metadata run_s", told.get("run_s"), _time_us, _A_TIME),
-            row.time_us("requested_time"),
-            row.count("requested_number_of_resources"),
-            start_us is not None,
-            end_us is not None,
-            states.setdefault(state, len(states)),
-            row.read("metadata until_s", until_s, _time_us, _A_TIME) if until_s else _NEVER,
-            row.read("metadata cpu_s", told["cpu_s"], _time_us, _A_TIME) if "cpu_s" in told else _NEVER,
-            row.read("metadata dispatched_s", told.get("dispatched_s"), _time_us, _A_TIME)
-            if "cpu_s" in told
-            else _NEVER,
+            (
+                row.count("job_id"),
+                row.time_us("submission_time"),
+                start_us or 0,
+                end_us or 0,
+                row.read("metadata work_s", work_s, _time_us, _A_TIME) if work_s else 0,
+                row.read("metadata run_s", told.get("run_s"), _time_us, _A_TIME),
+                row.time_us("requested_time"),
+                row.count("requested_number_of_resources"),
+                start_us is not None,
+                end_us is not None,
+                states.setdefault(state, len(states)),
+                row.read("metadata until_s", until_s, _time_us, _A_TIME) if until_s else _NEVER,
+                row.read("metadata cpu_s", told["cpu_s"], _time_us, _A_TIME) if "cpu_s" in told else _NEVER,
+                row.read("metadata dispatched_s", told.get("dispatched_s"), _time_us, _A_TIME)
+                if "cpu_s" in told
+                else _NEVER,
+            )
         )
     ids, counts = np.unique(rows.column("id"), return_counts=True)
     if (counts > 1).any():
@@ -270,14 +272,16 @@ def _read_stays(
         job = _job_of(row, index_of)
         is_open = not row.text("end_s") and until_us[job] != _NEVER
         rows.add(
-            job,
-            row.time_us("start_s"),
-            int(until_us[job]) if is_open else row.time_us("end_s"),
-            first,
-            count,
-            mask.bit_count(),
-            masks.setdefault(mask, len(masks)),
-            row.count("interval"),
+            (
+                job,
+                row.time_us("start_s"),
+                int(until_us[job]) if is_open else row.time_us("end_s"),
+                first,
+                count,
+                mask.bit_count(),
+                masks.setdefault(mask, len(masks)),
+                row.count("interval"),
+            )
         )
     columns = rows.drain(np.arange(len(rows)))
     numbers = columns.pop("interval")

@@ -71,10 +71,11 @@ class Counting:
         free, now_us = view.free_threads, view.now_us
         # A running job that has outlived its estimate moves the shadow time with the present.
         if self._version == view.version and self._changes == queue.changes and view.releases[0][0] > now_us:
-            new = queue.newest(queue.entered - self._entered)
-            found = short_or_narrow(new, free, self._shadow_us - now_us, self._extra)
-            self._entered = queue.entered
-            return self._overtake(found, free, self._shadow_us, self._extra, queue, context) if found else _NOTHING
+            new = view.arrived
+            if len(new) == queue.entered - self._entered:
+                found = short_or_narrow(new, free, self._shadow_us - now_us, self._extra)
+                self._entered = queue.entered
+                return self._overtake(found, free, self._shadow_us, self._extra, queue, context) if found else _NOTHING
         head = queue.first()
         shadow = view.shadow(head.processes) if head.processes > free else None
         if shadow is None:
