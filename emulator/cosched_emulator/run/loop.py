@@ -16,7 +16,7 @@ from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.record import JobRecord
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.limits import MAX_SPAN_US
-from cosched_plugin.protocol.messages import Event, JobEnded, Woken
+from cosched_plugin.protocol.messages import JobEnded, Woken
 
 # With more batches at one instant, the manager refuses the scheduler's actions without end.
 MOST_ROUNDS: Final = 1000
@@ -55,16 +55,18 @@ class Simulation:
         self._records: list[JobRecord] = []
         manager.ended_jobs = self._records.append if ended is None else ended
 
+    # An answer whose actions are refused causes a further batch of the same instant, with the next number. The manager's state is
+    # that of the last answered batch whenever the link or a receiver is called.
     def run(self) -> list[JobRecord]:
         """Run to the end and return the records in order of id: all of them, or with ``ended`` those of jobs that never ended.
 
         The run ends when nothing is due any more; jobs that are still pending (held, or never started) have no end.
         """
-        manager = self.manager
-        agenda = self._agenda
+        manager, agenda, link = self.manager, self._agenda, self._link
         acts = agenda.acts
         rotating = None if manager.processes is None else manager.processes.rotating
-        self._link.open(manager.inventory)
+        committed = self._committed
+        link.open(manager.inventory)
         try:
             idle = 0
             while (now_us := agenda.next_us()) is not None:
@@ -73,7 +75,7 @@ class Simulation:
                 events = agenda.due(now_us)
                 if acts is not None and acts.restarted:
                     acts.restarted = False
-                    self._link.open(manager.inventory)
+                    link.open(manager.inventory)
                 if events and type(events[0]) is not Woken:  # wakes are the last events of a batch
                     idle = 0
                 else:
@@ -81,37 +83,30 @@ class Simulation:
                     if idle > MOST_IDLE_WAKES:
                         text = f"the scheduler has requested {idle} wakes in a row, and nothing else has happened"
                         raise LinkError(text)
-                if events:
-                    self._exchange(now_us, events)
+                if self._progress is not None and events:
+                    self._ended += sum([type(event) is JobEnded for event in events])
+                    self._progress(self._ended)
+                rounds = 0
+                while events:
+                    rounds += 1
+                    if rounds > MOST_ROUNDS:
+                        text = f"{MOST_ROUNDS} batches at {now_us} us, and actions are still refused: {events[0]}"
+                        raise InvariantError(text)
+                    seq = manager.seq + 1
+                    self.batches += 1
+                    events = manager.commit(seq, now_us, events, link.exchange(seq, now_us, tuple(events)))
+                    if committed is not None:
+                        committed()
                 if manager.settles:
                     manager.settle(now_us)
                 if rotating is not None and rotating.idle_quanta > MOST_IDLE_QUANTA:
                     raise EmulatorError(_no_progress(manager, rotating.idle_quanta))
-            if self._committed is not None:
-                self._committed()
+            if committed is not None:
+                committed()
         finally:
-            self._link.close()
+            link.close()
         self._records += [job.record() for job in manager.jobs.values()]
         return sorted(self._records, key=_job_id)
-
-    # An answer whose actions are refused causes a further batch of the same instant, with the next number. The manager's state is
-    # that of the last answered batch at any moment in here.
-    def _exchange(self, now_us: int, events: list[Event]) -> None:
-        """Exchange the events of one instant for the scheduler's actions, until these cause no further events."""
-        manager = self.manager
-        if self._progress is not None:
-            self._ended += sum([type(event) is JobEnded for event in events])
-            self._progress(self._ended)
-        for _ in range(MOST_ROUNDS):
-            seq = manager.seq + 1
-            self.batches += 1
-            actions = self._link.exchange(seq, now_us, tuple(events))
-            events = manager.commit(seq, now_us, events, actions)
-            if self._committed is not None:
-                self._committed()
-            if not events:
-                return
-        raise InvariantError(f"{MOST_ROUNDS} batches at {now_us} us, and actions are still refused: {events[0]}")
 
 
 def _too_late(manager: Manager, now_us: int) -> str:

@@ -490,6 +490,8 @@ _WHOLE = (int, type(None))
 def times_refusal(granted_us: int | None, start: StartJob | ReviseJob) -> str | None:
     """Return the error in the times of a start or a revision, or None; ``granted_us`` is the limit that may not fall."""
     estimate_us, limit_us = start.estimate_us, start.limit_us
+    if limit_us is granted_us and type(estimate_us) is int and 1 <= estimate_us <= MAX_SPAN_US:
+        return None  # nearly always; the code below finds errors
     if type(estimate_us) is not int or type(limit_us) not in _WHOLE:
         return f"estimate {estimate_us!r} and limit {limit_us!r} must be whole microseconds"
     if not 1 <= estimate_us <= MAX_SPAN_US or (limit_us is not None and limit_us > MAX_SPAN_US):

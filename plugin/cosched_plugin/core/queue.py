@@ -7,7 +7,6 @@ updated from then on; once half of the places belong to jobs that have left, the
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import islice
 from typing import Final
 
 import numpy as np
@@ -98,10 +97,6 @@ class Queue(dict[int, JobSpec]):
     def first(self) -> JobSpec:
         """Return the first job; StopIteration if there is none."""
         return next(iter(self.values()))
-
-    def newest(self, number: int) -> list[JobSpec]:
-        """Return the last ``number`` jobs, in order."""
-        return [*islice(reversed(self.values()), number)][::-1]
 
     def fitting(self, threads: int, longest_us: int, extra: int) -> list[JobSpec]:
         """Return, in order, the jobs of at most ``threads`` processes that are short, or of at most ``extra`` processes.

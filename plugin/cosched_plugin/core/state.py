@@ -159,19 +159,20 @@ class State:
         """Take a running job off its nodes and return it."""
         self.version += 1
         running = self.running.pop(job_id)
+        job = running.job
         del self.releases[bisect_left(self.releases, (running.end_us, job_id))]
         if self.job_nodes is not None:
             del self.job_nodes[job_id]
         if self.away and job_id in self.away:
             self._leave_away(running)
-            return running.job
-        self.pool.give_back(running.job, running.runs, running.layers)
+            return job
+        self.pool.give_back(job, running.runs, running.layers)
         if self.measured:
             self.measured.discard(job_id)
             self._disturb(running)
         if self.residents is not None:
             self.residents.remove(running)
-        return running.job
+        return job
 
     def _leave_away(self, running: Running) -> None:
         """Release what a job holds that has no threads of slot 0."""
@@ -378,15 +379,16 @@ class State:
     def seat(self, running: Running) -> None:
         """Let a job run that was told, or is started now."""
         self.version += 1
-        job = running.job
-        self.running[job.id] = running
-        insort(self.releases, (running.end_us, job.id))
+        job, layers = running.job, running.layers
+        job_id = job.id
+        self.running[job_id] = running
+        insort(self.releases, (running.end_us, job_id))
         if self.job_nodes is not None:
-            self.job_nodes[job.id] = any_layer(running.layers)
+            self.job_nodes[job_id] = any_layer(layers)
         if running.on_disk or running.slot:
             self._seat_away(running)
             return
-        self.pool.take(job, running.runs, running.layers)
+        self.pool.take(job, running.runs, layers)
         if self.measured:
             self._disturb(running)
         if self.residents is not None:

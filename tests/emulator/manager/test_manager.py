@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import gc
-import weakref
 
 import pytest
 from tests.emulator.parts import BELIEF, job, manager, node_class, start
 from tests.runs import layers_on, runs_on
 
 from cosched_emulator.errors import InvariantError
-from cosched_emulator.manager.managed_job import PENDING, RUNNING
+from cosched_emulator.manager.managed_job import PENDING, RUNNING, ManagedJob
 from cosched_emulator.manager.manager import MANAGER_FEATURES, Manager
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.protocol import messages as m
@@ -306,14 +305,19 @@ def test_check_finds_threads_without_a_job() -> None:
         managed.check()
 
 
+def _managed_jobs() -> int:
+    return sum([isinstance(each, ManagedJob) for each in gc.get_objects()])
+
+
 def test_a_manager_is_freed_with_its_last_reference() -> None:
     """In a sweep, the memory of a run is freed without the garbage collector, as a manager is in no reference cycle."""
-    managed = with_jobs(job(1), job(2), on=manager(contention=True))
-    managed.commit(2, 10, (), (start(1), m.RejectJob(2, "no"), m.WakeAt(50)))
-    running = weakref.ref(managed.jobs[1])
     gc.disable()
     try:
+        before = _managed_jobs()
+        managed = with_jobs(job(1), job(2), on=manager(contention=True))
+        managed.commit(2, 10, (), (start(1), m.RejectJob(2, "no"), m.WakeAt(50)))
+        assert _managed_jobs() > before
         del managed
-        assert running() is None
+        assert _managed_jobs() == before
     finally:
         gc.enable()
