@@ -267,7 +267,8 @@ class Accounting:
             connection.execute("COMMIT")
         except sqlite3.Error as error:
             self._undo()
-            raise AccountingError(str(error), self.path or "") from error
+            text = f"expected room for a new journal beside the old one, which is as it was, got {error}"
+            raise AccountingError(text, self.path or "") from error
         except BaseException:
             self._undo()
             raise

@@ -30,13 +30,17 @@ from cosched_emulator.accounting.chain import (
     read_mark,
 )
 from cosched_emulator.accounting.database_schema import APPLICATION_ID, CHAINED, VERSION, migrate
-from cosched_emulator.errors import ConfigurationError, InputError
+from cosched_emulator.errors import AccountingError, ConfigurationError, InputError
 from cosched_emulator.scenario.schema import Scenario
 from cosched_emulator.workload.job import Workload
 from cosched_hwmodel.units import MIB
 
 BUSY_MS: Final = 100  # how long a statement waits for another process's lock; users wait meanwhile
 LARGEST_LOG_BYTES: Final = 64 * MIB  # size of the write-ahead log after a long reader has finished
+# A disk that takes no more, which is no damage.
+_NO_ROOM: Final = frozenset(
+    {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE, sqlite3.SQLITE_IOERR_TRUNCATE}
+)
 _HEADER_BYTES: Final = 100
 _MAGIC: Final = b"SQLite format 3\0"
 MADE_BY: Final = "schema"  # meta data: the version whose program made all of the tables
@@ -333,6 +337,8 @@ def _sqlite_errors(path: str) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
+        if getattr(error, "sqlite_errorcode", 0) in _NO_ROOM:
+            raise AccountingError(f"expected a database that can be written, got {error}", path) from error
         raise DamageError(path, "a whole database", f"one that SQLite cannot use ({error})") from error
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -13,7 +14,7 @@ import click
 from cosched_emulator.batsim.conversions import errors_name, faults_of
 from cosched_emulator.cli.commands.options.scenario_options import overrides
 from cosched_emulator.cli.reporting import report, warn
-from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.results.files.run_files import RunFiles
 from cosched_emulator.results.files.run_folder import check_run_folder
 from cosched_emulator.run.coupling import record_answers
@@ -86,6 +87,8 @@ def serve(
     of_db = {"--standby": standby, "--accept-loss": accept_loss, "--compact": compact}
     if db is None and any(of_db.values()):
         raise click.UsageError(f"{next(name for name, given in of_db.items() if given)} needs --db")
+    if db is not None and (compact or accept_loss) and not os.path.lexists(db):
+        raise InputError(db, f"the database of {'--compact' if compact else '--accept-loss'}", "no file")
     with errors_name(faults):
         prepared = prepare(scenario)
     keyring = None if keys is None else Keyring(keys)

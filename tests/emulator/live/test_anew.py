@@ -480,7 +480,9 @@ def test_a_manager_comes_back_with_more_nodes_and_with_fewer(commands: Commands)
     assert [job["name"] for job in json.loads(site.ask("history", "--json").out)["jobs"]] == ["first", "new"]
     site.kill()
 
-    assert "no job on the nodes from 1 on, which are to be removed: drain them, and wait, got job 2" in site.refused(1)
+    assert "no job on the nodes from 1 on, which are to be removed: drain them, and wait, got job 2" in site.refused(
+        1, "--compact"
+    )
     site.start(4)
     site.ask("drain", "1-3")
     site.ask("cancel", "2")
