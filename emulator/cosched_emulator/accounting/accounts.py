@@ -19,6 +19,7 @@ from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 from cosched_emulator.accounting.again import compare_tables, drop_present, past_digest, tables_beside
+from cosched_emulator.accounting.archive import Archive, remove
 from cosched_emulator.accounting.chain import BASE, Base, Mark, Reached, base_of, first_link, next_link
 from cosched_emulator.accounting.database_schema import CHAINED, VERSION
 from cosched_emulator.accounting.fact_rows import faults_like, write_change
@@ -238,10 +239,14 @@ class Accounting:
         self._replaying = False
         self._faults.clear()
 
-    # All in one transaction, so a process that is killed leaves the old journal or the new one. The mark follows, and belongs to
-    # both (`chain.is_of`).
-    def begin_anew(self, meta: Mapping[str, str], step: Step, changes: Sequence[Change]) -> None:
+    # The mark follows, and belongs to both journals (`chain.is_of`).
+    # Over 50 lines: all in one transaction, so a process that is killed leaves the old journal or the new one.
+    def begin_anew(
+        self, meta: Mapping[str, str], step: Step, changes: Sequence[Change], archive: Archive | None = None
+    ) -> int:
         """Let ``step``, with all that is alive, and its ``changes`` take the place of the journal; rows of what has ended stay.
+
+        With ``archive`` the rows of jobs go there that ended long ago; return their number. InputError if that cannot be.
 
         ``meta`` takes the place of meta data, but the run keeps its name. The step is a microsecond later than the last one, and the
         changes begin with the rows of the jobs that are alive. AccountingError, with nothing changed, if that cannot be written.
@@ -249,9 +254,12 @@ class Accounting:
         if self.unplayed or not self.flush():
             raise AccountingError(self.trouble or f"{self.unplayed} steps are not played", self.path or "")
         connection, at_us, number = self._connection, step.at_us - 1, self.step + 1
+        archived = 0 if archive is None else archive.copy(connection, self.meta["run"], at_us)
         try:
             connection.execute("PRAGMA synchronous=FULL")
             connection.execute("BEGIN IMMEDIATE")
+            if archive is not None:
+                remove(connection)
             base = Base(self.step, self._link, self._first, at_us, past_digest(connection, at_us))
             kept = {**meta, "run": self.meta["run"], BASE: base.as_text()}
             first = first_link(kept)
@@ -284,6 +292,7 @@ class Accounting:
         with suppress(sqlite3.Error):  # the file is larger than it must be
             connection.execute("VACUUM")
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        return archived
 
     def rows_alive(self) -> list[dict[str, Any]]:
         """Return the rows of the jobs that have not ended, by column."""

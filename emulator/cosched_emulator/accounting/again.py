@@ -10,6 +10,7 @@ from hashlib import blake2b
 from itertools import count, zip_longest
 from typing import Any, Final, NamedTuple
 
+from cosched_emulator.accounting.archive import is_archive
 from cosched_emulator.accounting.chain import (
     BASE,
     Base,
@@ -139,6 +140,8 @@ def examine(path: str) -> Found:
     lock = lock_database(path)
     try:
         with closing(read_only(path)) as connection:
+            if is_archive(connection):
+                raise InputError(path, "the database of a manager", "an archive")
             return _examine(path, connection)
     finally:
         os.close(lock)

@@ -25,6 +25,7 @@ from cosched_emulator.scenario.reader import read_scenario
 from cosched_emulator.scenario.rules import SOURCES
 from cosched_emulator.scenario.schema import Scenario
 from cosched_hwmodel.cli.terminal.console import Log, progress_bar
+from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.common.curve import Keyring
 from cosched_plugin.protocol.endpoint import SCHEDULER_SOCKET, usual_endpoint
 
@@ -53,6 +54,8 @@ def serve(
     standby: bool,
     accept_loss: bool,
     compact: bool,
+    archive: str | None,
+    keep: float | None,
     out: str | None,
     force: bool,
     as_json: bool,
@@ -64,7 +67,8 @@ def serve(
     if not endpoint:
         raise click.MissingParameter(param_hint="'--bind'", param_type="option")
     table = overrides({**options, "clock": clock, "speed": speed, "wait": wait})
-    _check_until(until)
+    _check_seconds(until, "--until")
+    _check_seconds(keep, "--keep")
     scenario = _read_scenario(scenario_file, table, faults)
     if out is not None:
         check_run_folder(out, force=force)
@@ -78,17 +82,25 @@ def serve(
         "--standby": standby,
         "--accept-loss": accept_loss,
         "--compact": compact,
+        "--archive": archive,
+        "--keep": keep is not None,
     }
     _check_options(scenario, live_options, {"--wait": wait is not None, "--json": as_json})
     if estimate_starts and users is None:
         raise click.UsageError("--estimate-starts needs --users, who ask for them")
     if copied and not estimate_starts:
         raise click.UsageError("--copy-policy needs --estimate-starts")
-    of_db = {"--standby": standby, "--accept-loss": accept_loss, "--compact": compact}
-    if db is None and any(of_db.values()):
-        raise click.UsageError(f"{next(name for name, given in of_db.items() if given)} needs --db")
-    if db is not None and (compact or accept_loss) and not os.path.lexists(db):
-        raise InputError(db, f"the database of {'--compact' if compact else '--accept-loss'}", "no file")
+    present = {"--accept-loss": accept_loss, "--compact": compact, "--archive": archive is not None}
+    needs_db = next((name for name, given in {"--standby": standby, **present}.items() if given), None)
+    if db is None and needs_db is not None:
+        raise click.UsageError(f"{needs_db} needs --db")
+    needs_file = next((name for name, given in present.items() if given), None)
+    if db is not None and needs_file is not None and not os.path.lexists(db):
+        raise InputError(db, f"the database of {needs_file}", "no file")
+    if keep is not None and archive is None:
+        raise click.UsageError("--keep needs --archive")
+    if archive is not None and out is not None:
+        raise click.UsageError("--archive does not go with --out: a run folder is of all jobs")
     with errors_name(faults):
         prepared = prepare(scenario)
     keyring = None if keys is None else Keyring(keys)
@@ -96,20 +108,30 @@ def serve(
     if scenario.clock.mode == "virtual":
         _serve_virtual(prepared, endpoint, keyring, db, log, out, began, force=force, as_json=as_json)
         return
+    from cosched_emulator.accounting.archive import Archive  # noqa: PLC0415 - likewise
     from cosched_emulator.cli.serve_live import serve_live  # noqa: PLC0415 - virtual time does not need the live manager
     from cosched_emulator.live.serving import Serving  # noqa: PLC0415 - likewise
 
     serving = Serving(
-        endpoint, users, keyring, frozenset(operators), metrics, until, check, estimate_starts, compact, copied
+        endpoint,
+        users,
+        keyring,
+        frozenset(operators),
+        metrics,
+        until,
+        check,
+        estimate_starts,
+        compact or archive is not None,
+        None if archive is None else Archive(archive, round((keep or 0.0) * SECOND_US)),
+        copied,
     )
     serve_live(prepared, serving, db, log, out, force=force, standby=standby, accept_loss=accept_loss)
 
 
-def _check_until(until: float | None) -> None:
-    if until is not None and not until <= LONGEST_S:  # nan is not
-        raise click.BadParameter(
-            f"expected a number of seconds from 0 to {LONGEST_S:g}, got {until}", param_hint="--until"
-        )
+def _check_seconds(seconds: float | None, option: str) -> None:
+    if seconds is not None and not seconds <= LONGEST_S:  # nan is not
+        text = f"expected a number of seconds from 0 to {LONGEST_S:g}, got {seconds}"
+        raise click.BadParameter(text, param_hint=option)
 
 
 def _read_scenario(scenario_file: str | None, table: dict[str, Any], faults: str | None) -> Scenario:

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from cosched_emulator.accounting.accounts import Accounting
 from cosched_emulator.accounting.chain import Reached
 from cosched_emulator.live import serving as live
-from cosched_emulator.live.anew import check_one_machine
+from cosched_emulator.live.anew import check_whole_run
 from cosched_emulator.live.lease import await_turn
 from cosched_emulator.live.saved_state import StateReader
 from cosched_emulator.live.serving import LIVE, Serving
@@ -48,7 +48,7 @@ def serve_live(
         if isinstance(accounting, int):
             sys.exit(128 + accounting)
         if out is not None:
-            check_one_machine(prepared, accounting)
+            check_whole_run(prepared, accounting)
         with bar as progress:
             code, unfinished = live.serve_live(prepared, accounting, serving, log, progress, states.take())
         if out is not None:

@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from cosched_emulator.accounting.accounts import Accounting
+from cosched_emulator.accounting.archive import Archive
 from cosched_emulator.accounting.chain import MACHINE
 from cosched_emulator.accounting.file import check_meta, meta_of
 from cosched_emulator.errors import ConfigurationError, InvariantError
@@ -24,6 +25,7 @@ from cosched_plugin.common.allocation import each_node
 from cosched_plugin.protocol.messages import NodeClass
 
 MACHINES: Final = "machines"  # meta data: how many there have been, if there was more than one
+ARCHIVED: Final = "archived"  # meta data: jobs were moved to an archive
 _NAMED: Final = 10  # jobs in an error
 
 
@@ -51,8 +53,11 @@ def as_recorded(prepared: Prepared, accounting: Accounting) -> Prepared:
     return before
 
 
-def check_one_machine(prepared: Prepared, accounting: Accounting) -> None:
-    """Raise ConfigurationError if the accounts are, or will be, of several machines: a run folder is of one."""
+def check_whole_run(prepared: Prepared, accounting: Accounting) -> None:
+    """Raise ConfigurationError if the accounts are, or will be, of several machines, or of some jobs only: no run folder is."""
+    if ARCHIVED in accounting.meta:
+        text = "one whose jobs were moved to an archive"
+        raise ConfigurationError("out", "a database of all jobs, as a run folder is", text, file=accounting.path or "")
     if MACHINES in accounting.meta or as_recorded(prepared, accounting) is not prepared:
         text = "one whose nodes have changed"
         raise ConfigurationError(
@@ -65,8 +70,12 @@ def _each(classes: tuple[NodeClass, ...]) -> list[NodeClass]:
     return [item._replace(nodes=1) for item in classes for _ in range(item.nodes)]
 
 
-def begin_anew(live: LiveManager, before: LiveManager, prepared: Prepared, accounting: Accounting) -> None:
+def begin_anew(
+    live: LiveManager, before: LiveManager, prepared: Prepared, accounting: Accounting, archive: Archive | None = None
+) -> int:
     """Let ``live``, a new manager of this scenario, go on from the state of another one, and the journal begin with that.
+
+    Return how many jobs went to the ``archive``.
 
     ConfigurationError, with nothing changed, if a job of ``before`` cannot be carried over.
     """
@@ -87,7 +96,9 @@ def begin_anew(live: LiveManager, before: LiveManager, prepared: Prepared, accou
     machines = int(accounting.meta.get(MACHINES, "1")) + (nodes[0] != nodes[1])
     if machines > 1:
         meta[MACHINES] = str(machines)
-    accounting.begin_anew(meta, step, live.drain())
+    if archive is not None or ARCHIVED in accounting.meta:
+        meta[ARCHIVED] = "yes"
+    return accounting.begin_anew(meta, step, live.drain(), archive)
 
 
 def _check_jobs(before: LiveManager, live: LiveManager) -> None:

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from cosched_emulator.accounting.accounts import Accounting
+from cosched_emulator.accounting.archive import Archive
 from cosched_emulator.live.anew import as_recorded, begin_anew
 from cosched_emulator.live.clock import LiveClock
 from cosched_emulator.live.history import HistoryCheck
@@ -43,6 +44,7 @@ class Serving(NamedTuple):
     check: bool = False
     estimates: bool = False  # estimate when pending jobs start; for users
     anew: bool = False  # the journal begins anew with what is alive
+    archive: Archive | None = None  # likewise, and jobs that ended go there
     copied: tuple[str, ...] = ()  # policies and parts from outside (MODULE:CLASS) that may be imported for that
 
 
@@ -69,7 +71,7 @@ def serve_live(
     """
     faults = prepared.faults
     faults.check(live=True, child=False, remote=True, database=accounting.path is not None)
-    live = restore_manager(prepared, accounting, log, state, anew=serving.anew)
+    live = restore_manager(prepared, accounting, log, state, anew=serving.anew, archive=serving.archive)
     clock = LiveClock(live.now_us, prepared.scenario.clock.speed or 1.0)
     with ExitStack() as closing:
         lease = None if accounting.path is None else closing.enter_context(Lease(accounting.path))
@@ -124,12 +126,18 @@ def new_manager(prepared: Prepared, accounting: Accounting) -> LiveManager:
 
 
 def restore_manager(
-    prepared: Prepared, accounting: Accounting, log: Log, state: bytes = b"", *, anew: bool = False
+    prepared: Prepared,
+    accounting: Accounting,
+    log: Log,
+    state: bytes = b"",
+    *,
+    anew: bool = False,
+    archive: Archive | None = None,
 ) -> LiveManager:
     """Return a live manager at the end of the journal in ``accounting``; a new one if the journal is empty.
 
     ``state`` is that of the step where the accounts begin, if they begin at one. With ``anew``, and if the machine was another, the
-    journal begins anew; the accounts begin at no step then.
+    journal begins anew; the accounts begin at no step then. So it does with ``archive``, where the accounts of jobs that ended go.
     """
     begins, before = accounting.begins, as_recorded(prepared, accounting)
     live = new_manager(before, accounting) if begins is None else unpacked(state, accounting, before)
@@ -147,11 +155,14 @@ def restore_manager(
             played=played,
             now_us=live.now_us,
         )
-    if before is not prepared or (anew and steps > first + 1):
+    if before is not prepared or (anew and steps > first + 1) or (archive is not None and steps):
         assert begins is None
         went_on, live = live, new_manager(prepared, accounting)
-        begin_anew(live, went_on, prepared, accounting)
+        archived = begin_anew(live, went_on, prepared, accounting, archive)
         nodes = live.manager.machine.nodes
         text = f"the journal begins anew with {live.unfinished} jobs that have not ended, on {nodes} nodes"
-        log("begun-anew", text, jobs=live.unfinished, nodes=nodes, nodes_before=went_on.manager.machine.nodes)
+        if archive is not None:
+            text += f"; {archived} jobs that have are in {archive.path}"
+        there = went_on.manager.machine.nodes
+        log("begun-anew", text, jobs=live.unfinished, nodes=nodes, nodes_before=there, archived=archived)
     return live

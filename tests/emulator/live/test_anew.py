@@ -35,6 +35,7 @@ from tests.runs import run_on
 from cosched_emulator import prepare
 from cosched_emulator.accounting.accounts import Accounting, Step
 from cosched_emulator.accounting.again import AS_THEY_WERE, examine, salvage
+from cosched_emulator.accounting.archive import Archive
 from cosched_emulator.accounting.file import DamageError, meta_of
 from cosched_emulator.errors import ConfigurationError, EmulatorError
 from cosched_emulator.live.anew import begin_anew
@@ -62,6 +63,7 @@ class Twins(Life):
         super().__init__(policy, seed, late=late)
         self.site = without_jobs(self.prepared)
         self.live, self.twin = self.new(self.books), self.new(self.books)
+        self.archive: Archive | None = None
         self.path = str(folder / f"{policy}-{seed}.db")
         self.accounts = Accounting.create(self.path, meta_of(self.site.scenario, self.site.workload, LIVE))
         self.begun = 0
@@ -110,7 +112,7 @@ class Twins(Life):
                 begin_anew(self.new(self.books), old, self.site, self.accounts)
             return
         self.live = self.new(self.books)
-        begin_anew(self.live, old, self.site, self.accounts)
+        self.carried["archived"] += begin_anew(self.live, old, self.site, self.accounts, self.archive)
         if old.manager.processes is not None:  # CPUs count in ticks, from another phase on
             self.accounts.close()
             self.accounts, self.twin = Accounting.open(self.path), self.new(self.books)

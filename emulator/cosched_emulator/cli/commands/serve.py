@@ -47,6 +47,18 @@ from cosched_hwmodel.cli.terminal.lazy import implementation
     is_flag=True,
     help="Running clock, with --db: first replace the journal in FILE by what is alive; accounts of ended jobs stay.",
 )
+@click.option(
+    "--archive",
+    callback=a_file,
+    metavar="FILE",
+    help="As --compact; accounts of ended jobs go to this FILE, with the same tables.",
+)
+@click.option(
+    "--keep",
+    type=click.FloatRange(min=0),
+    metavar="S",
+    help="With --archive: those of the last S emulated seconds stay.  [default: 0]",
+)
 @click.option("--keys", callback=a_file, metavar="FOLDER", help="Keyring of this manager and of its peers.")
 @click.option("--operator", "operators", multiple=True, metavar="USER", help="User with all rights; may be repeated.")
 @click.option(
