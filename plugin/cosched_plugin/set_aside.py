@@ -7,13 +7,12 @@ nothing outside. Nothing of this is kept: a restart finds the same jobs again by
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from cosched_hwmodel.cli.terminal.console import WARNING, Log
 from cosched_hwmodel.errors import raised_by_a_signal
-from cosched_plugin.common.errors import PluginError, ProtocolError, UsageError
+from cosched_plugin.common.errors import PluginError, ProtocolError, UsageError, described
 from cosched_plugin.protocol.messages import (
     SET_ASIDE,
     Action,
@@ -97,7 +96,7 @@ class _Guarded:
             if _no_fault_of_the_policy(error):
                 raise
             if welcome is None:
-                raise PolicyFailed(describe(error)) from error
+                raise PolicyFailed(_why(error)) from error
             actions = self._set_aside(_First(welcome, now_us, events), error)
         return [*actions, *self._tell()]
 
@@ -146,7 +145,7 @@ class _Guarded:
         while isinstance(found, Exception):
             if len(aside) >= MOST:
                 raise found
-            self._owner.add(left.pop(self._fewest(first, left) - 1), describe(found))
+            self._owner.add(left.pop(self._fewest(first, left) - 1), _why(found))
             found = self._trial(first, ())
         return found
 
@@ -193,13 +192,10 @@ def _without(events: Sequence[Event], left_out: Collection[int]) -> Iterator[Eve
             yield JobHeld(event.job.id)
 
 
-def describe(error: Exception) -> str:
-    """Return an error in a line: its type, its text, and where it was raised."""
+def _why(error: Exception) -> str:
+    """Return the policy's own error in a line."""
     cause = error.__cause__ if isinstance(error, PluginError) and isinstance(error.__cause__, Exception) else error
-    frames = traceback.extract_tb(cause.__traceback__)
-    place = f" ({frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno})" if frames else ""
-    text = " ".join(f"{type(cause).__name__}: {cause}".split())
-    return text[: _LONGEST - len(place)] + place
+    return described(cause, _LONGEST)
 
 
 def _no_fault_of_the_policy(error: Exception) -> bool:

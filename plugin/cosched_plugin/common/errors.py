@@ -14,6 +14,7 @@ Root and protocol errors live in ``protocol.errors``, because the protocol packa
 
 from __future__ import annotations
 
+import traceback
 from typing import Final
 
 from cosched_plugin.protocol.errors import LocalProtocolError, PluginError, ProtocolError, RemoteProtocolError
@@ -27,9 +28,10 @@ __all__ = [
     "ProtocolError",
     "RemoteProtocolError",
     "UsageError",
+    "described",
 ]
 
-_LONGEST_DECISION: Final = 1_000  # characters
+_LONGEST: Final = 1_000  # characters of a decision, or of an error
 
 
 class UsageError(PluginError):
@@ -80,4 +82,12 @@ def _show(decision: object) -> str:
         text = repr(decision)
     except RecursionError:  # a tuple in a tuple in a tuple ...
         return type(decision).__name__
-    return text if len(text) <= _LONGEST_DECISION else f"{text[:_LONGEST_DECISION]}..."
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+def described(error: BaseException, longest: int = _LONGEST) -> str:
+    """Return an error in a line of at most ``longest`` characters: its type, its text, and the file and line that it comes from."""
+    frames = traceback.extract_tb(error.__traceback__, limit=-1)
+    place = "".join([f" ({frame.filename.rpartition('/')[2]}:{frame.lineno})" for frame in frames])
+    text = " ".join(f"{type(error).__name__}: {error}".split())
+    return text[: longest - len(place)] + place

@@ -12,7 +12,14 @@ from typing import Final, Protocol, assert_never
 from cosched_hwmodel.errors import ContentionError, HardwareModelError, raised_by_a_signal
 from cosched_hwmodel.models.by_name import BUILT_IN, PairFactory
 from cosched_plugin.common.allocation import started_by, times_refusal
-from cosched_plugin.common.errors import MachineError, PluginError, PolicyError, RemoteProtocolError, UsageError
+from cosched_plugin.common.errors import (
+    MachineError,
+    PluginError,
+    PolicyError,
+    RemoteProtocolError,
+    UsageError,
+    described,
+)
 from cosched_plugin.common.slots import NO_SLOTS
 from cosched_plugin.core.invariants import check_invariants
 from cosched_plugin.core.running import REQUEUED, Running
@@ -525,18 +532,9 @@ def _failure(error: BaseException, decision: object) -> PolicyError:
         return PolicyError(None, f"the policy failed: expected decide(view) to yield decisions, got {text}")
     if decision is not None and below.tb_frame.f_code.co_filename == __file__:
         return PolicyError(decision, f"a field has another type than docs/reference/records.md says: {text}")
-    return PolicyError(None, f"the policy failed: {_describe(error)}")
+    return PolicyError(None, f"the policy failed: {described(error)}")
 
 
 def _in_words(error: BaseException, otherwise: str) -> str:
     """Return a contradiction in words."""
     return str(error) if type(error) is ValueError else otherwise
-
-
-def _describe(error: BaseException) -> str:
-    """Return an error and the line that it comes from."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    place = "" if trace is None else f" ({trace.tb_frame.f_code.co_filename}:{trace.tb_lineno})"
-    return f"{type(error).__name__}: {error}{place}"

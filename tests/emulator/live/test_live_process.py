@@ -18,6 +18,7 @@ from cosched_emulator.users.requests import CancelJobs, ListJobs, Refused, ShowJ
 
 SECOND_US: Final = 1_000_000
 FULL: Final = "[[disk]]\nat_s = 2400\nfor_s = 1800\n"  # at the speed below from second 4 to second 7
+WHOLE: Final = 8  # processes that fill the machine below
 LIVE: Final = ("--nodes", "2", "--node", "rua-4way", "--clock", "scaled", "--speed", "600")
 
 
@@ -88,7 +89,7 @@ def test_a_full_disk_refuses_submissions_and_stops_no_job(commands: Commands) ->
     assert kinds == [("disk full",), ("disk has room",)]
 
 
-# Policy MODULE:CLASS of the test below: EASY that cannot stand a job of one name.
+# Policy MODULE:CLASS of the tests below: EASY that cannot stand a job of one name, nor two others together.
 SOUR: Final = """
 from cosched_plugin.config import choose
 
@@ -97,33 +98,105 @@ class Sour:
         self.easy = choose("easy").make()
 
     def decide(self, view):
-        if any(job.name == "sour" for job in view.queue):
+        names = {job.name for job in view.queue}
+        if "sour" in names or {"sweet", "salty"} <= names:
             raise ValueError("not this one")
         yield from self.easy.decide(view)
 """
 
 
-def test_a_job_on_which_the_policy_fails_does_not_stop_the_others(commands: Commands) -> None:
-    (commands.folder / "sour.py").write_text(SOUR)
-    place, users = (f"ipc://{commands.folder}/{name}" for name in ("scheduler", "users"))
-    manager = commands.start("cosched_emulator", "serve", *LIVE, "--bind", place, "--users", users)
-    scheduler = ("-m", "cosched_plugin", "serve", "--connect", place, "--policy", "sour:Sour", "--set-aside")
-    plugin = commands.start_python(*scheduler)
-    with ManagerConnection(users, 20.0) as user:
-        for name in ("before", "sour", "after"):
-            user.result(submission(name, 10))
-        wait_until(lambda: [state(user, job) for job in (1, 3)] == ["COMPLETED"] * 2)
-        (job,) = user.result(ShowJobs((Target(2),)))["jobs"]
-        assert job["reason"].startswith("the scheduler has set it aside: ValueError: not this one (sour.py:")
-        plugin.kill()
-        assert "job 2 is set aside" in plugin.communicate()[1]
-        plugin = commands.start_python(*scheduler)
-        user.result(submission("later", 10))
-        wait_until(lambda: state(user, 4) == "COMPLETED")
-        user.result(CancelJobs((Target(2),)))
-        user.result(submission("last", 10))
-        wait_until(lambda: state(user, 5) == "COMPLETED")
-    manager.terminate()
-    ended(manager)
-    out, err = plugin.communicate(timeout=20)
-    assert (plugin.returncode, out, err.count("set aside")) == (0, "", 1)
+class Tasters:
+    """A live manager, and a scheduler with the policy above that sets jobs aside; either may be killed -9, and started again."""
+
+    def __init__(self, commands: Commands) -> None:
+        (commands.folder / "sour.py").write_text(SOUR)
+        place, self.users = (f"ipc://{commands.folder}/{name}" for name in ("scheduler", "users"))
+        self._commands = commands
+        self._scheduler = ("-m", "cosched_plugin", "serve", "--connect", place, "--policy", "sour:Sour", "--set-aside")
+        self._manager = ("serve", *LIVE, "--db", "accounts.db", "--bind", place, "--users", self.users)
+        self.start()
+
+    def start(self) -> None:
+        self.manager = self._commands.start("cosched_emulator", *self._manager)
+        self.plugin = self._commands.start_python(*self._scheduler)
+
+    def kill_plugin(self) -> str:
+        """Kill the scheduler, and start it again; return what it has said."""
+        self.plugin.kill()
+        said = self.plugin.communicate()[1]
+        self.plugin = self._commands.start_python(*self._scheduler)
+        return said
+
+    def kill_manager(self) -> None:
+        self.manager.kill()
+        ended(self.manager)
+        self.manager = self._commands.start("cosched_emulator", *self._manager)
+
+    def user(self) -> ManagerConnection:
+        return ManagerConnection(self.users, 20.0, awaits_manager=True)
+
+    def aside(self) -> list[int]:
+        """Return the pending jobs that are set aside, as their user reads it."""
+        with self.user() as user:
+            answer = user.result(ListJobs())
+        rows = [dict(zip(answer["columns"], row, strict=True)) for row in answer["rows"]]
+        why = "the scheduler has set it aside: ValueError: not this one (sour.py:"
+        return [row["job_id"] for row in rows if row["reason"].startswith(why)]
+
+    def run(self, *jobs: SubmitJob) -> list[int]:
+        """Submit jobs one after another, and return their ids."""
+        with self.user() as user:
+            return [user.result(job)["job_ids"][0] for job in jobs]
+
+    def wait_for(self, *jobs: int, said: str = "COMPLETED") -> None:
+        with self.user() as user:
+            wait_until(lambda: [state(user, job) for job in jobs] == [said] * len(jobs))
+
+    def cancel(self, job_id: int) -> None:
+        with self.user() as user:
+            user.result(CancelJobs((Target(job_id),)))
+
+    def end(self) -> str:
+        """End both in order, and return what the scheduler has said."""
+        self.manager.terminate()
+        ended(self.manager)
+        out, err = self.plugin.communicate(timeout=20)
+        assert (self.plugin.returncode, out) == (0, "")
+        return err
+
+
+def test_jobs_on_which_the_policy_fails_do_not_stop_the_others(commands: Commands) -> None:
+    there = Tasters(commands)
+    first, sour, second, sour_too, third = there.run(
+        *[submission(name, 10) for name in ("before", "sour", "between", "sour", "after")]
+    )
+    there.wait_for(first, second, third)
+    assert there.aside() == [sour, sour_too]
+    said = there.kill_plugin()
+    assert all(f"job {job} is set aside" in said for job in (sour, sour_too))
+    (later,) = there.run(submission("later", 10))
+    there.wait_for(later)
+    there.kill_manager()
+    assert there.aside() == [sour, sour_too]
+    there.cancel(sour)
+    there.wait_for(*there.run(submission("last", 10)))
+    assert there.aside() == [sour_too]
+    assert there.end().count("set aside") == 2
+
+
+def test_of_two_on_which_the_policy_fails_together_the_later_one_waits_until_it_is_tried_again(
+    commands: Commands,
+) -> None:
+    there = Tasters(commands)
+    full, sweet, salty = there.run(submission("full", 100_000, WHOLE), submission("sweet", 10), submission("salty", 10))
+    wait_until(lambda: there.aside() == [salty])
+    there.kill_plugin()
+    there.kill_manager()
+    (small,) = there.run(submission("small", 10))
+    assert there.aside() == [salty]
+    there.cancel(full)
+    there.wait_for(sweet, small)
+    assert there.aside() == [salty]
+    there.kill_plugin()
+    there.wait_for(salty)
+    assert "set aside" not in there.end()
