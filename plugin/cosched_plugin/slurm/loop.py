@@ -337,23 +337,25 @@ def recorder(file: str, stack: ExitStack) -> Callable[[Mapping[str, Any]], None]
 
 
 def begun(rest: Rest, seconds: float, log: Log) -> Poller:
-    """Wait for Slurm, and return its first answers; ProtocolError where none come in time."""
+    """Wait for Slurm, and return its first answers; ProtocolError where none come to any question of that time."""
     poller = Poller(rest, log)
-    end, notice = time.monotonic() + seconds, time.monotonic() + NOTICE_S
+    began = time.monotonic()
+    notice = began + NOTICE_S
     said = ""
     while True:
         try:
             if not rest.version or said:
-                rest.begin()
+                rest.begin(began + seconds)
             rest.forget()
             if poller.poll(time.time()) is not None and poller.nodes:
                 return poller
             said = "it does not answer"
         except Silent as error:
             said = str(error)
-        if time.monotonic() > end:
-            raise ProtocolError(f"no Slurm within {seconds:g} s: {said}")
+        waited = time.monotonic() - began
+        if waited > seconds:
+            raise ProtocolError(f"no Slurm after {waited:.0f} s: {said}")
         if time.monotonic() > notice:
             notice = float("inf")
-            log("waiting", f"waiting for Slurm up to {seconds:g} s: {said}", level=WARNING)
+            log("waiting", f"waiting for Slurm for at least {seconds:g} s: {said}", level=WARNING)
         time.sleep(SILENT_S)

@@ -111,8 +111,8 @@ class Rest:
             str, dict[object, tuple[Any, Any]]
         ] = {}  # records of the last answers, and what they say: most stay
 
-    def begin(self) -> None:
-        """Find out which version is spoken; Silent if there is none."""
+    def begin(self, until_s: float = float("inf")) -> None:
+        """Find out which version is spoken; Silent if there is none, or ``until_s`` of the monotonic clock has passed."""
         versions = (self.version,) if self.version else (*VERSIONS, *LATER)
         said = ""
         for version in versions:
@@ -121,6 +121,8 @@ class Rest:
             if reply.status == 200 and not _errors(_read(reply)):
                 self.version = version
                 return
+            if time.monotonic() > until_s:  # each question may take `WAIT_S`
+                break
         raise Silent(f"none of {', '.join(versions)} is answered: {said}")
 
     def jobs(self, now_s: float) -> list[SlurmJob] | None:

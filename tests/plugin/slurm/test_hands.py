@@ -7,13 +7,14 @@ import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from cosched_hwmodel.cli.terminal.console import Log
 from cosched_hwmodel.units import SECOND_US, ThreadMask
-from cosched_plugin.common.errors import UsageError
+from cosched_plugin.common.errors import ProtocolError, UsageError
 from cosched_plugin.protocol.messages import (
     Action,
     ActionRefused,
@@ -41,8 +42,8 @@ from cosched_plugin.site.driver import Outcome, Unsettled
 from cosched_plugin.site.store import Store
 from cosched_plugin.slurm.cluster import Cluster, task_number
 from cosched_plugin.slurm.hands import SlurmHands
-from cosched_plugin.slurm.loop import Enforcer, Poller, notify, only_one, poked, wait, welcome_of
-from cosched_plugin.slurm.rest import Reply, Rest
+from cosched_plugin.slurm.loop import Enforcer, Poller, begun, notify, only_one, poked, wait, welcome_of
+from cosched_plugin.slurm.rest import WAIT_S, Reply, Rest
 from cosched_plugin.slurm.site_file import Site
 
 FINE = '{"errors": []}'
@@ -338,6 +339,30 @@ def test_a_hook_wakes_the_driver(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match="expected a socket to replace"), poked(str(tmp_path / "file")):
         pass
+
+
+def test_a_slurm_that_never_answers_is_given_up_when_it_is_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each version was asked for, for 25 s: it took 125, and 60 were told."""
+    now_s = 1_000.0
+
+    class Deaf:
+        def call(self, method: str, target: str, body: object = None) -> Reply:
+            pass_time(WAIT_S)
+            return Reply(0, "TimeoutError: timed out")
+
+    def pass_time(seconds: float) -> None:
+        nonlocal now_s
+        now_s += seconds
+
+    clock = SimpleNamespace(monotonic=lambda: now_s, time=lambda: now_s, sleep=pass_time)
+    for module in ("loop", "rest"):
+        monkeypatch.setattr(f"cosched_plugin.slurm.{module}.time", clock)
+    said: list[str] = []
+    with pytest.raises(
+        ProtocolError, match=r"^no Slurm after 75 s: none of .* is answered: 0 TimeoutError: timed out$"
+    ):
+        begun(Rest(Deaf()), 60.0, Log("test", write=said.append))
+    assert now_s == 1_075.0
 
 
 def test_systemd_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
