@@ -5,7 +5,8 @@ Usage: .venv/bin/python -m scripts.proofs.hostile [--seconds 600] [--descriptors
 The hostile user keeps 200 connections with four large questions pending on each, submits and cancels arrays of 10,000 held tasks
 with 99 dependencies each, and opens 4 x 6,000 connections again and again; the scheduler is stopped for nine seconds of ten. Only
 root can be two other users at an ipc endpoint. Exit code 0 if the manager is alive, the honest user's p99 is under 250 ms, and the
-manager's memory at the end is within 10 % of that after the first minute (a run of under two minutes: after half of it).
+manager's memory in the last minute is within 10 % of that in the second one (medians; in a short run of its last quarter, and of one
+after half of it).
 """
 
 from __future__ import annotations
@@ -233,13 +234,18 @@ def attack(folder: Path, seconds: float, descriptors: int | None) -> dict[str, A
         log = (folder / f"{MANAGER}.log").read_text(encoding="utf-8", errors="replace")[-1000:]
     honest = json.loads(said[-1]) if alive and said else None
     minute = min(len(memory_mb) // 2, round(60 / LOOK_S))
-    early, late = (statistics.median(some or [0.0]) for some in (memory_mb[minute : minute + 10], memory_mb[-10:]))
+    span = max(1, min(len(memory_mb) // 4, minute))
+    early, late = (statistics.median(some or [0.0]) for some in (memory_mb[minute : minute + span], memory_mb[-span:]))
     return {
         "held": honest is not None and honest["p99_ms"] < MOST_P99_MS and late <= FLAT * early,
         "alive": alive,
         "seconds": seconds,
         "honest": honest,
-        "memory_mb": {"after the first minute": round(early, 1), "at the end": round(late, 1)},
+        "memory_mb": {
+            "second minute": round(early, 1),
+            "last minute": round(late, 1),
+            "most": max(memory_mb, default=0.0),
+        },
         "descriptors": {"most": most_open, "limit": descriptors},
         "database_mb": round(written_mb, 1),
         "log": log,

@@ -29,13 +29,18 @@ from cosched_emulator.run.build import build_agenda, build_manager
 from cosched_emulator.run.loop import Simulation
 from cosched_emulator.users.requests import (
     CancelJobs,
+    Dependency,
     Done,
+    HoldJobs,
     ListHistory,
+    ReleaseJobs,
     Requester,
     ShowOverview,
     ShowStatus,
     SubmitJob,
     Target,
+    decode_answer,
+    encode_answer,
 )
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.common.status import Status
@@ -126,6 +131,31 @@ def replayed(folder: Path, entries: int) -> Work:
     return work
 
 
+def cancelled(_folder: Path, entries: int) -> Work:
+    """A live manager whose users submit jobs of all sorts and cancel them; what is still to be told is left out."""
+
+    def work() -> None:
+        accounts = Accounting.create(None, {})
+        live = live_manager(accounts)
+        for number in range(0, entries, 5):
+            first = live.next_id
+            for wish in (
+                SubmitJob(1, SECOND, tasks=(0, 1), at_once=1),
+                SubmitJob(1, SECOND, tasks=(0, 1), after=(Dependency("afterany", first),), held=True),
+                SubmitJob(1, SECOND, delay_us=3 * SECOND),
+            ):
+                assert isinstance(live.command(number * SECOND, ANN, wish), Done)
+            jobs = tuple([Target(job) for job in range(first, live.next_id)])
+            for change in (HoldJobs(jobs), ReleaseJobs(jobs), CancelJobs(jobs)):
+                assert isinstance(live.command(number * SECOND, ANN, change), Done)
+            live.drain()
+            live.discard_events()
+        assert not live.unfinished
+        accounts.close()
+
+    return work
+
+
 def told(_folder: Path, entries: int) -> Work:
     """The metrics of a program."""
 
@@ -159,6 +189,7 @@ CASES: dict[str, Callable[[Path, int], Work]] = {
     "explain": explained,
     "a trace that is handed on": handed_on,
     "replay, top, status, history": replayed,
+    "submitted and cancelled": cancelled,
     "metrics": told,
     "easy": scheduled("easy"),
     "conservative": scheduled("conservative"),
@@ -172,6 +203,36 @@ def test_a_longer_log_takes_no_more_memory(case: str, tmp_path: Path, capsys: py
         peak_bytes(CASES[case](_folder(tmp_path / str(entries)), entries)) for entries in (SHORT, LONGER * SHORT)
     )
     assert long < short + SLACK, f"{short:,} bytes for {SHORT:,} entries, {long:,} for {LONGER * SHORT:,}"
+
+
+def test_an_answer_about_many_jobs_takes_little_more_memory_than_its_bytes(tmp_path: Path) -> None:
+    """A dict for each of the jobs takes as much again as four times the answer."""
+    jobs = 4 * SHORT
+    journal_of(tmp_path / "steps.db", 2 * jobs).close()
+    accounts = Accounting.open(str(tmp_path / "steps.db"))
+    live = live_manager(accounts)
+    assert restore(live, accounts) == 2 * jobs
+
+    def ask() -> Done:
+        answer = answer_query(live, accounts, dict, ListHistory("", jobs))
+        assert isinstance(answer, Done)
+        return answer
+
+    _, answer = decode_answer(encode_answer(ask(), 1))
+    assert isinstance(answer, Done)
+    assert [job["name"] for job in answer.result["jobs"]] == [f"job {number}" for number in range(jobs, 0, -1)]
+    assert peak_bytes(ask) < 3 * len(encode_answer(ask(), 1)[-1])
+    accounts.close()
+
+
+def test_a_large_answer_leaves_no_buffer_behind() -> None:
+    large = Done({"x": bytes(8_000_000)})
+    tracemalloc.start()
+    try:
+        encode_answer(large, 1)
+        assert tracemalloc.get_traced_memory()[0] < SLACK
+    finally:
+        tracemalloc.stop()
 
 
 def _folder(folder: Path) -> Path:

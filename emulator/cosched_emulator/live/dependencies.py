@@ -61,7 +61,7 @@ class WaitingRoom:
         ] = {}  # by job: the jobs that wait for its end, in the order of their entry
         self._arrays: dict[int, _Array] = {}
         self._places = count()
-        self._task_of: dict[int, tuple[int, int]] = {}  # by job: its array and its task in the array
+        self._tasks: dict[int, Origin] = {}  # by job, of tasks of arrays
         self._held: set[int] = set()
         self.begin_us: dict[int, int] = {}  # by waiting job: its begin time, if that is in the future
         self._begins: list[tuple[int, int]] = []  # heap of (begin time, job), with void entries
@@ -86,7 +86,7 @@ class WaitingRoom:
         """
         job_id = job.spec.id
         if origin.array_id is not None and origin.array_index is not None:
-            self._task_of[job_id] = (origin.array_id, origin.array_index)
+            self._tasks[job_id] = origin
             self.members.setdefault(origin.array_id, {})[origin.array_index] = job_id
         if held:
             self._held.add(job_id)
@@ -148,9 +148,10 @@ class WaitingRoom:
         self._forget_begin(job_id)
         for other in self._before.pop(job_id, ()):
             self._handle_dependency_end(at_us, other, job_id, state)
-        if job_id not in self._task_of:
+        origin = self._tasks.pop(job_id, None)
+        if origin is None or origin.array_id is None or origin.array_index is None:
             return
-        array_id, task = self._task_of.pop(job_id)
+        array_id, task = origin.array_id, origin.array_index
         members = self.members[array_id]
         del members[task]
         array = self._arrays.get(array_id)
@@ -182,7 +183,7 @@ class WaitingRoom:
         """Take over the state of another manager's jobs, whose ``origins`` are in order of their entry; the manager has them."""
         for job_id, origin in origins.items():
             if origin.array_id is not None and origin.array_index is not None:
-                self._task_of[job_id] = (origin.array_id, origin.array_index)
+                self._tasks[job_id] = origin
                 self.members.setdefault(origin.array_id, {})[origin.array_index] = job_id
         for job_id, reason in state["waiting"]:
             self.jobs[job_id] = Waiting(self._manager.jobs[job_id], reason)
@@ -212,8 +213,8 @@ class WaitingRoom:
             self._go_on(at_us, job_id)
 
     def _label(self, job_id: int) -> str:
-        array_id, task = self._task_of.get(job_id, (None, None))
-        return str(job_id) if array_id is None else f"{array_id}_{task}"
+        origin = self._tasks.get(job_id)
+        return str(job_id) if origin is None else f"{origin.array_id}_{origin.array_index}"
 
     def _forget_begin(self, job_id: int) -> None:
         """Forget the begin time of a job that has ended; drop the void entries of the heap if most entries are void."""
@@ -237,8 +238,8 @@ class WaitingRoom:
         self._next_of(at_us, array)
 
     def _array(self, job_id: int) -> _Array | None:
-        array_id, _ = self._task_of.get(job_id, (-1, 0))
-        return self._arrays.get(array_id)
+        origin = self._tasks.get(job_id)
+        return None if origin is None or origin.array_id is None else self._arrays.get(origin.array_id)
 
     def _next_of(self, at_us: int, array: _Array) -> None:
         """Pass the next tasks of an array to the scheduler, within the array's limit."""

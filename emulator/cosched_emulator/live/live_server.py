@@ -285,7 +285,7 @@ class LiveServer:
         began_s = time.monotonic()
         while True:  # all that wait are heard, so that nobody's requests hide another's
             for asked in self._door.receive():
-                if not self._asked.add(asked.who.name, asked):
+                if not self._asked.add(asked.who.name, asked, asked.size):
                     self._door.answer(asked, TOO_MANY)
             if time.monotonic() - began_s >= USERS_S / 2 or not self._door.socket.poll(0):
                 break

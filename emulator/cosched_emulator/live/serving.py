@@ -26,7 +26,7 @@ from cosched_emulator.users.door import Audit, UserDoor
 from cosched_hwmodel.cli.terminal.console import Log
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.common.curve import Keyring
-from cosched_plugin.common.process import freeze_heap, stop_on_signals
+from cosched_plugin.common.process import freeze_heap, return_large_blocks, stop_on_signals
 from cosched_plugin.common.status import MetricsServer
 
 LIVE: Final = "live"
@@ -69,6 +69,7 @@ def serve_live(
     Without users it ends when all jobs of the workload have ended; with users it stays. If ``accounting`` has a journal, it resumes
     from there, with ``state`` where the accounts begin at a step.
     """
+    return_large_blocks()
     faults = prepared.faults
     faults.check(live=True, child=False, remote=True, database=accounting.path is not None)
     live = restore_manager(prepared, accounting, log, state, anew=serving.anew, archive=serving.archive)

@@ -235,7 +235,7 @@ class StartEstimates:
 
     def _tell_past(self) -> None:
         """Tell a new process of the last jobs in the accounts, and how good earlier estimates were."""
-        rows = self._accounting.history("", MOST_PAST)[::-1]
+        rows = [*self._accounting.history("", MOST_PAST)][::-1]
         jobs = [_spec_of(row) for row in rows]
         jobs += [job.job.spec for job in self._live.manager.jobs.values()]
         self._jobs = sorted(jobs, key=lambda job: job.id)

@@ -403,9 +403,10 @@ class Commands:
         if array_id is not None and 0 < request.at_once < count:
             self._room.limit(array_id, request.at_once)
         ids = range(first, first + count)
+        told = tuple((item.kind, item.job_id) for item in request.after)  # one for all tasks
         begin_us = now_us + request.delay_us
         for job_id, task in zip(ids, request.tasks or (None,), strict=True):
-            origin = Origin(user, array_id, task, tuple((item.kind, item.job_id) for item in request.after))
+            origin = Origin(user, array_id, task, told)
             self._owners.add(job_id, origin, submission.span_us)
             job = submission.job(job_id)
             lags = self._manager.lags

@@ -23,6 +23,7 @@ from cosched_emulator.manager.time_sharing.shared_progress import ProcessProgres
 from cosched_emulator.users.idset import idset
 from cosched_emulator.users.requests import (
     Done,
+    Fields,
     ListHistory,
     ListJobs,
     ListNodes,
@@ -233,7 +234,7 @@ def _answer(
                 return Done({**answer.result, "run": accounting.meta.get("run", "")})
             return answer
         case ListHistory(user, most):
-            return Done({"now_s": now_s, "jobs": [ended_job(row) for row in accounting.history(user, most)]})
+            return Done({"now_s": now_s, "jobs": [Fields(ended_job(row)) for row in accounting.history(user, most)]})
         case ShowStatus():
             return Done(_status(view, accounting, status))
         case ShowOverview(most):
@@ -335,7 +336,7 @@ class _View:
             spec.processes,
             sum([count for _, count, _, _ in job.runs]) if runs else self._least_nodes(spec),
             node_list(job) if runs else "",
-            [self.live.label(other) for other in self._neighbours(job)] if runs else [],
+            [self.live.label(other) for other in self._neighbours(job)] if runs else (),
             job.measured_ppm / WHOLE_PPM if runs and job.measured_ppm else None,
             *(() if self.slots is None else self.slots.columns(job)),
         )
@@ -407,9 +408,9 @@ def _show_jobs(view: _View, accounting: Accounting, targets: Sequence[Target]) -
     missing = []
     jobs, origins = view.manager.jobs, view.live.origins
     known = dict.fromkeys([target.job_id for target in targets if target.job_id < view.live.next_id])
-    rows = {row["id"]: row for row in accounting.jobs([job_id for job_id in known if job_id not in jobs])}
+    told = _ended_jobs(accounting, [job_id for job_id in known if job_id not in jobs])
     heads = {job_id for job_id in known if job_id in origins and origins[job_id].array_id == job_id}
-    heads.update([job_id for job_id, row in rows.items() if row["array_id"] == job_id])
+    heads.update([job_id for job_id, job in told.items() if job["array_id"] == job_id])
     arrays = {job_id: _tasks(view, accounting, job_id) for job_id in heads}  # only the first task is looked up
     for target in targets:
         job_id, task = target
@@ -422,21 +423,22 @@ def _show_jobs(view: _View, accounting: Accounting, targets: Sequence[Target]) -
             missing.append(f"{job_id}_{task}")
     if len(found) > _MOST_SHOWN:
         return Refused("limit", f"at most {_MOST_SHOWN} jobs at a time, not {len(found)}", "jobs")
-    told = {job_id: view.details(view.manager.jobs[job_id]) for job_id in found if job_id in view.manager.jobs}
-    rest = [job_id for job_id in found if job_id not in told and job_id not in known]  # tasks of arrays
-    for row in [*rows.values(), *(accounting.jobs(rest) if rest else [])]:
-        details = ended_job(row)
-        told[details["job_id"]] = details
+    told |= {job_id: Fields(view.details(jobs[job_id])) for job_id in found if job_id in jobs}
+    told |= _ended_jobs(accounting, [job_id for job_id in found if job_id not in told and job_id not in known])
     missing += [str(job_id) for job_id in found if job_id not in told]
     shown = [told[job_id] for job_id in found if job_id in told]
     return Done({"now_s": view.live.now_us / SECOND_US, "jobs": shown, "missing": missing})
 
 
+def _ended_jobs(accounting: Accounting, ids: Sequence[int]) -> dict[int, Fields]:
+    """Return the details of these jobs that the accounts have, by id."""
+    return {row["id"]: Fields(ended_job(row)) for row in accounting.jobs(ids)}
+
+
 def _tasks(view: _View, accounting: Accounting, array_id: int) -> dict[int, int]:
     """Return the tasks of an array, also those that have ended: index -> job."""
     ended = [job_id for job_id in accounting.tasks(array_id) if job_id not in view.manager.jobs]
-    rows = accounting.jobs(ended) if ended else []
-    return {**{row["array_index"]: row["id"] for row in rows}, **view.live.members.get(array_id, {})}
+    return {**{row["array_index"]: row["id"] for row in accounting.jobs(ended)}, **view.live.members.get(array_id, {})}
 
 
 # Fields that the process reports, too, under other names.

@@ -67,7 +67,7 @@ class Unread:
 
 MOST_MESSAGES: Final = 64  # messages in one call
 MOST_FRAMES: Final = 1_024  # frames in one call, if messages have too many
-MOST_BYTES: Final = MAX_REQUEST_BYTES  # bytes in one call: after that, no further message is decoded
+MOST_BYTES: Final = 262_144  # bytes in one call: after that, no further message is decoded
 FRAMES: Final = 3  # frames of a request: sender, name of the framing, body
 # A request costs one token, plus one per this number of bytes of it and its answer, and per this much time of the manager's.
 BYTES_A_TOKEN: Final = 65_536
@@ -97,6 +97,7 @@ class Asked(NamedTuple):
     who: Requester
     request: Request
     peer: str = ""
+    size: int = 0  # bytes of the request
 
 
 class Audit:
@@ -272,8 +273,9 @@ class UserDoor:
             else:
                 self.dropped += 1
             return None
+        size = sum(map(len, parts))
         try:
-            if not self._requests.take(who.name, 1 + sum(map(len, parts)) / BYTES_A_TOKEN, now_s):
+            if not self._requests.take(who.name, 1 + size / BYTES_A_TOKEN, now_s):
                 raise _TooFast
             began_s = time.thread_time()
             ticket, request = decode_request(parts)
@@ -284,7 +286,7 @@ class UserDoor:
             else:
                 self.dropped += 1
             return None
-        return Asked(sender, ticket, who, request, peer_of(frames[-1]))
+        return Asked(sender, ticket, who, request, peer_of(frames[-1]), size)
 
     def _refuse(self, sender: bytes, ticket: int, refused: Refused) -> None:
         # Without ROUTER_MANDATORY, a ROUTER drops messages that it cannot deliver, and never waits.

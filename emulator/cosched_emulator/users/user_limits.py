@@ -8,8 +8,11 @@ import socket
 import stat
 import struct
 import threading
+import time
 from collections import OrderedDict, deque
 from typing import Final, Generic, TypeVar
+
+from cosched_plugin.common.process import return_free_memory
 
 # The limit on the connections of an endpoint: further ones are shut.
 #
@@ -21,6 +24,8 @@ MOST_CONNECTIONS: Final = 2_048
 MOST_OF_A_USER: Final = 256  # on ipc
 MOST_DESCRIPTORS: Final = 65_536
 LOOK_S: Final = 0.005
+CROWD: Final = 1_000  # so many that were shut have left ZeroMQ's 4 kB each between blocks that stay
+RETURN_S: Final = 1.0  # between two times that these are given back
 _CREDENTIALS: Final = struct.Struct("3i")  # process, user, group
 
 
@@ -48,8 +53,12 @@ class Connections:
             self._guard.join()
 
     def _watch(self) -> None:
+        shut, returned_s = 0, time.monotonic()
         while not self._closed.wait(LOOK_S):
             self.tend()
+            if self.shut - shut >= CROWD and time.monotonic() - returned_s >= RETURN_S:
+                return_free_memory()
+                shut, returned_s = self.shut, time.monotonic()
 
     def tend(self) -> None:
         """Shut excess connections: of users with more than their limit, and if there are too many in all, of those with most."""
@@ -199,25 +208,30 @@ class Buckets:
 # The requests that wait: served by user in turn, however many connections one has.
 
 MOST_WAITING: Final = 256  # requests of one user
+MOST_WAITING_BYTES: Final = 524_288  # of its requests as they came: read ones take ten times as much memory
 _Item = TypeVar("_Item")
 
 
 class Turns(Generic[_Item]):
     """Items of users: each user's in order, and the users in turn."""
 
-    def __init__(self, most: int = MOST_WAITING) -> None:
+    def __init__(self, most: int = MOST_WAITING, most_bytes: int = MOST_WAITING_BYTES) -> None:
         self._most = most
-        self._waiting: OrderedDict[str, deque[_Item]] = OrderedDict()  # the user whose turn it is comes first
+        self._most_bytes = most_bytes
+        self._waiting: OrderedDict[str, deque[tuple[_Item, int]]] = OrderedDict()  # whose turn it is comes first
+        self._bytes: dict[str, int] = {}  # by user
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
 
-    def add(self, name: str, item: _Item) -> bool:
-        """Add an item of user ``name``; False if that user has too many."""
+    def add(self, name: str, item: _Item, size: int = 0) -> bool:
+        """Add an item of user ``name``, of ``size`` bytes; False if that user has too many, or too large ones."""
         waiting = self._waiting.setdefault(name, deque())
-        if len(waiting) >= self._most:
+        total = self._bytes.get(name, 0) + size
+        if waiting and (len(waiting) >= self._most or total > self._most_bytes):
             return False
-        waiting.append(item)
+        waiting.append((item, size))
+        self._bytes[name] = total
         return True
 
     def take(self) -> _Item:
@@ -226,9 +240,10 @@ class Turns(Generic[_Item]):
         if name is None:
             raise LookupError
         waiting = self._waiting[name]
-        item = waiting.popleft()
+        item, size = waiting.popleft()
         if waiting:
+            self._bytes[name] -= size
             self._waiting.move_to_end(name)
         else:
-            del self._waiting[name]
+            del self._waiting[name], self._bytes[name]
         return item

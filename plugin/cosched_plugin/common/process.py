@@ -1,7 +1,8 @@
-"""What a long-running program does to its own process: signals end it in order, and objects from before the work are not collected."""
+"""What a long-running program does to its own process: its end at signals, garbage collections, and memory that goes back."""
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import select
@@ -89,3 +90,25 @@ def freeze_heap(*, cycles: bool = False) -> Iterator[None]:
     finally:
         gc.set_threshold(young, middle, old)
         gc.unfreeze()
+
+
+# Memory of the C library; with another one than glibc the following two have no effect.
+
+LARGE_BYTES: Final = 65_536
+_M_MMAP_THRESHOLD: Final = -3  # parameter of glibc's mallopt
+
+
+def return_large_blocks() -> None:
+    """Make the C library give each block of `LARGE_BYTES` or more back to the system once it is free.
+
+    Left to itself glibc stops doing so after the first large block that is freed, and puts later ones between small ones in heaps
+    of several threads: 45 MB of a manager's 130 were free, and stayed, after the large requests of 200 connections.
+    """
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, LARGE_BYTES)
+
+
+def return_free_memory() -> None:
+    """Give the pages that are free between small blocks back to the system; it takes some milliseconds."""
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).malloc_trim(0)

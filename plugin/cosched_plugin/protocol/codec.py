@@ -257,9 +257,13 @@ def decode(frames: Sequence[bytes]) -> Message:
     return message
 
 
-def pack(raw: Mapping[str, Any]) -> bytes:
-    """Return a map of plain values as bytes; TypeError, ValueError or OverflowError for values without a form there."""
-    body: bytes = _PACKERS.pack(raw)
+# Not by the packer of the thread: that keeps the buffer of the largest message, and answers to users may have 64 MiB.
+def pack(raw: Mapping[str, Any], plain: Callable[[Any], Any] | None = None) -> bytes:
+    """Return a map of plain values as bytes; TypeError, ValueError or OverflowError for values without a form there.
+
+    ``plain`` gives the plain value of another one when its turn comes.
+    """
+    body: bytes = msgpack.packb(raw, use_bin_type=True, default=plain)
     return body
 
 

@@ -26,6 +26,7 @@ from tests.emulator.users.site import (
 )
 from tests.processes import ended, start_python, wait_until
 
+from cosched_emulator.users import user_limits
 from cosched_emulator.users.requests import (
     Done,
 )
@@ -198,6 +199,18 @@ def test_users_with_few_connections_keep_them(crowds: int, monkeypatch: pytest.M
     kept = set(owners) - set(gone)
     assert len(kept) <= 100
     assert sum(owners[descriptor] == 1_000 for descriptor in kept) == (3 if crowds == 4 else 2)
+
+
+def test_what_a_crowd_of_connections_took_goes_back_to_the_system(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    returned: list[int] = []
+    monkeypatch.setattr(user_limits, "RETURN_S", 0.0)
+    monkeypatch.setattr(user_limits, "CROWD", 50)
+    connections = site.door()._connections
+    assert connections is not None
+    monkeypatch.setattr(user_limits, "return_free_memory", lambda: returned.append(1))
+    connections.most_of_a_user = 10
+    site.clients += [_connected_as(os.geteuid(), f"{site.folder}/door") for _ in range(80)]
+    wait_until(lambda: bool(returned))
 
 
 def test_connections_of_other_sockets_are_not_closed(site: Site) -> None:
