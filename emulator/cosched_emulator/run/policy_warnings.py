@@ -130,9 +130,9 @@ def _asks_losses(choice: PolicyChoice) -> bool:
 
 
 def idle_placement(choice: PolicyChoice, prepared: Prepared) -> str | None:
-    """Return why a placement by bandwidth finds all nodes equally good; None: it does not, or there is none."""
+    """Return why a placement by bandwidth finds all nodes equally good, or extends no limit; None: it does not, or there is none."""
     name = part_name(choice.settings, "placement")
-    if name not in BY_BANDWIDTH:
+    if not _asks_losses(choice):
         return None
     jobs, belief = columns_of(prepared.workload.jobs), prepared.belief
     if belief.contention != "bandwidth" or not belief.resources:
@@ -143,7 +143,8 @@ def idle_placement(choice: PolicyChoice, prepared: Prepared) -> str | None:
         missing = "no node has a limit of bandwidth (--node rua-4way, for example, or --bandwidth-gbs)"
     else:
         return None
-    return f"placement {name} finds all nodes equally good: {missing}"
+    what = "finds all nodes equally good" if name in BY_BANDWIDTH else "extends no limit (extend_limit)"
+    return f"placement {name} {what}: {missing}"
 
 
 def _limits_mbs(nodes: NodeClass, resources: Collection[str]) -> list[int]:

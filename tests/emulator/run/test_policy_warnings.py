@@ -74,6 +74,12 @@ def test_a_placement_without_differences_between_nodes(policy: str, sections: di
     assert told is None or (found is not None and told in found)
 
 
+def test_limits_that_are_not_extended_are_named() -> None:
+    prepared = prepare({"cluster": RUA_NODES, "workload": {"lublin": 3}})
+    told = "placement first-fit extends no limit (extend_limit): it knows no job's demand (--mix)"
+    assert idle_placement(choose("easy", ["placement.extend_limit=true"]), prepared) == told
+
+
 @pytest.mark.parametrize(
     ("policy", "memory_mb", "swap_mb", "warns"),
     [("glts", 100, 0, True), ("glts", 100, 1 << 20, False), ("glts", 0, 0, False), ("lomarc-r", 100, 0, False)],

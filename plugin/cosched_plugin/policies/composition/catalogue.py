@@ -43,6 +43,9 @@ class Parameter(NamedTuple):
     tell: Callable[[], str]
     text: str
     added: bool = False  # it came later: a run that does not set it has the key, and the record, that it had before
+    only: Mapping[
+        str, tuple[object, ...]
+    ] = {}  # it has an effect where other settings of the part have one of these values
 
     @property
     def expected(self) -> str:
@@ -184,6 +187,13 @@ def one_of(place: str, text: str) -> Parameter:
     return Parameter(lambda value: value in at(place), tell, text)
 
 
+def only(parameter: Parameter, **values: object) -> Parameter:
+    """Return a setting that has an effect only where other settings of its part have these values, or one of a tuple of them."""
+    return parameter._replace(
+        only={key: value if isinstance(value, tuple) else (value,) for key, value in values.items()}
+    )
+
+
 def added(parameter: Parameter) -> Parameter:
     """Return a setting that has come to a part of which there are runs."""
     return parameter._replace(added=True)
@@ -267,8 +277,11 @@ SHAPES: Final[Mapping[str, Entry]] = {
 _EXTEND: Final = {"extend_limit": flag("multiply estimate and limit by the penalty factor expected at the start")}
 _EXTEND_BY: Final = {
     **_EXTEND,
-    "limit_factors": factors(
-        "with `extend_limit`, multiply by the lowest of these that is not below the penalty factor; else by that"
+    "limit_factors": only(
+        factors(
+            "with `extend_limit`, multiply by the lowest of these that is not below the penalty factor; else by that"
+        ),
+        extend_limit=True,
     ),
 }
 _CONTEXTS: Final = {
@@ -314,7 +327,9 @@ PLACEMENTS: Final[Mapping[str, Entry]] = {
         {
             "compact": flag("jobs may have all cores of their nodes"),
             "share": flag("jobs may have other jobs beside them"),
-            "max_slowdown": factor("run time of a job beside another one over that on all cores, at most"),
+            "max_slowdown": only(
+                factor("run time of a job beside another one over that on all cores, at most"), share=True
+            ),
         },
     ),
 }
@@ -370,8 +385,13 @@ MATCHINGS: Final[Mapping[str, Entry]] = {
             "empty_nodes": flag("a guest may take empty nodes besides those of its hosts"),
             "pairs": flag("a job that starts may take one with it"),
             "mode": added(one_of("symbiosis.express:MODES", "nobody is suspended, or short jobs may stop others")),
-            "express_s": added(seconds(0, "express: jobs up to this length may stop longer ones")),
-            "stops": added(number(0, 1e3, "express: how long a job may be stopped in all, as a part of its estimate")),
+            "express_s": only(
+                added(seconds(0, "express: jobs up to this length may stop longer ones")), mode="express"
+            ),
+            "stops": only(
+                added(number(0, 1e3, "express: how long a job may be stopped in all, as a part of its estimate")),
+                mode="express",
+            ),
         },
         ("symbiosis.guests:Guests",),
     ),
@@ -381,7 +401,7 @@ MATCHINGS: Final[Mapping[str, Entry]] = {
         {
             "max_slowdown": factor("largest slowdown of a job beside another, its own not counted"),
             "min_gain": number(-1, 1e3, "least utilisation gain of a group"),
-            "block": whole(1, 1_000_000, "candidates in a block"),
+            "block": only(whole(1, 1_000_000, "candidates in a block"), blocks=("all", "first")),
             "larger": number(0, 1e3, "by how much matched jobs may take more nodes than the primary"),
             "longer_s": seconds(0, "by how much a matched job may take longer than the primary"),
             "running": whole(0, 1_000_000, "running jobs that are considered as primary"),
@@ -390,12 +410,19 @@ MATCHINGS: Final[Mapping[str, Entry]] = {
             "blocks": one_of(
                 "glomarc.formation:BLOCKS", "which blocks candidates come from; none: all are one, and not sorted"
             ),
-            "sort": flag("sort the jobs of a block by what they have left"),
-            "sort_running": flag("sort running ones, too; else the least delayed stay first"),
-            "absolute": flag("rank groups by the node time that they save, not by its share of what they hold"),
-            "fairness_tries": one_of(
-                "glomarc.formation:TRIES",
-                "windows of a primary job that are tried while they are refused: all, or the best or first",
+            "sort": only(flag("sort the jobs of a block by what they have left"), blocks=("all", "first")),
+            "sort_running": only(
+                flag("sort running ones, too; else the least delayed stay first"), blocks=("all", "first"), sort=True
+            ),
+            "absolute": only(
+                flag("rank groups by the node time that they save, not by its share of what they hold"), choice="best"
+            ),
+            "fairness_tries": only(
+                one_of(
+                    "glomarc.formation:TRIES",
+                    "windows of a primary job that are tried while they are refused: all, or the best",
+                ),
+                choice="best",
             ),
             "short_s": seconds(0, "jobs up to this length are not co-located"),
             "space": flag("a group has to gain more than its first job would alone on all cores"),

@@ -117,4 +117,12 @@ def _resolve_part(kind: str, entry: Mapping[str, Any]) -> dict[str, Any]:
         if not parameter.check(value):
             raise UsageError(f"policy.{kind}.{key}: expected {parameter.expected}, got {value!r}")
         resolved[key] = value
+    for key, parameter in part.parameters.items():
+        if key in resolved and resolved[key] != part.default(key):
+            for other, values in parameter.only.items():
+                if resolved.get(other, part.default(other)) not in values:
+                    wanted = " or ".join([f"{other} = {value!r}" for value in values])
+                    raise UsageError(
+                        f"policy.{kind}.{key}: expected nothing: it has an effect with {wanted} only, got {resolved[key]!r}"
+                    )
     return resolved

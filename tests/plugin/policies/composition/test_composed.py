@@ -190,8 +190,8 @@ def test_presets_resolve_to_their_parts() -> None:
         ({"preset": "lomarc-n", "matching": "u2"}, lomarc("u2", **MATCH)),
         ({"preset": "easy", "backfill": "none", "order": {}}, parts("fcfs", "none", FIRST_FIT)),
         (
-            {"preset": "glts-nh", "matching": {"block": 4}},
-            scojo(blocks="none", choice="first", block=4),
+            {"preset": "glts-fbo", "matching": {"block": 4}},
+            scojo(blocks="first", block=4),
         ),
         ({"preset": "cst", "matching": "group"}, scojo(most=1, space=False)),
         ({"preset": "glts", "slices": "none"}, scojo() | {"slices": {"name": "none"}}),
