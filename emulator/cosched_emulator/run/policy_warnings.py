@@ -18,6 +18,7 @@ from cosched_plugin.protocol.messages import NodeClass
 
 BY_BANDWIDTH: Final = ("lessconsume", "lessconsume-threshold")  # placements that look for nodes with bandwidth left
 LIMITS: Final = ("memory_bandwidth_mbs", "network_mbs", "disk_mbs")  # keys of [cluster]
+OF_PAIRS_ALONE: Final = ("lomarc", "statistical", "pairs")  # models that know no bandwidth
 NEEDS_NOTHING: Final = (None, "none", "always")  # matchings that need no knowledge of pairs
 GIVEN: Final = (None, "given")  # beliefs that are the site's
 # Matchings that follow measured slowdowns.
@@ -40,6 +41,7 @@ def warnings_of(choice: PolicyChoice, prepared: Prepared) -> tuple[str, ...]:
             idle_memory,
             idle_disks,
             idle_nodes,
+            idle_exclusive,
             sums_of_pairs,
         )
     ]
@@ -112,6 +114,11 @@ def idle_monitoring(choice: PolicyChoice, prepared: Prepared) -> str | None:
     if after_s is None or not choice.shipped or name in LISTENS or part_name(choice.settings, "belief") == "learned":
         return None
     return "monitoring.after_s: no effect under a policy that follows no measured slowdowns"
+
+
+def _may_ask_pairs(choice: PolicyChoice) -> bool:
+    """Tell whether a part asks, or may ask, what co-located jobs cost each other."""
+    return _asks_pairs(choice) or not choice.shipped
 
 
 def _asks_pairs(choice: PolicyChoice) -> bool:
@@ -204,27 +211,50 @@ def idle_disks(choice: PolicyChoice, prepared: Prepared) -> str | None:
     return f"{' and '.join(keys)}: no effect where no job is suspended so" if keys else None
 
 
-def idle_nodes(_choice: PolicyChoice, prepared: Prepared) -> str | None:
+def idle_nodes(choice: PolicyChoice, prepared: Prepared) -> str | None:
     """Return which settings say nothing of these jobs and nodes: no job slows another one down, or has anything to share."""
     scenario, jobs = prepared.scenario, columns_of(prepared.workload.jobs)
-    most = max(item.threads for item in prepared.nodes)
-    if scenario.workload.exclusive and most == 1:
-        return "workload.exclusive: no effect on nodes of one hardware thread"
     if scenario.clock.mode != "virtual" or scenario.time_sharing is not None:
         return None
-    limited = any(any(_limits_mbs(item, RESOURCES)) for item in prepared.nodes)
-    contends = prepared.contends and (limited if prepared.hardware.contention == "bandwidth" else most > 1)
+    contends, model, believed = _contends(prepared), prepared.hardware.contention, prepared.belief.contention
     slows = contends or prepared.faults.slow_nodes
-    asks = slows or jobs.knows(jobs.told_demand) or jobs.knows(jobs.profile)
+    asks = (
+        (slows and model not in OF_PAIRS_ALONE)
+        or ("bandwidth" in (model, believed) and jobs.knows(jobs.told_demand))
+        or ("composite" in (model, believed) and jobs.knows(jobs.profile))
+    )
     truth, plain = scenario.truth, TruthSection()
+    # What the keys of pairs say may also be believed, of another model.
+    pairs = model == "none" or (contends and model != "bandwidth") or (believed != model and _may_ask_pairs(choice))
+    counts = {"contention": contends or model == "none", "resources": contends, "composition": slows}
+    idle = [
+        item.name
+        for item in fields(truth)
+        if getattr(truth, item.name) != getattr(plain, item.name) and not counts.get(item.name, pairs)
+    ]
     keys = [
         *["monitoring.after_s"] * (scenario.monitoring.after_s is not None and not slows),
         *[f"cluster.{key}" for key in LIMITS if getattr(scenario.cluster, key) is not None and not asks],
-        *["truth.contention"] * (truth.contention not in (plain.contention, "none") and not contends),
-        *["truth.composition"] * (truth.composition != plain.composition and not slows),
-        *["truth.resources"] * (truth.resources != plain.resources and not contends),
+        *[f"truth.{key}" for key in idle],
     ]
     return f"{' and '.join(keys)}: no effect where no job slows another one down" if keys else None
+
+
+def _contends(prepared: Prepared) -> bool:
+    """Tell whether jobs of these demands and characteristics slow each other down on these nodes."""
+    model, exclusive = prepared.hardware.contention, prepared.scenario.workload.exclusive
+    if model == "bandwidth":
+        return prepared.contends and any(any(_limits_mbs(item, RESOURCES)) for item in prepared.nodes)
+    if not prepared.contends or model not in OF_PAIRS_ALONE:
+        return prepared.contends
+    return max(item.threads for item in prepared.nodes) > 1 and not (exclusive and model == "lomarc")
+
+
+def idle_exclusive(_choice: PolicyChoice, prepared: Prepared) -> str | None:
+    """Return a warning if jobs want whole nodes that nobody could share; None otherwise."""
+    if not prepared.scenario.workload.exclusive or max(item.threads for item in prepared.nodes) > 1:
+        return None
+    return "workload.exclusive: no effect on nodes of one hardware thread"
 
 
 def idle_turns(choice: PolicyChoice, prepared: Prepared) -> str | None:

@@ -186,11 +186,19 @@ def unused_of_manager(section: ManagerSection | None) -> list[str]:
     if section == ManagerSection(seed=section.seed):
         return ["[manager] has no effect: all its keys have their defaults"]
     idle = section.suspended_s != SUSPENDED_S and section.suspend_every_s is None
-    return ["manager.suspended_s has no effect without manager.suspend_every_s"] * idle + [
-        f"manager.{_draw_of(name)} has no effect without manager.{name}"
-        for name in LAGS
-        if getattr(section, _draw_of(name)) != "constant" and not getattr(section, name)
-    ]
+    lags = any(getattr(section, name) and getattr(section, _draw_of(name)) != "constant" for name in LAGS)
+    acts = any(getattr(section, f"{name}_every_s") for name in ACTS)
+    draws = lags or acts or section.elsewhere or section.refused or section.lost
+    told = ["manager.seed has no effect where nothing is drawn"] * (section.seed is not None and not draws)
+    return (
+        told
+        + ["manager.suspended_s has no effect without manager.suspend_every_s"] * idle
+        + [
+            f"manager.{_draw_of(name)} has no effect without manager.{name}"
+            for name in LAGS
+            if getattr(section, _draw_of(name)) != "constant" and not getattr(section, name)
+        ]
+    )
 
 
 def _draw_of(name: LagName) -> str:

@@ -228,6 +228,15 @@ def _of_models(scenario: Scenario, believed: str) -> list[Needed]:
         (scenario.truth, "truth", ("pairs",), PAIRS in present, f'contention = "{PAIRS}"'),
         (workload, "workload", ("profiles",), "composite" in present, 'contention = "composite"'),
         (belief, "belief", OF_BELIEVED_PAIRS, believed == PAIRS, f'contention = "{PAIRS}"'),
+        (
+            belief,
+            "belief",
+            OF_BELIEVED_PAIRS,
+            believed != PAIRS or belief.pairs != "unknown",
+            "belief.pairs that are known",
+        ),
+        *_of_standard_cpus(scenario, present),
+        *_of_errors(belief),
         (belief, "belief", ("pair_method",), _predicts_pairs(belief), "belief.pair_missing or belief.pair_table"),
         *_of_bandwidth(scenario, present),
         *[
@@ -235,6 +244,26 @@ def _of_models(scenario: Scenario, believed: str) -> list[Needed]:
             for keys, models in _OF_MODELS
         ],
         *[(scenario.belief, "belief", keys, believed in models, _named(models)) for keys, models in _OF_BELIEVED],
+    ]
+
+
+def _of_errors(belief: BeliefSection) -> list[Needed]:
+    """Return what errors of a belief need: that there is one."""
+    usage, own = belief.usage != "unknown", belief.self_slowdowns != "unknown"
+    return [
+        (belief, "belief", ("usage_noise", "usage_bias", "usage_missing"), usage, "belief.usage that is known"),
+        (belief, "belief", ("self_noise",), own, "belief.self_slowdowns that are known"),
+    ]
+
+
+def _of_standard_cpus(scenario: Scenario, contention: tuple[str, str]) -> list[Needed]:
+    """Return what needs CPUs that two cpu-bound jobs may share: on others no pair is compatible."""
+    drawn = ("c_scope", "good_share") if "statistical" in contention else ("c_scope", "good_share", "pair_seed")
+    there = scenario.truth.cpu != "standard" or "lomarc" not in contention
+    needed = 'cpu = "hyperthreaded"'
+    return [
+        (scenario.truth, "truth", drawn, there, needed),
+        (scenario.belief, "belief", ("c_scope", "pairs"), there or contention[1] != "lomarc", needed),
     ]
 
 

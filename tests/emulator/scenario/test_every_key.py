@@ -10,8 +10,11 @@ from tests.emulator.scenario.walks import (
     KEYS,
     REFUSED,
     Key,
+    before_of,
+    others,
     outcome,
     silent,
+    with_value,
     write_files,
 )
 
@@ -37,6 +40,7 @@ IDLE = {
     "truth.composition": "the nodes of a job are slowed alike",
     "truth.paging": "the memory of each two jobs fits",
     "belief.pair_missing": "no pair is drawn",
+    "time_sharing.tick_ms": "no pairing of these few jobs turns on it",
     "monitoring.after_s": "what is measured was expected",
 }
 # Sections that a scenario need not have, and where each of their keys is tried; elsewhere where the scenario has them.
@@ -78,3 +82,42 @@ def test_another_value_changes_the_run_or_is_refused_or_named(base: str) -> None
     assert [
         name for name in silent(table, policy, keys_in(base), each=base in OPTIONAL.values()) if name not in IDLE
     ] == []
+
+
+# Likewise, where another key was changed.
+CROSSED = {
+    "cluster.preset": "these jobs run alike on both",
+    "cluster.network_mbs": "no job asks for it",
+    "cluster.disk_mbs": "likewise",
+    "belief.resources": "nothing is known of demand, or nobody asks for the resource",
+    "belief.pairs": "no pair was refused for what it would lose",
+    "truth.pair_seed": "no two cpu-bound jobs met",
+    "belief.usage_missing": "few jobs, and none is drawn",
+    "manager.seed": "the whole table is named",
+    "truth.pairs": "exclusive jobs have no neighbours",
+    "belief.pair_table": "likewise",
+    "belief.pair_noise": "likewise",
+    "belief.remainder": "likewise",
+    "belief.c_scope": "likewise",
+}
+NO_PAIRS = "will pair no jobs"  # what is true of pairs then has no effect under a policy of whole nodes
+
+
+@SLOW
+@pytest.mark.parametrize("base", ["model", "log", "pairs", "bandwidth", "lomarc"])
+def test_a_key_that_another_one_switches_off_is_refused_or_named(base: str) -> None:
+    """Under each other value of each choice and each switch, a key has a value that can be seen."""
+    table, policy = BASES[base]
+    found: dict[str, list[str]] = {}
+    keys = [key for key in keys_in(base) if key.path[0] not in ("time_sharing", "faults", "clock", "script[]")]
+    for switch in keys:
+        if switch.hint is not bool and not switch.names and not switch.name.endswith(".contention"):
+            continue
+        for value in others(switch, before_of(table, switch)[1]):
+            other = with_value(table, switch.path, value)
+            came = outcome(other, policy)
+            if came.digest != REFUSED and not any(NO_PAIRS in text for text in came.said):
+                for name in silent(other, policy, [key for key in keys if key is not switch]):
+                    if name not in IDLE | CROSSED:
+                        found.setdefault(name, []).append(f"{switch.name} = {value}")
+    assert found == {}
