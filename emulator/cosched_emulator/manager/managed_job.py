@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
 from typing import Any, Final
 
 from cosched_emulator.manager.record import JobRecord, OnDisk, Stay
@@ -70,54 +69,56 @@ _CARRIED: Final[Mapping[str, Callable[[Any], Any]]] = {
 CARRIED: Final = _CARRIED.keys()
 
 
-# With slots, and all fields set: reading what stands in the class alone takes ten times as long, thirty times in a job's life.
-@dataclass(slots=True, eq=False)
 class ManagedJob:
     """The manager's state of a job."""
 
-    job: WorkloadJob
-    id: int
-    estimate_us: int
-    limit_us: int | None
-    state: str = PENDING
-    held: bool = False  # pending: it must not be started; running: the manager has suspended it
-    absent: str = ""  # AWAITED or GONE; empty: it is on its nodes, or not among the running jobs
+    # Fields that few jobs change are class attributes, so that a job is quick to create.
+    state = PENDING
+    held = False  # pending: it must not be started; running: the manager has suspended it
+    absent = ""  # AWAITED or GONE; empty: it is on its nodes, or not among the running jobs
     gone_us: int | None = None  # when it ended, if the manager sees that later
-    leaving: bool = False  # a scheduler has asked to kill or to requeue it
+    leaving = False  # a scheduler has asked to kill or to requeue it
     fate: Fate = ""  # what becomes of its start while it is awaited
-    decided: tuple[int, int] = (0, 0)  # batch and action of that start
-    tries: int = 0  # starts that were decided, if any of them may come to nothing
-    start_us: int = 0
-    since_us: int = 0  # start of the present stay on its nodes
-    resumed: bool = False  # this stay began with its return from disk
+    decided = (0, 0)  # batch and action of that start
+    tries = 0  # starts that were decided, if any of them may come to nothing
+    start_us = 0
+    since_us = 0  # start of the present stay on its nodes
+    resumed = False  # this stay began with its return from disk
     end_us: int | None = None
     runs: tuple[Run, ...] = ()
     layers: Layers = ()
-    outcome: str = COMPLETED  # the end state of its scheduled end
-    version: int = 0  # version of its scheduled end
-    done_us: int = 0  # when it completes, if nothing changes
+    outcome = COMPLETED  # the end state of its scheduled end
+    version = 0  # version of its scheduled end
+    done_us = 0  # when it completes, if nothing changes
     suspended_us: int | None = None  # since when it is suspended
-    on_disk: bool = False  # suspended to disk
-    ready_us: int = 0  # when it last resumes after a return from disk; 0: never
+    on_disk = False  # suspended to disk
+    ready_us = 0  # when it last resumes after a return from disk; 0: never
     # Time since its start in which it was suspended or returning from disk: up to its last resumption, or to `ready_us`.
-    idle_us: int = 0
-    measured_ppm: int = 0
-    disturbances: int = 0  # number of changes among its neighbours: the version of its scheduled measurement
-    work_us: int = 0
-    slot: int = 0  # in which it is, or was last
-    quanta: int = 0  # in which a share was measured
+    idle_us = 0
+    measured_ppm = 0
+    disturbances = 0  # number of changes among its neighbours: the version of its scheduled measurement
+    work_us = 0
+    slot = 0  # in which it is, or was last
+    quanta = 0  # in which a share was measured
     shares: tuple[int, ...] = ()  # the last of them, the newest first
     cpu_us: int | None = None  # CPU time of a process in the mean, as of its end; None: nodes do not run processes
     dispatched_us: int | None = (
         None  # time since its start for which it could run, up to when it last began to; None: likewise
     )
-    reason: str = ""
+    reason = ""
     intervals: tuple[Stay, ...] = ()
     disk: tuple[OnDisk, ...] = ()
 
+    def __init__(self, job: WorkloadJob) -> None:
+        spec = job.spec
+        self.job = job
+        self.id = spec.id
+        self.estimate_us = spec.estimate_us
+        self.limit_us = spec.limit_us
+
     def state_of(self) -> dict[str, Any]:
         """Return in plain values what differs from a job that has just been submitted, for `carry_on`."""
-        return {key: value for key in _CARRIED if (value := getattr(self, key)) != _FRESH.get(key)}
+        return {key: value for key, value in vars(self).items() if key in CARRIED}
 
     def carry_on(self, state: Mapping[str, Any]) -> None:
         """Take over the state of a job in another manager; `layers`, and all versions, are made anew."""
@@ -192,12 +193,3 @@ class ManagedJob:
                 self.idle_us, disk, None, self.cpu_us, self.dispatched_us, self.slot,
             ),
         )  # fmt: skip
-
-
-def submitted_job(job: WorkloadJob) -> ManagedJob:
-    """Return the state of a job that has just been submitted."""
-    spec = job.spec
-    return ManagedJob(job, spec.id, spec.estimate_us, spec.limit_us)
-
-
-_FRESH: Final = {field.name: field.default for field in fields(ManagedJob)}

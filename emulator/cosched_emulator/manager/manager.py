@@ -14,7 +14,7 @@ from cosched_emulator.manager.actions import ActionExecutor
 from cosched_emulator.manager.contended_nodes import ContendedNodes
 from cosched_emulator.manager.diary import Diary
 from cosched_emulator.manager.job_ends import JobProgress
-from cosched_emulator.manager.managed_job import AWAITED, PENDING, RUNNING, SUSPENDED, ManagedJob, submitted_job
+from cosched_emulator.manager.managed_job import AWAITED, PENDING, RUNNING, SUSPENDED, ManagedJob
 from cosched_emulator.manager.node_states import NodeStates
 from cosched_emulator.manager.notes import Notes
 from cosched_emulator.manager.record import JobRecord, Origin
@@ -235,7 +235,7 @@ class Manager:
 
     def accept(self, job: WorkloadJob, origin: Origin = NO_ORIGIN, at_us: int | None = None) -> ManagedJob:
         """Enter a job whose submission is in progress, or that waits for other jobs first; ``at_us``: None is its own time."""
-        managed = self.jobs[job.spec.id] = submitted_job(job)
+        managed = self.jobs[job.spec.id] = ManagedJob(job)
         if self.diary.kept:
             self.diary.note_submission(job.spec.submit_us if at_us is None else at_us, managed, origin)
         return managed
@@ -516,7 +516,7 @@ class Manager:
         """Take over the state of another manager, with these jobs; InvariantError if they do not fit this machine. It is a new one."""
         self.seq, self.now_us, self.refused = state["seq"], state["now_us"], state["refused"]
         for job_id, told in state["jobs"]:
-            job = self.jobs[job_id] = submitted_job(jobs[job_id])
+            job = self.jobs[job_id] = ManagedJob(jobs[job_id])
             job.carry_on(told)
         self.pending.update({job_id: self.jobs[job_id] for job_id in state["pending"]})
         self.nodes.carry_on(state["nodes"])

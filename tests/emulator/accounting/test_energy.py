@@ -15,7 +15,7 @@ from tests.emulator.run.test_energy import CLUSTER, GANG, GANG_RUN, POWER
 
 from cosched_emulator import simulate
 from cosched_emulator.manager.job_energy import JobEnergy
-from cosched_emulator.manager.managed_job import submitted_job
+from cosched_emulator.manager.managed_job import ManagedJob
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.results.figures.metrics import ALL_JOBS
 from cosched_emulator.results.figures.run_energy import energy_of
@@ -32,7 +32,7 @@ def in_accounts(path: Path) -> dict[int, float | None]:
 @given(records_on_unequal_nodes())
 def test_energy_that_is_added_up_as_jobs_come_and_go_is_that_of_their_records(records: list[JobRecord]) -> None:
     meter = JobEnergy(UNEQUAL_NODES, POWER, time_shared=False)
-    jobs = {record.job.spec.id: submitted_job(record.job) for record in records}
+    jobs = {record.job.spec.id: ManagedJob(record.job) for record in records}
     moments = [
         (time_us, begins, record.job.spec.id, stay)
         for record in records
