@@ -45,7 +45,7 @@ file script.toml '[workload]' 'lublin = 5' '[[script]]' 'at_s = 1' 'do = "fail-n
 one_line "script[0].node: expected a node from 0 to 127" cosched-emulator simulate script.toml
 file policy.toml '[workload]' 'lublin = 5' '[policy]' 'preset = "easy"'
 one_line "the scheduler that connects brings its own" cosched-emulator serve policy.toml --bind "ipc://$scratch/socket"
-one_line "expected either swf or lublin, got neither" cosched-emulator simulate
+one_line "expected one of swf, lublin, nas and applications, got none" cosched-emulator simulate
 
 # Logs
 one_line "missing.swf" cosched-emulator simulate --swf missing.swf
@@ -60,7 +60,7 @@ one_line "binary.swf:1" cosched-emulator simulate --swf binary.swf
 file whole.swf '1 0 1 2 1 -1 -1 1 9 -1 1 1 1 1 1 -1 -1 -1'
 gzip -c whole.swf | head -c 40 >cut.swf.gz
 one_line "cut.swf.gz" cosched-emulator simulate --swf cut.swf.gz
-one_line "expected either swf or lublin, got both" cosched-emulator simulate --swf whole.swf --lublin 5
+one_line "expected one of swf, lublin, nas and applications, got swf and lublin" cosched-emulator simulate --swf whole.swf --lublin 5
 one_line "missing.swf" cosched-emulator workload describe missing.swf
 
 # Options

@@ -6,11 +6,11 @@ cd "$scratch"
 cat >plan.toml <<'TOML'
 [[disk]]
 at_s = 1200
-for_s = 1500
+for_s = 3000
 TOML
 live_manager --speed 300 --nodes 2 --node rua-4way --db accounts.db --faults plan.toml
 live_plugin plugin easy
-shown submit -J before -n 4 -t 60 --run 1500
+shown submit -J before -n 4 -t 60 --run 1200
 until_said manager "disk full" 30
 say "The disk is full."
 refused "refused: the manager cannot write" submit -J meanwhile -n 1 -t 10

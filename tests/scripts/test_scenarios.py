@@ -18,8 +18,6 @@ SCENARIOS = sorted((ROOT / "scripts" / "scenarios").glob("*.sh"))
 # Slow scenarios, each with the quicker tests that cover the same without the shell.
 SLOW = {
     "another-policy": "contract/test_frozen_peers.py: a live manager goes on without its scheduler, and with another one",
-    "bad-input": "emulator/cli/test_bad_input.py: the same cases",
-    "compare-policies": "contract/test_golden_schedules.py: every preset; emulator/cli/test_results.py: compare",
     "disk-full": "emulator/live/test_live_process.py: a full disk under a live manager",
     "faults": "emulator/couplings/test_faulty_wire.py and emulator/scenario/test_faults.py",
     "keys": "emulator/users/test_user_door.py: who asks, and revoked keys; emulator/cli/test_keys.py and test_user_commands.py",

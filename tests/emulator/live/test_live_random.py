@@ -400,13 +400,13 @@ class Life:
     def run_out(self) -> None:
         """End all jobs: no more requests, all nodes in service, all jobs released, a scheduler that answers at once."""
         self.scheduler_comes()
-        live = self.live
-        for number in sorted(live.manager.jobs):
-            if number in live.manager.jobs and self.is_held(number):
+        for number in sorted(self.live.manager.jobs):
+            if number in self.live.manager.jobs and self.is_held(number):
                 self.command(PEOPLE[2], ReleaseJobs((Target(number),)))
         for _ in range(20_000):
             self.scheduler_hears()
             self.scheduler_answers()
+            live = self.live  # another one after a restart
             if not live.unfinished:
                 return
             if self.reply is None and live.manager.nodes.down and not live.manager.running:
@@ -414,6 +414,7 @@ class Life:
             due_us = live.due_us()
             if due_us is not None:
                 self.do(time_step(max(due_us, live.now_us)))
+        live = self.live
         raise AssertionError(f"{live.unfinished} jobs have not ended: {live.waiting} {sorted(live.manager.pending)}")
 
     def replayed(self) -> tuple[LiveManager, Books]:
