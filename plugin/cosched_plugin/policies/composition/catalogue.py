@@ -417,12 +417,9 @@ MATCHINGS: Final[Mapping[str, Entry]] = {
             "absolute": only(
                 flag("rank groups by the node time that they save, not by its share of what they hold"), choice="best"
             ),
-            "fairness_tries": only(
-                one_of(
-                    "glomarc.formation:TRIES",
-                    "windows of a primary job that are tried while they are refused: all, or the best",
-                ),
-                choice="best",
+            "fairness_tries": one_of(
+                "glomarc.formation:TRIES",
+                "windows of a primary job that are tried while they are refused: all, or the best or first",
             ),
             "short_s": seconds(0, "jobs up to this length are not co-located"),
             "space": flag("a group has to gain more than its first job would alone on all cores"),
