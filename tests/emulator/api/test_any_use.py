@@ -147,7 +147,9 @@ def test_what_a_signal_raises_comes_out_at_any_instant(handler: Callable[..., An
         "workload": {"lublin": 60, "self_slowdowns": "table4", "lublin_size": "nodes"},
     }  # fmt: skip
     prepared = prepare(site, seed=2)
-    undisturbed = simulate(prepared, policy)
+    undisturbed = min(
+        (simulate(prepared, policy) for _ in range(3)), key=lambda finished: finished.wall_s
+    )  # the first is slower
     came: list[type[BaseException]] = []
     for number in range(24):
         after_s = max(0.0002, undisturbed.wall_s * 0.95 * uniform(len(policy), "signal", number))
