@@ -265,7 +265,7 @@ def check_record(record: JobRecord) -> None:
     last = record.last_stays
     assert record.starts == len([stay for stay in record.intervals if not stay.resumed])
     if not last:
-        assert record.waits_again or record.disk == record.intervals == ()
+        assert record.waits_again or not (record.disk or record.intervals)
         return
     assert {stay.runs for stay in last} == {last[0].runs}  # it returned to its nodes
     on_nodes_us = sum(stay.end_us - stay.start_us for stay in last)
