@@ -7,11 +7,12 @@ a wake is an action. A core is built from a `Welcome` and nothing else, so a res
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Final, Protocol, assert_never
 
 from cosched_hwmodel.errors import ContentionError, HardwareModelError, raised_by_a_signal
 from cosched_hwmodel.models.by_name import BUILT_IN, PairFactory
-from cosched_plugin.common.allocation import started_by, times_refusal
+from cosched_plugin.common.allocation import Layers, started_by, times_refusal
 from cosched_plugin.common.errors import (
     MachineError,
     PluginError,
@@ -20,10 +21,10 @@ from cosched_plugin.common.errors import (
     UsageError,
     described,
 )
-from cosched_plugin.common.slots import NO_SLOTS
+from cosched_plugin.common.slots import NO_SLOTS, Member, slot_refusal
 from cosched_plugin.core.invariants import check_invariants
 from cosched_plugin.core.running import REQUEUED, Running
-from cosched_plugin.core.state import Changes, State, place_in_slot, place_together
+from cosched_plugin.core.state import Changes, State
 from cosched_plugin.core.told import (
     begin,
     check_node,
@@ -414,7 +415,7 @@ class SchedulerCore:
         if state.slots is None and start.slot is _SLOT_0:
             placed = times_refusal(job.limit_us, start) or state.pool.place(job, start.runs)
         else:
-            placed = place_in_slot(state, job, start)
+            placed = _place_in_slot(state, job, start)
         if isinstance(placed, str):
             raise PolicyError(start, placed)
         state.start(self._granted(start, job.limit_us) if state.limits else start, placed)
@@ -488,7 +489,7 @@ class SchedulerCore:
 
     def _start_together(self, group: StartTogether) -> None:
         """Check the whole group before the first of it starts."""
-        placed = place_together(self._state, group.starts)
+        placed = _place_together(self._state, group.starts)
         if isinstance(placed, str):
             raise PolicyError(group, placed)
         starts = list(group.starts)
@@ -503,6 +504,47 @@ class SchedulerCore:
         if job_id in state.running:
             return state.running[job_id].job
         return state.queue.get(job_id) or state.held.get(job_id)
+
+
+# Whether a policy's starts are possible, in any slot and several at a time; `SchedulerCore` has the most frequent case.
+
+
+def _place_in_slot(
+    state: State, job: JobSpec, start: StartJob, besides: Mapping[int, Member] = MappingProxyType({})
+) -> Layers | str:
+    """Return the threads that a start names in its slot, or the reason why it is impossible.
+
+    ``besides`` are jobs that start in the same decision.
+    """
+    reason = slot_refusal(start.slot) or times_refusal(job.limit_us, start)
+    if reason is not None:
+        return reason
+    if state.slots is not None:
+        return state.slots.place(job, start, state.running, besides)
+    return f"slot {start.slot}: {NO_SLOTS}" if start.slot else state.pool.place(job, start.runs)
+
+
+def _place_together(state: State, starts: Sequence[StartJob]) -> list[Layers] | str:
+    """Return the threads of each of these starts, which happen together; or the reason why one of them is impossible."""
+    seated: list[tuple[JobSpec, StartJob, Layers]] = []
+    besides: dict[int, Member] = {}
+    try:
+        for start in starts:
+            job = state.queue.get(start.job_id)
+            if job is None or job.id in besides:
+                return f"job {start.job_id} does not wait"
+            placed = _place_in_slot(state, job, start, besides)
+            if isinstance(placed, str):
+                return f"job {start.job_id}: {placed}"
+            state.pool_of(start.slot).take(job, start.runs, placed)
+            seated.append((job, start, placed))
+            besides[job.id] = Member(start.slot, placed, job.unpaired)
+    finally:
+        for job, start, layers in seated:
+            state.pool_of(start.slot).give_back(job, start.runs, layers)
+            if start.slot and state.slots is not None:
+                state.slots.pools.drop(start.slot)
+    return [layers for _, _, layers in seated]
 
 
 def _check_submission(submission: SubmitJob) -> None:
