@@ -214,11 +214,12 @@ class Easy(_Counts):
         gate = _join_gate(blocked.reservation, context)
         join_candidates = context.matching.join_candidates(context, gate)
         if not (blocked.fitting or join_candidates):
-            return False
+            return blocked.more
         fitting = blocked.reservation.may_admit(blocked.fitting, context.view.free_threads)
-        blocked = _Blocked(blocked.pending, blocked.behind, fitting, blocked.reservation)
+        blocked = blocked._replace(fitting=fitting)
         others = self._arrange(_promising(blocked, join_candidates, context), context.view)
-        return (yield from self._backfill(_Look(blocked, others, join_candidates, gate), context))
+        more = yield from self._backfill(_Look(blocked, others, join_candidates, gate), context)
+        return more or blocked.more
 
     def _backfill(self, look: _Look, context: Context) -> Generator[Action, None, bool]:
         """Yield the starts of candidates that do not delay the reserved job; tell whether a further scan may find more."""
@@ -270,6 +271,7 @@ class _Blocked(NamedTuple):
     behind: list[JobSpec]  # the others
     fitting: list[JobSpec]  # the jobs for which enough threads are free
     reservation: Reservation
+    more: bool  # whether a job that no node in service holds alone may join one that has started
 
 
 class _Look(NamedTuple):
@@ -303,8 +305,7 @@ def _any_fits(view: View) -> bool:
 def _start_until_blocked(context: Context) -> Generator[Action, None, _Blocked | bool]:
     """Yield starts in queue order until a job is blocked; return it with its reservation.
 
-    If no job may start before it, tell whether a further scan may find more: a job that no node in service holds alone may join one
-    that was behind it and has just started.
+    If no job may start before it, tell whether a further scan may find more (`_Blocked.more`).
     """
     view, matching = context.view, context.matching
     arranged = context.arranged()
@@ -318,14 +319,15 @@ def _start_until_blocked(context: Context) -> Generator[Action, None, _Blocked |
         jobs = pending.jobs
         behind = jobs[1:]
         fitting = [job for job in behind if job.processes <= free]
-        more = passed_over > 0 and len(arranged.jobs) > passed_over + len(jobs)
+        # A job that was passed over may join one behind it that has started since.
+        more = passed_over > 0 and len(arranged.jobs) > passed_over + len(jobs) and matching.has_hosts(view)
         if not fitting and not (behind and matching.has_hosts(view)):
-            return more and matching.has_hosts(view)
+            return more
         reservation = reserve(jobs[0], context)
         if reservation is not None:
-            return _Blocked(pending, behind, fitting, reservation)
+            return _Blocked(pending, behind, fitting, reservation, more)
         if not fitting and not matching.join_candidates(context.over(pending)):
-            return more and matching.has_hosts(view)
+            return more
         # The nodes in service cannot hold this job, so there is nothing to reserve. The next job becomes the head. The check
         # at this one is not charged to those behind it: else jobs that could start might never be looked at.
         view.work.refund(left)

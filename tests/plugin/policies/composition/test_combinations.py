@@ -135,6 +135,12 @@ def test_a_start_does_not_change_how_promises_are_planned() -> None:
     assert check_policy(lambda: compose(table), seed=NODES_ALIKE, first=18, runs=1).decisions > 0
 
 
+def test_a_job_passed_over_may_join_one_that_starts_behind_it() -> None:
+    """Nodes are out of service, and one job needs them; another scan of the queue puts it beside a job behind it."""
+    parts = ("widest", "easy", "nodes", "spread", "guests", "slack", "none")
+    assert check_policy(lambda: compose(table_of(parts)), seed=NODES_ALIKE, first=15, runs=1).decisions > 0
+
+
 def test_the_seed_for_equal_nodes_gives_equal_nodes() -> None:
     class Nothing:
         def decide(self, view: Any) -> Any:

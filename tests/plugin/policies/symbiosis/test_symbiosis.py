@@ -8,12 +8,16 @@ from random import Random
 from typing import Any
 
 import pytest
+from tests.plugin.policies.cases import NOW_US
+from tests.plugin.policies.lomarc.lomarc_cases import GOOD, hyperthreaded, spec_of, welcome
 
 from cosched_emulator import Run, simulate
 from cosched_emulator.explain.facts import explain
 from cosched_emulator.explain.sentences import sentences
+from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.parts.tenancies import Sharer, forecast
 from cosched_plugin.policies.composition.composed import compose
+from cosched_plugin.protocol.messages import StartJob
 from cosched_plugin.testing.check import check_policy
 
 # Slowdowns of the first beside the second: kind jobs cost nobody anything, mild ones a little, and harsh ones much.
@@ -204,3 +208,20 @@ def test_without_a_belief_every_job_has_its_nodes_alone(tmp_path: Path) -> None:
 
 def test_conforms() -> None:
     assert check_policy(lambda: compose({"preset": "symbiosis"}), runs=12, seed=11).decisions > 0
+
+
+@pytest.mark.parametrize("behind", [0, 1, 2])
+def test_a_job_that_no_nodes_in_service_hold_joins_one_behind_it_at_once(behind: int) -> None:
+    """Job 1 wants four nodes of its own, of which one is down. Job 2 starts and hosts it, whatever waits behind, reserved or not."""
+    slow = (2_000_000, 2_000_000)  # twice as long with two processes on a node
+    waiting = [
+        spec_of(1, 4, 1000, ("disk", 100_000, 100_000, 800_000, 100_000))._replace(self_slowdown=slow),
+        spec_of(2, 4, 1000, ("cpu", 900_000, 50_000, 50_000, 100_000)),
+        *[spec_of(number, 6, 1000, None)._replace(exclusive=True) for number in (3, 4)[:behind]],
+    ]
+    told = welcome(hyperthreaded(4, cores=2), GOOD, waiting)._replace(down=(3,))
+    matching = {"name": "guests", "min_gain": -1, "pairs": False}
+    table = {"backfill": "easy", "shape": "nodes", "placement": "spread", "matching": matching}
+    core = SchedulerCore(compose(table), told)
+    assert [each.job_id for each in core.handle(NOW_US, ()) if isinstance(each, StartJob)] == [2, 1]
+    assert core.handle(NOW_US, ()) == [], "one more pass decides nothing"
