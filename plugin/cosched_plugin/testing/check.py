@@ -45,8 +45,10 @@ from cosched_plugin.protocol.messages import (
     NoteValue,
     QuantumEnded,
     RequeueJob,
+    ResumeJob,
     ReviseJob,
     SetRotation,
+    SuspendJob,
     Woken,
 )
 from cosched_plugin.testing.comparisons import Watched, arrived, audit, compositions, find_difference, find_loss
@@ -486,8 +488,8 @@ class _Trial:
                 refused.update(job_ids)
                 continue
             reason = site.act(action)
-            if isinstance(action, ReviseJob) and action.job_id in refused:
-                refusals.append(ActionRefused(site.seq, number, str(reason)))  # its host did not start
+            if isinstance(action, ReviseJob | SuspendJob | ResumeJob) and action.job_id in refused:
+                refusals.append(ActionRefused(site.seq, number, str(reason)))  # the job, or its host, did not start
             elif reason is not None:
                 if not refusals or not (job_ids or isinstance(action, SetRotation | ChangeSlot | RequeueJob | KillJob)):
                     raise self._problem(f"{action} is impossible: {reason}")

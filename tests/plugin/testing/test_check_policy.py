@@ -234,6 +234,17 @@ class Pausing(Greedy):
         yield from super().decide(view)
 
 
+class Hesitant(Greedy):
+    """Suspend each job when it starts, and resume it at once: valid, though useless. None of it happens where a start is refused."""
+
+    def decide(self, view: View) -> Iterator[Action]:
+        for start in super().decide(view):
+            yield start
+            if isinstance(start, StartJob):
+                yield SuspendJob(start.job_id)
+                yield ResumeJob(start.job_id)
+
+
 class Swapping(Greedy):
     """Suspend each job that has run for ten minutes to disk for another ten, if there is room, and start others meanwhile.
 
@@ -407,7 +418,7 @@ def test_one_policy_object_for_all_runs_is_caught() -> None:
         check_policy(lambda: only)
 
 
-@pytest.mark.parametrize("policy", [Greedy, Group, Pausing, Swapping])
+@pytest.mark.parametrize("policy", [Greedy, Group, Pausing, Hesitant, Swapping])
 @pytest.mark.parametrize("runs", [6, pytest.param(20, marks=pytest.mark.slow)])
 def test_valid_policies_pass(policy: Callable[[], Policy], runs: int) -> None:
     assert check_policy(policy, seed=5, runs=runs).jobs > 100
