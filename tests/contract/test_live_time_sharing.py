@@ -30,17 +30,19 @@ ROWS: Final[list[JobLine]] = [
     *[(0, 16, 300, 0.05), (0, 8, 300, 0.6), (0, 8, 300, 0.55)],
     *[(0, 4, 300, 0.25), (0, 4, 300, 0.3), (0, 8, 300, 0.28)],
 ]
+FOUR: Final[list[JobLine]] = [(0, 16, 60, 0.45), (0, 8, 80, 0.5), (0, 8, 80, 0.55), (5, 4, 60, 0.9)]
 
 
 class LiveSite:
     """A live manager of 16 nodes with the jobs of its scenario, a scheduler, and a user who looks on."""
 
-    def __init__(self, commands: Commands, jobs: list[JobLine], policy: str, **faults: float) -> None:
+    def __init__(self, commands: Commands, table: dict[str, Any], policy: str, **faults: Any) -> None:
+        """``table``: the scenario; ``faults`` are its plan."""
         self.commands = commands
-        self.table = scenario_of(commands.folder, jobs)
+        self.table = table
         self._policy = policy
         scenario = commands.folder / "scenario.toml"
-        scenario.write_text(toml({**self.table, **({"faults": {"messages": faults}} if faults else {})}))
+        scenario.write_text(toml({**self.table, **({"faults": faults} if faults else {})}))
         self.endpoint, self._users = (f"ipc://{commands.folder}/{name}" for name in ("scheduler", "users"))
         self.start_manager()
         self.plugin = self.start_plugin()
@@ -94,7 +96,7 @@ def sums(rows: list[dict[str, Any]], column: str, first: int, last: int) -> dict
 
 @pytest.mark.parametrize("policy", ["paired-gang", pytest.param("gang", marks=pytest.mark.slow)])
 def test_a_scheduler_stopped_for_twenty_quanta_costs_no_job_a_quantum(policy: str, commands: Commands) -> None:
-    site = LiveSite(commands, ROWS, policy)
+    site = LiveSite(commands, scenario_of(commands.folder, ROWS), policy)
     wait_until(lambda: site.quantum() > 40)
     site.plugin.send_signal(signal.SIGSTOP)
     began = site.quantum()
@@ -120,7 +122,7 @@ def test_a_scheduler_stopped_for_twenty_quanta_costs_no_job_a_quantum(policy: st
 
 
 def test_a_standby_takes_over_in_the_middle_of_a_round(commands: Commands) -> None:
-    site = LiveSite(commands, ROWS, "paired-gang")
+    site = LiveSite(commands, scenario_of(commands.folder, ROWS), "paired-gang")
     standby = site.start_plugin("--standby")
     wait_until(lambda: bool(site.ask(ShowStatus())["standby"]))
     wait_until(lambda: site.slots()["turn"] is not None and site.slots()["turn"]["slots"][0] == 1)
@@ -141,7 +143,7 @@ def test_a_standby_takes_over_in_the_middle_of_a_round(commands: Commands) -> No
 
 
 def test_a_killed_manager_continues_with_its_jobs_in_their_slots(commands: Commands) -> None:
-    site = LiveSite(commands, [(0, 16, 60, 0.45), (0, 8, 80, 0.5), (0, 8, 80, 0.55), (5, 4, 60, 0.9)], "paired-gang")
+    site = LiveSite(commands, scenario_of(commands.folder, FOUR), "paired-gang")
     quanta = [0]
     for _ in range(3):
         wait_until(lambda: site.quantum() > quanta[-1] + 12)
@@ -152,21 +154,53 @@ def test_a_killed_manager_continues_with_its_jobs_in_their_slots(commands: Comma
         quanta.append(int(told["quantum"] or 0))
         assert quanta[-1] > quanta[-2] + 8
         assert {cell["job"] for row in told["rows"] for cell in row["jobs"]} == {"1", "2", "3", "4"}
-    wait_until(lambda: len(site.ask(ListHistory())["jobs"]) == 4, 40)
-    history = {job["job_id"]: job for job in site.ask(ListHistory())["jobs"]}
-    assert {(job["state"], job["starts"]) for job in history.values()} == {("COMPLETED", 1)}
+    assert_undisturbed(site, "paired-gang", 4)
+
+
+def assert_undisturbed(site: LiveSite, policy: str, jobs: int) -> None:
+    """Wait until these jobs have ended; each must have run once and used as much CPU time as in virtual time.
+
+    There the scheduler answers at once, so that processes which wait for each other meet a little earlier.
+    """
+    wait_until(lambda: len(site.ask(ListHistory())["jobs"]) == jobs, 60)
+    history = site.ask(ListHistory())["jobs"]
+    assert {(job["state"], job["starts"]) for job in history} == {("COMPLETED", 1)}
     site.stop()
-    with closing(sqlite3.connect(commands.folder / "live.db")) as connection:
+    with closing(sqlite3.connect(site.commands.folder / "live.db")) as connection:
         numbers = [number for (number,) in connection.execute("SELECT number FROM quanta ORDER BY id")]
         cpu = dict(connection.execute("SELECT id, cpu_us FROM jobs"))
     assert numbers == list(range(1, len(numbers) + 1))
-    expected = {record.job.id: record.cpu_us for record in simulate(site.table, "paired-gang").records}
-    assert cpu == pytest.approx(expected, rel=1e-3)
+    expected = {record.job.id: record.cpu_us for record in simulate(site.table, policy).records}
+    assert cpu == pytest.approx(expected, rel=1e-2 if policy == "coscheduling" else 1e-3)
+
+
+# Processes that are coscheduled by the messages that they wait for; the jobs take 3 to 6 seconds.
+MESSAGES: Final = {
+    "cluster": {"nodes": 4, "preset": "1x1x3"},
+    "workload": {"nas": 3, "nas_classes": ["A"], "nas_programs": ["IS", "CG"], "nas_sizes": [4], "gap_s": 0.3},
+    "time_sharing": {"nodes": "exact", "coscheduling": "cc", "local": "linux-epochs"},
+}
+
+
+@pytest.mark.parametrize(("policy", "jobs", "step_s"), [("paired-gang", 4, 4.0), ("coscheduling", 3, 0.8)])
+def test_steps_of_the_clock_and_a_full_disk_change_no_row(
+    policy: str, jobs: int, step_s: float, commands: Commands
+) -> None:
+    clock = [{"at_s": 2 * step_s, "jump_s": -5 * step_s}, {"at_s": 4 * step_s, "jump_s": 1.5 * step_s}]
+    table = scenario_of(commands.folder, FOUR) if policy == "paired-gang" else MESSAGES
+    site = LiveSite(commands, table, policy, clock=clock, disk=[{"at_s": step_s, "for_s": 4 * step_s}])
+    assert_undisturbed(site, policy, jobs)
+    with closing(sqlite3.connect(commands.folder / "live.db")) as connection:
+        struck = connection.execute("SELECT kind, at_us FROM faults ORDER BY number").fetchall()
+        (end_us,) = connection.execute("SELECT max(end_us) FROM jobs").fetchone()
+    assert Counter(kind for kind, _ in struck) == {"clock jump": 2, "disk full": 1, "disk has room": 1}
+    assert max(at_us for _, at_us in struck) < end_us, (struck, end_us)  # while jobs ran
 
 
 def test_lost_and_late_messages_change_no_row(commands: Commands) -> None:
     site = LiveSite(
-        commands, ROWS, "paired-gang", drop=0.05, duplicate=0.1, delay=0.3, delay_s=0.06, reorder=0.1
+        commands, scenario_of(commands.folder, ROWS), "paired-gang",
+        messages={"drop": 0.05, "duplicate": 0.1, "delay": 0.3, "delay_s": 0.06, "reorder": 0.1},
     )  # fmt: skip
     ids = []
     for number in range(4):
