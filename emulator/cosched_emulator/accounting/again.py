@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 from cosched_emulator.accounting.archive import is_archive
 from cosched_emulator.accounting.chain import (
     BASE,
+    DIGEST_BYTES,
     Base,
     Linked,
     Mark,
@@ -63,7 +64,7 @@ def past_digest(connection: sqlite3.Connection, at_us: int) -> bytes:
 
 
 def _digest_of(past: Mapping[str, Iterable[Sequence[Any]]]) -> bytes:
-    digest = blake2b(digest_size=16)
+    digest = blake2b(digest_size=DIGEST_BYTES)
     for table, rows in past.items():
         digest.update(f"{table}\n".encode())
         for row in rows:

@@ -22,9 +22,9 @@ from typing import Final, NamedTuple
 from cosched_emulator.errors import InputError
 from cosched_hwmodel.cli.terminal.whole_file import whole_file
 
-_BYTES: Final = 16  # of a digest
+DIGEST_BYTES: Final = 16
 _NUMBERS: Final = struct.Struct("<qq")
-_MARK: Final = struct.Struct(f"<8sq{_BYTES}s{_BYTES}s")
+_MARK: Final = struct.Struct(f"<8sq{DIGEST_BYTES}s{DIGEST_BYTES}s")
 _MAGIC: Final = b"cosmark1"
 BASE: Final = "base"
 MACHINE: Final = "machine"  # what the file of the machine says, if there is one
@@ -63,17 +63,18 @@ def base_of(meta: Mapping[str, str]) -> Base:
 
 def first_link(meta: Mapping[str, str]) -> bytes:
     """Return the digest before the first step: of what the database was made for."""
-    return _digest(repr([(key, meta[key]) for key in _FIRST if key in meta]).encode())
+    return digest(repr([(key, meta[key]) for key in _FIRST if key in meta]).encode())
 
 
 def next_link(before: bytes, row: Row) -> bytes:
     """Return the digest of a step after the digest ``before``."""
     step, kind, at_us, body = row
-    return _digest(before + _NUMBERS.pack(step, at_us) + kind.encode() + b"\0" + body)
+    return digest(before + _NUMBERS.pack(step, at_us) + kind.encode() + b"\0" + body)
 
 
-def _digest(content: bytes) -> bytes:
-    return blake2b(content, digest_size=_BYTES).digest()
+def digest(content: bytes) -> bytes:
+    """Return the digest that guards a file of accounts and what lies beside it."""
+    return blake2b(content, digest_size=DIGEST_BYTES).digest()
 
 
 class Linked(NamedTuple):
@@ -131,7 +132,7 @@ def read_mark(database: str) -> Mark:
     except OSError as error:
         raise InputError(file, "the mark of the last confirmed step", error.strerror or str(error)) from error
     body, check = content[: _MARK.size], content[_MARK.size :]
-    if len(body) != _MARK.size or check != _digest(body) or not body.startswith(_MAGIC):
+    if len(body) != _MARK.size or check != digest(body) or not body.startswith(_MAGIC):
         raise InputError(file, "the mark of the last confirmed step", "something else, or a damaged one")
     return Mark(*_MARK.unpack(body)[1:])
 
@@ -159,4 +160,4 @@ class MarkFile:
 
 def _written(mark: Mark) -> bytes:
     body = _MARK.pack(_MAGIC, *mark)
-    return body + _digest(body)
+    return body + digest(body)

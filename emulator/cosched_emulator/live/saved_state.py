@@ -15,7 +15,6 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
-from hashlib import blake2b
 from pathlib import Path
 from types import FunctionType
 from typing import Any, Final, NamedTuple
@@ -23,7 +22,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from cosched_emulator.accounting.accounts import Accounting
-from cosched_emulator.accounting.chain import Reached
+from cosched_emulator.accounting.chain import DIGEST_BYTES, Reached, digest
 from cosched_emulator.live.history import HistoryCheck
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.run.prepare import Prepared
@@ -32,9 +31,8 @@ from cosched_hwmodel.cli.terminal.whole_file import whole_file
 STEPS: Final = 10_000  # between two states that are written while the manager serves ...
 STEPS_A_JOB: Final = 10  # ... and for each job that has not ended
 MOST_JOBS: Final = 20_000  # with more, serving would stand still for too long: the state is written at the end alone
-_BYTES: Final = 16  # of a digest
 _MAGIC: Final = b"costate1"
-_HEAD: Final = struct.Struct(f"<8s{_BYTES}sqq{_BYTES}s{_BYTES}s")
+_HEAD: Final = struct.Struct(f"<8s{DIGEST_BYTES}sqq{DIGEST_BYTES}s{DIGEST_BYTES}s")
 _ACCOUNTING: Final = "accounting"
 _OURS: Final = ("cosched_emulator", "cosched_hwmodel", "cosched_plugin")
 # Packages of which the program's digest tells the version.
@@ -99,8 +97,8 @@ def read_state(database: str) -> Saved | None:
             content = stream.read()
     except OSError:
         return None
-    check, rest = content[:_BYTES], content[_BYTES:]
-    if len(rest) < _HEAD.size or check != _digest(rest):
+    check, rest = content[:DIGEST_BYTES], content[DIGEST_BYTES:]
+    if len(rest) < _HEAD.size or check != digest(rest):
         return None
     magic, program, step, changes, link, first = _HEAD.unpack_from(rest)
     if magic != _MAGIC or program != _program():
@@ -154,7 +152,7 @@ class StateWriter:
         try:
             with whole_file(state_file(accounting.path)) as stream:
                 os.fchmod(stream.fileno(), 0o600)
-                stream.write(_digest(content) + content)
+                stream.write(digest(content) + content)
         except OSError:  # the next start plays the journal
             return False
         return True
@@ -206,13 +204,9 @@ def _program() -> bytes:
     for name in _OURS:
         folder = Path(sys.modules[name].__path__[0])
         told += [f"{file} {about.st_size} {about.st_mtime_ns}" for file, about in _files(folder)]
-    return _digest("\n".join(told).encode())
+    return digest("\n".join(told).encode())
 
 
 def _files(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
     for file in sorted(folder.rglob("*.py")):
         yield file, file.stat()
-
-
-def _digest(content: bytes) -> bytes:
-    return blake2b(content, digest_size=_BYTES).digest()

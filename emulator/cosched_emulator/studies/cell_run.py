@@ -13,10 +13,11 @@ from typing import Any, Final, NamedTuple
 
 from cosched_emulator.api.simulate import simulate
 from cosched_emulator.errors import EmulatorError
+from cosched_emulator.results.files.run_folder import own_version
 from cosched_emulator.results.harm import outcomes
 from cosched_emulator.run.prepare import Prepared, prepare
 from cosched_emulator.scenario.schema import Scenario
-from cosched_emulator.studies.cells import source_digests, version
+from cosched_emulator.studies.cells import source_digests
 from cosched_emulator.studies.run_figures import add_measure, figures_of, load_measure, pack_outcomes, state_figures
 from cosched_hwmodel.errors import HardwareModelError
 from cosched_plugin.common.errors import PluginError
@@ -69,8 +70,8 @@ _WARM: Final = _Warm()
 
 def carry_out(order: CellOrder) -> Result | Failure:
     """Run one cell; whatever goes wrong is returned."""
-    if order.version != version():
-        return Failure(order.key, f"this worker has cosched {version()}, the study is of {order.version}")
+    if order.version != own_version():
+        return Failure(order.key, f"this worker has cosched {own_version()}, the study is of {order.version}")
     other = [name for name, digest in source_digests(order.sources).items() if digest != order.sources[name]]
     if other:  # a worker of a cluster lives long, and may be on another machine
         return Failure(order.key, f"this worker has another version of {', '.join(other)}: start the workers again")

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from cosched_emulator.bounds import check_bounds
 from cosched_emulator.errors import ConfigurationError, InputError
+from cosched_emulator.results.files.run_folder import own_version
 from cosched_emulator.scenario.reader import FILES, check_owner_of_parameters, scenario_of_table
 from cosched_emulator.scenario.rules import check_rules
 from cosched_emulator.scenario.schema import Scenario
@@ -31,21 +31,12 @@ from cosched_plugin.config import PolicyChoice, choose, from_table
 # source files of modules that the policy or a measure names, and the version of cosched. File names do not count.
 
 
-@cache
-def version() -> str:
-    """Return the version of cosched that is installed."""
-    try:
-        return metadata.version("cosched")
-    except metadata.PackageNotFoundError:
-        return "unknown"
-
-
 def key_of(
     scenario: str, argument: str, settings: Mapping[str, Any], measures: Sequence[str], sources: Mapping[str, str]
 ) -> str:
     """Return the key of a run, 16 hexadecimal digits, from the identity of its scenario and the digests of modules' sources."""
     identity = {
-        "version": version(),
+        "version": own_version(),
         "scenario": scenario,
         "policy": [argument, settings],
         "measures": list(measures),

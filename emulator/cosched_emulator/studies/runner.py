@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 
 from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.results.files.run_folder import own_version
 from cosched_emulator.scenario.reader import FILES
 from cosched_emulator.scenario.schema import Scenario
 from cosched_emulator.studies.cell_run import CellOrder, Failure, Result
-from cosched_emulator.studies.cells import Cell, Plan, is_program_file, make_plan, version
+from cosched_emulator.studies.cells import Cell, Plan, is_program_file, make_plan
 from cosched_emulator.studies.experiment import read_experiment
 from cosched_emulator.studies.run_figures import load_measure
 from cosched_emulator.studies.study_folder import RUNS, StudyFolder
@@ -125,7 +126,7 @@ def _order(folder: StudyFolder, cell: Cell, *, keep: bool) -> CellOrder:
     keep_at = os.path.abspath(folder.path / RUNS / cell.key) if keep and cell.number else None
     return CellOrder(
         cell.key,
-        version(),
+        own_version(),
         f"{cell.stage}:{cell.group}" if cell.number else cell.group,  # products are made one after the other
         _absolute(cell.scenario),
         cell.argument,

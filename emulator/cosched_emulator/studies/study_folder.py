@@ -26,10 +26,11 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from cosched_emulator.errors import InputError
+from cosched_emulator.results.files.run_folder import own_version
 from cosched_emulator.results.harm import Outcomes
 from cosched_emulator.studies.axes import COLUMNS
 from cosched_emulator.studies.cell_run import Failure, Result
-from cosched_emulator.studies.cells import Cell, Plan, version
+from cosched_emulator.studies.cells import Cell, Plan
 from cosched_emulator.studies.experiment import Names
 from cosched_emulator.studies.run_figures import unpack_outcomes
 
@@ -123,7 +124,7 @@ class StudyFolder:
         content = {
             "format": FORMAT,
             "title": experiment.title,
-            "version": version(),
+            "version": own_version(),
             "baseline": baseline and {name: getattr(baseline, name) for name in ("policy", "shakes", "shake")},
             "cells": [_cell_table(cell) for cell in plan.cells],
             "extra": [_cell_table(cell) for cell in plan.extra],
@@ -154,7 +155,7 @@ class StudyFolder:
 
     def save(self, result: Result) -> None:
         """Store what a run has given; raises InputError where it cannot be written, and then the run is not done."""
-        content = {"format": FORMAT, "version": version(), **result._asdict()}
+        content = {"format": FORMAT, "version": own_version(), **result._asdict()}
         self.write(f"{CELLS}/{result.key}.npz", content.pop("jobs"))
         self.write(f"{CELLS}/{result.key}.json", json.dumps(content, indent=1, ensure_ascii=False).encode())
 

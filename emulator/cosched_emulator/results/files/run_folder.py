@@ -30,6 +30,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -299,6 +300,7 @@ def _move_into_place(partial: Path, target: Path, *, force: bool) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
+@cache
 def own_version() -> str:
     """Return the version of this program, as it is installed."""
     from importlib import metadata  # noqa: PLC0415 - takes as long to load as the rest of this file
