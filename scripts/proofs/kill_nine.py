@@ -186,6 +186,8 @@ def prove(
         *unequal_rows(folder / "undisturbed.db", folder / "killed.db"),
         *broken_accounts(folder / "killed.db", jobs),
     ]
+    if fired.missed > len(kills) / 2:
+        wrong.append(f"{fired.missed} of {len(kills)} kills came after the run: this proves little")
     return Outcome(policy, jobs, len(times_us), undisturbed.wall_s, fired, wrong)
 
 

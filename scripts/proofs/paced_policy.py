@@ -27,6 +27,11 @@ class PacedPolicy:
         """Return any other attribute of the preset."""
         return getattr(self._policy, name)
 
+    def at_site(self, view: View) -> PacedPolicy:
+        """Return itself: what the preset may use in its place at this site would not pause."""
+        self._policy = getattr(self._policy, "at_site", lambda _view: self._policy)(view)
+        return self
+
     def decide(self, view: View) -> Iterator[Action]:
         """Return what the preset decides."""
         with open(self._marks, "ab") as stream:
