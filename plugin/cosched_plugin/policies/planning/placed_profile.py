@@ -223,7 +223,7 @@ class PlacedProfile:
             del self._free[step], self._memory[step], self.timeline.times[step], self.timeline.values[step]
 
     def _advance(self, now_us: int) -> None:
-        past = self.timeline.step_at(now_us)
+        past = max(0, self.timeline.step_at(now_us))  # a class's clock goes back where all jobs ended before its slice
         del self._free[:past], self._memory[:past]
         self.timeline.advance(now_us)
 

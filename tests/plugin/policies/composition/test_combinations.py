@@ -203,3 +203,12 @@ def test_the_next_job_rises_where_the_one_that_rose_is_rejected() -> None:
         "matching": "first", "shape": "nodes",
     }  # fmt: skip
     assert check_policy(lambda: compose(table), seed=3, first=13, runs=1).decisions > 0
+
+
+def test_promises_follow_a_clock_that_goes_back() -> None:
+    """The clock of a class does where all jobs have ended before its slice: the rest of the slice is not counted."""
+    table = {
+        "preset": "conservative", "order": "class-priority", "shape": "nodes", "placement": "least-loaded", "fairness": "slack",
+        "slices": "classes",
+    }  # fmt: skip
+    assert check_policy(lambda: compose(table), seed=NODES_ALIKE, first=16, runs=1).decisions > 0
