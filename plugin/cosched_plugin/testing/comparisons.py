@@ -34,6 +34,13 @@ class Watched:
         self.ended = view.ended
         return self._policy.decide(view)
 
+    # The core asks for it before the first batch: a policy must decline a site before it decides what the site cannot do.
+    def check_site(self, view: View) -> None:
+        """Raise MachineError where the policy declines the site."""
+        check_site = getattr(self._policy, "check_site", None)
+        if check_site is not None:
+            check_site(view)
+
 
 def arrived(message: SomeMessage) -> SomeMessage:
     """Return a message as another process receives it: equal, but without common objects."""

@@ -36,3 +36,9 @@ def test_two_million_events_of_difficult_managers(preset: str) -> None:
     while left > 0:
         seed += 1
         left -= sum(events_of(preset, seed, first + more) for first in RUNS for more in (0, 5, 10, 15))
+
+
+@pytest.mark.parametrize("preset", ["lc", "rua"])
+def test_a_site_is_declined_before_the_first_decision(preset: str) -> None:
+    """LessConsume makes layouts that a manager cannot make that fills nodes in order: here its first decision would be one."""
+    assert events_of(preset, 28, 9) > 0  # on another site
