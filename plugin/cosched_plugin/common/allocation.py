@@ -264,17 +264,26 @@ class Machine:
 
     def most_processes(self, job: JobSpec) -> int:
         """Return how many processes of a job like this one the empty machine holds."""
-        if is_plain(job):
+        if is_plain(job) and not self.filled:
             return self.threads
         nodes = self.eligible(job)
         if job.resources or job.licences:
             nodes = Counts(self.resources, self.licences).open_to(job, nodes)
-        most = first = 0
+        rooms: list[tuple[int, int]] = []
+        first = 0
         for node_class in self.classes:
             here = nodes >> first & ((1 << node_class.nodes) - 1)
-            most += here.bit_count() * room_on(job, node_class.threads, node_class.threads, node_class.memory_mb)
+            room = room_on(job, node_class.threads, node_class.threads, node_class.memory_mb)
+            rooms.append((here.bit_count(), room))
             first += node_class.nodes
-        return most
+        return self.held_by(rooms)
+
+    def held_by(self, rooms: Iterable[tuple[int, int]]) -> int:
+        """Return how many processes nodes hold, given as (nodes, room of each): in any layout, or as many on each but the last."""
+        if not self.filled:
+            return sum([nodes * room for nodes, room in rooms])
+        rooms = list(rooms)
+        return max([least * sum([nodes for nodes, room in rooms if room >= least]) for _, least in rooms], default=0)
 
 
 def room_on(job: JobSpec, free_threads: int, all_threads: int, free_memory_mb: int) -> int:

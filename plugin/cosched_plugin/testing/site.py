@@ -80,7 +80,8 @@ class Site(Books[SiteJob]):
         up = [node for node in range(machine.nodes) if node not in self.down]
         threads = machine.threads_of
         up = [node for node in up if self._suits_empty(spec, node)]
-        return spec.processes <= sum(room_on(spec, threads[n], threads[n], machine.memory_mb[n]) for n in up)
+        rooms = [(1, room_on(spec, threads[n], threads[n], machine.memory_mb[n])) for n in up]
+        return spec.processes <= machine.held_by(rooms)
 
     def _suits_empty(self, spec: JobSpec, node: int) -> bool:
         """Return whether a job might have a node that is empty, in a cluster that is."""

@@ -27,7 +27,7 @@ from cosched_plugin.common.allocation import (
     union,
 )
 from cosched_plugin.core.first_fit import first_fit, lowest_threads, packed, runs_from, thread_counts, thread_mask
-from cosched_plugin.protocol.messages import JobSpec, NodeClass, Run, StartJob
+from cosched_plugin.protocol.messages import ANY_LAYOUT, FILLED, JobSpec, NodeClass, Run, StartJob
 
 Place: TypeAlias = tuple[int, int]  # (node, thread)
 
@@ -310,11 +310,13 @@ def test_any_job_fills_nodes_in_order(choose: object) -> None:
 def test_most_processes_is_the_capacity_of_the_empty_machine() -> None:
     random = Random("most")
     for _ in range(1500):
-        machine = machine_of(random)
-        job = job_of(random, machine, plain=random.random() < 0.2)
-        pool = ThreadPool(machine)
-        fits = first_fit(job, pool.free, machine, pool.free_memory_mb) is not None
-        assert fits == (job.processes <= machine.most_processes(job)), (job, machine.threads_of)
+        drawn = machine_of(random)
+        job = job_of(random, drawn, plain=random.random() < 0.2)
+        for layout in (ANY_LAYOUT, FILLED):
+            machine = Machine(drawn.classes, (), layout)
+            pool = ThreadPool(machine)
+            fits = first_fit(job, pool.free, machine, pool.free_memory_mb) is not None
+            assert fits == (job.processes <= machine.most_processes(job)), (job, machine.threads_of, layout)
 
 
 def test_most_processes_on_the_papers_machine() -> None:

@@ -42,3 +42,8 @@ def test_two_million_events_of_difficult_managers(preset: str) -> None:
 def test_a_site_is_declined_before_the_first_decision(preset: str) -> None:
     """LessConsume makes layouts that a manager cannot make that fills nodes in order: here its first decision would be one."""
     assert events_of(preset, 28, 9) > 0  # on another site
+
+
+@pytest.mark.parametrize(("preset", "seed", "run"), [("fcfs", 18, 14), ("easy", 23, 19)])
+def test_no_job_is_larger_than_what_a_manager_holds_that_fills_nodes_in_order(preset: str, seed: int, run: int) -> None:
+    assert events_of(preset, seed, run) > 0
