@@ -151,6 +151,7 @@ class MachineShape:
     """Nodes by classes of (count, shape), numbered on from one class to the next; raises TopologyError."""
 
     classes: tuple[tuple[int, NodeShape], ...]
+    given: frozenset[str] = frozenset()  # keys that a table of its file has, other than those of its preset
 
     def __post_init__(self) -> None:
         if not self.classes:
@@ -256,7 +257,7 @@ def from_table(table: Mapping[str, Any], where: str = "") -> MachineShape:
         count = _integer(keys.pop("count", 1), where, f"{path}.count")
         classes.append((count, _shape(keys, where, path, extra_key="count")))
     try:
-        return MachineShape(tuple(classes))
+        return MachineShape(tuple(classes), frozenset(key for entry in entries for key in entry))
     except TopologyError as error:
         raise TopologyError(_place(where, error.where), error.text) from None
 

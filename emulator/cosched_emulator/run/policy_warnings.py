@@ -8,10 +8,14 @@ from typing import Final
 
 from cosched_emulator.results.files.run_folder import part_name
 from cosched_emulator.run.prepare import Prepared
+from cosched_emulator.scenario.machine import of_file
 from cosched_emulator.scenario.sections import TimeSharingSection, TruthSection
 from cosched_emulator.workload.jobs_in_columns import columns_of
+from cosched_emulator.workload.side_files.annotations import SELF, USAGE
+from cosched_hwmodel.composite.job_profile import to_mapping
 from cosched_hwmodel.composite.node_classes import shape_of
-from cosched_hwmodel.models.by_name import OF_PAIRS, make_pairs
+from cosched_hwmodel.composite.on_node import LIMITED_BY, limits_of
+from cosched_hwmodel.models.by_name import BUILT_IN, OF_PAIRS, make_pairs
 from cosched_hwmodel.usage import RESOURCES
 from cosched_plugin.config import PolicyChoice
 from cosched_plugin.protocol.messages import NodeClass
@@ -41,11 +45,15 @@ def warnings_of(choice: PolicyChoice, prepared: Prepared) -> tuple[str, ...]:
             idle_memory,
             idle_disks,
             idle_nodes,
+            idle_hardware,
+            idle_facts,
+            idle_profiles,
             idle_exclusive,
             sums_of_pairs,
         )
     ]
-    return (*(text for text in of_policy if text is not None), *prepared.workload.warnings)
+    found = [of_file(text, prepared.described) for text in of_policy if text is not None]
+    return (*found, *prepared.workload.warnings)
 
 
 def idle_matching(choice: PolicyChoice, prepared: Prepared) -> str | None:
@@ -91,12 +99,15 @@ def idle_beliefs(choice: PolicyChoice, prepared: Prepared) -> str | None:
     if not choice.shipped:
         return None
     truth, belief = prepared.scenario.truth, prepared.scenario.belief
+    model = prepared.belief.contention
+    own = model == "statistical" or model not in BUILT_IN  # which reads self slowdowns
     asked = {
         **dict.fromkeys(("contention", "resources"), _asks_pairs(choice) or _asks_losses(choice)),
         "composition": False,  # all parts that ship expect losses node by node
         "demand": _asks_losses(choice),
         **dict.fromkeys(
-            ("self_slowdowns", "self_noise"), _asks_pairs(choice) or part_name(choice.settings, "placement") == "spread"
+            ("self_slowdowns", "self_noise"),
+            (own and _asks_pairs(choice)) or part_name(choice.settings, "placement") == "spread",
         ),
     }
     keys = [
@@ -184,7 +195,7 @@ def idle_memory(_choice: PolicyChoice, prepared: Prepared) -> str | None:
         return None
     if wanted and scenario.workload.memory_mb and not any(item.memory_mb for item in prepared.nodes):
         return "workload.memory_mb: no effect where no node has a limit of memory (cluster.memory_mb)"
-    keys = [f"cluster.{key}" for key in ("memory_mb", "swap_mb") if getattr(scenario.cluster, key) is not None]
+    keys = [f"cluster.{key}" for key in ("memory_mb", "swap_mb") if getattr(prepared.described, key) is not None]
     keys += ["preemption.disk_mbs"] * bool(scenario.preemption.disk_mbs)
     programs, sharing = prepared.workload.programs, scenario.time_sharing
     if sharing is not None and sharing.memory_mb and programs is not None:
@@ -207,7 +218,7 @@ def idle_disks(choice: PolicyChoice, prepared: Prepared) -> str | None:
     keys = ["preemption.switch_s"] * (bool(prices.switch_s) and not in_place)
     if "disk" not in features:
         keys += [f"preemption.{key}" for key in ("resume_s", "disk_mbs") if getattr(prices, key)]
-        keys += ["cluster.swap_mb"] * bool(scenario.cluster.swap_mb)
+        keys += ["cluster.swap_mb"] * bool(prepared.described.swap_mb)
     return f"{' and '.join(keys)}: no effect where no job is suspended so" if keys else None
 
 
@@ -219,7 +230,7 @@ def idle_nodes(choice: PolicyChoice, prepared: Prepared) -> str | None:
     contends, model, believed = _contends(prepared), prepared.hardware.contention, prepared.belief.contention
     slows = contends or prepared.faults.slow_nodes
     asks = (
-        (slows and model not in OF_PAIRS_ALONE)
+        (prepared.contends and model not in OF_PAIRS_ALONE)
         or ("bandwidth" in (model, believed) and jobs.knows(jobs.told_demand))
         or ("composite" in (model, believed) and jobs.knows(jobs.profile))
     )
@@ -234,10 +245,66 @@ def idle_nodes(choice: PolicyChoice, prepared: Prepared) -> str | None:
     ]
     keys = [
         *["monitoring.after_s"] * (scenario.monitoring.after_s is not None and not slows),
-        *[f"cluster.{key}" for key in LIMITS if getattr(scenario.cluster, key) is not None and not asks],
+        *[f"cluster.{key}" for key in LIMITS if getattr(prepared.described, key) is not None and not asks],
         *[f"truth.{key}" for key in idle],
     ]
     return f"{' and '.join(keys)}: no effect where no job slows another one down" if keys else None
+
+
+def idle_hardware(_choice: PolicyChoice, prepared: Prepared) -> str | None:
+    """Return which slots and caches of nodes nobody counts, as only the composite model does; None if there are none."""
+    models = _models(prepared)
+    if not models <= BUILT_IN.keys() or "composite" in models:
+        return None
+    keys = [
+        key
+        for key in ("integer_slots_ppm", "floating_slots_ppm", "caches")
+        if any(item.hardware is not None and getattr(item.hardware, key) for item in prepared.nodes)
+    ]
+    named = " and ".join([f"cluster.{key}" for key in keys])
+    return f'{named}: no effect without contention = "composite"' if keys else None
+
+
+def idle_facts(choice: PolicyChoice, prepared: Prepared) -> str | None:
+    """Return which facts of jobs count for nobody: no contention, and no part of the policy; None if there are none."""
+    workload, models = prepared.scenario.workload, _models(prepared)
+    if not (_asks_pairs(choice) or _asks_losses(choice)):
+        models = {prepared.hardware.contention}
+    if not choice.shipped or prepared.scenario.clock.mode != "virtual" or not models <= BUILT_IN.keys():
+        return None
+    slows = prepared.hardware.contention == "bandwidth" and _contends(prepared)
+    asked = prepared.belief.contention == "bandwidth" and (_asks_losses(choice) or _asks_pairs(choice))
+    own = workload.grow or part_name(choice.settings, "placement") == "spread"
+    counts = {
+        "mix": slows or asked,
+        "characteristics": "lomarc" in models,
+        "self_slowdowns": "statistical" in models or own,
+    }
+    keys = [f"workload.{key}" for key, used in counts.items() if getattr(workload, key) is not None and not used]
+    jobs = columns_of(prepared.workload.jobs)
+    if workload.annotations is not None:
+        columns = [*USAGE] * (jobs.knows(jobs.usage) and not counts["characteristics"])
+        columns += [*SELF] * (jobs.knows(jobs.self_slowdown) and not counts["self_slowdowns"])
+        keys += [f"workload.annotations ({', '.join(columns)})"] * bool(columns)
+    return f"{' and '.join(keys)}: no effect under this contention and this policy" if keys else None
+
+
+def idle_profiles(_choice: PolicyChoice, prepared: Prepared) -> str | None:
+    """Return which columns of profiles ask for what no node limits; None if there are none."""
+    if "composite" not in _models(prepared) or prepared.scenario.clock.mode != "virtual":
+        return None
+    jobs = columns_of(prepared.workload.jobs)
+    limits = {name for item in prepared.nodes for name in limits_of(shape_of(item))}
+    given = {
+        column for profile in set(jobs.each(jobs.profile)) if profile is not None for column in to_mapping(profile)
+    }
+    columns = [column for column, needed in LIMITED_BY.items() if column in given and limits.isdisjoint(needed)]
+    return f"workload.profiles ({', '.join(columns)}): no effect where no node has a limit of that" if columns else None
+
+
+def _models(prepared: Prepared) -> set[str]:
+    """Return the contention models of the truth and of the belief."""
+    return {prepared.hardware.contention, prepared.belief.contention}
 
 
 def _contends(prepared: Prepared) -> bool:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cosched_emulator.bounds import check_bounds
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.results.figures.metrics import Selection
 from cosched_emulator.scenario.co_runs import jobs_without_ratios
-from cosched_emulator.scenario.difficult_manager import Lags, OwnPlan, build_lags, build_own_plan
+from cosched_emulator.scenario.difficult_manager import Lags, OwnPlan, build_lags, build_own_plan, names_no_job
 from cosched_emulator.scenario.faults import Faults
 from cosched_emulator.scenario.hardware import Hardware, build_belief, build_hardware, contends
-from cosched_emulator.scenario.machine import BuiltMachine, build_nodes, cores_of
+from cosched_emulator.scenario.machine import BuiltMachine, build_nodes, cores_of, of_file
 from cosched_emulator.scenario.planned_events import Scripted, build_faults, build_script
 from cosched_emulator.scenario.rules import check_rules, settings_without_effect
 from cosched_emulator.scenario.scenario_jobs import build_workload
 from cosched_emulator.scenario.schema import ResultsSection, Scenario
+from cosched_emulator.scenario.sections import ClusterSection
 from cosched_emulator.workload.job import WARNING, Workload
 from cosched_emulator.workload.jobs_in_columns import Same, check_span, columns_of
 from cosched_hwmodel.energy import NodePower
@@ -36,6 +37,7 @@ class Prepared:
     faults: Faults
     script: tuple[Scripted, ...]
     selection: Selection  # the jobs that count
+    described: ClusterSection  # [cluster], with the limits and watts that its file gives
     power: tuple[NodePower, ...] | None = None  # watts of each class of nodes; None: unknown, so no energy is computed
     lags: Lags | None = None  # of the manager; None: it has none
     own: OwnPlan | None = None  # what the manager does by itself; None: nothing
@@ -57,7 +59,7 @@ def prepare(scenario: Scenario) -> Prepared:
     check_rules(scenario)
     hardware = build_hardware(scenario)
     belief = build_belief(scenario, hardware)
-    (nodes, power), workload = _nodes_and_workload(scenario)
+    (nodes, power, described), workload = _nodes_and_workload(scenario)
     check_span(columns_of(workload.jobs))
     _check_selection(scenario, len(workload.jobs))
     if scenario.time_sharing is not None:
@@ -69,7 +71,11 @@ def prepare(scenario: Scenario) -> Prepared:
         check_nodes(scenario.time_sharing, nodes, workload)
         if workload.jobs and scenario.workload.nas is None:
             workload = with_odd_lengths(workload, scenario.time_sharing, scenario.seed)
-    workload = _with_warnings(scenario, nodes, workload)
+    workload = _with_warnings(replace(scenario, cluster=described), nodes, workload)
+    lags = build_lags(scenario.manager, scenario.seed)
+    if lags is not None and scenario.clock.mode == "virtual" and names_no_job(lags, workload):
+        text = f"{WARNING}manager.lags: the file names none of the {len(workload.jobs)} jobs"
+        workload = workload._replace(notes=(*workload.notes, text))
     without = jobs_without_ratios(hardware.pairs, workload)
     if without is not None:
         workload = workload._replace(notes=(*workload.notes, without))
@@ -84,8 +90,9 @@ def prepare(scenario: Scenario) -> Prepared:
         build_faults(scenario, count),
         build_script(scenario, count, len(workload.jobs)),
         selection,
+        described,
         power,
-        build_lags(scenario.manager, scenario.seed),
+        lags,
         build_own_plan(scenario.manager, scenario.seed),
     )
 
@@ -117,7 +124,7 @@ def _check_selection(scenario: Scenario, jobs: int) -> None:
 
 def _with_warnings(scenario: Scenario, nodes: tuple[NodeClass, ...], workload: Workload) -> Workload:
     """Return the workload with notes of settings without effect, and of jobs that need more memory than any node has."""
-    notes = [f"{WARNING}{text}" for text in settings_without_effect(scenario)]
+    notes = [f"{WARNING}{of_file(text, scenario.cluster)}" for text in settings_without_effect(scenario)]
     if scenario.truth.contention == "composite" and scenario.workload.profiles is None:
         notes.append(f"{WARNING}composite slows jobs down by their profiles, and none has one (--profiles FILE)")
     if scenario.workload.swf is not None and not scenario.workload.memory_mb:

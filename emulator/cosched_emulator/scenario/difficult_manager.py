@@ -14,14 +14,17 @@ from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
 from cosched_emulator.bounds import Choice, between
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.scenario.setting_types import SECONDS, FaultSpan, Share
-from cosched_emulator.workload.job import WorkloadJob
+from cosched_emulator.workload.job import Workload, WorkloadJob
+from cosched_emulator.workload.jobs_in_columns import columns_of
 from cosched_emulator.workload.side_files.side_file_rows import (
     KEYS,
     JobKey,
     SideFileRow,
     csv_rows,
     key_of,
+    keys_of,
     most_specific,
+    only,
     patterns_of,
 )
 from cosched_hwmodel.draws import uniform
@@ -177,6 +180,15 @@ def build_own_plan(section: ManagerSection | None, seed: int) -> OwnPlan | None:
     if not any(every_us.values()):
         return None
     return OwnPlan(seed if section.seed is None else section.seed, every_us, section.suspended_s * SECOND_US)
+
+
+def names_no_job(lags: Lags, workload: Workload) -> bool:
+    """Tell whether the side file, if there is one, is about no job of the workload."""
+    rows = set().union(*lags.listed.values())
+    jobs, patterns = columns_of(workload.jobs), patterns_of(rows)
+    return bool(rows) and not any(
+        only(whole, pattern) in rows for whole in jobs.each(keys_of(jobs)) for pattern in patterns
+    )
 
 
 def unused_of_manager(section: ManagerSection | None) -> list[str]:

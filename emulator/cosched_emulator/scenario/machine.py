@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from cosched_emulator import offered
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.scenario.sections import ClusterSection
 from cosched_hwmodel.energy import NodePower
 from cosched_hwmodel.errors import HardwareModelError
-from cosched_hwmodel.topology import WATTS, NodeShape, load_machine, load_shape, parse_layout, preset_names
+from cosched_hwmodel.topology import (
+    WATTS,
+    MachineShape,
+    NodeShape,
+    load_machine,
+    load_shape,
+    parse_layout,
+    preset_names,
+)
 from cosched_plugin.protocol.limits import MAX_NODES, MAX_THREADS
 from cosched_plugin.protocol.messages import CacheLevel, NodeClass, NodeHardware
 
@@ -25,6 +33,7 @@ class BuiltMachine(NamedTuple):
 
     nodes: tuple[NodeClass, ...]
     power: tuple[NodePower, ...] | None  # of each class; None: watts are not known, and no energy is computed
+    described: ClusterSection  # the section, with the limits and watts that its file gives, for warnings about them
 
 
 def build_machine(cluster: ClusterSection, log_processors: int | None = None) -> tuple[NodeClass, ...]:
@@ -34,8 +43,13 @@ def build_machine(cluster: ClusterSection, log_processors: int | None = None) ->
 
 def build_nodes(cluster: ClusterSection, log_processors: int | None = None) -> BuiltMachine:
     """Return the nodes with their watts; if ``cluster`` has no size, those of a log's machine with ``log_processors`` cores."""
+    described = cluster
     try:
-        classes = _classes(cluster, log_processors)
+        if cluster.file is None:
+            classes = _classes(cluster, log_processors)
+        else:
+            machine = load_machine(cluster.file)
+            classes, described = machine.classes, _described(cluster, machine)
     except HardwareModelError as error:
         raise ConfigurationError("cluster", "a possible machine", str(error)) from error
     nodes = sum(count for count, _ in classes)
@@ -45,7 +59,7 @@ def build_nodes(cluster: ClusterSection, log_processors: int | None = None) -> B
     if threads > MAX_THREADS:
         raise ConfigurationError("cluster", f"at most {MAX_THREADS} hardware threads a node", str(threads))
     power = tuple([shape.power for _, shape in classes if shape.power is not None])
-    return BuiltMachine(tuple([_node_class(*item) for item in classes]), power or None)
+    return BuiltMachine(tuple([_node_class(*item) for item in classes]), power or None, described)
 
 
 def cores_of(classes: Iterable[NodeClass]) -> int:
@@ -54,14 +68,24 @@ def cores_of(classes: Iterable[NodeClass]) -> int:
 
 
 def _classes(cluster: ClusterSection, log_processors: int | None) -> _Classes:
-    if cluster.file is not None:
-        return load_machine(cluster.file).classes
     shape = _shape(cluster)
     if cluster.processors is not None:
         return _classes_of(cluster.processors, shape)
     if cluster.nodes is None and log_processors is not None:
         return _classes_of(log_processors, shape)
     return ((DEFAULT_NODES if cluster.nodes is None else cluster.nodes, shape),)
+
+
+def of_file(text: str, cluster: ClusterSection) -> str:
+    """Return a text about keys of [cluster] as one about those in its file, if it has one."""
+    return text if cluster.file is None else text.replace("cluster.", "cluster.file: ")
+
+
+def _described(cluster: ClusterSection, machine: MachineShape) -> ClusterSection:
+    """Return the section with what the tables of its file give, the most of each; a table has to give its memory."""
+    keys = machine.given.intersection(_OF_SHAPE) - {"memory_mb"}
+    most: dict[str, Any] = {key: max(getattr(shape, key) or 0 for _, shape in machine.classes) for key in keys}
+    return replace(cluster, **{key: value for key, value in most.items() if value})
 
 
 def _shape(cluster: ClusterSection) -> NodeShape:

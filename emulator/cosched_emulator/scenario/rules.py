@@ -25,6 +25,7 @@ from cosched_emulator.scenario.sections import (
 )
 from cosched_emulator.workload.nas import PREFIX
 from cosched_emulator.workload.side_files.job_programs import OF_NAS_PROGRAMS, PARAMETERS
+from cosched_hwmodel.models.by_name import BUILT_IN
 from cosched_hwmodel.topology import parse_layout
 
 _DEFAULTS = WorkloadSection()
@@ -224,9 +225,11 @@ def _of_models(scenario: Scenario, believed: str) -> list[Needed]:
     """Return what settings of contention models need."""
     present = (scenario.truth.contention, believed)
     workload, belief = scenario.workload, scenario.belief
+    others = not BUILT_IN.keys() >= set(present)
     return [
         (scenario.truth, "truth", ("pairs",), PAIRS in present, f'contention = "{PAIRS}"'),
-        (workload, "workload", ("profiles",), "composite" in present, 'contention = "composite"'),
+        (workload, "workload", ("profiles",), "composite" in present or others, 'contention = "composite"'),
+        (belief, "belief", ("profiles",), believed == "composite" or others, 'contention = "composite"'),
         (belief, "belief", OF_BELIEVED_PAIRS, believed == PAIRS, f'contention = "{PAIRS}"'),
         (
             belief,
@@ -287,7 +290,8 @@ def _without_effect_on_processes(scenario: Scenario) -> list[str]:
     used = OF_NAS_PROGRAMS if usual.startswith(PREFIX) else PARAMETERS.get(usual)
     sections: tuple[tuple[object, str, tuple[str, ...], str], ...] = (
         (scenario.truth, "truth", tuple(item.name for item in fields(scenario.truth)), "[time_sharing]"),
-        (scenario.workload, "workload", ("mix", "characteristics", "self_slowdowns"), "[time_sharing]"),
+        (scenario.workload, "workload", ("mix", "characteristics"), "[time_sharing]"),
+        (scenario.workload, "workload", () if scenario.workload.grow else ("self_slowdowns",), "[time_sharing]"),
         (scenario.monitoring, "monitoring", ("after_s",), "[time_sharing]"),
         (scenario.cluster, "cluster", ("memory_bandwidth_mbs", "network_mbs", "disk_mbs"), "[time_sharing]"),
         (
@@ -301,7 +305,7 @@ def _without_effect_on_processes(scenario: Scenario) -> list[str]:
         (
             sharing,
             "time_sharing",
-            () if by_file or usual.startswith(PREFIX) or sharing.nodes == "fluid" else OF_MESSAGES,
+            () if by_file or usual.startswith(PREFIX) or sharing.nodes == "fluid" else _of_messages(sharing),
             f'programs = "{usual}"',
         ),
         *[(sharing, "time_sharing", keys, cause) for keys, cause in _unused_of_nodes(sharing)],
@@ -334,6 +338,15 @@ def _unused_of_nodes(sharing: TimeSharingSection) -> list[tuple[tuple[str, ...],
         (("swap_mb_s", "paged_first_mb", "paged_mb_s"), not sharing.memory_mb, "time_sharing.memory_mb = 0"),
     )
     return [(keys, cause) for keys, unused, cause in rules if unused]
+
+
+def _of_messages(sharing: TimeSharingSection) -> tuple[str, ...]:
+    """Return the keys without effect on programs without messages: a policy of others may prefer processes for something else."""
+    return (
+        OF_MESSAGES
+        if ":" in (sharing.coscheduling or "")
+        else (*OF_MESSAGES, "coscheduling", "coscheduling_parameters")
+    )
 
 
 def _polls(sharing: TimeSharingSection) -> bool:

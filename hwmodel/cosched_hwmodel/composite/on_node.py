@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
@@ -230,6 +230,28 @@ def crowding(users: Sequence[User], there: Sequence[int], subject: int, capacity
 LINE_BYTES: Final = 64  # that a miss moves
 BYTES_PER_MB_S: Final = 1000  # in a millisecond
 MISSES: Final = 1e12  # millionths of a nanosecond in a millisecond
+
+
+# What a node must limit, one of these, for a field of a profile to count; memory it always does.
+_SLOTS: Final = ("integer_slots_ppm", "floating_slots_ppm")
+LIMITED_BY: Final[Mapping[str, tuple[str, ...]]] = {
+    "cpu_ppm": _SLOTS,
+    "integer_ppm": _SLOTS[:1],
+    "floating_ppm": _SLOTS[1:],
+    "stretch_ns": _SLOTS,
+    **dict.fromkeys(("working_set_kb", "accesses_ms"), ("caches",)),
+    "exposed_ppm": ("caches", "memory_bandwidth_mbs"),
+    "memory_mbs": ("memory_bandwidth_mbs",),
+    **dict.fromkeys(("network_ppm", "network_mbs", "message_ns"), ("network_mbs",)),
+    **dict.fromkeys(("disk_ppm", "disk_mbs", "request_ns"), ("disk_mbs",)),
+}
+
+
+def limits_of(node: NodeShape) -> list[str]:
+    """Return what a node limits; caches only where misses or accesses cost something."""
+    costly = any(cache.miss_ns or cache.accesses_ms for cache in node.caches)
+    rates = [*_SLOTS, "memory_bandwidth_mbs", "network_mbs", "disk_mbs"]
+    return [name for name in rates if getattr(node, name)] + ["caches"] * costly
 
 
 class CompositeSettings(Protocol):

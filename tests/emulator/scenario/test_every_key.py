@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
@@ -9,14 +11,22 @@ from tests.emulator.scenario.walks import (
     BASES,
     KEYS,
     REFUSED,
+    SHEETS,
     Key,
     before_of,
     others,
     outcome,
     silent,
+    silent_in_sheets,
     with_value,
     write_files,
 )
+
+from cosched_emulator.scenario.difficult_manager import LAG_COLUMNS
+from cosched_emulator.workload.side_files.annotations import ANNOTATION_COLUMNS, PROFILE_COLUMNS
+from cosched_emulator.workload.side_files.job_programs import COLUMNS
+from cosched_hwmodel.measured.co_run_table import FACTS, PAIR, VALUES
+from cosched_hwmodel.topology import Cache, NodeShape
 
 # Keys that may change nothing in a run of a few jobs, though they are in effect, and why.
 IDLE = {
@@ -24,6 +34,7 @@ IDLE = {
     "workload.memory_mb": "likewise",
     "workload.nas_memory_mb": "likewise",
     "time_sharing.memory_mb": "likewise",
+    "workload.memory": "what is told of memory that is there",
     "workload.limits": "the source's own, or no job reaches it",
     "workload.lublin_size": "nodes of one core",
     "workload.jobs": "more than there are",
@@ -99,17 +110,60 @@ CROSSED = {
     "belief.pair_noise": "likewise",
     "belief.remainder": "likewise",
     "belief.c_scope": "likewise",
+    "truth.cos_shares": "likewise",
+    "workload.self_slowdowns": "no pair was refused for what it would lose",
+    "time_sharing.rounded": "no two situations of these few jobs are nearly alike",
 }
+# Columns and keys in files, likewise.
+IDLE_IN_FILES = {
+    "cluster.file: name": "a label",
+    "cluster.file: caches.level": "a label, in order",
+    "cluster.file: memory_mb": "a limit that no job reaches; a table without preset must have it",
+    "workload.annotations: bound": "no job is refused a partner for it",
+    "workload.annotations: ppn": "a job of one process",
+    "workload.programs: unpaired": "its job has no partner here",
+    "workload.applications: procs": "jobs of a log or model have sizes of their own",
+    "workload.applications: compact_s": "and run times",
+    "workload.applications: ratio": "of truth.pairs and belief.pair_table, which may be the same table",
+    "truth.pairs: procs": "of workload.applications, likewise",
+    "truth.pairs: compact_s": "likewise",
+    "truth.pairs: row": "what is not measured is predicted alike from the other pairs",
+    "truth.pairs: column": "likewise",
+    "manager.lags: ended_s": "nobody waits for these nodes",
+}
+
+
+@pytest.mark.parametrize("base", [*QUICK, *(pytest.param(base, marks=SLOW) for base in BASES if base not in QUICK)])
+def test_a_column_of_a_file_changes_the_run_or_is_refused_or_named(base: str) -> None:
+    assert [name for name in silent_in_sheets(*BASES[base]) if name not in IDLE_IN_FILES] == []
+
+
+def test_the_walk_has_the_columns_of_all_files() -> None:
+    node = {item.name for item in fields(NodeShape)} - {"caches"} | {"count", "preset"}
+    declared: dict[str, Iterable[str]] = {
+        "cluster.file": {*node, *[f"caches.{name}" for name in Cache._fields]},
+        "workload.annotations": ANNOTATION_COLUMNS,
+        "workload.profiles": PROFILE_COLUMNS,
+        "manager.lags": LAG_COLUMNS,
+        "workload.programs": COLUMNS,
+        "truth.pairs": (*PAIR, VALUES[0], *FACTS),
+    }
+    for name, columns in declared.items():
+        assert set(SHEETS[name].others) == set(columns), name
+
+
 NO_PAIRS = "will pair no jobs"  # what is true of pairs then has no effect under a policy of whole nodes
 
 
 @SLOW
-@pytest.mark.parametrize("base", ["model", "log", "pairs", "bandwidth", "lomarc"])
+@pytest.mark.parametrize("base", BASES)
 def test_a_key_that_another_one_switches_off_is_refused_or_named(base: str) -> None:
     """Under each other value of each choice and each switch, a key has a value that can be seen."""
     table, policy = BASES[base]
     found: dict[str, list[str]] = {}
-    keys = [key for key in keys_in(base) if key.path[0] not in ("time_sharing", "faults", "clock", "script[]")]
+    keys = [key for key in keys_in(base) if key.path[0] in table or key.path[0] not in OPTIONAL]
+    if "time_sharing" in table:  # whose runs take longer
+        keys = [key for key in keys if key.path[0] == "time_sharing"]
     for switch in keys:
         if switch.hint is not bool and not switch.names and not switch.name.endswith(".contention"):
             continue

@@ -223,3 +223,73 @@ def test_settings_that_no_part_of_the_policy_asks_for_are_named(
     prepared = prepare(read_scenario(None, table))
     assert [text for text in policy_warnings(choose(policy), prepared) if text.startswith(told)]
     assert not [text for text in policy_warnings(choose(other), prepared) if text.startswith(told)]
+
+
+NODE = "[[nodes]]\ncount = 4\nsockets = 1\ncores_per_socket = 2\nthreads_per_core = 2\nmemory_mb = 1000\n"
+SIDE = {
+    "nodes.toml": NODE + "network_mbs = 100\ninteger_slots_ppm = 1000000\n",
+    "lags.csv": "job,start_s\n99,5\n",
+    "use.csv": "job,cpu,network,memory\n1,.5,.5,.1\n",
+    "profiles.csv": "job,network_ppm,network_mbs,disk_ppm\n1,500000,60,9\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("table", "told"),
+    [
+        (
+            {"cluster": {"file": "nodes.toml"}},
+            "cluster.file: network_mbs: no effect where no job slows another one down",
+        ),
+        ({"cluster": {"file": "nodes.toml"}}, "cluster.file: integer_slots_ppm: no effect without contention"),
+        ({"manager": {"lags": "lags.csv"}}, "manager.lags: the file names none of the 3 jobs"),
+        ({"workload": {"lublin": 3, "mix": "med"}}, "workload.mix: no effect under this contention"),
+        ({"workload": {"lublin": 3, "characteristics": "M1"}}, "workload.characteristics: no effect under"),
+        (
+            {"workload": {"lublin": 3, "annotations": "use.csv"}},
+            "workload.annotations (bound, cpu, network, disk, memory): no",
+        ),
+        (
+            {
+                "cluster": {"file": "nodes.toml"},
+                "truth": {"contention": "composite"},
+                "workload": {"lublin": 3, "profiles": "profiles.csv"},
+            },
+            "workload.profiles (disk_ppm): no effect where no node has a limit of that",
+        ),
+    ],
+)
+def test_facts_that_nobody_uses_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: dict[str, Any], told: str
+) -> None:
+    """A file's columns and keys, too: they were accepted without a word, as the record of a job has what is told of it."""
+    monkeypatch.chdir(tmp_path)
+    for name, text in SIDE.items():
+        (tmp_path / name).write_text(text)
+    prepared = prepare(read_scenario(None, {"workload": {"lublin": 3}, **table}))
+    assert [text for text in policy_warnings(choose("easy"), prepared) if told in text]
+
+
+LOMARC = {"workload": {"lublin": 3, "characteristics": "M1"}}
+UNLIMITED = {"preset": "rua-4way", "memory_bandwidth_mbs": 0}  # the preset's limit, taken away
+MIXED = {"workload": {"lublin": 3, "mix": "med"}}
+
+
+@pytest.mark.parametrize(
+    ("policy", "table", "key"),
+    [
+        ("easy", {**LOMARC, "truth": {"contention": "lomarc"}}, "workload.characteristics"),
+        ("lomarc-r", {**LOMARC, "belief": {"contention": "lomarc"}}, "workload.characteristics"),
+        (
+            "easy",
+            {"workload": {"lublin": 3, "self_slowdowns": "table4", "grow": True}, "time_sharing": {}},
+            "workload.self",
+        ),
+        ("rua", {**MIXED, "cluster": {"preset": "rua-4way"}}, "workload.mix"),
+        ("easy", {**MIXED, "cluster": UNLIMITED, "belief": {"demand": "unknown"}}, "cluster.memory_bandwidth_mbs"),
+    ],
+)
+def test_facts_and_limits_that_count_are_not_named(policy: str, table: dict[str, Any], key: str) -> None:
+    """Each changes the run: a claim that it does not would be wrong."""
+    prepared = prepare(read_scenario(None, table))
+    assert not [text for text in policy_warnings(choose(policy), prepared) if key in text]

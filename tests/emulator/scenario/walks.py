@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import types
 import typing
 from collections.abc import Iterator
@@ -30,7 +31,10 @@ cores_per_socket = 2
 threads_per_core = 2
 memory_mb = 1000
 memory_bandwidth_mbs = 3000
+network_mbs = 100
+disk_mbs = 100
 integer_slots_ppm = 1000000
+floating_slots_ppm = 1000000
 caches = [{ level = 2, size_kb = 512, cores = 1, miss_ns = 10 }]
 """
 
@@ -94,6 +98,8 @@ def write_files(folder: Path) -> None:
         )
         for n in range(1, 31)
     ]  # fmt: skip
+    few = [LOG.format(n, n, 3 + n * 7 % 9, *[1 + n % 4] * 2, 100, 3000, 1 + n % 4, 1, 1, 0, 0) for n in range(1, 7)]
+    (folder / "few.swf").write_text("; MaxProcs: 4\n" + "".join(few))  # which take turns for a few quanta
     (folder / "log.swf").write_text("; MaxProcs: 16\n" + "".join(rows))
     for file, rise in (("pairs.csv", 0.1), ("other.csv", 0.2)):
         ratios = [
@@ -102,9 +108,7 @@ def write_files(folder: Path) -> None:
             for j, other in enumerate("abcd")
         ]
         (folder / file).write_text("row,column,ratio,procs,compact_s\n" + "".join(ratios))
-    (folder / "profiles.csv").write_text(
-        "application,integer_ppm,memory_mbs\n1,800000,800\n2,300000,2000\n3,500000,9\n"
-    )
+    SHEETS["workload.profiles"].write(str(folder / "profiles.csv"), {})
     (folder / "nodes.toml").write_text(NODES)
     (folder / "annotations.csv").write_text("application,cpu,network,disk,memory_mb\n1,.5,.3,.2,100\n2,.2,.6,.2,10\n")
     (folder / "lags.csv").write_text("job,start_s\n1,50\n2,70\n3,100\n")
@@ -200,15 +204,18 @@ def before_of(table: Table, key: Key) -> tuple[Table, Any]:
 
 
 def outcome(table: Table, policy: Any = "easy") -> Outcome:
-    """Run a scenario; what stands in its folder beside the scenario is in the digest."""
+    """Run a scenario; what its folder has of the run is in the digest, not what else is told of jobs and counts for nobody."""
     told: list[str] = []
     try:
         run = simulate(table, policy, seed=7, warn=told.append)
     except (EmulatorError, PluginError, HardwareModelError) as error:
         return Outcome(REFUSED, frozenset({str(error)}))
-    content = hashlib.sha256(json.dumps(run.metrics(), sort_keys=True, default=str).encode())
-    for record in run.records:
-        content.update(repr(record).encode())
+    figures = (run.metrics(), run.summary.get("energy"))
+    content = hashlib.sha256(json.dumps(figures, sort_keys=True, default=str).encode())
+    for job, *came in run.records:
+        spec = job.spec
+        asked = (spec.id, spec.name, spec.user, spec.submit_us, spec.processes, spec.threads_per_process)
+        content.update(repr((asked, job.run_us, job.source_id, came)).encode())
     return Outcome(content.hexdigest(), frozenset(told))
 
 
@@ -230,6 +237,173 @@ def silent(table: Table, policy: Any, keys: list[Key], *, each: bool = False) ->
         if not (all(seen) if each else any(seen)) and others(key, present):
             found.append(key.name)
     return found
+
+
+class Sheet(NamedTuple):
+    """A file that a scenario names, in tables or rows: what it has, and for each of its keys other values in its last row, in turn."""
+
+    rows: list[Table]
+    others: dict[str, tuple[Table, ...]]
+
+    def write(self, file: str, cells: Table) -> None:
+        """Write the file with these cells in its last row."""
+        rows = [*self.rows[:-1], {name: value for name, value in {**self.rows[-1], **cells}.items() if value != ""}]
+        if file.endswith(".toml"):
+            lines = [f"{name} = {_toml(value)}" for row in rows for name, value in [("[[nodes]]", None), *row.items()]]
+            Path(file).write_text("\n".join(lines).replace("[[nodes]] = null", "[[nodes]]") + "\n")
+        else:
+            columns = list(dict.fromkeys(name for row in rows for name in row))
+            text = [columns, *[[str(row.get(name, "")) for name in columns] for row in rows]]
+            Path(file).write_text("".join(",".join(cells) + "\n" for cells in text))
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, list):
+        return "[{ " + ", ".join(f"{name} = {each}" for name, each in value[0].items()) + " }]"
+    return json.dumps(value)
+
+
+_CACHE = {"level": 2, "size_kb": 512, "cores": 1, "miss_ns": 10}
+_WATTS = {"idle_w": 50.0, "busy_w": 20.0, "spin_w": 10.0}
+_JOB = {"job": 1}
+_SELVES = {"self_node": "1.1", "self_core": "1.1"}
+_USE = {"cpu": ".5", "network": ".3", "disk": ".2", "memory": ".1"}
+_FULL = {
+    "cpu_ppm": 900_000, "integer_ppm": 700_000, "floating_ppm": 600_000, "stretch_ns": 50, "working_set_kb": 400,
+    "accesses_ms": 50_000, "exposed_ppm": 800_000, "memory_mbs": 1000, "network_ppm": 500_000, "network_mbs": 60,
+    "message_ns": 50, "disk_ppm": 400_000, "disk_mbs": 60, "request_ns": 50, "memory_mb": 200,
+}  # fmt: skip
+_PAIR = {"row": "a", "column": "a", "ratio": ".8", "procs": 4, "compact_s": 100}
+_NODE = {"count": 6, "sockets": 1, "cores_per_socket": 2, "threads_per_core": 2, "memory_mb": 100_000}
+SHEETS: dict[str, Sheet] = {
+    "cluster.file": Sheet(
+        [{**_NODE, "count": 2}, _NODE],
+        {
+            "name": ({"name": "x"},),
+            "preset": ({"preset": "1x4x4", **dict.fromkeys(("sockets", "cores_per_socket", "threads_per_core"), "")},),
+            **{name: ({name: value},) for name, value in {"count": 5, "sockets": 2, "cores_per_socket": 4}.items()},
+            "threads_per_core": ({"threads_per_core": 3},),
+            "memory_mb": ({"memory_mb": 1},),
+            **{f"{name}_mbs": ({f"{name}_mbs": 90},) for name in ("memory_bandwidth", "network", "disk")},
+            "swap_mb": ({"swap_mb": 100},),
+            **{f"{kind}_slots_ppm": ({f"{kind}_slots_ppm": 900_000},) for kind in ("integer", "floating")},
+            **{name: (_WATTS, {**_WATTS, name: 70.0}) for name in _WATTS},
+            **{
+                f"caches.{name}": ({"caches": [_CACHE]}, {"caches": [{**_CACHE, name: value}]})
+                for name, value in {"level": 3, "size_kb": 64, "cores": 2, "miss_ns": 900, "accesses_ms": 100}.items()
+            },
+        },
+    ),
+    "workload.annotations": Sheet(
+        [{"job": n, **_USE} for n in (5, 4, 2, 3)],
+        {
+            "job": ({"job": 6},),
+            "application": ({"application": "none"},),
+            "user": ({"user": "none"},),
+            "bound": ({"bound": "disk"},),
+            "cpu": ({"cpu": ".8", "network": ""},),
+            "network": ({"network": ".5", "disk": ""},),
+            "disk": ({"disk": ".5", "cpu": ""},),
+            "memory": ({"memory": ".95"},),
+            **{name: (_SELVES, {**_SELVES, name: "1.9"}) for name in _SELVES},
+            "name": ({"name": "d"},),
+            "ppn": ({"ppn": 1}, {"ppn": 2}),
+        },
+    ),
+    "workload.profiles": Sheet(
+        [{"application": n, **_FULL, "stretch_ns": 90, "message_ns": 90, "request_ns": 90} for n in (2, 3)]
+        + [{"application": 1, **_FULL}],
+        {
+            "job": ({"job": 6},),
+            "application": ({"application": 9},),
+            "user": ({"user": "none"},),
+            **{name: ({name: value // 10},) for name, value in _FULL.items()},
+            "memory_mb": ({"memory_mb": 1000},),
+        },
+    ),
+    "manager.lags": Sheet(
+        [{"job": 2, "start_s": 70}, {**_JOB, "start_s": 90}],
+        {
+            "job": ({"job": 6},),
+            "application": ({"application": "none"},),
+            "user": ({"user": "none"},),
+            **{f"{name}_s": ({f"{name}_s": 40},) for name in ("submitted", "start", "ended", "extra")},
+        },
+    ),
+    "workload.programs": Sheet(
+        [{"job": 2, "program": "uniform"}, {**_JOB, "program": "fine"}],
+        {
+            "job": ({"program": "io"}, {"program": "io", "job": 6}),
+            "program": ({"program": "io"},),
+            "cpu_share": ({"cpu_share": ".2"},),
+            "null_statements": ({"program": "compute"}, {"program": "compute", "null_statements": 3}),
+            "files": ({"program": "io"}, {"program": "io", "files": 3}),
+            "iterations": ({"program": "io"}, {"program": "io", "iterations": 3}),
+            "jitter": ({"jitter": ".9"},),
+            "grain": ({"grain": "2"},),
+            "unpaired": ({"program": "io"}, {"program": "io", "unpaired": "yes"}),
+        },
+    ),
+    "workload.applications": Sheet(
+        [{**_PAIR, "row": one} for one in "cba"],
+        {"procs": ({"procs": 8},), "compact_s": ({"compact_s": 300},), "ratio": ({"ratio": "3"},)},
+    ),
+    "truth.pairs": Sheet(
+        [{**_PAIR, "row": one, "column": other} for one in "cba" for other in "cba"],
+        {
+            "row": ({"row": "d"},),
+            "column": ({"column": "d"},),
+            "ratio": ({"ratio": ".72"},),
+            "procs": ({"procs": ""},),
+            "compact_s": ({"compact_s": ""},),
+            "spread": ({"spread": ".9"},),
+        },
+    ),
+}  # fmt: skip
+
+
+KEYS_OF_ROWS = ("job", "application", "user")  # which say nothing else
+ALIKE = ("co-execution", "glts")  # want nodes that are all alike
+
+
+def silent_in_sheets(table: Table, policy: Any) -> list[str]:
+    """Return the keys of side files of which no change can be seen; not those of a file that is itself refused or named."""
+    found = []
+    for name in SHEETS:
+        sheet = _sheet_for(name, table, policy)
+        file = "sheet.toml" if name == "cluster.file" else "sheet.csv"
+        held = with_value({**table, "cluster": {}} if name == "cluster.file" else table, tuple(name.split(".")), file)
+        for column, values in sheet.others.items():
+            came = []
+            for cells in ({}, *values)[-2:]:
+                sheet.write(file, cells)
+                came.append(outcome(held, policy))
+            before, after = came
+            if before.digest != REFUSED and not after.shows(before, "\0") and not _named(after, name, column, file):
+                found.append(f"{name}: {column}")
+    return found
+
+
+def _sheet_for(name: str, table: Table, policy: Any) -> Sheet:
+    """Return the file for a scenario: nodes are as these processes and this policy want them."""
+    sheet = SHEETS[name]
+    if name != "cluster.file":
+        return sheet
+    one_core = {"count": 8, "cores_per_socket": 1} if "time_sharing" in table else {}
+    return Sheet([{**row, **one_core} for row in sheet.rows[policy in ALIKE :]], sheet.others)
+
+
+def _named(came: Outcome, name: str, column: str, file: str) -> bool:
+    """Tell whether a warning names the column, or says that the whole file has no effect, or names no job."""
+    for text in came.said:
+        words = re.findall(r"\w+", text)
+        if name in text and (
+            column in KEYS_OF_ROWS or column.split(".", maxsplit=1)[0] in words or "has no effect without" in text
+        ):
+            return True
+        if file in text and "none of the" in text:
+            return True
+    return False
 
 
 # Scenarios in which different mechanisms are at work, each with its policy.
@@ -297,8 +471,8 @@ BASES: dict[str, tuple[Table, str]] = {
     ),
     "gang": (
         {
-            "cluster": {"nodes": 8},
-            "workload": {"lublin": 6, "run_factor": 0.02, "gap_factor": 0.01, "programs": "uniform"},
+            "cluster": {"nodes": 4},
+            "workload": {"swf": "few.swf", "programs": "uniform"},
             "time_sharing": {},
         },
         "paired-gang",
