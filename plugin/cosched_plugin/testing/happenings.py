@@ -25,11 +25,12 @@ from cosched_plugin.protocol.messages import (
     JobSuspended,
     NodeFailed,
     ProgressMeasured,
+    Run,
     Woken,
 )
 from cosched_plugin.site.books import node_shares
 from cosched_plugin.testing.site import Site
-from cosched_plugin.testing.site_slots import SiteJob
+from cosched_plugin.testing.site_slots import SiteJob, pairing_problem
 
 _SLOWDOWNS_PPM: Final = (1_100_000, 1_700_000, 2_500_000)
 
@@ -189,7 +190,7 @@ def _started(random: Random, site: Site, job: SiteJob) -> JobStarted | None:
     runs = site.place_for(spec, slot)
     if job.state == "running" and (runs is None or random.random() < 0.3):
         runs = job.runs
-    if runs is None:
+    if runs is None or not _may_be_beside(site, spec, slot, runs):
         return None
     start_us = site.now_us if site.slots is not None else random.randint(max(spec.submit_us, job.start_us), site.now_us)
     limit_us = None if spec.limit_us is None else spec.limit_us + random.choice((0, 0, 1_000_000))
@@ -201,3 +202,13 @@ def resume_kept(site: Site) -> list[Event]:
     """Resume one of the jobs that the manager has suspended, if any can go on."""
     kept = [job for job in site.in_state("running") if job.kept and site.can_go_on(job)]
     return [JobResumed(job.spec.id, site.now_us) for job in kept[:1]]
+
+
+def _may_be_beside(site: Site, spec: JobSpec, slot: int, runs: tuple[Run, ...]) -> bool:
+    """Tell whether a job may be there in all turns: a manager that starts jobs itself pairs none that must not be, either."""
+    if site.slots is None:
+        return True
+    there = SiteJob(spec)
+    there.slot, there.runs = slot, runs
+    others = [job for job in site.in_state("running") if job.spec.id != spec.id]
+    return pairing_problem(site.slots.turns, [*others, there]) is None

@@ -47,3 +47,12 @@ def test_a_site_is_declined_before_the_first_decision(preset: str) -> None:
 @pytest.mark.parametrize(("preset", "seed", "run"), [("fcfs", 18, 14), ("easy", 23, 19)])
 def test_no_job_is_larger_than_what_a_manager_holds_that_fills_nodes_in_order(preset: str, seed: int, run: int) -> None:
     assert events_of(preset, seed, run) > 0
+
+
+@pytest.mark.parametrize(
+    ("preset", "seed", "run"), [("paired-gang", 15, 12), ("blind", 8, 2), ("co-execution-easy", 6, 12)]
+)
+def test_jobs_that_the_manager_puts_into_slots_are_beside_whom_they_may_and_hold_memory(
+    preset: str, seed: int, run: int
+) -> None:
+    assert events_of(preset, seed, run) > 0

@@ -124,11 +124,12 @@ class Sides:
 
     def _find(self, snapshot: Snapshot, planned: Sequence[Offer]) -> OpenNodes:
         view, at_us, free = snapshot.view, snapshot.at_us, snapshot.free
-        empty = _all_of(free, range(len(free)))
+        closed = _of_other_slots(view, at_us)
+        empty = NodeSet(_all_of(free, range(len(free))) & ~closed)
         if not self.halves.half:
             return OpenNodes(empty, ())
-        lower = NodeSet(_all_of(free, self._lower) & ~empty)
-        upper = NodeSet(_all_of(free, self._upper) & ~empty)
+        lower = NodeSet(_all_of(free, self._lower) & ~(empty | closed))
+        upper = NodeSet(_all_of(free, self._upper) & ~(empty | closed))
         if not (lower or upper):
             return OpenNodes(empty, ())
         tenants = []
@@ -174,6 +175,15 @@ def ratio_of(running: Running, view: View) -> float:
     """Return a running job's expected run time among its neighbours over the compact one, as last noted."""
     note = view.note(running.job.id, NOTE)
     return note if type(note) is float and note > 0.0 else 1.0
+
+
+def _of_other_slots(view: View, at_us: int) -> int:
+    """Return the nodes of jobs that a manager has put into other slots: their threads are free here, and their memory is not."""
+    nodes = 0
+    for running in view.running.values() if view.quantum_us else ():
+        if running.slot and not running.on_disk and view.expected_end(running) > at_us:
+            nodes |= nodes_of(running.runs)
+    return nodes
 
 
 def _all_of(free: Layers, threads: Iterable[int]) -> NodeSet:
