@@ -176,6 +176,8 @@ def test_an_interrupted_study_leaves_nothing_behind(tmp_path: Path, monkeypatch:
         except KeyboardInterrupt:
             came += 1
         assert os.listdir(tmp_path) == []
+        for killed in multiprocessing.active_children():  # the system takes a moment to end one
+            killed.join(5.0)
         assert multiprocessing.active_children() == []
     assert came
 
