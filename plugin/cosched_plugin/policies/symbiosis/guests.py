@@ -48,6 +48,7 @@ from cosched_plugin.api import (
     first_fit,
     forecast,
     nodes_of,
+    nodes_view,
     open_beside,
     prices,
     seat_among,
@@ -119,7 +120,7 @@ class Guests(Matching):
         self._renewals = 0
         self._interventions = 0
         self._hosts: list[Host] = []
-        self._hosts_at = (-1, -1)  # version of the view, and instant
+        self._hosts_at: object = None  # version of the view, and instant
 
     def prepare(self, context: Context) -> Iterator[Action]:
         """Yield new expected ends and notes of jobs whose neighbours have changed."""
@@ -325,7 +326,8 @@ class Guests(Matching):
 
     def _open_hosts(self, view: View) -> list[Host]:
         """Return the running jobs with threads open beside them, by start and id."""
-        at = (view.version, view.now_us)
+        whole = nodes_view(view)  # where classes take turns, nodes open and close to one
+        at = (view.version, view.now_us) if whole is None else whole.key
         if self._hosts_at == at:
             return self._hosts
         once = twice = 0

@@ -212,3 +212,11 @@ def test_promises_follow_a_clock_that_goes_back() -> None:
         "slices": "classes",
     }  # fmt: skip
     assert check_policy(lambda: compose(table), seed=NODES_ALIKE, first=16, runs=1).decisions > 0
+
+
+def test_hosts_are_looked_for_again_where_nodes_open_to_a_class() -> None:
+    table = {
+        "preset": "easy", "order": "class-one-rises", "shape": "nodes", "placement": "buddy", "matching": "guests",
+        "slices": "classes",
+    }  # fmt: skip
+    assert check_policy(lambda: compose(table), seed=3, first=13, runs=1).decisions > 0
