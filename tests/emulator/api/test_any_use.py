@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import multiprocessing
 import os
 import signal
@@ -47,6 +48,23 @@ ARGUMENTS = (
     "warn",
     "began",
 )
+
+
+@pytest.fixture(autouse=True)
+def other_threads_may_log() -> Iterator[None]:
+    """Release the lock of logging, which Python holds around a fork: what a signal raises in between leaves it to this thread for ever.
+
+    Whatever test comes next in this process and logs in a thread would hang, as one of dask did.
+    """
+    yield
+    lock = vars(logging)["_lock"]
+
+    def is_free() -> bool:
+        return bool(lock.acquire(timeout=0.5)) and lock.release() is None
+
+    with ThreadPoolExecutor(1) as other:
+        while not other.submit(is_free).result():
+            lock.release()
 
 
 def ends(policy: str) -> list[float]:
