@@ -162,7 +162,7 @@ def assert_undisturbed(site: LiveSite, policy: str, jobs: int) -> None:
 
     There the scheduler answers at once, so that processes which wait for each other meet a little earlier.
     """
-    wait_until(lambda: len(site.ask(ListHistory())["jobs"]) == jobs, 60)
+    wait_until(lambda: len(site.ask(ListHistory())["jobs"]) == jobs, 40)
     history = site.ask(ListHistory())["jobs"]
     assert {(job["state"], job["starts"]) for job in history} == {("COMPLETED", 1)}
     site.stop()

@@ -278,11 +278,10 @@ class Machine:
             first += node_class.nodes
         return self.held_by(rooms)
 
-    def held_by(self, rooms: Iterable[tuple[int, int]]) -> int:
+    def held_by(self, rooms: Sequence[tuple[int, int]]) -> int:
         """Return how many processes nodes hold, given as (nodes, room of each): in any layout, or as many on each but the last."""
         if not self.filled:
             return sum([nodes * room for nodes, room in rooms])
-        rooms = list(rooms)
         return max([least * sum([nodes for nodes, room in rooms if room >= least]) for _, least in rooms], default=0)
 
 

@@ -138,6 +138,7 @@ class State:
     # they have derived for as long as it stays the same. The queue has a number of its own, `Queue.changes`. Notes and the present
     # time are in neither: who keeps something that depends on them compares them, too.
 
+    # Any tuple: compiled, the types of a `StartJob` would be checked before plain tuples in it become runs.
     def start(self, start: tuple[Any, ...], layers: Layers) -> None:
         """Start a queued job by a `StartJob`; ``layers`` are its threads in the pool."""
         job_id, runs, estimate_us, limit_us, slot = start

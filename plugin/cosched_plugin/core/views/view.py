@@ -301,6 +301,13 @@ class View(SlotFacts):
         """Return a number that grows whenever nodes or running jobs change; it is meant for caches only."""
         return self._state.version
 
+    # What depends on free nodes must be kept by this key, never by `version` alone: another class's turn (`VirtualMachine.turn_to`)
+    # opens and closes nodes without any job starting or ending.
+    @property
+    def key(self) -> object:
+        """Return a value that changes whenever time, nodes or running jobs change: for caches."""
+        return (self._state.now_us, self._state.version)
+
     @property
     def interventions(self) -> int:
         """Return how often the manager has started or modified a job, or the belief has changed; for caches only.

@@ -69,13 +69,6 @@ class WholeNodesView(View):
         """Return the cores of each node where all nodes have as many; else 0."""
         return self._alike
 
-    # What depends on free nodes must be kept by this key, never by `version` alone: another class's turn (`VirtualMachine.turn_to`)
-    # opens and closes nodes without any job starting or ending.
-    @property
-    def key(self) -> object:
-        """Return a value that changes whenever time, nodes or running jobs change: for caches."""
-        return (self._state.now_us, self._state.version)
-
     @property
     def free_nodes(self) -> NodeSet:
         """Return the nodes that a job may start on now."""

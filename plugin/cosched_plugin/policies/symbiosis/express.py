@@ -122,7 +122,7 @@ class Express(Guests):
         self._express_us = round(express_s * SECOND_US)
         self._stops = stops
         self._found: list[Running] = []  # a cache: those that may be stopped, at an instant
-        self._stoppable_at = (-1, -1)  # version of the view, and instant
+        self._stoppable_at: object = None  # the key of the view
 
     def prepare(self, context: Context) -> Iterator[Action]:
         """Yield the resumption of jobs whose short job has ended, then what the other mode does."""
@@ -168,15 +168,14 @@ class Express(Guests):
 
     def _stoppable(self, view: View) -> list[Running]:
         """Return the running jobs that a short one might stop, those that are stopped already first, then the narrowest."""
-        at = (view.version, view.now_us)
-        if self._stoppable_at != at:
+        if self._stoppable_at != view.key:
             notes = _notes(view)
             stopped = {job_id for ids in notes.values() for job_id in ids}
             found = [
                 each for each in view.running.values() if each.job.id not in notes and self._may_stop(each, stopped)
             ]
             found.sort(key=lambda each: (each.suspended_us is None, each.job.processes, each.start_us, each.job.id))
-            self._found, self._stoppable_at = found, at
+            self._found, self._stoppable_at = found, view.key
         return self._found
 
     def _may_stop(self, running: Running, stopped: Collection[int]) -> bool:

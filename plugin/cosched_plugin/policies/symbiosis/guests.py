@@ -48,7 +48,6 @@ from cosched_plugin.api import (
     first_fit,
     forecast,
     nodes_of,
-    nodes_view,
     open_beside,
     prices,
     seat_among,
@@ -120,7 +119,7 @@ class Guests(Matching):
         self._renewals = 0
         self._interventions = 0
         self._hosts: list[Host] = []
-        self._hosts_at: object = None  # version of the view, and instant
+        self._hosts_at: object = None  # the key of the view
 
     def prepare(self, context: Context) -> Iterator[Action]:
         """Yield new expected ends and notes of jobs whose neighbours have changed."""
@@ -326,9 +325,7 @@ class Guests(Matching):
 
     def _open_hosts(self, view: View) -> list[Host]:
         """Return the running jobs with threads open beside them, by start and id."""
-        whole = nodes_view(view)  # where classes take turns, nodes open and close to one
-        at = (view.version, view.now_us) if whole is None else whole.key
-        if self._hosts_at == at:
+        if self._hosts_at == view.key:
             return self._hosts
         once = twice = 0
         for nodes in view.nodes_by_job.values():
@@ -349,7 +346,7 @@ class Guests(Matching):
             if room:
                 found.append(Host(running, tenancy_of(running, view), open_, room))
         found.sort(key=lambda host: (host.running.start_us, host.running.job.id))
-        self._hosts, self._hosts_at = found, at
+        self._hosts, self._hosts_at = found, view.key
         return found
 
     def _is_brief(self, job: JobSpec) -> bool:
