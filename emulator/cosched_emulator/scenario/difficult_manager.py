@@ -24,7 +24,6 @@ from cosched_emulator.workload.side_files.side_file_rows import (
     key_of,
     keys_of,
     most_specific,
-    only,
     patterns_of,
 )
 from cosched_hwmodel.draws import uniform
@@ -184,11 +183,9 @@ def build_own_plan(section: ManagerSection | None, seed: int) -> OwnPlan | None:
 
 def names_no_job(lags: Lags, workload: Workload) -> bool:
     """Tell whether the side file, if there is one, is about no job of the workload."""
-    rows = set().union(*lags.listed.values())
+    rows = {key: True for values in lags.listed.values() for key in values}
     jobs, patterns = columns_of(workload.jobs), patterns_of(rows)
-    return bool(rows) and not any(
-        only(whole, pattern) in rows for whole in jobs.each(keys_of(jobs)) for pattern in patterns
-    )
+    return bool(rows) and not any(most_specific(rows, patterns, whole, None) for whole in jobs.each(keys_of(jobs)))
 
 
 def unused_of_manager(section: ManagerSection | None) -> list[str]:
