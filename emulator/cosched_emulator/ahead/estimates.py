@@ -74,18 +74,16 @@ class Estimating:
         self._predicted = self._run(self._history.predicted_us)
 
     def draw(self) -> None:
-        """Run ahead once more with drawn run times and arrivals; a run that was cut short counts, too, until `drop_last`."""
+        """Run ahead once more with drawn run times and arrivals; a run that was cut short does not count."""
         number, history = key(self._seed, "draw", len(self._drawn)), self._history
 
         def run_time(spec: JobSpec, expected_us: int, elapsed_us: int) -> int:
             return history.drawn_us(spec, expected_us, elapsed_us, uniform(number, "run time", spec.id))
 
         arrivals = history.arrivals(self.welcome.now_us, self._first_id, number)
-        self._drawn.append(self._run(run_time, arrivals))
-
-    def drop_last(self) -> None:
-        """Forget the last draw: it was cut short."""
-        self._drawn.pop()
+        drawn = self._run(run_time, arrivals)
+        if not self._expired():
+            self._drawn.append(drawn)
 
     def _run(self, run_time: RunTime, arrivals: Iterable[JobSpec] = ()) -> Ahead:
         until_us = self.welcome.now_us + FURTHEST_US

@@ -177,10 +177,9 @@ class _Worker:
 
     def _draw(self, estimating: Estimating) -> None:
         self._until_s = float("inf")
+        before = estimating.draws
         estimating.draw()
-        if self._asks or self._state is not None:
-            estimating.drop_last()  # it was cut short
-        elif estimating.draws in TOLD:
+        if before < estimating.draws and estimating.draws in TOLD:
             self._tell_estimates(estimating)
 
     def _tell_estimates(self, estimating: Estimating) -> None:
@@ -224,8 +223,6 @@ class _Worker:
         estimating.predict()
         while estimating.draws < DRAWS and not self._expired():
             estimating.draw()
-            if time.monotonic() >= self._until_s:
-                estimating.drop_last()
         estimate = estimating.of(spec.id)
         assert estimate is not None
         return {"now_us": welcome.now_us, "draws": estimating.draws, "row": self._row(now_us, estimate)}
