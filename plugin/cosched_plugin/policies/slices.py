@@ -285,16 +285,13 @@ class Sliced:
         kind = present.kind
         others = [other for other in _KINDS if other != kind]
         back = self._groups(view, kind, on_disk=True)
-        open_nodes = self._whole.free_nodes | self._nodes_to_yield(view, others) if back else 0
+        open_nodes = self._whole.free_nodes | self._guests(kind, others, view)[0] if back else 0
         for group in back:
             nodes = group.nodes
             if not nodes & ~open_nodes:  # otherwise preempting the others would not help
                 yield from self._clear(nodes, kind, view)
                 yield from self._resume(group, kind, view)
-        open_nodes = 0  # no job starts while the nodes change hands
-        if view.now_us >= present.ready_us(self._lengths):
-            open_nodes = self._whole.free_nodes | self._nodes_to_yield(view, others)
-        yield from self._decide_for(view, present, kind, open_nodes)
+        yield from self._decide_for(view, present, kind, others)
 
     def _others(self, view: View, present: Slice) -> Iterator[Action]:
         """Yield the decisions for jobs of the other classes on nodes without jobs."""
@@ -305,25 +302,26 @@ class Sliced:
             if view.now_us + lengths.switch_us < present.end_us(lengths):
                 for group in self._groups(view, kind, on_disk=True):
                     yield from self._resume(group, kind, view)
-            open_nodes = 0
-            if view.now_us >= present.ready_us(lengths):
-                longer = [other for other in _KINDS if other > kind and other != present.kind]
-                open_nodes = self._whole.free_nodes | self._nodes_to_yield(view, longer)
-            yield from self._decide_for(view, present, kind, open_nodes)
+            longer = [other for other in _KINDS if other > kind and other != present.kind]
+            yield from self._decide_for(view, present, kind, longer)
 
-    def _nodes_to_yield(self, view: View, kinds: Collection[int]) -> NodeSet:
-        """Return the nodes of jobs of these classes, which are guests and can be preempted."""
-        nodes = stay = 0  # the manager may have put jobs of two classes on one node
-        for kind in _KINDS:
-            if kind not in kinds:
-                stay |= self._present(view).on_nodes[kind].held
-                continue
-            for group in self._groups(view, kind, on_disk=False):
-                if fits_on_disk(group, view):
-                    nodes |= group.nodes
-                else:
-                    stay |= group.nodes
-        return NodeSet(nodes & ~stay)
+    def _guests(self, kind: int, yielding: Collection[int], view: View) -> tuple[NodeSet, NodeSet]:
+        """Return the nodes that jobs of the ``yielding`` classes leave to a class, and those where jobs of others stay.
+
+        The manager may have put jobs of two classes on one node.
+        """
+        there = self._present(view).on_nodes
+        leave = stay = 0
+        for other in _KINDS:
+            if other != kind and other not in yielding:
+                stay |= there[other].held
+            elif other != kind:
+                for group in there[other].members:
+                    if fits_on_disk(group, view):
+                        leave |= group.nodes
+                    else:
+                        stay |= group.nodes
+        return NodeSet(leave & ~(stay | there[kind].held)), NodeSet(stay)
 
     def _resume(self, group: Bundle, kind: int, view: View) -> Iterator[Action]:
         """Resume jobs that share nodes, all of them or none, where no job of another class is."""
@@ -335,13 +333,17 @@ class Sliced:
         if room.admits(group.nodes):
             yield from from_disk(group, view)
 
-    def _decide_for(self, view: View, present: Slice, kind: int, open_nodes: int) -> Iterator[Action]:
-        """Yield the decisions of a class's policy, if its jobs may start on ``open_nodes``."""
+    def _decide_for(self, view: View, present: Slice, kind: int, yielding: Collection[int]) -> Iterator[Action]:
+        """Yield the decisions of a class's policy, for which jobs of the ``yielding`` classes are preempted."""
         machine = self._machines[kind]
         if not machine.populated:
             return
-        if open_nodes:
-            open_nodes |= self._present(view).on_nodes[kind].held
+        open_nodes = 0  # no job starts while the nodes change hands
+        if view.now_us >= present.ready_us(self._lengths):
+            leave, stay = self._guests(kind, yielding, view)
+            open_nodes = self._whole.free_nodes | leave
+            if open_nodes:
+                open_nodes |= self._present(view).on_nodes[kind].held & ~stay
         now_us, lengths = view.now_us, self._lengths
         machine.turn_to(
             present.clock_us(kind, now_us, lengths),

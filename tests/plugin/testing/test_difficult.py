@@ -56,3 +56,15 @@ def test_jobs_that_the_manager_puts_into_slots_are_beside_whom_they_may_and_hold
     preset: str, seed: int, run: int
 ) -> None:
     assert events_of(preset, seed, run) > 0
+
+
+@pytest.mark.parametrize(
+    ("preset", "seed", "run"),
+    [
+        ("co-execution-easy", 18, 12),  # the manager has put two spread jobs on one half
+        ("glts-nh", 32, 12),  # ... and a job of the slice's class beside one of another class
+        ("blind", 24, 2),  # no job of any row can run
+    ],
+)
+def test_one_pass_decides_all_that_a_second_one_would(preset: str, seed: int, run: int) -> None:
+    assert events_of(preset, seed, run) > 0

@@ -132,13 +132,18 @@ class Sides:
         upper = NodeSet(_all_of(free, self._upper) & ~(empty | closed))
         if not (lower or upper):
             return OpenNodes(empty, ())
-        tenants = []
-        for running in running_tenants(view):
+        there = [each for each in running_tenants(view) if at_us == view.now_us or view.expected_end(each) > at_us]
+        taken = twice = 0
+        for running in there:
             nodes = self.nodes_of(running)
-            if (lower | upper) & nodes and (at_us == view.now_us or view.expected_end(running) > at_us):
+            taken, twice = taken | nodes, twice | (taken & nodes)
+        # Where a manager has put two spread jobs on one half, the other half stays closed: a job there has one neighbour on a node.
+        lower, upper = NodeSet(lower & ~twice), NodeSet(upper & ~twice)
+        tenants = []
+        for running in there:
+            nodes = self.nodes_of(running)
+            if (lower | upper) & nodes:
                 tenants.append(_tenant(running.job, running.runs, ratio_of(running, view), (lower, upper), nodes))
-                # A manager may have put another spread job on the same half: what is open there is open once.
-                lower, upper = NodeSet(lower & ~nodes), NodeSet(upper & ~nodes)
         for offer in planned:
             nodes = nodes_of(offer.runs)
             if (lower | upper) & nodes and offer.end_us > at_us and self.is_spread(offer.runs):

@@ -128,6 +128,8 @@ class Turns:
         """
         last = last_turn(rotation)
         order, begins = following(matrix.slots(), None if last is None else last.slots[0])
+        # Where no job can run, no turn is taken: each look at the machine is at the beginning of a round.
+        begins = begins or all(running.suspended_us is not None for running in view.running.values())
         before = {turn.slots[0]: turn for turn in rotation.turns}
         partners = _partners(rotation, order, begins, matrix, pairing)
         later = [self._keep(before.get(slot) or Turn((slot,)), matrix, partners.get(slot)) for slot in order[1:]]

@@ -239,7 +239,7 @@ class Grouping(Matching):
         for nodes in nodes_of.values():
             twice |= once & nodes
             once |= nodes
-        closed = ~any_layer(view.in_service) | twice
+        closed = ~any_layer(view.all_free) | twice
         grouped = view.with_note(GROUP)
         found: list[tuple[float, int, Member]] = []
         for job_id, nodes in nodes_of.items():
