@@ -15,6 +15,7 @@ from cosched_emulator.accounting.file import connect, sync_folder
 from cosched_emulator.errors import InputError
 
 _MARK: Final = 0x636F7361  # application_id, "cosa"
+_BESIDE: Final = (b"-wal", b"-shm", b"-journal", b"-mark", b"-state", b"-lease")  # the database's own files
 _LEAVING: Final = """
 INSERT INTO leaving SELECT id FROM jobs WHERE end_us <= ?
 AND coalesce(array_id NOT IN (SELECT array_id FROM jobs WHERE end_us IS NULL AND array_id IS NOT NULL), 1)
@@ -41,6 +42,9 @@ class Archive(NamedTuple):
         InputError if the file cannot be written, or is something else. Rows that are there already, from a process that was killed
         before it removed them, are replaced by the same.
         """
+        ((database,),) = accounts.execute("SELECT CAST(file AS BLOB) FROM pragma_database_list WHERE name = 'main'")
+        if os.fsencode(os.path.realpath(self.path)) in [database + ending for ending in _BESIDE]:
+            raise InputError(self.path, "a file of its own for --archive", "one that belongs to --db")
         accounts.execute("CREATE TEMP TABLE IF NOT EXISTS leaving (id INTEGER PRIMARY KEY)")
         accounts.execute("DELETE FROM leaving")
         jobs = accounts.execute(_LEAVING, (now_us - self.keep_us,)).rowcount

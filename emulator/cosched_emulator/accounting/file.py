@@ -307,7 +307,7 @@ def _open_connection(path: str, version: int = VERSION, *, whole: bool = True) -
 
 def connect(path: str, how: str = "mode=rw") -> sqlite3.Connection:
     """Return a connection to a file that exists, with SQLite's words for how; transactions begin where they are told to."""
-    uri = f"file:{quote(os.path.abspath(path))}?{how}"
+    uri = f"file:{quote(os.fsencode(os.path.abspath(path)))}?{how}"
     return sqlite3.connect(uri, uri=True, isolation_level=None, timeout=BUSY_MS / 1000)
 
 

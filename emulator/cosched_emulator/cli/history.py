@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
+from cosched_emulator.accounting.archive import is_archive
 from cosched_emulator.accounting.database_schema import APPLICATION_ID, VERSION
 from cosched_emulator.cli.asking import ask, show, user_name
 from cosched_emulator.cli.commands.options.manager_options import Caller
@@ -37,7 +38,7 @@ def read_history(file: str, user: str, most: int) -> list[dict[str, Any]]:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=_BUSY_S)) as connection:
             (application,) = connection.execute("PRAGMA application_id").fetchone()
             (version,) = connection.execute("PRAGMA user_version").fetchone()
-            if application != APPLICATION_ID:
+            if application != APPLICATION_ID and not is_archive(connection):
                 raise InputError(file, "a manager's database", "another one")
             if version != VERSION:
                 raise InputError(file, f"a database of version {VERSION}", f"version {version}")

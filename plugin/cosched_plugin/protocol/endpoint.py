@@ -39,6 +39,8 @@ def why_not(endpoint: str, *, secured: bool = False) -> str | None:
             return "expected a path after ipc://"
         if len(os.fsencode(rest)) > MAX_IPC_PATH_BYTES:
             return f"the path of an ipc endpoint may have at most {MAX_IPC_PATH_BYTES} bytes"
+        if not rest.isprintable():
+            return "the path of an ipc endpoint may have printable characters of UTF-8 alone"
         return None
     if not separator or scheme != "tcp":
         return "expected ipc://PATH or tcp://127.0.0.1:PORT"

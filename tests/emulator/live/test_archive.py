@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import sqlite3
 import stat
 from collections.abc import Iterator
@@ -126,6 +128,8 @@ def test_an_archive_is_filled_again_and_again_and_nothing_else_is_overwritten(co
     assert [row["name"] for row in rows(str(archive), "jobs")] == ["first", "second"]
     with closing(sqlite3.connect(archive)) as connection:
         assert connection.execute("SELECT name, state FROM job_times").fetchall()[0] == ("first", "COMPLETED")
+    told = json.loads(commands.emulator("history", "--db", "old.db", "--json").out)
+    assert [job["name"] for job in told["jobs"]] == ["first", "second"]
     site.manager.terminate()
     ended(site.manager)
 
@@ -134,6 +138,7 @@ def test_an_archive_is_filled_again_and_again_and_nothing_else_is_overwritten(co
     (commands.folder / "text").write_text("no database\n" * 100, encoding="utf-8")
     for more, told in (
         (("--archive", "c.db"), "c.db: expected an archive of version"),
+        (("--archive", "./c.db-wal"), "c.db-wal: expected a file of its own for --archive, got one that belongs to --db"),
         (("--archive", "text"), "text: expected an archive that can be written, got file is not a database"),
         (("--archive", "none/old.db"), "none/old.db: expected a file that can be written, got No such file"),
         (("--archive", "old.db", "--out", "run"), "--archive does not go with --out"),
@@ -143,6 +148,17 @@ def test_an_archive_is_filled_again_and_again_and_nothing_else_is_overwritten(co
     ):
         assert told in site.refused(2, *more)
     assert {row["name"] for row in rows(str(commands.folder / "c.db"), "jobs")} == {"array"}
+
+
+def test_names_of_databases_need_not_be_utf_8(commands: Commands) -> None:
+    database, archive = [os.fsdecode(name) for name in (b"n\xff.db", b"o\xff.db")]
+    serve = ("serve", "--nodes", "4", "--lublin", "20", "--clock", "scaled", "--speed", "1e6", "--bind", "ipc://s.sock")
+    for more in ((), ("--archive", archive)):
+        ran = commands.emulator(*serve, "--db", database, "--until", "5000000", *more)
+        assert (ran.code, "Traceback" in ran.err) == (0, False), ran.err
+    for name in (database, archive):
+        assert commands.emulator("history", "--db", name).code == 0
+    assert commands.emulator("accounts", "check", database).code == 0
 
 
 def test_the_archive_of_another_database_is_refused(tmp_path: Path) -> None:

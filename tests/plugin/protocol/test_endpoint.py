@@ -71,6 +71,8 @@ def test_endpoints_beyond_the_machine_need_keys(endpoint: str) -> None:
         ("", "expected ipc"),
         ("ipc://", "path"),
         ("ipc:///" + "x" * 107, "107 bytes"),
+        ("ipc:///tmp/\udcff", "printable"),  # a name that is not UTF-8: a client waited for ever
+        ("ipc:///tmp/a\0b", "printable"),
     ],
 )
 @pytest.mark.parametrize("secured", [False, True])

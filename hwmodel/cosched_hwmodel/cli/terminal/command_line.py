@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from io import TextIOWrapper
 from types import FrameType
 from typing import NoReturn
 
@@ -32,6 +33,8 @@ def run_command_line(command: click.Command, program: str, exit_code_of: Callabl
     # Read from the arguments directly: an error may occur before the options are parsed.
     log = Log(program, as_json="--log-json" in sys.argv[1:])
     signal.signal(signal.SIGTERM, _terminate)
+    if isinstance(sys.stdout, TextIOWrapper):  # names of files need not be UTF-8, and a locale may lack a dash
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = command.main(standalone_mode=False)
         _flush_output()
