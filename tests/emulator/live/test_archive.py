@@ -138,7 +138,10 @@ def test_an_archive_is_filled_again_and_again_and_nothing_else_is_overwritten(co
     (commands.folder / "text").write_text("no database\n" * 100, encoding="utf-8")
     for more, told in (
         (("--archive", "c.db"), "c.db: expected an archive of version"),
-        (("--archive", "./c.db-wal"), "c.db-wal: expected a file of its own for --archive, got one that belongs to --db"),
+        (
+            ("--archive", "./c.db-wal"),
+            "c.db-wal: expected a file of its own for --archive, got one that belongs to --db",
+        ),
         (("--archive", "text"), "text: expected an archive that can be written, got file is not a database"),
         (("--archive", "none/old.db"), "none/old.db: expected a file that can be written, got No such file"),
         (("--archive", "old.db", "--out", "run"), "--archive does not go with --out"),
