@@ -45,6 +45,7 @@ ANSWER_S: Final = 10.0
 END_S: Final = 60.0  # deadline for the end of honest jobs
 MOST_GROWTH_MB: Final = 16.0
 WARM: Final = 0.2  # of the messages: before them, memory may grow
+MOST_ALIVE: Final = 500  # honest jobs: no hostile scheduler starts them, and each welcome names them
 LIVES_EVERY: Final = 5_000  # messages inside for each life of a real scheduler's process
 
 
@@ -87,6 +88,7 @@ class Traffic(threading.Thread):
         self._over = threading.Event()
         self._calm = True
         self.jobs: list[int] = []
+        self._alive = 0  # jobs, by the last listing
         self.latencies_s: dict[bool, list[float]] = {True: [], False: []}  # before, and while it is not calm
         self.trouble: Exception | None = None
 
@@ -147,7 +149,7 @@ class Traffic(threading.Thread):
         draw = uniform(self._seed, "traffic", number)
         run_us = round((5 + 30 * uniform(self._seed, "run", number)) * SECOND_US)
         request: Any = ListJobs()
-        if draw < 0.6:
+        if draw < 0.6 and self._alive < MOST_ALIVE:
             request = SubmitJob(1 + key(self._seed, "size", number) % 4, 2 * run_us, 3 * run_us, run_us, "honest")
         elif draw < 0.7 and self.jobs:
             request = CancelJobs((Target(self.jobs[-1]),))
@@ -160,6 +162,8 @@ class Traffic(threading.Thread):
                 raise FuzzError(f"an honest request was refused: {answer}")
         elif isinstance(request, SubmitJob) and isinstance(answer, Done):
             self.jobs += answer.result["job_ids"]
+        elif isinstance(request, ListJobs) and isinstance(answer, Done):
+            self._alive = len(answer.result["rows"])
 
 
 def outside(endpoint: str, count: int, seed: int, folder: Path) -> dict[str, Any]:
