@@ -118,3 +118,11 @@ def test_output_to_a_full_disk_is_one_line(arguments: tuple[str, ...], unbuffere
     assert ran.returncode == 1
     assert ran.stderr.decode().splitlines()[-1] == f"{program}: error: standard output: No space left on device"
     assert b"Traceback" not in ran.stderr
+
+
+def test_a_working_directory_that_is_gone_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "gone").mkdir()
+    command = f"rmdir ../gone; exec {sys.executable} -m cosched_emulator simulate --lublin 5 --out run"
+    ran = subprocess.run(["sh", "-c", command], cwd=tmp_path / "gone", capture_output=True, timeout=60, check=False)
+    assert ran.returncode == 2
+    assert ran.stderr.decode() == "cosched-emulator: error: the working directory is not there any more\n"

@@ -54,10 +54,20 @@ def run_command_line(command: click.Command, program: str, exit_code_of: Callabl
         lost = _lost_output() if exit_code is None and isinstance(error, OSError) else None
         if lost is not None:
             _fail(log, f"standard output: {lost}", 1)
+        if isinstance(error, FileNotFoundError) and error.filename is None and not _is_somewhere():
+            _fail(log, "the working directory is not there any more", 2)
         if exit_code is None or os.environ.get("COSCHED_TRACEBACK"):
             raise
         _fail(log, str(error), exit_code)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _is_somewhere() -> bool:
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _flush_output() -> None:
