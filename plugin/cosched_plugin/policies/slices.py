@@ -341,9 +341,7 @@ class Sliced:
         open_nodes = 0  # no job starts while the nodes change hands
         if view.now_us >= present.ready_us(self._lengths):
             leave, stay = self._guests(kind, yielding, view)
-            open_nodes = self._whole.free_nodes | leave
-            if open_nodes:
-                open_nodes |= self._present(view).on_nodes[kind].held & ~stay
+            open_nodes = self._whole.free_nodes | leave | (self._present(view).on_nodes[kind].held & ~stay)
         now_us, lengths = view.now_us, self._lengths
         machine.turn_to(
             present.clock_us(kind, now_us, lengths),

@@ -239,6 +239,13 @@ def test_short_jobs_may_take_the_nodes_of_guests() -> None:
     assert stays[2][:2] == [(60, 500), (600, 1080)]
 
 
+def test_a_job_joins_others_of_its_class_where_no_node_is_empty() -> None:
+    """Job 1 has half of the cores of both nodes. In their slice job 2 starts beside it as it comes (G-LOMARC-TS paper, section 4.3)."""
+    jobs = [a_job(number, at_s, 4, 2000, own=(1_000_000, 1_500_000)) for number, at_s in ((1, 0), (2, 100))]
+    table = {"preset": "glts", "fairness": "none", "matching": {"low_load": "none", "min_gain": 0, "max_slowdown": 3}}
+    assert stays_s(table, jobs)[2][0] == (100, 1080)
+
+
 def test_a_job_without_room_on_disk_stays() -> None:
     """Two nodes with 4000 MB of swap space: a medium job of 4 times 2000 MB on each. The long job has to wait for its end."""
     jobs = [a_job(1, 0, 8, 2000, memory_mb=2000), a_job(2, 0, 8, 20_000)]
