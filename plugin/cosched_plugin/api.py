@@ -32,6 +32,7 @@ from cosched_plugin.common.allocation import (
     share_nodes,
     size,
     started_by,
+    stretch,
     union,
 )
 from cosched_plugin.common.errors import MachineError, PolicyError, UsageError
@@ -353,6 +354,7 @@ __all__ = [
     "snapshot_at",
     "snapshot_now",
     "started_by",
+    "stretch",
     "table_note",
     "tenancy_of",
     "thread_mask",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias, cast
 
-from cosched_hwmodel.units import SECOND_US, NodeSet, ThreadMask
+from cosched_hwmodel.units import SECOND_US, NodeSet, ThreadMask, round_up_us
 from cosched_plugin.protocol.limits import MAX_SPAN_US
 from cosched_plugin.protocol.messages import (
     ANY_LAYOUT,
@@ -509,6 +509,11 @@ def times_refusal(granted_us: int | None, start: StartJob | ReviseJob) -> str | 
     if limit_us < granted_us:
         return f"limit {limit_us} us is below the job's own, {granted_us} us"
     return None
+
+
+def stretch(span_us: int, by: float) -> int:
+    """Return ``span_us`` times ``by``, rounded up, but no more than a start may ask for."""
+    return span_us if by == 1.0 else min(round_up_us(span_us * by), max(span_us, MAX_SPAN_US))
 
 
 def share_nodes(a: Layers, b: Layers) -> bool:

@@ -33,9 +33,9 @@ from cosched_plugin.api import (
     running_with_note,
     runs_from,
     snapshot_at,
+    stretch,
 )
 from cosched_plugin.policies.placement.spread import NodeHalves, limit_beside
-from cosched_plugin.policies.planning.losses import stretch
 
 # What a site believes of spread jobs: run times over those of the same jobs alone on all cores of their nodes (compact).
 

@@ -35,8 +35,8 @@ from cosched_plugin.api import (
     runs_from,
     self_factor,
     snapshot_at,
+    stretch,
 )
-from cosched_plugin.policies.planning.losses import stretch
 from cosched_plugin.policies.planning.reservation import class_of_all
 
 

@@ -13,7 +13,6 @@ from typing import Final, Protocol, TypeAlias
 import numpy as np
 
 from cosched_plugin.api import (
-    MAX_SPAN_US,
     Floats,
     Ground,
     Ints,
@@ -34,7 +33,7 @@ from cosched_plugin.api import (
     lowest_threads,
     penalised_us,
     penalty_factor,
-    round_up_us,
+    stretch,
     thread_mask,
 )
 
@@ -372,8 +371,3 @@ class LimitRule:
             run_us = stretch(job.estimate_us, by)
         most_us = run_us if limit_us is None else min(run_us, limit_us + can.limit_late_us)
         return Offer(job, snapshot.at_us, runs, by, most_us, limit_us)
-
-
-def stretch(span_us: int, by: float) -> int:
-    """Return ``span_us`` times ``by``, rounded up, but no more than a start may ask for."""
-    return span_us if by == 1.0 else min(round_up_us(span_us * by), max(span_us, MAX_SPAN_US))

@@ -44,6 +44,7 @@ from cosched_plugin.api import (
     room_on,
     size,
     snapshot_at,
+    stretch,
 )
 from cosched_plugin.policies.planning.losses import (
     SAME,
@@ -53,7 +54,6 @@ from cosched_plugin.policies.planning.losses import (
     factor,
     factor_of,
     losses_in,
-    stretch,
 )
 
 _MOST_KEPT = 32  # places from before the last change

@@ -25,11 +25,12 @@ from cosched_plugin.api import (
     round_up_us,
     snapshot_at,
     snapshot_now,
+    stretch,
 )
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.policies.composition.composed import compose
 from cosched_plugin.policies.placement.compact import FirstFit
-from cosched_plugin.policies.planning.losses import SAME, losses_in, stretch
+from cosched_plugin.policies.planning.losses import SAME, losses_in
 from cosched_plugin.policies.planning.reservation import PlacedReservation
 from cosched_plugin.policies.rua.lessconsume import LessConsume, Places
 from cosched_plugin.protocol.messages import JobSpec, NodeClass, Run, RunningJob
