@@ -8,6 +8,7 @@ time times a slack factor, unless it would do so anyway.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from itertools import chain
 from typing import ClassVar, Final
 
 from cosched_plugin.api import (
@@ -97,7 +98,7 @@ class _FairMatching(Matching):
         new = [job for job in queue if job.id not in noted]
         if new:
             work.pay(prices.SIMULATION, len(queue))
-            ends_us = expected_ends(queue, view, context.footprints)
+            ends_us = dict(expected_ends(queue, view, context.footprints))
             for job in new:
                 if job.id in ends_us:
                     response_us = view.wall_us(ends_us[job.id]) - job.submit_us
@@ -129,7 +130,7 @@ class _FairMatching(Matching):
 class _FairGate:
     """A gate that asks the backfill's gate, and refuses seats that delay another job beyond its limit."""
 
-    __slots__ = ("_gate", "_jobs", "_placement", "_slack", "_view", "_without")
+    __slots__ = ("_gate", "_jobs", "_placement", "_plan", "_slack", "_view", "_without")
 
     def __init__(self, gate: Gate, context: Context, slack: Slack) -> None:
         view, jobs = context.view, context.pending.jobs
@@ -141,7 +142,9 @@ class _FairGate:
         self._view = view
         self._slack = slack
         self._placement = context.footprints
-        self._without: dict[int, int] | None = None
+        # Ends without a group: as far as they were asked for, and those of the jobs behind, which are planned when they are.
+        self._without: dict[int, int] = {}
+        self._plan: Iterator[tuple[int, int]] | None = None
 
     @property
     def reserved(self) -> int | None:
@@ -158,44 +161,58 @@ class _FairGate:
 
     def _is_fair(self, seat: Seat) -> bool:
         view = self._view
-        simulations = 1 if self._without is not None else 2
+        simulations = 1 if self._plan is not None else 2
         if not view.work.pay_in_full(prices.SIMULATION, simulations * len(self._jobs)):
             return False  # not known now
-        if self._without is None:
-            self._without = expected_ends(self._jobs, view, self._placement)
-            self._without |= {job_id: view.expected_end(job) for job_id, job in view.running.items()}
         occupancies = seat.occupancies
         own = {occupancy.job_id: occupancy.end_us for occupancy in occupancies}
         others = [job for job in self._jobs if job.id not in own]
-        ends_us = expected_ends(others, view, self._placement, occupancies) | own
-        for job_id, end_us in ends_us.items():
-            without_us = self._without.get(job_id)
-            if without_us is None or end_us <= without_us:
-                continue
-            expected_us = expected_response_us(job_id, view)
-            if expected_us is None:
-                continue
-            job = view.running[job_id].job if job_id in view.running else next(j for j in self._jobs if j.id == job_id)
-            if view.wall_us(end_us) - job.submit_us > self._slack.factor * expected_us:
-                view.explain(seat.job_ids[0], unfair_to=job_id)
-                return False
-        return True
+        # The first job that is late decides, mostly one near the head: those behind it need not be planned.
+        ends_us = chain(expected_ends(others, view, self._placement, occupancies), own.items())
+        late = next((job_id for job_id, end_us in ends_us if self._is_late(job_id, end_us)), None)
+        if late is not None:
+            view.explain(seat.job_ids[0], unfair_to=late)
+        return late is None
+
+    def _is_late(self, job_id: int, end_us: int) -> bool:
+        """Tell whether a job that ends then ends later than without the group, and too late."""
+        view = self._view
+        without_us = self._end_without(job_id)
+        if without_us is None or end_us <= without_us:
+            return False
+        expected_us = expected_response_us(job_id, view)
+        if expected_us is None:
+            return False
+        job = view.running[job_id].job if job_id in view.running else next(j for j in self._jobs if j.id == job_id)
+        return view.wall_us(end_us) - job.submit_us > self._slack.factor * expected_us
+
+    def _end_without(self, job_id: int) -> int | None:
+        """Return when a job would end without the group; None for one that the machine does not hold."""
+        view = self._view
+        if job_id in view.running:
+            return view.expected_end(view.running[job_id])
+        if self._plan is None:
+            self._plan = expected_ends(self._jobs, view, self._placement)
+        while job_id not in self._without:
+            planned = next(self._plan, None)
+            if planned is None:
+                return None
+            self._without[planned[0]] = planned[1]
+        return self._without[job_id]
 
 
 def expected_ends(
     jobs: Sequence[JobSpec], view: View, placement: NodePlacement, occupancies: Sequence[Occupancy] = ()
-) -> dict[int, int]:
-    """Return when pending jobs would end, each started as early as the jobs before it allow and alone on its nodes.
+) -> Iterator[tuple[int, int]]:
+    """Yield when pending jobs would end, each started as early as the jobs before it allow and alone on its nodes.
 
     ``occupancies``: further decisions, treated as carried out. Jobs that the machine does not hold are left out.
     """
     profile = NodeProfile(whole_nodes(view), placement, occupancies)
-    ends_us: dict[int, int] = {}
     for job in jobs:
         promise = profile.earliest(job)
         if promise is not None:
             profile.reserve(job, promise)
             footprint = placement.footprint(job, view)
             assert footprint is not None
-            ends_us[job.id] = start_of(promise) + footprint.run_us
-    return ends_us
+            yield job.id, start_of(promise) + footprint.run_us
