@@ -10,11 +10,10 @@ import sqlite3
 from contextlib import closing, suppress
 from typing import Final, NamedTuple
 
-from cosched_emulator.accounting.database_schema import VERSION, migrate
+from cosched_emulator.accounting.database_schema import ARCHIVE_ID, VERSION, migrate
 from cosched_emulator.accounting.file import connect, sync_folder
 from cosched_emulator.errors import InputError
 
-_MARK: Final = 0x636F7361  # application_id, "cosa"
 _BESIDE: Final = (b"-wal", b"-shm", b"-journal", b"-mark", b"-state", b"-lease")  # the database's own files
 _LEAVING: Final = """
 INSERT INTO leaving SELECT id FROM jobs WHERE end_us <= ?
@@ -70,11 +69,11 @@ class Archive(NamedTuple):
         ((kind,),) = archive.execute("PRAGMA application_id")
         ((version,),) = archive.execute("PRAGMA user_version")
         ((tables,),) = archive.execute("SELECT count(*) FROM sqlite_schema")
-        if tables and (kind != _MARK or version > VERSION):
-            text = f"one of version {version}" if kind == _MARK else "another database"
+        if tables and (kind != ARCHIVE_ID or version > VERSION):
+            text = f"one of version {version}" if kind == ARCHIVE_ID else "another database"
             raise InputError(self.path, f"an archive of version {VERSION} or older, or no file", text)
         migrate(archive, version)
-        archive.execute(f"PRAGMA application_id={_MARK}")
+        archive.execute(f"PRAGMA application_id={ARCHIVE_ID}")
         archive.execute("INSERT OR IGNORE INTO meta VALUES ('run', ?)", (run,))
         if archive.execute("SELECT value FROM meta WHERE key = 'run'").fetchone() != (run,):
             raise InputError(self.path, "the archive of this database", "that of another one")
@@ -83,7 +82,7 @@ class Archive(NamedTuple):
 def is_archive(connection: sqlite3.Connection) -> bool:
     """Tell whether a file is an archive; False if it cannot be read."""
     with suppress(sqlite3.Error):
-        return bool(connection.execute("PRAGMA application_id").fetchone() == (_MARK,))
+        return bool(connection.execute("PRAGMA application_id").fetchone() == (ARCHIVE_ID,))
     return False
 
 

@@ -12,6 +12,7 @@ from typing import Final
 from cosched_emulator.accounting.chain import first_link, next_link
 
 APPLICATION_ID: Final = 0x636F7363  # "cosc"
+ARCHIVE_ID: Final = 0x636F7361  # "cosa": of accounts that no manager opens
 
 _FIRST: Final = """
 -- What the manager was started with: by name.

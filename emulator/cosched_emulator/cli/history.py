@@ -8,8 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
-from cosched_emulator.accounting.archive import is_archive
-from cosched_emulator.accounting.database_schema import APPLICATION_ID, VERSION
+from cosched_emulator.accounting.database_schema import APPLICATION_ID, ARCHIVE_ID, VERSION
 from cosched_emulator.cli.asking import ask, show, user_name
 from cosched_emulator.cli.commands.options.manager_options import Caller
 from cosched_emulator.cli.user_tables import history_table
@@ -38,7 +37,7 @@ def read_history(file: str, user: str, most: int) -> list[dict[str, Any]]:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True, timeout=_BUSY_S)) as connection:
             (application,) = connection.execute("PRAGMA application_id").fetchone()
             (version,) = connection.execute("PRAGMA user_version").fetchone()
-            if application != APPLICATION_ID and not is_archive(connection):
+            if application not in (APPLICATION_ID, ARCHIVE_ID):
                 raise InputError(file, "a manager's database", "another one")
             if version != VERSION:
                 raise InputError(file, f"a database of version {VERSION}", f"version {version}")
