@@ -73,8 +73,8 @@ class Estimating:
         """Run ahead once with predicted run times, and no arrivals."""
         self._predicted = self._run(self._history.predicted_us)
 
-    def draw(self) -> None:
-        """Run ahead once more with drawn run times and arrivals; a run that was cut short does not count."""
+    def draw(self) -> bool:
+        """Run ahead once more with drawn run times and arrivals; tell whether it counts: it was not cut short."""
         number, history = key(self._seed, "draw", len(self._drawn)), self._history
 
         def run_time(spec: JobSpec, expected_us: int, elapsed_us: int) -> int:
@@ -82,8 +82,10 @@ class Estimating:
 
         arrivals = history.arrivals(self.welcome.now_us, self._first_id, number)
         drawn = self._run(run_time, arrivals)
-        if not self._expired():
+        whole = not self._expired()
+        if whole:
             self._drawn.append(drawn)
+        return whole
 
     def _run(self, run_time: RunTime, arrivals: Iterable[JobSpec] = ()) -> Ahead:
         until_us = self.welcome.now_us + FURTHEST_US

@@ -177,9 +177,7 @@ class _Worker:
 
     def _draw(self, estimating: Estimating) -> None:
         self._until_s = float("inf")
-        before = estimating.draws
-        estimating.draw()
-        if before < estimating.draws and estimating.draws in TOLD:
+        if estimating.draw() and estimating.draws in TOLD:
             self._tell_estimates(estimating)
 
     def _tell_estimates(self, estimating: Estimating) -> None:
