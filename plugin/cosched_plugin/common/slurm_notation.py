@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, Final
 
 from cosched_plugin.protocol.messages import CANCELLED, COMPLETED, FAILED, NODE_FAIL, TIMEOUT
@@ -85,6 +87,26 @@ def tasks_in(text: str) -> tuple[list[int], int]:
         low = int(span[1])
         found.extend(range(low, int(span[2] or low) + 1, int(span[3] or 1)))
     return found, int(most) if most.isdigit() else 0
+
+
+# ---------------------------------------------------------------- amounts
+
+_UNITS: Final = "KMGTPE"
+
+
+@lru_cache(4096)  # few jobs of a log ask for an amount that no other one asks for
+def amounts(text: str) -> Mapping[str, int]:
+    """Return the amounts of ``cpu=4,mem=8G,gres/gpu:a100=1`` by their names, memory in MiB; raises ValueError."""
+    found = {}
+    for part in filter(None, text.split(",")):
+        name, _, value = part.rpartition("=")
+        whole = re.fullmatch(rf"([0-9]{{1,20}}(?:\.[0-9]{{1,6}})?)([{_UNITS}]?)", value, re.ASCII)
+        if not name or whole is None:
+            raise ValueError(text)
+        unit = 1024 ** (_UNITS.index(whole[2]) + 1) if whole[2] else 1
+        exact = int(whole[1]) if whole[1].isdigit() else float(whole[1])
+        found[name] = round(exact * unit / (1 << 20)) if name == "mem" and whole[2] else round(exact * unit)
+    return MappingProxyType(found)
 
 
 # ---------------------------------------------------------------- values of both shapes

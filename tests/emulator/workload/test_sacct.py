@@ -18,7 +18,7 @@ from cosched_emulator.errors import EmulatorError
 from cosched_emulator.workload.job import Workload
 from cosched_emulator.workload.sacct import sacct_jobs as said
 from cosched_emulator.workload.sacct.sacct_log import ImportOptions, ImportReport, import_dump
-from cosched_emulator.workload.sacct.sacct_rows import AMBIGUOUS, COMMAND, REPAIRED
+from cosched_emulator.workload.sacct.sacct_rows import AMBIGUOUS, COMMAND, REPAIRED, read_dump
 from cosched_emulator.workload.swf.swf_reader import SwfOptions, load_swf, read_swf
 from cosched_hwmodel.units import SECOND_US
 
@@ -192,6 +192,42 @@ def test_times_of_every_form_are_instants(tmp_path: Path, submit: str, zone: str
     assert not any("no time zone" in text for text in report.remarks)
 
 
+_ACCOUNT_FIELDS = {
+    "Eligible": "2026-03-02T10:00:30", "Account": "proj", "QOS": "high", "Priority": "4294901759", "Reservation": "maint",
+    "Reason": "Dependency", "ReqMem": "8G", "ReqTRES": "billing=4,cpu=2,gres/gpu:a100=1,mem=1.50G,node=1",
+    "AllocTRES": "cpu=2,energy=18446744073709551614,gres/gpu=2,license/x=3,mem=2T,node=1",
+}  # fmt: skip
+
+
+def test_what_a_dump_says_of_account_priority_and_amounts(tmp_path: Path) -> None:
+    (tmp_path / "jobs").write_text(
+        f"{HEADER}|{'|'.join(_ACCOUNT_FIELDS)}\n{row()}|{'|'.join(_ACCOUNT_FIELDS.values())}\n"
+    )
+    (read,) = read_dump(str(tmp_path / "jobs")).rows
+    assert read.eligible_s == read.submit_s + 30
+    assert (read.account, read.qos, read.priority, read.reservation) == ("proj", "high", 4294901759, "maint")
+    assert (read.reason, read.memory) == ("Dependency", "8G")
+    assert read.requested == {"billing": 4, "cpu": 2, "gres/gpu:a100": 1, "mem": 1536, "node": 1}
+    assert {"gres/gpu": 2, "license/x": 3, "mem": 2 << 20}.items() <= read.allocated.items()
+    (tmp_path / "jobs").write_text(f"{HEADER}|Eligible|Priority|AllocTRES\n{row()}|Unknown||\n")
+    (read,) = read_dump(str(tmp_path / "jobs")).rows
+    assert (read.eligible_s, read.priority, read.qos, dict(read.allocated)) == (None, None, "", {})
+
+
+@needs_recordings
+def test_json_says_the_same_of_them_as_text() -> None:
+    text, other = (read_dump(str(DUMPS / name)).rows for name in ("sacct-all-states.txt", "sacct.json"))
+    by_run = {(row.number, row.submit_s): row for row in text}
+    rows = [row for row in other if "." not in row.label]
+    assert len(rows) > 100
+    for row in rows:
+        twin = by_run[row.number, row.submit_s]
+        for key in ("eligible_s", "account", "qos", "priority", "reservation", "reason"):
+            assert getattr(row, key) == getattr(twin, key), (key, row.label)
+        assert row.requested.items() >= twin.requested.items(), row.label
+        assert row.allocated.items() >= twin.allocated.items(), row.label
+
+
 def test_line_breaks_and_delimiters_in_texts_lose_no_job(tmp_path: Path) -> None:
     header = f"{HEADER}|SubmitLine"
     split = row(1) + "|sbatch --wrap sleep 1\nsleep 2"
@@ -225,6 +261,7 @@ def test_json_of_later_slurms(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
+        (f"{HEADER}|ReqTRES\n{row()}|cpu=four\n", ":2: field 'ReqTRES': expected amounts such as cpu=4,mem=8G"),
         ("", "expected a dump of sacct -P"),
         ("JobID  JobName State\n------ ------- -----\n1 x COMPLETED\n", "expected a dump of sacct -P"),
         ("{", "expected JSON"),
@@ -235,7 +272,7 @@ def test_json_of_later_slurms(tmp_path: Path) -> None:
         (f"{HEADER}\n{row(state='PENDING')}\n", "got 1 jobs that wait, run or are suspended"),
         (f"Cluster|{HEADER}\na|{row(1)}\nb|{row(2)}\n", ":3: field 'Cluster': expected the jobs of one cluster"),
     ],
-    ids=["empty", "not parsable", "half", "other JSON", "no rows", "time", "number", "pending", "clusters"],
+    ids=["amounts", "empty", "not parsable", "half", "other JSON", "no rows", "time", "number", "pending", "clusters"],
 )  # fmt: skip
 def test_what_is_no_dump_is_refused_with_its_place(tmp_path: Path, text: str, expected: str) -> None:
     (tmp_path / "jobs").write_text(text)

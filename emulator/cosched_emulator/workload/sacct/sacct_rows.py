@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.workload.side_files.side_file_rows import text_of
-from cosched_plugin.common.slurm_notation import ENDED, ON_NODES, WAITING, number, words_of
+from cosched_plugin.common.slurm_notation import ENDED, ON_NODES, WAITING, amounts, number, words_of
 
 # The fields that are read, in the order in which `COMMAND` asks for them. Free text is last, where a delimiter in it moves
 # least. The first name of each is sacct's that is best, the others do as well.
@@ -29,6 +29,7 @@ FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "partition": ("Partition",),
     "state": ("State",),
     "submit": ("Submit",),
+    "eligible": ("Eligible",),
     "start": ("Start",),
     "end": ("End",),
     "elapsed": ("ElapsedRaw", "Elapsed"),
@@ -39,6 +40,14 @@ FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "asked": ("ReqCPUS",),
     "cpu_time": ("TotalCPU",),
     "node_list": ("NodeList",),
+    "account": ("Account",),
+    "qos": ("QOS",),
+    "priority": ("Priority",),
+    "reservation": ("Reservation",),
+    "reason": ("Reason",),
+    "memory": ("ReqMem",),
+    "requested": ("ReqTRES",),
+    "allocated": ("AllocTRES",),
     "name": ("JobName",),
     "command": ("SubmitLine",),
 }
@@ -54,6 +63,7 @@ HINT: Final = f"this line writes a dump with all that is needed: {COMMAND}"
 
 KNOWN_STATES: Final = WAITING | ON_NODES | ENDED.keys()
 _NEVER: Final = ("", "Unknown", "None", "N/A", "Invalid", "INVALID")
+_AMOUNTS: Final = "amounts such as cpu=4,mem=8G,gres/gpu=1"
 _NO_LIMIT_MIN: Final = 525_600  # what sched/backfill writes for a job without a limit
 
 
@@ -67,6 +77,7 @@ class SacctRow(NamedTuple):
     partition: str
     state: str  # without what stands behind it
     submit_s: int
+    eligible_s: int | None  # None also where the dump does not say
     start_s: int | None
     end_s: int | None
     elapsed_s: int  # on nodes, without the time suspended
@@ -77,6 +88,14 @@ class SacctRow(NamedTuple):
     asked: int  # 0: unknown
     cpu_s: float  # CPU time used
     node_list: str
+    account: str
+    qos: str
+    priority: int | None
+    reservation: str
+    reason: str  # why it waited, or waits
+    memory: str  # asked for, as sacct writes it: 4G, 4000Mn of each node, 2Gc of each CPU
+    requested: Mapping[str, int]  # by name: cpu, mem (MiB), node, billing, gres/gpu, gres/gpu:a100, license/x
+    allocated: Mapping[str, int]
     name: str
     command: str
 
@@ -206,6 +225,7 @@ class _Table:
             partition=cell("partition"),
             state=state,
             submit_s=submit_s,
+            eligible_s=of("eligible", self.time, when),
             start_s=start_s,
             end_s=end_s,
             elapsed_s=(
@@ -220,6 +240,14 @@ class _Table:
             asked=of("asked", _count, "a number of CPUs"),
             cpu_s=of("cpu_time", _seconds, "a duration such as 00:00.002"),
             node_list=cell("node_list"),
+            account=cell("account"),
+            qos=cell("qos"),
+            priority=of("priority", _priority, "a whole number"),
+            reservation=cell("reservation"),
+            reason=cell("reason"),
+            memory=cell("memory"),
+            requested=of("requested", amounts, _AMOUNTS),
+            allocated=of("allocated", amounts, _AMOUNTS),
             name=cell("name"),
             command=cell("command"),
         )
@@ -306,6 +334,10 @@ def _count(text: str) -> int:
     return int(text) if text else 0
 
 
+def _priority(text: str) -> int | None:
+    return int(text) if text not in _NEVER else None
+
+
 # ---------------------------------------------------------------- JSON
 
 
@@ -332,8 +364,7 @@ def _of_json(file: str, text: str) -> Dump:
 def _rows_of_job(file: str, place: int, job: Mapping[str, Any]) -> Iterator[SacctRow]:
     times, array, het = job["time"], job["array"], job["het"]
     state = job["state"]["current"]
-    allocated = {item["type"]: number(item["count"]) for item in job["tres"]["allocated"]}
-    requested = {item["type"]: number(item["count"]) for item in job["tres"]["requested"]}
+    allocated, requested = (_amounts_of(job["tres"][key]) for key in ("allocated", "requested"))
     own, task, offset = str(job["job_id"]), number(array.get("task_id")), number(het.get("job_offset"))
     label = own
     if array.get("job_id") and task is not None:
@@ -352,19 +383,44 @@ def _rows_of_job(file: str, place: int, job: Mapping[str, Any]) -> Iterator[Sacc
         partition=str(job.get("partition") or ""),
         state=words_of(state)[0].upper(),
         submit_s=submit_s,
+        eligible_s=number(times.get("eligible")) or None,
         start_s=number(times["start"]) or None,
         end_s=number(times["end"]) or None,
         elapsed_s=number(times["elapsed"]) or 0,
         suspended_s=number(times["suspended"]) or 0,
         limit_min=None if (limit := number(times["limit"])) is None or limit >= _NO_LIMIT_MIN else limit,
-        nodes=allocated.get("node") or 0,
-        cpus=allocated.get("cpu") or requested.get("cpu") or 0,
+        nodes=allocated.get("node", 0),
+        cpus=allocated.get("cpu") or requested.get("cpu", 0),
         asked=number(job["required"]["CPUs"]) or 0,
         cpu_s=(number(total["seconds"]) or 0) + (number(total["microseconds"]) or 0) / 1e6,
         node_list=str(job.get("nodes") or ""),
+        account=str(job.get("account") or ""),
+        qos=str(job.get("qos") or ""),
+        priority=number(job.get("priority")),
+        reservation=str((job.get("reservation") or {}).get("name") or ""),
+        reason=str(job["state"].get("reason") or ""),
+        memory=_memory_of(job["required"]),
+        requested=requested,
+        allocated=allocated,
         name=str(job.get("name") or ""),
         command=str(job.get("submit_line") or ""),
     )
     yield row
     for step in job.get("steps") or ():
         yield row._replace(label=f"{label}.{step['step'].get('id') if isinstance(step.get('step'), Mapping) else ''}")
+
+
+def _amounts_of(items: Sequence[Mapping[str, Any]] | None) -> Mapping[str, int]:
+    """Return the amounts of a job by the names that `sacct -P` gives them; what has no count is left out."""
+    named = (
+        (f"{item['type']}/{item['name']}" if item.get("name") else item["type"], item["count"]) for item in items or ()
+    )
+    return {name: count for name, value in named if (count := number(value)) is not None}
+
+
+def _memory_of(required: Mapping[str, Any]) -> str:
+    """Return what a job asks for, as `sacct -P` of Slurms before 21.08 writes it: of each CPU, or of each node."""
+    for key, of in (("memory_per_cpu", "c"), ("memory_per_node", "n")):
+        if amount := number(required.get(key)):
+            return f"{amount}M{of}"
+    return ""
