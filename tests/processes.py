@@ -279,7 +279,8 @@ def _forget_the_test(foreign: Iterable[str]) -> None:
     faulthandler.disable()
     atexit._clear()
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
     sys.excepthook, sys.unraisablehook = sys.__excepthook__, sys.__unraisablehook__
     threading.excepthook = threading.__excepthook__
     warnings.showwarning = _show_warning

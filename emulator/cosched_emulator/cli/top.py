@@ -75,10 +75,11 @@ def run_top(connection: ManagerConnection, request: ShowOverview, interval_s: fl
         with contextlib.suppress(_Quit):
             _Top(window, connection).run(request, interval_s)
     finally:
-        window.keypad(False)
-        curses.echo()
-        curses.nocbreak()
-        curses.endwin()
+        with contextlib.suppress(curses.error):  # the terminal is closed
+            window.keypad(False)
+            curses.echo()
+            curses.nocbreak()
+            curses.endwin()
 
 
 class _Top:

@@ -62,7 +62,8 @@ class HistoryCheck:
 
 def _play(accounting: Accounting, new_manager: Callable[[Accounting], LiveManager], told: Connection) -> None:
     """Send an empty text when the present state of the database is in view, and then what is damaged."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the manager gets it, and kills this process when it ends
+    for number in (signal.SIGINT, signal.SIGHUP):  # the manager gets them, and kills this process when it ends
+        signal.signal(number, signal.SIG_IGN)
     os.nice(NICENESS)
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     path = accounting.leave()

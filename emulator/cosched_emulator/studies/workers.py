@@ -154,8 +154,9 @@ def _work(pipe: Connection[Any, Any], inherited: Sequence[int], parent: int) -> 
         return
     for descriptor in inherited:
         os.close(descriptor)
-    # A terminal sends Ctrl-C to all; the parent decides.
+    # A terminal sends Ctrl-C to all, and its end; the parent decides.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     # What a policy and its programs print does not mix with what the command prints.
     sys.stdout = sys.stderr

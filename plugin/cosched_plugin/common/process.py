@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Final, NoReturn
 
+from cosched_hwmodel.cli.terminal.command_line import leave_terminal, termination_signals
 from cosched_hwmodel.cli.terminal.console import ERROR, PATIENCE_MS, Log
 
 # Signals that ask for an orderly end: the first one is noted, and acted on between two steps; a second one ends the process.
@@ -23,23 +24,30 @@ from cosched_hwmodel.cli.terminal.console import ERROR, PATIENCE_MS, Log
 def stop_on_signals(stop: Callable[[int], None], log: Log) -> Iterator[None]:
     """Make the first SIGTERM or SIGINT call ``stop`` with its number, and the second one, of either kind, end the process at once.
 
-    Otherwise a step that never ends, such as an endless loop in a policy, could not be stopped. At the second signal the process
-    writes one line, formatted by ``log``, and exits with 128 + the signal's number; files are not closed. Has an effect only in the
-    main thread.
+    SIGHUP calls it as SIGTERM does, unless it is ignored, as under nohup; it is never the second one, because a closed terminal
+    sends it several times, and systemd beside SIGTERM. Without that second signal a step that never ends, such as an endless loop
+    in a policy, could not be stopped. At the second signal the process writes one line, formatted by ``log``, and exits with 128 +
+    the signal's number; files are not closed. Has an effect only in the main thread.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    stopping = False
+    stopping = asked = False
 
     def note(number: int, _frame: FrameType | None) -> None:
-        nonlocal stopping
-        if stopping:
+        nonlocal stopping, asked
+        if number == signal.SIGHUP:
+            leave_terminal()
+            number = signal.SIGTERM
+        elif asked:
             _end_at_once(number, log)
-        stopping = True
-        stop(number)
+        else:
+            asked = True
+        if not stopping:
+            stopping = True
+            stop(number)
 
-    before = {number: signal.signal(number, note) for number in (signal.SIGTERM, signal.SIGINT)}
+    before = {number: signal.signal(number, note) for number in (*termination_signals(), signal.SIGINT)}
     try:
         yield
     finally:

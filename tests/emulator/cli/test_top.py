@@ -39,6 +39,8 @@ from cosched_emulator.cli.top_frame import (
 from cosched_emulator.users.requests import Done, Refused, Request, ShowOverview
 
 PROGRAM = """
+import signal
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 from cosched_emulator.cli.main import main
 main()
 """
@@ -336,7 +338,7 @@ def test_q_ends_top_without_an_answer(endpoint: str) -> None:
         assert screen.is_restored()
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 143), (signal.SIGINT, 130)])
 def test_after_a_signal_the_terminal_is_restored(number: signal.Signals, code: int, endpoint: str) -> None:
     with fake_manager(endpoint, answer), terminal("top", "--manager", endpoint) as screen:
         screen.until(rb"policy easy")

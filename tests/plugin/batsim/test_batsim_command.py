@@ -145,11 +145,12 @@ def test_silence_has_deadlines(commands: Commands, endpoint: str) -> None:
         assert "nothing for 0.5 s" in assert_one_line(ended(process), 3, NAME)
 
 
-def test_signals_end_it(commands: Commands, endpoint: str) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_signals_end_it(number: signal.Signals, commands: Commands, endpoint: str) -> None:
     process = start(commands, endpoint)
     with batsim_at(endpoint) as socket:
         asked(socket, message(0, ("SIMULATION_BEGINS", begins(HOSTS))))
-        process.send_signal(signal.SIGTERM)
+        process.send_signal(number)
         assert ended(process) == (143, "", "")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import sys
 from collections.abc import Callable
@@ -19,20 +20,36 @@ class Terminated(BaseException):
     """SIGTERM as an exception, so that clean-up code runs."""
 
 
+def termination_signals() -> tuple[signal.Signals, ...]:
+    """Return SIGTERM, and what counts as it: SIGHUP, of a terminal that is closed, unless it is ignored, as under nohup."""
+    ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    return (signal.SIGTERM,) if ignored else (signal.SIGTERM, signal.SIGHUP)
+
+
+def leave_terminal() -> None:
+    """Let what is written to a terminal that is closed go nowhere: an error there must not end the clean-up."""
+    for number in (1, 2):
+        stream = select.poll()
+        stream.register(number, 0)
+        if any(event & select.POLLHUP for _, event in stream.poll(0)):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), number)
+
+
 def run_command_line(command: click.Command, program: str, exit_code_of: Callable[[Exception], int | None]) -> NoReturn:
     """Run ``command`` and exit.
 
     With COSCHED_TRACEBACK set in the environment, errors end in tracebacks, for authors of policies. ``exit_code_of`` returns the
     exit code of an error that the program raises deliberately, and None for any other, which is a defect and ends in a traceback.
     If standard output cannot be written to, as on a full disk, the exit code is 1. Usage errors exit with 2,
-    SIGINT with 130, SIGTERM with 143. With ``--log-json`` the last line is JSON too.
+    SIGINT with 130, SIGTERM with 143, as does SIGHUP unless it is ignored. With ``--log-json`` the last line is JSON too.
     """
     # Before numpy is imported: the threads that OpenBLAS starts for each core only spin, a fifteenth of the CPU time of a run of a
     # second. With one, sums do not depend on the number of cores either.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # Read from the arguments directly: an error may occur before the options are parsed.
     log = Log(program, as_json="--log-json" in sys.argv[1:])
-    signal.signal(signal.SIGTERM, _terminate)
+    for number in termination_signals():
+        signal.signal(number, _terminate)
     if isinstance(sys.stdout, TextIOWrapper):  # names of files need not be UTF-8, and a locale may lack a dash
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
@@ -90,7 +107,10 @@ def _lost_output() -> str | None:
 
 
 def _terminate(number: int, _frame: FrameType | None) -> None:
-    signal.signal(number, signal.SIG_IGN)  # a second one must not interrupt the clean-up
+    for each in termination_signals():
+        signal.signal(each, signal.SIG_IGN)  # a second one must not interrupt the clean-up
+    if number == signal.SIGHUP:
+        leave_terminal()
     raise Terminated
 
 

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Container, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Final, TypeAlias
 
@@ -56,14 +56,16 @@ def progress_bar(total: int, unit: str = "jobs") -> Iterator[Callable[..., None]
         share = min(1.0, ended / max(1, total))
         left_s = (now - began) * (1 - share) / share if share else 0.0
         bar = "#" * round(30 * share)
-        sys.stderr.write(f"\r[{bar:<30}] {ended}/{total} {unit}, about {left_s:.0f} s left ")
-        sys.stderr.flush()
+        with suppress(OSError):  # the terminal is closed: the work goes on
+            sys.stderr.write(f"\r[{bar:<30}] {ended}/{total} {unit}, about {left_s:.0f} s left ")
+            sys.stderr.flush()
 
     try:
         yield update
     finally:
         if shown > began + 2.0:
-            sys.stderr.write("\r" + " " * 79 + "\r")
+            with suppress(OSError):
+                sys.stderr.write("\r" + " " * 79 + "\r")
 
 
 # The log of a process: for each event a line for people, or a JSON object for programs.
