@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise
 from typing import Final, NamedTuple
 from xml.etree import ElementTree
 
@@ -132,11 +132,15 @@ def _hosts(parent: ElementTree.Element, file: str) -> Iterator[Host]:
 
 def _radical(text: str, file: str) -> Iterator[int]:
     """Yield the numbers of a cluster's hosts: ``0-3,7``."""
+    ranges = []
     for part in text.split(","):
-        found = re.fullmatch(r"([0-9]{1,7})(?:-([0-9]{1,7}))?", part.strip())
+        found = re.fullmatch(r"([0-9]{1,7})(?:-([0-9]{1,7}))?", part.strip(), re.ASCII)
         if found is None:
             raise InputError(file, "numbers such as 0-3,7", repr(text), field="cluster.radical")
-        yield from range(int(found[1]), int(found[2] or found[1]) + 1)
+        ranges.append(range(int(found[1]), int(found[2] or found[1]) + 1))
+    if sum(map(len, ranges)) > MAX_NODES:
+        raise InputError(file, f"at most {MAX_NODES} hosts", repr(text), field="cluster.radical")
+    yield from chain.from_iterable(ranges)
 
 
 def _host(element: ElementTree.Element, name: str, file: str) -> Host:

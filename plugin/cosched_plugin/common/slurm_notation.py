@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import product
+from math import prod
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -41,10 +43,41 @@ def swf_status(state: str) -> int:
 
 # ---------------------------------------------------------------- names of nodes
 
+# A bracket with a long range, and brackets in a row, are short texts for very many nodes: they are counted before they are made.
+MOST_NODES: Final = 65_536  # that a list names: the longest range that Slurm itself reads (MAX_RANGE of its hostlist.c)
+MOST_TASKS: Final = 4_000_001  # of an array: Slurm's MaxArraySize is at most that
+_MOST_LETTERS: Final = 255  # of a node's name
+_SPAN: Final = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18})(?::([0-9]{1,18}))?)?", re.ASCII)
+
 
 def expand(text: str) -> tuple[str, ...]:
-    """Return the nodes of a list such as ``n[0-3,7],m1``, in its order."""
-    return tuple(name for part in _split(text) for name in _expanded(part))
+    """Return the nodes of a list such as ``n[0-3,7],m1``, in its order; ValueError for another text, or for too many."""
+    parts = _parts(text)
+    return tuple("".join(name) for pieces in parts for name in product(*map(_texts, pieces)))
+
+
+def count_nodes(text: str) -> int:
+    """Return how many nodes a list has; ValueError as of `expand`."""
+    return _count(_parts(text))
+
+
+_Piece = (
+    str | list[tuple[range, int]]
+)  # of the name of a node: a text, or the numbers in a bracket and how many digits they have
+
+
+def _parts(text: str) -> list[list[_Piece]]:
+    parts = [_pieces(part) for part in _split(text) if part]
+    if _count(parts) > MOST_NODES:
+        raise ValueError(f"more than {MOST_NODES} nodes")
+    return parts
+
+
+def _count(parts: Sequence[Sequence[_Piece]]) -> int:
+    return sum(
+        prod(sum(len(numbers) for numbers, _ in piece) for piece in pieces if not isinstance(piece, str))
+        for pieces in parts
+    )
 
 
 def _split(text: str) -> Iterator[str]:
@@ -58,17 +91,34 @@ def _split(text: str) -> Iterator[str]:
     yield text[begin:].strip()
 
 
-def _expanded(part: str) -> Iterator[str]:
-    found = re.fullmatch(r"([^\[\]]*)\[([^\]]*)\](.*)", part)
-    if found is None:
-        if part:
-            yield part
-        return
-    head, inside, tail = found.groups()
-    for span in inside.split(","):
-        low, _, high = span.partition("-")
-        for number in range(int(low), int(high or low) + 1):
-            yield from _expanded(f"{head}{number:0{len(low)}d}{tail}")
+def _pieces(part: str) -> list[_Piece]:
+    found: list[_Piece] = []
+    for place, piece in enumerate(re.split(r"\[([^\[\]]*)\]", part)):
+        if place % 2:
+            found.append([(_range(span), len(span.partition("-")[0])) for span in piece.split(",")])
+        elif "[" in piece or "]" in piece:
+            raise ValueError("a bracket without its other half")
+        else:
+            found.append(piece)
+    if sum(len(piece) if isinstance(piece, str) else piece[-1][1] for piece in found) > _MOST_LETTERS:
+        raise ValueError(f"names of at most {_MOST_LETTERS} letters")
+    return found
+
+
+def _texts(piece: _Piece) -> Sequence[str]:
+    return (
+        (piece,)
+        if isinstance(piece, str)
+        else [f"{number:0{digits}d}" for numbers, digits in piece for number in numbers]
+    )
+
+
+def _range(text: str) -> range:
+    """Return the numbers of ``3``, ``5-7`` or ``0-8:2``; raises ValueError."""
+    span = _SPAN.fullmatch(text)
+    if span is None or int(span[2] or span[1]) < int(span[1]):
+        raise ValueError(f"a number or a range that ascends, not {text[:20]!r}")
+    return range(int(span[1]), int(span[2] or span[1]) + 1, int(span[3] or 1))
 
 
 def natural(name: str) -> tuple[tuple[str, int], ...]:
@@ -76,17 +126,17 @@ def natural(name: str) -> tuple[tuple[str, int], ...]:
     return tuple((text, int(digits or -1)) for text, digits in re.findall(r"(\D*)(\d*)", name))
 
 
-def tasks_in(text: str) -> tuple[list[int], int]:
-    """Return the tasks of ``1,3,5-7%2``, and how many may run at once (0: all)."""
+def tasks_in(text: str) -> tuple[list[range], int]:
+    """Return the tasks of ``1,3,5-7%2``, and how many may run at once (0: all); ValueError for tasks that no array has."""
     body, _, most = text.partition("%")
-    found: list[int] = []
+    found: list[range] = []
     for part in filter(None, body.split(",")):
-        span = re.fullmatch(r"(\d+)(?:-(\d+)(?::(\d+))?)?", part)
-        if span is None:  # it is cut off with `...`
+        if _SPAN.fullmatch(part) is None:  # it is cut off with `...`
             break
-        low = int(span[1])
-        found.extend(range(low, int(span[2] or low) + 1, int(span[3] or 1)))
-    return found, int(most) if most.isdigit() else 0
+        found.append(_range(part))
+        if found[-1].stop > MOST_TASKS:
+            raise ValueError(f"tasks below {MOST_TASKS}")
+    return found, int(most) if most.isdecimal() else 0
 
 
 # ---------------------------------------------------------------- amounts

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, islice
 from typing import Final, NamedTuple
 
 from cosched_hwmodel.units import SECOND_US, ThreadMask
@@ -404,7 +405,8 @@ def _numbers_of(job: SlurmJob, running: int) -> Iterable[int]:
         return ()  # tasks that were cancelled together
     tasks, most = tasks_in(job.waiting_tasks)
     room = max(0, most - running) if most else _MOST_TASKS
-    return [task_number(job.array_id, task) for task in tasks[: min(room, _MOST_TASKS)]]
+    told = islice(chain.from_iterable(tasks), min(room, _MOST_TASKS))
+    return [task_number(job.array_id, task) for task in told]
 
 
 def task_number(array_id: int, task: int) -> int:

@@ -105,7 +105,7 @@ def read_site(file: str | None) -> Site:
         raise UsageError(f"{file}: not a TOML file: {error}") from error
     top = _Table(file, content)
     ours, machine, belief = top.table("ours"), top.table("machine"), top.table("belief")
-    classes = [(frozenset(expand(table.text("nodes", ""))), _rates(table)) for table in machine.tables("class")]
+    classes = [(table.nodes("nodes"), _rates(table)) for table in machine.tables("class")]
     site = Site(
         tuple(ours.texts("partitions")),
         _patterns(ours),
@@ -147,6 +147,13 @@ class _Table:
         if not isinstance(value, str):
             raise self.wrong(key, "a text", value)
         return value
+
+    def nodes(self, key: str) -> frozenset[str]:
+        value = self.text(key, "")
+        try:
+            return frozenset(expand(value))
+        except ValueError as error:
+            raise self.wrong(key, f"nodes such as n[0-3,7] ({error})", value) from error
 
     def texts(self, key: str) -> Sequence[str]:
         value = self.take(key, [])

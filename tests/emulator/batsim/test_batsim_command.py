@@ -270,6 +270,7 @@ def test_wrong_workloads_are_told(jobs: object, profiles: object, told: str, com
     ("old", "new", "told"),
     [
         ('speed="2Gf"', 'speed="fast"', "field 'c0.speed': expected a speed such as 1Gf"),
+        ('radical="0-2,10"', 'radical="0-9999999"', "field 'cluster.radical': expected at most 1048576 hosts"),
         ('radical="0-2,10"', 'radical="a"', "field 'cluster.radical': expected numbers such as 0-3,7"),
         ("95:150,10:10", "95:150", "field 'b.wattage_per_state': expected 2 states, as speeds, got 1"),
         ("95:150,10:10", "95:150,-1:1", "field 'b.wattage_per_state': expected a number of watts"),

@@ -106,6 +106,9 @@ def test_sets_of_numbers() -> None:
     for bad in ("", "x", "12_", "12_x", "_3", "12_1-3", "12_[", "12_[]", "-1", "12.0", "1" * 30):
         with pytest.raises(ValueError, match=r"a job such as|numbers"):
             list(read_job(bad))
+    for bomb in ("0-99999999", "0-999999999999999999", ",".join(["0-1048575"] * 100)):  # counted, not made
+        with pytest.raises(ValueError, match="at most 1048576 numbers"):
+            read_idset(bomb)
 
 
 def test_defaults_of_a_request() -> None:

@@ -228,6 +228,12 @@ def test_json_says_the_same_of_them_as_text() -> None:
         assert row.allocated.items() >= twin.allocated.items(), row.label
 
 
+def test_a_range_in_a_program_of_the_user_is_none_of_an_array(tmp_path: Path) -> None:
+    command = "sbatch --wrap 'program -a 1-999999999'"
+    report = made(tmp_path, *(f"{row(n, label=f'7_{n}')}|{command}" for n in (1, 3)), header=f"{HEADER}|SubmitLine")
+    assert report.counts[said.VANISHED] == 1
+
+
 def test_line_breaks_and_delimiters_in_texts_lose_no_job(tmp_path: Path) -> None:
     header = f"{HEADER}|SubmitLine"
     split = row(1) + "|sbatch --wrap sleep 1\nsleep 2"
@@ -261,6 +267,10 @@ def test_json_of_later_slurms(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
+        (f"{HEADER}\n{row().replace('n1', 'n[1-99999999]')}\n", ":2: field 'NodeList': expected a list of at most 65536 nodes"),
+        (f"{HEADER}\n{row().replace('n1', 'n[1-9999][1-9999]')}\n", ":2: field 'NodeList': expected a list of at most"),
+        (f"{HEADER}\n{row(label='7_[1-99999999]')}\n", ":2: field 'JobID': expected a job such as 12, 12_3 or 12_[1-3,7]"),
+        (f"{HEADER}\n{row(label='7_99999999999')}\n", ":2: field 'JobID': expected a job such as 12, 12_3 or 12_[1-3,7]"),
         (f"{HEADER}|ReqTRES\n{row()}|cpu=four\n", ":2: field 'ReqTRES': expected amounts such as cpu=4,mem=8G"),
         ("", "expected a dump of sacct -P"),
         ("JobID  JobName State\n------ ------- -----\n1 x COMPLETED\n", "expected a dump of sacct -P"),
@@ -272,7 +282,10 @@ def test_json_of_later_slurms(tmp_path: Path) -> None:
         (f"{HEADER}\n{row(state='PENDING')}\n", "got 1 jobs that wait, run or are suspended"),
         (f"Cluster|{HEADER}\na|{row(1)}\nb|{row(2)}\n", ":3: field 'Cluster': expected the jobs of one cluster"),
     ],
-    ids=["amounts", "empty", "not parsable", "half", "other JSON", "no rows", "time", "number", "pending", "clusters"],
+    ids=[
+        "range", "ranges", "tasks", "task", "amounts", "empty", "not parsable", "half", "other JSON", "no rows", "time", "number",
+        "pending", "clusters",
+    ],
 )  # fmt: skip
 def test_what_is_no_dump_is_refused_with_its_place(tmp_path: Path, text: str, expected: str) -> None:
     (tmp_path / "jobs").write_text(text)

@@ -156,6 +156,10 @@ def test_profiles_of_a_file(tmp_path: Path) -> None:
         (("predict", "node.toml", "a:memory_mbs=x"), "expected FIELD=WHOLE NUMBER, got 'memory_mbs=x'"),
         (("predict", "node.toml", "a:memry_mbs=1"), 'memry_mbs: is no field of a profile; did you mean "memory_mbs"?'),
         (("predict", "node.toml", "stream@8"), "stream@8: expected a hardware thread from 0 to 7 of small"),
+        (
+            ("predict", "node.toml", "stream@0-999999"),
+            "expected hardware threads such as 0-3,8 after @, got '0-999999'",
+        ),
         (("predict", "node.toml", "stream@1-0"), "expected hardware threads such as 0-3,8 after @, got '1-0'"),
         (
             ("predict", "node.toml", "stream@0", "table@0"),

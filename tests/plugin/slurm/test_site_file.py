@@ -12,7 +12,7 @@ from tests.plugin.slurm.test_recorded import answers
 from tests.processes import ROOT
 
 from cosched_plugin.common.errors import UsageError
-from cosched_plugin.common.slurm_notation import expand, tasks_in
+from cosched_plugin.common.slurm_notation import count_nodes, expand, tasks_in
 from cosched_plugin.protocol.messages import Belief
 from cosched_plugin.slurm.records import SlurmJob, gres, job_of
 from cosched_plugin.slurm.site_file import Site, read_site
@@ -89,6 +89,14 @@ def test_a_wrong_comment_makes_a_job_an_unknown_one(comment: str, words: str) ->
         ("[ours]\npartitions = 'co'", "ours: partitions: expected a list of texts"),
         ("[ours]\nuser = '('", "ours: user: expected a regular expression"),
         ("[[machine.class]]\nnode = 'n1'", "machine: class 1: no such key 'node'"),
+        (
+            "[[machine.class]]\nnodes = 'n[1-9999][1-9999]'",
+            "class 1: nodes: expected nodes such as n[0-3,7] (more than 65536 nodes)",
+        ),
+        (
+            "[[machine.class]]\nnodes = 'n[1'",
+            "class 1: nodes: expected nodes such as n[0-3,7] (a bracket without its other half)",
+        ),
         ("[machine]\nshare = 9", "machine: share: expected a whole number from 0 to 4"),
         ("[[jobs]]\nusage = {cpu = 0.3}", "jobs 1: usage"),
         ("x = 1", "no such key 'x'"),
@@ -106,11 +114,35 @@ def test_a_wrong_file_is_refused_with_file_and_key(tmp_path: Path, text: str, wo
 def test_lists_of_nodes_tasks_and_gres() -> None:
     assert expand("n[0-2,7],m1,r[08-10]-x") == ("n0", "n1", "n2", "n7", "m1", "r08-x", "r09-x", "r10-x")
     assert expand("a[1-2]b[0-1]") == ("a1b0", "a1b1", "a2b0", "a2b1")
-    assert tasks_in("1,3,5-7%2") == ([1, 3, 5, 6, 7], 2)
-    assert tasks_in("0-9:3,...") == ([0, 3, 6, 9], 0)
+    assert [name for part in ("a[07][1-2]", "c[1,1]") for name in expand(part)] == ["a071", "a072", "c1", "c1"]
+    assert expand("") == expand(" ") == ()
+    for text, numbers, most in (("1,3,5-7%2", [1, 3, 5, 6, 7], 2), ("0-9:3,...", [0, 3, 6, 9], 0)):
+        tasks, at_once = tasks_in(text)
+        assert ([task for part in tasks for task in part], at_once) == (numbers, most)
     assert gres("gres:membw:60,gres/disk") == (("disk", 1), ("membw", 60))
     assert gres("gpu:a100:2") is None
     assert gres("gpu:2(S:0-1)") == (("gpu", 2),)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "n[1-99999999]", "n[1-9999][1-9999]", "n[1-999999999999999999]", f"n{'[0-9]' * 300}", f"n{'[1-65536]' * 60}",
+        ",".join(["n[1-60000]"] * 2), f"n{'x' * 300}[1-65536]", "n[5-3]", "n[1-", "n1]", "n[]", "n[1-2-3]", "n[a-b]", "n[[1]]", "n[²]",
+    ],
+)  # fmt: skip
+def test_lists_of_nodes_have_a_bound_and_a_form(text: str) -> None:
+    """Short texts for very many nodes: naming them would take all memory. A word on what is wrong takes microseconds."""
+    with pytest.raises(ValueError, match=r"."):
+        expand(text)
+    with pytest.raises(ValueError, match=r"."):
+        count_nodes(text)
+
+
+@pytest.mark.parametrize("text", ["1-99999999", "1-999999999999999999", "7,0-4000001%5", "9-1", "0-9:0"])
+def test_tasks_of_arrays_have_a_bound(text: str) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        tasks_in(text)
 
 
 @needs_recordings

@@ -9,9 +9,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Final, NamedTuple
 
-from cosched_emulator.workload.sacct.sacct_rows import Dump, SacctRow
+import numpy as np
+
+from cosched_emulator.workload.sacct.sacct_rows import TASKS, Dump, SacctRow
 from cosched_plugin.common.slurm_notation import ENDED, expand, swf_status, tasks_in
 
 # What is said of jobs and rows that are left out, and of guesses.
@@ -35,7 +38,7 @@ LATE_ROWS = "jobs that end before they start or were submitted: times put in ord
 
 _AGAIN: Final = frozenset({"REQUEUED", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "RESIZING"})
 _NEXT_S: Final = 60  # a requeue is a submission at the end of the run before
-_RANGE: Final = re.compile(r"(?:--array[= ]|-a ?)([0-9][0-9,:%-]*)")
+_RANGE: Final = re.compile(r"(?:--array[= ]|-a ?)([0-9][0-9,:%-]*)", re.ASCII)
 
 
 class LoggedJob(NamedTuple):
@@ -172,18 +175,31 @@ def _count_guesses(job: LoggedJob, counts: Counter[str]) -> None:
 
 def _vanished(rows: Iterable[SacctRow], partitions: Sequence[str]) -> int:
     """Return how many tasks have no row: those that the submission asked for, else the gaps below an array's last task."""
-    seen: dict[str, set[int]] = {}
-    asked: dict[str, set[int]] = {}
+    seen: dict[str, list[range]] = {}
+    asked: dict[str, list[range]] = {}
     for row in rows:
-        found = re.fullmatch(r"(\d+)_(?:(\d+)|\[(.*)\])", row.label)
+        found = TASKS.fullmatch(row.label)
         if found is None or (partitions and row.partition not in partitions):
             continue
         array, task, waiting = found.groups()
-        seen.setdefault(array, set()).update([int(task)] if task else tasks_in(waiting)[0])
+        seen.setdefault(array, []).extend(tasks_in(task or waiting)[0])
         listed = _RANGE.search(row.command)
         if listed is not None:
-            asked[array] = set(tasks_in(listed[1])[0])
-    return sum(len(asked.get(array, set(range(min(tasks), max(tasks)))) - tasks) for array, tasks in seen.items())
+            with suppress(ValueError):  # what looks like a range there may be an argument of the user's program
+                asked[array] = tasks_in(listed[1])[0]
+    return sum(_missing(asked.get(array), tasks) for array, tasks in seen.items())
+
+
+def _missing(asked: Sequence[range] | None, seen: Sequence[range]) -> int:
+    """Return how many of the tasks that were asked for, else of those from the first to the last that was seen, were not seen."""
+    first, last = min((tasks.start for tasks in seen), default=0), max((tasks[-1] for tasks in seen), default=-1)
+    wanted = [range(first, last + 1)] if asked is None else asked
+    left = np.zeros(max((tasks.stop for tasks in (*wanted, *seen)), default=0), dtype=np.bool_)
+    for tasks in wanted:
+        left[tasks.start : tasks.stop : tasks.step] = True
+    for tasks in seen:
+        left[tasks.start : tasks.stop : tasks.step] = False
+    return int(left.sum())
 
 
 def _by_partition(jobs: Sequence[LoggedJob], names: Mapping[str, Sequence[str]]) -> Iterator[str]:

@@ -17,7 +17,17 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.workload.side_files.side_file_rows import text_of
-from cosched_plugin.common.slurm_notation import ENDED, ON_NODES, WAITING, amounts, number, words_of
+from cosched_plugin.common.slurm_notation import (
+    ENDED,
+    MOST_NODES,
+    ON_NODES,
+    WAITING,
+    amounts,
+    count_nodes,
+    number,
+    tasks_in,
+    words_of,
+)
 
 # The fields that are read, in the order in which `COMMAND` asks for them. Free text is last, where a delimiter in it moves
 # least. The first name of each is sacct's that is best, the others do as well.
@@ -62,7 +72,10 @@ COMMAND: Final = (
 HINT: Final = f"this line writes a dump with all that is needed: {COMMAND}"
 
 KNOWN_STATES: Final = WAITING | ON_NODES | ENDED.keys()
+TASKS: Final = re.compile(r"(\d+)_(?:(\d+)|\[(.*)\])", re.ASCII)  # labels of tasks of arrays
+_NO_LIST: Final = ("", "None assigned", "None", "Unknown", "(null)")  # a job that had no nodes
 _NEVER: Final = ("", "Unknown", "None", "N/A", "Invalid", "INVALID")
+_NODES: Final = f"a list of at most {MOST_NODES} nodes such as n[0-3,7]"
 _AMOUNTS: Final = "amounts such as cpu=4,mem=8G,gres/gpu=1"
 _NO_LIMIT_MIN: Final = 525_600  # what sched/backfill writes for a job without a limit
 
@@ -220,7 +233,7 @@ class _Table:
         return SacctRow(
             line=place,
             number=cell("number"),
-            label=cell("label"),
+            label=of("label", _label, "a job such as 12, 12_3 or 12_[1-3,7]"),
             user=cell("user"),
             partition=cell("partition"),
             state=state,
@@ -239,7 +252,7 @@ class _Table:
             cpus=of("cpus", _count, "a number of CPUs"),
             asked=of("asked", _count, "a number of CPUs"),
             cpu_s=of("cpu_time", _seconds, "a duration such as 00:00.002"),
-            node_list=cell("node_list"),
+            node_list=of("node_list", _nodes, _NODES),
             account=cell("account"),
             qos=cell("qos"),
             priority=of("priority", _priority, "a whole number"),
@@ -332,6 +345,19 @@ def _minutes(text: str) -> int | None:
 
 def _count(text: str) -> int:
     return int(text) if text else 0
+
+
+def _label(text: str) -> str:
+    found = TASKS.fullmatch(text)
+    if found is not None:
+        tasks_in(found[2] or found[3])  # raises ValueError
+    return text
+
+
+def _nodes(text: str) -> str:
+    if text not in _NO_LIST:
+        count_nodes(text)  # raises ValueError
+    return text
 
 
 def _priority(text: str) -> int | None:

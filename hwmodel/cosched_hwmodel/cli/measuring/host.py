@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 from cosched_hwmodel.cli.node_choice import CORE, NODE, SOCKET, cache_seat, seat_rank
 from cosched_hwmodel.topology import Cache
 
+_CPU_DIGITS: Final = 5  # of the number of a CPU of Linux, which has room for 8,192
 UNLIMITED_V1_BYTES: Final = 1 << 60  # version 1 of control groups writes a number like this one for "no limit"
 
 
@@ -214,7 +215,7 @@ def _cpu_list(text: str) -> list[int]:
     numbers: list[int] = []
     for part in filter(None, text.split(",")):
         first, _, last = part.partition("-")
-        if not (first.isdecimal() and (last or first).isdecimal()):
+        if not (first.isdecimal() and (last or first).isdecimal() and len(last or first) <= _CPU_DIGITS):
             return []
         numbers += range(int(first), int(last or first) + 1)
     return numbers

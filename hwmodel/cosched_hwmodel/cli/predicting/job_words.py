@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from cosched_hwmodel.cli.node_choice import threads_of_seat
+from cosched_hwmodel.cli.node_choice import MOST_THREADS, threads_of_seat
 from cosched_hwmodel.cli.output import CommandError, quoted
 from cosched_hwmodel.composite.job_profile import Profile, ProfileError, from_mapping, to_mapping
 from cosched_hwmodel.composite.on_node import Placed
@@ -131,7 +131,7 @@ def _threads(text: str, word: str) -> tuple[int, ...]:
     threads: list[int] = []
     for part in text.split(","):
         matched = _RANGE.fullmatch(part)
-        if matched is None or int(matched[2] or matched[1]) < int(matched[1]):
+        if matched is None or not int(matched[1]) <= int(matched[2] or matched[1]) < MOST_THREADS:
             raise CommandError(word, f"expected hardware threads such as 0-3,8 after @, got {text!r}")
         threads += range(int(matched[1]), int(matched[2] or matched[1]) + 1)
     return tuple(threads)
