@@ -16,6 +16,7 @@ from cosched_plugin.protocol.messages import (
     FILLED,
     Action,
     Amounts,
+    Capabilities,
     DemandTuple,
     JobSpec,
     NodeClass,
@@ -509,6 +510,18 @@ def times_refusal(granted_us: int | None, start: StartJob | ReviseJob) -> str | 
     if limit_us < granted_us:
         return f"limit {limit_us} us is below the job's own, {granted_us} us"
     return None
+
+
+def limit_granted(can: Capabilities, asked_us: int | None, own_us: int | None) -> int | str | None:
+    """Return the limit that a manager grants where ``asked_us`` is asked for, or in words why it grants none so long.
+
+    Both ends round limits up alike, so that they know the same limit without a word about it.
+    """
+    if asked_us is None or own_us is None:
+        return asked_us
+    if asked_us > own_us and not can.limits_grow:
+        return f"limit {asked_us} us is above {own_us} us, and this manager grants no longer ones"
+    return can.rounded(asked_us)
 
 
 def stretch(span_us: int, by: float) -> int:

@@ -12,7 +12,7 @@ from typing import Final, Protocol, assert_never
 
 from cosched_hwmodel.errors import ContentionError, HardwareModelError, raised_by_a_signal
 from cosched_hwmodel.models.by_name import BUILT_IN, PairFactory
-from cosched_plugin.common.allocation import Layers, started_by, times_refusal
+from cosched_plugin.common.allocation import Layers, limit_granted, started_by, times_refusal
 from cosched_plugin.common.errors import (
     MachineError,
     PluginError,
@@ -420,21 +420,15 @@ class SchedulerCore:
             raise PolicyError(start, placed)
         state.start(self._granted(start, job.limit_us) if state.limits else start, placed)
 
-    # Both ends round limits up alike, so that they know the same limit without a word about it.
     def _granted(self, asked: StartJob, own_us: int | None) -> StartJob:
         """Return a start with the limit that the manager will grant; PolicyError where it grants none so long."""
-        limit_us = self._limit(asked, asked.limit_us, own_us)
-        return asked._replace(limit_us=limit_us)
+        return asked._replace(limit_us=self._limit(asked, asked.limit_us, own_us))
 
     def _limit(self, decision: Action, limit_us: int | None, own_us: int | None) -> int | None:
-        can = self._state.capabilities
-        if limit_us is None or own_us is None:
-            return limit_us
-        if limit_us > own_us and not can.limits_grow:
-            raise PolicyError(
-                decision, f"limit {limit_us} us is above {own_us} us, and this manager grants no longer ones"
-            )
-        return can.rounded(limit_us)
+        granted = limit_granted(self._state.capabilities, limit_us, own_us)
+        if isinstance(granted, str):
+            raise PolicyError(decision, granted)
+        return granted
 
     def _revise(self, revision: ReviseJob) -> None:
         running = self._find_running(revision, revision.job_id)

@@ -1,19 +1,30 @@
 """A manager's books: its jobs, nodes, notes and wakes, and what events and actions change in them.
 
-The rules are those of PROTOCOL.md, in their simplest form: nothing is cached, and threads are pairs of numbers. The books of an
-adapter hold what its scheduler was told and has decided (`cosched_plugin.site.driver`); the conformance check adds run times and slots
-(`cosched_plugin.testing.site`).
+The rules are those of PROTOCOL.md; whether a job can have its threads, the pools of `cosched_plugin.common` say, as they do for the
+scheduler. The books of an adapter hold what its scheduler was told and has decided (`cosched_plugin.site.driver`); the conformance
+check adds run times and slots (`cosched_plugin.testing.site`). The same rules once more, with nothing kept and threads as pairs of
+numbers, are `tests/reference/literal_books.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar, assert_never
+from collections.abc import Callable, Mapping
+from typing import Final, Generic, TypeVar, assert_never
 
-from cosched_plugin.common.allocation import Machine, resume_costs
+from cosched_plugin.common.allocation import (
+    Layers,
+    Machine,
+    ThreadPool,
+    busy_refusal,
+    each_node,
+    layers_of,
+    limit_granted,
+    resume_costs,
+    times_refusal,
+)
+from cosched_plugin.common.slots import SlotPools
 from cosched_plugin.protocol.messages import (
     CANCELLED,
-    FILLED,
     Action,
     ActionRefused,
     ChangeSlot,
@@ -58,6 +69,9 @@ from cosched_plugin.site.looks import PENDING, RUNNING, SUSPENDED, Look, Seen
 
 AnyJob = TypeVar("AnyJob", bound="Job")
 
+# What a job and its entry in a welcome call alike.
+_SAME: Final = tuple(name for name in RunningJob._fields if name not in ("spec", "start_us", "runs", "held"))
+
 
 class Job:
     """The manager's state of a job."""
@@ -94,9 +108,8 @@ class Job:
         self.runs: tuple[Run, ...] = ()
         self.estimate_us = 0
         self.limit_us: int | None = None
-        self.started_by: tuple[int, int] | None = (
-            None  # batch and number of the action that started it; None: the manager did
-        )
+        # batch and number of the action that started it; None: the manager did
+        self.started_by: tuple[int, int] | None = None
         self.leaving = False  # it is to be killed or requeued
         self.kept = False  # the manager has suspended it, and it alone resumes it
         self.suspended_us: int | None = None  # start of its suspension
@@ -122,48 +135,17 @@ class Job:
 
     def told(self) -> RunningJob:
         """Return its entry in a welcome while it is running."""
-        return RunningJob(
-            self.spec,
-            self.start_us,
-            self.runs,
-            self.estimate_us,
-            self.limit_us,
-            self.suspended_us,
-            self.measured_ppm,
-            self.idle_us,
-            self.on_disk,
-            self.ready_us,
-            self.slot,
-            self.quanta,
-            self.shares,
-            self.kept,
-            self.leaving,
-        )
+        same = (getattr(self, name) for name in _SAME)
+        return RunningJob(self.spec, self.start_us, self.runs, held=self.kept, **dict(zip(_SAME, same, strict=True)))
 
     def restore(self, told: RunningJob) -> None:
         """Make it what its entry in a welcome says."""
-        self.state, self.spec, self.start_us, self.runs = "running", told.spec, told.start_us, told.runs
-        self.estimate_us, self.limit_us, self.idle_us, self.ready_us = (
-            told.estimate_us,
-            told.limit_us,
-            told.idle_us,
-            told.ready_us,
-        )
-        self.suspended_us, self.on_disk, self.kept, self.leaving = (
-            told.suspended_us,
-            told.on_disk,
-            told.held,
-            told.leaving,
-        )
+        self.state, self.spec, self.start_us, self.runs, self.kept = "running", told.spec, told.start_us, told.runs, told.held
+        for name in _SAME:
+            setattr(self, name, getattr(told, name))
         self.since_us, self.worked_us = told.start_us + told.idle_us, 0
         if told.suspended_us is not None:
             self.worked_us = max(0, told.suspended_us - self.since_us)
-        self.measured_ppm, self.slot, self.quanta, self.shares = (
-            told.measured_ppm,
-            told.slot,
-            told.quanta,
-            told.shares,
-        )
 
     def seen(self) -> Seen:
         """Return it as a look would show it, if it is what the books say."""
@@ -189,23 +171,7 @@ class Job:
     @property
     def nodes(self) -> set[int]:
         """Return its present or last nodes."""
-        return {node for node, _ in node_shares(self.runs)}
-
-
-def places(runs: Sequence[Run]) -> list[tuple[int, int]]:
-    """Return the (node, thread) pairs that ``runs`` name, with repetitions."""
-    return [
-        (node, thread)
-        for first, count, mask, _ in runs
-        for node in range(first, first + count)
-        for thread in range(mask.bit_length())
-        if mask >> thread & 1
-    ]
-
-
-def node_shares(runs: Sequence[Run]) -> list[tuple[int, int]]:
-    """Return the (node, processes) pairs of ``runs``."""
-    return [(node, processes) for first, count, _, processes in runs for node in range(first, first + count)]
+        return {node for node, _ in each_node(self.runs)}
 
 
 class Books(Generic[AnyJob]):
@@ -230,6 +196,28 @@ class Books(Generic[AnyJob]):
         self.notes: dict[tuple[int | None, str], NoteValue] = {}  # None for a removed one
         self.wakes: set[int] = set()
         self.machine = Machine(machine.nodes, machine.licences, machine.capabilities.layout)
+        self._measured: set[int] = set()  # jobs with a measured slowdown
+        self._kept: SlotPools | None = None  # as `pools`; None: they must be derived anew
+
+    @property
+    def pools(self) -> SlotPools:
+        """Return what the running jobs leave free, by slot."""
+        if self._kept is not None:
+            return self._kept
+        pools = SlotPools(ThreadPool(self.machine))
+        twice = False
+        for job in self.jobs.values():
+            if job.state == "running" and job.on_disk:
+                pools.base.put_on_disk(job.spec, job.runs)
+            elif job.state == "running":
+                pool, layers = pools.pool(job.slot), self._layers(job)
+                twice = twice or busy_refusal(layers, pool.free) is not None
+                pool.take(job.spec, job.runs, layers)
+        for node in self.down:
+            pools.fail_node(node)
+        # Where a manager lets two jobs have one thread, that is not free when one of them leaves: derived each time.
+        self._kept = None if twice else pools
+        return pools
 
     def inventory(self) -> Welcome:
         """Return the state that a scheduler needs to continue from the last answered batch."""
@@ -255,6 +243,12 @@ class Books(Generic[AnyJob]):
             job.state, job.held = "pending", pending.held
         self.notes = {(note.job_id, note.key): note.value for note in told.notes}
         self.wakes = set(told.wakes)
+        self._forget_kept()
+
+    def _forget_kept(self) -> None:
+        """Derive what is kept of the jobs again when it is next asked for."""
+        self._kept = None
+        self._measured = {job_id for job_id, job in self.jobs.items() if job.measured_ppm}
 
     def look(self) -> Look:
         """Return what a look at the manager would show, if it is what the books say."""
@@ -265,10 +259,16 @@ class Books(Generic[AnyJob]):
         """Let a job wait again whose start did not come true."""
         self._leave(self.jobs[job_id], "pending")
 
+    def put_back(self, jobs: Mapping[int, AnyJob]) -> None:
+        """Make some jobs what they were before an action that the manager has refused."""
+        self.jobs.update(jobs)
+        self._forget_kept()
+
     def forget_ended(self) -> None:
         """Drop the jobs that have ended, and their notes."""
         for job_id in [job_id for job_id, job in self.jobs.items() if job.state == "ended"]:
             del self.jobs[job_id]
+            self._measured.discard(job_id)
         self.notes = {key: value for key, value in self.notes.items() if value is not None}
 
     def in_state(self, state: str) -> list[AnyJob]:
@@ -290,10 +290,13 @@ class Books(Generic[AnyJob]):
                 self._act_itself(event)
             case NodeFailed():
                 self.down.add(event.node)
+                if self._kept is not None:
+                    self._kept.fail_node(event.node)
             case NodeReturned():
-                self.down.discard(event.node)
+                self._return_node(event.node)
             case ProgressMeasured():
                 self.jobs[event.job_id].measured_ppm = event.slowdown_ppm
+                self._measured.add(event.job_id)
             case QuantumEnded():
                 self._end_quantum(event)
             case Woken():
@@ -303,6 +306,17 @@ class Books(Generic[AnyJob]):
                     self._leave(self.jobs[job_id], "pending")
             case _:
                 assert_never(event)
+
+    def _return_node(self, node: int) -> None:
+        self.down.discard(node)
+        if self._kept is None:
+            return
+        holders: dict[int, list[Layers]] = {}  # by slot
+        for job in self.jobs.values():
+            on_it = any(first <= node < first + count for first, count, _, _ in job.runs)
+            if on_it and job.state == "running" and not job.on_disk:
+                holders.setdefault(job.slot, []).append(self._layers(job))
+        self._kept.return_node(node, holders)
 
     def _job(self, spec: JobSpec) -> AnyJob:
         """Return a job, which may be new."""
@@ -338,9 +352,13 @@ class Books(Generic[AnyJob]):
                     self._leave(job, "pending")
                 job.started_by = None
                 job.start(event, event.start_us)
+                self._take(job)
                 self._disturb(job)
             case JobModified():
-                self.jobs[event.job.id].spec = event.job
+                job = self.jobs[event.job.id]
+                job.spec = event.job
+                if job.state == "running":  # it holds what the description says
+                    self._kept = None
             case JobRevised():
                 job = self.jobs[event.job_id]
                 job.estimate_us, job.limit_us = event.estimate_us, event.limit_us
@@ -350,10 +368,6 @@ class Books(Generic[AnyJob]):
             case JobResumed():
                 self.jobs[event.job_id].kept = False
                 self._go_on(self.jobs[event.job_id], event.at_us)
-
-    def swap_left(self) -> list[int]:
-        """Return the disk space of each node for the memory of further jobs."""
-        return self._room(self.machine.swap_mb, on_disk=True)
 
     def act(self, action: Action) -> str | None:
         """Carry out an action, or return why it is impossible."""
@@ -412,65 +426,26 @@ class Books(Generic[AnyJob]):
         if job is None or job.state != "pending" or job.held:
             return f"job {start.job_id} is not waiting to be started"
         spec = job.spec
-        taken = self._held_threads(start.slot)
-        memory = self._room(self.machine.memory_mb, on_disk=False)
-        wanted = places(start.runs)
-        exists = {(node, thread) for node, width in enumerate(self.machine.threads_of) for thread in range(width)}
-        shares = node_shares(start.runs)
-        nodes = [node for node, _ in shares]
-        width = spec.threads_per_process
-        possible = (
-            sum(processes for _, processes in shares) == spec.processes
-            and len(set(nodes)) == len(nodes)
-            and len(set(wanted)) == len(wanted)
-            and set(wanted) <= exists - taken
-            and not self.down & set(nodes)
-            and all(0 < processes <= (spec.ppn_max or processes) for _, processes in shares)
-            and sum(processes < spec.ppn_min for _, processes in shares) <= 1
-            and all(processes * spec.memory_mb <= memory[node] for node, processes in shares)
-        )
-        for node, processes in shares if possible else ():
-            threads = sum(place[0] == node for place in wanted)
-            whole = self.machine.threads_of[node]
-            possible = possible and threads == (whole if spec.exclusive else processes * width)
-            possible = possible and threads >= processes * width
-        if not possible or not self._suits(spec, shares):
-            return f"{spec} cannot start on {list(start.runs)}"
-        own_us, limit_us = spec.limit_us, start.limit_us
-        if (own_us is None) != (limit_us is None) or (own_us or 0) > (limit_us or 0) or start.estimate_us < 1:
-            return f"{spec} cannot start with estimate {start.estimate_us} and limit {limit_us}"
-        if limit_us is not None:
-            if limit_us > (own_us or 0) and not self.can.limits_grow:
-                return f"{spec} cannot have the limit {limit_us}"
-            start = start._replace(limit_us=-(-limit_us // self.can.limit_grain_us) * self.can.limit_grain_us)
-        job.start(start, self.now_us)
+        pools = self.pools
+        pool = pools.pool(start.slot)
+        placed = times_refusal(spec.limit_us, start) or pool.place(spec, start.runs)
+        limit_us = limit_granted(self.can, start.limit_us, spec.limit_us)
+        if isinstance(limit_us, str):
+            placed = limit_us
+        if isinstance(placed, str):
+            pools.drop(start.slot)
+            return f"{spec} cannot start on {list(start.runs)}: {placed}"
+        assert not isinstance(limit_us, str)
+        job.start(start._replace(limit_us=limit_us), self.now_us)
         job.started_by = (self.seq, self.number)
         problem = self._slot_problem(job)
         if problem is not None:
             job.state = "pending"
+            pools.drop(start.slot)
             return problem
+        pool.take(spec, start.runs, placed)
         self._disturb(job)
         return None
-
-    def _suits(self, spec: JobSpec, shares: Sequence[tuple[int, int]]) -> bool:
-        """Return whether a job may have these nodes, with enough of what is counted there, in a layout that can be made."""
-        counts = [processes for _, processes in sorted(shares)]
-        if self.can.layout == FILLED and (set(counts[:-1]) - {counts[0]} or counts[-1] > counts[0]):
-            return False
-        ranges = [range(first, first + count) for first, count in spec.eligible]
-        if ranges and not all(any(node in nodes for nodes in ranges) for node, _ in shares):
-            return False
-        running = [job for job in self.in_state("running") if not job.on_disk]
-        for name, amount in spec.licences:
-            taken = sum(dict(job.spec.licences).get(name, 0) for job in running)
-            if dict(self.licences).get(name, 0) - taken < amount:
-                return False
-        for name, amount in spec.resources:
-            for node, _ in shares:
-                taken = sum(dict(job.spec.resources).get(name, 0) for job in running if node in job.nodes)
-                if self.machine.resources.get(name, [0] * self.machine.nodes)[node] - taken < amount:
-                    return False
-        return True
 
     def _start_together(self, group: StartTogether) -> str | None:
         started: list[AnyJob] = []
@@ -478,6 +453,7 @@ class Books(Generic[AnyJob]):
             reason = self._start(start)
             if reason is not None:
                 for job in started:
+                    self._release(job)
                     job.state = "pending"
                 return reason
             started.append(self.jobs[start.job_id])
@@ -487,28 +463,26 @@ class Books(Generic[AnyJob]):
         job = self.jobs.get(action.job_id)
         if job is None or job.state != "running":
             return f"job {action.job_id} does not run"
-        taken = self._held_threads(action.slot) & set(places(job.runs))
-        if taken or self.down & job.nodes or action.slot == job.slot:
-            return f"job {action.job_id} cannot be in slot {action.slot}"
+        reason = self.pools.change_refusal(action.slot, job.slot, self._layers(job))
+        if reason is not None:
+            return f"job {action.job_id} cannot be in slot {action.slot}: {reason}"
         before, job.slot = job.slot, action.slot
         problem = self._slot_problem(job)
-        if problem is not None:
-            job.slot = before
+        job.slot = before
+        if problem is None:
+            self._release(job)
+            job.slot = action.slot
+            self._take(job)
         return problem
 
     def _revise(self, revision: ReviseJob) -> str | None:
         job = self.jobs.get(revision.job_id)
         if job is None or job.state != "running":
             return f"job {revision.job_id} does not run"
-        if revision.estimate_us < 1 or (revision.limit_us is None) != (job.spec.limit_us is None):
-            return f"{job.spec} cannot have estimate {revision.estimate_us} and limit {revision.limit_us}"
-        if (revision.limit_us or 0) < (job.limit_us or 0):
-            return f"limit {job.limit_us} of job {revision.job_id} would fall to {revision.limit_us}"
-        limit_us = revision.limit_us
-        if limit_us is not None:
-            if limit_us > (job.limit_us or 0) and not self.can.limits_grow:
-                return f"{job.spec} cannot have the limit {limit_us}"
-            limit_us = -(-limit_us // self.can.limit_grain_us) * self.can.limit_grain_us
+        limit_us = limit_granted(self.can, revision.limit_us, job.limit_us)
+        reason = times_refusal(job.limit_us, revision) or (limit_us if isinstance(limit_us, str) else None)
+        if isinstance(limit_us, str) or reason is not None:
+            return f"{job.spec} cannot be revised: {reason}"
         job.estimate_us, job.limit_us = revision.estimate_us, limit_us
         return None
 
@@ -517,15 +491,19 @@ class Books(Generic[AnyJob]):
         if job is None or job.state != "running" or job.suspended_us is not None:
             return f"job {action.job_id} cannot be suspended"
         if action.to_disk:
-            swap = self.swap_left()
-            if any(processes * job.spec.memory_mb > swap[node] for node, processes in node_shares(job.runs)):
-                return f"the memory of job {action.job_id} finds no room on disk: {swap}"
+            reason = self.pools.base.disk_refusal(job.spec, job.runs)
+            if reason is not None:
+                return f"the memory of job {action.job_id} finds no room on disk: {reason}"
         self._stop(job, self.now_us, to_disk=action.to_disk)
         return None
 
     def _stop(self, job: AnyJob, at_us: int, *, to_disk: bool) -> None:
         self._stops(job)
+        if to_disk:
+            self._release(job)
         job.suspended_us, job.on_disk = at_us, to_disk
+        if to_disk:
+            self._take(job)
         job.worked_us += max(0, at_us - job.since_us)
         self._disturb(job)
 
@@ -540,16 +518,20 @@ class Books(Generic[AnyJob]):
 
     def can_go_on(self, job: AnyJob) -> bool:
         """Return whether a suspended job can go on: from disk, if nothing is in its place."""
-        memory = self._room(self.machine.memory_mb, on_disk=False)
-        return not job.on_disk or not (
-            self._held_threads(job.slot) & set(places(job.runs))
-            or self.down & job.nodes
-            or any(processes * job.spec.memory_mb > memory[node] for node, processes in node_shares(job.runs))
-        )
+        if not job.on_disk:
+            return True
+        pools = self.pools
+        reason = pools.pool(job.slot).return_refusal(job.spec, job.runs, self._layers(job))
+        pools.drop(job.slot)
+        return reason is None
 
     def _go_on(self, job: AnyJob, at_us: int) -> None:
         job.ready_us = self.resume_costs.ready_us(job.spec, job.runs, job.ready_us, at_us, on_disk=job.on_disk)
-        job.suspended_us, job.on_disk = None, False
+        if job.on_disk:
+            self._release(job)
+            job.on_disk = False
+            self._take(job)
+        job.suspended_us = None
         job.since_us = max(at_us, job.ready_us)
         before_us, job.idle_us = job.idle_us, job.since_us - job.start_us - job.worked_us
         job.estimate_us += job.idle_us - before_us
@@ -557,27 +539,44 @@ class Books(Generic[AnyJob]):
             job.limit_us += job.idle_us - before_us
         self._disturb(job)
 
-    def _held_threads(self, slot: int) -> set[tuple[int, int]]:
-        """Return the (node, thread) pairs that jobs hold in a slot."""
-        holders = [job for job in self.in_state("running") if job.slot == slot and not job.on_disk]
-        return {place for job in holders for place in places(job.runs)}
+    # What a running job holds goes through these two, wherever it is: on its threads, or on disk.
 
-    def _room(self, room_mb: Sequence[int], *, on_disk: bool) -> list[int]:
-        """Return what remains on each node beside the jobs on disk, or beside all others."""
-        left = list(room_mb)
-        for job in self.in_state("running"):
-            for node, processes in node_shares(job.runs) if job.on_disk == on_disk else ():
-                left[node] -= processes * job.spec.memory_mb
-        return left
+    def _take(self, job: AnyJob) -> None:
+        """Give a job what it holds; only a manager that does so itself may let two jobs have one thread."""
+        pools, layers = self._kept, self._layers(job)
+        if pools is None:
+            return
+        if job.on_disk:
+            pools.base.put_on_disk(job.spec, job.runs)
+        elif busy_refusal(layers, pools.pool(job.slot).free) is not None:
+            self._kept = None
+        else:
+            pools.pool(job.slot).take(job.spec, job.runs, layers)
+
+    def _release(self, job: AnyJob) -> None:
+        """Take back what a job holds."""
+        pools = self._kept
+        if pools is None:
+            return
+        if job.on_disk:
+            pools.base.drop_from_disk(job.spec, job.runs)
+        else:
+            pools.pool(job.slot).give_back(job.spec, job.runs, self._layers(job))
+            pools.drop(job.slot)
+
+    def _layers(self, job: AnyJob) -> Layers:
+        return layers_of(job.runs, self.machine.depth)
 
     def _disturb(self, cause: AnyJob) -> None:
         """Forget the measurements on the nodes of a job that starts, ends, is suspended or resumes: its neighbours change."""
-        for job in self.jobs.values():
-            if job.nodes & cause.nodes:
-                job.measured_ppm = 0
+        for job_id in list(self._measured):
+            if self.jobs[job_id].nodes & cause.nodes:
+                self.jobs[job_id].measured_ppm = 0
+                self._measured.discard(job_id)
 
     def _leave(self, job: AnyJob, state: str) -> None:
         if job.state == "running":
+            self._release(job)
             if not job.on_disk:
                 self._disturb(job)
             job.suspended_us, job.on_disk, job.kept, job.leaving = None, False, False, False

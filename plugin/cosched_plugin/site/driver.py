@@ -347,7 +347,7 @@ class Driver:
                 before = {}
                 for job_id in starts:
                     self.books.take_back(job_id)
-            self.books.jobs.update(before)
+            self.books.put_back(before)
             self._refuse(order, outcome)
             return
         if isinstance(outcome, Unsettled):

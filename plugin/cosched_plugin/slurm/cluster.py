@@ -16,11 +16,12 @@ from typing import Final, NamedTuple
 
 from cosched_hwmodel.units import SECOND_US, ThreadMask
 from cosched_plugin.api import COUNTABLE
+from cosched_plugin.common.allocation import each_node
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.common.slurm_notation import ENDED, ON_NODES, STOPPED, WAITING, natural, tasks_in
 from cosched_plugin.parts.needs import FILLED_LAYOUTS
 from cosched_plugin.protocol.messages import ANY_LAYOUT, FILLED, Capabilities, JobSpec, NodeClass, Run, StartJob
-from cosched_plugin.site.books import Books, Job, node_shares
+from cosched_plugin.site.books import Books, Job
 from cosched_plugin.site.looks import PENDING, RUNNING, SUSPENDED, Look, Rules, Seen
 from cosched_plugin.slurm.records import SlurmJob, SlurmNode
 from cosched_plugin.slurm.site_file import Site
@@ -94,7 +95,7 @@ class Cluster:
 
     def names_of(self, start: StartJob) -> list[str]:
         """Return the names of a start's nodes."""
-        return [self.names[node] for node, _ in sorted(node_shares(start.runs))]
+        return [self.names[node] for node, _ in sorted(each_node(start.runs))]
 
     def back_off(self, job_ids: Iterable[int], now_us: int) -> None:
         """Let jobs wait whose start has failed: 2 s, and twice as long with every failure in a row."""
@@ -230,7 +231,7 @@ class Cluster:
         if tuple(sorted(self._numbers.get(name, -1) for name in job.nodes)) != tuple(sorted(known.nodes)):
             return False
         runs = self._runs(job)
-        return runs is None or dict(node_shares(runs)) == dict(node_shares(known.runs))
+        return runs is None or dict(each_node(runs)) == dict(each_node(known.runs))
 
     def _seen(self, spec: JobSpec, job: SlurmJob, runs: tuple[Run, ...]) -> Seen:
         stopped = job.state == STOPPED
@@ -270,11 +271,11 @@ class Cluster:
         return self._cores_of[node] * self.share if spec.exclusive else processes * spec.threads_per_process
 
     def _occupy(self, spec: JobSpec, runs: Sequence[Run], room: list[int]) -> None:
-        for node, processes in node_shares(runs):
+        for node, processes in each_node(runs):
             room[node] -= self._threads(spec, node, processes)
 
     def _fits(self, spec: JobSpec, runs: Sequence[Run], room: Sequence[int]) -> bool:
-        shares = node_shares(runs)
+        shares = list(each_node(runs))
         placed = sum(processes for _, processes in shares)
         return placed == spec.processes and all(
             self._threads(spec, node, count) <= room[node] for node, count in shares

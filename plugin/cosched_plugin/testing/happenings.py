@@ -28,7 +28,6 @@ from cosched_plugin.protocol.messages import (
     Run,
     Woken,
 )
-from cosched_plugin.site.books import node_shares
 from cosched_plugin.testing.site import Site
 from cosched_plugin.testing.site_slots import SiteJob, pairing_problem
 
@@ -178,8 +177,7 @@ def _stop_or_go(random: Random, site: Site, running: list[SiteJob]) -> list[Even
         return [JobResumed(job.spec.id, site.now_us)] if site.can_go_on(job) else []
     if job.suspended_us is not None:
         return []
-    swap = site.swap_left()
-    fits = all(processes * job.spec.memory_mb <= swap[node] for node, processes in node_shares(job.runs))
+    fits = site.pools.base.disk_refusal(job.spec, job.runs) is None
     return [JobSuspended(job.spec.id, site.now_us, fits and random.random() < 0.5)]
 
 

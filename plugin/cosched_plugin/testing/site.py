@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from cosched_hwmodel.units import ThreadMask
-from cosched_plugin.common.allocation import room_on
+from cosched_plugin.common.allocation import Counts, bits_of, room_on
 from cosched_plugin.core.running import REQUEUED, Ended, running_job
 from cosched_plugin.protocol.messages import (
     FEATURES,
@@ -23,7 +23,7 @@ from cosched_plugin.protocol.messages import (
     SetRotation,
     Welcome,
 )
-from cosched_plugin.site.books import Books, node_shares
+from cosched_plugin.site.books import Books
 from cosched_plugin.testing.site_slots import SiteJob, TimeSharing, pairing_problem
 
 ALL_IT_SAYS: Final = Capabilities()
@@ -77,21 +77,11 @@ class Site(Books[SiteJob]):
     def could_run(self, spec: JobSpec) -> bool:
         """Return whether the nodes in service could hold such a job if they were empty."""
         machine = self.machine
-        up = [node for node in range(machine.nodes) if node not in self.down]
-        threads = machine.threads_of
-        up = [node for node in up if self._suits_empty(spec, node)]
-        rooms = [(1, room_on(spec, threads[n], threads[n], machine.memory_mb[n])) for n in up]
+        nodes = Counts(machine.resources, machine.licences).open_to(spec, machine.eligible(spec))
+        threads, memory_mb = machine.threads_of, machine.memory_mb
+        up = [node for node in bits_of(nodes) if node not in self.down]
+        rooms = [(1, room_on(spec, threads[node], threads[node], memory_mb[node])) for node in up]
         return spec.processes <= machine.held_by(rooms)
-
-    def _suits_empty(self, spec: JobSpec, node: int) -> bool:
-        """Return whether a job might have a node that is empty, in a cluster that is."""
-        ranges = [range(first, first + count) for first, count in spec.eligible]
-        resources = self.machine.resources
-        return (
-            (not ranges or any(node in nodes for nodes in ranges))
-            and all(resources.get(name, [0] * self.machine.nodes)[node] >= amount for name, amount in spec.resources)
-            and all(dict(self.licences).get(name, 0) >= amount for name, amount in spec.licences)
-        )
 
     def ended_by(self, event: Event) -> list[Ended]:
         """Return the entry of a running job among the ended ones after ``event``, which has not happened yet."""
@@ -110,20 +100,22 @@ class Site(Books[SiteJob]):
 
     def place_for(self, spec: JobSpec, slot: int = 0) -> tuple[Run, ...] | None:
         """Return free threads on which a job can start, on nodes drawn by their numbers; None if there are too few."""
-        held = self._held_threads(slot)
-        memory = self._room(self.machine.memory_mb, on_disk=False)
+        pools = self.pools
+        pool = pools.pool(slot)
+        nodes = pool.counts.open_to(spec._replace(licences=()), self.machine.eligible(spec))
         runs: list[Run] = []
         left = spec.processes
-        for node, width in enumerate(self.machine.threads_of):
-            free = [thread for thread in range(width) if (node, thread) not in held]
-            suits = node not in self.down and self._suits(spec._replace(licences=()), [(node, 1)])
-            count = min(left, room_on(spec, len(free), width, memory[node])) if suits else 0
+        for node in bits_of(nodes):
+            free = [thread for thread, layer in enumerate(pool.free) if layer >> node & 1]
+            width, memory_mb = self.machine.threads_of[node], pool.free_memory_mb[node]
+            count = 0 if node in self.down else min(left, room_on(spec, len(free), width, memory_mb))
             if count:
                 taken = free if spec.exclusive else free[: count * spec.threads_per_process]
                 runs.append(Run(node, 1, ThreadMask(sum(1 << thread for thread in taken)), count))
                 left -= count
-        shares = node_shares(runs)
-        return None if left or not self._suits(spec, shares) else tuple(runs)
+        placed = left == 0 and not isinstance(pool.place(spec, runs), str)
+        pools.drop(slot)
+        return tuple(runs) if placed else None
 
     def _end_quantum(self, event: QuantumEnded) -> None:
         assert self.slots is not None

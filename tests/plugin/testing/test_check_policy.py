@@ -492,7 +492,7 @@ def test_the_core_and_the_manager_must_agree(
     """Both ends follow the rules of the protocol where no event reports a change; this manager violates one of them."""
     monkeypatch.setattr(State, method, instead)
     with pytest.raises(
-        PolicyCheckError, match=r"not what the manager says: (running|ended)|a restart changes|would fall"
+        PolicyCheckError, match=r"not what the manager says: (running|ended)|a restart changes|below the job's own"
     ):
         check_policy(policy, seed=5, runs=40)
 

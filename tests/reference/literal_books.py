@@ -1,0 +1,407 @@
+"""A manager's books as PROTOCOL.md has them: nothing is kept that follows from something else, and threads are pairs of numbers.
+
+The check of a start, a suspension to disk and a return is written from the protocol's page, without the pools that
+`cosched_plugin.site.books` and the scheduler share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import assert_never
+
+from cosched_plugin.common.allocation import Machine, resume_costs
+from cosched_plugin.protocol.messages import (
+    CANCELLED,
+    FILLED,
+    Action,
+    ActionRefused,
+    ChangeSlot,
+    Event,
+    JobEnded,
+    JobHeld,
+    JobModified,
+    JobReleased,
+    JobRequeued,
+    JobResumed,
+    JobRevised,
+    JobSpec,
+    JobStarted,
+    JobSubmitted,
+    JobSuspended,
+    KillJob,
+    NodeFailed,
+    NodeReturned,
+    Note,
+    NoteValue,
+    PendingJob,
+    ProgressMeasured,
+    QuantumEnded,
+    RejectJob,
+    RequeueJob,
+    ResumeJob,
+    ReviseJob,
+    Run,
+    SetNote,
+    SetRotation,
+    StartJob,
+    StartTogether,
+    SubmitJob,
+    SuspendJob,
+    UnknownAction,
+    WakeAt,
+    Welcome,
+    Woken,
+)
+from cosched_plugin.site.books import Job
+
+
+def places(runs: Sequence[Run]) -> list[tuple[int, int]]:
+    """Return the (node, thread) pairs that ``runs`` name, with repetitions."""
+    return [
+        (node, thread)
+        for first, count, mask, _ in runs
+        for node in range(first, first + count)
+        for thread in range(mask.bit_length())
+        if mask >> thread & 1
+    ]
+
+
+def node_shares(runs: Sequence[Run]) -> list[tuple[int, int]]:
+    """Return the (node, processes) pairs of ``runs``."""
+    return [(node, processes) for first, count, _, processes in runs for node in range(first, first + count)]
+
+
+class LiteralBooks:
+    """The state of a manager, with nothing kept that follows from something else."""
+
+    def __init__(self, machine: Welcome) -> None:
+        """``machine`` is a welcome without jobs: nodes, beliefs, and what the manager can do."""
+        self._told = machine
+        self.nodes = machine.nodes
+        self.belief = machine.belief
+        self.resume_costs = resume_costs(machine)
+        self.licences = machine.licences
+        self.can = machine.capabilities
+        self.left: list[JobEnded | JobRequeued] = []  # what follows from the actions: jobs that were to leave do
+        self.asked: list[JobSpec] = []  # jobs that the scheduler has submitted
+        self.seq = 0
+        self.number = 0  # of the action that is carried out
+        self.now_us = 0
+        self.down: set[int] = set()
+        self.jobs: dict[int, Job] = {}
+        self.notes: dict[tuple[int | None, str], NoteValue] = {}  # None for a removed one
+        self.wakes: set[int] = set()
+        self.machine = Machine(machine.nodes, machine.licences, machine.capabilities.layout)
+
+    def inventory(self) -> Welcome:
+        """Return the state that a scheduler needs to continue from the last answered batch."""
+        pending = sorted((job for job in self.in_state("pending")), key=lambda job: (job.spec.submit_us, job.spec.id))
+        return self._told._replace(
+            seq=self.seq,
+            now_us=self.now_us,
+            down=tuple(sorted(self.down)),
+            running=tuple(job.told() for job in self.in_state("running")),
+            pending=tuple(PendingJob(job.spec, job.held) for job in pending),
+            notes=tuple(Note(job_id, key, value) for (job_id, key), value in self.notes.items() if value is not None),
+            wakes=tuple(sorted(self.wakes)),
+        )
+
+    def in_state(self, state: str) -> list[Job]:
+        """Return the jobs in one state, by id."""
+        return [job for _, job in sorted(self.jobs.items()) if job.state == state]
+
+    def happen(self, event: Event) -> None:
+        """Apply an event."""
+        match event:
+            case JobSubmitted():
+                self._job(event.job).state = "pending"
+            case JobEnded():
+                self._end(event.job_id)
+            case JobRequeued():
+                self._leave(self.jobs[event.job_id], "pending")
+            case JobHeld() | JobReleased():
+                self.jobs[event.job_id].held = isinstance(event, JobHeld)
+            case JobStarted() | JobModified() | JobRevised() | JobSuspended() | JobResumed():
+                self._act_itself(event)
+            case NodeFailed():
+                self.down.add(event.node)
+            case NodeReturned():
+                self.down.discard(event.node)
+            case ProgressMeasured():
+                self.jobs[event.job_id].measured_ppm = event.slowdown_ppm
+            case QuantumEnded():
+                raise ValueError(event)
+            case Woken():
+                self.wakes.discard(event.at_us)
+            case ActionRefused():
+                for job_id in event.job_ids if event.seq < self.seq - 1 else ():
+                    self._leave(self.jobs[job_id], "pending")
+            case _:
+                assert_never(event)
+
+    def _job(self, spec: JobSpec) -> Job:
+        """Return a job, which may be new."""
+        if spec.id not in self.jobs:
+            self.jobs[spec.id] = Job(spec)
+        return self.jobs[spec.id]
+
+    def _act_itself(self, event: JobStarted | JobModified | JobRevised | JobSuspended | JobResumed) -> None:
+        """Do what no scheduler has asked for."""
+        match event:
+            case JobStarted():
+                job = self.jobs[event.job_id] if event.job is None else self._job(event.job)
+                job.spec = event.job or job.spec
+                if job.state == "running":
+                    self._leave(job, "pending")
+                job.started_by = None
+                job.start(event, event.start_us)
+                self._disturb(job)
+            case JobModified():
+                self.jobs[event.job.id].spec = event.job
+            case JobRevised():
+                job = self.jobs[event.job_id]
+                job.estimate_us, job.limit_us = event.estimate_us, event.limit_us
+            case JobSuspended():
+                self._stop(self.jobs[event.job_id], event.at_us, to_disk=event.to_disk)
+                self.jobs[event.job_id].kept = True
+            case JobResumed():
+                self.jobs[event.job_id].kept = False
+                self._go_on(self.jobs[event.job_id], event.at_us)
+
+    def swap_left(self) -> list[int]:
+        """Return the disk space of each node for the memory of further jobs."""
+        return self._room(self.machine.swap_mb, on_disk=True)
+
+    def act(self, action: Action) -> str | None:
+        """Carry out an action, or return why it is impossible."""
+        match action:
+            case StartJob():
+                return self._start(action)
+            case StartTogether():
+                return self._start_together(action)
+            case ReviseJob():
+                return self._revise(action)
+            case SuspendJob():
+                return self._suspend(action)
+            case ResumeJob():
+                return self._resume(action)
+            case ChangeSlot():
+                return self._change_slot(action)
+            case SetRotation():
+                return "there are no turns"
+            case SetNote():
+                if action.job_id is not None and self._state_of(action.job_id) == "ended":
+                    return f"a note about job {action.job_id}, which has ended"
+                self.notes[action.job_id, action.key] = action.value
+            case WakeAt():
+                if action.at_us <= self.now_us:
+                    return f"a wake at {action.at_us}, now is {self.now_us}"
+                self.wakes.add(action.at_us)
+            case RejectJob():
+                if self._state_of(action.job_id) != "pending":
+                    return f"job {action.job_id} is not waiting to be started"
+                self._end(action.job_id)
+            case RequeueJob() | KillJob():
+                return self._ask_to_leave(action)
+            case SubmitJob():
+                self.asked.append(action.job)
+            case UnknownAction():
+                return "unknown action"
+            case _:
+                assert_never(action)
+        return None
+
+    def _ask_to_leave(self, action: RequeueJob | KillJob) -> str | None:
+        """Let a job leave with the next batch."""
+        job = self.jobs.get(action.job_id)
+        if job is None or job.state != "running" or job.leaving:
+            return f"job {action.job_id} does not run, or leaves already"
+        job.leaving = True
+        again = isinstance(action, RequeueJob)
+        self.left.append(JobRequeued(action.job_id) if again else JobEnded(action.job_id, CANCELLED))
+        return None
+
+    def _state_of(self, job_id: int) -> str:
+        return self.jobs[job_id].state if job_id in self.jobs else "ended"
+
+    def _start(self, start: StartJob) -> str | None:
+        job = self.jobs.get(start.job_id)
+        if job is None or job.state != "pending" or job.held:
+            return f"job {start.job_id} is not waiting to be started"
+        spec = job.spec
+        taken = self._held_threads(start.slot)
+        memory = self._room(self.machine.memory_mb, on_disk=False)
+        wanted = places(start.runs)
+        exists = {(node, thread) for node, width in enumerate(self.machine.threads_of) for thread in range(width)}
+        shares = node_shares(start.runs)
+        nodes = [node for node, _ in shares]
+        width = spec.threads_per_process
+        possible = (
+            sum(processes for _, processes in shares) == spec.processes
+            and len(set(nodes)) == len(nodes)
+            and len(set(wanted)) == len(wanted)
+            and set(wanted) <= exists - taken
+            and not self.down & set(nodes)
+            and all(0 < processes <= (spec.ppn_max or processes) for _, processes in shares)
+            and sum(processes < spec.ppn_min for _, processes in shares) <= 1
+            and all(processes * spec.memory_mb <= memory[node] for node, processes in shares)
+        )
+        for node, processes in shares if possible else ():
+            threads = sum(place[0] == node for place in wanted)
+            whole = self.machine.threads_of[node]
+            possible = possible and threads == (whole if spec.exclusive else processes * width)
+            possible = possible and threads >= processes * width
+        if not possible or not self._suits(spec, shares):
+            return f"{spec} cannot start on {list(start.runs)}"
+        own_us, limit_us = spec.limit_us, start.limit_us
+        if (own_us is None) != (limit_us is None) or (own_us or 0) > (limit_us or 0) or start.estimate_us < 1:
+            return f"{spec} cannot start with estimate {start.estimate_us} and limit {limit_us}"
+        if limit_us is not None:
+            if limit_us > (own_us or 0) and not self.can.limits_grow:
+                return f"{spec} cannot have the limit {limit_us}"
+            start = start._replace(limit_us=-(-limit_us // self.can.limit_grain_us) * self.can.limit_grain_us)
+        job.start(start, self.now_us)
+        job.started_by = (self.seq, self.number)
+        self._disturb(job)
+        return None
+
+    def _suits(self, spec: JobSpec, shares: Sequence[tuple[int, int]]) -> bool:
+        """Return whether a job may have these nodes, with enough of what is counted there, in a layout that can be made."""
+        counts = [processes for _, processes in sorted(shares)]
+        if self.can.layout == FILLED and (set(counts[:-1]) - {counts[0]} or counts[-1] > counts[0]):
+            return False
+        ranges = [range(first, first + count) for first, count in spec.eligible]
+        if ranges and not all(any(node in nodes for nodes in ranges) for node, _ in shares):
+            return False
+        return self._has_counted(spec, shares)
+
+    def _has_counted(self, spec: JobSpec, shares: Sequence[tuple[int, int]]) -> bool:
+        """Return whether there is enough of what is counted."""
+        running = [job for job in self.in_state("running") if not job.on_disk]
+        for name, amount in spec.licences:
+            taken = sum(dict(job.spec.licences).get(name, 0) for job in running)
+            if dict(self.licences).get(name, 0) - taken < amount:
+                return False
+        for name, amount in spec.resources:
+            for node, _ in shares:
+                taken = sum(dict(job.spec.resources).get(name, 0) for job in running if node in job.nodes)
+                if self.machine.resources.get(name, [0] * self.machine.nodes)[node] - taken < amount:
+                    return False
+        return True
+
+    def _start_together(self, group: StartTogether) -> str | None:
+        started: list[Job] = []
+        for start in group.starts:
+            reason = self._start(start)
+            if reason is not None:
+                for job in started:
+                    job.state = "pending"
+                return reason
+            started.append(self.jobs[start.job_id])
+        return None
+
+    def _change_slot(self, action: ChangeSlot) -> str | None:
+        job = self.jobs.get(action.job_id)
+        if job is None or job.state != "running":
+            return f"job {action.job_id} does not run"
+        taken = self._held_threads(action.slot) & set(places(job.runs))
+        if taken or self.down & job.nodes or action.slot == job.slot:
+            return f"job {action.job_id} cannot be in slot {action.slot}"
+        job.slot = action.slot
+        return None
+
+    def _revise(self, revision: ReviseJob) -> str | None:
+        job = self.jobs.get(revision.job_id)
+        if job is None or job.state != "running":
+            return f"job {revision.job_id} does not run"
+        if revision.estimate_us < 1 or (revision.limit_us is None) != (job.spec.limit_us is None):
+            return f"{job.spec} cannot have estimate {revision.estimate_us} and limit {revision.limit_us}"
+        if (revision.limit_us or 0) < (job.limit_us or 0):
+            return f"limit {job.limit_us} of job {revision.job_id} would fall to {revision.limit_us}"
+        limit_us = revision.limit_us
+        if limit_us is not None:
+            if limit_us > (job.limit_us or 0) and not self.can.limits_grow:
+                return f"{job.spec} cannot have the limit {limit_us}"
+            limit_us = -(-limit_us // self.can.limit_grain_us) * self.can.limit_grain_us
+        job.estimate_us, job.limit_us = revision.estimate_us, limit_us
+        return None
+
+    def _suspend(self, action: SuspendJob) -> str | None:
+        job = self.jobs.get(action.job_id)
+        if job is None or job.state != "running" or job.suspended_us is not None:
+            return f"job {action.job_id} cannot be suspended"
+        if action.to_disk:
+            swap = self.swap_left()
+            needed = [(node, processes * job.spec.memory_mb) for node, processes in node_shares(job.runs)]
+            if any(
+                memory_mb > max(0, swap[node]) for node, memory_mb in needed
+            ):  # a manager may have filled more than there is
+                return f"the memory of job {action.job_id} finds no room on disk: {swap}"
+        self._stop(job, self.now_us, to_disk=action.to_disk)
+        return None
+
+    def _stop(self, job: Job, at_us: int, *, to_disk: bool) -> None:
+        job.suspended_us, job.on_disk = at_us, to_disk
+        job.worked_us += max(0, at_us - job.since_us)
+        self._disturb(job)
+
+    def _resume(self, action: ResumeJob) -> str | None:
+        job = self.jobs.get(action.job_id)
+        if job is None or job.state != "running" or job.suspended_us is None or job.kept:
+            return f"job {action.job_id} is not suspended by a scheduler"
+        if not self.can_go_on(job):
+            return f"job {action.job_id} cannot come back to {list(job.runs)}"
+        self._go_on(job, self.now_us)
+        return None
+
+    def can_go_on(self, job: Job) -> bool:
+        """Return whether a suspended job can go on: from disk, if nothing is in its place."""
+        memory = self._room(self.machine.memory_mb, on_disk=False)
+        return not job.on_disk or not (
+            self._held_threads(job.slot) & set(places(job.runs))
+            or self.down & job.nodes
+            or any(processes * job.spec.memory_mb > memory[node] for node, processes in node_shares(job.runs))
+            or not self._has_counted(job.spec, node_shares(job.runs))
+        )
+
+    def _go_on(self, job: Job, at_us: int) -> None:
+        job.ready_us = self.resume_costs.ready_us(job.spec, job.runs, job.ready_us, at_us, on_disk=job.on_disk)
+        job.suspended_us, job.on_disk = None, False
+        job.since_us = max(at_us, job.ready_us)
+        before_us, job.idle_us = job.idle_us, job.since_us - job.start_us - job.worked_us
+        job.estimate_us += job.idle_us - before_us
+        if job.limit_us is not None:
+            job.limit_us += job.idle_us - before_us
+        self._disturb(job)
+
+    def _held_threads(self, slot: int) -> set[tuple[int, int]]:
+        """Return the (node, thread) pairs that jobs hold in a slot."""
+        holders = [job for job in self.in_state("running") if job.slot == slot and not job.on_disk]
+        return {place for job in holders for place in places(job.runs)}
+
+    def _room(self, room_mb: Sequence[int], *, on_disk: bool) -> list[int]:
+        """Return what remains on each node beside the jobs on disk, or beside all others."""
+        left = list(room_mb)
+        for job in self.in_state("running"):
+            for node, processes in node_shares(job.runs) if job.on_disk == on_disk else ():
+                left[node] -= processes * job.spec.memory_mb
+        return left
+
+    def _disturb(self, cause: Job) -> None:
+        """Forget the measurements on the nodes of a job that starts, ends, is suspended or resumes: its neighbours change."""
+        for job in self.jobs.values():
+            if job.nodes & cause.nodes:
+                job.measured_ppm = 0
+
+    def _leave(self, job: Job, state: str) -> None:
+        if job.state == "running":
+            if not job.on_disk:
+                self._disturb(job)
+            job.suspended_us, job.on_disk, job.kept, job.leaving = None, False, False, False
+        job.state = state
+
+    def _end(self, job_id: int) -> None:
+        self._leave(self.jobs[job_id], "ended")
+        for key in self.notes:
+            if key[0] == job_id:
+                self.notes[key] = None

@@ -1,0 +1,232 @@
+"""The books of adapters and of the conformance check keep pools of threads; the literal ones derive everything anew."""
+
+from __future__ import annotations
+
+from copy import copy
+from random import Random
+
+import pytest
+from tests.reference.literal_books import LiteralBooks
+
+from cosched_hwmodel.units import ThreadMask
+from cosched_plugin.protocol.messages import (
+    ANY_LAYOUT,
+    COMPLETED,
+    FEATURES,
+    FILLED,
+    PROTOCOL_VERSION,
+    Action,
+    ActionRefused,
+    Belief,
+    Capabilities,
+    ChangeSlot,
+    Event,
+    JobEnded,
+    JobModified,
+    JobRequeued,
+    JobResumed,
+    JobSpec,
+    JobStarted,
+    JobSubmitted,
+    JobSuspended,
+    KillJob,
+    NodeClass,
+    NodeFailed,
+    NodeReturned,
+    ProgressMeasured,
+    RejectJob,
+    ResumeJob,
+    ReviseJob,
+    Run,
+    StartJob,
+    StartTogether,
+    SuspendJob,
+    Welcome,
+)
+from cosched_plugin.site.books import Books, Job
+
+S = 1_000_000
+
+
+class SlottedBooks(Books[Job]):
+    """Books whose machine has slots, in which anything may run."""
+
+    def _slot_problem(self, job: Job) -> str | None:
+        return None
+
+
+class Twins:
+    """Both books, to which the same happens."""
+
+    def __init__(self, random: Random) -> None:
+        self.random = random
+        width = random.choice((1, 2))
+        nodes = tuple(
+            NodeClass(
+                random.randint(1, 4), 1, random.choice((1, 2)), width, 8, 0, 0, 0, random.choice((0, 6)), None, gpus
+            )
+            for gpus in random.sample(((), (("gpu", 2),)), random.choice((1, 2)))
+        )
+        can = Capabilities(
+            limits_grow=random.random() < 0.5,
+            limit_grain_us=random.choice((1, 7)),
+            layout=random.choice((ANY_LAYOUT, FILLED)),
+        )
+        machine = Welcome(
+            *(PROTOCOL_VERSION, FEATURES, 0, 0, nodes, (), Belief("none", "bulk-synchronous", ()), (), (), (), ()),
+            resume_us=3,
+            capabilities=can,
+            licences=(("solver", 2),),
+        )
+        self.kept = SlottedBooks(machine, Job)
+        self.literal = LiteralBooks(machine)
+        self.submitted = 0
+
+    def act(self, action: Action) -> bool:
+        refusals = (self.kept.act(action), self.literal.act(action))
+        assert (refusals[0] is None) == (refusals[1] is None), (action, refusals)
+        return refusals[0] is None
+
+    def happen(self, event: Event) -> None:
+        self.kept.happen(event)
+        self.literal.happen(event)
+
+    def step(self) -> None:
+        """Let time pass and something happen."""
+        for books in (self.kept, self.literal):
+            books.now_us += self.random.randint(0, 2 * S)
+            books.seq += 1
+            self.random = Random(str(self.random.random()))
+        self.literal.now_us = self.kept.now_us
+        self.one()
+        assert self.kept.inventory() == self.literal.inventory()
+        if self.kept._kept is not None:
+            kept, self.kept._kept = self.kept.pools, None
+            anew = self.kept.pools
+            self.kept._kept = kept  # what it has kept until now goes on
+            slots = range(3)
+            assert [kept.free(slot) for slot in slots] == [anew.free(slot) for slot in slots]
+            for name in ("free_memory_mb", "free_swap_mb"):
+                assert getattr(kept.base, name) == getattr(anew.base, name)
+            assert kept.base.counts.resources == anew.base.counts.resources
+            assert kept.base.counts.licences == anew.base.counts.licences
+
+    def one(self) -> None:
+        random = self.random
+        pending, running = self.literal.in_state("pending"), self.literal.in_state("running")
+        kinds = ["submit", "start", "start", "start", "node"] if pending else ["submit", "node"]
+        kinds += ["end", "action", "action", "itself"] if running else []
+        match random.choice(kinds):
+            case "submit":
+                self.happen(JobSubmitted(self.job()))
+            case "start":
+                self.start(random.choice(pending), pending)
+            case "end":
+                job_id = random.choice(running).spec.id
+                late = ActionRefused(0, 0, "late", (job_id,))
+                self.happen(random.choice((JobEnded(job_id, COMPLETED), JobRequeued(job_id), late)))
+            case "action":
+                self.act(self.action(random.choice(running)))
+            case "node":
+                node = random.randrange(self.literal.machine.nodes)
+                self.happen(NodeReturned(node) if node in self.literal.down else NodeFailed(node))
+            case _:
+                self.itself(random.choice(running), pending)
+
+    def job(self) -> JobSpec:
+        random = self.random
+        self.submitted += 1
+        limit_us = random.choice((None, 10 * S))
+        least, most = random.choice(((1, 0), (0, 0), (1, 1), (2, 2)))
+        return JobSpec(
+            *(self.submitted, self.literal.now_us, random.randint(1, 4), 5 * S, limit_us, "", "", least, most),
+            threads_per_process=random.choice((1, 1, 2)),
+            memory_mb=random.choice((0, 1, 3)),
+            exclusive=random.random() < 0.2,
+            eligible=random.choice(((), (), ((0, 2),))),
+            resources=random.choice(((), (), (("gpu", 1),))),
+            licences=random.choice(((), (), (("solver", 1),))),
+        )
+
+    def runs(self, spec: JobSpec, slot: int) -> tuple[Run, ...]:
+        """Return a place, mostly a possible one."""
+        random, literal = self.random, self.literal
+        held = literal._held_threads(slot) if random.random() < 0.8 else set()
+        runs: list[Run] = []
+        left = spec.processes
+        for node in random.sample(range(literal.machine.nodes), literal.machine.nodes):
+            width = literal.machine.threads_of[node]
+            free = [thread for thread in range(width) if (node, thread) not in held]
+            count = min(left, len(free) // spec.threads_per_process, spec.ppn_max or left)
+            if count and (node not in literal.down or random.random() < 0.1):
+                taken = free if spec.exclusive else free[: count * spec.threads_per_process]
+                runs.append(Run(node, 1, ThreadMask(sum(1 << thread for thread in taken)), count))
+                left -= count
+        if not runs or random.random() < 0.1:
+            first = random.randrange(literal.machine.nodes)
+            runs.append(Run(first, 1, ThreadMask(random.randint(1, 3)), random.randint(1, 2)))
+        return tuple(runs)
+
+    def asked(self, job: Job) -> StartJob:
+        slot = self.random.choice((0, 0, 1, 2))
+        limit_us = self.random.choice((job.spec.limit_us, job.spec.limit_us, 11 * S, 3 * S))
+        return StartJob(job.spec.id, self.runs(job.spec, slot), self.random.choice((5 * S, 5 * S, 0)), limit_us, slot)
+
+    def start(self, job: Job, pending: list[Job]) -> None:
+        start = self.asked(job)
+        other = self.random.choice(pending)
+        if other is not job and self.random.random() < 0.3:
+            self.act(StartTogether((start, self.asked(other))))
+            return
+        before = copy(self.kept.jobs[job.spec.id]), copy(self.literal.jobs[job.spec.id])
+        if self.act(start) and self.random.random() < 0.2:  # a manager takes no notice of it, at once or after all
+            if self.random.random() < 0.5:
+                self.kept.take_back(job.spec.id)
+                self.literal._leave(self.literal.jobs[job.spec.id], "pending")
+            else:
+                self.kept.put_back({job.spec.id: before[0]})
+                self.literal.jobs[job.spec.id] = before[1]
+
+    def action(self, job: Job) -> Action:
+        random, job_id = self.random, job.spec.id
+        return random.choice(
+            (
+                SuspendJob(job_id, random.random() < 0.7),
+                ResumeJob(job_id),
+                ResumeJob(job_id),
+                ChangeSlot(job_id, random.randint(0, 2)),
+                ReviseJob(job_id, random.choice((0, 7 * S)), random.choice((None, job.limit_us, 30 * S))),
+                KillJob(job_id),
+                RejectJob(job_id, "no"),
+            )
+        )
+
+    def itself(self, job: Job, pending: list[Job]) -> None:
+        """Let the manager do what no scheduler has asked for, on threads that others may have."""
+        random, now_us = self.random, self.literal.now_us
+        spec = job.spec
+        if random.random() < 0.3:
+            started = random.choice([*pending, job])
+            places = tuple(run for run in self.runs(started.spec, 0) if run.first not in self.literal.down)
+            if not places or len({run.first for run in places}) < len(places):
+                return
+            width = min(self.literal.machine.threads_of[run.first] for run in places)
+            if max(run.mask for run in places).bit_length() <= width:
+                self.happen(JobStarted(started.spec.id, now_us, places, 5 * S, started.spec.limit_us, 0, None))
+        elif random.random() < 0.3:
+            self.happen(ProgressMeasured(spec.id, 1_300_000))
+        elif random.random() < 0.3:
+            self.happen(JobModified(spec._replace(memory_mb=random.choice((0, 2)), name="other")))
+        elif job.suspended_us is None:
+            self.happen(JobSuspended(spec.id, now_us, random.random() < 0.5))
+        else:
+            self.happen(JobResumed(spec.id, now_us))
+
+
+@pytest.mark.by_default(40)
+@pytest.mark.parametrize("seed", range(800))
+def test_books_with_pools_are_the_literal_ones(seed: int) -> None:
+    twins = Twins(Random(seed))
+    for _ in range(150):
+        twins.step()
+    assert twins.submitted > 10
