@@ -38,6 +38,7 @@ from cosched_emulator.users.requests import (
     SubmitJob,
     Target,
 )
+from cosched_hwmodel.cli.terminal.console import ProgressLine
 from cosched_plugin.protocol.messages import END_STATES
 
 # Wait for jobs to end: poll at growing intervals, and tolerate a restart of the manager.
@@ -113,19 +114,13 @@ def wait_at_terminal(
     connection: ManagerConnection, targets: Sequence[Target], limit_s: float | None
 ) -> list[dict[str, Any]]:
     """Return the jobs as `wait_for` does, and show on a terminal how many have ended."""
-    shown = sys.stderr.isatty()
-
-    def tell(ended: int, count: int) -> None:
-        if shown:
-            sys.stderr.write(f"\r{ended} of {count} jobs have ended ")
-            sys.stderr.flush()
-
+    line = ProgressLine()
     try:
-        return wait_for(connection, targets, limit_s, tell)
+        return wait_for(
+            connection, targets, limit_s, lambda ended, count: line.text(f"{ended} of {count} jobs have ended")
+        )
     finally:
-        if shown:
-            sys.stderr.write("\r" + " " * 60 + "\r")
-            sys.stderr.flush()
+        line.clear()
 
 
 def check_success(rows: Sequence[Mapping[str, Any]]) -> None:

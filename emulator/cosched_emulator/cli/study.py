@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from collections.abc import Iterable, Iterator
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -15,7 +16,7 @@ from cosched_emulator.cli.reporting import warn
 from cosched_emulator.page.document import write_page
 from cosched_emulator.page.study_page import study_page
 from cosched_emulator.studies.cell_run import Failure
-from cosched_emulator.studies.cells import Cell, Plan, make_plan
+from cosched_emulator.studies.cells import Plan, make_plan
 from cosched_emulator.studies.experiment import read_experiment
 from cosched_emulator.studies.pictures import plot_study
 from cosched_emulator.studies.runner import Made, Way, check_measures, run_plan, workers_of
@@ -23,6 +24,7 @@ from cosched_emulator.studies.study_folder import REPORT, StudyFolder
 from cosched_emulator.studies.study_result import read_study
 from cosched_emulator.studies.study_table import RESULTS, check_figure, interval_rows
 from cosched_emulator.studies.text import losers_text, study_text
+from cosched_emulator.users.idset import ranges_text
 from cosched_hwmodel.cli.terminal.console import progress_bar
 
 
@@ -62,8 +64,8 @@ def run(
             f"{len(made.failures)} failed; table in {out / RESULTS}, report in {out / REPORT}"
         )
         click.echo(losers_text(made.result), nl=False)
-    for cell, failure in made.failures:
-        _tell_failure(cell, failure, experiment, out, details=bool(only))
+    for alike, failure in _alike([(cell.number, cell.key, cell.text, failure) for cell, failure in made.failures]):
+        _tell_failure(alike, failure, experiment, out, details=bool(only))
     if made.failures:
         click.get_current_context().exit(1)
 
@@ -93,9 +95,9 @@ def status(folder: Path, as_json: bool) -> None:
         f"{cells} of {len(plan.cells)} cells done, {extra} of {len(plan.extra)} runs of baselines, {len(failed)} failed"
     )
     click.echo(f"running: process {runner}" if runner else "not running")
-    for cell in (*plan.cells, *plan.extra):
-        if cell.key in failed:
-            click.echo(f"failed: {_name(cell.number, cell.key)}: {failed[cell.key].text}")
+    runs = [cell for cell in (*plan.cells, *plan.extra) if cell.key in failed]
+    for alike, failure in _alike((cell.number, cell.key, "", failed[cell.key]) for cell in runs):
+        click.echo(f"failed: {alike}: {failure.text}")
 
 
 def table(folder: Path, figures: tuple[str, ...], losers: int, level: float, as_json: bool) -> None:
@@ -155,14 +157,35 @@ def _made_table(made: Made, out: Path) -> dict[str, Any]:
     }
 
 
-def _tell_failure(cell: Cell, failure: Failure, experiment: str, out: Path, *, details: bool) -> None:
-    click.echo(f"failed: {_name(cell.number, cell.key)} ({cell.text}): {failure.text}", err=True)
-    if cell.number:
-        again = shlex.join(["study", "run", experiment, "--out", str(out), "--cell", str(cell.number)])
+class _Failed(NamedTuple):
+    """The runs that failed in the same way: the name of the first one, and the numbers of those that are cells."""
+
+    name: str
+    runs: int
+    numbers: list[int]
+
+    def __str__(self) -> str:
+        if self.runs == 1:
+            return self.name
+        cells = f", cells {ranges_text(self.numbers)}" if len(self.numbers) > 1 else ""
+        return f"{self.name}, and {self.runs - 1} more alike{cells}"
+
+
+def _alike(failures: Iterable[tuple[int, str, str, Failure]]) -> Iterator[tuple[_Failed, Failure]]:
+    """Yield each error once, with the runs that it ended, of failures as (number, key, names, failure)."""
+    by_text: dict[str, list[tuple[int, str, str, Failure]]] = {}
+    for item in failures:
+        by_text.setdefault(item[3].text, []).append(item)
+    for same in by_text.values():
+        number, key, names, failure = same[0]
+        name = (f"cell {number}" if number else f"baseline run {key}") + (f" ({names})" if names else "")
+        yield _Failed(name, len(same), sorted(item[0] for item in same if item[0])), failure
+
+
+def _tell_failure(runs: _Failed, failure: Failure, experiment: str, out: Path, *, details: bool) -> None:
+    click.echo(f"failed: {runs}: {failure.text}", err=True)
+    if runs.numbers:
+        again = shlex.join(["study", "run", experiment, "--out", str(out), "--cell", str(runs.numbers[0])])
         click.echo(f"  to repeat it: cosched-emulator {again}", err=True)
     if details and failure.details:
         click.echo(failure.details, err=True, nl=False)
-
-
-def _name(number: int, key: str) -> str:
-    return f"cell {number}" if number else f"baseline run {key}"

@@ -34,7 +34,9 @@ from cosched_emulator.scenario.setting_types import (
     CScope,
     Duration,
     DurationAboveZero,
+    Estimates,
     Grain,
+    JobLimits,
     Knowledge,
     LoadMethod,
     LublinSize,
@@ -290,12 +292,12 @@ class WorkloadSection:
     ] = 0.0
     shake_seed: Annotated[int, "seed of these draws, beside the scenario's"] = 0
     limits: Annotated[
-        str | None,
+        JobLimits | None,
         '`"estimate"`: a job is killed when its estimate ends; `"none"`: never. Where not given: `estimate` for '
         "logs, `none` for models",
     ] = None
     estimates: Annotated[
-        str | None,
+        Estimates | None,
         '`"exact"`: the run time; `"f-model"`: run time x (1 + U x factor), U uniform in [0, 1); `"day"`: a day '
         'for each job, or its run time if that is longer; `"predicted"`: the mean of the last two run times of the '
         "user, at most the estimate of the source, whose limits stay. Where not given: what the source says, exact for "

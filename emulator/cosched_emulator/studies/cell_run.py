@@ -23,6 +23,8 @@ from cosched_hwmodel.errors import HardwareModelError
 from cosched_plugin.common.errors import PluginError
 from cosched_plugin.config import choose
 
+KNOWN: Final = (EmulatorError, PluginError, HardwareModelError)  # raised deliberately; all others are defects
+
 
 @dataclass(frozen=True, slots=True)
 class CellOrder:
@@ -77,7 +79,7 @@ def carry_out(order: CellOrder) -> Result | Failure:
         return Failure(order.key, f"this worker has another version of {', '.join(other)}: start the workers again")
     try:
         return _run(order)
-    except (EmulatorError, PluginError, HardwareModelError) as error:
+    except KNOWN as error:
         cause = error.__cause__  # the error of somebody's policy
         return Failure(order.key, _one_line(error), "" if cause is None else "".join(traceback.format_exception(cause)))
     except MemoryError:
@@ -92,7 +94,7 @@ def _run(order: CellOrder) -> Result:
     choice = choose(order.argument, order.settings)
     notes: list[str] = []
     trace: list[dict[str, Any]] | None = [] if any(getattr(item, "needs_trace", False) for item in measures) else None
-    run = simulate(_prepared(order), choice, out=order.keep, force=True, warn=notes.append, trace=trace)
+    run = simulate(prepared(order), choice, out=order.keep, force=True, warn=notes.append, trace=trace)
     figures = {
         **figures_of(run),
         **state_figures(run),
@@ -105,13 +107,18 @@ def _run(order: CellOrder) -> Result:
     return Result(order.key, figures, tuple(notes), run.wall_s, time.perf_counter() - began, jobs)
 
 
-def _prepared(order: CellOrder) -> Prepared:
-    """Return the prepared scenario, the last one if it is the same."""
+def prepared(order: CellOrder) -> Prepared:
+    """Return the prepared scenario, the last one if it is the same; raises what `prepare` raises."""
     if _WARM.group != order.group or _WARM.prepared is None:
         _WARM.prepared = None  # its memory can be used for the next one
         _WARM.prepared = prepare(order.scenario)
         _WARM.group = order.group
     return _WARM.prepared
+
+
+def forget_prepared() -> None:
+    """Let go of the last prepared scenario."""
+    _WARM.prepared = _WARM.group = None
 
 
 def _one_line(error: BaseException) -> str:

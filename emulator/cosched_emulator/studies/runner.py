@@ -13,7 +13,7 @@ from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.results.files.run_folder import own_version
 from cosched_emulator.scenario.reader import FILES
 from cosched_emulator.scenario.schema import Scenario
-from cosched_emulator.studies.cell_run import CellOrder, Failure, Result
+from cosched_emulator.studies.cell_run import KNOWN, CellOrder, Failure, Result, forget_prepared, prepared
 from cosched_emulator.studies.cells import Cell, Plan, is_program_file, make_plan
 from cosched_emulator.studies.experiment import read_experiment
 from cosched_emulator.studies.run_figures import load_measure
@@ -67,16 +67,19 @@ class Made:
 def run_plan(plan: Plan, folder: StudyFolder, way: Way, progress: StudyProgress | None = None) -> Made:
     """Make the runs that are not done, and write the tables; raises InputError for a folder that is in use or cannot be written.
 
-    A run that fails is recorded and stops nothing. Whatever ends the study, what is done is stored.
+    A run that fails is recorded and stops nothing. What is wrong in the scenarios of all runs alike is raised before the first one.
+    Whatever ends the study, what is done is stored.
     """
     began = time.monotonic()
     check_measures(plan)
     wanted = _chosen(plan, way.only)
     with folder.locked() as lock:
-        folder.write_plan(plan)
-        known = folder.failures()
         left = [cell for cell in wanted if not _done(folder, cell, keep=way.keep)]
         orders = [_order(folder, cell, keep=way.keep) for cell in left]
+        if way.dask is None:  # whose workers may have files that are not here
+            _check_common(orders)
+        folder.write_plan(plan)
+        known = folder.failures()
         made = 0
         failed: dict[str, Failure] = {}
         try:
@@ -89,6 +92,7 @@ def run_plan(plan: Plan, folder: StudyFolder, way: Way, progress: StudyProgress 
                         folder.save(outcome)
                     _tell(progress, made, len(orders))
         finally:
+            forget_prepared()
             again = {order.key for order in orders}
             others = {cell.key: known[cell.key] for cell in plan.runs if cell.key in known and cell.key not in again}
             folder.write_failures([*others.values(), *failed.values()])
@@ -101,6 +105,30 @@ def check_measures(plan: Plan) -> None:
     """Raise ConfigurationError for a measure that cannot be imported."""
     for name in plan.experiment.measures:
         load_measure(name)
+
+
+def _check_common(orders: Sequence[CellOrder]) -> None:
+    """Raise the error with which no scenario of the runs can be prepared, as of a log that all have in common.
+
+    In most studies the first scenario can be, and this costs nothing: workers are forked, and inherit it.
+    """
+    groups: dict[str, CellOrder] = {}
+    for order in orders:
+        groups.setdefault(order.group, order)
+    found: Exception | None = None
+    for order in groups.values():
+        try:
+            prepared(order)
+        except KNOWN as error:
+            if found is not None and str(error) != str(found):
+                return
+            found = error
+        except Exception:
+            return  # a defect: the run tells it, with a traceback
+        else:
+            return
+    if found is not None:
+        raise found
 
 
 def workers_of(jobs: int) -> int:

@@ -67,6 +67,7 @@ EMULATOR = [
     (("compare", "missing"), "missing: expected a run folder"),
     (("compare", "there"), "folder without summary.json"),
     (("plot", "there", "--kind", "gantt", "--out", "picture.png"), "expected a run folder"),
+    (("plot", "there", "--out", "picture.png"), "Missing option '--kind'. Choose from: gantt, load, quanta,"),
 ]
 PLUGIN = [
     (("serve",), "--connect"),
@@ -92,6 +93,12 @@ def test_bad_input_is_refused_in_one_line(program: str, commands: Commands) -> N
         assert text in assert_one_line(ran, 2, program), arguments
     assert sorted(path.name for path in folder.iterdir()) == before
     assert list((folder / "there").iterdir()) == []
+
+
+def test_a_group_without_a_command_prints_its_help(commands: Commands) -> None:
+    ran = commands.emulator("workload")
+    assert "\nCommands:\n  convert " in ran.out + ran.err  # click 8.1 prints it to standard output
+    assert "error" not in ran.err
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full to write to")

@@ -216,6 +216,37 @@ def test_the_commands_of_a_small_study(tmp_path: Path) -> None:
     assert "1 of 4 cells are not done" in command("table", out).stderr
 
 
+def test_what_is_wrong_for_all_runs_is_told_once_and_nothing_runs(tmp_path: Path) -> None:
+    file, out = tmp_path / "e.toml", tmp_path / "s"
+    table = {"policies": ["easy", "fcfs"], "seeds": [1, 2], "loads": [0.5, 0.8]}
+    for workload, expected in (
+        (
+            {"lublin": 12, "estimates": "exakt"},
+            "workload.estimates: expected one of day, exact, f-model, predicted, got",
+        ),
+        ({"lublin": 12, "mix": "hi"}, "mix: expected one of"),
+        ({"swf": str(file)}, "e.toml:1: expected 18 fields"),
+    ):
+        file.write_text(toml({**table, "scenario": {"cluster": {"nodes": 8}, "workload": workload}}))
+        ran = CliRunner().invoke(cli, ["study", "run", str(file), "--out", str(out)])
+        assert expected in str(ran.exception)
+        assert not list(out.glob("cells/*"))
+        assert not (out / "failures.json").exists()
+
+
+def test_runs_that_fail_alike_are_told_once(tmp_path: Path) -> None:
+    file, out = tmp_path / "e.toml", tmp_path / "s"
+    policy = {"name": "S", "policy": f"{MODULE}:Sometimes", "set": {"otherwise": "raise"}}
+    scenario = {"cluster": {"nodes": 9}, "workload": {"lublin": 12}}
+    file.write_text(toml({"scenario": scenario, "policies": ["easy", policy], "seeds": [1, 2, 3]}))
+    ran = command("run", file, "--out", out)
+    text = "failed: cell 4{}, and 2 more alike, cells 4-6: the policy failed: RuntimeError: no idea at all"
+    assert ran.stderr.startswith(text.format(" (policy=S seed=1)"))
+    assert ran.stderr.count("to repeat it") == 1
+    (told,) = command("status", out).stdout.splitlines()[2:]
+    assert told.startswith(text.format(""))
+
+
 @pytest.mark.parametrize("more", [(), ("--change",), ("--x", "policy"), ("--x", "load", "--figure", "harm_h1")])
 def test_pictures_show_intervals(result: StudyResult, folder: Path, tmp_path: Path, more: tuple[str, ...]) -> None:
     pytest.importorskip("matplotlib")

@@ -1,18 +1,25 @@
-"""The log of a process: one line an event, as text or JSON, and never a wait for the reader."""
+"""What a program says on standard error: a log of one line an event, which never waits for its reader, and a line of progress."""
 
 from __future__ import annotations
 
+import fcntl
+import itertools
 import json
 import math
 import os
+import pty
+import struct
 import sys
+import termios
 import threading
 import time
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from scripts.progress import Progress
 
-from cosched_hwmodel.cli.terminal.console import ERROR, WARNING, Log, to_standard_error
+from cosched_hwmodel.cli.terminal.console import ERROR, WARNING, Log, ProgressLine, progress_bar, to_standard_error
 
 
 def test_lines_as_text() -> None:
@@ -111,3 +118,77 @@ def test_an_incomplete_line_is_ended_before_the_next(monkeypatch: pytest.MonkeyP
         given.close()
         assert taken.read() == b"\nnext\nand next\n"
         monkeypatch.undo()
+
+
+# ---------------------------------------------------------------- progress on a narrow terminal
+
+
+END = "|end|"
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], list[str]]]:
+    """Yield a function that writes progress to a terminal of so many columns, and returns the lines one of which replaces the other."""
+    master, slave = pty.openpty()
+
+    def written(columns: int) -> list[str]:
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        with monkeypatch.context() as patch, open(slave, "w", closefd=False) as stream:
+            patch.setattr(sys, "stderr", stream)
+            patch.setattr(time, "monotonic", itertools.count().__next__)  # no pause between updates
+            for show in (of_a_line, of_a_program, of_a_script):
+                show()
+            stream.write(END)
+        seen = ""
+        while not seen.endswith(END):  # a terminal passes on a part at a time
+            seen += os.read(master, 65_536).decode()
+        return seen.removesuffix(END).split("\r\x1b[K")
+
+    yield written
+    os.close(slave)
+    os.close(master)
+
+
+def of_a_line() -> None:
+    line = ProgressLine()
+    line.text("a step of a name that is far longer than the terminal is wide\nand has an end of line")
+    line.clear()
+
+
+def of_a_program() -> None:
+    with progress_bar(1_000_000) as update:
+        assert update is not None
+        for ended in range(0, 1_000_000, 200_000):
+            update(ended)
+
+
+def of_a_script() -> None:
+    progress = Progress()
+    for done in range(3):
+        progress.bar(done, 3, "one of the cells with a long name of its own")
+    progress.clear()
+
+
+@pytest.mark.parametrize("columns", [10, 40, 200])
+def test_progress_never_fills_a_line_of_the_terminal(columns: int, terminal: Callable[[int], list[str]]) -> None:
+    lines = terminal(columns)
+    assert len(lines) > 8
+    assert max(map(len, lines)) < columns
+    assert not any("\n" in line or "\r" in line for line in lines)
+    assert lines[-1] == ""  # nothing is left of it
+    bars = [line for line in lines if line.startswith("[#")]
+    assert bool(bars) == (columns == 200)
+
+
+def test_a_bar_gives_way_to_its_text(terminal: Callable[[int], list[str]]) -> None:
+    terminal(30)
+    assert [line for line in terminal(40) if "800000" in line] == ["800000/1000000 jobs, about 1 s left"]
+    assert "[########.............] 400000/1000000 jobs, about 4 s left" in terminal(60)
+
+
+def test_without_a_terminal_there_is_no_progress(capsys: pytest.CaptureFixture[str]) -> None:
+    of_a_line()
+    of_a_script()
+    with progress_bar(3) as update:
+        assert update is None
+    assert capsys.readouterr() == ("", "")

@@ -9,11 +9,14 @@ import sys
 from collections.abc import Callable
 from io import TextIOWrapper
 from types import FrameType
-from typing import NoReturn
+from typing import Final, NoReturn
 
 import click
 
 from cosched_hwmodel.cli.terminal.console import ERROR, Log
+
+# What click 8.2 and later raise for a group without a command; earlier versions print the help themselves.
+_HELP: Final = getattr(click.exceptions, "NoArgsIsHelpError", ())
 
 
 class Terminated(BaseException):
@@ -56,6 +59,9 @@ def run_command_line(command: click.Command, program: str, exit_code_of: Callabl
         code = command.main(standalone_mode=False)
         _flush_output()
     except click.UsageError as error:
+        if isinstance(error, _HELP):
+            click.echo(error.format_message(), err=True)
+            sys.exit(error.exit_code)
         path = error.ctx.command_path if error.ctx is not None else program
         _fail(log, f"{error.format_message()} (see {path} --help)", error.exit_code)
     except click.ClickException as error:
@@ -120,5 +126,10 @@ def _fail(log: Log, text: str, exit_code: int) -> NoReturn:
     traceback = next((number for number, line in enumerate(lines) if line.startswith("Traceback ")), None)
     if traceback is not None:
         lines[traceback:] = lines[-1:]
-    log("failed", "; ".join(lines), level=ERROR, exit_code=exit_code)
+    log("failed", _joined(lines), level=ERROR, exit_code=exit_code)
     sys.exit(exit_code)
+
+
+def _joined(lines: list[str]) -> str:
+    """Return lines as one; a line that goes on in the next, as in click's lists of choices, needs no semicolon."""
+    return "".join([line + (" " if line.endswith((":", ",")) else "; ") for line in lines[:-1]] + lines[-1:])

@@ -31,7 +31,53 @@ def align(rows: Sequence[Sequence[str]], right: Container[int]) -> list[str]:
     ]
 
 
-# Progress bars on standard error, if that is a terminal.
+# Progress on standard error, if that is a terminal: one line that is written again and again. A line as wide as the terminal or wider
+# would go on in the next one, of which a carriage return does not come back.
+
+_CLEAR: Final = "\r\x1b[K"
+_BAR: Final = 30  # characters
+_LEAST_BAR: Final = 4  # below that a bar says nothing
+_USUAL_COLUMNS: Final = 80  # of a terminal that does not know its size
+
+
+class ProgressLine:
+    """One line, which replaces the one before; nothing is written where standard error is no terminal."""
+
+    def __init__(self) -> None:
+        self.shown = sys.stderr is not None and sys.stderr.isatty()  # cron jobs may have none
+        self._written = False
+
+    def text(self, text: str) -> None:
+        """Show a text, cut to the terminal's width."""
+        self._write(_printable(text)[: _columns() - 1] if self.shown else "")
+
+    def bar(self, share: float, text: str) -> None:
+        """Show which part is done, 0 to 1, as a bar and a text: the bar gives way to the text."""
+        if self.shown:
+            width = min(_BAR, _columns() - 1 - len(text) - len("[] "))
+            filled = "#" * round(width * share)
+            self.text(f"[{filled:.<{width}}] {text}" if width >= _LEAST_BAR else text)
+
+    def clear(self) -> None:
+        """Remove the line."""
+        if self._written:
+            self._write("")
+            self._written = False
+
+    def _write(self, text: str) -> None:
+        if self.shown:
+            self._written = True
+            with suppress(OSError):  # the terminal is closed: the work goes on
+                sys.stderr.write(_CLEAR + text)
+                sys.stderr.flush()
+
+
+def _columns() -> int:
+    """Return the width of the terminal now: a window changes it."""
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns or _USUAL_COLUMNS
+    except (OSError, ValueError):
+        return _USUAL_COLUMNS
 
 
 @contextmanager
@@ -40,7 +86,8 @@ def progress_bar(total: int, unit: str = "jobs") -> Iterator[Callable[..., None]
 
     It shows a bar on a terminal after two seconds; None without a terminal.
     """
-    if sys.stderr is None or not sys.stderr.isatty():  # cron jobs may have none
+    line = ProgressLine()
+    if not line.shown:
         yield None
         return
     began = time.monotonic()
@@ -55,17 +102,12 @@ def progress_bar(total: int, unit: str = "jobs") -> Iterator[Callable[..., None]
         shown = now + 0.25
         share = min(1.0, ended / max(1, total))
         left_s = (now - began) * (1 - share) / share if share else 0.0
-        bar = "#" * round(30 * share)
-        with suppress(OSError):  # the terminal is closed: the work goes on
-            sys.stderr.write(f"\r[{bar:<30}] {ended}/{total} {unit}, about {left_s:.0f} s left ")
-            sys.stderr.flush()
+        line.bar(share, f"{ended}/{total} {unit}, about {left_s:.0f} s left")
 
     try:
         yield update
     finally:
-        if shown > began + 2.0:
-            with suppress(OSError):
-                sys.stderr.write("\r" + " " * 79 + "\r")
+        line.clear()
 
 
 # The log of a process: for each event a line for people, or a JSON object for programs.
