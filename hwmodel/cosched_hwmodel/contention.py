@@ -63,7 +63,6 @@ def penalised_us(
 
     The sum over the node's shared windows of length times penalty; ``penalty`` returns that of the job beside the given loads, which
     are in the order of ``neighbours``. The sum is exact and rounded once. It is below 0 where the job gains more than it loses.
-    `bandwidth.model.penalised_us` is the same for penalties of summed demand.
     """
     end_us = start_us + run_us
     there = [neighbour for neighbour in neighbours if neighbour.start_us < end_us and neighbour.end_us > start_us]

@@ -6,11 +6,11 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
+from scripts.reference_pages.trace_records import GROUP, SEARCH, START
+from scripts.reference_pages.trace_records import KINDS as KINDS_OF_RECORDS
 from scripts.tables import NOTHING
 
 from cosched_emulator.explain.facts import EXPLAINED
-from cosched_plugin.core.trace_records import GROUP, SEARCH, START
-from cosched_plugin.core.trace_records import KINDS as KINDS_OF_RECORDS
 from cosched_plugin.core.work import Price
 from cosched_plugin.parts import prices
 from cosched_plugin.parts.needs import MEANING, OF_SITE

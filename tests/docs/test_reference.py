@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from scripts.reference_pages import main
 from scripts.reference_pages.records import fields_of, records
+from scripts.reference_pages.trace_records import GROUP, KINDS, SEARCH, START
 
 from cosched_emulator import simulate
 from cosched_emulator.results.figures import metrics, run_energy, turn_metrics
 from cosched_emulator.results.figures.run_energy import energy_of
 from cosched_emulator.results.record_columns import job_columns, stay_columns
 from cosched_hwmodel.energy import NodePower
-from cosched_plugin.core.trace_records import GROUP, KINDS, SEARCH, START
 from cosched_plugin.protocol.messages import NodeClass
 
 

@@ -6,8 +6,9 @@ import random
 from itertools import pairwise
 
 import pytest
+from tests.reference.penalised import penalised_us
 
-from cosched_hwmodel.bandwidth.bandwidth_model import BandwidthModel, Resident, penalised_us, penalty_factor
+from cosched_hwmodel.bandwidth.bandwidth_model import BandwidthModel, Resident, penalty_factor
 from cosched_hwmodel.composition import (
     COMPOSITIONS,
     Composition,

@@ -1,4 +1,4 @@
-"""Penalised time of many jobs on many nodes at once: `bandwidth.penalised_us` in arrays, and bit for bit the same numbers.
+"""Penalised time of many jobs on many nodes at once; bit for bit the numbers of the plain sum in `tests/reference/penalised.py`.
 
 A `NodeTable` holds the jobs that run on each node, its residents; jobs that come later are *planned*. For a job that starts at one
 instant, the excess demand on a node is one sum over the residents: the time that each stays beside the job, times the fall of the

@@ -140,7 +140,13 @@ class Job:
 
     def restore(self, told: RunningJob) -> None:
         """Make it what its entry in a welcome says."""
-        self.state, self.spec, self.start_us, self.runs, self.kept = "running", told.spec, told.start_us, told.runs, told.held
+        self.state, self.spec, self.start_us, self.runs, self.kept = (
+            "running",
+            told.spec,
+            told.start_us,
+            told.runs,
+            told.held,
+        )
         for name in _SAME:
             setattr(self, name, getattr(told, name))
         self.since_us, self.worked_us = told.start_us + told.idle_us, 0

@@ -11,11 +11,11 @@ from typing import NamedTuple
 import pytest
 from hypothesis import strategies as st
 from tests.properties import drawn
+from tests.reference.penalised import penalised_us
 
 from cosched_hwmodel.bandwidth.bandwidth_model import (
     BandwidthModel,
     Resident,
-    penalised_us,
     penalty_factor,
 )
 from cosched_hwmodel.contention import ContentionModel, Load, Neighbour

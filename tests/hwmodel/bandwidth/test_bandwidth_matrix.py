@@ -6,10 +6,11 @@ from random import Random
 
 import numpy as np
 import pytest
+from tests.reference.penalised import penalised_us
 
 from cosched_hwmodel.bandwidth import bandwidth_matrix
 from cosched_hwmodel.bandwidth.bandwidth_matrix import Ints, NodeTable, Planned
-from cosched_hwmodel.bandwidth.bandwidth_model import BandwidthModel, Resident, penalised_us
+from cosched_hwmodel.bandwidth.bandwidth_model import BandwidthModel, Resident
 
 THREADS = 4
 

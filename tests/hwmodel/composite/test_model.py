@@ -9,7 +9,6 @@ import pytest
 from tests.hwmodel.composite.cases import random_groups, random_model, random_node, random_profile
 
 from cosched_hwmodel.bandwidth.bandwidth_model import BandwidthModel
-from cosched_hwmodel.composite.composite_matrix import penalties as penalties_in_arrays
 from cosched_hwmodel.composite.composite_model import CompositeModel, CompositeParameterError, resources_of
 from cosched_hwmodel.composite.job_profile import MOST, Profile
 from cosched_hwmodel.composite.on_node import Placed
@@ -49,20 +48,6 @@ def test_one_process_alone_is_not_slowed(seed: int) -> None:
         threads = random.sample(range(node.threads), random.randint(1, min(8, node.threads)))
         placed = Placed(random_profile(random), 1, sum(1 << thread for thread in threads))
         assert model.penalties(node, (placed,)) == [0.0]
-
-
-@pytest.mark.by_default(3)
-@pytest.mark.parametrize("seed", range(60))
-def test_the_arrays_give_the_same_bits(seed: int) -> None:
-    random = Random(seed)
-    for _ in range(5):
-        node, model = random_node(random), random_model(random)
-        nodes = [random_groups(random, node, random.choice((1, 2, 8))) for _ in range(12)]
-        found = penalties_in_arrays(model, node, nodes)
-        for groups, row in zip(nodes, found.tolist(), strict=True):
-            assert row[: len(groups)] == model.penalties(node, groups)
-            assert not any(row[len(groups) :])
-    assert penalties_in_arrays(MODEL, NODE, []).shape == (0, 0)
 
 
 @pytest.mark.by_default(3)

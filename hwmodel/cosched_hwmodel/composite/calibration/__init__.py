@@ -1,5 +1,5 @@
 """Fits of the composite model's numbers to measured co-runs.
 
-Tests repeat the fit that the model's parameters come from, scripts use `pair_fit` for tables of their own. Open first:
-`lomarc_fit`; `least_squares` has the steps of both.
+`calibrate` and scripts use `pair_fit` for tables of pairs; open it first. `least_squares` is the fit of a few numbers, which
+`scripts/papers/hardware/lomarc_fit.py` uses for the LOMARC paper's measurements.
 """

@@ -6,10 +6,7 @@ from collections import Counter
 from typing import NamedTuple
 
 import pytest
-from tests.hwmodel.lomarc.lomarc_tables import TABLES
-
-from cosched_hwmodel.composite.calibration.least_squares import FitError, Number, fit
-from cosched_hwmodel.composite.calibration.lomarc_fit import (
+from scripts.papers.hardware.lomarc_fit import (
     IO_RANGE,
     NUMBERS,
     STORED,
@@ -18,6 +15,9 @@ from cosched_hwmodel.composite.calibration.lomarc_fit import (
     measurements,
     predicted,
 )
+from tests.hwmodel.lomarc.lomarc_tables import TABLES
+
+from cosched_hwmodel.composite.calibration.least_squares import FitError, Number, fit
 from cosched_hwmodel.topology import load_preset
 
 
