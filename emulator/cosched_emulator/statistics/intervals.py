@@ -16,7 +16,7 @@ mean and bounds have the same, but a ratio has none.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from functools import lru_cache
 from typing import Final, NamedTuple, TypeAlias
@@ -292,22 +292,71 @@ def holm(probabilities: Sequence[float], chance: float = 1 - LEVEL) -> list[bool
     return stands
 
 
+def judged_together(found: Sequence[Interval | None], level: float = LEVEL) -> list[Interval | None]:
+    """Return intervals of means or changes, widened so that each excludes 0 exactly where its verdict by `holm` stands.
+
+    So the chance that any of them excludes 0 though nothing is there is at most 1 - ``level``, whatever their number; and what is shown
+    never contradicts what is said of it.
+    """
+    tails = {
+        place: tail
+        for place, each in enumerate(found)
+        if each is not None and (tail := tail_of(each, 0, above=each.mean > 0)) is not None
+    }
+    wide = [*found]
+    left = len(tails)
+    for place in sorted(tails, key=tails.__getitem__):
+        each = found[place]
+        assert each is not None
+        wide[place] = _at_level(each, 1 - (1 - level) / left)
+        if 2 * tails[place] * left <= 1 - level:  # else this verdict falls, and all that follow
+            left -= 1
+    return wide
+
+
+def _at_level(found: Interval, level: float) -> Interval:
+    """Return an interval at another level, on the scale on which it is symmetric, or each half of it by itself."""
+    freedom = max(found.n - 1, 1)
+    factor = t_critical(level, freedom) / t_critical(found.level, freedom)
+    to, back = _scale_of(found, found.mean) or (float, float)
+    mean, low, high = map(to, found[:3])
+    return found._replace(low=back(mean - factor * (mean - low)), high=back(mean + factor * (high - mean)), level=level)
+
+
 def _scaled(found: Interval, bound: float) -> tuple[float, float] | None:
     """Return by how much the estimate is above ``bound``, and its standard error, on the scale on which the interval is symmetric.
 
-    An interval of a mean is symmetric as it is, one of a ratio in logarithms, one of a percent change in those of the ratio. Where none
-    of the three is, the half of it on the side of the bound counts.
+    Where there is none, the half of the interval on the side of the bound counts. None: there is no interval.
     """
     if not found.exists:
         return None
     critical = t_critical(found.level, max(found.n - 1, 1))
-    for scale, lowest in ((float, -math.inf), (math.log, 0.0), (lambda value: math.log1p(value / 100), -100.0)):
-        if min(found.low, found.mean, bound) > lowest:
-            low, mean, high, at = map(scale, (found.low, found.mean, found.high, bound))
-            if abs(low + high - 2 * mean) <= _SYMMETRIC * (high - low):
-                return mean - at, (high - low) / 2 / critical
+    scale = _scale_of(found, bound)
+    if scale is not None:
+        low, mean, high, at = map(scale[0], (found.low, found.mean, found.high, bound))
+        return mean - at, (high - low) / 2 / critical
     half = found.high - found.mean if bound > found.mean else found.mean - found.low
     return found.mean - bound, half / critical
+
+
+_Scale: TypeAlias = tuple[Callable[[float], float], Callable[[float], float]]  # to it, and back
+_SCALES: Final[tuple[tuple[_Scale, float], ...]] = (  # with what all of an interval must be above
+    ((float, float), -math.inf),
+    ((math.log, math.exp), 0.0),
+    ((lambda value: math.log1p(value / 100), lambda value: 100 * math.expm1(value)), -100.0),
+)
+
+
+def _scale_of(found: Interval, bound: float) -> _Scale | None:
+    """Return the scale on which an interval is symmetric: as it is for a mean, logarithms for a ratio, for a percent change those of
+    the ratio; None where it is on none of them, or ``bound`` has no place there.
+    """
+    for scale, lowest in _SCALES:
+        if min(found.low, found.mean, bound) > lowest:
+            mean, low, high = map(scale[0], found[:3])
+            if abs(low + high - 2 * mean) <= _SYMMETRIC * (high - low):
+                return scale
+    return None
 
 
 _SYMMETRIC: Final = (

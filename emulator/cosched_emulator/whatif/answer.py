@@ -7,15 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from cosched_emulator.statistics.intervals import (
-    LEVEL,
     Interval,
     change_of,
     difference_of,
-    holm,
     interval_of,
+    judged_together,
     mean_interval,
     seeds_needed,
-    tail_of,
 )
 from cosched_emulator.statistics.weighted import CLASS_NAMES
 from cosched_emulator.studies.study_result import StudyResult
@@ -33,7 +31,6 @@ FIGURES: Final[Mapping[str, str]] = {  # column of a study -> what it is
     "energy_total_j": "energy",
 }
 GAIN, HARM, OPEN = "gain", "harm", "not shown"
-_FEW_WINDOWS: Final = 3  # of a user
 _MOST_WINDOWS: Final = 1_000
 
 Windows = Mapping[int, Row]  # by number of the window
@@ -47,7 +44,10 @@ class Payer(NamedTuple):
 
 
 class Compared(NamedTuple):
-    """A candidate against the present policy; changes are in percent of the present policy's, over windows."""
+    """A candidate against the present policy; changes are in percent of the present policy's, over windows in which both ran.
+
+    Intervals of a figure are judged together over all candidates (`judged_together`): so are those of what is later.
+    """
 
     candidate: Candidate
     contention: str
@@ -65,9 +65,17 @@ class Compared(NamedTuple):
         """Return the change of the mean response."""
         return self.changes[RESPONSE]
 
+    @property
+    def windows(self) -> int:
+        """Return in how many windows both policies ran to their end."""
+        return 0 if self.response is None else self.response.n
+
 
 class Swing(NamedTuple):
-    """By how much a changed assumption moves the change of the mean response, in percent points."""
+    """By how much a changed assumption moves the change of the mean response, in percent points.
+
+    Intervals of the same quantity are judged together over all assumptions.
+    """
 
     change: Change
     contention: str
@@ -75,7 +83,7 @@ class Swing(NamedTuple):
     before: Interval | None  # change against the present policy, in the windows in which the assumption was changed
     response: Interval | None  # likewise under the changed assumption
     moved: Interval | None  # the difference
-    shown: bool = False  # whether it is shown to be one, together with those of all other assumptions
+    shown: bool = False  # whether it is shown to be one
 
 
 class Unmeasured(NamedTuple):
@@ -96,21 +104,21 @@ class Answer(NamedTuple):
     swings: tuple[Swing, ...]  # the largest first
     measure: tuple[Unmeasured, ...]  # the most shared first
     failed: int  # runs
+    not_compared: tuple[tuple[Candidate, str], ...]  # with the reason
 
 
 def best_of(compared: Iterable[Compared]) -> dict[str, Candidate]:
-    """Return for each contention the candidate whose assumptions are worth changing: the shortest mean response of those that share."""
-    found: dict[str, Compared] = {}
-    for one in compared:
-        if one.candidate.shares and one.response is not None:
-            known = found.get(one.contention)
-            if known is None or known.response is None or one.response.mean < known.response.mean:
-                found[one.contention] = one
-    return {contention: one.candidate for contention, one in found.items()}
+    """Return for each contention the candidate whose assumptions are worth changing: the shortest mean response of those that share.
+
+    One with an interval comes before one that a single window tells of.
+    """
+    known = [(one, one.response) for one in compared if one.candidate.shares and one.response is not None]
+    known.sort(key=lambda item: (not item[1].exists, item[1].mean))
+    return {one.contention: one.candidate for one, _ in reversed(known)}
 
 
 def compare(prepared: Prepared, result: StudyResult) -> tuple[Compared, ...]:
-    """Compare all candidates with the present policy; verdicts hold together (Holm), whatever their number."""
+    """Compare all candidates with the present policy; verdicts hold together, whatever their number."""
     runs = _Runs(result)
     found = [
         _compared(prepared, candidate, contention, runs)
@@ -118,9 +126,18 @@ def compare(prepared: Prepared, result: StudyResult) -> tuple[Compared, ...]:
         for candidate in prepared.candidates
         if candidate.contention == contention and runs.windows(prepared.place(contention), candidate.policy)
     ]
-    enough = len(prepared.firsts) >= prepared.question.scale.least
-    stands = iter([enough and sure for sure in _significant([one.response for one in found])])
-    return tuple(one._replace(verdict=_verdict(one.response, stands=next(stands))) for one in found)
+    columns = {column: judged_together([one.changes[column] for one in found]) for column in FIGURES}
+    later = judged_together([one.later for one in found])
+    least = prepared.question.scale.least
+    return tuple(
+        one._replace(
+            changes={column: changes[place] for column, changes in columns.items()},
+            verdict=_verdict(columns[RESPONSE][place], least),
+            needed=_needed(columns[RESPONSE][place]),
+            later=later[place],
+        )
+        for place, one in enumerate(found)
+    )
 
 
 def answer(prepared: Prepared, result: StudyResult) -> Answer:
@@ -128,9 +145,22 @@ def answer(prepared: Prepared, result: StudyResult) -> Answer:
     compared = compare(prepared, result)
     runs = _Runs(result)
     best = best_of(compared)
-    swings = [_swing(prepared, runs, *found) for found in changes_of(prepared, best)]
-    sure = _significant([swing.moved for swing in swings])
-    swings = [swing._replace(shown=shown) for swing, shown in zip(swings, sure, strict=True) if swing.moved is not None]
+    swings = [swing for found in changes_of(prepared, best) if (swing := _swing(prepared, runs, *found)).moved]
+    befores = [*dict.fromkeys(swing.before for swing in swings)]  # one for each way of contention, but for lost runs
+    before = dict(zip(befores, judged_together(befores), strict=True))
+    columns = zip(
+        swings,
+        judged_together([swing.response for swing in swings]),
+        judged_together([swing.moved for swing in swings]),
+        strict=True,
+    )
+    least = prepared.question.scale.least
+    swings = [
+        swing._replace(
+            before=before[swing.before], response=response, moved=moved, shown=_verdict(moved, least) != OPEN
+        )
+        for swing, response, moved in columns
+    ]
     swings.sort(key=lambda swing: -abs(swing.moved.mean if swing.moved else 0))
     return Answer(
         prepared,
@@ -140,7 +170,19 @@ def answer(prepared: Prepared, result: StudyResult) -> Answer:
         tuple(swings),
         tuple(_unmeasured(prepared, runs, best.get(FORMULA))),
         len(result.failures),
+        (*prepared.left_out, *_without_runs(prepared, compared, result)),
     )
+
+
+def _without_runs(
+    prepared: Prepared, compared: Sequence[Compared], result: StudyResult
+) -> Iterator[tuple[Candidate, str]]:
+    """Yield the candidates of which no run ended, with what the first of them says."""
+    known = {one.candidate for one in compared}
+    for one in prepared.candidates:
+        if one not in known:
+            said = (failure.text for cell, failure in result.failures if cell.names["policies"] == one.policy)
+            yield one, next((f"no run of it ended: {text}" for text in said), "no run of it ended")
 
 
 class _Runs:
@@ -168,9 +210,8 @@ class _Runs:
 
 def _compared(prepared: Prepared, candidate: Candidate, contention: str, runs: _Runs) -> Compared:
     place, policy = prepared.place(contention), candidate.policy
-    response = runs.change(place, policy, RESPONSE)
     classes = [(name, runs.change(place, policy, f"{name.replace(' ', '_')}_response_s")) for name in CLASS_NAMES]
-    by_user = _users(runs.windows(place, policy), runs.windows(place, PRESENT))
+    by_user = _users(runs.windows(place, policy), runs.windows(place, PRESENT), prepared.question.scale.least)
     users = [(prepared.name_of(f"user {user}"), change) for user, change in by_user]
     shared = interval_of(runs.figure(place, policy, "node_sharing"))
     later = difference_of(runs.figure(place, policy, "harm_hshk"), runs.figure(place, policy, "harm_hshk_floor"))
@@ -179,17 +220,17 @@ def _compared(prepared: Prepared, candidate: Candidate, contention: str, runs: _
         contention,
         {column: runs.change(place, policy, column) for column in FIGURES},
         OPEN,
-        math.nan if response is None else seeds_needed(response, 0, _MOST_WINDOWS),
-        tuple(_payers(classes)),
-        tuple(_payers(users)),
+        math.nan,
+        tuple(_payers(classes, prepared.question.scale.least)),
+        tuple(_payers(users, prepared.question.scale.least)),
         len(users),
         None if later is None else later._replace(mean=100 * later.mean, low=100 * later.low, high=100 * later.high),
         0.0 if shared is None else 100 * shared.mean,
     )
 
 
-def _users(rows: Windows, base: Windows) -> Iterator[tuple[str, Interval | None]]:
-    """Yield each user with the change of its mean response over the windows in which it has jobs, if these are enough."""
+def _users(rows: Windows, base: Windows, least: int) -> Iterator[tuple[str, Interval | None]]:
+    """Yield each user with the change of its mean response over the windows in which it has jobs, if these are ``least``."""
     means: list[dict[str, dict[int, float]]] = [{}, {}]
     for found, table in zip((rows, base), means, strict=True):
         for number, row in found.items():
@@ -197,32 +238,30 @@ def _users(rows: Windows, base: Windows) -> Iterator[tuple[str, Interval | None]
                 table.setdefault(user, {})[number] = total_s / count
     for user, own in means[0].items():
         change = change_of(own, means[1].get(user, {}))
-        if change is not None and change.n >= _FEW_WINDOWS:
+        if change is not None and change.n >= least:
             yield user, change
 
 
-def _payers(found: Sequence[tuple[str, Interval | None]]) -> Iterator[Payer]:
+def _payers(found: Sequence[tuple[str, Interval | None]], least: int) -> Iterator[Payer]:
     """Yield those that respond later, the most first; together they are wrong as rarely as one would be."""
-    stands = _significant([change for _, change in found])
+    judged = judged_together([change for _, change in found])
     paying = [
         Payer(name, change)
-        for (name, change), sure in zip(found, stands, strict=True)
-        if change and sure and change.low > 0
+        for (name, _), change in zip(found, judged, strict=True)
+        if change is not None and _verdict(change, least) == HARM
     ]
     yield from sorted(paying, key=lambda payer: -payer.change.mean)
 
 
-def _significant(changes: Sequence[Interval | None]) -> list[bool]:
-    """Tell of which changes it is shown that they are not none, in either direction."""
-    tails = [None if change is None else tail_of(change, 0, above=change.mean > 0) for change in changes]
-    stands = iter(holm([tail for tail in tails if tail is not None], (1 - LEVEL) / 2))
-    return [tail is not None and next(stands) for tail in tails]
-
-
-def _verdict(change: Interval | None, *, stands: bool) -> str:
-    if change is None or not change.exists or not stands:
+def _verdict(change: Interval | None, least: int) -> str:
+    """Return what an interval that is judged with all others says; nothing where it is over fewer than ``least`` windows."""
+    if change is None or not change.exists or change.n < least:
         return OPEN
     return GAIN if change.high < 0 else HARM if change.low > 0 else OPEN
+
+
+def _needed(change: Interval | None) -> float:
+    return math.nan if change is None else seeds_needed(change, 0, _MOST_WINDOWS)
 
 
 def _swing(prepared: Prepared, runs: _Runs, place: Place, change: Change, candidate: Candidate) -> Swing:
@@ -262,8 +301,11 @@ def _unmeasured(prepared: Prepared, runs: _Runs, best: Candidate | None) -> Iter
 
 
 def plain(found: Interval | None) -> dict[str, Any] | None:
-    """Return an interval as plain values for JSON; bounds that do not exist are None."""
+    """Return an interval as plain values for JSON; bounds that do not exist are None.
+
+    ``level`` is that at which it is judged, the higher the more there are beside it.
+    """
     if found is None:
         return None
     low, high = (None if math.isnan(bound) else bound for bound in (found.low, found.high))
-    return {"mean": found.mean, "low": low, "high": high, "windows": found.n}
+    return {"mean": found.mean, "low": low, "high": high, "windows": found.n, "level": found.level}

@@ -9,13 +9,14 @@ from typing import Any, Final, NamedTuple
 from cosched_emulator.page.document import Page, Paragraph, Section, Table
 from cosched_emulator.page.study_page import change_bars
 from cosched_emulator.results.figures.comparison import change_text
-from cosched_emulator.statistics.intervals import Interval
+from cosched_emulator.statistics.intervals import LEVEL, Interval
 from cosched_emulator.whatif.answer import FIGURES, GAIN, HARM, OPEN, Answer, Compared, Payer, Swing, plain
 from cosched_emulator.whatif.candidates import CONTENTIONS
 from cosched_hwmodel.cli.terminal.console import align
 
 _NAMED: Final = 3  # payers, assumptions and pairs in a sentence
 _LISTED: Final = 5
+_TOGETHER: Final = f"intervals of {100 * LEVEL:g} % for all rows together"
 
 
 def paragraph(answer: Answer) -> str:
@@ -32,24 +33,52 @@ def _sentences(answer: Answer) -> Iterator[str]:
     if answer.windows < scale.least:
         yield f"It cannot tell: it is too short for {scale.least} windows of {scale.fewest} jobs."
         return
+    if all(one.windows < scale.least for one in answer.compared):
+        yield f"It cannot tell: no candidate and {answer.present} both ran in {scale.least} windows."
+        return
     yield from _gains_and_harms(answer)
     same = [one for one in answer.compared if one.response and one.response.low == one.response.high == 0]
     if same:
-        yield f"With {', '.join(one.candidate.policy for one in same)} nothing changes."
+        yield f"With {', '.join(one.candidate.policy + _of_windows(one, answer) for one in same)} nothing changes."
     unsure = [one for one in answer.compared if one.verdict == OPEN and one not in same]
     if unsure:
-        names = ", ".join(f"{one.candidate.policy} ({_short(one.response)}{_needed(one)})" for one in unsure)
+        names = ", ".join(
+            f"{one.candidate.policy} ({_short(one.response)}{_of_windows(one, answer)}{_needed(one)})" for one in unsure
+        )
         yield f"The log cannot tell whether {names} change{'s' * (len(unsure) == 1)} the mean response."
     yield from _no_gain_of_sharing(answer)
-    shown = [swing for swing in answer.swings if swing.shown]
-    if shown:
-        yield f"The answer hangs most on {_hangs(shown[:_NAMED])}."
-    elif answer.swings:
-        yield "None of the changed assumptions is shown to move the answer."
+    yield from _hanging(answer)
     if answer.measure:
         pairs = answer.measure[:_NAMED]
         told = ", ".join(f"{one} beside {other} ({share:.0f} %)" for one, other, share in pairs)
         yield f"To know better, measure those programs beside each other that would share nodes longest: {told}."
+
+
+def _of_windows(one: Compared, answer: Answer) -> str:
+    """Say in how many windows both policies ran, where one did not in some."""
+    return f", in {one.windows} of {answer.windows} windows" * (one.windows < answer.windows)
+
+
+def _hanging(answer: Answer) -> Iterator[str]:
+    """Yield the assumptions that are shown to move the answer, or the one that moves it most, and those without the gain."""
+    shown = [swing for swing in answer.swings if swing.shown]
+    if shown:
+        yield f"The answer hangs most on {_hangs(shown[:_NAMED])}."
+    elif answer.swings:
+        yield f"No changed assumption is shown to move the answer by itself; most it hangs on {_hangs(answer.swings[:1])}."
+    gained = {(one.candidate, one.contention) for one in answer.compared if one.verdict == GAIN}
+    lost = [
+        swing
+        for swing in answer.swings
+        if (swing.candidate, swing.contention) in gained and _is_gain(swing.before) and not _is_gain(swing.response)
+    ]
+    if lost:
+        names = "; ".join(f"{swing.change.what} ({swing.contention})" for swing in lost)
+        yield f"No gain is shown any more where {names}."
+
+
+def _is_gain(change: Interval | None) -> bool:
+    return change is not None and change.high < 0
 
 
 def _gains_and_harms(answer: Answer) -> Iterator[str]:
@@ -60,24 +89,38 @@ def _gains_and_harms(answer: Answer) -> Iterator[str]:
     for one in told:
         place = f"Where {CONTENTIONS[one.contention].what}," if one.candidate.shares else "Without sharing,"
         begin, where = "There," if place == where else place, place
+        windows = _of_windows(one, answer)
         if one.verdict == GAIN:
-            yield f"{begin} {one.candidate.policy} shortens the mean response by {_span(one.response, -1)}."
+            yield f"{begin} {one.candidate.policy} shortens the mean response by {_span(one.response, -1)}{windows}."
             yield from _energy(one)
         else:
-            yield f"{begin} {one.candidate.policy} does harm: the mean response is longer by {_span(one.response)}."
+            yield f"{begin} {one.candidate.policy} does harm: the mean response is longer by {_span(one.response)}{windows}."
         yield from _who_pays(one)
     if told and not any(one.users_told for one in told):
         yield "Which users pay, the log does not tell."
 
 
 def _no_gain_of_sharing(answer: Answer) -> Iterator[str]:
-    sharing = [one for one in answer.compared if one.candidate.shares]
+    least = answer.prepared.question.scale.least
+    sharing = [one for one in answer.compared if one.candidate.shares and one.windows >= least]
+    if not sharing:
+        yield from _sharing_not_tried(answer)
+        return
     gained = {one.contention for one in sharing if one.verdict == GAIN}
     without = [name for name in dict.fromkeys(one.contention for one in sharing) if name not in gained]
     if not gained:
         yield "No gain of sharing nodes is shown."
     else:
         yield from (f"No gain of sharing is shown where {CONTENTIONS[name].what}." for name in without)
+
+
+def _sharing_not_tried(answer: Answer) -> Iterator[str]:
+    """Yield that nothing is known of sharing nodes, and why."""
+    if any(one.candidate.shares for one in answer.compared):
+        why = "runs failed, and too few windows are left"
+    else:
+        why = "; ".join(dict.fromkeys(reason for one, reason in answer.not_compared if one.shares))
+    yield f"Whether sharing nodes gains anything was not tried: {why}."
 
 
 def _who_pays(one: Compared) -> Iterator[str]:
@@ -114,8 +157,8 @@ def _hangs(swings: Sequence[Swing]) -> str:
 
 def _needed(one: Compared) -> str:
     """Say how many windows would tell, where more than there are would."""
-    enough = one.response is not None and one.response.n < one.needed < math.inf
-    return f"; about {one.needed:,.0f} such windows would tell" if enough else ""
+    enough = one.windows < one.needed < math.inf
+    return f"; about {one.needed:,.0f} such windows would tell" * enough
 
 
 def _listed(payers: Sequence[Payer], form: str) -> str:
@@ -158,14 +201,18 @@ def tables(answer: Answer) -> Iterator[AnswerTable]:
     """Yield the candidates, what the answer hangs on, and what to measure, as far as there is any."""
     yield _candidates(answer)
     if answer.swings:
-        caption = "What the answer hangs on: change of the mean response, %, where one assumption is another"
+        caption = (
+            "What the answer hangs on: change of the mean response, %, where one assumption is another"
+            f"; {_TOGETHER} of a column"
+        )
         rows = [["assumption", "contention", "policy", "as assumed", "with the other", "moved by"]]
         rows += [
             [
                 swing.change.what,
                 swing.contention,
                 swing.candidate.policy,
-                *map(_cell, (swing.before, swing.response, swing.moved)),
+                "-" if swing.before is None else f"{swing.before.mean:+.1f}",
+                *map(_cell, (swing.response, swing.moved)),
             ]
             for swing in answer.swings
         ]
@@ -179,7 +226,7 @@ def tables(answer: Answer) -> Iterator[AnswerTable]:
 def conditions(answer: Answer) -> Iterator[str]:
     """Yield every assumption, what was not compared, and what failed."""
     yield from answer.prepared.assumptions
-    for candidate, reason in answer.prepared.left_out:
+    for candidate, reason in answer.not_compared:
         yield f"not compared: {candidate.policy}, {reason}"
     if answer.failed:
         yield f"{answer.failed} runs failed, and do not count"
@@ -203,14 +250,14 @@ def page(answer: Answer) -> Page:
         found = [(one.candidate.policy, one.response) for one in answer.compared if one.contention == contention]
         known = [(policy, change) for policy, change in found if change is not None]
         if known:
-            title = f"Mean response, change against {answer.present} ({contention})"
+            title = f"Mean response, change against {answer.present} ({contention}); intervals as in the table"
             sections[0] = Section(sections[0].title, [*sections[0].blocks, change_bars(title, known)])
     assumed = Section("Assumptions", [Paragraph(each) for each in conditions(answer)])
     return Page("What if", [Paragraph(paragraph(answer))], [*sections, assumed])
 
 
 def _candidates(answer: Answer) -> AnswerTable:
-    caption = f"Candidates: change against {answer.present}, %, with 95 % intervals over windows; later: % of jobs, beyond chance"
+    caption = f"Candidates: change against {answer.present}, %, over windows; later: % of jobs, beyond chance; {_TOGETHER} of a column"
     rows = [["policy", "contention", "verdict", *FIGURES.values(), "later", "shared, %", "who pays"]]
     for one in answer.compared:
         who = [payer.name for payer in one.classes] + [payer.name for payer in one.users]
@@ -219,7 +266,7 @@ def _candidates(answer: Answer) -> AnswerTable:
             [
                 one.candidate.policy,
                 one.contention if one.candidate.shares else "-",
-                one.verdict,
+                one.verdict + _of_windows(one, answer),
                 *(_cell(one.changes[column]) for column in FIGURES),
                 _cell(one.later),
                 f"{one.shared:.0f}",
@@ -251,6 +298,7 @@ def as_dict(answer: Answer) -> dict[str, Any]:
                 "contention": one.contention,
                 "shares": one.candidate.shares,
                 "verdict": one.verdict,
+                "windows": one.windows,
                 "change_percent": {column: plain(found) for column, found in one.changes.items()},
                 "windows_needed": one.needed if math.isfinite(one.needed) else None,
                 "later_percent": plain(one.later),
@@ -276,6 +324,6 @@ def as_dict(answer: Answer) -> dict[str, Any]:
         ],
         "measure_next": [pair._asdict() for pair in answer.measure],
         "assumptions": list(answer.prepared.assumptions),
-        "not_compared": {candidate.policy: reason for candidate, reason in answer.prepared.left_out},
+        "not_compared": {candidate.policy: reason for candidate, reason in answer.not_compared},
         "failed_runs": answer.failed,
     }

@@ -19,6 +19,7 @@ from cosched_emulator.scenario.co_runs import co_run_table
 from cosched_emulator.scenario.machine import build_machine
 from cosched_emulator.scenario.reader import read_scenario, scenario_of_table
 from cosched_emulator.scenario.scenario_jobs import read_log
+from cosched_emulator.scenario.schema import Scenario
 from cosched_emulator.studies.cells import Plan, make_plan, merged
 from cosched_emulator.studies.experiment import read_experiment
 from cosched_emulator.whatif.candidates import (
@@ -41,7 +42,7 @@ from cosched_emulator.whatif.candidates import (
     Scale,
 )
 from cosched_emulator.whatif.measures import MEASURES
-from cosched_emulator.workload.atomic_file import new_text_file
+from cosched_emulator.workload.atomic_file import make_folder, new_text_file
 from cosched_emulator.workload.job import Workload
 from cosched_emulator.workload.jobs_in_columns import columns_of
 from cosched_emulator.workload.side_files.annotations import Annotations, read_annotations
@@ -60,6 +61,15 @@ _DRAWS: Final = range(2, 9)  # tried for another draw than the first: a table of
 _PROGRAMS: Final = "programs-{draw}.csv"  # in the study's folder: which jobs are which programs of a table
 _WINDOWS: Final = "windows"  # beside it: a log for each
 _NAMES: Final = "names.csv"  # beside an imported log
+_TAKEN: Final = (
+    "seed",
+    "cluster",
+    "workload",
+    "truth",
+    "belief",
+    "preemption",
+)  # sections of a site; the others are named
+_TAKEN_OF_TRUTH: Final = ("composition", "pairs")  # the ways of contention have the rest
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,14 +154,35 @@ class Prepared:
 
 
 def site_of(file: str | None, overrides: Mapping[str, Any]) -> tuple[dict[str, Any], Mapping[str, Any] | None]:
-    """Return the sections of a site file with options on top, paths from the current folder, and its policy, if it has one."""
+    """Return the sections of a site file with options on top, paths from the current folder, and its policy, if it has one.
+
+    A section that nothing is given of is left out, unless it is one of those that are taken.
+    """
     scenario = read_scenario(file, overrides)
+    usual = Scenario().as_dict()
     table = {
-        name: {key: value for key, value in section.items() if value is not None}
-        for name, section in scenario.as_dict().items()
-        if isinstance(section, Mapping) and name in ("cluster", "workload", "truth", "belief")
+        name: {key: part for key, part in value.items() if part is not None} if isinstance(value, Mapping) else value
+        for name, value in scenario.as_dict().items()
+        if name != "policy" and (name in _TAKEN or value != usual.get(name))
     }
-    return {**table, "seed": scenario.seed}, scenario.policy or None
+    return table, scenario.policy or None
+
+
+def _left_out(site: Mapping[str, Any]) -> Iterator[str]:
+    """Yield a note of what a site says, and the runs do not have."""
+    forms: Mapping[type, str] = {list: "[[{}]]", tuple: "[[{}]]", dict: "[{}]"}
+    left = {name: value for name, value in site.items() if name not in _TAKEN and value}
+    sections = [forms.get(type(value), "{}").format(name) for name, value in left.items()]
+    if sections:
+        yield f"left out of what the site says: {', '.join(sections)}"
+    usual = Scenario().as_dict()["truth"]
+    keys = [
+        key
+        for key, value in site.get("truth", {}).items()
+        if key not in _TAKEN_OF_TRUTH and value not in (usual.get(key), None, "none")
+    ]
+    if keys:
+        yield f"left out of what the site says: {', '.join(f'truth.{key}' for key in keys)}; each way of contention has its own"
 
 
 def prepare_question(question: Question, folder: Path) -> Prepared:
@@ -165,6 +196,7 @@ def prepare_question(question: Question, folder: Path) -> Prepared:
         "seed": question.site.get("seed", 1),
         "workload": {**workload, "log_memory": False, "limits": "none"},
         "belief": question.site.get("belief", {}),
+        "preemption": question.site.get("preemption", {}),
         "results": {"warmup": margin, "cooldown": margin},
     }
     said = None if workload.get("annotations") is None else read_annotations(workload["annotations"])
@@ -172,6 +204,7 @@ def prepare_question(question: Question, folder: Path) -> Prepared:
         f"{len(firsts)} windows of {window_jobs:,} jobs of the {jobs:,} in the log; the first and last {margin} of "
         "each are run, but do not count",
         "users do not react to the schedule, no job is killed at its limit, and memory that jobs ask for does not count",
+        *_left_out(question.site),
     ]
     hardware: dict[str, Mapping[str, Any]] = {}
     for name, wanted in ((FORMULA, True), (PAIRS, question.pairs is not None), (BANDWIDTH, _has_bandwidth(question))):
@@ -333,7 +366,7 @@ def _programs(question: Question, log: Workload, folder: Path, *, draw: int) -> 
     keys = sorted({JobKey(None, name or None, user or None) for name, user in named}, key=str)
     if keys == [JobKey(None, None, None)]:
         keys = [JobKey(source, None, None) for source in jobs.source_id.array.tolist()]
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     target = folder / _PROGRAMS.format(draw=draw)
     with new_text_file(target, force=True) as stream:
         table = csv.writer(stream, lineterminator="\n")
@@ -474,7 +507,7 @@ def _changed_runs(prepared: Prepared, place: Place, change: Change, candidate: C
 def _window(prepared: Prepared, name: str, first: int) -> str:
     """Write a window as a log of its own, which runs read quicker than the whole one; return the file."""
     folder = prepared.folder / _WINDOWS
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     jobs = columns_of(prepared.log.jobs)[first : first + prepared.window_jobs]
     write_swf(folder / f"{name}.swf", prepared.log._replace(jobs=jobs, notes=()), force=True)
     return str(folder / f"{name}.swf")

@@ -1,4 +1,4 @@
-"""New text files, compressed or not, with the errors of the emulator."""
+"""New folders and text files, compressed or not, with the errors of the emulator."""
 # Under 60 lines: reading a log needs none of it, and writers of four packages do.
 
 from __future__ import annotations
@@ -13,6 +13,14 @@ from typing import IO, TextIO, cast
 
 from cosched_emulator.errors import InputError
 from cosched_hwmodel.cli.terminal.whole_file import whole_file
+
+
+def make_folder(path: str | os.PathLike[str]) -> None:
+    """Make a folder with those above it, unless it is there. Raises `InputError`."""
+    try:
+        Path(path).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(str(path), "a folder to write into", error.strerror or str(error)) from error
 
 
 @contextmanager

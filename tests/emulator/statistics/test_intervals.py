@@ -9,12 +9,15 @@ import math
 from statistics import NormalDist
 
 import pytest
+from hypothesis import strategies as st
+from tests.properties import drawn
 
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.statistics.intervals import (
     Interval,
     Verdict,
     holm,
+    judged_together,
     mean_interval,
     median_interval,
     paired_difference,
@@ -172,6 +175,28 @@ def test_holm_holds_the_least_against_all() -> None:
     assert holm([0.03, 0.02]) == [True, True]
     assert holm([0.03, 0.03]) == [False, False]
     assert holm([]) == []
+
+
+@drawn(st.lists(st.lists(st.floats(0.2, 5), min_size=3, max_size=6), min_size=1, max_size=6), few=100, many=5_000)
+def test_an_interval_that_is_judged_with_others_excludes_none_exactly_where_its_verdict_stands(
+    groups: list[list[float]],
+) -> None:
+    """Else a table would contradict the sentence about it."""
+    for one in (lambda ratios: mean_interval([math.log(each) for each in ratios]), _change):
+        found = [one(ratios) for ratios in groups]
+        tails = [tail_of(each, 0, above=each.mean > 0) or 0.0 for each in found]
+        wide = judged_together([None, *found])
+        for before, after, stands in zip(found, wide[1:], holm(tails, 0.025), strict=True):
+            assert after is not None
+            assert after.mean == before.mean
+            assert after.level >= before.level
+            if min(abs(after.low), abs(after.high)) > 1e-6:  # rounding decides at the bound itself
+                assert (after.low > 0 or after.high < 0) == stands
+    assert judged_together([mean_interval([1.0]), None])[1] is None
+
+
+def _change(ratios: list[float]) -> Interval:
+    return percent_change(dict(enumerate(ratios)), dict.fromkeys(range(len(ratios)), 1.0))
 
 
 @pytest.mark.parametrize("tail", [1e-200, 1e-9, 0.001, 0.05, 0.3])

@@ -12,22 +12,22 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 from scripts.browser import CHROMIUM, browser
 from tests.commands import Commands, assert_one_line
 from tests.emulator.page.conftest import EVIL
 from tests.plugin.slurm.bed import RECORDED, needs_recordings
+from tests.properties import drawn
 
 from cosched_emulator import simulate
 from cosched_emulator.errors import EmulatorError
-from cosched_emulator.page.document import write_page
+from cosched_emulator.page.document import Bars, write_page
 from cosched_emulator.studies.study_result import StudyResult
 from cosched_emulator.whatif.answer import GAIN, HARM, OPEN, RESPONSE, answer
 from cosched_emulator.whatif.answer_text import page, paragraph
 from cosched_emulator.whatif.candidates import CANDIDATES, FORMULA, Scale
 from cosched_emulator.whatif.measures import of_neighbours, of_users
-from cosched_emulator.whatif.question import PRESENT, Prepared, Question, prepare_question, study_of
+from cosched_emulator.whatif.question import PRESENT, Prepared, Question, prepare_question, site_of, study_of
 from cosched_emulator.workload.beliefs import with_estimates
 from cosched_emulator.workload.side_files.annotations import read_annotations
 from cosched_emulator.workload.swf.swf_reader import read_swf
@@ -52,12 +52,18 @@ def asked(tmp_path: Path, jobs: int = 400, **site: Any) -> Prepared:
 
 
 def made_up(prepared: Prepared, responses: Mapping[str, Sequence[float]], **more: Any) -> StudyResult:
-    """Return the result of a study in which a policy has these mean responses, by window."""
+    """Return the result of a study in which a policy, ``POLICY`` or ``POLICY under HARDWARE``, has these mean responses by window."""
 
     def rows() -> Iterator[dict[str, Any]]:
-        for policy, values in responses.items():
+        for words, values in responses.items():
+            policy, _, hardware = words.partition(" under ")
             for number, value in enumerate(values, 1):
-                place = {"workload": f"w{number}", "hardware": FORMULA, "belief": "told", "variant": "logged"}
+                place = {
+                    "workload": f"w{number}",
+                    "hardware": hardware or FORMULA,
+                    "belief": "told",
+                    "variant": "logged",
+                }
                 own = {RESPONSE: value, "user_responses": {"7": [10, 10 * value]}, "long_wide_response_s": value}
                 yield {**place, "policy": policy, **own, **more}
 
@@ -76,7 +82,7 @@ _POLICIES = [one.policy for one in CANDIDATES if one.contention == FORMULA and o
 _RESPONSES = st.lists(st.floats(1, 1000), min_size=4, max_size=4)
 
 
-@given(st.fixed_dictionaries(dict.fromkeys((PRESENT, *_POLICIES), _RESPONSES)))
+@drawn(st.fixed_dictionaries(dict.fromkeys((PRESENT, *_POLICIES), _RESPONSES)), few=50, many=1_000)
 def test_no_claim_stands_on_an_interval_that_includes_no_change(
     prepared: Prepared, responses: dict[str, list[float]]
 ) -> None:
@@ -86,8 +92,7 @@ def test_no_claim_stands_on_an_interval_that_includes_no_change(
         assert one.response is not None
         claims = f"{one.candidate.policy} shortens the mean response"
         harms = f"{one.candidate.policy} does harm"
-        if one.response.low <= 0 <= one.response.high:
-            assert one.verdict == OPEN
+        assert (one.verdict == OPEN) == (one.response.low <= 0 <= one.response.high)
         assert (claims in words) == (one.verdict == GAIN)
         assert (harms in words) == (one.verdict == HARM)
         if one.verdict == GAIN:
@@ -114,6 +119,61 @@ def test_of_many_candidates_that_change_nothing_one_in_twenty_is_no_gain(prepare
     among = answer(prepared, made_up(prepared, {PRESENT: [100.0] * 4, **steady, "sjbf": barely}))
     assert [one.verdict for one in alone.compared] == [GAIN]
     assert {one.candidate.policy: one.verdict for one in among.compared}["sjbf"] == OPEN
+
+
+def test_what_the_answer_hangs_on_says_no_more_than_its_rows(prepared: Prepared) -> None:
+    """Of several assumptions, one that would be shown to count by itself is not; the row, the sentence and the picture agree."""
+    steady = {PRESENT: [100.0] * 4, "lomarc-r": [83.0, 84.0, 82.0, 83.0]}
+    under = {
+        name: {f"{policy} under formula, {name}": values for policy, values in steady.items()} for name in ("M3", "few")
+    }
+    moved = {f"{PRESENT} under formula, M2": [100.0] * 4, "lomarc-r under formula, M2": [88.0, 103.0, 99.0, 112.0]}
+    rows = {**steady, **under["M3"], **under["few"], **moved}
+    found = answer(prepared, made_up(prepared, rows))
+    largest = found.swings[0]
+    assert largest.change.name == "M2"
+    assert largest.moved is not None
+    assert largest.moved.low <= 0 <= largest.moved.high
+    words = paragraph(found)
+    assert (
+        "No changed assumption is shown to move the answer by itself; most it hangs on whether more jobs bound by disk"
+        in words
+    )
+    assert "No gain is shown any more where more jobs bound by disk (M2) (formula)." in words
+    alone = answer(prepared, made_up(prepared, {**steady, **moved}))
+    assert "The answer hangs most on whether more jobs bound by disk" in paragraph(alone)
+    (bars,) = [block for section in page(found).sections for block in section.blocks if isinstance(block, Bars)]
+    assert [(bars.lows, bars.highs)] == [
+        ([one.response.low], [one.response.high]) for one in found.compared if one.response
+    ]
+
+
+def test_windows_in_which_a_run_failed_are_told_and_too_few_of_them_tell_nothing(prepared: Prepared) -> None:
+    rows = {
+        PRESENT: [100.0, 101.0, 99.0, 100.0],
+        "sjbf": [50.0],
+        "conservative": [60.0, 61.0, 59.0],
+        "glts": [50.0, 51.0],
+    }
+    found = answer(prepared, made_up(prepared, rows))
+    assert {one.candidate.policy: (one.verdict, one.windows) for one in found.compared} == {
+        "sjbf": (OPEN, 1), "conservative": (GAIN, 3), "glts": (OPEN, 2),
+    }  # fmt: skip
+    words = paragraph(found)
+    assert "conservative shortens the mean response by 40 %" in words
+    assert "in 3 of 4 windows." in words
+    assert "sjbf (-50 %, in 1 of 4 windows)" in words
+    assert "Whether sharing nodes gains anything was not tried: runs failed, and too few windows are left." in words
+    assert {one.policy: why for one, why in found.not_compared}["lomarc-r"] == "no run of it ended"
+    few = answer(prepared, made_up(prepared, {**rows, PRESENT: [100.0, 101.0]}))
+    assert "It cannot tell: no candidate and easy both ran in 3 windows." in paragraph(few)
+
+
+def test_sharing_that_was_not_tried_is_not_said_to_gain_nothing(tmp_path: Path) -> None:
+    found = asked(tmp_path, cluster={"nodes": 4, "preset": "1x2x1"})
+    words = paragraph(answer(found, made_up(found, {PRESENT: [100.0] * 4, "sjbf": [90.0, 91.0, 89.0, 90.0]})))
+    assert "No gain of sharing" not in words
+    assert "Whether sharing nodes gains anything was not tried: nodes have one hardware thread a core" in words
 
 
 # ---------------------------------------------------------------- the study
@@ -236,6 +296,24 @@ def test_without_a_log_or_a_machine_the_error_says_what_is_missing(tmp_path: Pat
     assert (cluster["nodes"], cluster["preset"]) == (16, "1x1x2")
 
 
+def test_what_the_site_says_and_the_runs_do_not_have_is_told(tmp_path: Path) -> None:
+    log = write_log(tmp_path / "log.swf", 200)
+    file = tmp_path / "site.toml"
+    file.write_text(
+        f'requeue = true\n[workload]\nswf = "{log}"\n[truth]\ncontention = "lomarc"\ngood_share = 0.2\n'
+        "[preemption]\nresume_s = 1.0\n[clock]\nspeed = 2.0\n[results]\nwarmup = 5\n"
+        '[[script]]\nat_s = 1.0\ndo = "cancel"\njob = 1\n'
+    )
+    found = prepare_question(Question(site_of(str(file), {})[0]), tmp_path / "out")
+    left = [each for each in found.assumptions if each.startswith("left out")]
+    assert left == [
+        "left out of what the site says: [clock], [results], [[script]], requeue",
+        "left out of what the site says: truth.contention, truth.good_share; each way of contention has its own",
+    ]
+    assert study_of(found).cells[0].scenario.preemption.resume_s == 1
+    assert not [each for each in asked(tmp_path).assumptions if each.startswith("left out")]
+
+
 # ---------------------------------------------------------------- figures of a run
 
 
@@ -352,6 +430,12 @@ def test_from_a_dump_of_slurm_to_an_answer_with_one_command(tmp_path: Path, comm
         "meet on a core by chance",
     ):
         assert words in shown
+
+
+def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path, commands: Commands) -> None:
+    log = write_log(tmp_path / "log.swf", 200)
+    made = commands.emulator("whatif", "--swf", str(log), "--out", str(log / "out"))
+    assert "expected a folder to write into, got Not a directory" in assert_one_line(made, 2)
 
 
 def test_two_logs_and_a_window_in_the_site_file_are_refused(tmp_path: Path, commands: Commands) -> None:

@@ -47,6 +47,7 @@ from cosched_emulator.results.files.run_files import (
     RunFiles,
     run_files_of,
 )
+from cosched_emulator.workload.atomic_file import make_folder
 from cosched_emulator.workload.job import Workload
 from cosched_emulator.workload.jobs_in_columns import columns_of
 from cosched_emulator.workload.swf.swf_writer import write_swf
@@ -399,7 +400,7 @@ def place_trace(trace: str, out: str | None, *, force: bool) -> str:
     path = Path(trace)
     if out is not None and in_run_folder(trace, out):
         path = _beside(out)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
     elif out is not None and _in_the_way(path.resolve(), Path(out).resolve()):
         raise InputError(trace, f"{Path(out) / TRACE}, or a file outside the run folder")
     if force and path.is_file() and not _is_trace(path):

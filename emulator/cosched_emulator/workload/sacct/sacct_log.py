@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from zoneinfo import ZoneInfo
 
 from cosched_emulator.errors import InputError
-from cosched_emulator.workload.atomic_file import new_text_file
+from cosched_emulator.workload.atomic_file import make_folder, new_text_file
 from cosched_emulator.workload.sacct.sacct_jobs import TWICE, Imported, LoggedJob, jobs_of
 from cosched_emulator.workload.sacct.sacct_rows import HINT, read_dump
 from cosched_emulator.workload.swf.swf_writer import format_row, header_lines
@@ -95,10 +95,7 @@ def _write(folder: Path, found: Imported, report: ImportReport, options: ImportO
     if len(parts[ANNOTATIONS]) == 1:  # a side file without rows is an error
         del parts[ANNOTATIONS]
         parts[SCENARIO][1] = parts[SCENARIO][1].replace(f'annotations = "{ANNOTATIONS}"\n', "")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(str(folder), "a folder to write into", error.strerror or str(error)) from error
+    make_folder(folder)
     if not options.anonymous:
         with new_text_file(folder / NAMES, force=options.force) as stream:
             table = csv.writer(stream, lineterminator="\n")
