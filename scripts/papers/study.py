@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, reduce
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, NoReturn
 
 from scripts.papers.figures import Figures
 from scripts.papers.stored import (
@@ -47,6 +47,10 @@ from cosched_plugin.common.errors import PluginError
 LOGS: Final = Path(os.environ.get("COSCHED_SHARED") or PROJECT.parent / "shared") / "workloads"
 
 
+ARCHIVE: Final = "the Parallel Workloads Archive (https://www.cs.huji.ac.il/labs/parallel/workload/)"
+LACKING: Final = 3  # exit code where files are needed that are no part of the project; `scripts/reproduce all` goes on
+
+
 class Size(NamedTuple):
     """How much of a paper is run."""
 
@@ -73,6 +77,7 @@ class Paper(NamedTuple):
     workers: int = 2
     drawn: str = "everything"  # by a seed
     logs: Sequence[str] = ()  # files that the runs read
+    quick_logs: bool = True  # whether those of ``--quick`` do
     derive: Callable[[Figures], None] | None = None  # adds figures to rows, of what is too long to be stored
     stages: Callable[[Size], Sequence[str]] | None = None  # name of each product of the experiment, in order
 
@@ -94,7 +99,8 @@ def reproduce(paper: Paper) -> None:
             raise SystemExit(f"reproduce: no runs in {store}")
         found = _Found([ReadRow(run.row) for run in known.values()], len(known))
     else:
-        _require_logs(paper.logs, options.traces)
+        if paper.quick_logs or not size.quick:
+            _require_logs(paper.logs, options.traces)
         stages = _stages(paper, size, options.stage)
         try:
             plan = make_plan(read_experiment(paper.experiment(size, options.traces)))
@@ -285,9 +291,13 @@ def _tables(plan: Plan, folder: StudyFolder) -> StudyResult:
 
 
 def _require_logs(files: Sequence[str], folder: Path) -> None:
-    """Raise SystemExit where a log is missing."""
-    for file in files:
-        if not (folder / file).exists():
-            raise SystemExit(
-                f"reproduce: {folder} has no {file}; it is in the Parallel Workloads Archive; give --traces DIR"
-            )
+    """End the program where a log is missing."""
+    missing = [file for file in files if not (folder / file).exists()]
+    if missing:
+        lacking(f"{folder} has no {', '.join(missing)}", ARCHIVE)
+
+
+def lacking(what: str, source: str) -> NoReturn:
+    """End the program, as files are missing: say which, where they are had, and how to name their folder."""
+    print(f"reproduce: {what}: get it from {source}, and give its folder as --traces DIR", file=sys.stderr)
+    raise SystemExit(LACKING)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
 import re
+import subprocess
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import pairwise
@@ -26,7 +28,8 @@ from scripts.papers.lomarc.readings import count as count_readings
 from scripts.papers.lomarc.report import report as lomarc_report
 from scripts.papers.lomarc.settled import TABLE_2 as PRINTED
 from scripts.papers.lomarc.settled import estimates, settled
-from scripts.papers.study import Size
+from scripts.papers.study import ARCHIVE, LACKING, Size
+from scripts.papers.symbiosis import experiment as symbiosis
 from scripts.tables import number, percent, wrapped, write_tables
 from tests.scripts.commands import reproduce
 
@@ -93,10 +96,38 @@ def test_a_stage_is_refused_where_a_paper_has_none() -> None:
 
 def test_a_log_that_is_missing_is_named(tmp_path: Path) -> None:
     done = reproduce("rua", "--jobs", "20", "--store", str(tmp_path / "store"), "--traces", str(tmp_path))
-    assert done.code == 1
-    assert done.err.endswith("it is in the Parallel Workloads Archive; give --traces DIR\n")
+    assert done.code == LACKING
+    assert done.err.startswith(
+        f"reproduce: {tmp_path} has no CTC-SP2-1996-3.1-cln.swf.gz, SDSC-BLUE-2000-4.2-cln.swf.gz: get"
+    )
+    assert done.err.endswith(f" from {ARCHIVE}, and give its folder as --traces DIR\n")
     done = reproduce("lomarc", "--jobs", "20", "--store", str(tmp_path / "store"), "--report-only")
     assert (done.code, done.err) == (1, f"reproduce: no runs in {tmp_path / 'store'}\n")
+
+
+def test_a_quick_reproduction_that_needs_no_files_runs_without_them(tmp_path: Path) -> None:
+    quick = Size(symbiosis.QUICK_JOBS, 2, quick=True)
+    plan = make_plan(read_experiment(symbiosis.experiment(quick, tmp_path / "nowhere")))
+    assert {cell.names["workloads"] for cell in plan.cells} == {"W2"}
+
+
+def test_all_goes_on_after_a_paper_whose_files_are_missing(tmp_path: Path) -> None:
+    """The shell script, with a Python that only says which paper it was asked for, and how it ended."""
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\ncase $2 in *rua*) exit 3 ;; *glts*) exit 1 ;; esac\nshift 2; echo ran "$@"\n')
+    python.chmod(0o755)
+    ran = subprocess.run(
+        [ROOT / "scripts" / "reproduce", "all", "--quick"],
+        env={**os.environ, "COSCHED_PYTHON": str(python)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ran.returncode == 1
+    assert ran.stdout == "ran --quick\n" * 5
+    left = "not run, as they need files that are no part of the project: rua\n"
+    assert ran.stderr.endswith(f"{left}reproduce: failed: g-lomarc-ts\n")
 
 
 @pytest.mark.slow  # the parts of it have tests of their own

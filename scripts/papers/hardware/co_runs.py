@@ -11,12 +11,15 @@ from itertools import combinations
 from pathlib import Path
 from typing import Final
 
+from scripts.papers.study import lacking
 from scripts.processes import PROJECT
 
 from cosched_hwmodel.measured.co_run_table import CoRunTable, TableError, read_table
 
 ARIS: Final = "aris-nas-pairs.csv"
 MARCONI: Final = "marconi-nas-speedups.csv"
+# As a table of co-runs (docs/scenarios.md), which `cosched-hwmodel measure` writes of another machine.
+SOURCE: Final = "the measurements of the authors of ELiSE (JSSPP 2025, https://github.com/cslab-ntua/elise)"
 PROCESSES: Final = 256  # of every job of the Marconi table
 FEWEST: Final = 3  # applications of a sub-map
 NEAR: Final = 0.0025  # of a sub-map's mean speedup to the published one, at most
@@ -84,5 +87,5 @@ def _read(file: Path) -> CoRunTable:
 
 def _there(file: Path) -> Path:
     if not file.is_file():
-        raise SystemExit(f"reproduce: no table {file}; give --traces DIR, the folder with {ARIS} and {MARCONI}")
+        lacking(f"no table {file}", SOURCE)
     return file

@@ -109,7 +109,10 @@ USUAL: Final = {"variant": BASE, "belief": EXACT}
 
 
 def experiment(size: Size, logs: Path) -> dict[str, Any]:
-    """Return the table of the study. A seed draws jobs of the model, and characteristics; a window of a log has one."""
+    """Return the table of the study. A seed draws jobs of the model, and characteristics; a window of a log has one.
+
+    A quick one reads neither logs nor tables of co-runs.
+    """
     return {
         "title": "Symbiosis against fair baselines",
         "scenario": {
@@ -118,10 +121,10 @@ def experiment(size: Size, logs: Path) -> dict[str, Any]:
             "truth": {"contention": "lomarc", "remainder": False, "c_scope": "all"},
         },
         "workloads": [
-            *_with_co_runs(size, logs),
+            *([] if size.quick else _with_co_runs(size, logs)),
             {"name": GLTS_W1, **_without_seed(glts_scenario("W1", size.jobs))},
             *({"name": name, "workload": {"lublin": size.jobs, "aarr": AARR[name]}} for name in MODELS),
-            *_windows(size, logs),
+            *([] if size.quick else _windows(size, logs)),
         ],
         "beliefs": [{"name": name, "belief": values} for name, (_, values) in BELIEFS.items()],
         "variants": [{"name": BASE}, {"name": WHOLE, "truth": dict(FORMS[WHOLE][1])}, *_prices()],

@@ -22,6 +22,7 @@ PAPER = Paper(
     report=report,
     draw=draw,
     logs=[file for file, _, _ in LOGS.values()],
+    quick_logs=False,
 )
 
 if __name__ == "__main__":
