@@ -90,6 +90,22 @@ def test_a_reason_above_the_decorators_counts() -> None:
     assert long_functions("def f():\n" + "    x = 1\n" * (FUNCTION_LINES - 1)) == []
 
 
+PRINTERS = {
+    "hwmodel/cosched_hwmodel/cli/terminal/console.py",  # `say`, and the log
+    "hwmodel/cosched_hwmodel/cli/measuring/numpy_kernels.py",  # a child process that answers its parent
+}
+
+
+def test_programs_print_by_one_function() -> None:
+    """It makes names of others printable; what is printed past it may drive the terminal."""
+    found = set()
+    for name, file in python_files("hwmodel", "plugin", "emulator"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("print", "click.echo", "click.secho"):
+                found.add(name)
+    assert found == PRINTERS
+
+
 def test_every_package_has_a_docstring() -> None:
     silent = [
         name

@@ -6,9 +6,8 @@ from __future__ import annotations
 import json
 import sys
 
-import click
-
 from cosched_emulator.accounting.again import examine
+from cosched_hwmodel.cli.terminal.console import say
 
 
 def check(file: str, as_json: bool) -> None:
@@ -21,10 +20,10 @@ def check(file: str, as_json: bool) -> None:
             "confirmed_step": found.confirmed,
             "troubles": list(found.troubles),
         }
-        click.echo(json.dumps(told))
+        say(json.dumps(told))
     else:
         for trouble in found.troubles:
-            click.echo(trouble)
-        click.echo(f"{file}: {found.steps} steps are whole" + ("" if found.whole else ", and not all that there was"))
+            say(trouble)
+        say(f"{file}: {found.steps} steps are whole" + ("" if found.whole else ", and not all that there was"))
     if not found.whole:
         sys.exit(1)

@@ -12,10 +12,10 @@ from typing import Any, Final
 import click
 
 from cosched_emulator.cli.commands.options.manager_options import DEFAULT_TIMEOUT_S, Caller
-from cosched_emulator.cli.user_tables import printable
 from cosched_emulator.errors import ConfigurationError, EmulatorError
 from cosched_emulator.users.client import ManagerConnection
 from cosched_emulator.users.requests import Request
+from cosched_hwmodel.cli.terminal.console import say
 from cosched_plugin.protocol.endpoint import USERS_SOCKET, takes_keys, usual_endpoint
 
 MOST_NAMED: Final = 20  # jobs or nodes in an error's text
@@ -49,9 +49,8 @@ def ask_for_change(caller: Caller, request: Request, what: str) -> None:
 
 
 def show(caller: Caller, result: Mapping[str, Any], text: Callable[[], str]) -> None:
-    """Print a result, as JSON or as text without control characters: parts of it come from other processes."""
-    told = json.dumps(result, indent=2) + "\n" if caller.as_json else "\n".join(map(printable, text().split("\n")))
-    click.echo(told, nl=False)
+    """Print a result, as JSON or as text."""
+    say(json.dumps(result, indent=2) + "\n" if caller.as_json else text(), nl=False)
 
 
 def user_name(caller: Caller, user: str, *, me: bool) -> str:

@@ -14,7 +14,7 @@ from cosched_emulator.batsim.run import Inputs, build, run
 from cosched_emulator.cli.commands.options.scenario_options import overrides
 from cosched_emulator.cli.reporting import warn
 from cosched_emulator.couplings.batsim_link import BatsimLink
-from cosched_hwmodel.cli.terminal.console import align
+from cosched_hwmodel.cli.terminal.console import align, say
 
 
 # Over 50 lines: one argument for each option, passed on.
@@ -69,6 +69,6 @@ def batsim(
         link = BatsimLink(endpoint, wait_s=wait_s, deadline_s=deadline_s)
         figures = run(built, allowed, outputs, link)
     if as_json:
-        click.echo(json.dumps(figures, indent=2))
+        say(json.dumps(figures, indent=2))
     else:
-        click.echo("\n".join(align(list(figures.items()), (1,))))
+        say("\n".join(align(list(figures.items()), (1,))))

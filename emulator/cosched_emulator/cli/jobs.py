@@ -38,7 +38,7 @@ from cosched_emulator.users.requests import (
     SubmitJob,
     Target,
 )
-from cosched_hwmodel.cli.terminal.console import ProgressLine
+from cosched_hwmodel.cli.terminal.console import ProgressLine, say
 from cosched_plugin.protocol.messages import END_STATES
 
 # Wait for jobs to end: poll at growing intervals, and tolerate a restart of the manager.
@@ -235,7 +235,7 @@ def submit(
         raise click.UsageError("--test-only and --wait exclude each other")
     request, notes = _request(script, options, ignored_names(context))
     for note in notes:
-        click.echo(f"note: {note}", err=True)
+        say(f"note: {note}", err=True)
     request = request._replace(token=token or "")
     with connect(caller) as connection:
         if test_only:
@@ -245,7 +245,7 @@ def submit(
         result = connection.result(request)
         number = result["job_ids"][0]
         if result.get("repeated"):
-            click.echo("note: submitted before with this token; nothing was submitted now", err=True)
+            say("note: submitted before with this token; nothing was submitted now", err=True)
         show(caller, result, lambda: f"{number}\n" if parsable else f"Submitted batch job {number}\n")
         if and_wait:
             sys.stdout.flush()

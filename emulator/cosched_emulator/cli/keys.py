@@ -6,16 +6,15 @@ import json
 import os
 from pathlib import Path
 
-import click
-
 from cosched_emulator.errors import ConfigurationError
+from cosched_hwmodel.cli.terminal.console import say
 from cosched_plugin.common.curve import FOLDERS, MANAGER, Keyring, check_name, read_public, write_keys, write_public
 
 
 def new(folder: str, name: str) -> None:
     """Make a pair of keys in FOLDER: NAME.key for peers, NAME.key_secret, which stays secret."""
     public, secret = write_keys(folder, name)
-    click.echo(f"public key: {public}\nsecret key: {secret}")
+    say(f"public key: {public}\nsecret key: {secret}")
 
 
 def manager(folder: str) -> None:
@@ -27,7 +26,7 @@ def manager(folder: str) -> None:
     except OSError as error:
         raise ConfigurationError("FOLDER", f"a place for a keyring ({error.strerror})", folder) from error
     Keyring(folder)
-    click.echo(f"keyring: {folder}\npublic key: {public}")
+    say(f"keyring: {folder}\npublic key: {public}")
 
 
 def allow(folder: str, role: str, name: str, public_file: str) -> None:
@@ -41,7 +40,7 @@ def allow(folder: str, role: str, name: str, public_file: str) -> None:
         raise ConfigurationError("PUBLIC_FILE", "a key that is not in use", "the manager's own")
     target = Path(folder) / FOLDERS[role] / f"{check_name(name)}.key"
     write_public(target, key)
-    click.echo(f"{role} {name} may connect: {target}")
+    say(f"{role} {name} may connect: {target}")
 
 
 def revoke(folder: str, role: str, name: str) -> None:
@@ -51,7 +50,7 @@ def revoke(folder: str, role: str, name: str) -> None:
         os.unlink(target)
     except OSError as error:
         raise ConfigurationError("NAME", f"the name of a {role} of {folder} ({error.strerror})", name) from error
-    click.echo(f"{role} {name} may not connect any more")
+    say(f"{role} {name} may not connect any more")
 
 
 def list_keys(folder: str, as_json: bool) -> None:
@@ -60,7 +59,7 @@ def list_keys(folder: str, as_json: bool) -> None:
     members = sorted((member.role, member.name, key.decode("ascii")) for key, member in keyring.members().items())
     if as_json:
         rows = [{"role": role, "name": name, "key": key} for role, name, key in members]
-        click.echo(json.dumps({"manager": keyring.public.decode("ascii"), "members": rows}, indent=2))
+        say(json.dumps({"manager": keyring.public.decode("ascii"), "members": rows}, indent=2))
         return
     for role, name, key in [("manager", "", keyring.public.decode("ascii")), *members]:
-        click.echo(f"{role:<10}{name:<24}{key}")
+        say(f"{role:<10}{name:<24}{key}")

@@ -6,8 +6,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 
-import click
-
+from cosched_hwmodel.cli.terminal.console import say
 from cosched_hwmodel.topology import load_preset, preset_names
 
 
@@ -15,9 +14,9 @@ def presets(as_json: bool) -> None:
     """List the shapes of nodes that ship with cosched."""
     shapes = [load_preset(name) for name in preset_names()]
     if as_json:
-        click.echo(json.dumps([{**asdict(shape), "threads": shape.threads} for shape in shapes], indent=2))
+        say(json.dumps([{**asdict(shape), "threads": shape.threads} for shape in shapes], indent=2))
         return
     for shape in shapes:
         rates = f"{shape.memory_bandwidth_mbs} MB/s memory" if shape.memory_bandwidth_mbs else "bandwidth unlimited"
         layout = f"{shape.sockets} x {shape.cores_per_socket} cores x {shape.threads_per_core} threads"
-        click.echo(f"{shape.name:<18}{layout:<28}{shape.memory_mb:>9} MiB  {rates}")
+        say(f"{shape.name:<18}{layout:<28}{shape.memory_mb:>9} MiB  {rates}")

@@ -16,7 +16,7 @@ from cosched_emulator.results.files.run_reader import read_owners, read_run
 from cosched_emulator.studies.study_folder import PLAN, StudyFolder
 from cosched_emulator.studies.study_result import read_study
 from cosched_emulator.workload.atomic_file import new_text_file
-from cosched_hwmodel.cli.terminal.console import progress_bar
+from cosched_hwmodel.cli.terminal.console import progress_bar, say
 
 
 def report(folders: tuple[Path, ...], out: Path, form: str, title: str, force: bool) -> None:
@@ -41,4 +41,4 @@ def report(folders: tuple[Path, ...], out: Path, form: str, title: str, force: b
         with progress_bar(len(folders), "runs") as bar:
             page = run_page(folders, names, title, bar or (lambda _: None))
         write_page(out, page, force=force)
-    click.echo(f"report: {out}")
+    say(f"report: {out}")

@@ -9,14 +9,13 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
-import click
-
 from cosched_emulator.errors import EmulatorError
 from cosched_emulator.results.figures.comparison import compare as rows_of
 from cosched_emulator.results.figures.comparison import text_table
 from cosched_emulator.results.files.run_folder import may_share_nodes, part_name, sharing_note
 from cosched_emulator.run.run import Finished
 from cosched_emulator.workload.job import WARNING
+from cosched_hwmodel.cli.terminal.console import say
 from cosched_plugin.protocol.messages import REJECTED
 
 _OF_ROWS: Final = re.compile(r"\d+ rows\b")  # a note of `RepairReport.lines`
@@ -24,7 +23,7 @@ _OF_ROWS: Final = re.compile(r"\d+ rows\b")  # a note of `RepairReport.lines`
 
 def warn(text: str) -> None:
     """Print a warning."""
-    click.echo(f"{WARNING}{text}", err=True)
+    say(f"{WARNING}{text}", err=True)
 
 
 def report(
@@ -43,21 +42,21 @@ def report(
     """
     unfinished = finished.unfinished
     if as_json:
-        click.echo(json.dumps({"policy": policy, **finished.summary, "refused_actions": finished.refused}, indent=2))
+        say(json.dumps({"policy": policy, **finished.summary, "refused_actions": finished.refused}, indent=2))
     else:
         _tell_workload(finished.prepared.workload.notes)
         prepared = finished.prepared
         if may_share_nodes(settings, prepared.nodes, exclusive=prepared.scenario.workload.exclusive):
-            click.echo(sharing_note([policy]), err=True)
+            say(sharing_note([policy]), err=True)
         rows = rows_of([finished.summary], shapes=[part_name(settings, "shape")])
-        click.echo(text_table([policy], rows), nl=False)
+        say(text_table([policy], rows), nl=False)
         _tell_cut_runs(finished.summary)
         jobs = len(finished.jobs)
         simulated = _speed(jobs, finished.wall_s)
         total = _speed(jobs, time.perf_counter() - began)
-        click.echo(f"{jobs} jobs in {simulated}; with reading and writing {total}", err=True)
+        say(f"{jobs} jobs in {simulated}; with reading and writing {total}", err=True)
         if out is not None:
-            click.echo(f"run folder: {out}", err=True)
+            say(f"run folder: {out}", err=True)
     too_large = finished.summary["states"][REJECTED]
     if too_large:
         warn(f"{too_large} of the jobs that count were rejected, for example because they are larger than the machine")
@@ -73,7 +72,7 @@ def _tell_workload(notes: Sequence[str]) -> None:
     told = [note for note in notes if not note.startswith(WARNING)]
     repairs = [note for note in told if _OF_ROWS.match(note)]
     for line in [*(["; ".join(repairs)] if repairs else []), *[note for note in told if note not in repairs]]:
-        click.echo(line, err=True)
+        say(line, err=True)
 
 
 def _speed(jobs: int, wall_s: float) -> str:
@@ -84,7 +83,7 @@ def _tell_cut_runs(summary: Mapping[str, Any]) -> None:
     """Print the effect of cutting run times on the offered load."""
     cut = summary.get("cut_runs")
     if cut is not None and cut["offered_load"] is not None:
-        click.echo(
+        say(
             f"offered load {cut['offered_load_logged']:.3f} as logged, {cut['offered_load']:.3f} with run times cut",
             err=True,
         )

@@ -34,6 +34,7 @@ from cosched_emulator.results.harm import LoserClasses, Outcomes, measure_harm, 
 from cosched_emulator.results.harm_tables import harm_text, write_csv
 from cosched_emulator.statistics.intervals import all_equal
 from cosched_emulator.workload.atomic_file import new_text_file
+from cosched_hwmodel.cli.terminal.console import say
 
 
 def compare(
@@ -59,12 +60,12 @@ def compare(
             {"name": name, "folder": str(folder), "summary": summary}
             for name, folder, summary in zip(names, run_dirs, compared.summaries, strict=True)
         ]
-        click.echo(json.dumps({"runs": runs, **compared.intervals}, indent=2, ensure_ascii=False))
+        say(json.dumps({"runs": runs, **compared.intervals}, indent=2, ensure_ascii=False))
         return
     for note in compared.notes:
-        click.echo(note, err=True)
+        say(note, err=True)
     show = comparison.markdown_table if markdown else comparison.text_table
-    click.echo(show(compared.headings, compared.rows), nl=False)
+    say(show(compared.headings, compared.rows), nl=False)
 
 
 def classes(
@@ -85,18 +86,18 @@ def classes(
             {"name": name, "folder": str(folder), "rules": rules._asdict(), "figures": found}
             for name, folder, found in zip(names, run_dirs, figures, strict=True)
         ]
-        click.echo(json.dumps(runs, indent=2, ensure_ascii=False))
+        say(json.dumps(runs, indent=2, ensure_ascii=False))
         return
     alike = are_alike(run_dirs)
     same_jobs = len(set(completed)) == 1
     if not alike or not same_jobs:
-        click.echo(OTHER_JOBS if alike else NOT_ALIKE, err=True)
+        say(OTHER_JOBS if alike else NOT_ALIKE, err=True)
     compared = partial(comparison.compare, figures, mark_best=alike, same_jobs=same_jobs)
     tables = [
         f"{heading}\n{comparison.text_table(names, compared(figures=rows))}"
         for heading, rows in class_tables(rules).items()
     ]
-    click.echo("\n".join(tables), nl=False)
+    say("\n".join(tables), nl=False)
 
 
 def plot(
@@ -118,10 +119,10 @@ def plot(
         columns = seed_columns(run_dirs, names)
         repeating = [column for column in columns if all_equal([runs[run].summary for run in column.runs])]
         for note in repeat_note([column.name for column in repeating]):
-            click.echo(note, err=True)
+            say(note, err=True)
         key, label, floor = DISTRIBUTIONS[quantity]
         pictures.plot_distribution(out, _series(columns, runs, key, population), label, title, floor)
-        click.echo(f"picture: {out}")
+        say(f"picture: {out}")
         return
     window_s = (None if from_h is None else from_h * 3600, None if to_h is None else to_h * 3600)
     if kind == "jobs":
@@ -138,13 +139,13 @@ def plot(
         if quanta is None:
             raise click.UsageError(f"{run_dirs[0]} has no quanta: its jobs do not take turns")
         turns.plot_turns(out, run.machine, run.jobs, run.stays, quanta, window_s, title)
-        click.echo(f"picture: {out}")
+        say(f"picture: {out}")
         return
     if kind == "gantt" and quanta is not None:
         raise click.UsageError("jobs of this run take turns on the same threads: --kind quanta shows them")
     draw = gantt.plot_gantt if kind == "gantt" else pictures.plot_load
     draw(out, run.machine, run.jobs, run.stays, window_s, title)
-    click.echo(f"picture: {out}")
+    say(f"picture: {out}")
 
 
 def _plot_jobs(run_dirs: Sequence[Path], out: Path, window_s: tuple[float | None, float | None], title: str) -> None:
@@ -153,7 +154,7 @@ def _plot_jobs(run_dirs: Sequence[Path], out: Path, window_s: tuple[float | None
     windows = [pictures.window_us(run.jobs, run.stays, window_s) for run in runs]
     window = (min(begin_us for begin_us, _ in windows), max(end_us for _, end_us in windows))
     plot_jobs(out, names, [jobs_in_system(run.jobs) for run in runs], window, title)
-    click.echo(f"picture: {out}")
+    say(f"picture: {out}")
 
 
 def _plot_power(run_dirs: Sequence[Path], out: Path, window_s: tuple[float | None, float | None], title: str) -> None:
@@ -165,7 +166,7 @@ def _plot_power(run_dirs: Sequence[Path], out: Path, window_s: tuple[float | Non
             raise click.UsageError(f"{folder} has no power: no watts were given for its nodes")
         traces.append(trace)
     plot_power(out, run_names(run_dirs), traces, window_s, title)
-    click.echo(f"picture: {out}")
+    say(f"picture: {out}")
 
 
 def _series(
@@ -205,9 +206,9 @@ def losers(
             write_csv(stream, harm)
     if as_json:
         described = {"run": str(run_dir), "baselines": [str(folder) for folder in baselines]}
-        click.echo(json.dumps({**harm.as_dict(most), **described}, indent=2))
+        say(json.dumps({**harm.as_dict(most), **described}, indent=2))
         return
-    click.echo(harm_text(harm, names[1], most), nl=False)
+    say(harm_text(harm, names[1], most), nl=False)
 
 
 def _outcomes(folder: Path, classes: LoserClasses) -> Outcomes:

@@ -25,7 +25,7 @@ from cosched_emulator.studies.study_result import read_study
 from cosched_emulator.studies.study_table import RESULTS, check_figure, interval_rows
 from cosched_emulator.studies.text import losers_text, study_text
 from cosched_emulator.users.idset import ranges_text
-from cosched_hwmodel.cli.terminal.console import progress_bar
+from cosched_hwmodel.cli.terminal.console import progress_bar, say
 
 
 def run(
@@ -56,14 +56,14 @@ def run(
     for note, count in made.result.notes.items():
         warn(f"{note} ({count} of {len(plan.cells)} cells)")
     if as_json:
-        click.echo(json.dumps(_made_table(made, out), indent=2, ensure_ascii=False))
+        say(json.dumps(_made_table(made, out), indent=2, ensure_ascii=False))
     else:
         where = f"on {dask}" if dask else f"by {min(workers_of(way.jobs), made.wanted - made.done_before)} processes"
-        click.echo(
+        say(
             f"{made.wanted} runs: {made.done_before} done before, {made.made} made in {made.wall_s:.1f} s {where}, "
             f"{len(made.failures)} failed; table in {out / RESULTS}, report in {out / REPORT}"
         )
-        click.echo(losers_text(made.result), nl=False)
+        say(losers_text(made.result), nl=False)
     for alike, failure in _alike([(cell.number, cell.key, cell.text, failure) for cell, failure in made.failures]):
         _tell_failure(alike, failure, experiment, out, details=bool(only))
     if made.failures:
@@ -87,17 +87,17 @@ def status(folder: Path, as_json: bool) -> None:
             "failed_cells": numbers,
             "running": runner,
         }
-        click.echo(json.dumps(found, indent=2, ensure_ascii=False))
+        say(json.dumps(found, indent=2, ensure_ascii=False))
         return
     if plan.title:
-        click.echo(plan.title)
-    click.echo(
+        say(plan.title)
+    say(
         f"{cells} of {len(plan.cells)} cells done, {extra} of {len(plan.extra)} runs of baselines, {len(failed)} failed"
     )
-    click.echo(f"running: process {runner}" if runner else "not running")
+    say(f"running: process {runner}" if runner else "not running")
     runs = [cell for cell in (*plan.cells, *plan.extra) if cell.key in failed]
     for alike, failure in _alike((cell.number, cell.key, "", failed[cell.key]) for cell in runs):
-        click.echo(f"failed: {alike}: {failure.text}")
+        say(f"failed: {alike}: {failure.text}")
 
 
 def table(folder: Path, figures: tuple[str, ...], losers: int, level: float, as_json: bool) -> None:
@@ -109,16 +109,14 @@ def table(folder: Path, figures: tuple[str, ...], losers: int, level: float, as_
         rows = [
             row for row in interval_rows(result.rows, result.baseline, level) if not figures or row["figure"] in figures
         ]
-        click.echo(
-            json.dumps({"level": level, "intervals": rows, "losers": result.harm.losers}, indent=2, ensure_ascii=False)
-        )
+        say(json.dumps({"level": level, "intervals": rows, "losers": result.harm.losers}, indent=2, ensure_ascii=False))
         return
     if result.rows:
-        click.echo(study_text(result, figures, level), nl=False)
-        click.echo(losers_text(result, losers), nl=False)
+        say(study_text(result, figures, level), nl=False)
+        say(losers_text(result, losers), nl=False)
     left = len(result.plan.cells) - len(result.rows)
     if left:
-        click.echo(f"note: {left} of {len(result.plan.cells)} cells are not done", err=True)
+        say(f"note: {left} of {len(result.plan.cells)} cells are not done", err=True)
 
 
 def plot(folder: Path, out: Path, figure: str, axis: str | None, change: bool, title: str, level: float) -> None:
@@ -135,11 +133,11 @@ def _list(plan: Plan, folder: StudyFolder, *, as_json: bool) -> None:
             {"cell": cell.number, "names": cell.names, "key": cell.key, "done": folder.has(cell.key)}
             for cell in plan.cells
         ]
-        click.echo(json.dumps({"cells": cells, "baselines": len(plan.extra)}, indent=2, ensure_ascii=False))
+        say(json.dumps({"cells": cells, "baselines": len(plan.extra)}, indent=2, ensure_ascii=False))
         return
     for cell in plan.cells:
-        click.echo(f"{cell.number:>6}  {cell.text}{'  done' if folder.has(cell.key) else ''}")
-    click.echo(f"{len(plan.cells)} cells, and {len(plan.extra)} more runs of the baseline")
+        say(f"{cell.number:>6}  {cell.text}{'  done' if folder.has(cell.key) else ''}")
+    say(f"{len(plan.cells)} cells, and {len(plan.extra)} more runs of the baseline")
 
 
 def _made_table(made: Made, out: Path) -> dict[str, Any]:
@@ -183,9 +181,9 @@ def _alike(failures: Iterable[tuple[int, str, str, Failure]]) -> Iterator[tuple[
 
 
 def _tell_failure(runs: _Failed, failure: Failure, experiment: str, out: Path, *, details: bool) -> None:
-    click.echo(f"failed: {runs}: {failure.text}", err=True)
+    say(f"failed: {runs}: {failure.text}", err=True)
     if runs.numbers:
         again = shlex.join(["study", "run", experiment, "--out", str(out), "--cell", str(runs.numbers[0])])
-        click.echo(f"  to repeat it: cosched-emulator {again}", err=True)
+        say(f"  to repeat it: cosched-emulator {again}", err=True)
     if details and failure.details:
-        click.echo(failure.details, err=True, nl=False)
+        say(failure.details, err=True, nl=False)

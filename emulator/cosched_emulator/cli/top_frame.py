@@ -10,7 +10,6 @@ from cosched_emulator.cli.user_tables import (
     clock_text,
     job_label,
     node_table,
-    printable,
     queue_heads,
     queue_lines,
     queue_table,
@@ -19,6 +18,7 @@ from cosched_emulator.cli.user_tables import (
     text_table,
 )
 from cosched_emulator.users.idset import read_idset
+from cosched_hwmodel.cli.terminal.console import printable
 
 # Lines of `top`: each is a list of (text, style); the terminal code maps each style to its colours.
 

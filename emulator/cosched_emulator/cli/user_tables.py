@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from cosched_emulator.users.idset import idset, ranges_text
-from cosched_hwmodel.cli.terminal.console import align
+from cosched_hwmodel.cli.terminal.console import align, printable
 from cosched_hwmodel.units import MIB
 
 Row = Mapping[str, Any]
@@ -47,13 +47,8 @@ def job_label(row: Row) -> str:
 
 def text_table(heads: Sequence[str], rows: Iterable[Sequence[str]], right: frozenset[str] = frozenset()) -> str:
     """Return an aligned table without lines; the columns named in ``right`` are right-aligned."""
-    lines = [list(heads), *[[printable(cell) for cell in row] for row in rows]]
+    lines = [heads, *rows]
     return "\n".join(align(lines, [column for column, head in enumerate(heads) if head in right])) + "\n"
-
-
-def printable(text: str) -> str:
-    """Return text without control characters: each is replaced by a question mark."""
-    return text if text.isprintable() else "".join([each if each.isprintable() else "?" for each in text])
 
 
 _QUEUE_HEADS: Final = ("JOBID", "NAME", "USER", "ST", "TIME", "TIME_LIMIT", "NODES", "SHARES_WITH")
@@ -312,4 +307,5 @@ def join_values(values: Sequence[Any]) -> str:
 
 def short(text: str, width: int = _WIDEST) -> str:
     """Return text cut to a width."""
+    text = printable(text)
     return text if len(text) <= width else text[: width - 1] + "+"

@@ -28,7 +28,7 @@ from cosched_emulator.whatif.question import (
     with_scale,
 )
 from cosched_emulator.workload.sacct.sacct_log import SCENARIO, ImportOptions, import_dump
-from cosched_hwmodel.cli.terminal.console import progress_bar
+from cosched_hwmodel.cli.terminal.console import progress_bar, say
 
 STUDY, LOG = "study", "log"  # folders in that of the answer
 
@@ -51,7 +51,7 @@ def whatif(
             raise click.UsageError("--sacct does not go with a site's file or --swf: it is the log")
         imported = import_dump(sacct, out / LOG, ImportOptions(force=True))
         for line in imported.lines():
-            click.echo(line, err=True)
+            say(line, err=True)
         site = str(out / LOG / SCENARIO)
     with redirect_stdout(sys.stderr):  # modules that the site names may print
         sections, own = site_of(site, overrides(options))
@@ -68,8 +68,8 @@ def whatif(
         warn(f"{cell.text}: {failure.text}")
     found = answer(prepared, made.result)
     write_page(out / REPORT, page(found), force=True)
-    click.echo(json.dumps(as_dict(found), indent=2, ensure_ascii=False) if as_json else text(found), nl=as_json)
-    click.echo(f"page: {out / REPORT}; all runs: {out / STUDY}", err=True)
+    say(json.dumps(as_dict(found), indent=2, ensure_ascii=False) if as_json else text(found), nl=as_json)
+    say(f"page: {out / REPORT}; all runs: {out / STUDY}", err=True)
     if made.failures:
         click.get_current_context().exit(1)
 

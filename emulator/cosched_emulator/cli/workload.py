@@ -34,6 +34,7 @@ from cosched_emulator.workload.side_files.annotations import (
 )
 from cosched_emulator.workload.swf.swf_reader import SwfOptions, read_swf
 from cosched_emulator.workload.swf.swf_writer import write_swf
+from cosched_hwmodel.cli.terminal.console import say
 
 
 class MachineSize(NamedTuple):
@@ -88,7 +89,7 @@ def describe(
     if grow and size is not None:
         chosen = with_grown_sizes(chosen, size.cores)
     description = statistics_of(chosen, None if size is None else size.cores if grow else size.asked)
-    click.echo(json.dumps(description.as_dict(), indent=2) if as_json else as_table(description))
+    say(json.dumps(description.as_dict(), indent=2) if as_json else as_table(description))
 
 
 def _machine_size(
@@ -156,7 +157,7 @@ def _write(generated: Workload, out: str, *, force: bool) -> None:
         write_swf(sys.stdout, generated)
     else:
         write_swf(out, generated, force=force)
-        click.echo(f"{len(generated.jobs)} jobs written to {out}")
+        say(f"{len(generated.jobs)} jobs written to {out}")
 
 
 def _with_drawn_usage(
@@ -201,17 +202,17 @@ def import_log(
     if sacct is None:
         given = {"--out": out, "--partition": bool(partitions), "--time-zone": time_zone, "--anonymise": anonymise}
         _refuse({**given, "--force": force, "--json": as_json}, "no --sacct FILE")
-        click.echo(COMMAND)
+        say(COMMAND)
         return
     if out is None:
         raise click.UsageError("--sacct FILE needs --out DIR")
     options = ImportOptions(time_zone, partitions, threads_per_core, default_estimate, anonymise, force)
     report = import_dump(sacct, out, options)
     if as_json:
-        click.echo(json.dumps(report.as_dict(), indent=2, ensure_ascii=False))
+        say(json.dumps(report.as_dict(), indent=2, ensure_ascii=False))
         return
     for line in report.lines():
-        click.echo(line)
+        say(line)
 
 
 # Over 50 lines: one argument for each option, and what each direction does not take.
@@ -253,7 +254,7 @@ def convert(
         _warn_of_lost(converted, usage_out, profiles_out)
     for warning in converted.warnings:
         warn(warning)
-    click.echo(f"{len(converted.jobs)} jobs written to {out}")
+    say(f"{len(converted.jobs)} jobs written to {out}")
 
 
 def _warn_of_lost(converted: Workload, usage_out: str | None, profiles_out: str | None) -> None:

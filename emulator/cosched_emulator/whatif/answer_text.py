@@ -12,7 +12,7 @@ from cosched_emulator.results.figures.comparison import change_text
 from cosched_emulator.statistics.intervals import LEVEL, Interval
 from cosched_emulator.whatif.answer import FIGURES, GAIN, HARM, OPEN, Answer, Compared, Payer, Swing, plain
 from cosched_emulator.whatif.candidates import CONTENTIONS
-from cosched_hwmodel.cli.terminal.console import align
+from cosched_hwmodel.cli.terminal.console import align, printable
 
 _NAMED: Final = 3  # payers, assumptions and pairs in a sentence
 _LISTED: Final = 5
@@ -234,10 +234,10 @@ def conditions(answer: Answer) -> Iterator[str]:
 
 def text(answer: Answer) -> str:
     """Return all of an answer for a terminal."""
-    parts = [paragraph(answer)]
+    parts = [printable(paragraph(answer))]
     for table in tables(answer):
         parts += ["", table.caption, *align(table.rows, range(table.first, table.last))]
-    return "\n".join([*parts, "", "Assumptions", *(f"- {each}" for each in conditions(answer))]) + "\n"
+    return "\n".join([*parts, "", "Assumptions", *(f"- {printable(each)}" for each in conditions(answer))]) + "\n"
 
 
 def page(answer: Answer) -> Page:

@@ -12,6 +12,7 @@ from typing import Literal, NoReturn
 import click
 
 from cosched_hwmodel.cli.terminal.command_line import run_command_line
+from cosched_hwmodel.cli.terminal.console import say
 from cosched_hwmodel.errors import HardwareModelError
 from cosched_hwmodel.measured import METHODS, Method
 
@@ -43,9 +44,9 @@ def show(node: str, as_json: bool) -> None:
 
     classes = classes_of(node)
     if as_json:
-        click.echo(json.dumps([{"count": count, **node_values(shape)} for count, shape in classes], indent=2))
+        say(json.dumps([{"count": count, **node_values(shape)} for count, shape in classes], indent=2))
         return
-    click.echo("\n\n".join("\n".join(node_lines(shape, count)) for count, shape in classes))
+    say("\n\n".join("\n".join(node_lines(shape, count)) for count, shape in classes))
 
 
 @cli.command()

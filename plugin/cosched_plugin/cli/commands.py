@@ -12,7 +12,7 @@ from functools import partial
 
 import click
 
-from cosched_hwmodel.cli.terminal.console import Log
+from cosched_hwmodel.cli.terminal.console import Log, say
 from cosched_plugin.cli.options import CONTENTION, LOG_JSON, POLICY, QUIET, SET, SET_ASIDE, TRACE, seconds
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.protocol.endpoint import SCHEDULER_SOCKET, usual_endpoint
@@ -202,7 +202,7 @@ def status(endpoint: str, as_json: bool, timeout_s: float) -> None:
     from cosched_plugin.status_server import ask_status  # noqa: PLC0415
 
     answer = ask_status(endpoint, timeout_s)
-    click.echo(json.dumps(answer, indent=2) if as_json else "\n".join(status_lines(answer)))
+    say(json.dumps(answer, indent=2) if as_json else "\n".join(status_lines(answer)))
 
 
 @click.command()
@@ -217,7 +217,7 @@ def policies(as_json: bool) -> None:
     from cosched_plugin.listing import catalogue, catalogue_lines  # noqa: PLC0415
 
     found = catalogue()
-    click.echo(json.dumps(found, indent=2) if as_json else "\n".join(catalogue_lines(found)))
+    say(json.dumps(found, indent=2) if as_json else "\n".join(catalogue_lines(found)))
 
 
 @click.command()
@@ -256,4 +256,4 @@ def check(
         models={name: allowed[name] for name in models},
         arguments=[*choice.check_arguments(), *arguments],
     )
-    click.echo(f"{choice.name}: {report}")
+    say(f"{choice.name}: {report}")

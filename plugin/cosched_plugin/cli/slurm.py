@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from cosched_hwmodel.cli.terminal.console import Log
+from cosched_hwmodel.cli.terminal.console import Log, say
 from cosched_plugin.cli.options import CONTENTION, LOG_JSON, QUIET, SET, SET_ASIDE, TRACE
 from cosched_plugin.common.errors import UsageError
 
@@ -226,7 +226,7 @@ def _look_on(
     choice.scheduler(welcome_of(cluster, site), models=models)
     record = None if folder is None else JobLog(folder, cluster, list(poller.jobs), anonymous=anonymous)
     onlooker = Onlooker(
-        poller, cluster, lambda welcome, sink: choice.scheduler(welcome, trace=sink, models=models), log, click.echo, record,
+        poller, cluster, lambda welcome, sink: choice.scheduler(welcome, trace=sink, models=models), log, say, record,
         Commands(None) if writes else None,
     )  # fmt: skip
     names = ", ".join(site.partitions)
@@ -274,7 +274,7 @@ def release_all(rest_address: str, partitions: tuple[str, ...], site_file: str |
         outcome = None if dry_run else rest.change(label, body)
         words = outcome.reason if isinstance(outcome, Unsettled) else outcome
         failed += words is not None
-        click.echo(f"job {label}: {words or ('would be released' if dry_run else 'released')}")
+        say(f"job {label}: {words or ('would be released' if dry_run else 'released')}")
     if failed:
         raise click.ClickException(f"{failed} jobs could not be released")
 

@@ -14,6 +14,7 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, NamedTuple, TypeAlias, get_type_hints
 
+from cosched_hwmodel.cli.terminal.console import printable
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.protocol.endpoint import why_not
@@ -159,7 +160,7 @@ def _for_people(key: str, value: object) -> str:
         return f"{value / 2**20:.1f} MiB"
     if key == "now_us" and isinstance(value, int):
         return f"{value / SECOND_US:.6f} s"
-    return "".join([char if char.isprintable() else "?" for char in str(value)])
+    return printable(str(value))
 
 
 class _Page:

@@ -24,7 +24,7 @@ from cosched_emulator.errors import EmulatorError
 from cosched_emulator.page.document import Bars, write_page
 from cosched_emulator.studies.study_result import StudyResult
 from cosched_emulator.whatif.answer import GAIN, HARM, OPEN, RESPONSE, answer
-from cosched_emulator.whatif.answer_text import page, paragraph
+from cosched_emulator.whatif.answer_text import page, paragraph, text
 from cosched_emulator.whatif.candidates import CANDIDATES, FORMULA, Scale
 from cosched_emulator.whatif.measures import of_neighbours, of_users
 from cosched_emulator.whatif.question import PRESENT, Prepared, Question, prepare_question, site_of, study_of
@@ -221,8 +221,8 @@ def test_programs_that_annotations_name_are_not_drawn_and_drawn_ones_have_no_lay
     log = write_log(tmp_path / "log.swf", 200)
     table = tmp_path / "pairs.csv"
     table.write_text("row,column,ratio\na,a,1.5\na,b,1.1\nb,a,1.2\nb,b,1.3\n")
-    for name, text in (("layout.csv", "job,ppn\n3,2\n"), ("named.csv", "application,name\n1,a\n2,b\n")):
-        (tmp_path / name).write_text(text)
+    for name, content in (("layout.csv", "job,ppn\n3,2\n"), ("named.csv", "application,name\n1,a\n2,b\n")):
+        (tmp_path / name).write_text(content)
     found = {}
     for name in ("layout.csv", "named.csv"):
         workload = {"swf": str(log), "annotations": str(tmp_path / name)}
@@ -446,6 +446,18 @@ def test_two_logs_and_a_window_in_the_site_file_are_refused(tmp_path: Path, comm
     (tmp_path / "site.toml").write_text(f'[workload]\nswf = "{log}"\nfirst = 10\n')
     site = commands.emulator("whatif", str(tmp_path / "site.toml"), "--out", str(tmp_path / "out"))
     assert "workload.first: expected nothing: windows of the whole log are run, got 10" in assert_one_line(site, 2)
+
+
+def test_names_of_the_log_do_not_drive_the_terminal(prepared: Prepared) -> None:
+    evil = f"{EVIL}\x1b]0;gone\x07\u202e"
+    named = replace(prepared, names={"program 1": evil, "user 7": evil})
+    responses = {PRESENT: [100.0, 101.0, 99.0, 100.0], "glts": [150.0, 151.0, 149.0, 150.0]}
+    pairs = {"neighbours": {"1|2": 3.0}, "neighbour_hours": 3.0}
+    shown = text(answer(named, made_up(named, responses, **pairs)))
+    assert all(line.isprintable() for line in shown.split("\n"))
+    assert (
+        shown.count("\\u001b]0;gone\\u0007\\u202e") == 4
+    )  # in the sentences of who pays and what to measure, and in both tables
 
 
 # ---------------------------------------------------------------- the page

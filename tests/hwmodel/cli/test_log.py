@@ -19,7 +19,17 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from scripts.progress import Progress
 
-from cosched_hwmodel.cli.terminal.console import ERROR, WARNING, Log, ProgressLine, progress_bar, to_standard_error
+from cosched_hwmodel.cli.terminal.console import (
+    ERROR,
+    WARNING,
+    Log,
+    ProgressLine,
+    align,
+    printable,
+    progress_bar,
+    say,
+    to_standard_error,
+)
 
 
 def test_lines_as_text() -> None:
@@ -35,8 +45,24 @@ def test_lines_as_text() -> None:
         "cosched-plugin: welcomed nodes=4 wait_s=0.5",
         "cosched-plugin: warning: lost it",
         "cosched-plugin: error: it failed",
-        "cosched-plugin: the manager said bye: \\x1b[2J\\nwelcomed \u00e9\\udc80",
+        "cosched-plugin: the manager said bye: \\u001b[2J\\nwelcomed \u00e9\\udc80",
     ]
+
+
+EVIL = "\x00\x07\x1b[2J\x7f\x9b2J\u202e\u2028\udc80\U000e0001"
+
+
+def test_what_others_have_written_is_printed_without_its_powers(capsys: pytest.CaptureFixture[str]) -> None:
+    """ESC, BEL and C1 drive a terminal, U+202E turns a line round; JSON still means the same."""
+    assert printable("a\u00e9\U0001f600 b") == "a\u00e9\U0001f600 b"
+    assert printable(EVIL) == "\\u0000\\u0007\\u001b[2J\\u007f\\u009b2J\\u202e\\u2028\\udc80\\udb40\\udc01"
+    say(f"first {EVIL}\nsecond", nl=False)
+    assert capsys.readouterr().out == f"first {printable(EVIL)}\nsecond"
+    say(json.dumps({EVIL: [EVIL, "\n"]}, ensure_ascii=False, indent=2))
+    assert json.loads(capsys.readouterr().out) == {EVIL: [EVIL, "\n"]}
+    say(EVIL, err=True)
+    assert capsys.readouterr() == ("", printable(EVIL) + "\n")
+    assert align([["name", "n"], [f"{EVIL}\nforged", "12"]], (1,))[1] == f"{printable(EVIL)}\\nforged  12"
 
 
 def test_lines_as_json() -> None:

@@ -5,13 +5,11 @@ from __future__ import annotations
 
 import json
 
-import click
-
 from cosched_hwmodel.cli.measuring.kernels import COMPILERS
 from cosched_hwmodel.cli.measuring.measure import Options, measure
 from cosched_hwmodel.cli.measuring.report import measurement_values, report_lines, write_files
 from cosched_hwmodel.cli.output import check_new
-from cosched_hwmodel.cli.terminal.console import progress_bar
+from cosched_hwmodel.cli.terminal.console import progress_bar, say
 
 
 def run_measure(
@@ -25,9 +23,9 @@ def run_measure(
         found = measure(options, bar)
     files = [] if out is None else write_files(found, out)
     if as_json:
-        click.echo(json.dumps({**measurement_values(found), "files": files}, indent=2))
+        say(json.dumps({**measurement_values(found), "files": files}, indent=2))
         return
     for line in report_lines(found):
-        click.echo(line)
+        say(line)
     for file in files:
-        click.echo(f"written: {file}", err=True)
+        say(f"written: {file}", err=True)

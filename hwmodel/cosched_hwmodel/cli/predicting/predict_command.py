@@ -7,12 +7,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-import click
-
 from cosched_hwmodel.cli.node_choice import one_node
 from cosched_hwmodel.cli.output import CommandError
 from cosched_hwmodel.cli.predicting.job_words import Job, jobs_of, profiles_file, read_profiles
-from cosched_hwmodel.cli.terminal.console import align
+from cosched_hwmodel.cli.terminal.console import align, say
 from cosched_hwmodel.composite.composite_model import CompositeModel
 from cosched_hwmodel.composite.job_profile import Profile
 from cosched_hwmodel.topology import NodeShape
@@ -86,10 +84,10 @@ def predict_on_node(
     jobs = jobs_of(words, _profiles(profiles, node_text), node, seat)
     told = tell(CompositeModel.from_parameters(_parameters(assignments)), node, jobs)
     if as_json:
-        click.echo(json.dumps({"node": node.name, "jobs": [_values(each) for each in told]}, indent=2))
+        say(json.dumps({"node": node.name, "jobs": [_values(each) for each in told]}, indent=2))
         return
     for line in _lines(node, told):
-        click.echo(line)
+        say(line)
 
 
 def _profiles(file: str | None, node_text: str) -> dict[str, Profile]:

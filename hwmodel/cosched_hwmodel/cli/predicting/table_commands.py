@@ -9,12 +9,10 @@ from collections.abc import Iterable, Sequence
 from itertools import product
 from typing import Any, Final
 
-import click
-
 from cosched_hwmodel.cli.node_choice import one_node, threads_of_seat
 from cosched_hwmodel.cli.output import CommandError, write_whole
 from cosched_hwmodel.cli.predicting.job_words import profiles_text
-from cosched_hwmodel.cli.terminal.console import align, progress_bar
+from cosched_hwmodel.cli.terminal.console import align, progress_bar, say
 from cosched_hwmodel.composite.calibration.pair_fit import FITTED, CompositeFit, PairPlaces, fit_composite
 from cosched_hwmodel.errors import suggestion
 from cosched_hwmodel.measured import Method
@@ -71,9 +69,9 @@ def _print(report: str, out: str | None, content: str) -> None:
     """Write the file that was asked for, and print the report."""
     if out is not None:
         write_whole(out, content)
-    click.echo(report)
+    say(report)
     if out is not None:
-        click.echo(f"written: {out}", err=True)
+        say(f"written: {out}", err=True)
 
 
 def predict_from_table(file: str, names: Sequence[str], *, method: Method, as_json: bool) -> None:
@@ -88,11 +86,11 @@ def predict_from_table(file: str, names: Sequence[str], *, method: Method, as_js
     pairs = [pair for pair in product(different, repeat=2) if pair[0] != pair[1] or names.count(pair[0]) > 1]
     predicted = [found.predict(row, column) for row, column in pairs]
     if as_json:
-        click.echo(json.dumps([each._asdict() for each in predicted], indent=2))
+        say(json.dumps([each._asdict() for each in predicted], indent=2))
         return
-    click.echo("Run time beside the other, alone = 1 in the sense of the table:")
+    say("Run time beside the other, alone = 1 in the sense of the table:")
     for line in [*_table(predicted), *_doubt(found, predicted)]:
-        click.echo(line)
+        say(line)
 
 
 def _lines(file: str, found: Calibration, every: bool) -> Iterable[str]:

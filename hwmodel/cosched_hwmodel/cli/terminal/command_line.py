@@ -13,7 +13,7 @@ from typing import Final, NoReturn
 
 import click
 
-from cosched_hwmodel.cli.terminal.console import ERROR, Log
+from cosched_hwmodel.cli.terminal.console import ERROR, Log, say
 
 # What click 8.2 and later raise for a group without a command; earlier versions print the help themselves.
 _HELP: Final = getattr(click.exceptions, "NoArgsIsHelpError", ())
@@ -60,7 +60,7 @@ def run_command_line(command: click.Command, program: str, exit_code_of: Callabl
         _flush_output()
     except click.UsageError as error:
         if isinstance(error, _HELP):
-            click.echo(error.format_message(), err=True)
+            say(error.format_message(), err=True)
             sys.exit(error.exit_code)
         path = error.ctx.command_path if error.ctx is not None else program
         _fail(log, f"{error.format_message()} (see {path} --help)", error.exit_code)

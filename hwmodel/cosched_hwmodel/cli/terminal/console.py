@@ -14,11 +14,37 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Final, TypeAlias
 
+# What is printed comes from files and processes of others, in part: no character of a name may move the cursor, clear the screen or
+# turn the direction of writing round. Programs print by `say`, which a test holds.
+
+
+def printable(text: str) -> str:
+    r"""Return ``text`` as one line of printable characters: all others as JSON writes them, ``\n``, ``\u001b``, ``\u202e``."""
+    return text if text.isprintable() else "".join([char if char.isprintable() else _escaped(char) for char in text])
+
+
+def _escaped(char: str) -> str:
+    usual = json.dumps(char)[1:-1]
+    return usual if usual != char else f"\\u{ord(char):04x}"  # DEL, which JSON leaves as it is
+
+
+def say(text: str, *, err: bool = False, nl: bool = True) -> None:
+    """Print lines on standard output, or error; each is made `printable`. JSON stays JSON, of the same values."""
+    stream = sys.stderr if err else sys.stdout
+    if stream is not None:  # cron jobs may have none
+        stream.write("\n".join(map(printable, text.split("\n"))) + "\n" * nl)
+        stream.flush()
+
+
 # Tables for a terminal: each column is as wide as its widest cell.
 
 
 def align(rows: Sequence[Sequence[str]], right: Container[int]) -> list[str]:
-    """Return a line for each row, two spaces between columns; the columns in ``right`` are right-aligned, the others left-aligned."""
+    """Return a line for each row, two spaces between columns; the columns in ``right`` are right-aligned, the others left-aligned.
+
+    Cells are made `printable`.
+    """
+    rows = [[*map(printable, row)] for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(
@@ -49,7 +75,7 @@ class ProgressLine:
 
     def text(self, text: str) -> None:
         """Show a text, cut to the terminal's width."""
-        self._write(_printable(text)[: _columns() - 1] if self.shown else "")
+        self._write(printable(text)[: _columns() - 1] if self.shown else "")
 
     def bar(self, share: float, text: str) -> None:
         """Show which part is done, 0 to 1, as a bar and a text: the bar gives way to the text."""
@@ -157,7 +183,7 @@ class Log:
             return _json_line(level, event, text, fields)
         line = text or " ".join([event, *[f"{key}={value}" for key, value in fields.items()]])
         parts = [self._program, "" if level == INFO else level, line]
-        return _printable(": ".join([part for part in parts if part]))
+        return printable(": ".join([part for part in parts if part]))
 
 
 def _json_line(level: str, event: str, text: str, fields: dict[str, Field]) -> str:
@@ -169,11 +195,6 @@ def _json_line(level: str, event: str, text: str, fields: dict[str, Field]) -> s
         # JSON has no word for infinities and nan.
         entry[key] = str(value) if isinstance(value, float) and not math.isfinite(value) else value
     return json.dumps(entry, separators=(",", ":"))
-
-
-def _printable(text: str) -> str:
-    """Return ``text`` as one line without terminal control characters: parts of it come from other processes."""
-    return "".join([char if char.isprintable() else char.encode("unicode_escape").decode() for char in text])
 
 
 def to_standard_error(line: str) -> None:
