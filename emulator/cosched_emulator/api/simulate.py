@@ -71,7 +71,7 @@ def simulate(
     db          a file for accounts in SQLite; if it exists, the run resumes from it
     progress    called after each batch with the number of jobs that have ended, and the number of all jobs
     warn        called before the run with each warning: the policy has little effect on this scenario, or a part of its workload
-                is lost or has no effect
+                is lost or has no effect; and during the run, where it waits because ``db`` cannot be written to
     began       when the reading of the scenario began, a time of `time.perf_counter`, for the total time; None: now
 
     Raises an EmulatorError: InputError for files, ConfigurationError for settings of the scenario, with the key; LinkError when the
@@ -99,9 +99,9 @@ def simulate(
         prepared = prepare(made)
     with trace_way(trace, folder, remote=kind == "zmq", force=force) as way:
         if warn is not None:
-            for text in (*warnings_of(choice, prepared), *_idle_clock(prepared, kind)):
+            for text in (*warnings_of(choice, prepared), *_idle_clock(prepared, kind, accounts)):
                 warn(text)
-        finished = _run(prepared, choice, link, way, folder, accounts, progress, began, force=force)
+        finished = _run(prepared, choice, link, way, folder, accounts, progress, warn, began, force=force)
     place = None if folder is None else Path(folder)
     return Run(choice.name, choice.settings, kind, place, finished, time.perf_counter() - began, way.kept)
 
@@ -114,6 +114,7 @@ def _run(
     out: str | None,
     db: str | None,
     progress: Progress | None,
+    warn: Callable[[str], object] | None,
     began: float,
     *,
     force: bool,
@@ -124,7 +125,7 @@ def _run(
     with nullcontext() if out is None else RunFiles(out, prepared.nodes) as files:
         with (
             coupling(link, choice, prepared, way.to) as coupled,
-            record_answers(coupled, db, prepared, lambda: choice.name) as (recorded, accounting),
+            record_answers(coupled, db, prepared, lambda: choice.name, warn) as (recorded, accounting),
         ):
             finished = run(prepared, recorded, ended, accounting, files)
         if out is not None:
@@ -134,15 +135,15 @@ def _run(
     return finished
 
 
-def _idle_clock(prepared: Prepared, kind: str) -> list[str]:
-    """Return a warning for each setting of the clock that a simulation, or a link of this kind, does not keep."""
+def _idle_clock(prepared: Prepared, kind: str, db: str | None) -> list[str]:
+    """Return a warning for each setting of the clock that a simulation with these means does not keep."""
     clock, plain = prepared.scenario.clock, ClockSection()
     mode = ["clock.mode has no effect: a simulation is in virtual time (serve keeps it)"] * (clock.mode != plain.mode)
     if kind not in IN_PROCESS:
         return mode
     return mode + [
         f"clock.{key} has no effect: the link {kind} calls the policy in this process, and nothing interrupts it (--link zmq keeps it)"
-        for key in ("deadline_s", "wait_s", "takeover_s", "resend_s")
+        for key in (*(["deadline_s"] if db is None else []), "wait_s", "takeover_s", "resend_s")
         if getattr(clock, key) != getattr(plain, key)
     ]
 

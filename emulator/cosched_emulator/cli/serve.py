@@ -186,7 +186,7 @@ def _serve_virtual(
     with nullcontext() if out is None else RunFiles(out, prepared.nodes) as files:
         try:
             with (
-                record_answers(link, db, prepared, lambda: link.policy) as (coupled, accounting),
+                record_answers(link, db, prepared, lambda: link.policy, warn) as (coupled, accounting),
                 progress_bar(len(prepared.workload.jobs)) as progress,
             ):
                 finished = run(prepared, coupled, progress, accounting, files)

@@ -28,7 +28,8 @@ _LENGTH_BYTES: Final = 4
 class RecordedLink:
     """A wrapper of the link ``inner`` that records its answers in ``accounting``.
 
-    ``deadline_s`` is how long to wait on a full disk before AccountingError; ``clock`` and ``sleep`` use seconds.
+    ``deadline_s`` is how long to wait on a full disk before AccountingError; ``warn`` is told at once that the run waits. ``clock`` and
+    ``sleep`` use seconds.
     """
 
     def __init__(
@@ -38,6 +39,7 @@ class RecordedLink:
         policy: Callable[[], str],
         *,
         deadline_s: float = 30.0,
+        warn: Callable[[str], object] | None = None,
         flush_s: float = FLUSH_S,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
@@ -47,6 +49,7 @@ class RecordedLink:
         self._policy = policy
         self._recorded = accounting.replay()
         self._deadline_s = deadline_s
+        self._warn = warn
         self._flush_s = flush_s
         self._clock = clock
         self._sleep = sleep
@@ -107,11 +110,16 @@ class RecordedLink:
 
     def _flush(self) -> None:
         begun_s = self._clock()
+        waits = False
         while not self._accounting.flush():
+            path, trouble = self._accounting.path or "", self._accounting.trouble
+            if not waits and self._warn is not None:
+                self._warn(f"{path}: {trouble}: the run waits, at most {self._deadline_s:g} s")
+            waits = True
             if self._clock() - begun_s >= self._deadline_s:
                 self._given_up = True
-                text = f"cannot be written to for {self._deadline_s:g} s: {self._accounting.trouble}"
-                raise AccountingError(text, self._accounting.path or "")
+                text = f"cannot be written to for {self._deadline_s:g} s: {trouble}; the same command goes on from what it holds"
+                raise AccountingError(text, path)
             self._sleep(RETRY_S)
         self._flushed_s = self._clock()
 

@@ -62,11 +62,16 @@ def coupling(
 
 @contextmanager
 def record_answers(
-    link: Link, db: str | None, prepared: Prepared, policy: Callable[[], str]
+    link: Link,
+    db: str | None,
+    prepared: Prepared,
+    policy: Callable[[], str],
+    warn: Callable[[str], object] | None = None,
 ) -> Iterator[tuple[Link, Accounting | None]]:
     """Yield a link that records the answers in ``db`` and repeats recorded ones, with the accounts; ``link`` itself without ``db``.
 
-    ``policy`` returns the name of the scheduler's policy, once the link is open: all answers must be of one policy.
+    ``policy`` returns the name of the scheduler's policy, once the link is open: all answers must be of one policy. ``warn`` is told
+    at once where the file cannot be written to.
     """
     if db is None:
         yield link, None
@@ -75,4 +80,5 @@ def record_answers(
     from cosched_emulator.run.run import open_accounts  # noqa: PLC0415 - likewise
 
     with open_accounts(db, prepared, VIRTUAL) as accounting:
-        yield RecordedLink(link, accounting, policy, deadline_s=prepared.scenario.clock.deadline_s), accounting
+        deadline_s = prepared.scenario.clock.deadline_s
+        yield RecordedLink(link, accounting, policy, deadline_s=deadline_s, warn=warn), accounting

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from cosched_emulator.couplings.link import Link
-from cosched_emulator.errors import InvariantError
+from cosched_emulator.errors import AccountingError, InvariantError
 from cosched_emulator.manager.diary import Diary
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.record import JobFinished, JobRecord, QuantumRecord
@@ -75,6 +75,10 @@ def open_accounts(
         accounting = Accounting.create(db, meta_of(prepared.scenario, prepared.workload, kind))
     try:
         yield accounting
+    except AccountingError:
+        with suppress(AccountingError):  # that it cannot be written to has been said
+            accounting.close()
+        raise
     finally:
         accounting.close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from tests.contract.test_same_schedule import assert_same
 from tests.emulator.accounting.killing import killed
 from tests.emulator.accounting.test_accounting import tables_of
 from tests.emulator.parts import job, start
+from tests.processes import ended, fork_program
 
 from cosched_emulator import prepare, simulate
 from cosched_emulator.accounting.accounts import Accounting, Step
@@ -222,12 +224,18 @@ def test_a_full_disk_delays_the_run(path: str) -> None:
         naps.append(span_s)
         accounting.fill(len(naps) < 5)
 
-    link = RecordedLink(Far(), accounting, easy, deadline_s=2.0, clock=clock, sleep=sleep)
+    def warn(text: str) -> None:
+        assert naps == []  # at once
+        told.append(text)
+
+    told: list[str] = []
+    link = RecordedLink(Far(), accounting, easy, deadline_s=2.0, warn=warn, clock=clock, sleep=sleep)
     link.open(no_inventory)
     clock.now_s = 1.0
     accounting.fill(True)
     link.exchange(*batch(1))
     assert (accounting.backlog, len(naps)) == (0, 5)
+    assert told == [f"{path}: database or disk is full: the run waits, at most 2 s"]
     link.close()
     accounting.close()
 
@@ -250,6 +258,28 @@ def test_a_disk_that_stays_full_is_an_error(path: str) -> None:
     accounting.fill(False)
     accounting.close()
     assert [step for step, *_ in tables_of(path)["journal"]] == [1, 2]
+
+
+def test_a_simulation_says_at_once_that_the_disk_is_full(tmp_path: Path) -> None:
+    """As on a full disk, a file can grow no more: told at once, one line in the end, and the same command goes on."""
+    file, path = tmp_path / "s.toml", str(tmp_path / "run.db")
+    file.write_text("[clock]\ndeadline_s = 0.5\n[workload]\nlublin = 300\n")
+    command = ("simulate", str(file), "--db", path)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (120_000, hard))  # of the fork
+    try:
+        done = ended(fork_program("cosched_emulator", *command))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert done.code == 1
+    assert done.out == ""
+    assert done.err.splitlines() == [
+        f"warning: {path}: disk I/O error: the run waits, at most 0.5 s",
+        f"cosched-emulator: error: {path}: cannot be written to for 0.5 s: disk I/O error; the same command goes on from what it holds",
+    ]
+    again = ended(fork_program("cosched_emulator", *command))
+    assert again.code == 0
+    assert again.out == ended(fork_program("cosched_emulator", "simulate", str(file))).out  # as if nothing had been
 
 
 # ---------------------------------------------------------------- whole runs
