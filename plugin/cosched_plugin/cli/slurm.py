@@ -330,7 +330,7 @@ def _partition(name: str) -> str:
     try:
         done = subprocess.run(
             ["scontrol", "-o", "show", "partition", name],
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=WAIT_S, check=False,
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=WAIT_S, check=False,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired):
         return ""

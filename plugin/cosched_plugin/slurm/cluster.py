@@ -20,6 +20,7 @@ from cosched_plugin.common.allocation import each_node
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.common.slurm_notation import ENDED, ON_NODES, STOPPED, WAITING, natural, tasks_in
 from cosched_plugin.parts.needs import FILLED_LAYOUTS
+from cosched_plugin.protocol.limits import MAX_THREADS
 from cosched_plugin.protocol.messages import ANY_LAYOUT, FILLED, Capabilities, JobSpec, NodeClass, Run, StartJob
 from cosched_plugin.site.books import Books, Job
 from cosched_plugin.site.looks import PENDING, RUNNING, SUSPENDED, Look, Rules, Seen
@@ -71,7 +72,7 @@ class Cluster:
         self._even = FILLED_LAYOUTS in ignored
         self._counts = COUNTABLE not in ignored
         self.capabilities = CAPABILITIES._replace(layout=ANY_LAYOUT if self._even else FILLED)
-        ours = _nodes_of(nodes, site.partitions)
+        ours = _nodes_of(nodes, site.partitions, share)
         self.names = tuple(node.name for node in ours)
         self.classes = _classes(ours, site, share)
         self.records: dict[int, SlurmJob] = {}  # by the protocol's number
@@ -210,7 +211,7 @@ class Cluster:
 
     def _waits(self, word: str) -> bool:
         """Return whether one dependency, such as ``afterok:12_3(unfulfilled)``, is not fulfilled yet, or never will be."""
-        found = re.match(r"(after\w*):(\d+)(?:_(\d+|\*))?", word)
+        found = re.match(r"(after\w*):(\d{1,10})(?:_(\d{1,10}|\*))?(?!\d)", word)
         if found is None:
             return False
         kind, task = found[1], found[3]
@@ -312,16 +313,10 @@ class Cluster:
             processes = min(job.tasks_per_node, tasks)
             nodes = -(-tasks // processes)
         elif job.fixed_nodes:
-            # Slurm gives each node one task, and then fills one after the other.
+            # Slurm gives each node one task, and then fills one after the other: no two are in between.
             nodes = job.node_count
-            left = tasks - nodes
-            counts = []
-            for _ in range(nodes):
-                more = min(max(left, 0), most - 1)
-                left -= more
-                counts.append(1 + more)
-            processes = counts[0]
-            if left != 0 or any(count != processes for count in counts[:-1]):
+            processes = min(most, 1 + max(0, tasks - nodes))
+            if not 1 <= tasks - processes * (nodes - 1) <= processes:
                 return None
         else:
             processes = min(tasks, most)
@@ -431,8 +426,8 @@ def _joined(counts: Mapping[int, int]) -> tuple[Run, ...]:
     return tuple(runs)
 
 
-def _nodes_of(nodes: Sequence[SlurmNode], partitions: Sequence[str]) -> list[SlurmNode]:
-    """Return the nodes of some partitions in the order of their names; UsageError for none, or for several threads a core."""
+def _nodes_of(nodes: Sequence[SlurmNode], partitions: Sequence[str], share: int) -> list[SlurmNode]:
+    """Return the nodes of some partitions in the order of their names; UsageError for none, or for what cannot be planned with."""
     wanted = set(partitions)
     ours = sorted((node for node in nodes if wanted & set(node.partitions)), key=lambda node: natural(node.name))
     if not ours:
@@ -442,6 +437,11 @@ def _nodes_of(nodes: Sequence[SlurmNode], partitions: Sequence[str]) -> list[Slu
         if node.threads_per_core > 1:
             raise UsageError(
                 f"node {node.name} has several threads a core: which tasks share one cannot be planned yet"
+            )
+        if node.sockets * node.cores_per_socket * share > MAX_THREADS:
+            cores = node.sockets * node.cores_per_socket
+            raise UsageError(
+                f"node {node.name} has {cores} cores, each for {share} jobs; the limit is {MAX_THREADS} in all"
             )
     return ours
 

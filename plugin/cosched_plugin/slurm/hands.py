@@ -68,6 +68,7 @@ class Commands:
                 timeout=WAIT_S,
                 check=False,
                 text=True,
+                errors="replace",
             )
         except subprocess.TimeoutExpired:
             return Unsettled(f"scontrol {arguments[0]}: no answer after {WAIT_S:g} s")

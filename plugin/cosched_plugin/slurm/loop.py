@@ -40,6 +40,7 @@ AFTER_S: Final = 0.1
 MOST_POLL_S: Final = 5.0
 NOTICE_S: Final = 3.0
 NODES_S: Final = 0.5
+MOST_ODD: Final = 20  # records that are named at once
 SILENT_S: Final = 0.5  # between two questions that slurmctld has not answered
 FEATURES_HERE: Final = tuple(name for name in FEATURES if name not in ("disk", "slots", "submit"))
 
@@ -62,7 +63,7 @@ class Poller:
         self.took_s = 0.0  # by the last poll
         self._silent_since = 0.0  # 0: Slurm answers
         self._nodes_at = float("-inf")
-        self._odd: set[str] = set()  # what was said of records in the last answers
+        self._odd: set[str] = set()  # records of the last answers that were left out
 
     def poll(self, now_s: float) -> bool | None:
         """Ask; return whether something has changed, or None where Slurm does not answer."""
@@ -79,11 +80,7 @@ class Poller:
         if self._silent_since:
             self._log("answers", f"Slurm answers again, after {now_s - self._silent_since:.1f} s")
             self._silent_since = 0.0
-        odd = set(self._rest.odd)
-        for text in sorted(odd - self._odd):
-            self._log("odd-record", text, level=WARNING)
-        self._odd = odd
-        self._rest.odd.clear()
+        self._tell_odd()
         changed = (jobs is not None and jobs != self.jobs) or (nodes is not None and nodes != self.nodes)
         self.took_s = time.monotonic() - begun
         if jobs is not None:
@@ -91,6 +88,16 @@ class Poller:
         if nodes is not None:
             self.nodes, self._nodes_at = nodes, now_s
         return changed
+
+    def _tell_odd(self) -> None:
+        """Name the records that were left out, each once as long as it stays so."""
+        odd = {name: why for kind in self._rest.odd.values() for name, why in kind.items()}
+        new = sorted(odd.keys() - self._odd)
+        for name in new[:MOST_ODD]:
+            self._log("odd-record", f"{name} is not understood: {odd[name]}", level=WARNING)
+        if len(new) > MOST_ODD:
+            self._log("odd-record", f"{len(new) - MOST_ODD} further records are not understood", level=WARNING)
+        self._odd = set(odd)
 
 
 class Enforcer:

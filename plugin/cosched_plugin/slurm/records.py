@@ -1,8 +1,10 @@
 """What slurmrestd says of jobs and nodes, as plain tuples: the one module that knows the shapes of its answers.
 
 Versions v0.0.37 and v0.0.38 of the interface are read as Debian's Slurm 22.05 answers them; recordings hold every state of both. Later
-versions have another shape (numbers are maps with `set`, `infinite` and `number`, states are lists): `number` and `words_of` read that
+versions have another shape (numbers are maps with `set`, `infinite` and `number`, states are lists): `_whole` and `words_of` read that
 after its published schema, and no such Slurm has been met yet.
+
+What comes out of here is within bounds: whatever the driver computes from it fits the protocol's 64 bits.
 """
 
 from __future__ import annotations
@@ -11,10 +13,20 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from cosched_plugin.common.slurm_notation import WAITING, expand, number, words_of
+from cosched_hwmodel.units import MIB
+from cosched_plugin.common.slurm_notation import WAITING, expand, tasks_in, words_of
+from cosched_plugin.protocol.errors import Fault, refuse, refuse_integer
+from cosched_plugin.protocol.limits import MAX_STRING_BYTES, MAX_THREADS
 from cosched_plugin.protocol.messages import Amounts
+from cosched_plugin.protocol.values import read_amounts, text_bytes
 
 Record = Mapping[str, Any]
+
+MOST: Final = 2**32 - 1  # of what is counted: Slurm's numbers have 32 bits
+MOST_JOB: Final = 2**31 - 1  # numbers of jobs: those of tasks of arrays are made of two
+MOST_S: Final = 2**38  # seconds since the epoch; Slurm shows moments some centuries ahead
+MOST_MB: Final = 2**40
+_NODE_NAME: Final = re.compile(r"[^\s,=\[\]]{1,255}")  # as it may stand in a list of nodes
 
 _HOLDS: Final = {"JobHeldUser": "user", "JobHeldAdmin": "admin"}
 _NEVER_HERE: Final = frozenset({"SPECIAL_EXIT", "REQUEUE_HOLD", "RESV_DEL_HOLD"})  # an operator must release these
@@ -97,98 +109,136 @@ class SlurmNode(NamedTuple):
 
 # Over 50 lines: one line for each field.
 def job_of(record: Record) -> SlurmJob:
-    """Return a job from its record; KeyError, TypeError or ValueError where it is none."""
+    """Return a job from its record; Fault, or whatever else its parts raise, where it is none."""
+    job_id = _whole(record, "job_id", MOST_JOB)
+    if not job_id:
+        refuse_integer(1, MOST_JOB, record.get("job_id"), "job_id")
     state = _job_state(record["job_state"])
-    reason = str(record.get("state_reason") or "")
-    array_id = number(record.get("array_job_id")) or 0
-    task = number(record.get("array_task_id")) if array_id else None
-    node_count = number(record.get("node_count")) or 0
-    most = number(record.get("max_nodes")) or 0
-    per_node = str(record.get("tres_per_node") or "")
+    reason = _text(record, "state_reason")
+    array_id = _whole(record, "array_job_id", MOST_JOB) or 0
+    task = _whole(record, "array_task_id", MOST - 1) if array_id else None
+    waiting = _text(record, "array_task_string") if task is None else ""
+    tasks_in(waiting)  # which says what is wrong with it
+    node_count = _whole(record, "node_count") or 0
+    most = _whole(record, "max_nodes") or 0
+    per_node = _text(record, "tres_per_node")
     resources = gres(per_node)
     wishes = [name for name in _WISHES if _plain(record.get(name)) not in _PLAIN]
-    wishes += [name for name in _ONES if (number(record.get(name)) or 1) not in (1, 0xFFFF)]
+    wishes += [name for name in _ONES if (_whole(record, name) or 1) not in (1, 0xFFFF)]
     if resources is None:
         wishes.append("tres_per_node")
     return SlurmJob(
-        int(record["job_id"]),
+        job_id,
         array_id,
         task,
-        str(record.get("array_task_string") or "") if task is None else "",
+        waiting,
         state,
         reason,
         "admin" if state in _NEVER_HERE else _HOLDS.get(reason, "") if state in WAITING else "",
-        str(record.get("partition") or ""),
-        str(record.get("user_name") or ""),
-        str(record.get("account") or ""),
-        str(record.get("name") or ""),
-        str(record.get("comment") or ""),
-        str(record.get("admin_comment") or ""),
-        expand(str(record.get("nodes") or "")),
+        _text(record, "partition"),
+        _text(record, "user_name"),
+        _text(record, "account"),
+        _text(record, "name"),
+        _text(record, "comment"),
+        _text(record, "admin_comment"),
+        expand(_text(record, "nodes", MIB)),
         expand(_joined(record.get("required_nodes"))),
         tuple(wishes),
-        str(record.get("dependency") or ""),
-        number(record.get("het_job_id")) or 0,
+        _text(record, "dependency"),
+        _whole(record, "het_job_id", MOST_JOB) or 0,
         node_count,
         most == node_count > 0,
         most,
-        number(record.get("tasks")) or 0,
-        number(record.get("tasks_per_node")) or 0,
-        number(record.get("cpus")) or 0,
-        number(record.get("cpus_per_task")) or 1,
+        _whole(record, "tasks") or 0,
+        _whole(record, "tasks_per_node") or 0,
+        _whole(record, "cpus") or 0,
+        _whole(record, "cpus_per_task") or 1,
         "none" in words_of(record.get("shared")) or "EXCLUSIVE" in words_of(record.get("exclusive")),
-        number(record.get("memory_per_node")) or 0,
-        number(record.get("memory_per_cpu")) or 0,
+        _whole(record, "memory_per_node", MOST_MB) or 0,
+        _whole(record, "memory_per_cpu", MOST_MB) or 0,
         resources or (),
-        number(record.get("time_limit")),
-        number(record.get("submit_time")) or 0,
-        number(record.get("eligible_time")) or 0,
-        number(record.get("start_time")) or 0,
-        number(record.get("end_time")) or 0,
-        number(record.get("suspend_time")) or 0,
-        number(record.get("pre_sus_time")) or 0,
-        number(record.get("restart_cnt")) or 0,
+        _whole(record, "time_limit"),
+        _whole(record, "submit_time", MOST_S) or 0,
+        _whole(record, "eligible_time", MOST_S) or 0,
+        _whole(record, "start_time", MOST_S) or 0,
+        _whole(record, "end_time", MOST_S) or 0,
+        _whole(record, "suspend_time", MOST_S) or 0,
+        _whole(record, "pre_sus_time", MOST_S) or 0,
+        _whole(record, "restart_cnt") or 0,
         _cores(record.get("job_resources")),
     )
 
 
 def node_of(record: Record) -> SlurmNode:
-    """Return a node from its record; KeyError, TypeError or ValueError where it is none."""
+    """Return a node from its record; Fault, or whatever else its parts raise, where it is none."""
     words = {word.upper() for word in (*words_of(record["state"]), *words_of(record.get("state_flags")))}
     base = words & _BASES
     takes: bool | None = bool(base & _GOOD) and not words & _BAD_FLAGS
     if not takes and not words & _BAD_FLAGS and base == {"UNKNOWN"}:
         takes = None
+    sockets, cores, threads = [_whole(record, name, MAX_THREADS) or 0 for name in ("sockets", "cores", "threads")]
+    if not 1 <= sockets * cores * threads <= MAX_THREADS:
+        raise Fault("field", f"expected 1 to {MAX_THREADS} threads, got {sockets} x {cores} x {threads}")
+    name = _text(record, "name")
+    if not _NODE_NAME.fullmatch(name) or not name.isprintable():
+        refuse("a node's name", name, "name")
     return SlurmNode(
-        str(record["name"]),
+        name,
         takes,
-        int(record["sockets"]),
-        int(record["cores"]),
-        int(record["threads"]),
-        number(record.get("real_memory")) or 0,
-        gres(str(record.get("gres") or "")) or (),
+        sockets,
+        cores,
+        threads,
+        _whole(record, "real_memory", MOST_MB) or 0,
+        gres(_text(record, "gres")) or (),
         tuple(words_of(record.get("partitions"))),
     )
 
 
 def gres(text: str) -> Amounts | None:
-    """Return what ``gres:membw:60`` or ``membw:100,disk`` asks for; None where a type is asked for, too."""
+    """Return what ``gres:membw:60`` or ``membw:100,disk`` asks for; None where a type is asked for, too. Fault for too much."""
     found: dict[str, int] = {}
     for part in filter(None, re.sub(r"\([^)]*\)", "", text).split(",")):
         name, *rest = re.sub(r"^gres[:/]", "", part.strip()).split(":")
         if len(rest) > 1 or (rest and not rest[0].isdigit()):
             return None
         found[name] = found.get(name, 0) + (int(rest[0]) if rest else 1)
-    return tuple(sorted((name, count) for name, count in found.items() if count))
+    amounts: Amounts = read_amounts(tuple(sorted((name, count) for name, count in found.items() if count)))
+    return amounts
 
 
 # ---------------------------------------------------------------- values of both shapes
 
 
+def _set(value: Any) -> Any:
+    """Return a value without the map around a number; None where it is not set, or infinite."""
+    if isinstance(value, Mapping):
+        return value["number"] if value.get("set") and not value.get("infinite") else None
+    return value
+
+
 def _plain(value: Any) -> Any:
     """Return a value without the map around a number; a number of all ones is not set either."""
-    value = number(value) if isinstance(value, Mapping) else value
+    value = _set(value)
     return None if value in (0xFFFF, 0xFFFFFFFE) else value
+
+
+def _whole(record: Record, name: str, most: int = MOST) -> int | None:
+    """Return a whole number; None where it is not set, or infinite. Fault for anything else."""
+    value = _set(record.get(name))
+    if value is not None and (type(value) is not int or not 0 <= value <= most):
+        refuse_integer(0, most, value, name)
+    return value
+
+
+def _text(record: Record, name: str, most: int = MAX_STRING_BYTES) -> str:
+    """Return a text, which may be missing; Fault for anything else."""
+    value = record.get(name)
+    try:
+        if value is not None and (type(value) is not str or text_bytes(value) > most):
+            refuse(f"a string of at most {most} bytes", value)
+    except Fault as fault:
+        raise fault.under(name)  # noqa: B904 - the same fault, one level out
+    return value or ""
 
 
 def _joined(value: Any) -> str:
@@ -201,6 +251,8 @@ def _job_state(value: Any) -> str:
     for flag in ("COMPLETING", "CONFIGURING", "SPECIAL_EXIT", "REQUEUE_HOLD", "RESV_DEL_HOLD"):
         if flag in words:
             return flag
+    if not words:
+        refuse("a state", value, "job_state")
     return words[0]
 
 
@@ -213,12 +265,15 @@ def _cores(resources: Any) -> Mapping[str, int] | None:
     if not isinstance(nodes, list):
         return None
     found: dict[str, int] = {}
-    for node in nodes:
-        name = node.get("nodename") or node.get("name")
-        count = sum(_allocated(node.get("sockets")))
-        if not name or not count:
-            return None
-        found[str(name)] = count
+    try:
+        for node in nodes:
+            name = node.get("nodename") or node.get("name")
+            count = sum(_allocated(node.get("sockets")))
+            if not name or not count:
+                return None
+            found[str(name)] = count
+    except (AttributeError, KeyError, TypeError):
+        raise Fault("field", "expected sockets and cores of nodes").under("job_resources") from None
     return found or None
 
 

@@ -2,24 +2,31 @@
 
 A question that slurmctld does not answer raises `Silent`: that is never an event. A change ends in one of three ways: accepted,
 refused, or of unknown fate (`Unsettled`): slurmrestd waits up to 9 s for slurmctld, twice that for one job, and a change may have been
-carried out although no answer came. So nothing is sent a second time, and reads wait 25 s.
+carried out although no answer came. So nothing is sent a second time, and reads wait 25 s: that is for the whole answer, which has a
+size, too. A record that cannot be read is left out, and `odd` says why; all others count.
 """
 
 from __future__ import annotations
 
 import http.client
 import json
+import re
 import socket
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
+from cosched_hwmodel.units import MIB
+from cosched_plugin.common.slurm_notation import ON_NODES
+from cosched_plugin.protocol.errors import Fault, refuse, show
 from cosched_plugin.site.driver import Outcome, Unsettled
 from cosched_plugin.slurm.records import SlurmJob, SlurmNode, job_of, node_of
 
 VERSIONS: Final = ("v0.0.38", "v0.0.37")  # those that have been met, the best first
 LATER: Final = ("v0.0.41", "v0.0.40", "v0.0.39")  # written after their schemas
 WAIT_S: Final = 25.0
+MOST_BYTES: Final = 512 * MIB  # of an answer: records of jobs have 2 to 6 kB
+_MOST_WORDS: Final = 300  # letters of what is passed on of an error
 WHOLE_S: Final = 2.0
 SLOW_S: Final = 8.0  # a refusal that took as long comes from slurmrestd, which has given slurmctld up
 # Errors that say that slurmctld was not reached, or did not answer: 1000 and 1800 to 1899 are those of its communication.
@@ -48,15 +55,44 @@ class Transport(Protocol):
         ...
 
 
+class _BoundedSocket(socket.socket):
+    """A socket on which an answer has a deadline and a size, in however small pieces it comes."""
+
+    until_s = 0.0  # of the monotonic clock
+    left_bytes = 0
+
+    def recv_into(self, *arguments: Any) -> int:
+        """Receive within what is left of both; OSError."""
+        self.settimeout(max(0.001, self.until_s - time.monotonic()))
+        count = super().recv_into(*arguments)
+        self.left_bytes -= count
+        if time.monotonic() > self.until_s:
+            raise TimeoutError(f"the answer goes on after {WAIT_S:g} s")
+        if self.left_bytes < 0:
+            raise _too_long()
+        return count
+
+
 class _UnixConnection(http.client.HTTPConnection):
     def __init__(self, path: str) -> None:
-        super().__init__("localhost", timeout=WAIT_S)
+        super().__init__("localhost")
         self._path = path
+        self._until_s = 0.0
+
+    def begin(self, until_s: float) -> None:
+        """Set the bounds of the next answer; connect, if this is the first one."""
+        self._until_s = until_s
+        if self.sock is None:
+            self.connect()
+        assert isinstance(self.sock, _BoundedSocket)
+        self.sock.until_s, self.sock.left_bytes = until_s, MOST_BYTES
 
     def connect(self) -> None:
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
+        """Connect, and bound what it and each question take; http.client calls this, too."""
+        self.sock = _BoundedSocket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(max(0.001, self._until_s - time.monotonic()))
         self.sock.connect(self._path)
+        self.sock.settimeout(WAIT_S)
 
 
 class UnixTransport:
@@ -70,21 +106,22 @@ class UnixTransport:
         """Return the answer, within `WAIT_S`; a question on a connection that has been closed meanwhile is asked again."""
         headers = {} if body is None else {"Content-Type": "application/json"}
         data = None if body is None else json.dumps(body)
-        kept = self._connection is not None
-        sent = False
-        try:
-            if self._connection is None:
-                self._connection = _UnixConnection(self._path)
-                self._connection.connect()
-            sent = True
-            self._connection.request(method, target, data, headers)
-            answer = self._connection.getresponse()
-            text = answer.read().decode("utf-8", "replace")
-        except (OSError, http.client.HTTPException) as error:
-            self.close()
-            if kept and method == "GET":
-                return self.call(method, target)
-            return Reply(0, f"{type(error).__name__}: {error}", sent)
+        until_s = time.monotonic() + WAIT_S
+        while True:
+            kept = self._connection is not None
+            sent = False
+            try:
+                self._connection = self._connection or _UnixConnection(self._path)
+                self._connection.begin(until_s)
+                sent = True
+                self._connection.request(method, target, data, headers)
+                answer = self._connection.getresponse()
+                text = _body_of(answer)
+                break
+            except (OSError, http.client.HTTPException, ValueError) as error:  # ValueError: of odd lengths of chunks
+                self.close()
+                if not kept or method != "GET" or time.monotonic() > until_s:
+                    return Reply(0, f"{type(error).__name__}: {error}", sent)
         if answer.will_close:
             self.close()
         return Reply(answer.status, text)
@@ -96,6 +133,22 @@ class UnixTransport:
         self._connection = None
 
 
+def _too_long() -> OSError:
+    return OSError(f"the answer is longer than {MOST_BYTES} bytes")
+
+
+def _body_of(answer: http.client.HTTPResponse) -> str:
+    """Return the whole body; OSError or HTTPException where it is too long or is cut off."""
+    if (answer.length or 0) > MOST_BYTES:
+        raise _too_long()
+    found = bytearray()
+    while piece := answer.read(MIB):  # not at once: the room for it would be made before it has come
+        found += piece
+    if answer.length:
+        raise http.client.IncompleteRead(b"", answer.length)
+    return found.decode("utf-8", "replace")
+
+
 class Rest:
     """What is asked of Slurm, in one version of its interface."""
 
@@ -103,7 +156,9 @@ class Rest:
         """Without ``version``, the first one that Slurm answers is spoken."""
         self._transport = transport
         self.version = version
-        self.odd: list[str] = []  # records that were not understood, in words
+        self.odd: dict[
+            str, dict[str, str]
+        ] = {}  # records of the last answers that were left out, and why; by `jobs`, `nodes`
         self._since_s = 0  # of the last answer about jobs
         self._whole_s = float("-inf")  # of the last question for all of them
         self._took_s = 0.0  # by that
@@ -159,7 +214,7 @@ class Rest:
         reply = self._transport.call("GET", f"/slurm/{self.version}/{target}")
         if reply.status == 304:
             return None
-        content = _read(reply)
+        content = _read(reply, key)
         errors = _errors(content)
         rows = content.get(key)
         if reply.status != 200 or errors or not isinstance(rows, list):
@@ -170,17 +225,26 @@ class Rest:
     def _parsed(self, kind: str, rows: Sequence[Any], read: Any) -> list[Any]:
         found = []
         before, after = self._known.get(kind, {}), dict[object, tuple[Any, Any]]()
+        odd: dict[str, str] = {}
         for row in rows:
+            key: object = None
             try:
-                key = row.get("job_id") or row["name"]
+                key = _name_of(row)
+                if isinstance(row, Unread):
+                    raise Fault("record", row.why)
                 known = before.get(key)
                 said = known[1] if known is not None and known[0] == row else read(row)
                 after[key] = row, said
-                found.append(said)
-            except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
-                name = (row.get("job_id") or row.get("name")) if isinstance(row, Mapping) else row
-                self.odd.append(f"the record of {name!r} is not understood: {type(error).__name__}: {error}")
-        self._known[kind] = after
+            except _ODD as error:
+                name = f"the record of {show(key)}" if key else f"a record of {kind}"
+                odd[name] = _why(error)
+                said = before.get(key, (None, None))[1]
+                if key in after or not isinstance(said, SlurmJob) or said.state not in ON_NODES:
+                    continue
+                after[key] = None, said
+                odd[name] += "; the job is on nodes, and counts as it was last read"
+            found.append(said)
+        self._known[kind], self.odd[kind] = after, odd
         return found
 
     def _told(self, method: str, target: str, body: object = None) -> Outcome:
@@ -194,7 +258,7 @@ class Rest:
         errors = content.get("errors")
         if not isinstance(errors, list):
             return Unsettled(f"{target}: an answer without `errors`: status {reply.status}: {reply.text[:200]}")
-        wrong = [error for error in errors if not _is_none(error)]
+        wrong = [error for error in map(_flat, errors) if not _is_none(error)]
         if not wrong:
             return None
         words = f"{target}: {'; '.join(_errors({'errors': wrong}))}"
@@ -205,24 +269,125 @@ class Rest:
         return words
 
 
-def _read(reply: Reply) -> Mapping[str, Any]:
-    """Return the content of an answer, or an empty one where it is cut off."""
+# ---------------------------------------------------------------- what answers hold
+
+
+class Unread(NamedTuple):
+    """A record that is no JSON by itself, or is nested too deeply."""
+
+    name: object  # of its job or node, if that can be seen
+    why: str
+
+
+_ODD: Final = (Fault, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
+_TOKEN: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[][{}]', re.DOTALL)
+
+
+def _read(reply: Reply, key: str = "") -> Mapping[str, Any]:
+    """Return the content of an answer, or an empty one where it is cut off; of ``key``, a list of records, each may be `Unread`."""
     try:
         content = json.loads(reply.text) if reply.text else {}
-    except ValueError:
-        return {}
+    except (ValueError, RecursionError):
+        content = _read_apart(reply.text, key) if key else {}
     return content if isinstance(content, Mapping) else {}
+
+
+def _read_apart(text: str, key: str) -> Any:
+    """Return the content of an answer in which one of the records cannot be read: each is read by itself."""
+    places = list(_places(text, key))
+    frame, begin = [], 0
+    for first, end in places:
+        frame += [text[begin:first], "{}"]
+        begin = end
+    try:
+        content = json.loads("".join([*frame, text[begin:]]))
+    except (ValueError, RecursionError):
+        return {}
+    if places:
+        records = iter(places)
+        content[key] = [_record(text[slice(*next(records))]) if row == {} else row for row in content[key]]
+    return content
+
+
+def _places(text: str, key: str) -> Iterator[tuple[int, int]]:
+    """Yield where the records of the list ``key`` of a map begin and end, by their brackets alone."""
+    wanted, word = json.dumps(key), ""
+    depth = first = 0
+    inside = False
+    for token in _TOKEN.finditer(text):
+        match token[0]:
+            case "[" | "{" as bracket:
+                depth += 1
+                if depth == 2:
+                    inside = bracket == "[" and word == wanted
+                elif depth == 3:
+                    first = token.start()
+            case "]" | "}":
+                if depth == 3 and inside:
+                    yield first, token.end()
+                depth -= 1
+            case word_there if depth == 1:
+                word = word_there
+
+
+def _record(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        found = re.search(r'"job_id"\s*:\s*(\d{1,10})\b', text) or re.search(r'"name"\s*:\s*("[^"\\]{1,255}")', text)
+        return Unread(json.loads(found[1]) if found else None, _why(error))
+
+
+def _name_of(row: Any) -> object:
+    """Return the number of a job, or the name of a node; None where it is not to be seen."""
+    if isinstance(row, Unread):
+        return row.name
+    if not isinstance(row, Mapping):
+        refuse("a map", row)
+    key = row.get("job_id") or row.get("name")
+    return key if type(key) in (int, str) else None  # True is equal to 1
+
+
+def _why(error: BaseException) -> str:
+    """Return what is wrong with a record."""
+    match error:
+        case Fault():
+            return f"{error.path}: {error.text}" if error.path else error.text
+        case KeyError():
+            return f"{error.args[0]}: missing"
+        case RecursionError():
+            return "it is nested too deeply"
+        case json.JSONDecodeError():
+            return f"no JSON: {error}"
+        case ValueError() if "digits" in str(error):
+            return "a number has too many digits"
+        case _:
+            return f"{type(error).__name__}: {error}"[:_MOST_WORDS]
 
 
 def _errors(content: Mapping[str, Any]) -> list[str]:
     """Return what is in `errors`, in words."""
     errors = content.get("errors") or []
     return [
-        ", ".join(str(error[key]) for key in ("description", "error", "error_number") if key in error)
-        if isinstance(error, Mapping)
-        else str(error)
-        for error in (errors if isinstance(errors, list) else [errors])
+        _plain(
+            ", ".join(str(error[key]) for key in ("description", "error", "error_number") if key in error)
+            if isinstance(error, Mapping)
+            else str(error)
+        )
+        for error in map(_flat, errors if isinstance(errors, list) else [errors])
     ]
+
+
+def _flat(error: Any) -> Any:
+    """Return an error with single values alone."""
+    if isinstance(error, Mapping):
+        return {key: show(value) if isinstance(value, list | Mapping) else value for key, value in error.items()}
+    return show(error) if isinstance(error, list) else error
+
+
+def _plain(text: str) -> str:
+    """Return words that a message may hold."""
+    return text[:_MOST_WORDS].encode("utf-8", "replace").decode()
 
 
 def _is_none(error: Any) -> bool:

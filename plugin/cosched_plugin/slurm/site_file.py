@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from reprlib import repr as short_repr  # a comment may be long, or deeply nested
 from typing import Any, Final, NamedTuple
 
 from cosched_hwmodel.composite.job_profile import MOST, Profile, ProfileError, checked
@@ -79,12 +80,13 @@ class Site(NamedTuple):
             return of_rule, ""
         try:
             table = json.loads(job.comment)
-        except ValueError as error:
-            return of_rule, f"its comment is no JSON: {error}"
-        try:
             told = _traits(_Table("comment", {key: table[key] for key in _OF_JOBS if key in table}))
         except UsageError as error:
             return of_rule, str(error)
+        except ValueError as error:
+            return of_rule, f"its comment is no JSON: {error}"
+        except RecursionError:
+            return of_rule, "its comment is nested too deeply"
         return Traits(
             told.estimate_us or of_rule.estimate_us,
             told.demand or of_rule.demand,
@@ -131,13 +133,13 @@ class _Table:
 
     def __init__(self, path: str, content: Any) -> None:
         if not isinstance(content, Mapping):
-            raise UsageError(f"{path}: expected a table, got {content!r}")
+            raise UsageError(f"{path}: expected a table, got {short_repr(content)}")
         self.path = path
         self._left = dict(content)
         self._inner: list[_Table] = []
 
     def wrong(self, key: str, expected: str, value: object) -> UsageError:
-        return UsageError(f"{self.path}: {key}: expected {expected}, got {value!r}")
+        return UsageError(f"{self.path}: {key}: expected {expected}, got {short_repr(value)}")
 
     def take(self, key: str, default: Any = None) -> Any:
         return self._left.pop(key, default)

@@ -176,7 +176,7 @@ def test_what_is_cut_off_or_contradictory_ends_in_words() -> None:
         Canned(200, json.dumps({"errors": [], "jobs": [{"job_id": 3}, 7, {"job_id": 4, "job_state": []}]})), "v0.0.38"
     )
     assert rest.jobs(1e9) == []
-    assert len(rest.odd) == 3
+    assert len(rest.odd["jobs"]) == 3
     assert isinstance(change(0, "timed out"), Unsettled)  # it may have been carried out
     assert isinstance(change(0, "refused", sent=False), str)
 
