@@ -27,6 +27,7 @@ from cosched_emulator.accounting.file import (
     MADE_BY,
     DamageError,
     Database,
+    bring_up_to_date,
     create_database,
     database_in_memory,
     open_database,
@@ -105,6 +106,7 @@ class Accounting:
         self._faults: Counter[FaultHappened] = Counter()  # of the last step, while it is replayed
         # (step, its changes so far, what is to be written)
         self._buffer: list[tuple[int, int, Step | Change]] = []
+        self._in_copy: list[tuple[int, int, Step | Change]] = []  # written to the copy of an older file alone
         self._filled = False
         self.closed = False
 
@@ -118,8 +120,9 @@ class Accounting:
     def open(cls, path: str, begin: Callable[[str], Reached | None] | None = None) -> Accounting:
         """Return the accounts in a file; InputError if it is not a complete database of this program, or another process has it open.
 
-        Call `replay` before anything else. It begins after the step that ``begin`` names, which is called with the path once no other
-        process has the file, if the file has that step with all its changes; what lies before is then not looked at.
+        Call `replay` before anything else, and `bring_up_to_date` once what it has shown is good: until then a file of an older version
+        stays as it is. The replay begins after the step that ``begin`` names, which is called with the path once no other process has
+        the file, if the file has that step with all its changes; what lies before is then not looked at.
         """
         database = open_database(path, begin)
         return cls(database, path, begin=database.begins)
@@ -134,12 +137,24 @@ class Accounting:
         """Return the number of steps of the journal that have not been replayed."""
         return self._last - self.step
 
+    def bring_up_to_date(self) -> None:
+        """Bring a file of an older version up to date, after a replay; a further step does so, too. InputError if that cannot be."""
+        if not self._database.older:
+            return
+        if self.unplayed:
+            raise InvariantError(f"{self.unplayed} steps of the journal have not been replayed")
+        self._database = bring_up_to_date(self.path or "", self._database)
+        self._connection = self._database.connection
+        self._buffer[:0] = self._in_copy
+        self._in_copy.clear()
+
     def reached(self) -> Reached | None:
         """Return the last step; None where it, or a change of it, waits to be written."""
         return None if self._buffer else Reached(self.step, self._changes, self._link, self._first)
 
     def claim(self, key: str, value: str) -> None:
         """Add an entry to the meta data that is known only during the run. AccountingError if it cannot be written."""
+        self.bring_up_to_date()
         try:
             self._connection.execute("INSERT INTO meta VALUES (?, ?)", (key, value))
         except sqlite3.Error as error:
@@ -161,6 +176,7 @@ class Accounting:
             raise InvariantError(
                 f"{self.unplayed} steps of the journal have not been replayed, and a further step is added"
             )
+        self.bring_up_to_date()
         if self.path is not None:
             number = self.step + 1
             if durable:
@@ -364,6 +380,8 @@ class Accounting:
         finally:
             if durable is not None:
                 connection.execute("PRAGMA synchronous=NORMAL")
+        if self._database.older:
+            self._in_copy += self._buffer
         self._buffer.clear()
         self._link = link
         self.trouble = ""

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import fcntl
-import hashlib
-import json
 import os
-import secrets
 import sqlite3
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,7 +14,6 @@ from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
 from cosched_emulator.accounting.chain import (
-    MACHINE,
     Mark,
     MarkFile,
     Reached,
@@ -30,9 +26,7 @@ from cosched_emulator.accounting.chain import (
     read_mark,
 )
 from cosched_emulator.accounting.database_schema import APPLICATION_ID, CHAINED, VERSION, migrate
-from cosched_emulator.errors import AccountingError, ConfigurationError, InputError
-from cosched_emulator.scenario.schema import Scenario
-from cosched_emulator.workload.job import Workload
+from cosched_emulator.errors import AccountingError, InputError
 from cosched_hwmodel.units import MIB
 
 BUSY_MS: Final = 100  # how long a statement waits for another process's lock; users wait meanwhile
@@ -68,6 +62,7 @@ class Database(NamedTuple):
     lock: int | None
     mark: MarkFile | None
     begins: Reached | None = None  # what lies before this step was not looked at
+    older: int = 0  # the version of the file, if that is not the present one: ``connection`` is to a copy of it that is
 
     def close(self) -> None:
         """Close the connection, then the lock: no other process may open the file earlier."""
@@ -166,7 +161,8 @@ def _new_file(
 def open_database(path: str, begin: Callable[[str], Reached | None] | None = None) -> Database:
     """Open an existing file; InputError, with the file unchanged, if it is foreign, damaged, newer or in use.
 
-    What lies before the step that ``begin`` names is not examined for damage, if the file has that step with all its changes.
+    Of an older one a copy is opened: the file itself is changed only by `bring_up_to_date`. What lies before the step that ``begin``
+    names is not examined for damage, if the file has that step with all its changes.
     """
     lock = lock_database(path)
     try:
@@ -174,17 +170,48 @@ def open_database(path: str, begin: Callable[[str], Reached | None] | None = Non
         with _sqlite_errors(path):
             if version >= CHAINED:
                 _check_end(path)
-            begins = None if begin is None or version < VERSION else begin(path)
+            if version < VERSION:
+                return Database(_up_to_date_copy(path, version), lock, None, older=version)
+            begins = None if begin is None else begin(path)
             if begins is not None and not _has(path, begins):
                 begins = None
-            connection = _open_connection(path, version, whole=begins is None)
-            try:
-                return Database(connection, lock, _open_mark(path, connection, new=version < CHAINED), begins)
-            except BaseException:
-                connection.close()
-                raise
+            connection, mark = _open_both(path, whole=begins is None)
+            return Database(connection, lock, mark, begins)
     except BaseException:
         os.close(lock)
+        raise
+
+
+# A journal is played on the copy, and compared with it: a program that has to refuse the file leaves it to the program that made it.
+def _up_to_date_copy(path: str, version: int) -> sqlite3.Connection:
+    """Return a copy, in a file that disappears, with the tables of the present version."""
+    copy = sqlite3.connect("", isolation_level=None)
+    try:
+        with closing(read_only(path)) as connection:
+            _check_pages(connection, path)
+            connection.backup(copy)
+        migrate(copy, version)
+        _check_journal(copy, path, whole=True)
+    except BaseException:
+        copy.close()
+        raise
+    return copy
+
+
+def bring_up_to_date(path: str, database: Database) -> Database:
+    """Do to an older file what was done to its copy, and open it in the copy's place."""
+    with _sqlite_errors(path):
+        connection, mark = _open_both(path, database.older, whole=False)
+    database.connection.close()
+    return database._replace(connection=connection, mark=mark, older=0)
+
+
+def _open_both(path: str, version: int = VERSION, *, whole: bool) -> tuple[sqlite3.Connection, MarkFile]:
+    connection = _open_connection(path, version, whole=whole)
+    try:
+        return connection, _open_mark(path, connection, new=version < CHAINED)
+    except BaseException:
+        connection.close()
         raise
 
 
@@ -284,25 +311,34 @@ def _open_connection(path: str, version: int = VERSION, *, whole: bool = True) -
     """Open a database; ``whole``: all of it is read, to see whether it is damaged."""
     connection = connect(path)
     try:
-        for (text,) in connection.execute("PRAGMA quick_check(1)") if whole else ():
-            if text != "ok":
-                raise DamageError(path, "a whole database", f"a damaged one ({' '.join(text.split())})")
+        if whole:
+            _check_pages(connection, path)
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=NORMAL")
         connection.execute(f"PRAGMA journal_size_limit={LARGEST_LOG_BYTES}")
         migrate(connection, version)
-        counted = "count(*)" if whole else "0"
-        base = base_of(dict(connection.execute("SELECT key, value FROM meta"))).step
-        step, last, count = connection.execute(
-            f"SELECT (SELECT step FROM progress), coalesce(max(step), {base}), {counted} FROM journal"
-        ).fetchone()
-        if step is None or step > last or (whole and last != base + count):  # tables that are made anew lag behind
-            text = f"{count} steps after {base}, the last of them number {last}, and progress at {step}"
-            raise DamageError(path, "a journal without gaps", text)
+        _check_journal(connection, path, whole=whole)
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def _check_pages(connection: sqlite3.Connection, path: str) -> None:
+    for (text,) in connection.execute("PRAGMA quick_check(1)"):
+        if text != "ok":
+            raise DamageError(path, "a whole database", f"a damaged one ({' '.join(text.split())})")
+
+
+def _check_journal(connection: sqlite3.Connection, path: str, *, whole: bool) -> None:
+    counted = "count(*)" if whole else "0"
+    base = base_of(dict(connection.execute("SELECT key, value FROM meta"))).step
+    step, last, count = connection.execute(
+        f"SELECT (SELECT step FROM progress), coalesce(max(step), {base}), {counted} FROM journal"
+    ).fetchone()
+    if step is None or step > last or (whole and last != base + count):  # tables that are made anew lag behind
+        text = f"{count} steps after {base}, the last of them number {last}, and progress at {step}"
+        raise DamageError(path, "a journal without gaps", text)
 
 
 def connect(path: str, how: str = "mode=rw") -> sqlite3.Connection:
@@ -355,57 +391,3 @@ def sync_folder(folder: str | Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-# The meta data that ties a database to its run, and the check that it belongs to the present run.
-
-
-def meta_of(scenario: Scenario, workload: Workload, kind: str) -> dict[str, str]:
-    """Return the meta data of a new database: the scenario, its file of the machine, a digest of its jobs, a unique name of the run."""
-    digest = hashlib.sha256()
-    for job in workload.jobs:
-        digest.update(repr(tuple(job)).encode())
-    file = scenario.cluster.file
-    return {
-        **({} if file is None else {MACHINE: Path(file).read_text(encoding="utf-8")}),
-        "kind": kind,
-        "scenario": json.dumps(scenario.as_dict(), sort_keys=True),
-        "workload": digest.hexdigest(),
-        "run": secrets.token_hex(8),
-    }
-
-
-def check_meta(
-    meta: Mapping[str, str], scenario: Scenario, workload: Workload, kind: str, file: str, *, any_machine: bool = False
-) -> bool:
-    """Raise ConfigurationError if a database is for another kind of run, another scenario (its clock aside), or other jobs.
-
-    With ``any_machine`` it may be for another machine; return whether it is for the same.
-    """
-    if meta.get("kind") != kind:
-        raise ConfigurationError("db", f"a database of a {kind} run", f"one of a {meta.get('kind')} run", file=file)
-    present = meta_of(scenario, workload, kind)
-    ours = json.loads(present["scenario"])
-    theirs = json.loads(meta["scenario"])
-    same: bool = ours["cluster"] == theirs["cluster"] and meta.get(MACHINE) in (None, present.get(MACHINE))
-    if any_machine:
-        theirs["cluster"] = ours["cluster"]
-    differing = [f"{place}: {mine} instead of {old}" for place, mine, old in _differences(ours, theirs, "")]
-    if differing:
-        raise ConfigurationError("db", "a database of the same scenario", "; ".join(differing[:3]), file=file)
-    if not same and not any_machine:
-        raise ConfigurationError("db", "a database of the same machine", "another: its file has changed", file=file)
-    if meta.get("workload") != present["workload"]:
-        raise ConfigurationError("db", "a database of the same jobs", "others: their file has changed", file=file)
-    return same
-
-
-def _differences(ours: Any, theirs: Any, place: str) -> list[tuple[str, Any, Any]]:
-    if isinstance(ours, dict) and isinstance(theirs, dict):
-        found = []
-        for key in sorted(set(ours) | set(theirs)):
-            if place == "" and key in ("clock", "results"):
-                continue
-            found += _differences(ours.get(key), theirs.get(key), f"{place}.{key}" if place else key)
-        return found
-    return [] if ours == theirs else [(place, ours, theirs)]

@@ -39,8 +39,8 @@ def read_history(file: str, user: str, most: int) -> list[dict[str, Any]]:
             (version,) = connection.execute("PRAGMA user_version").fetchone()
             if application not in (APPLICATION_ID, ARCHIVE_ID):
                 raise InputError(file, "a manager's database", "another one")
-            if version != VERSION:
-                raise InputError(file, f"a database of version {VERSION}", f"version {version}")
+            if not 1 <= version <= VERSION:  # every version has had these columns
+                raise InputError(file, f"a database of version {VERSION} or older", f"version {version}")
             rows = connection.execute(query, [*values, most]).fetchall()
     except sqlite3.Error as error:
         raise InputError(file, f"a manager's database that can be read ({error})") from None

@@ -15,7 +15,7 @@ from typing import Any, Final
 from cosched_emulator.accounting.accounts import Accounting
 from cosched_emulator.accounting.archive import Archive
 from cosched_emulator.accounting.chain import MACHINE
-from cosched_emulator.accounting.file import check_meta, meta_of
+from cosched_emulator.accounting.run_meta import check_meta, meta_of
 from cosched_emulator.errors import ConfigurationError, InvariantError
 from cosched_emulator.live.journal import begin_step, play, time_step
 from cosched_emulator.live.live_manager import LiveManager

@@ -83,4 +83,5 @@ def restore(live: LiveManager, accounting: Accounting) -> int:
         live.forget_events()  # a journal may have years without a scheduler
         steps += 1
     live.check()
+    accounting.bring_up_to_date()
     return steps

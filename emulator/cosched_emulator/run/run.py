@@ -53,7 +53,7 @@ def open_accounts(
     may be of another machine.
     """
     from cosched_emulator.accounting.accounts import Accounting  # noqa: PLC0415 - with sqlite, which few runs need
-    from cosched_emulator.accounting.file import check_meta, meta_of  # noqa: PLC0415 - likewise
+    from cosched_emulator.accounting.run_meta import check_meta, meta_of  # noqa: PLC0415 - likewise
 
     if db is not None and os.path.exists(db):
         if accept_loss is not None:
@@ -283,6 +283,8 @@ def _complete_accounts(accounting: Accounting, manager: Manager, left: list[JobR
         raise InvariantError(
             f"the run is over, and the database has {accounting.unplayed} more answers: it belongs to another run"
         )
+    accounting.bring_up_to_date()
+    accounting.flush()
 
 
 # The run folder of a finished run.

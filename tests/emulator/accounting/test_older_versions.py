@@ -53,6 +53,7 @@ def test_an_older_database_is_brought_up_to_date(version: int, tmp_path: Path) -
         shared = job(3)
         again.record(facts)  # are there already
         assert list(again.replay()) == []
+        again.bring_up_to_date()
         record = JobRecord(shared, "COMPLETED", 60, (), 5, 100, None, cpu_us=3, dispatched_us=4, slot=7)
         again.record([JobEntered(5, shared, Origin("ann")), JobFinished(60, record, 8.5)])
         (row,) = again.jobs([3])

@@ -19,7 +19,7 @@ from tests.processes import ended, wait_until
 from cosched_emulator.accounting.accounts import Accounting, Step
 from cosched_emulator.accounting.again import examine
 from cosched_emulator.accounting.archive import Archive
-from cosched_emulator.accounting.file import meta_of
+from cosched_emulator.accounting.run_meta import meta_of
 from cosched_emulator.errors import InputError
 from cosched_emulator.live.serving import LIVE
 from cosched_hwmodel.units import SECOND_US
@@ -174,6 +174,10 @@ def test_the_archive_of_another_database_is_refused(tmp_path: Path) -> None:
     first.begin_anew()
     second.accounts.flush()
     held = [*rows(second.path, "jobs")]
+    with closing(sqlite3.connect(first.archive.path)) as connection:
+        connection.execute("PRAGMA user_version=5")
     with pytest.raises(InputError, match=r"expected the archive of this database, got that of another one"):
         second.begin_anew()
+    with closing(sqlite3.connect(first.archive.path)) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (5,)
     assert [*rows(second.path, "jobs")] == held

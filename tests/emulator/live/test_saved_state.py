@@ -22,7 +22,8 @@ from tests.runs import run_on
 
 from cosched_emulator import prepare
 from cosched_emulator.accounting.accounts import Accounting
-from cosched_emulator.accounting.file import DamageError, meta_of, read_only
+from cosched_emulator.accounting.file import DamageError, read_only
+from cosched_emulator.accounting.run_meta import meta_of
 from cosched_emulator.errors import EmulatorError
 from cosched_emulator.live import saved_state
 from cosched_emulator.live.history import damage_of
