@@ -36,6 +36,7 @@ STUDY, LOG = "study", "log"  # folders in that of the answer
 def whatif(
     site: str | None,
     sacct: str | None,
+    as_submitted: bool,
     policy: str | None,
     assignments: tuple[str, ...],
     window_count: int | None,
@@ -49,10 +50,14 @@ def whatif(
     if sacct is not None:
         if site is not None or options.get("swf") is not None:
             raise click.UsageError("--sacct does not go with a site's file or --swf: it is the log")
-        imported = import_dump(sacct, out / LOG, ImportOptions(force=True))
+        skip_bad_rows = bool(options.get("skip_bad_rows"))
+        read = ImportOptions(force=True, as_submitted=as_submitted, skip_bad_rows=skip_bad_rows)
+        imported = import_dump(sacct, out / LOG, read)
         for line in imported.lines():
             say(line, err=True)
         site = str(out / LOG / SCENARIO)
+    elif as_submitted:
+        raise click.UsageError("--as-submitted goes with --sacct FILE")
     with redirect_stdout(sys.stderr):  # modules that the site names may print
         sections, own = site_of(site, overrides(options))
         question = with_scale(Question(sections, policy or own, assignments), window_count, window_jobs)

@@ -191,6 +191,8 @@ def import_log(
     time_zone: str | None,
     threads_per_core: int,
     default_estimate: float,
+    as_submitted: bool,
+    skip_bad_rows: bool,
     anonymise: bool,
     force: bool,
     as_json: bool,
@@ -201,12 +203,22 @@ def import_log(
 
     if sacct is None:
         given = {"--out": out, "--partition": bool(partitions), "--time-zone": time_zone, "--anonymise": anonymise}
+        given |= {"--as-submitted": as_submitted, "--skip-bad-rows": skip_bad_rows}
         _refuse({**given, "--force": force, "--json": as_json}, "no --sacct FILE")
         say(COMMAND)
         return
     if out is None:
         raise click.UsageError("--sacct FILE needs --out DIR")
-    options = ImportOptions(time_zone, partitions, threads_per_core, default_estimate, anonymise, force)
+    options = ImportOptions(
+        time_zone,
+        partitions,
+        threads_per_core,
+        default_estimate,
+        as_submitted=as_submitted,
+        skip_bad_rows=skip_bad_rows,
+        anonymous=anonymise,
+        force=force,
+    )
     report = import_dump(sacct, out, options)
     if as_json:
         say(json.dumps(report.as_dict(), indent=2, ensure_ascii=False))

@@ -17,8 +17,11 @@ from cosched_emulator import simulate
 from cosched_emulator.errors import EmulatorError
 from cosched_emulator.workload.job import Workload
 from cosched_emulator.workload.sacct import sacct_jobs as said
+from cosched_emulator.workload.sacct.sacct_dump import read_dump
 from cosched_emulator.workload.sacct.sacct_log import ImportOptions, ImportReport, import_dump
-from cosched_emulator.workload.sacct.sacct_rows import AMBIGUOUS, COMMAND, REPAIRED, read_dump
+from cosched_emulator.workload.sacct.sacct_rows import COMMAND
+from cosched_emulator.workload.sacct.sacct_text import REPAIRED
+from cosched_emulator.workload.sacct.sacct_times import AMBIGUOUS
 from cosched_emulator.workload.swf.swf_reader import SwfOptions, load_swf, read_swf
 from cosched_hwmodel.units import SECOND_US
 
@@ -277,7 +280,7 @@ def test_json_of_later_slurms(tmp_path: Path) -> None:
         ("{", "expected JSON"),
         ('{"jobs": [{}]}', "expected the answer of sacct --json"),
         (f"{HEADER}\n", "expected at least one job that ran to its end, got no rows"),
-        (f"{HEADER}\n{row().replace('10:00:00', 'noon')}\n", ":2: field 'Start': expected a time"),
+        (f"{HEADER}\n{row().replace('10:00:00', 'noon')}\n", ":2: field 'Submit': expected a time"),
         (f"{HEADER}\n{row().replace('|1|2|', '|1|two|')}\n", ":2: field 'NCPUS': expected a number of CPUs, got 'two'"),
         (f"{HEADER}\n{row(state='PENDING')}\n", "got 1 jobs that wait, run or are suspended"),
         (f"Cluster|{HEADER}\na|{row(1)}\nb|{row(2)}\n", ":3: field 'Cluster': expected the jobs of one cluster"),

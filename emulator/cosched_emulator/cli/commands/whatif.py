@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from cosched_emulator.cli.commands.options.scenario_options import a_file, some_scenario_options
+from cosched_emulator.cli.commands.options.scenario_options import AS_SUBMITTED, a_file, some_scenario_options
 from cosched_hwmodel.cli.terminal.lazy import implementation
 
 
@@ -18,6 +18,7 @@ from cosched_hwmodel.cli.terminal.lazy import implementation
     "annotations", "characteristics", "pairs", "seed"
 )  # fmt: skip
 @click.option("--sacct", callback=a_file, metavar="FILE", help="Instead of a log: a dump of Slurm's accounting.")
+@AS_SUBMITTED
 @click.option("--policy", help="The present policy.  [default: the site's, else easy on nodes that each job has alone]")
 @click.option("--set", "assignments", multiple=True, metavar="KEY=VALUE", help="A setting of it; may be repeated.")
 @click.option("--window-count", type=click.IntRange(min=1), metavar="N", help="Windows of the log.  [default: 10]")

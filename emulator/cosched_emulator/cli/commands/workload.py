@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from cosched_emulator import offered
-from cosched_emulator.cli.commands.options.scenario_options import Command, a_file, sets
+from cosched_emulator.cli.commands.options.scenario_options import AS_SUBMITTED, Command, a_file, sets
 from cosched_hwmodel.cli.terminal.lazy import implementation
 
 _DESCRIBE_EXAMPLES = """Examples:
@@ -140,6 +140,8 @@ def lublin() -> None:
     metavar="S",
     help="Estimate of jobs without a limit, in seconds.",
 )
+@AS_SUBMITTED
+@click.option("--skip-bad-rows", is_flag=True, help="Leave malformed rows out instead of stopping.")
 @click.option("--anonymise", is_flag=True, help="Leave out names, numbers of jobs and the day.")
 @click.option("--force", is_flag=True, help="Overwrite files that exist.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")

@@ -2,6 +2,9 @@
 
 A job that was requeued has a row for each time it ran, each with a submission of its own: it was submitted when the first
 was, and runs as long as the last. What the earlier ones used is lost work, which is counted.
+
+A job comes when it was first *eligible*: one that waits for a dependency, a moment or its user does not wait for nodes. That is not
+what a scheduler would be told, so it is as if a policy had made the job's dependencies run as they ran in fact.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from cosched_emulator.workload.sacct.sacct_rows import TASKS, Dump, SacctRow
+from cosched_emulator.workload.sacct.sacct_rows import TASKS, UNNAMED, Dump, SacctRow
 from cosched_plugin.common.slurm_notation import ENDED, expand, swf_status, tasks_in
 
 # What is said of jobs and rows that are left out, and of guesses.
@@ -35,9 +38,27 @@ TOO_SHORT = "jobs of less than a second: one second"
 WHOLE_NODES = "jobs with more CPUs than they asked for: the allocated ones count"
 NO_NODES = "jobs without a number of nodes: processes go where there is room"
 LATE_ROWS = "jobs that end before they start or were submitted: times put in order"
+# Why jobs were not eligible when they were submitted.
+DEPENDENCY = "jobs that waited for a dependency"
+BEGIN = "jobs that waited for a moment (--begin)"
+HELD = "jobs that were held, by their user or an operator"
+THROTTLED = "tasks of arrays with %N: more than N of one array may run at once"
+OTHERWISE = "jobs that were eligible later than submitted, for a reason that the dump does not tell"
+ODD_ELIGIBLE = "jobs that were eligible before they were submitted, or after they started: taken as then"
 
 _AGAIN: Final = frozenset({"REQUEUED", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "RESIZING"})
+_UNSTARTED: Final = frozenset({"CANCELLED", "DEADLINE", "REVOKED"})  # ends of jobs that may not have begun
 _NEXT_S: Final = 60  # a requeue is a submission at the end of the run before
+# By Slurm's reason; else by the line of the submission, whose options may come in any order.
+_WAITED: Final = tuple(
+    (said, re.compile(reason), re.compile(option, re.ASCII))
+    for said, reason, option in (
+        (DEPENDENCY, "Dependency.*", r"\s(?:-d ?|--dependency[= ])(?:after|singleton|expand)"),
+        (HELD, "JobHeld(User|Admin)", r"\s(?:-H|--hold)(?:\s|$)"),
+        (BEGIN, "BeginTime", r"\s(?:-b ?|--begin[= ])\S"),
+    )
+)
+_AT_ONCE: Final = re.compile(r"\s(?:-a ?|--array[= ])[0-9,:-]+%[0-9]", re.ASCII)
 _RANGE: Final = re.compile(r"(?:--array[= ]|-a ?)([0-9][0-9,:%-]*)", re.ASCII)
 
 
@@ -45,13 +66,14 @@ class LoggedJob(NamedTuple):
     """A job that ran. Times in seconds; ``submit_s`` since 1970."""
 
     row: SacctRow  # of the last run
-    submit_s: int
+    first: SacctRow  # of the first one, which may be the same
+    submit_s: int  # when it comes: when it was eligible, or submitted if that is asked for
     run_s: int
     lost_s: int  # of earlier runs
 
     @property
     def wait_s(self) -> int:
-        """Return the time from the first submission to the last start."""
+        """Return the time from when it comes to the last start."""
         return max(0, (self.row.start_s or 0) - self.submit_s)
 
     @property
@@ -71,11 +93,13 @@ class Imported(NamedTuple):
     whole: float  # share of the node time of jobs that had all CPUs of their nodes
 
 
-def jobs_of(dump: Dump, partitions: Sequence[str] = ()) -> Imported:
+def jobs_of(dump: Dump, partitions: Sequence[str] = (), *, as_submitted: bool = False) -> Imported:
     """Return the jobs of some partitions that ran to their end; of all partitions where none is named."""
     counts = Counter(dump.counts)
-    found = [job for rows in _by_job(dump.rows, partitions, counts) if (job := _job(rows, counts)) is not None]
+    runs = [job for rows in _by_job(dump.rows, partitions, counts) if (job := _job(rows, counts)) is not None]
+    found = [job._replace(submit_s=_comes(job, counts, as_submitted=as_submitted)) for job in runs]
     found.sort(key=lambda job: job.submit_s)  # equal times as in the file
+    counts[TWICE] = len(found) - len({job.row.number for job in found})
     counts[VANISHED] = _vanished(dump.rows, partitions)
     for job in found:
         _count_guesses(job, counts)
@@ -85,12 +109,15 @@ def jobs_of(dump: Dump, partitions: Sequence[str] = ()) -> Imported:
     names = {text: expand(text) for text in {job.row.node_list for job in found} if _is_list(text)}
     cores = max((-(-job.row.cpus // max(1, job.row.nodes)) for job in found), default=0)
     remarks = list(_by_partition(found, names))
+    remarks.append(_arrivals(runs, found, dump.missing, as_submitted=as_submitted))
     if lost_s:
         remarks.append(f"earlier runs of requeued jobs used {_hours(lost_s)} that the log does not have")
     if counts[STEPS] and used_s:
         remarks.append(f"the steps used {_hours(used_s)} of the {_hours(held_s)} that the jobs held")
     if dump.missing:
         remarks.append(f"the dump has no {', '.join(dump.missing)}")
+    if dump.bad_row:
+        remarks.append(f"the first row that was left out: {dump.bad_row}")
     return Imported(
         tuple(found),
         {text: count for text, count in counts.items() if count},
@@ -99,6 +126,18 @@ def jobs_of(dump: Dump, partitions: Sequence[str] = ()) -> Imported:
         cores,
         _whole(found, cores),
     )
+
+
+def _arrivals(
+    runs: Sequence[LoggedJob], found: Sequence[LoggedJob], missing: Sequence[str], *, as_submitted: bool
+) -> str:
+    """Return in words when jobs come."""
+    if as_submitted:
+        return "jobs come as submitted, also those that were eligible later"
+    if "Eligible" in missing:
+        return "jobs come as submitted: the dump does not say when they were eligible"
+    late_s = sum(job.submit_s for job in found) - sum(job.submit_s for job in runs)
+    return f"jobs come when they are eligible, in all {late_s / 3600:,.1f} h after their submission (--as-submitted: at that)"
 
 
 def _by_job(rows: Sequence[SacctRow], partitions: Sequence[str], counts: Counter[str]) -> Iterator[list[SacctRow]]:
@@ -116,7 +155,6 @@ def _by_job(rows: Sequence[SacctRow], partitions: Sequence[str], counts: Counter
         begin = 0
         for place in range(1, len(own) + 1):
             if place == len(own) or not _continues(own[place - 1], own[place]):
-                counts[TWICE] += begin > 0
                 yield own[begin:place]
                 begin = place
 
@@ -137,7 +175,7 @@ def _job(rows: Sequence[SacctRow], counts: Counter[str]) -> LoggedJob | None:
         counts[REVOKED] += 1
     elif last.state not in ENDED or last.end_s is None:
         counts[NOT_ENDED] += 1
-    elif last.start_s is None or (not last.nodes and last.node_list in ("", "None assigned")) or not last.cpus:
+    elif last.start_s is None or _never_ran(last):
         counts[NEVER_RAN] += 1
     else:
         parts = [row for row in earlier if row.state == "RESIZING"]
@@ -150,8 +188,36 @@ def _job(rows: Sequence[SacctRow], counts: Counter[str]) -> LoggedJob | None:
         first = rows[0]
         if not first.submit_s <= last.start_s <= last.end_s:
             counts[LATE_ROWS] += 1
-        return LoggedJob(last, min(first.submit_s, last.start_s), max(1, run_s), lost_s)
+        return LoggedJob(last, first, min(first.submit_s, last.start_s), max(1, run_s), lost_s)
     return None
+
+
+def _never_ran(row: SacctRow) -> bool:
+    """Tell whether a job that has ended had no nodes. Its start is then the end, and NNodes are those that it asked for."""
+    unnamed = row.node_list == "None assigned" or (not row.node_list and row.state in _UNSTARTED)
+    return not row.cpus or (row.node_list in UNNAMED and not row.nodes) or (unnamed and not row.elapsed_s)
+
+
+def _comes(job: LoggedJob, counts: Counter[str], *, as_submitted: bool) -> int:
+    """Return when a job comes, and count why that is not when it was submitted, or would not be."""
+    first = job.first
+    submit_s, start_s = job.submit_s, job.row.start_s or job.submit_s
+    bound_s = max(
+        submit_s, min(start_s, first.start_s or start_s)
+    )  # a job that was requeued was eligible before its first run
+    eligible_s = submit_s if first.eligible_s is None else min(max(submit_s, first.eligible_s), bound_s)
+    counts[ODD_ELIGIBLE] += first.eligible_s not in (None, eligible_s)
+    throttled = bool(first.at_once) or first.reason == "JobArrayTaskLimit" or _AT_ONCE.search(first.command) is not None
+    counts[THROTTLED] += throttled
+    if eligible_s > submit_s or (first.eligible_s is None and bound_s > submit_s):
+        why = next((said for said, reason, _ in _WAITED if reason.fullmatch(first.reason)), None) or next(
+            (said for said, _, option in _WAITED if option.search(first.command)), None
+        )
+        if why is not None:
+            counts[why] += 1
+        elif eligible_s > submit_s and not throttled:
+            counts[OTHERWISE] += 1
+    return submit_s if as_submitted else eligible_s
 
 
 def _whole(jobs: Sequence[LoggedJob], cores: int) -> float:

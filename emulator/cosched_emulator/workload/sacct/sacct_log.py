@@ -16,8 +16,9 @@ from zoneinfo import ZoneInfo
 
 from cosched_emulator.errors import InputError
 from cosched_emulator.workload.atomic_file import make_folder, new_text_file
+from cosched_emulator.workload.sacct.sacct_dump import read_dump
 from cosched_emulator.workload.sacct.sacct_jobs import TWICE, Imported, LoggedJob, jobs_of
-from cosched_emulator.workload.sacct.sacct_rows import HINT, read_dump
+from cosched_emulator.workload.sacct.sacct_rows import HINT
 from cosched_emulator.workload.swf.swf_writer import format_row, header_lines
 from cosched_hwmodel.units import SECOND_US
 
@@ -36,6 +37,8 @@ class ImportOptions(NamedTuple):
     threads_per_core: int = 1  # CPUs of Slurm that are one core
     default_estimate_s: float = DEFAULT_ESTIMATE_S  # of jobs without a limit
     anonymous: bool = False
+    as_submitted: bool = False  # jobs come when they were submitted, though they were eligible later
+    skip_bad_rows: bool = False  # leave them out; else the first is an error
     force: bool = False  # overwrite files
 
 
@@ -64,8 +67,8 @@ class ImportReport(NamedTuple):
 
 def import_dump(file: str, out: str | Path, options: ImportOptions) -> ImportReport:
     """Make the folder ``out`` from a dump; raises InputError for a dump without jobs, and for files that exist."""
-    dump = read_dump(file, options.time_zone)
-    found = jobs_of(dump, options.partitions)
+    dump = read_dump(file, options.time_zone, skip_bad_rows=options.skip_bad_rows)
+    found = jobs_of(dump, options.partitions, as_submitted=options.as_submitted)
     if not found.jobs:
         what = "; ".join(f"{count} {text}" for text, count in found.counts.items()) or "no rows"
         place = f" in {', '.join(options.partitions)}" if options.partitions else ""

@@ -77,12 +77,12 @@ def check_names(names: Iterable[str], columns: Sequence[str], file: str, line: i
         seen.add(name)
 
 
-def text_of(file: str) -> str:
-    """Return the content of a file. Raises `InputError`."""
+def text_of(file: str, errors: str = "strict") -> str:
+    """Return the content of a file; ``errors`` as of `bytes.decode`. Raises `InputError`."""
     try:
         if Path(file).exists() and not Path(file).is_file():  # reading a pipe could block for ever
             raise InputError(file, "a regular file")
-        return Path(file).read_text(encoding="utf-8-sig")
+        return Path(file).read_text(encoding="utf-8-sig", errors=errors)
     except UnicodeDecodeError as error:
         raise InputError(file, "a text in UTF-8", str(error)) from error
     except OSError as error:

@@ -50,6 +50,11 @@ def sets(key: str, *words: str, factor: int = 1, **settings: Any) -> Callable[[A
     return option
 
 
+# Of a dump of Slurm's accounting, which becomes a log: no key of a scenario.
+AS_SUBMITTED = click.option(
+    "--as-submitted", is_flag=True, help="Dump: jobs come when they were submitted.  [default: when they were eligible]"
+)
+
 _OPTIONS: list[Callable[[Any], Any]] = [
     sets("workload.swf", "--swf", type=click.Path(),
         help="Jobs: a log in Standard Workload Format (.gz or plain); - for standard input."),
