@@ -30,6 +30,7 @@ from cosched_emulator.statistics.intervals import (
 from cosched_emulator.studies.axes import AXES, BELIEVED, COLUMNS, NUMBERS
 from cosched_emulator.studies.experiment import HARM, ORIGIN, PLACES
 from cosched_emulator.studies.study_folder import FORMAT, StoredCell, StudyFolder
+from cosched_hwmodel.cli.terminal.console import printable
 
 RESULTS, TIMINGS, DATABASE = "results.csv", "timings.csv", "results.sqlite"
 Row = dict[str, Any]
@@ -117,11 +118,15 @@ def _kind(rows: Sequence[Row], column: str) -> str:
 def _plain(value: object) -> object:
     if isinstance(value, bool):
         return int(value)
-    return value if isinstance(value, int | float | str | None) else _json(value)
+    if isinstance(value, str):
+        return printable(value)
+    return value if isinstance(value, int | float | None) else _json(value)
 
 
 def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, sort_keys=True)
+    return printable(
+        json.dumps(value, ensure_ascii=False, sort_keys=True)
+    )  # the same JSON: names of users may be in it
 
 
 def _quoted(name: str) -> str:

@@ -48,6 +48,7 @@ from cosched_emulator.workload.jobs_in_columns import columns_of
 from cosched_emulator.workload.side_files.annotations import Annotations, read_annotations
 from cosched_emulator.workload.side_files.side_file_rows import KEYS, JobKey
 from cosched_emulator.workload.swf.swf_writer import write_swf
+from cosched_hwmodel.csv_names import decoded
 from cosched_hwmodel.draws import uniform
 from cosched_plugin.config import PolicyChoice, choose, from_table
 from cosched_plugin.protocol.messages import NodeClass
@@ -401,7 +402,13 @@ def _names_beside(log: str) -> dict[str, str]:
     except OSError:
         return {}
     named = {("name", "program"), ("user", "user")}
-    return {f"{what} {row[1]}": row[2] for row in rows[1:] if len(row) == 3 for kind, what in named if row[0] == kind}
+    return {
+        f"{what} {row[1]}": decoded(row[2])
+        for row in rows[1:]
+        if len(row) == 3
+        for kind, what in named
+        if row[0] == kind
+    }
 
 
 # ---------------------------------------------------------------- studies

@@ -8,13 +8,13 @@ policy, with and without sharing.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, TextIO
 
 from cosched_hwmodel.cli.terminal.console import WARNING, Log
+from cosched_hwmodel.csv_names import encoded
 from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.common.slurm_notation import ENDED, swf_status
@@ -256,7 +256,7 @@ class JobLog:
         if name not in known:
             known[name] = len(known) + 1
             if self._keys is not None:
-                self._write(self._keys, f"{kind},{known[name]},{json.dumps(name)}")
+                self._write(self._keys, f"{kind},{known[name]},{encoded(name)}")
         return known[name]
 
     def _open(self, folder: str, name: str) -> TextIO:

@@ -7,7 +7,9 @@ import io
 from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
+from typing import cast
 
+import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -17,8 +19,11 @@ from tests.runs import run_on
 
 from cosched_emulator.results.figures.metrics import summarise
 from cosched_emulator.results.files.csv_files import JOB_COLUMNS, METADATA
+from cosched_emulator.results.files.run_reader import read_owners
+from cosched_emulator.results.record_columns import RecordColumns
 from cosched_emulator.results.thread_intervals import ThreadNumbering, interval_text, mask_intervals
 from cosched_emulator.workload.swf.swf_reader import load_swf
+from cosched_hwmodel.csv_names import encoded
 from cosched_hwmodel.units import parse_seconds, seconds_text
 from cosched_plugin.protocol.messages import CANCELLED, Run
 
@@ -132,7 +137,7 @@ def test_jobs_csv_of_the_example() -> None:
         "3,w0,3,20,2,64,0,COMPLETED_WALLTIME_REACHED,30,20,50,10,30,1.5,6-7,-1,"
         "state=TIMEOUT;run_s=32;work_s=16;expected_s=32;limit_s=20\n",
         "6,w0,6,50,1,20,0,REJECTED,,,,,,,,-1,state=REJECTED;run_s=10;end_s=50;reason=too large\n",
-        '2,w0,"cg,B",10,2,64,1,COMPLETED_SUCCESSFULLY,20,40,60,10,50,1.25,4-5,-1,'
+        "2,w0,cg%2CB,10,2,64,1,COMPLETED_SUCCESSFULLY,20,40,60,10,50,1.25,4-5,-1,"
         "state=COMPLETED;run_s=32;work_s=32;expected_s=32\n",
         "5,w0,5,40,1,20,0,COMPLETED_KILLED,,,60,,20,,,-1,"
         "state=CANCELLED;run_s=10;reason=user%3B changed%2C mind\n",
@@ -150,15 +155,21 @@ def test_every_key_of_metadata_has_a_meaning() -> None:
         assert keys == [key for key in METADATA if key in keys]  # in this order
 
 
-def test_every_row_has_all_columns_for_any_text_of_users() -> None:
-    nasty = 'a,"b"\r\nc;d%=é'
+@pytest.mark.parametrize("nasty", ['a,"b"\r\nc;d%=é', "=cmd|' /C calc'!A0", "\0\x1b[2J\u202e", "%41"])
+def test_every_row_has_all_columns_for_any_text_of_users(nasty: str, tmp_path: Path) -> None:
     job = record(1, 0, stays=(stay(0, 1, run_on(0, 1, 1, 1)),), work_s=1, user=nasty, name=nasty, reason=nasty)
     text = "".join(lines_of("jobs.csv", [job]))
     header, row = csv.reader(io.StringIO(text, newline=""))
     assert len(row) == len(header) == len(JOB_COLUMNS)
-    assert row[2] == nasty
-    assert '"' not in row[-1]  # Batsim's metadata must not contain quotes
-    assert f"user={'a%2C%22b%22%0D%0Ac%3Bd%25=é'}" in row[-1].split(";")
+    assert all(
+        line.isprintable() and '"' not in line for line in text.splitlines()
+    )  # Batsim's metadata may not have quotes
+    assert not row[2].startswith("=")
+    assert f"user={encoded(nasty)}" in row[-1].split(";")
+    (tmp_path / "jobs.csv").write_text(text, encoding="utf-8", newline="")
+    jobs = cast(RecordColumns, np.array([(1,)], dtype=[("id", np.int64)]).view(np.recarray))
+    owners = read_owners(tmp_path, jobs)
+    assert (owners.name[0], owners.user[0]) == (nasty, nasty)
 
 
 def test_jobs_that_never_ended_come_last() -> None:

@@ -92,7 +92,7 @@ def test_what_would_be_done_is_said_and_what_happened_is_logged(tmp_path: Path) 
     assert (by_job[str(first)][4], by_job[str(first)][8], by_job[str(first)][10]) == ("32", "20.000", "1")
     assert 3 <= int(by_job[str(first)][3]) <= 6
     assert f"{first},cpu,0.800000,0.100000,0.100000,0.200000,4" in (log / "jobs.csv").read_text()
-    assert ',"payroll"' in (log / "names.csv").read_text()
+    assert ",payroll\n" in (log / "names.csv").read_text()
     for file in secret.iterdir():
         assert "payroll" not in file.read_text()
         assert "UnixStartTime" not in file.read_text()

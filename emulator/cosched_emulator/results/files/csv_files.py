@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from cosched_emulator.manager.record import JobRecord, QuantumRecord
 from cosched_emulator.results.thread_intervals import ThreadNumbering
+from cosched_hwmodel.csv_names import encoded
 from cosched_hwmodel.units import seconds_text
 from cosched_plugin.protocol.messages import CANCELLED, COMPLETED, FAILED, NODE_FAIL, REJECTED, TIMEOUT
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 JOB_COLUMNS: Final[Mapping[str, str]] = {
     "job_id": "number in this run, from 1 in submit order",
     "workload_name": "always `w0`, Batsim's name of the first workload",
-    "profile": "the job's name, else its id",
+    "profile": "the job's name, else its id, [percent-encoded](../run-folder.md#jobscsv)",
     "submission_time": "when it was submitted",
     "requested_number_of_resources": "hardware threads asked for: processes * threads per process",
     "requested_time": "the user's estimate (not the limit)",
@@ -41,7 +42,7 @@ JOB_COLUMNS: Final[Mapping[str, str]] = {
     "stretch": "turnaround / execution time, six places",
     "allocated_resources": "hardware threads, numbered through the machine from 0, node after node: `0-3 8`",
     "consumed_energy": "joules (energy); -1 where the watts of nodes are not known",
-    "metadata": '`key=value` joined by `;`, with `%`, `;`, `,`, `"` and line ends percent-encoded',
+    "metadata": "`key=value` joined by `;`, values percent-encoded likewise",
 }
 # Keys of ``metadata``, in order: values without a column in Batsim.
 METADATA: Final[Mapping[str, str]] = {
@@ -71,19 +72,11 @@ BATSIM_STATES = {
     CANCELLED: "COMPLETED_KILLED",
     REJECTED: "REJECTED",
 }
-_ENCODED = str.maketrans({character: f"%{ord(character):02X}" for character in '%;,"\r\n'})
 
 
 def completion(record: JobRecord) -> tuple[bool, int, int]:
     """Return the sort key of rows: (end, id); jobs that never ended come last."""
     return (record.end_us is None, record.end_us or 0, record.job.spec.id)
-
-
-def csv_field(text: str) -> str:
-    """Return ``text`` as one CSV field, quoted only if it must be (RFC 4180)."""
-    if not text.isalnum() and any(character in text for character in ',"\r\n'):
-        return '"' + text.replace('"', '""') + '"'
-    return text
 
 
 def job_row(record: JobRecord, numbering: ThreadNumbering) -> str:
@@ -110,7 +103,7 @@ def job_row(record: JobRecord, numbering: ThreadNumbering) -> str:
     success = 1 if record.state == COMPLETED else 0
     asked = spec.processes * spec.threads_per_process
     return (
-        f"{spec.id},{WORKLOAD_NAME},{csv_field(spec.name or str(spec.id))},{seconds_text(spec.submit_us)},{asked},"
+        f"{spec.id},{WORKLOAD_NAME},{encoded(spec.name or str(spec.id))},{seconds_text(spec.submit_us)},{asked},"
         f"{seconds_text(spec.estimate_us)},{success},{state},{start},{execution},{finish},"
         f"{waiting},{turnaround},{stretch},{resources},-1,{_metadata(record, ran=bool(stays))}\n"
     )
@@ -118,14 +111,9 @@ def job_row(record: JobRecord, numbering: ThreadNumbering) -> str:
 
 def with_energy(lines: Iterable[str], energy_j: Mapping[int, float]) -> Iterator[str]:
     """Yield the rows with the energy of each job, by id, instead of -1; ``lines`` are those of the file."""
-    row = ""
     for line in lines:
-        row += line
-        if row.count('"') % 2:
-            continue  # the line ends in a quoted name
-        before, _, metadata = row.rsplit(",", 2)
-        yield f"{before},{round(energy_j[int(row.partition(',')[0])], 3):.10g},{metadata}"
-        row = ""
+        before, _, metadata = line.rsplit(",", 2)
+        yield f"{before},{round(energy_j[int(line.partition(',')[0])], 3):.10g},{metadata}"
 
 
 def _metadata(record: JobRecord, *, ran: bool) -> str:
@@ -148,11 +136,11 @@ def _metadata(record: JobRecord, *, ran: bool) -> str:
     if record.state == REJECTED and record.end_us is not None:
         text += f";end_s={seconds_text(record.end_us)}"
     if job.spec.user:
-        text += f";user={job.spec.user.translate(_ENCODED)}"
+        text += f";user={encoded(job.spec.user)}"
     if job.source_id != job.spec.id:
         text += f";source={job.source_id}"
     if record.reason:
-        text += f";reason={record.reason.translate(_ENCODED)}"
+        text += f";reason={encoded(record.reason)}"
     return text
 
 

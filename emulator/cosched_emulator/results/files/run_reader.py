@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
-from urllib.parse import unquote
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +37,7 @@ from cosched_emulator.results.record_columns import (
     distinct_stays,
 )
 from cosched_emulator.workload.jobs_in_columns import Interned, intern_values
+from cosched_hwmodel.csv_names import decoded
 from cosched_hwmodel.units import parse_seconds
 from cosched_plugin.protocol.messages import CacheLevel, NodeClass, NodeHardware
 
@@ -155,9 +155,9 @@ def read_owners(folder: str | os.PathLike[str], jobs: RecordColumns) -> JobOwner
     users, names, energy_j = [""] * len(jobs), np.full(len(jobs), "", dtype=np.object_), np.full(len(jobs), np.nan)
     for line in csv_rows(Path(folder) / JOBS, JOB_COLUMNS):
         row = row_of[line.count("job_id")]
-        names[row] = line.text("profile")
+        names[row] = decoded(line.text("profile"))
         _, found, rest = line.text("metadata").partition(";user=")
-        users[row] = unquote(rest.partition(";")[0]) if found else ""
+        users[row] = decoded(rest.partition(";")[0]) if found else ""
         joules = line.get("consumed_energy", float, "a number of joules")
         energy_j[row] = joules if joules >= 0 else np.nan
     return JobOwners(intern_values(users), names, energy_j)
@@ -222,7 +222,7 @@ def _read_jobs(file: Path) -> tuple[dict[str, Ints], Sequence[str]]:
         if end_us is None and told.get("end_s"):
             end_us = row.read("metadata end_s", told["end_s"], _time_us, _A_TIME)
         work_s, until_s = told.get("work_s"), told.get("until_s")
-        state = row.read("metadata state", told.get("state"), unquote, "a job state")
+        state = row.read("metadata state", told.get("state"), decoded, "a job state")
         rows.add(
             (
                 row.count("job_id"),

@@ -7,7 +7,6 @@ applications and users to be added.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -20,6 +19,7 @@ from cosched_emulator.workload.sacct.sacct_dump import read_dump
 from cosched_emulator.workload.sacct.sacct_jobs import TWICE, Imported, LoggedJob, jobs_of
 from cosched_emulator.workload.sacct.sacct_rows import HINT
 from cosched_emulator.workload.swf.swf_writer import format_row, header_lines
+from cosched_hwmodel.csv_names import encoded
 from cosched_hwmodel.units import SECOND_US
 
 TRACE, ANNOTATIONS, NAMES, SCENARIO = "trace.swf", "jobs.csv", "names.csv", "scenario.toml"
@@ -101,9 +101,8 @@ def _write(folder: Path, found: Imported, report: ImportReport, options: ImportO
     make_folder(folder)
     if not options.anonymous:
         with new_text_file(folder / NAMES, force=options.force) as stream:
-            table = csv.writer(stream, lineterminator="\n")
-            table.writerow(("kind", "number", "name"))
-            table.writerows((kind, number, name) for (kind, name), number in names.known.items())
+            stream.write("kind,number,name\n")
+            stream.writelines(f"{kind},{number},{encoded(name)}\n" for (kind, name), number in names.known.items())
     for name, lines in parts.items():
         with new_text_file(folder / name, force=options.force) as stream:
             stream.writelines(f"{line}\n" for line in lines)

@@ -168,7 +168,7 @@ def annotation_lines(workload: Workload) -> Iterator[str]:
     keys = KEYS if repeated else KEYS[:1]
     columns = (keys_of(jobs), jobs.usage, jobs.self_slowdown)
     known = (
-        (key[: len(keys)], usage, own)
+        (tuple(_logged(part) for part in key[: len(keys)]), usage, own)
         for key, usage, own in zip(*(jobs.each(column) for column in columns), strict=True)
         if usage is not None or own is not None
     )
@@ -177,13 +177,18 @@ def annotation_lines(workload: Workload) -> Iterator[str]:
     usages, selves = jobs.knows(jobs.usage), jobs.knows(jobs.self_slowdown)
     yield ",".join((*keys, *(USAGE if usages else ()), *(SELF if selves else ()))) + "\n"
     for key, usage, own in known:
-        cells = [str(value) for value in key]
-        # Names in logs are numbers, and `write_swf` keeps no others, so no value needs quotes.
+        cells = [*key]
         if usages:
             cells += [""] * len(USAGE) if usage is None else [usage[0], *map(_decimal, usage[1:])]
         if selves:
             cells += [""] * len(SELF) if own is None else map(_decimal, own)
         yield ",".join(cells) + "\n"
+
+
+def _logged(value: int | str | None) -> str:
+    """Return a part of a key as a log has it: names in logs are numbers, and `write_swf` keeps no others."""
+    text = "" if value is None else str(value)
+    return text if text.isascii() and text.isdigit() else ""
 
 
 def _decimal(ppm: int) -> str:

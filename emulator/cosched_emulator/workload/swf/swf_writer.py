@@ -8,6 +8,7 @@ from typing import TextIO
 
 from cosched_emulator.workload.atomic_file import new_text_file
 from cosched_emulator.workload.job import Workload
+from cosched_hwmodel.cli.terminal.console import printable
 from cosched_hwmodel.units import seconds_text
 
 UNKNOWN = "-1"
@@ -67,7 +68,7 @@ def header_lines(
     pairs += [("UnixStartTime", str(began_s)), ("MaxProcs", UNKNOWN if processors is None else str(processors))]
     pairs += [*more, *(("Note", note) for note in notes)]
     # The rest of a value after a line break would be read as a row.
-    return [f"; {key}: {' '.join(value.split())}" for key, value in pairs if value]
+    return [f"; {key}: {printable(' '.join(value.split()))}" for key, value in pairs if value]
 
 
 def format_row(
