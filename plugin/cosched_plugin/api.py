@@ -174,7 +174,7 @@ from cosched_plugin.protocol.messages import (
     UsageTuple,
     WakeAt,
 )
-from cosched_plugin.protocol.values import note_travels
+from cosched_plugin.protocol.values import note_of_runs, note_travels, runs_of_note
 
 __all__ = [
     "BOUNDS",
@@ -324,6 +324,7 @@ __all__ = [
     "minus",
     "nodes_of",
     "nodes_view",
+    "note_of_runs",
     "note_travels",
     "open_beside",
     "packed",
@@ -341,6 +342,7 @@ __all__ = [
     "round_up_us",
     "running_with_note",
     "runs_from",
+    "runs_of_note",
     "seat_among",
     "self_factor",
     "share_nodes",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any, Final, TypeAlias
@@ -224,6 +224,16 @@ def write_runs(runs: Any) -> Any:
         if run[2] > INT64_MAX:  # by number: policies may leave plain tuples
             return [[first, count, mask if mask <= INT64_MAX else f"{mask:x}", ppn] for first, count, mask, ppn in runs]
     return runs
+
+
+def note_of_runs(runs: Sequence[Run]) -> tuple[NoteValue, ...]:
+    """Return an allocation as a part of a note: as it travels, since a note has no integers of more than 64 bits."""
+    return tuple(map(tuple, write_runs(runs)))  # plain tuples: a note of these is measured fastest
+
+
+def runs_of_note(noted: Iterable[Any]) -> tuple[Run, ...]:
+    """Return the allocation that `note_of_runs` has made a part of a note."""
+    return tuple([_new_run(run if type(run[2]) is int else (*run[:2], int(run[2], 16), run[3])) for run in noted])
 
 
 def read_value(raw: Any) -> Any:

@@ -69,6 +69,7 @@ from cosched_plugin.testing.sites import (
     draw_site,
     maybe_unpaired,
     with_owner,
+    with_ppn,
     with_profile,
     with_self_slowdown,
     with_wishes,
@@ -169,6 +170,7 @@ _MOST_BATCHES: Final = 1_000  # in one run: a policy that wakes itself for ever 
 _MOST_LONG_BATCHES: Final = 5_000  # the same if jobs take hours
 _ROUNDS: Final = 40  # rounds of further jobs if a note seems to grow
 _ROUND_JOBS: Final = 10  # further jobs of a round
+_WIDTHS: Final = (63, 64, 65, 128)  # threads of a node in some runs: beside the bounds of integers of 64 bits
 _JOB_TICKS_S: Final = (10, 120, 600, 1_200)  # of jobs, if some take seconds and others many hours
 
 # The happenings of a step, with weights. A calm run has only jobs; a busy one has operators and a manager that refuses starts.
@@ -196,6 +198,7 @@ def check_policy(
     models: Mapping[str, PairFactory] = MappingProxyType({}),
     arguments: Sequence[str] = (),
     difficult: bool | None = None,
+    threads: int | None = None,
 ) -> Report:
     """Test a policy in ``runs`` random runs of the seed, from number ``first`` on, and return a report.
 
@@ -203,7 +206,8 @@ def check_policy(
     without parameters, instead of a drawn one. ``arguments`` make ``cosched-plugin check`` choose the same policy (and
     contention models); if they are given, another process must decide the same. ``difficult``: in some runs the manager acts on its
     own, or cannot do all that the protocol says, and jobs ask for more than threads; None: for compositions of parts only, as other
-    policies need not know of these. Raises PolicyCheckError at the first error.
+    policies need not know of these. ``threads``: of the nodes in every run, which are else wide in some runs only. Raises
+    PolicyCheckError at the first error.
     """
     began = time.monotonic()
     recording = Recording()
@@ -213,7 +217,7 @@ def check_policy(
     declined: list[MachineError] = []
     for run in range(first, first + runs):
         try:
-            passed.append(_go(make_policy, seed, run, models, recording, difficult=difficult))
+            passed.append(_go(make_policy, seed, run, models, recording, difficult=difficult, threads=threads))
         except MachineError as error:
             declined.append(error)
     if declined and len(declined) == runs:
@@ -241,15 +245,19 @@ def _go(
     recording: Recording,
     *,
     difficult: bool,
+    threads: int | None,
 ) -> _Trial:
     """Do a run; where the policy declines, the jobs ask for less, or the machine gets slots, and the policy has another chance."""
     slots = run % 3 != 0 and run % 4 == 0
+    if threads is None and run % 7 == 6:
+        threads = Random(f"{seed}/{run}/wide").choice(_WIDTHS)
     declined: MachineError | None = None
     recorded = len(recording)
     for less in (True, False) if difficult and run % 5 == 4 else (False,):
         for with_slots in (True,) if slots else (False, True):
             try:
-                trial = _Trial(make_policy, seed, run, models, recording, slots=with_slots, less=less)
+                kind = _Kind(slots=with_slots, less=less, threads=threads)
+                trial = _Trial(make_policy, seed, run, models, recording, kind)
                 trial.difficult = difficult and run % 5 == 2  # whether the manager does anything itself
                 trial.go()
             except MachineError as error:
@@ -259,6 +267,14 @@ def _go(
                 return trial
     assert declined is not None
     raise declined
+
+
+class _Kind(NamedTuple):
+    """What is special about the machine of a run."""
+
+    slots: bool
+    less: bool  # whether the manager cannot do all, and jobs ask for more than threads
+    threads: int | None  # of wide nodes
 
 
 class _Trial:
@@ -271,9 +287,7 @@ class _Trial:
         run: int,
         models: Mapping[str, PairFactory],
         recording: Recording,
-        *,
-        slots: bool,
-        less: bool,
+        kind: _Kind,
     ) -> None:
         self._recording = recording
         self._make_policy = make_policy
@@ -285,31 +299,31 @@ class _Trial:
         self._sharing = Random(f"{seed}/{run}/slots")  # draws about slots
         self._hardware = Random(f"{seed}/{run}/hardware")  # draws about measured hardware
         self._own = Random(f"{seed}/{run}/own")  # draws about what the manager does itself
-        self._less = (
-            Random(f"{seed}/{run}/less") if less else None
-        )  # draws about what jobs ask for, and what the manager lacks
+        # Draws about what jobs ask for, and what the manager lacks; about jobs on wide nodes.
+        self._less = Random(f"{seed}/{run}/less") if kind.less else None
+        self._wide = Random(f"{seed}/{run}/ppn") if kind.threads else None
         self.difficult = False
         self._stale = self._sharing.choice((0.0, 0.5))  # share of changes of slots that come too late
-        self._measured = run % 3 == 0 and not slots  # jobs may take many hours, and slowdowns of pairs are measured
+        self._measured = run % 3 == 0 and not kind.slots  # jobs may take hours, and slowdowns of pairs are measured
         self.site, self._tick_us = draw_site(
             self._random,
             self._more,
             list(models),
             hardware=self._hardware,
             measured=self._measured,
-            sharing=self._sharing if slots else None,
+            sharing=self._sharing if kind.slots else None,
             less=self._less,
+            threads=kind.threads,
         )
         self.decisions = self.events = 0
         self.notes_grow = False  # notes about the cluster, in the second half of the run
         self._sizes: dict[str, int] = {}  # of these notes, at half of the run
-        self._most_batches = _MOST_LONG_BATCHES if self._measured or slots else _MOST_BATCHES
+        self._most_batches = _MOST_LONG_BATCHES if self._measured or kind.slots else _MOST_BATCHES
         busy = run % 4 != 1
         self._weights = _BUSY if busy else _CALM
         self._refuses = self._random.choice((0.0, 0.0, 0.1)) if busy else 0.0
-        self._shapes = self._random.choice(
-            (0.0, 0.1, 0.3) if self._measured else (0.0, 0.3, 1.0)
-        )  # share of jobs with constraints on their nodes
+        # Share of jobs with constraints on their nodes.
+        self._shapes = self._random.choice((0.0, 0.1, 0.3) if self._measured else (0.0, 0.3, 1.0))
         self._events: list[Event] = []
         self._policy = self._new_policy()
         self._watched = Watched(self._policy)
@@ -557,6 +571,8 @@ class _Trial:
                 spec = with_self_slowdown(random, spec)
             if self._less is not None:
                 spec = with_wishes(self._less, site.machine, spec)
+            if self._wide is not None and shaped:
+                spec = with_ppn(self._wide, site.machine, spec)
             if spec.processes <= site.machine.most_processes(spec):
                 spec = with_owner(self._more, spec)
                 if site.belief.contention == COMPOSITE:

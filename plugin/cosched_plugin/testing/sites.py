@@ -84,6 +84,25 @@ def with_swap(random: Random, nodes: tuple[NodeClass, ...]) -> tuple[NodeClass, 
     return tuple(item._replace(swap_mb=random.choice((1000, 1000, 20, 0))) for item in nodes)
 
 
+def widened(nodes: tuple[NodeClass, ...], threads: int, *, one_core: bool) -> tuple[NodeClass, ...]:
+    """Return few nodes with so many hardware threads each, all of one core or of many; a second class has half of them."""
+    found = []
+    for item, each in zip(nodes, (threads, threads // 2), strict=False):
+        of_core = each if one_core else item.threads_per_core if each % item.threads_per_core == 0 else 1
+        sockets = item.sockets if each // of_core % item.sockets == 0 else 1
+        cores = each // of_core // sockets
+        few = item._replace(nodes=min(item.nodes, 2), sockets=sockets)
+        found.append(few._replace(cores_per_socket=cores, threads_per_core=of_core))
+    return tuple(found)
+
+
+def with_ppn(random: Random, machine: Machine, spec: JobSpec) -> JobSpec:
+    """Draw how many processes of a job a wide node may hold, often all that it can."""
+    threads = max(machine.threads_of)
+    most = random.choice((0, threads, threads - 1, threads // 2, 3)) // spec.threads_per_process
+    return spec._replace(ppn_max=max(most, spec.ppn_min) if most else 0)
+
+
 def with_one_core(nodes: tuple[NodeClass, ...]) -> tuple[NodeClass, ...]:
     """Return such nodes with one core each: on these, slots share time."""
     return tuple(item._replace(sockets=1, cores_per_socket=1) for item in nodes)
@@ -290,12 +309,13 @@ def draw_site(
     measured: bool,
     sharing: Random | None,
     less: Random | None = None,
+    threads: int | None = None,
 ) -> tuple[Site, int]:
     """Return a site, and the time scale of its run in microseconds.
 
     ``more`` has draws that were added later, and ``hardware`` those about measured hardware. If ``measured``, slowdowns of pairs are;
     with ``sharing``, a source of further draws, the machine has slots; with ``models``, the site believes in one of these
-    contention models; with ``less``, the manager cannot do all, and jobs ask for more.
+    contention models; with ``less``, the manager cannot do all, and jobs ask for more; ``threads``: of the nodes, where not drawn.
     """
     pairs = False
     if measured:
@@ -312,6 +332,8 @@ def draw_site(
     tick_us = random.choice(ticks_s) * SECOND_US
     if sharing is not None:
         nodes = with_one_core(nodes)
+    if threads is not None:
+        nodes = widened(nodes, threads, one_core=sharing is not None)
     if (measured or pairs) and not models:
         nodes, belief = draw_hardware(hardware, nodes, belief)
     quantum_us = None if sharing is None else draw_quantum(sharing, tick_us)

@@ -83,6 +83,14 @@ SHORT: Final[dict[str, Any]] = {
     "workload": {"lublin": 60, "run_factor": 0.004, "memory_mb": 20, "limits": "estimate", "programs": "uniform"},
     "faults": {"nodes": {"mean_up_s": 400.0, "mean_down_s": 20.0}},
 }
+WIDE: Final[
+    dict[str, Any]
+] = {  # a set of threads does not fit into 64 bits, and promises name the nodes as jobs have memory
+    "requeue": True,
+    "cluster": {"nodes": 4, "preset": "1x65x2", "memory_mb": 1000},
+    "workload": {"lublin": 60, "aarr": 9.0, "limits": "estimate", "run_factor": 0.3, "memory_mb": 9},
+    "faults": FAULTS,
+}
 GANGS: Final = "tests.emulator.manager.time_sharing.gangs"
 # They place jobs in batches with the end of a quantum only.
 TAKE_TURNS: Final = {
@@ -93,7 +101,7 @@ DIFFICULT: Final[dict[str, Any]] = {
     "elsewhere": 0.2, "refused": 0.1, "lost": 0.1, "start_every_s": 2000.0, "modify_every_s": 2000.0, "revise_every_s": 2000.0,
     "suspend_every_s": 3000.0, "restart_every_s": 5000.0,
 }  # fmt: skip
-SITES: Final = {"easy": RUA, "rua": RUA, "lomarc-r": LOMARC, "glts": SLICED, **TAKE_TURNS}
+SITES: Final = {"easy": RUA, "rua": RUA, "lomarc-r": LOMARC, "glts": SLICED, "conservative": WIDE, **TAKE_TURNS}
 
 
 class Draws:

@@ -16,7 +16,7 @@ from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.codec import decode, encode
 from cosched_plugin.protocol.errors import Fault
 from cosched_plugin.protocol.limits import MAX_DEPTH, MAX_NAME_BYTES, MAX_NOTE_BYTES, MAX_STRING_BYTES
-from cosched_plugin.protocol.values import check_note, value_bytes
+from cosched_plugin.protocol.values import check_note, note_of_runs, runs_of_note, value_bytes
 
 FULL = "x" * MAX_STRING_BYTES
 # 15 full strings and one that fills the rest; each item, and the list, counts 5 more bytes.
@@ -93,3 +93,12 @@ def test_a_note_may_hold_runs() -> None:
         assert decode(encode(reply("k", noted))) == reply("k", noted)
     assert value_bytes(value) == value_bytes(plain)
     assert encode(reply("k", value)) == encode(reply("k", plain))
+
+
+@pytest.mark.parametrize("threads", [1, 63, 64, 65, 128, 256])
+def test_an_allocation_in_a_note_travels_on_nodes_of_any_width(threads: int) -> None:
+    runs = runs_on((0, 2, (1 << threads) - 1, threads), (2, 1, 1 << threads - 1, 1))
+    message = reply("k", (7, *note_of_runs(runs)))
+    arrived = cast("m.Actions", decode(encode(message)))
+    assert arrived == message
+    assert runs_of_note(cast("m.SetNote", arrived.actions[0]).value[1:]) == runs  # type: ignore[index]

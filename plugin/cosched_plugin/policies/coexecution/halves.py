@@ -132,17 +132,18 @@ class Sides:
         upper = NodeSet(_all_of(free, self._upper) & ~(empty | closed))
         if not (lower or upper):
             return OpenNodes(empty, ())
-        there = [each for each in running_tenants(view) if at_us == view.now_us or view.expected_end(each) > at_us]
+        present = [each for each in view.running.values() if at_us == view.now_us or view.expected_end(each) > at_us]
         taken = twice = 0
-        for running in there:
-            nodes = self.nodes_of(running)
+        for running in present:
+            nodes = 0 if running.on_disk else self.nodes_of(running)
             taken, twice = taken | nodes, twice | (taken & nodes)
-        # Where a manager has put two spread jobs on one half, the other half stays closed: a job there has one neighbour on a node.
+        # Where a manager has put two jobs on one half, the other half stays closed: a job there has one neighbour on a node.
         lower, upper = NodeSet(lower & ~twice), NodeSet(upper & ~twice)
+        here = {running.job.id for running in present}
         tenants = []
-        for running in there:
+        for running in running_tenants(view):
             nodes = self.nodes_of(running)
-            if (lower | upper) & nodes:
+            if running.job.id in here and (lower | upper) & nodes:
                 tenants.append(_tenant(running.job, running.runs, ratio_of(running, view), (lower, upper), nodes))
         for offer in planned:
             nodes = nodes_of(offer.runs)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from typing import ClassVar, cast
+from typing import ClassVar
 
 import numpy as np
 
@@ -22,11 +22,12 @@ from cosched_plugin.api import (
     Placement,
     Run,
     Snapshot,
-    ThreadMask,
     View,
     each_node,
     minus,
     nodes_view,
+    note_of_runs,
+    runs_of_note,
     size,
     snapshot_now,
     union,
@@ -161,7 +162,7 @@ class PlacedProfile:
                 break
             offer = self._placement.offer(job, self._snapshot(job, start_us))
             if offer is not None:
-                return (start_us, *map(tuple, offer.runs))  # plain tuples: a note of these is measured fastest
+                return (start_us, *note_of_runs(offer.runs))
             step = timeline.step_at(start_us) + 1
         return None
 
@@ -265,4 +266,4 @@ def _suits(job: JobSpec, runs: Sequence[Run]) -> bool:
 
 
 def _runs(promise: Promise) -> tuple[Run, ...]:
-    return tuple(map(Run._make, cast("tuple[tuple[int, int, ThreadMask, int], ...]", promise[1:])))
+    return runs_of_note(promise[1:])

@@ -6,12 +6,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
+from tests.plugin.policies.cases import NOW_US, welcome_of
+from tests.plugin.policies.glomarc.glts_cases import belief_of, nodes_of, spec_of
+from tests.runs import runs_on
 
 from cosched_emulator import Run, simulate
 from cosched_emulator.explain.facts import explain
 from cosched_emulator.explain.sentences import sentences
 from cosched_plugin.common.allocation import bits_of
+from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.policies.composition.composed import compose
+from cosched_plugin.protocol.messages import Note, RunningJob
 from cosched_plugin.testing.check import check_policy
 
 # Run times beside a partner over the compact ones. light and light: as compact; heavy beside light gains much; two heavy ones
@@ -140,6 +145,15 @@ def test_the_head_of_the_queue_keeps_its_reservation(tmp_path: Any) -> None:
     assert head == pytest.approx(found[1][1])
     assert found[4][0] < head
     assert found[3][0] >= head
+
+
+def test_a_half_beside_two_jobs_of_the_manager_stays_closed() -> None:
+    """One of the two has no note, and its memory leaves too little for a third."""
+    tenant = RunningJob(spec_of(8, 1, 100, submit_us=0), 0, runs_on((0, 1, 0b0001, 1)), 2 * NOW_US, None)
+    other = RunningJob(spec_of(9, 1, 100, submit_us=0, memory_mb=10), 0, runs_on((0, 1, 0b0100, 1)), 2 * NOW_US, None)
+    told = welcome_of([nodes_of(1, memory_mb=16)], [tenant, other], [spec_of(1, 1, 100, memory_mb=10)], belief_of())
+    policy = compose({"preset": "co-execution-easy", "placement": {"max_slowdown": 9}})
+    assert SchedulerCore(policy, told._replace(notes=(Note(8, "spread", 1.0),))).handle(NOW_US, ()) == []
 
 
 @pytest.mark.parametrize("preset", ["co-execution", "co-execution-easy", "spread"])
