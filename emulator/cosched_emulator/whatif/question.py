@@ -45,6 +45,7 @@ from cosched_emulator.whatif.measures import MEASURES
 from cosched_emulator.workload.atomic_file import make_folder, new_text_file
 from cosched_emulator.workload.job import Workload
 from cosched_emulator.workload.jobs_in_columns import columns_of
+from cosched_emulator.workload.sacct.sacct_log import assumptions_of
 from cosched_emulator.workload.side_files.annotations import Annotations, read_annotations
 from cosched_emulator.workload.side_files.side_file_rows import KEYS, JobKey
 from cosched_emulator.workload.swf.swf_writer import write_swf
@@ -206,6 +207,7 @@ def prepare_question(question: Question, folder: Path) -> Prepared:
         "each are run, but do not count",
         "users do not react to the schedule, no job is killed at its limit, and memory that jobs ask for does not count",
         *_left_out(question.site),
+        *assumptions_of(str(workload["swf"])),
     ]
     hardware: dict[str, Mapping[str, Any]] = {}
     for name, wanted in ((FORMULA, True), (PAIRS, question.pairs is not None), (BANDWIDTH, _has_bandwidth(question))):

@@ -29,6 +29,7 @@ from cosched_emulator.whatif.candidates import CANDIDATES, FORMULA, Scale
 from cosched_emulator.whatif.measures import of_neighbours, of_users
 from cosched_emulator.whatif.question import PRESENT, Prepared, Question, prepare_question, site_of, study_of
 from cosched_emulator.workload.beliefs import with_estimates
+from cosched_emulator.workload.sacct.sacct_log import ImportOptions, import_dump
 from cosched_emulator.workload.side_files.annotations import read_annotations
 from cosched_emulator.workload.swf.swf_reader import read_swf
 
@@ -436,6 +437,26 @@ def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path, commands: Comm
     log = write_log(tmp_path / "log.swf", 200)
     made = commands.emulator("whatif", "--swf", str(log), "--out", str(log / "out"))
     assert "expected a folder to write into, got Not a directory" in assert_one_line(made, 2)
+
+
+def test_a_site_of_nodes_that_differ_is_asked_with_what_was_guessed_of_it(tmp_path: Path) -> None:
+    rows = [f"{n}|u|b|COMPLETED|{60 * n}|{60 * n}|{60 * n + 500}|60|1|{cpus}|{node}|x" for n in range(1, 301)
+            for node, cpus in [("fat1", 128) if n % 10 == 0 else (f"c{n % 10}", 16)]]  # fmt: skip
+    (tmp_path / "jobs.txt").write_text(
+        "\n".join(["JobID|User|Partition|State|Submit|Start|End|TimelimitRaw|AllocNodes|NCPUS|NodeList|JobName", *rows])
+    )
+    import_dump(str(tmp_path / "jobs.txt"), tmp_path / "site", ImportOptions())
+    sections, policy = site_of(str(tmp_path / "site" / "scenario.toml"), {})
+    found = prepare_question(Question(sections, policy), tmp_path / "out")
+    assert "import of the log: guessed: 9 nodes of 16 cores, 1 node of 128 cores" in found.assumptions
+    assert {one.policy for one in found.candidates} == {"sjbf", "conservative"}
+    file = tmp_path / "site" / "machine.toml"
+    file.write_text(file.read_text().replace('x1"', 'x2"'))
+    shared = prepare_question(Question(sections, policy), tmp_path / "out")
+    assert {one.policy for one in shared.candidates if one.shares} == {"lomarc-r", "symbiosis"}
+    site = {**shared.base, **shared.hardware[FORMULA]}
+    site["workload"] = {**shared.base["workload"], **shared.hardware[FORMULA]["workload"], "jobs": 100}
+    assert not simulate({**site, "results": {}}, "lomarc-r").unfinished
 
 
 def test_two_logs_and_a_window_in_the_site_file_are_refused(tmp_path: Path, commands: Commands) -> None:

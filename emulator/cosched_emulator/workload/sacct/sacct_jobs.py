@@ -88,9 +88,6 @@ class Imported(NamedTuple):
     jobs: tuple[LoggedJob, ...]
     counts: Mapping[str, int]
     remarks: tuple[str, ...]  # what no count says
-    nodes: int  # that some job had
-    cores: int  # most CPUs that a job had on a node
-    whole: float  # share of the node time of jobs that had all CPUs of their nodes
 
 
 def jobs_of(dump: Dump, partitions: Sequence[str] = (), *, as_submitted: bool = False) -> Imported:
@@ -106,8 +103,7 @@ def jobs_of(dump: Dump, partitions: Sequence[str] = (), *, as_submitted: bool = 
     used_s = sum(row.cpu_s for row in dump.rows if "." in row.label and not row.label.endswith((".batch", ".extern")))
     held_s = sum(job.run_s * job.row.cpus for job in found)
     lost_s = sum(job.lost_s * job.row.cpus for job in found)
-    names = {text: expand(text) for text in {job.row.node_list for job in found} if _is_list(text)}
-    cores = max((-(-job.row.cpus // max(1, job.row.nodes)) for job in found), default=0)
+    names = {text: expand(text) for text in {job.row.node_list for job in found} if text not in UNNAMED}
     remarks = list(_by_partition(found, names))
     remarks.append(_arrivals(runs, found, dump.missing, as_submitted=as_submitted))
     if lost_s:
@@ -122,9 +118,6 @@ def jobs_of(dump: Dump, partitions: Sequence[str] = (), *, as_submitted: bool = 
         tuple(found),
         {text: count for text, count in counts.items() if count},
         tuple(remarks),
-        len({name for listed in names.values() for name in listed}),
-        cores,
-        _whole(found, cores),
     )
 
 
@@ -220,13 +213,6 @@ def _comes(job: LoggedJob, counts: Counter[str], *, as_submitted: bool) -> int:
     return submit_s if as_submitted else eligible_s
 
 
-def _whole(jobs: Sequence[LoggedJob], cores: int) -> float:
-    """Return which share of the node time went to jobs that had their nodes wholly."""
-    held = [(job.run_s * max(1, job.row.nodes), job.row.cpus >= cores * max(1, job.row.nodes)) for job in jobs]
-    total = sum(time for time, _ in held)
-    return sum(time for time, wholly in held if wholly) / total if total else 0.0
-
-
 def _count_guesses(job: LoggedJob, counts: Counter[str]) -> None:
     row = job.row
     counts[ARRAYS] += "_" in row.label
@@ -286,10 +272,6 @@ def _by_partition(jobs: Sequence[LoggedJob], names: Mapping[str, Sequence[str]])
     ]
     if apart:
         yield f"warning: {', '.join(sorted(apart))}: no node in common with the others; import each alone (--partition)"
-
-
-def _is_list(text: str) -> bool:
-    return text not in ("", "None assigned") and re.fullmatch(r"[^\[\]]*(\[[0-9,-]+\][^\[\]]*)*", text) is not None
 
 
 def _hours(seconds: float) -> str:

@@ -7,8 +7,10 @@ applications and users to be added.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from zoneinfo import ZoneInfo
@@ -16,16 +18,23 @@ from zoneinfo import ZoneInfo
 from cosched_emulator.errors import InputError
 from cosched_emulator.workload.atomic_file import make_folder, new_text_file
 from cosched_emulator.workload.sacct.sacct_dump import read_dump
-from cosched_emulator.workload.sacct.sacct_jobs import TWICE, Imported, LoggedJob, jobs_of
+from cosched_emulator.workload.sacct.sacct_jobs import NO_LIMIT, TWICE, LoggedJob, jobs_of
+from cosched_emulator.workload.sacct.sacct_machine import machine_of
 from cosched_emulator.workload.sacct.sacct_rows import HINT
 from cosched_emulator.workload.swf.swf_writer import format_row, header_lines
 from cosched_hwmodel.csv_names import encoded
 from cosched_hwmodel.units import SECOND_US
 
-TRACE, ANNOTATIONS, NAMES, SCENARIO = "trace.swf", "jobs.csv", "names.csv", "scenario.toml"
+TRACE, ANNOTATIONS, NAMES, SCENARIO, MACHINE = "trace.swf", "jobs.csv", "names.csv", "scenario.toml", "machine.toml"
 DEFAULT_ESTIMATE_S: Final = 86_400.0
+_ORIGIN: Final = "Slurm's accounting (sacct)"
+_ASSUMED: Final = "guessed: "
 _COLUMNS: Final = "job,application,user,bound,cpu,network,disk,memory,name,ppn"
 _MOSTLY: Final = 0.9  # of the node time: then jobs have nodes alone
+UNEVEN: Final = (
+    "jobs whose cores are not alike on their nodes: as many nodes, and the nearest number of cores that is alike"
+)
+NO_LAYOUT: Final = "jobs on nodes of several sizes, in unknown shares: processes go where there is room"
 _NO_ZONE: Final = "times name no time zone: taken as UTC, without a change of clocks (--time-zone says where)"
 
 
@@ -48,17 +57,32 @@ class ImportReport(NamedTuple):
     rows: int
     jobs: int
     nodes: int
-    cores: int  # of a node
+    cores: int  # of the largest node
+    classes: tuple[tuple[int, int], ...]  # (nodes, cores of each), the smallest first
+    guesses: tuple[str, ...]  # of the machine
     counts: Mapping[str, int]
     remarks: tuple[str, ...]
+
+    @property
+    def machine(self) -> str:
+        """Return the nodes in words."""
+        return ", ".join(
+            f"{nodes} node{'s' * (nodes > 1)} of {cores} core{'s' * (cores > 1)}" for nodes, cores in self.classes
+        )
 
     def lines(self) -> Iterator[str]:
         """Yield one line of text for each fact."""
         yield f"{self.rows} rows, {self.jobs} jobs"
-        yield f"machine, guessed from where jobs ran: {self.nodes} nodes of {self.cores} cores (edit {SCENARIO})"
+        yield f"machine, guessed from where jobs ran: {self.machine} (edit {MACHINE if self.differ else SCENARIO})"
+        yield from (f"{_ASSUMED}{text}" for text in self.guesses)
         for text, count in self.counts.items():
             yield f"{count} {text}"
         yield from self.remarks
+
+    @property
+    def differ(self) -> bool:
+        """Tell whether nodes differ."""
+        return len(self.classes) > 1
 
     def as_dict(self) -> dict[str, Any]:
         """Return all of it as plain values."""
@@ -73,31 +97,85 @@ def import_dump(file: str, out: str | Path, options: ImportOptions) -> ImportRep
         what = "; ".join(f"{count} {text}" for text, count in found.counts.items()) or "no rows"
         place = f" in {', '.join(options.partitions)}" if options.partitions else ""
         raise InputError(file, f"at least one job{place} that ran to its end", what, hint=HINT)
-    shape = "nodes" if found.whole >= _MOSTLY else "threads"
-    shared = f"jobs had all CPUs of their nodes for {100 * found.whole:.0f} % of the node time: shape of the policy is {shape}"
-    remarks = (*found.remarks, shared, *(() if dump.has_zone or options.time_zone else (_NO_ZONE,)))
-    cores = -(-found.cores // options.threads_per_core)
-    nodes = max(found.nodes, 1, *(job.row.nodes for job in found.jobs))
-    report = ImportReport(len(dump.rows), len(found.jobs), nodes, cores, found.counts, remarks)
-    _write(Path(out), found, report, options, shape)
+    machine = machine_of(dump.rows, found.jobs, options.partitions)
+    cores: Counter[int] = Counter()
+    for nodes, cpus in machine.classes:
+        cores[-(-cpus // options.threads_per_core)] += nodes
+    layouts, guessed = _layouts(found.jobs, cores, options.threads_per_core)
+    report = ImportReport(
+        len(dump.rows),
+        len(found.jobs),
+        machine.nodes,
+        max(cores),
+        tuple((nodes, size) for size, nodes in sorted(cores.items())),
+        (*machine.guesses(), _of_shape(machine.whole)),
+        {**found.counts, **guessed},
+        (*found.remarks, *(() if dump.has_zone or options.time_zone else (_NO_ZONE,))),
+    )
+    _write(Path(out), found.jobs, layouts, report, options, "nodes" if machine.whole >= _MOSTLY else "threads")
     return report
 
 
-def _write(folder: Path, found: Imported, report: ImportReport, options: ImportOptions, shape: str) -> None:
+class _Layout(NamedTuple):
+    """The cores of a job, and how many are on each of its nodes but the last, which may have fewer; 0: wherever there is room."""
+
+    cores: int
+    per_node: int
+
+
+def _layouts(
+    jobs: Sequence[LoggedJob], machine: Mapping[int, int], threads_per_core: int
+) -> tuple[list[_Layout], Mapping[str, int]]:
+    """Return the layout of each job, and counts of those that are not as the dump says."""
+    counts: Counter[str] = Counter()
+    layouts = []
+    for job in jobs:
+        nodes = job.row.nodes
+        cores = max(nodes, -(-job.row.cpus // threads_per_core))  # a core is on one node
+        layout = _alike(cores, nodes)
+        if sum(number for size, number in machine.items() if size >= layout.per_node) < nodes:
+            layout = _Layout(cores, 0)
+            counts[NO_LAYOUT] += 1
+        counts[UNEVEN] += layout.cores != cores
+        layouts.append(layout)
+    return layouts, {text: count for text, count in counts.items() if count}
+
+
+def _alike(cores: int, nodes: int) -> _Layout:
+    """Return the layout on so many nodes that is nearest to the cores."""
+    if not nodes:
+        return _Layout(cores, 0)
+    per_node = -(-cores // nodes)
+    least = (nodes - 1) * per_node + 1
+    if cores >= least:
+        return _Layout(cores, per_node)
+    fewer = nodes * (per_node - 1)
+    return _Layout(least, per_node) if least - cores < cores - fewer else _Layout(fewer, per_node - 1)
+
+
+def _of_shape(whole: float) -> str:
+    return (
+        f"jobs had all CPUs of their nodes for {100 * whole:.0f} % of the node time, which decides the policy's shape"
+    )
+
+
+def _write(
+    folder: Path,
+    jobs: Sequence[LoggedJob],
+    layouts: Sequence[_Layout],
+    report: ImportReport,
+    options: ImportOptions,
+    shape: str,
+) -> None:
     names = _Names()
-    rows = list(_rows(found, names, options))
-    parts = {
-        TRACE: [*_header(found.jobs, report, options), *(row for row, _ in rows)],
-        ANNOTATIONS: [_COLUMNS, *(text for _, text in rows if text)],
-        SCENARIO: [
-            f'[cluster]\nnodes = {report.nodes}\npreset = "1x{report.cores}x1"\n\n[truth]\ncontention = "none"\n',
-            f'[workload]\nswf = "{TRACE}"\nannotations = "{ANNOTATIONS}"\nminimum_estimate_s = 0.0\nlog_memory = false\n',
-            f'[policy]\npreset = "easy"\nshape = "{shape}"',
-        ],
-    }
-    if len(parts[ANNOTATIONS]) == 1:  # a side file without rows is an error
-        del parts[ANNOTATIONS]
-        parts[SCENARIO][1] = parts[SCENARIO][1].replace(f'annotations = "{ANNOTATIONS}"\n', "")
+    rows = list(_rows(jobs, layouts, names, options, anew=TWICE in report.counts))
+    annotations = [_COLUMNS, *(text for _, text in rows if text)]
+    parts = {TRACE: [*_header(jobs, report, options), *(row for row, _ in rows)]}
+    if len(annotations) > 1:  # a side file without rows is an error
+        parts[ANNOTATIONS] = annotations
+    parts[SCENARIO] = [*_scenario(report, options, shape, annotated=len(annotations) > 1)]
+    if report.differ:
+        parts[MACHINE] = [*_machine(report)]
     make_folder(folder)
     if not options.anonymous:
         with new_text_file(folder / NAMES, force=options.force) as stream:
@@ -106,6 +184,53 @@ def _write(folder: Path, found: Imported, report: ImportReport, options: ImportO
     for name, lines in parts.items():
         with new_text_file(folder / name, force=options.force) as stream:
             stream.writelines(f"{line}\n" for line in lines)
+
+
+def _scenario(report: ImportReport, options: ImportOptions, shape: str, *, annotated: bool) -> Iterator[str]:
+    """Yield the lines of the scenario; what is a guess has a comment."""
+    *of_machine, of_shape = report.guesses
+    guessed = f"# guessed: {'; '.join(of_machine)}"
+    yield "[cluster]"
+    if report.differ:
+        yield f'file = "{MACHINE}"  {guessed}'
+    else:
+        yield f"nodes = {report.nodes}  {guessed}"
+        yield f'preset = "1x{report.cores}x1"  # guessed, as one socket; {_cores_of(options)}'
+    yield from ("", "[truth]", 'contention = "none"  # guessed: jobs do not slow each other down', "", "[workload]")
+    without = report.counts.get(NO_LIMIT)
+    note = (
+        f"  # guessed: an estimate of {options.default_estimate_s:g} s of {without} jobs without one" if without else ""
+    )
+    yield f'swf = "{TRACE}"{note}'
+    if annotated:
+        yield f'annotations = "{ANNOTATIONS}"'
+    yield from ("minimum_estimate_s = 0.0", "log_memory = false", "", "[policy]")
+    yield 'preset = "easy"  # guessed: a dump does not say how its scheduler plans'
+    yield f'shape = "{shape}"  # guessed: {of_shape}'
+
+
+def _cores_of(options: ImportOptions) -> str:
+    each = options.threads_per_core
+    return "a CPU of Slurm is a core" if each == 1 else f"{each} CPUs of Slurm are a core"
+
+
+def _machine(report: ImportReport) -> Iterator[str]:
+    """Yield the lines of the file of nodes that differ."""
+    yield f"# Guessed from where jobs ran, as said in {SCENARIO}. A preset is sockets x cores x threads of a core."
+    for nodes, cores in report.classes:
+        yield from ("", "[[nodes]]", f"count = {nodes}  # guessed", f'preset = "1x{cores}x1"  # guessed')
+
+
+def assumptions_of(log: str) -> Iterator[str]:
+    """Yield what the import of a log has guessed, from its header; nothing of any other log."""
+    try:
+        with open(log, encoding="utf-8", errors="replace") as stream:
+            header = [line.rstrip("\n") for line in takewhile(lambda line: line.startswith(";"), stream)]
+    except OSError:
+        return
+    if f"; Information: {_ORIGIN}" in header:
+        notes = (line.removeprefix("; Note: ") for line in header)
+        yield from (f"import of the log: {note}" for note in notes if note.startswith(_ASSUMED))
 
 
 class _Names:
@@ -122,7 +247,8 @@ class _Names:
 
 
 def _header(jobs: Sequence[LoggedJob], report: ImportReport, options: ImportOptions) -> list[str]:
-    notes = [f"{count} {text}" for text, count in report.counts.items()]
+    notes = [f"{_ASSUMED}{text}" for text in (report.machine, *report.guesses)]
+    notes += [f"{count} {text}" for text, count in report.counts.items()]
     notes += () if options.anonymous else report.remarks
     pairs = [("MaxNodes", str(report.nodes))]
     if options.time_zone is not None and not options.anonymous:
@@ -130,21 +256,22 @@ def _header(jobs: Sequence[LoggedJob], report: ImportReport, options: ImportOpti
         pairs.append(("TimeZone", str(int(offset.total_seconds()) if offset else 0)))
     return header_lines(
         jobs=len(jobs),
-        processors=report.nodes * report.cores,
-        origin="Slurm's accounting (sacct)",
+        processors=sum(nodes * cores for nodes, cores in report.classes),
+        origin=_ORIGIN,
         notes=notes,
         began_s=0 if options.anonymous else jobs[0].submit_s,
         more=pairs,
     )
 
 
-def _rows(found: Imported, names: _Names, options: ImportOptions) -> Iterator[tuple[str, str]]:
-    """Yield the row of each job in the log, and its line of annotations, empty for one process."""
-    zero_s = found.jobs[0].submit_s
-    anew = options.anonymous or TWICE in found.counts or not all(job.row.number.isdecimal() for job in found.jobs)
-    for place, job in enumerate(found.jobs, 1):
+def _rows(
+    jobs: Sequence[LoggedJob], layouts: Iterable[_Layout], names: _Names, options: ImportOptions, *, anew: bool
+) -> Iterator[tuple[str, str]]:
+    """Yield the row of each job in the log, and its line of annotations, empty for one process; numbered ``anew`` or by Slurm."""
+    zero_s = jobs[0].submit_s
+    anew |= options.anonymous or not all(job.row.number.isdecimal() for job in jobs)
+    for place, (job, layout) in enumerate(zip(jobs, layouts, strict=True), 1):
         row = job.row
-        cores, asked = (-(-cpus // options.threads_per_core) for cpus in (row.cpus, row.asked or row.cpus))
         limit_s = 60 * row.limit_min if row.limit_min is not None else max(options.default_estimate_s, job.run_s)
         number = place if anew else int(row.number)
         text = format_row(
@@ -152,12 +279,12 @@ def _rows(found: Imported, names: _Names, options: ImportOptions) -> Iterator[tu
             (job.submit_s - zero_s) * SECOND_US,
             wait_us=job.wait_s * SECOND_US,
             run_us=job.run_s * SECOND_US,
-            processes=asked,
-            allocated=cores,
+            processes=-(-(row.asked or row.cpus) // options.threads_per_core),
+            allocated=layout.cores,
             estimate_us=round(limit_s * SECOND_US),
             status=job.status,
             user=str(names.number("user", row.user)),
             name=str(names.number("name", row.name)),
             queue=names.number("partition", row.partition),
         )
-        yield text, f"{number},,,,,,,,,{-(-cores // row.nodes)}" if row.nodes and cores > 1 else ""
+        yield text, f"{number},,,,,,,,,{layout.per_node}" if layout.per_node and layout.cores > 1 else ""

@@ -1,0 +1,432 @@
+"""The machine behind a dump, which does not describe it: guessed from what jobs held, and when.
+
+A node that `NodeList` names has at least the CPUs that jobs held on it at one instant. How a job's CPUs are divided over its
+nodes is not said (by default Slurm fills one node after the other), so of a job of several nodes one CPU is sure. An even
+division counts where many nodes show the same sum, and none a little more; besides, the nodes of a job together have its CPUs.
+Nodes whose names differ in digits alone, in one partition, are *siblings*: a node on which less has run is as large as most.
+Jobs that get many times the CPUs that they ask for, and are always alone, have whole nodes: if others hold more there at one
+time, jobs share CPUs. Jobs that name no node hold nodes of their own, so there are never fewer nodes than were held.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cosched_emulator.workload.sacct.sacct_jobs import LoggedJob
+from cosched_emulator.workload.sacct.sacct_rows import UNNAMED, SacctRow
+from cosched_plugin.common.slurm_notation import expand
+
+_BLOCK: Final = 1 << 21  # stays of jobs on nodes that are swept at once, which bounds memory
+_FIRM: Final = 10  # a node that was that often at its most CPUs has no more, where a tenth of its siblings is like it
+_MANY: Final = 4  # siblings: a sum of even divisions is a size where one in so many shows it, and most of a few
+_WHOLE: Final = 3  # a job that gets so many times the CPUs that it asks for has the whole node: a core has two at most
+_FAR: Final = 4  # so many times the size of most of its siblings is no work of an uneven division
+
+_Ints = NDArray[np.int64]
+_Mask = NDArray[np.bool_]
+
+
+class Machine(NamedTuple):
+    """Nodes by their CPUs, and how that was guessed."""
+
+    classes: tuple[tuple[int, int], ...]  # (nodes, CPUs of each), the smallest first
+    named: int  # nodes that jobs name
+    unnamed: int  # nodes beside them, for jobs that name none
+    taken: int  # named nodes that are as large as most of their siblings, though their jobs held less
+    raised: int  # named nodes that are larger than their jobs show, as the CPUs of some time do not fit else
+    shared: int  # named nodes on which jobs shared CPUs, as they held more than there are
+    peak_cpus: int  # most that jobs held at one instant
+    whole: float  # share of the node time of jobs that had all CPUs of their nodes
+
+    @property
+    def nodes(self) -> int:
+        """Return the number of nodes."""
+        return sum(nodes for nodes, _ in self.classes)
+
+    def guesses(self) -> Iterator[str]:
+        """Yield what was guessed, a line each."""
+        if self.named:
+            yield f"{self.named} nodes that jobs name, each with the most CPUs that they held on it at one time"
+        if self.taken:
+            yield f"{self.taken} of them are as large as most with alike names: their own jobs held less"
+        if self.unnamed:
+            beside = " more" if self.named else ""
+            yield (
+                f"{self.unnamed}{beside} nodes for jobs that do not name theirs: so many were held at one time, or fewer if "
+                "such jobs shared nodes"
+            )
+        if self.raised:
+            yield f"{self.raised} of them are larger than their jobs show: what was held at one time does not fit else"
+        if self.shared:
+            yield f"{self.shared} of them have fewer CPUs than were held at one time: jobs shared CPUs (OverSubscribe)"
+        yield f"jobs held at most {self.peak_cpus} CPUs at one time"
+
+
+def machine_of(rows: Iterable[SacctRow], jobs: Sequence[LoggedJob], partitions: Sequence[str] = ()) -> Machine:
+    """Return the machine on which the rows of some partitions were held; of all partitions where none is named.
+
+    Each of ``jobs`` fits on it. What other partitions held on the same nodes counts for the size of these.
+    """
+    stays = _stays(rows, {(job.row.number, job.row.start_s) for job in jobs})
+    names: dict[str, int] = {}
+    nodes_of = {
+        text: np.array(sorted({names.setdefault(name, len(names)) for name in expand(text)}), dtype=np.int64)
+        for text in {row.node_list for row in stays}
+        if text not in UNNAMED
+    }
+    held = _Held.of(stays, nodes_of, partitions)
+    shown = _Shown.on(len(names))
+    ours = np.zeros(len(names), dtype=bool)
+    for row, mine, named in zip(stays, held.ours, held.named, strict=True):
+        if mine and named:
+            ours[nodes_of[row.node_list]] = True
+    busy = [_sweep(held, *block, shown, ours) for block in _blocks(stays, held, nodes_of, len(names))]
+    groups = _siblings(tuple(names), shown.partition)
+    shared = _capped(shown, groups)
+    _with_even_sums(shown, groups)
+    shown_by_jobs = _lifted(shown.sure, stays, nodes_of)
+    settled = _settled(shown_by_jobs, np.where(shown_by_jobs > shown.sure, 0, shown.often), groups)
+    sizes = settled if shared.any() else _filled(settled, shown.even, groups, stays, held, nodes_of)
+    counts = Counter(sizes[ours].tolist())
+    added = _added(counts, held, busy)
+    counts.update(added)
+    return Machine(
+        tuple(sorted(((nodes, cpus) for cpus, nodes in counts.items()), key=lambda item: item[1])),
+        int(ours.sum()),
+        sum(added.values()),
+        int(((settled > shown_by_jobs) & ours).sum()),
+        int(((sizes > settled) & ours).sum()),
+        int((shared & ours).sum()),
+        _peak(held.start[held.ours], held.end[held.ours], held.cpus[held.ours]),
+        _whole(jobs, nodes_of, sizes, max(counts, default=1)),
+    )
+
+
+# ---------------------------------------------------------------- what held nodes
+
+
+def _stays(rows: Iterable[SacctRow], logged: Collection[tuple[str, int | None]]) -> list[SacctRow]:
+    """Return the rows that held nodes, each run of a job once; one without an end holds them until the last time of the dump."""
+    found: dict[tuple[str, int], SacctRow] = {}
+    last_s = 0
+    for row in rows:
+        last_s = max(last_s, row.submit_s, row.start_s or 0, row.end_s or 0)
+        if "." in row.label or "." in row.number or row.start_s is None or not row.cpus:
+            continue
+        if not (row.node_list not in UNNAMED or row.elapsed_s or (row.number, row.start_s) in logged):
+            continue  # it was cancelled while it waited
+        before = found.get((row.number, row.start_s))
+        if before is None or (before.end_s or 0) <= (row.end_s or 0):
+            found[row.number, row.start_s] = row
+    return [row if row.end_s is not None else row._replace(end_s=last_s) for row in found.values()]
+
+
+class _Held(NamedTuple):
+    """Stays of jobs by column."""
+
+    ours: _Mask  # of the partitions that are asked for
+    named: _Mask
+    start: _Ints
+    end: _Ints
+    nodes: _Ints  # where no number is known: as many as CPUs
+    cpus: _Ints
+    asked: _Ints  # 0: not known
+    moved: _Mask  # suspended for a time, in which another job had its CPUs
+    partition: _Ints
+
+    @classmethod
+    def of(cls, rows: Sequence[SacctRow], nodes_of: Mapping[str, _Ints], partitions: Sequence[str]) -> _Held:
+        """Return the columns of some rows."""
+        known: dict[str, int] = {}
+
+        def column(values: Iterable[int]) -> _Ints:
+            return np.fromiter(values, dtype=np.int64, count=len(rows))
+
+        def mask(values: Iterable[bool]) -> _Mask:
+            return np.fromiter(values, dtype=bool, count=len(rows))
+
+        start = column(row.start_s or 0 for row in rows)
+        return cls(
+            mask(not partitions or row.partition in partitions for row in rows),
+            mask(row.node_list in nodes_of for row in rows),
+            start,
+            np.maximum(start, column(row.end_s or 0 for row in rows)),
+            column(len(nodes_of.get(row.node_list, ())) or row.nodes or row.cpus for row in rows),
+            column(row.cpus for row in rows),
+            column(row.asked for row in rows),
+            mask(row.suspended_s > 0 for row in rows),
+            column(known.setdefault(row.partition, len(known)) for row in rows),
+        )
+
+
+def _peak(start: _Ints, end: _Ints, amount: _Ints) -> int:
+    """Return the largest sum at one instant. What ends then has made room for what starts."""
+    times = np.concatenate((start, end))
+    begins = np.concatenate((np.ones_like(start), np.zeros_like(end)))
+    order = np.lexsort((begins, times))
+    sums = np.cumsum(np.concatenate((amount, -amount))[order])
+    return int(max(sums.max(initial=0), amount.max(initial=0)))
+
+
+# ---------------------------------------------------------------- nodes with names
+
+
+class _Shown(NamedTuple):
+    """What was held on each node: the most CPUs that are sure, and with even divisions; how often each was reached; main partition."""
+
+    sure: _Ints
+    often: _Ints
+    even: _Ints
+    even_often: _Ints
+    partition: _Ints
+    single: _Ints  # most of one job of one node
+    whole: _Ints  # of a job of one node that has it wholly; 0: none, -1: such jobs are not alone
+
+    @classmethod
+    def on(cls, nodes: int) -> _Shown:
+        """Return columns for a number of nodes, to be filled."""
+        return cls(*(np.zeros(nodes, dtype=np.int64) for _ in cls._fields))
+
+
+def _blocks(
+    rows: Sequence[SacctRow], held: _Held, nodes_of: Mapping[str, _Ints], names: int
+) -> Iterator[tuple[_Ints, _Ints]]:
+    """Yield the stays on nodes, as row and node, for some nodes after the others."""
+    places = np.flatnonzero(held.named)
+    lists = [nodes_of[rows[place].node_list] for place in places.tolist()]
+    total = sum(len(nodes) for nodes in lists)
+    step = max(1, names // (total // _BLOCK + 1) + 1)
+    for first in range(0, names, step):
+        cut = lists
+        if step < names:
+            cut = [nodes[slice(*np.searchsorted(nodes, (first, first + step)))] for nodes in lists]
+        yield np.repeat(places, [len(nodes) for nodes in cut]), np.concatenate(cut)
+
+
+def _sweep(held: _Held, rows: _Ints, nodes: _Ints, shown: _Shown, ours: _Mask) -> tuple[_Ints, _Ints]:
+    """Fill in what the stays of some nodes show; return when each of those that are asked for gets busy, and idle."""
+    count, cpus = held.nodes[rows], held.cpus[rows]
+    counted = (held.end[rows] > held.start[rows]) & ~held.moved[rows]
+    evenly = np.where(cpus % count == 0, cpus // count, 1)
+    order = np.lexsort(
+        (
+            np.concatenate((np.ones_like(rows), np.zeros_like(rows))),
+            np.concatenate((held.start[rows], held.end[rows])),
+            np.concatenate((nodes, nodes)),
+        )
+    )
+    begins = order < len(rows)
+    place = order % len(rows)
+    where = nodes[place]
+    firsts = np.flatnonzero(np.diff(where, prepend=-1))
+    sign = np.where(begins, 1, -1)
+    here = where[firsts]
+    spread = np.repeat(np.arange(len(firsts)), np.diff(firsts, append=len(where)))
+    for amount, most, often in (
+        (np.where(count > 1, 1, cpus), shown.sure, shown.often),
+        (evenly, shown.even, shown.even_often),
+    ):
+        sums = np.cumsum(sign * (amount * counted)[place])
+        seen = np.where(begins, np.maximum(sums, amount[place]), 0)
+        most[here] = np.maximum.reduceat(seen, firsts)
+        often[here] = np.add.reduceat((seen == most[here][spread]).astype(np.int64), firsts)
+    pairs, times = np.unique(np.stack((nodes, held.partition[rows])), axis=1, return_counts=True)
+    rising = np.argsort(times, kind="stable")
+    shown.partition[pairs[0][rising]] = pairs[1][rising]  # of equal nodes the last one counts
+    mine = ours[where]
+    np.maximum.at(shown.single, nodes, np.where(count == 1, cpus, 0))
+    there = np.cumsum(sign)  # jobs on the node
+    _note_whole(held, rows[place], where, begins, there, shown)
+    at = np.where(begins, held.start[rows][place], held.end[rows][place])
+    return at[mine & begins & (there == 1)], at[mine & ~begins & (there == 0)]
+
+
+def _note_whole(held: _Held, rows: _Ints, where: _Ints, begins: _Mask, there: _Ints, shown: _Shown) -> None:
+    """Note jobs of one node that got far more CPUs than they asked for, by events in order of nodes and times."""
+    asked, cpus = held.asked[rows], held.cpus[rows]
+    such = (
+        begins & (held.nodes[rows] == 1) & (asked > 0) & (_WHOLE * asked <= cpus) & (held.end[rows] > held.start[rows])
+    )
+    alone = such & (there == 1) & (np.append(rows[1:], -1) == rows)
+    shown.whole[where[alone]] = cpus[alone]
+    shown.whole[where[such & ~alone]] = -1
+
+
+def _capped(shown: _Shown, groups: Iterable[tuple[_Ints, _Ints]]) -> _Mask:
+    """Give nodes of which some job had the whole that job's CPUs, and siblings too; return those on which more was held at one time."""
+    shared = np.zeros(len(shown.sure), dtype=bool)
+    for own, alike in groups:
+        sizes = set(shown.whole[own].tolist()) - {0} or set(shown.whole[alike].tolist()) - {0}
+        size = sizes.pop() if len(sizes) == 1 else -1
+        if size > 0 and shown.single[own].max() <= size:
+            shared[own[shown.sure[own] > size]] = True
+            for column in (shown.sure, shown.even):
+                column[own] = np.minimum(column[own], size)
+    return shared
+
+
+def _siblings(names: Sequence[str], partition: _Ints) -> list[tuple[_Ints, _Ints]]:
+    """Return nodes whose names differ in digits alone, by main partition, each with those of all partitions.
+
+    Names without digits are alike.
+    """
+    groups: dict[tuple[str, int], list[int]] = {}
+    alike: dict[str, list[int]] = {}
+    for node, name in enumerate(names):
+        pattern = re.sub(r"\d+", "#", name)
+        pattern = pattern if "#" in pattern else ""
+        groups.setdefault((pattern, int(partition[node])), []).append(node)
+        alike.setdefault(pattern, []).append(node)
+    return [(np.array(own), np.array(alike[pattern])) for (pattern, _), own in groups.items()]
+
+
+def _with_even_sums(shown: _Shown, groups: Iterable[tuple[_Ints, _Ints]]) -> None:
+    """Make sums of even divisions sure that are a size: another sibling has it for sure, or many show it, and none a little more."""
+    for own, _ in groups:
+        sure, even = Counter(shown.sure[own].tolist()), Counter(shown.even[own].tolist())
+        sizes = {
+            size
+            for size, count in even.items()
+            if count >= max(2, len(own) / _MANY, 0.75 * min(len(own), 2 * _MANY))
+            and not any(size < other < 2 * size for other in even)
+            and count > max([each for other, each in sure.items() if size < 2 * other < 2 * size], default=0)
+        }
+        likely = np.array([size in sizes or size in sure for size in shown.even[own].tolist()], dtype=bool)
+        more = own[likely & (shown.even[own] > shown.sure[own])]
+        shown.sure[more], shown.often[more] = shown.even[more], shown.even_often[more]
+
+
+def _lifted(sizes: _Ints, rows: Sequence[SacctRow], nodes_of: Mapping[str, _Ints]) -> _Ints:
+    """Return sizes with which the nodes of each job together have its CPUs: where they lack some, the smallest are larger.
+
+    Jobs with few CPUs a node come first, so that those on nodes of two sizes find the smaller one known.
+    """
+    most: dict[str, int] = {}
+    for row in rows:
+        if row.node_list in nodes_of:
+            most[row.node_list] = max(row.cpus, most.get(row.node_list, 0))
+    lifted = sizes.copy()
+    for text, cpus in sorted(most.items(), key=lambda item: item[1] / len(nodes_of[item[0]])):
+        _fill(lifted, nodes_of[text], cpus)
+    return lifted
+
+
+def _fill(sizes: _Ints, nodes: _Ints, cpus: int) -> None:
+    """Raise the smallest of some nodes to one level, the least with which they have so many CPUs."""
+    lacking = cpus - int(sizes[nodes].sum())
+    if lacking <= 0:
+        return
+    own = np.sort(sizes[nodes])
+    room = own * np.arange(1, len(own) + 1) - np.cumsum(own)  # what it takes to raise those before to each size
+    below = int(np.searchsorted(room, lacking, side="right"))
+    level = int(own[below - 1]) + -(-(lacking - int(room[below - 1])) // below)
+    sizes[nodes] = np.maximum(sizes[nodes], level)
+
+
+def _settled(sizes: _Ints, often: _Ints, groups: Iterable[tuple[_Ints, _Ints]]) -> _Ints:
+    """Return the sizes with nodes as large as most of their siblings, on which too little has run."""
+    settled = sizes.copy()
+    for own, alike in groups:
+        counts = Counter(sizes[own].tolist())
+        firm = {size for size, count in counts.items() if size > 1 and count * _FIRM >= len(own)}
+        for node in own:
+            size = int(sizes[node])
+            if often[node] < _FIRM or size not in firm:
+                settled[node] = _of_siblings(size, counts)
+        if set(counts) == {1}:  # one CPU says nothing: look at alike names of other partitions
+            settled[own] = _of_siblings(1, Counter(sizes[alike].tolist()))
+    return settled
+
+
+def _of_siblings(size: int, counts: Mapping[int, int]) -> int:
+    """Return the most common larger size that as many nodes have, the larger of equally common ones; else the node's own."""
+    least = 1 if size == 1 else counts[size]
+    return max(
+        [(count, other) for other, count in counts.items() if other > size and count >= least], default=(0, size)
+    )[1]
+
+
+def _filled(
+    sizes: _Ints,
+    even: _Ints,
+    groups: Sequence[tuple[_Ints, _Ints]],
+    rows: Sequence[SacctRow],
+    held: _Held,
+    nodes_of: Mapping[str, _Ints],
+) -> _Ints:
+    """Return sizes with which siblings together, and all nodes, have the CPUs that were held on them at one time.
+
+    Nodes that show far more than most by even divisions get more first, then the smallest.
+    """
+    group_of = np.zeros(len(sizes), dtype=np.int64)
+    for place, (own, _) in enumerate(groups):
+        group_of[own] = place
+    within = {
+        text: places.pop() for text, nodes in nodes_of.items() if len(places := set(group_of[nodes].tolist())) == 1
+    }
+    counted = held.named & ~held.moved
+    of_row = np.array([within.get(row.node_list, -1) for row in rows], dtype=np.int64)
+    filled = sizes.copy()
+    together = [(own, counted & (of_row == place)) for place, (own, _) in enumerate(groups)]
+    for nodes, mask in (*together, (np.arange(len(sizes)), counted)):
+        cpus = _peak(held.start[mask], held.end[mask], held.cpus[mask])
+        if cpus > filled[nodes].sum():
+            most, _ = max(Counter(filled[nodes].tolist()).items(), key=lambda item: item[1])
+            far = even[nodes] >= _FAR * most
+            if far.any():
+                _fill(filled, nodes[far], cpus - int(filled[nodes[~far]].sum()))
+        _fill(filled, nodes, cpus)
+    return filled
+
+
+# ---------------------------------------------------------------- jobs that name no node
+
+
+def _added(counts: Mapping[int, int], held: _Held, busy: Sequence[tuple[_Ints, _Ints]]) -> Counter[int]:
+    """Return the nodes, by CPUs, that are needed beside the named ones: at each time a node for each that such jobs held.
+
+    Sizes are the largest one, its half, its quarter, and so on.
+    """
+    free = held.ours & ~held.named
+    added: Counter[int] = Counter()
+    if not free.any():
+        return added
+    start, end, nodes = held.start[free], held.end[free], held.nodes[free]
+    size = -(-held.cpus[free] // nodes)
+    level = largest = int(size.max())
+    while True:
+        below = level // 2
+        needed = _peak(start[size > below], end[size > below], nodes[size > below])
+        lacking = needed - sum(number for cpus, number in (*counts.items(), *added.items()) if cpus >= level)
+        if lacking > 0:
+            added[level] = lacking
+        if level == 1:
+            break
+        level = max(1, below)
+    starts, ends = (np.concatenate((own, *(times[side] for times in busy))) for side, own in enumerate((start, end)))
+    weights = np.concatenate((nodes, np.ones(len(starts) - len(start), dtype=np.int64)))
+    together = _peak(starts, ends, weights)
+    lacking = together - sum(counts.values()) - sum(added.values())
+    if lacking > 0:
+        added[min(largest, min(added, default=largest))] += lacking
+    return added
+
+
+# ---------------------------------------------------------------- all nodes
+
+
+def _whole(jobs: Sequence[LoggedJob], nodes_of: Mapping[str, _Ints], sizes: _Ints, largest: int) -> float:
+    """Return which share of the node time went to jobs that had their nodes wholly."""
+    own = {text: (len(nodes), int(sizes[nodes].sum())) for text, nodes in nodes_of.items()}
+    held = whole = 0
+    for job in jobs:
+        nodes, cpus = own.get(job.row.node_list) or (max(1, job.row.nodes), largest * max(1, job.row.nodes))
+        held += job.run_s * nodes
+        whole += job.run_s * nodes * (job.row.cpus >= cpus)
+    return whole / held if held else 0.0
