@@ -7,11 +7,12 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final, get_origin
 
 from scripts.reference_pages.policies import code, table
 
 from cosched_plugin import api
+from cosched_plugin.protocol import fields as wire
 from cosched_plugin.protocol.messages import Belief
 
 UNITS: Final = {"us": "µs", "mb": "MiB", "mbs": "MB/s", "ppm": "millionths", "s": "s"}
@@ -25,6 +26,26 @@ SECTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "What passes between parts": (),
 }  # fmt: skip
+
+
+# What annotations say of the wire beside the type is no matter of a policy's.
+_TYPES: Final[Mapping[str, str]] = {
+    **{name: item.__origin__.__name__ for name, item in vars(wire).items() if get_origin(item) is Annotated},
+    "Runs": "tuple[Run, ...]",
+    "Shares": "tuple[tuple[int, int], ...]",
+}
+
+
+class _Plain(ast.NodeTransformer):
+    """Leaves the types of annotations alone."""
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return ast.parse(_TYPES.get(node.id, node.id), mode="eval").body
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        if isinstance(node.value, ast.Name) and node.value.id == "Annotated" and isinstance(node.slice, ast.Tuple):
+            return self.visit(node.slice.elts[0])  # type: ignore[no-any-return]  # what the class returns
+        return self.generic_visit(node)
 
 
 def records() -> dict[str, type]:
@@ -41,7 +62,8 @@ def fields_of(kind: type) -> list[tuple[str, str, str]]:
     for item in body:
         match item:
             case ast.AnnAssign(target=ast.Name(id=name), annotation=hint):
-                found.append((name, ast.unparse(hint).strip("'"), _comment(lines, item)))
+                plain = ast.unparse(_Plain().visit(hint)).strip("'")
+                found.append((name, plain, _comment(lines, item)))
             case ast.FunctionDef(name="__init__") if not hasattr(kind, "_fields"):
                 found += _attributes(kind, lines, item)
     return [(name, hint, meaning) for name, hint, meaning in found if not name.startswith("_")]

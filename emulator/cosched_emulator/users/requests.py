@@ -6,38 +6,16 @@ integer that the answer repeats, so that an answer to an earlier request is told
 protocol, with smaller frames.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
+from typing import Annotated, Any, ClassVar, Final, NamedTuple, TypeAlias
 
 from cosched_hwmodel.units import MIB, SECOND_US
 from cosched_plugin.protocol.codec import pack, unpack
 from cosched_plugin.protocol.errors import Fault, RemoteProtocolError
-from cosched_plugin.protocol.limits import INT64_MIN, MAX_NODES
+from cosched_plugin.protocol.fields import Items, NodeNumber, Positive, Range
+from cosched_plugin.protocol.limits import INT64_MIN
 from cosched_plugin.protocol.messages import DemandTuple, SelfSlowdown, UsageTuple
-from cosched_plugin.protocol.values import (
-    integer_reader,
-    one_of,
-    optional,
-    read_demand,
-    read_flag,
-    read_self_slowdown,
-    read_usage,
-)
-from cosched_plugin.protocol.vocabulary import (
-    Field,
-    Record,
-    inner,
-    integer,
-    integers,
-    read_tagged,
-    record,
-    records,
-    special,
-    text,
-    write_record,
-)
+from cosched_plugin.protocol.vocabulary import Record, read_tagged, record, write_record
 
 # The user of a request: the name that the endpoint has verified, and its rights.
 
@@ -124,10 +102,14 @@ class Target(NamedTuple):
     task: int | None = None
 
 
+Targets: TypeAlias = Annotated[tuple[Target, ...], Items(1, MOST_TARGETS)]
+Nodes: TypeAlias = Annotated[tuple[NodeNumber, ...], Items(0, MOST_TARGETS)]
+
+
 class Dependency(NamedTuple):
     """Start only after that job has ended: successfully (``afterok``) or in any way (``afterany``)."""
 
-    kind: str
+    kind: Annotated[str, DEPENDENCIES]
     job_id: int
 
 
@@ -141,14 +123,14 @@ class SubmitJob(NamedTuple):
     nothing, that of the first one and ``"repeated": true``.
     """
 
-    processes: int
-    estimate_us: int
-    limit_us: int | None = None
-    run_us: int | None = None
+    processes: Positive
+    estimate_us: Positive
+    limit_us: Positive | None = None
+    run_us: Positive | None = None
     name: str = ""
-    ppn_min: int = 1
+    ppn_min: Positive = 1
     ppn_max: int = 0
-    threads_per_process: int = 1
+    threads_per_process: Positive = 1
     memory_mb: int = 0
     exclusive: bool = False
     demand: DemandTuple | None = None
@@ -159,7 +141,7 @@ class SubmitJob(NamedTuple):
     after: tuple[Dependency, ...] = ()
     held: bool = False
     requeue: bool = True
-    exit_code: int = 0
+    exit_code: Annotated[int, Range(0, 255)] = 0
     delay_us: int = 0
     all_memory: bool = False
     unpaired: bool = False
@@ -169,32 +151,32 @@ class SubmitJob(NamedTuple):
 class CancelJobs(NamedTuple):
     """End jobs. The answer, as that of hold and release, is ``{"changed": [job], "unchanged": [[job, why]]}``."""
 
-    jobs: tuple[Target, ...]
+    jobs: Targets
 
 
 class HoldJobs(NamedTuple):
     """Hold pending jobs: they do not start until released."""
 
-    jobs: tuple[Target, ...]
+    jobs: Targets
 
 
 class ReleaseJobs(NamedTuple):
     """Release held jobs."""
 
-    jobs: tuple[Target, ...]
+    jobs: Targets
 
 
 class DrainNodes(NamedTuple):
     """Give nodes no more work; running jobs continue. Operators only. The answer is ``{"changed": [node], "unchanged": [...]}``."""
 
-    nodes: tuple[int, ...]
+    nodes: Nodes
     reason: str = ""
 
 
 class ResumeNodes(NamedTuple):
     """Put drained or failed nodes back into service. Operators only."""
 
-    nodes: tuple[int, ...]
+    nodes: Nodes
 
 
 class ListJobs(NamedTuple):
@@ -222,14 +204,14 @@ class ListNodes(NamedTuple):
 class ShowJobs(NamedTuple):
     """Show the details of some jobs, also of ended ones."""
 
-    jobs: tuple[Target, ...]
+    jobs: Targets
 
 
 class ListHistory(NamedTuple):
     """List jobs that have ended, the latest first; only those of ``user`` if it is not empty."""
 
     user: str = ""
-    most: int = 100
+    most: Annotated[int, Range(1, MOST_TOLD)] = 100
 
 
 class ShowStatus(NamedTuple):
@@ -239,7 +221,7 @@ class ShowStatus(NamedTuple):
 class ShowOverview(NamedTuple):
     """Return the content of a live display: status, the head of the queue, nodes, last decisions."""
 
-    most: int = 200
+    most: Annotated[int, Range(1, 10_000)] = 200
 
 
 Request: TypeAlias = (
@@ -283,78 +265,21 @@ TOO_MANY_CHANGES: Final = Refused(
     "rate", "you have submitted, cancelled, held or released too many jobs of late: try again later"
 )
 
-_TARGET: Final = record(Target, None, integer("job_id"), special("task", optional(integer_reader(0)), None, None))
-_DEPENDENCY: Final = record(Dependency, None, special("kind", one_of(DEPENDENCIES)), integer("job_id"))
-
-
-def _flag(name: str, default: bool) -> Any:
-    return special(name, read_flag, None, default)
-
-
-def _at_most(field: Field, most: int) -> Field:
-    """Return a field of a list with a limited number of items."""
-
-    def read(raw: Any) -> Any:
-        if isinstance(raw, tuple) and len(raw) > most:
-            raise Fault("limit", f"expected at most {most} of them, got {len(raw)}")
-        return None if field.read is None else field.read(raw)
-
-    return field._replace(read=read)
-
-
-def _targets() -> Field:
-    return _at_most(records("jobs", _TARGET, least=1), MOST_TARGETS)
-
-
-def _nodes() -> Field:
-    return _at_most(integers("nodes", 0, MAX_NODES - 1), MOST_TARGETS)
-
-
-def _submission(tag: str | None) -> Record:
-    return record(
-        SubmitJob,
-        tag,
-        integer("processes", 1),
-        integer("estimate_us", 1),
-        special("limit_us", optional(integer_reader(1)), None, None),
-        special("run_us", optional(integer_reader(1)), None, None),
-        text("name", ""),
-        integer("ppn_min", 1, default=1),
-        integer("ppn_max", 0, default=0),
-        integer("threads_per_process", 1, default=1),
-        integer("memory_mb", 0, default=0),
-        _flag("exclusive", False),
-        special("demand", optional(read_demand), None, None),
-        special("usage", optional(read_usage), None, None),
-        special("self_slowdown", optional(read_self_slowdown), None, None),
-        integers("tasks", default=()),
-        integer("at_once", default=0),
-        records("after", _DEPENDENCY, ()),
-        _flag("held", False),
-        _flag("requeue", True),
-        integer("exit_code", 0, 255, default=0),
-        integer("delay_us", default=0),
-        _flag("all_memory", False),
-        _flag("unpaired", False),
-        text("token", ""),
-    )
-
-
 _RECORDS: Final = (
-    _submission("submit"),
-    record(CancelJobs, "cancel", _targets()),
-    record(HoldJobs, "hold", _targets()),
-    record(ReleaseJobs, "release", _targets()),
-    record(DrainNodes, "drain", _nodes(), text("reason", "")),
-    record(ResumeNodes, "resume", _nodes()),
-    record(ListJobs, "queue", text("user", "")),
-    record(ListStarts, "starts", text("user", "")),
-    record(EstimateStart, "test", inner("job", _submission(None))),
+    record(SubmitJob, "submit"),
+    record(CancelJobs, "cancel"),
+    record(HoldJobs, "hold"),
+    record(ReleaseJobs, "release"),
+    record(DrainNodes, "drain"),
+    record(ResumeNodes, "resume"),
+    record(ListJobs, "queue"),
+    record(ListStarts, "starts"),
+    record(EstimateStart, "test"),
     record(ListNodes, "nodes"),
-    record(ShowJobs, "jobs", _targets()),
-    record(ListHistory, "history", text("user", ""), integer("most", 1, MOST_TOLD, default=100)),
+    record(ShowJobs, "jobs"),
+    record(ListHistory, "history"),
     record(ShowStatus, "status"),
-    record(ShowOverview, "overview", integer("most", 1, 10_000, default=200)),
+    record(ShowOverview, "overview"),
 )
 _BY_TAG: Final[dict[str, Record]] = {each.tag: each for each in _RECORDS if each.tag is not None}
 _BY_KIND: Final[dict[type, Record]] = {each.kind: each for each in _RECORDS}

@@ -131,13 +131,15 @@ def resume_costs(welcome: Welcome) -> ResumeCosts:
     return ResumeCosts(welcome.resume_us, welcome.switch_us, welcome.image_mbs)
 
 
-# The fields of a `JobSpec` from `ppn_min` to `licences`, without constraints on nodes.
-_PLAIN: Final = ((1, 0, 1, 0, False, (), (), ()), (0, 0, 1, 0, False, (), (), ()))
+# The fields of a `JobSpec` from `ppn_min` to `licences` say what nodes it may have; these are their values without constraints.
+_CONSTRAINTS: Final = slice(JobSpec._fields.index("ppn_min"), JobSpec._fields.index("licences") + 1)
+_DEFAULTS: Final = tuple(JobSpec._field_defaults[name] for name in JobSpec._fields[_CONSTRAINTS])
+_PLAIN: Final = (_DEFAULTS, (0, *_DEFAULTS[1:]))
 
 
 def is_plain(job: JobSpec) -> bool:
     """Return whether the job takes one thread per process on any nodes: then it is exact to count threads."""
-    return job[7:15] in _PLAIN
+    return job[_CONSTRAINTS] in _PLAIN
 
 
 class Counts:
@@ -333,7 +335,7 @@ class ThreadPool:
     def place(self, job: JobSpec, runs: Sequence[Run]) -> Layers | str:
         """Return the threads that ``runs`` name, if ``job`` can start there now; otherwise the reason why it cannot."""
         machine = self.machine
-        plain = job[7:15] in _PLAIN  # as `is_plain`
+        plain = job[_CONSTRAINTS] in _PLAIN  # as `is_plain`
         processes = 0
         named = 0
         if plain and machine.depth == 1:

@@ -7,21 +7,18 @@ manager has to tell a scheduler that lacks the feature is left out, told in olde
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from functools import cache
+from typing import Any, Final, TypeVar
 
 from cosched_plugin.protocol.errors import RemoteProtocolError
+from cosched_plugin.protocol.fields import Feature
 from cosched_plugin.protocol.messages import (
     CANCELLED,
     CAPABILITIES,
-    ELIGIBLE,
     FEATURES,
-    HARDWARE,
     KILL,
     MODIFIED,
-    PRIORITY,
-    PROFILE,
     REQUEUE,
-    RESOURCES,
     RESYNC,
     SLOTS,
     STARTED,
@@ -44,10 +41,12 @@ from cosched_plugin.protocol.messages import (
     JobSubmitted,
     JobSuspended,
     KillJob,
+    NodeClass,
     QuantumEnded,
     RequeueJob,
     ResumeJob,
     ReviseJob,
+    RunningJob,
     SetNote,
     SetRotation,
     StartJob,
@@ -146,20 +145,10 @@ def lacking(features: Sequence[str], required: Sequence[str], inventory: Welcome
 
 def told_welcome(welcome: Welcome, features: Sequence[str]) -> Welcome:
     """Return the welcome as a scheduler with these features is told it: without fields that it does not know."""
-    if SLOTS not in features:
-        welcome = welcome._replace(slots=None)
-    if HARDWARE not in features:
-        welcome = welcome._replace(nodes=tuple([item._replace(hardware=None) for item in welcome.nodes]))
-    if RESOURCES not in features:
-        nodes = tuple([item._replace(resources=()) for item in welcome.nodes])
-        welcome = welcome._replace(nodes=nodes, licences=())
-    running = [item._replace(spec=_told_job(item.spec, features)) for item in welcome.running]
-    if SUSPENDED not in features:
-        running = [item._replace(held=False) for item in running]
-    if REQUEUE not in features and KILL not in features:
-        running = [item._replace(leaving=False) for item in running]
-    pending = [item._replace(spec=_told_job(item.spec, features)) for item in welcome.pending]
-    return welcome._replace(running=tuple(running), pending=tuple(pending))
+    running = [_told(item._replace(spec=_told(item.spec, features)), features) for item in welcome.running]
+    pending = [item._replace(spec=_told(item.spec, features)) for item in welcome.pending]
+    nodes = tuple([_told(item, features) for item in welcome.nodes])
+    return _told(welcome, features)._replace(nodes=nodes, running=tuple(running), pending=tuple(pending))
 
 
 def told_batch(batch: Events, features: Sequence[str]) -> Events | str:
@@ -177,27 +166,35 @@ def told_batch(batch: Events, features: Sequence[str]) -> Events | str:
             case JobEnded(job_id, state) if state == UNKNOWN and UNKNOWN_ENDS not in features:
                 told.append(JobEnded(job_id, CANCELLED))
             case JobSubmitted(job):
-                told.append(JobSubmitted(_told_job(job, features)))
+                told.append(JobSubmitted(_told(job, features)))
             case JobModified(job):
-                told.append(JobModified(_told_job(job, features)))
+                told.append(JobModified(_told(job, features)))
             case JobStarted() if event.job is not None:
-                told.append(event._replace(job=_told_job(event.job, features)))
+                told.append(event._replace(job=_told(event.job, features)))
             case _:
                 told.append(event)
     return batch._replace(events=tuple(told))
 
 
-def _told_job(job: JobSpec, features: Sequence[str]) -> JobSpec:
-    """Return a job without the fields that a scheduler with these features does not know."""
-    if job.profile is not None and PROFILE not in features:
-        job = job._replace(profile=None)
-    if job.priority and PRIORITY not in features:
-        job = job._replace(priority=0)
-    if job.eligible and ELIGIBLE not in features:
-        job = job._replace(eligible=())
-    if (job.resources or job.licences) and RESOURCES not in features:
-        job = job._replace(resources=(), licences=())
-    return job
+Described = TypeVar("Described", JobSpec, RunningJob, NodeClass, Welcome)
+
+
+def _told(described: Described, features: Sequence[str]) -> Described:
+    """Return a record without the fields that a scheduler with these features does not know."""
+    kind: Any = type(described)
+    left_out = {name: default for name, default, feature in _fields_of(kind) if feature.isdisjoint(features)}
+    return described._replace(**left_out) if left_out else described
+
+
+@cache
+def _fields_of(kind: Any) -> tuple[tuple[str, Any, frozenset[str]], ...]:
+    """Return the fields that belong to features: name, default, and the features of which a scheduler needs one."""
+    return tuple(
+        (name, kind._field_defaults[name], frozenset(mark.names))
+        for name, hint in kind.__annotations__.items()
+        for mark in getattr(hint, "__metadata__", ())
+        if isinstance(mark, Feature)
+    )
 
 
 def known_action(action: Action, features: Sequence[str]) -> Action:

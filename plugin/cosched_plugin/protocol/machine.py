@@ -3,9 +3,9 @@
 Part of `messages`, which re-exports it.
 """
 
-from __future__ import annotations
+from typing import Annotated, Final, NamedTuple, TypeAlias
 
-from typing import Final, NamedTuple, TypeAlias
+from cosched_plugin.protocol.fields import Feature, Form, Items, NodeCount, Positive, SlotNumber, ThreadCount
 
 # The vocabulary of nodes: a class of equal nodes, and what the composite model needs of it and of a job.
 #
@@ -13,18 +13,21 @@ from typing import Final, NamedTuple, TypeAlias
 
 HARDWARE: Final = "hardware"  # the feature: caches and issue slots of nodes
 PROFILE: Final = "profile"  # the feature: what a job's processes ask of them
+RESOURCES: Final = (
+    "resources"  # the feature: `resources` of a job and of a node class; `licences` of a job and of the welcome
+)
 
 
 # Countable resources: a name and a number of each, which jobs take and give back.
-Amounts: TypeAlias = tuple[tuple[str, int], ...]
+Amounts: TypeAlias = Annotated[tuple[tuple[str, int], ...], Form("amounts")]
 
 
 class CacheLevel(NamedTuple):
     """One level of cache; each instance is shared by ``cores`` neighbouring cores of a socket."""
 
-    level: int
-    size_kb: int  # of an instance
-    cores: int
+    level: Positive
+    size_kb: Positive  # of an instance
+    cores: ThreadCount
     miss_ns: int = 0  # more time of an access that does not find its data here
     accesses_ms: int = 0  # accesses that an instance serves in a millisecond; 0: unlimited
 
@@ -40,17 +43,18 @@ class NodeHardware(NamedTuple):
 class NodeClass(NamedTuple):
     """``nodes`` equal nodes, numbered on from those of the classes before."""
 
-    nodes: int  # how many
-    sockets: int  # of each node
-    cores_per_socket: int  # of each CPU
-    threads_per_core: int  # of each core
+    nodes: NodeCount  # how many
+    sockets: ThreadCount  # of each node
+    cores_per_socket: ThreadCount  # of each CPU
+    threads_per_core: ThreadCount  # of each core
     memory_mb: int  # of each node; 0: jobs that ask for memory have no place
     memory_bandwidth_mbs: int  # of each node; 0: unknown, no limit
     network_mbs: int  # of each node; 0: unknown, no limit
     disk_mbs: int  # of each node; 0: unknown, no limit
     swap_mb: int = 0  # disk space of each node for suspended jobs
-    hardware: NodeHardware | None = None  # issue slots and caches of each node; `None`: they slow no job down
-    resources: Amounts = ()  # countable resources of each node, by name
+    # issue slots and caches of each node; `None`: they slow no job down
+    hardware: Annotated[NodeHardware | None, Feature((HARDWARE,))] = None
+    resources: Annotated[Amounts, Feature((RESOURCES,))] = ()  # countable resources of each node, by name
 
     @property
     def threads(self) -> int:
@@ -68,15 +72,15 @@ class Turn(NamedTuple):
     """What may run in ``quanta`` quanta in a row: the jobs of these slots, and the guests, all of them together."""
 
     # at least one; all their jobs run. The first one names the turn: no other turn of a rotation begins with it
-    slots: tuple[int, ...]
-    quanta: int = 1  # how many in a row, at least 1
+    slots: Annotated[tuple[SlotNumber, ...], Items(1)]
+    quanta: Positive = 1  # how many in a row, at least 1
     guests: tuple[int, ...] = ()  # jobs of other slots that run as well
 
 
 class SlotState(NamedTuple):
     """The time sharing of a machine in a `Welcome`."""
 
-    quantum_us: int  # length of a quantum
+    quantum_us: Positive  # length of a quantum
     quantum: int = 0  # number of the last quantum that has ended; 0: none yet
     turns: tuple[Turn, ...] = ()  # the rotation, the next turn first; none: slot 0 runs all the time
     left: int = 0  # quanta of the first turn that are still to come; 0: all of them
@@ -94,13 +98,13 @@ class Capabilities(NamedTuple):
     """What a manager can do. The default is what the protocol says elsewhere."""
 
     limits_grow: bool = True  # a start or a revision may have a longer limit than the job's own, or than granted before
-    limit_grain_us: int = 1  # limits are multiples of it: others are rounded up, at both ends alike
+    limit_grain_us: Positive = 1  # limits are multiples of it: others are rounded up, at both ends alike
     limit_late_us: int = 0  # how much later than at its limit a job may be killed
     atomic_groups: bool = (
         True  # `start_together` starts all or none; otherwise, a refusal names the jobs that did not start
     )
     picks_threads: bool = False  # the manager chooses the threads of a node itself: only their number in a mask counts
-    layout: str = ANY_LAYOUT  # how it can distribute the processes of a job: `any` or `filled`
+    layout: Annotated[str, LAYOUTS] = ANY_LAYOUT  # how it can distribute the processes of a job: `any` or `filled`
 
     def rounded(self, limit_us: int) -> int:
         """Return a limit as it is granted."""

@@ -3,12 +3,21 @@
 Times and spans are integers of microseconds (``_us``). Jobs and nodes are dense integers from the manager. PROTOCOL.md has the rules.
 """
 
-from __future__ import annotations
-
-from typing import Final, NamedTuple, TypeAlias
+from typing import Annotated, Final, NamedTuple, TypeAlias
 
 from cosched_hwmodel.composite.job_profile import Profile
 from cosched_hwmodel.units import ThreadMask
+from cosched_plugin.protocol.fields import (
+    SPARSE,
+    AnyInteger,
+    Feature,
+    Form,
+    Items,
+    Name,
+    NodeNumber,
+    Positive,
+    SlotNumber,
+)
 from cosched_plugin.protocol.machine import (
     ANY_LAYOUT,
     CAPABILITIES,
@@ -17,6 +26,7 @@ from cosched_plugin.protocol.machine import (
     LAYOUTS,
     MOST_SHARES,
     PROFILE,
+    RESOURCES,
     SLOTS,
     Amounts,
     CacheLevel,
@@ -35,6 +45,7 @@ __all__ = [
     "LAYOUTS",
     "MOST_SHARES",
     "PROFILE",
+    "RESOURCES",
     "SLOTS",
     "Amounts",
     "CacheLevel",
@@ -46,6 +57,11 @@ __all__ = [
 ]
 
 
+Shares: TypeAlias = Annotated[
+    tuple[tuple[int, int], ...], Form("shares")
+]  # pairs of numbers, such as a job and its share
+
+
 class QuantumEnded(NamedTuple):
     """A quantum ended; ``shares`` are those of the jobs that could run for at least half of it, by job id.
 
@@ -53,10 +69,10 @@ class QuantumEnded(NamedTuple):
     over its processes.
     """
 
-    quantum: int  # its number, from 1
-    slot: int  # the first slot of the turn that it belonged to
+    quantum: Positive  # its number, from 1
+    slot: SlotNumber  # the first slot of the turn that it belonged to
     left: int = 0  # quanta of that turn that are still to come
-    shares: tuple[tuple[int, int], ...] = ()  # (job id, share)
+    shares: Shares = ()  # (job id, share)
 
 
 class SetRotation(NamedTuple):
@@ -65,7 +81,7 @@ class SetRotation(NamedTuple):
     No two turns have the same first slot. Without turns, slot 0 runs all the time.
     """
 
-    quantum: int  # number of the quantum with which the first turn begins: the next one, `view.quantum + 1`
+    quantum: Positive  # number of the quantum with which the first turn begins: the next one, `view.quantum + 1`
     turns: tuple[Turn, ...]  # the turns; each slot has a running job. None: slot 0 runs all the time
 
 
@@ -73,7 +89,7 @@ class ChangeSlot(NamedTuple):
     """Move a running job to another slot, in which its threads are free; it stays on its nodes."""
 
     job_id: int  # the job
-    slot: int  # its new slot
+    slot: SlotNumber  # its new slot
 
 
 # The vocabulary of the scheduler protocol: the events that a manager sends, and the actions that a scheduler may request.
@@ -83,13 +99,13 @@ class ChangeSlot(NamedTuple):
 # manager. ``PROTOCOL.md`` is the specification; ``codec`` turns these into bytes and back.
 
 # What one process asks of its node: (memory bandwidth, network, disk) in MB/s.
-DemandTuple: TypeAlias = tuple[int, int, int]
+DemandTuple: TypeAlias = Annotated[tuple[int, int, int], Form("demand")]
 # How a job uses its nodes: (class: cpu, network or disk; then, in millionths, the shares of its run time on cpu, network and disk,
 # which make up the whole, and its memory as a part of a node's).
-UsageTuple: TypeAlias = tuple[str, int, int, int, int]
+UsageTuple: TypeAlias = Annotated[tuple[str, int, int, int, int], Form("usage")]
 # How a job slows itself down, in millionths: by how much longer it takes with a process on each CPU of its nodes than with one
 # process a node, and by how much more with processes on all cores of a CPU than on one.
-SelfSlowdown: TypeAlias = tuple[int, int]
+SelfSlowdown: TypeAlias = Annotated[tuple[int, int], Form("self-slowdown")]
 # A value that a policy may leave with the manager.
 NoteValue: TypeAlias = "bool | int | float | str | tuple[NoteValue, ...] | None"
 
@@ -102,7 +118,6 @@ UNKNOWN_ENDS: Final = "unknown"  # the final state `UNKNOWN`
 RESYNC: Final = "resync"  # the message of that name, and refusals of earlier batches than the last
 PRIORITY: Final = "priority"  # that field of a job
 ELIGIBLE: Final = "eligible"  # that field of a job
-RESOURCES: Final = "resources"  # that field of a job and of a node class; `licences` of a job and of the welcome
 REQUEUE: Final = "requeue"  # `requeue_job`; `leaving` of a running job
 KILL: Final = "kill"  # `kill_job`; `leaving` of a running job
 SUBMIT: Final = "submit"  # `submit_job`
@@ -132,31 +147,36 @@ class Run(NamedTuple):
     processes: int  # on each of them
 
 
+Runs: TypeAlias = Annotated[tuple[Run, ...], Form("runs")]
+
+
 class JobSpec(NamedTuple):
     """A job as its user described it: all that a real manager knows before the job runs."""
 
     id: int  # number of the job, unique in a run
     submit_us: int  # instant of the submission
-    processes: int  # how many it asks for, at least 1
-    estimate_us: int  # span: the run time that the user expects. Plans are made with it
-    limit_us: int | None = None  # span from its start after which the manager kills it; `None`: never
+    processes: Positive  # how many it asks for, at least 1
+    estimate_us: Positive  # span: the run time that the user expects. Plans are made with it
+    limit_us: Positive | None = None  # span from its start after which the manager kills it; `None`: never
     user: str = ""  # its owner; empty if unknown
     name: str = ""  # its name; empty if it has none. Of an SWF log: the number of its program
-    ppn_min: int = 1  # the least on a node; the last node may have fewer
+    ppn_min: Positive = 1  # the least on a node; the last node may have fewer
     ppn_max: int = 0  # the most on a node; 0: as many as fit
-    threads_per_process: int = 1  # how many each process takes
+    threads_per_process: Positive = 1  # how many each process takes
     memory_mb: int = 0  # memory of each process; 0: it asks for none
     exclusive: bool = False  # it takes all threads of its nodes, in its slot
-    eligible: tuple[tuple[int, int], ...] = ()  # nodes that it may have, as (first, count); none: all nodes
-    resources: Amounts = ()  # what it takes of each of its nodes, by name
-    licences: Amounts = ()  # what it takes of the whole cluster, by name
+    eligible: Annotated[
+        tuple[tuple[int, int], ...], Form("ranges")
+    ] = ()  # nodes that it may have, as (first, count); none: all nodes
+    resources: Annotated[Amounts, Feature((RESOURCES,))] = ()  # what it takes of each of its nodes, by name
+    licences: Annotated[Amounts, Feature((RESOURCES,))] = ()  # what it takes of the whole cluster, by name
     demand: DemandTuple | None = None  # what each process asks of its node; `None`: unknown
     usage: UsageTuple | None = None  # how it uses its nodes; `None`: unknown
     self_slowdown: SelfSlowdown | None = None  # how it slows itself down; `None`: unknown
     unpaired: bool = False  # no job of another slot may run on its nodes in the same quantum
     # what each process asks of all of its node (`plugin/PROTOCOL.md`, "A profile"); `None`: unknown
-    profile: Profile | None = None
-    priority: int = 0  # the higher, the sooner, where a policy goes by it
+    profile: Annotated[Profile | None, Feature((PROFILE,))] = None
+    priority: Annotated[AnyInteger, Feature((PRIORITY,))] = 0  # the higher, the sooner, where a policy goes by it
 
 
 class RunningJob(NamedTuple):
@@ -164,34 +184,36 @@ class RunningJob(NamedTuple):
 
     spec: JobSpec
     start_us: int
-    runs: tuple[Run, ...]
-    estimate_us: int  # run time expected, from the start on, time suspended so far included; as last revised
-    limit_us: int | None  # limit granted, from the start on; as last revised
+    runs: Runs
+    estimate_us: Positive  # run time expected, from the start on, time suspended so far included; as last revised
+    limit_us: Positive | None = None  # limit granted, from the start on; as last revised
     suspended_us: int | None = None  # since when it is suspended; None: it runs
     measured_ppm: int = 0  # slowdown last measured among its present neighbours, in millionths; 0: not measured
     idle_us: int = 0  # time since its start in which it was suspended, or came back from disk, up to `ready_us`
     on_disk: bool = False  # suspended to disk: others may have its threads and its memory
     ready_us: int = 0  # when it last came back from disk and went on, or will; 0: never
-    slot: int = 0
+    slot: SlotNumber = 0
     quanta: int = 0  # quanta since its start in which a share was measured
     shares: tuple[int, ...] = ()  # the last of these shares, the newest first, in millionths; at most `MOST_SHARES`
-    held: bool = False  # the manager has suspended it, and it alone resumes it
-    leaving: bool = False  # it is to be killed or requeued, and still holds its nodes
+    held: Annotated[bool, Feature((SUSPENDED,))] = False  # the manager has suspended it, and it alone resumes it
+    leaving: Annotated[bool, Feature((REQUEUE, KILL))] = (
+        False  # it is to be killed or requeued, and still holds its nodes
+    )
 
 
 class PendingJob(NamedTuple):
     """A pending job; a held one must not be started."""
 
     spec: JobSpec
-    held: bool
+    held: bool = False
 
 
 class Note(NamedTuple):
     """A value that a policy left with the manager, about one job or (``job_id`` None) about the whole cluster."""
 
     job_id: int | None
-    key: str
-    value: NoteValue
+    key: Name
+    value: Annotated[NoteValue, Form("value")]
 
 
 # ---------------------------------------------------------------- events: manager -> scheduler
@@ -207,7 +229,7 @@ class JobEnded(NamedTuple):
     """A running job ended, or a pending one left the queue, for good."""
 
     job_id: int
-    state: str
+    state: Annotated[str, END_STATES]
 
 
 class JobRequeued(NamedTuple):
@@ -233,10 +255,10 @@ class JobStarted(NamedTuple):
 
     job_id: int
     start_us: int
-    runs: tuple[Run, ...]
-    estimate_us: int
-    limit_us: int | None
-    slot: int = 0
+    runs: Runs
+    estimate_us: Positive
+    limit_us: Positive | None = None
+    slot: SlotNumber = 0
     job: JobSpec | None = None  # the whole job, where the scheduler has never heard of it
 
 
@@ -250,8 +272,8 @@ class JobRevised(NamedTuple):
     """The manager has changed the expected run time and the limit of a running job, from its start on; a limit may fall."""
 
     job_id: int
-    estimate_us: int
-    limit_us: int | None
+    estimate_us: Positive
+    limit_us: Positive | None = None
 
 
 class JobSuspended(NamedTuple):
@@ -272,13 +294,13 @@ class JobResumed(NamedTuple):
 class NodeFailed(NamedTuple):
     """A node takes no more work; what ran there is reported by events of its own."""
 
-    node: int
+    node: NodeNumber
 
 
 class NodeReturned(NamedTuple):
     """A node takes work again."""
 
-    node: int
+    node: NodeNumber
 
 
 class Woken(NamedTuple):
@@ -291,7 +313,7 @@ class ProgressMeasured(NamedTuple):
     """A running job's work was found to take ``slowdown_ppm`` / 1,000,000 times as long as alone; holds until its neighbours change."""
 
     job_id: int
-    slowdown_ppm: int
+    slowdown_ppm: Positive
 
 
 class ActionRefused(NamedTuple):
@@ -300,7 +322,7 @@ class ActionRefused(NamedTuple):
     Of a reply before the last one, only starts are refused.
     """
 
-    seq: int
+    seq: Positive
     action: int
     reason: str
     job_ids: tuple[int, ...] = ()
@@ -337,17 +359,17 @@ class StartJob(NamedTuple):
     """
 
     job_id: int  # the job
-    runs: tuple[Run, ...]  # its nodes
-    estimate_us: int  # span: the run time expected there, at least 1
+    runs: Runs  # its nodes
+    estimate_us: Positive  # span: the run time expected there, at least 1
     # span from its start after which the manager kills it: at least the job's own; `None` exactly if the job has none
-    limit_us: int | None
-    slot: int = 0  # the slot in which it is to run, on machines with slots
+    limit_us: Positive | None = None
+    slot: SlotNumber = 0  # the slot in which it is to run, on machines with slots
 
 
 class StartTogether(NamedTuple):
     """Start several jobs in one decision: all of them, or none."""
 
-    starts: tuple[StartJob, ...]  # the starts
+    starts: Annotated[tuple[StartJob, ...], Items(1)]  # the starts
 
 
 class ReviseJob(NamedTuple):
@@ -357,8 +379,8 @@ class ReviseJob(NamedTuple):
     """
 
     job_id: int  # the job
-    estimate_us: int  # span from its start to the end that is now expected
-    limit_us: int | None  # span from its start after which the manager kills it; it never falls
+    estimate_us: Positive  # span from its start to the end that is now expected
+    limit_us: Positive | None = None  # span from its start after which the manager kills it; it never falls
 
 
 class SuspendJob(NamedTuple):
@@ -388,8 +410,8 @@ class SetNote(NamedTuple):
     """Leave ``value`` with the manager under ``key``; None takes the note away."""
 
     job_id: int | None  # the job that the note is about; `None`: the cluster
-    key: str  # name of the note
-    value: NoteValue  # its value; `None` takes the note away
+    key: Name  # name of the note
+    value: Annotated[NoteValue, Form("value")]  # its value; `None` takes the note away
 
 
 class WakeAt(NamedTuple):
@@ -453,10 +475,10 @@ Action: TypeAlias = (
 class Hello(NamedTuple):
     """First message of a scheduler: the versions and features it can speak, and its identity."""
 
-    versions: tuple[int, ...]
-    features: tuple[str, ...]
+    versions: tuple[Positive, ...]
+    features: Annotated[tuple[Name, ...], SPARSE]
     instance: str  # unique to one scheduler process
-    policy: str  # for people
+    policy: str = ""  # for people
     standby: bool = False  # it waits to take over from a scheduler that falls silent
     greeting: int = 0  # counts this scheduler's hellos; what follows from one repeats its number. 0: not counted
     arguments: tuple[
@@ -469,29 +491,29 @@ class Belief(NamedTuple):
 
     contention: str  # name of the model; `none`: jobs do not slow each other down
     composition: str  # how the slowdowns on its nodes make that of a job: `bulk-synchronous` or `paper`
-    resources: tuple[str, ...]  # resources that count, of `memory_bandwidth`, `network` and `disk`
-    parameters: tuple[tuple[str, NoteValue], ...] = ()  # parameters of the model, by name
+    resources: tuple[Name, ...] = ()  # resources that count, of `memory_bandwidth`, `network` and `disk`
+    parameters: Annotated[tuple[tuple[str, NoteValue], ...], Form("pairs")] = ()  # parameters of the model, by name
 
 
 class Welcome(NamedTuple):
     """The manager's full state as of the last answered batch: all that a scheduler needs to continue."""
 
-    version: int
-    features: tuple[str, ...]
+    version: Positive
+    features: Annotated[tuple[Name, ...], SPARSE]
     seq: int  # last answered batch
     now_us: int
-    nodes: tuple[NodeClass, ...]
-    down: tuple[int, ...]
+    nodes: Annotated[tuple[NodeClass, ...], Form("classes")]
+    down: Annotated[tuple[NodeNumber, ...], SPARSE]
     belief: Belief
     running: tuple[RunningJob, ...]
     pending: tuple[PendingJob, ...]
-    notes: tuple[Note, ...]
-    wakes: tuple[int, ...]
+    notes: tuple[Note, ...] = ()
+    wakes: tuple[int, ...] = ()
     resume_us: int = 0  # how long a job that comes back from disk makes no progress
     greeting: int = 0  # of the hello that it answers
-    slots: SlotState | None = None  # None: the machine has no slots
+    slots: Annotated[SlotState | None, Feature((SLOTS,))] = None  # None: the machine has no slots
     capabilities: Capabilities = Capabilities()
-    licences: Amounts = ()  # countable resources of the whole cluster, by name
+    licences: Annotated[Amounts, Feature((RESOURCES,))] = ()  # countable resources of the whole cluster, by name
     switch_us: int = 0  # how long a job that was suspended on its nodes makes no progress when it is resumed
     image_mbs: int = 0  # at which a node writes the memory of a job to disk, and reads it back; 0: at once
 
@@ -506,7 +528,7 @@ class Ready(NamedTuple):
 class Events(NamedTuple):
     """All events of one instant."""
 
-    seq: int
+    seq: Positive
     now_us: int
     events: tuple[Event, ...]
     greeting: int = 0
@@ -515,7 +537,7 @@ class Events(NamedTuple):
 class Actions(NamedTuple):
     """The answer to batch ``seq``."""
 
-    seq: int
+    seq: Positive
     now_us: int
     actions: tuple[Action, ...]
     greeting: int = 0
@@ -528,34 +550,34 @@ class Resync(NamedTuple):
     """
 
     reason: str = ""
-    unsettled: tuple[tuple[int, int], ...] = ()
+    unsettled: Shares = ()
     greeting: int = 0
 
 
 class Ping(NamedTuple):
     """Are you there?"""
 
-    token: int
+    token: AnyInteger
 
 
 class Pong(NamedTuple):
     """Yes, I am."""
 
-    token: int
+    token: AnyInteger
 
 
 class ErrorReport(NamedTuple):
     """The peer's last message could not be accepted."""
 
     code: str
-    path: str
-    text: str
+    path: str = ""
+    text: str = ""
 
 
 class Bye(NamedTuple):
     """The sender leaves; ``reason`` is for people."""
 
-    reason: str
+    reason: str = ""
 
 
 Message: TypeAlias = Hello | Welcome | Ready | Events | Actions | Resync | Ping | Pong | ErrorReport | Bye

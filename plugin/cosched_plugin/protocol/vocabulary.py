@@ -1,14 +1,21 @@
-"""Tables: every message, event and action of ``messages`` with the fields it has on the wire. PROTOCOL.md says what they mean."""
+"""Every message, event and action of ``messages`` as a map on the wire, by the annotations of its tuple.
+
+PROTOCOL.md says what they mean; ``fields`` has the marks of annotations.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache, partial
+from types import UnionType
+from typing import Annotated, Any, Final, NamedTuple, Union, cast, get_args, get_origin
 
 from cosched_hwmodel.composite.job_profile import MOST, Profile, ProfileError, checked
 from cosched_plugin.protocol import messages as m
-from cosched_plugin.protocol.errors import Fault, refuse, refuse_integer, show
-from cosched_plugin.protocol.limits import INT64_MAX, INT64_MIN, MAX_ARRAY_ITEMS, MAX_NODES, MAX_SLOTS, MAX_THREADS
+from cosched_plugin.protocol.errors import Fault, refuse, show
+from cosched_plugin.protocol.fields import SPARSE, Form, Items, Range
+from cosched_plugin.protocol.limits import MAX_ARRAY_ITEMS, MAX_NODES, MAX_THREADS
 from cosched_plugin.protocol.values import (
     Read,
     Write,
@@ -33,17 +40,11 @@ from cosched_plugin.protocol.values import (
     write_runs,
 )
 
-# Records: a tuple type's form as a map of fields, with reading and writing of such maps.
-#
-# Reading is one loop over a record's precomputed fields; a path is built only once there is a fault.
-# This module does not know any message: the tables are in ``vocabulary``, the bytes in ``codec``.
-
 
 class Missing:
-    """Type of the two marks below."""
+    """Type of the mark below."""
 
 
-ABSENT: Final = Missing()  # the map has no such key
 REQUIRED: Final = Missing()  # the field has no default
 
 
@@ -53,91 +54,162 @@ class Field(NamedTuple):
     name: str
     exact: type | None  # int or str: checked in place; None: ``read`` checks
     low: int  # smallest and largest integer accepted
-    high: int  # of a union: the most items
-    read: Read | None
+    high: int
+    read: Read
     write: Write | None  # None: written as it is
+    nil: bool  # None is a value, too
     default: object  # REQUIRED, or the value that an absent field has
 
 
-class Record(NamedTuple):
-    """A tuple type and its fields in order; ``tag`` is its ``type`` on the wire, None for a record inside another."""
+class Record:
+    """A tuple type and its form; ``tag`` is its ``type`` on the wire, None for a record inside another."""
 
-    kind: Any
-    tag: str | None
-    fields: tuple[Field, ...]
-    size: int  # keys of a map that holds every field
-    plain_names: tuple[str, ...] | None  # keys in order, when every field is required and written as it is
+    __slots__ = ("fields", "kind", "read", "tag", "write")
 
+    def __init__(self, kind: Any, tag: str | None, fields: tuple[Field, ...]) -> None:
+        self.kind = kind
+        self.tag = tag
+        self.fields = fields
+        self.read: Read = self._first_read
+        self.write: Write = self._first_write
 
-def record(kind: Any, tag: str | None, *fields: Field) -> Record:
-    """Return the record for NamedTuple ``kind``; TypeError if the fields are not exactly those of the tuple, in order."""
-    names = tuple(field.name for field in fields)
-    if names != kind._fields:
-        raise TypeError(f"{kind.__name__} has fields {kind._fields}, not {names}")
-    if tag is not None:
-        names = ("type", *names)
-    plain = all(field.write is None and field.default is REQUIRED for field in fields)
-    return Record(kind, tag, fields, len(names), names if plain else None)
+    def _first_read(self, raw: Any) -> Any:
+        self.read = _reader(self)
+        return self.read(raw)
 
-
-def integer(name: str, low: int = 0, high: int = INT64_MAX, default: object = REQUIRED) -> Field:
-    """Return a field that holds an integer in [low, high]."""
-    return Field(name, int, low, high, None, None, default)
+    def _first_write(self, value: Any) -> Any:
+        self.write = _writer(self)
+        return self.write(value)
 
 
-def text(name: str, default: object = REQUIRED) -> Field:
-    """Return a field that holds a string."""
-    return Field(name, str, 0, 0, None, None, default)
+# ---------------------------------------------------------------- from annotations to records
 
 
-def special(name: str, read: Read, write: Write | None = None, default: object = REQUIRED) -> Field:
-    """Return a field that has a reader (and writer) of its own."""
-    return Field(name, None, 0, 0, read, write, default)
+@cache
+def record(kind: Any, tag: str | None = None) -> Record:
+    """Return the record of a NamedTuple; TypeError for an annotation that says no form."""
+    return _record(kind, tag, kind.__annotations__)
 
 
-def inner(name: str, of: Record) -> Field:
-    """Return a field that holds one record."""
-    return special(name, lambda raw: read_record(of, raw), lambda value: write_record(of, value))
+def _record(kind: Any, tag: str | None, hints: Mapping[str, Any]) -> Record:
+    return Record(kind, tag, tuple(_field(kind, name, hint) for name, hint in hints.items()))
 
 
-def records(name: str, of: Record, default: object = REQUIRED, least: int = 0) -> Field:
-    """Return a field that holds a list of at least ``least`` records of one kind."""
+class _Way(NamedTuple):
+    """How a value of one type travels."""
+
+    exact: type | None
+    low: int
+    high: int
+    read: Read
+    write: Write | None
+    nil: bool = False
+
+
+def _field(kind: Any, name: str, hint: Any) -> Field:
+    if name in kind._field_defaults:
+        default = kind._field_defaults[name]
+    elif type(None) in get_args(hint):
+        default = None
+    else:
+        default = () if SPARSE in getattr(hint, "__metadata__", ()) else REQUIRED
+    return Field(name, *_way(hint), default)
+
+
+def _way(hint: Any) -> _Way:
+    """Return how a value with this annotation travels."""
+    if hint is int:
+        return _way_of_integers(Range(0))
+    if hint is str:
+        return _Way(str, 0, 0, read_text, None)
+    if hint is bool:
+        return _special(read_flag)
+    if hint is Profile:
+        return _special(_read_profile, lambda profile: write_record(_PROFILE, profile))
+    if hasattr(hint, "_fields"):
+        return _special(*_nested(record(hint)))
+    origin, args = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return _marked(args[0], args[1:])
+    if origin is tuple and args[1:] == (...,):
+        return _list(args[0], Items())
+    if origin in (Union, UnionType) and args[1:] == (type(None),):
+        way = _way(args[0])
+        write = way.write
+        if write is not None:
+            write = partial(_write_optional, write)
+        return way._replace(read=optional(way.read), write=write, nil=True)
+    raise TypeError(f"no form for {hint}")
+
+
+def _nested(of: Record) -> tuple[Read, Write]:
+    """Return how a record inside another is read and written, by what is made for it when it is first wanted."""
+
+    def read(raw: Any) -> Any:
+        return of.read(raw)
+
+    def write(value: Any) -> Any:
+        return of.write(value)
+
+    return read, write
+
+
+def _write_optional(write: Write, value: Any) -> Any:
+    return None if value is None else write(value)
+
+
+def _marked(base: Any, marks: Sequence[Any]) -> _Way:
+    for mark in marks:
+        match mark:
+            case Range():
+                return _way_of_integers(mark)
+            case Form(name):
+                return _FORMS[name]
+            case Items():
+                return _list(get_args(base)[0], mark)
+            case frozenset():
+                return _special(one_of(mark))
+    return _way(base)
+
+
+def _way_of_integers(span: Range) -> _Way:
+    return _Way(int, *span, integer_reader(*span), None)
+
+
+def _special(read: Read, write: Write | None = None) -> _Way:
+    return _Way(None, 0, 0, read, write)
+
+
+def _list(item: Any, items: Items) -> _Way:
+    """Return how a list travels: of values of one kind, or of records with tags."""
+    if get_origin(item) is UnionType:
+        return _tagged(get_args(item), items.most or MAX_ARRAY_ITEMS)
+    way = _way(item)
+    least, most = items
 
     def read(raw: Any) -> tuple[Any, ...]:
-        return read_each(raw, lambda item: read_record(of, item), least)
+        if most and type(raw) is tuple and len(raw) > most:
+            raise Fault("limit", f"{len(raw)} items; the limit is {most}")
+        return read_each(raw, way.read, least)
 
-    return special(name, read, lambda values: [write_record(of, value) for value in values], default)
-
-
-def integers(name: str, low: int = 0, high: int = INT64_MAX, default: object = REQUIRED) -> Field:
-    """Return a field that holds a list of integers in [low, high]."""
-    check = integer_reader(low, high)
-    return special(name, lambda raw: read_each(raw, check), None, default)
+    write = way.write
+    return _special(read, write and (lambda values: [write(value) for value in values]))
 
 
-def names(name: str, default: object = REQUIRED) -> Field:
-    """Return a field that holds a list of names."""
-    return special(name, lambda raw: read_each(raw, read_name), None, default)
-
-
-def union(
-    name: str,
-    tables: Mapping[str, Record],
-    writers: Mapping[type, Record],
-    unknown: Read | None,
-    most: int = MAX_ARRAY_ITEMS,
-) -> Field:
-    """Return a field that holds a list of up to ``most`` tagged records.
-
-    ``unknown`` stands in for unknown tags, None refuses them.
-    """
+def _tagged(kinds: Sequence[Any], most: int) -> _Way:
+    """Return how a list of up to ``most`` records with tags travels; `UnknownAction` among them stands in for unknown tags."""
+    tables, writers = by_tag(kinds), by_kind(kinds)
+    unknown = m.UnknownAction if m.UnknownAction in kinds else None
 
     def read(raw: Any) -> tuple[Any, ...]:
         if type(raw) is not tuple:
             refuse("a list", raw)
         if len(raw) > most:
             raise Fault("limit", f"{len(raw)} items; the limit is {most}")
-        result: list[Any] = []
+        try:
+            return tuple([tables[item["type"]].read(item) for item in raw])  # nearly always; what follows finds errors
+        except (KeyError, TypeError, Fault):
+            result: list[Any] = []
         try:
             for item in raw:
                 result.append(read_tagged(tables, item, unknown))  # noqa: PERF401 - the length tells the item at fault
@@ -145,63 +217,152 @@ def union(
             raise fault.under(f"[{len(result)}]")  # noqa: B904 - the same fault, one level out
         return tuple(result)
 
-    def write(values: Any) -> list[dict[str, Any]]:
-        return [write_record(writers[type(value)], value) for value in values]
-
-    return Field(name, None, 0, most, read, write, REQUIRED)
+    return _special(read, lambda values: [writers[type(value)].write(value) for value in values])
 
 
-# ---------------------------------------------------------------- records
+# ---------------------------------------------------------------- reading and writing
+#
+# The code that reads and writes a record is made from its fields when it is first wanted, as `dataclasses` makes methods: a loop over
+# the fields takes two to three times as long, and messages are most of the time between two processes. What is made accepts the
+# expected form alone; all else is read once more by the loop, which says what is wrong.
 
 
 def read_record(of: Record, raw: Any) -> Any:
     """Return the tuple that map ``raw`` describes; raises Fault."""
-    kind, _, fields, size, _ = of
-    if type(raw) is not dict:
-        refuse("a map", raw)
-    get = raw.get
-    values: list[Any] = []
-    add = values.append
-    absent = 0
-    for name, exact, low, high, read, _, default in fields:
-        value = get(name, ABSENT)
-        if value is ABSENT:
-            if default is REQUIRED:
-                raise Fault("field", "required, but missing").under(name)
-            absent += 1
-            add(default)
-        elif exact is int:
-            if type(value) is not int or not low <= value <= high:
-                refuse_integer(low, high, value, name)
-            add(value)
-        elif exact is str:
-            if type(value) is not str:
-                refuse("a string", value, name)
-            add(value)
-        else:
-            try:
-                add(read(value))  # type: ignore[misc]  # a field without exact type has a reader
-            except Fault as fault:
-                raise fault.under(name)  # noqa: B904 - the same fault, one level out
-    if len(raw) + absent != size:
-        _read_unknown(of, raw)
-    return tuple.__new__(kind, values)
+    return of.read(raw)
 
 
 def write_record(of: Record, value: Any) -> dict[str, Any]:
     """Return the map that describes ``value``, without the fields that are at their default."""
-    _, tag, fields, _, plain_names = of
-    if plain_names is not None:
-        return dict(zip(plain_names, value if tag is None else (tag, *value), strict=True))
-    raw: dict[str, Any] = {} if tag is None else {"type": tag}
-    for (name, _, _, _, _, write, default), item in zip(fields, value, strict=True):
-        if default is REQUIRED or item != default:
-            raw[name] = item if write is None else write(item)
-    return raw
+    written: dict[str, Any] = of.write(value)
+    return written
+
+
+def _made(lines: Sequence[str], names: Mapping[str, Any]) -> Any:
+    made = dict(names)
+    exec("\n".join(lines), made)
+    return made["made"]
+
+
+def _reader(of: Record) -> Read:
+    names: dict[str, Any] = {"Fault": Fault, "new": tuple.__new__, "kind": of.kind, "slow": partial(_read_slowly, of)}
+    required: list[int] = []
+    optional_: list[int] = []
+    for place, field in enumerate(of.fields):
+        names[f"d{place}"], names[f"r{place}"] = field.default, field.read
+        (required if field.default is REQUIRED else optional_).append(place)
+    known = len(required) + (of.tag is not None)
+    lines = ["def made(raw):", " try:", "  size = len(raw)"]
+    if not required:  # otherwise what is no map has none of these
+        lines[1:1] = [" if type(raw) is not dict:", "  return slow(raw)"]
+    for place in required:
+        lines += [f"  v{place} = raw[{of.fields[place].name!r}]", *_check(of.fields[place], place, "  ")]
+    lines.append(f"  found = {known}")
+    for place in optional_:
+        lines += [
+            *_return_if_all(of, place, "  "),
+            f"  v{place} = raw.get({of.fields[place].name!r}, d{place})",
+            f"  if v{place} is not d{place}:",
+            "   found += 1",
+            *_check(of.fields[place], place, "   "),
+        ]
+    lines += [
+        *_return_if_all(of, len(of.fields), "  "),
+        " except (KeyError, TypeError, Fault):",
+        "  pass",
+        " return slow(raw)",
+    ]
+    return cast("Read", _made(lines, names))
+
+
+def _check(field: Field, place: int, indent: str) -> list[str]:
+    value = f"v{place}"
+    if field.exact is int:
+        wrong = f"type({value}) is not int or not {field.low} <= {value} <= {field.high}"
+    elif field.exact is str:
+        wrong = f"type({value}) is not str"
+    else:
+        return [f"{indent}{value} = r{place}({value})"]
+    unless = f"{value} is not None and ({wrong})" if field.nil else wrong
+    return [f"{indent}if {unless}:", f"{indent} return slow(raw)"]
+
+
+def _return_if_all(of: Record, place: int, indent: str) -> list[str]:
+    """Return the lines that end where every entry of the map was read, before the field at ``place``: the rest is at its default."""
+    values = [f"v{at}" if at < place or of.fields[at].default is REQUIRED else f"d{at}" for at in range(len(of.fields))]
+    return [f"{indent}if found == size:", f"{indent} return new(kind, ({''.join(f'{value}, ' for value in values)}))"]
+
+
+def _read_slowly(of: Record, raw: Any) -> Any:
+    """Read a record field by field; raises Fault for the first one that is not as it should be."""
+    if type(raw) is not dict:
+        refuse("a map", raw)
+    values: list[Any] = []
+    absent = 0
+    for field in of.fields:
+        value = raw.get(field.name, REQUIRED)
+        try:
+            if value is not REQUIRED:
+                values.append(field.read(value))
+                continue
+            if field.default is REQUIRED:
+                raise Fault("field", "required, but missing")
+        except Fault as fault:
+            raise fault.under(field.name)  # noqa: B904 - the same fault, one level out
+        absent += 1
+        values.append(field.default)
+    if len(raw) + absent != len(of.fields) + (of.tag is not None):
+        _read_unknown(of, raw)
+    return tuple.__new__(of.kind, values)
+
+
+_GROUP: Final = 3  # fields that are compared with their defaults together, which most of them have
+
+
+def _writer(of: Record) -> Write:
+    defaults = tuple(field.default for field in of.fields)
+    names: dict[str, Any] = {}
+    count = len(defaults)
+    head = next((place for place in range(count) if defaults[place] is not REQUIRED), count)
+    near = min(head + _GROUP, count)  # what follows is unpacked only where something there has another value
+    pairs = [] if of.tag is None else [f"'type': {of.tag!r}"]
+    pairs += [f"{of.fields[place].name!r}: {_written(of.fields[place], place, names)}" for place in range(head)]
+    lines = ["def made(value):", _unpacked(0, near, " ", whole=near == count), f" raw = {{{', '.join(pairs)}}}"]
+    for begin in range(head, count, _GROUP):
+        end = min(begin + _GROUP, count)
+        if begin == near:
+            names["rest"] = defaults[near:]
+            lines.append(f" if value[{near}:] == rest:")
+            lines.append("  return raw")
+        indent = " "
+        if end - begin > 2:
+            names[f"g{begin}"] = defaults[begin:end]
+            lines.append(f" if value[{begin}:{end}] != g{begin}:")
+            indent = "  "
+        if begin >= near:
+            lines.append(_unpacked(begin, end, indent))
+        for place in range(begin, end):
+            names[f"d{place}"] = defaults[place]
+            field = of.fields[place]
+            condition = "" if defaults[place] is REQUIRED else f"if v{place} != d{place}: "
+            lines.append(f"{indent}{condition}raw[{field.name!r}] = {_written(field, place, names)}")
+    return cast("Write", _made([*lines, " return raw"], names))
+
+
+def _unpacked(begin: int, end: int, indent: str, *, whole: bool = False) -> str:
+    values = "".join(f"v{place}, " for place in range(begin, end))
+    return f"{indent}{values} = value{'' if whole else f'[{begin}:{end}]'}" if values else f"{indent}pass"
+
+
+def _written(field: Field, place: int, names: dict[str, Any]) -> str:
+    if field.write is None:
+        return f"v{place}"
+    names[f"w{place}"] = field.write
+    return f"w{place}(v{place})"
 
 
 def read_tagged(tables: Mapping[str, Record], raw: Any, unknown: Read | None) -> Any:
-    """Return the tuple that map ``raw`` describes, by its ``type``; raises Fault."""
+    """Return the tuple that map ``raw`` describes, by its ``type``; ``unknown`` stands in for unknown tags, None refuses them."""
     if type(raw) is not dict:
         refuse("a map", raw)
     tag = raw.get("type")
@@ -209,7 +370,7 @@ def read_tagged(tables: Mapping[str, Record], raw: Any, unknown: Read | None) ->
         refuse("a type name", tag, "type")
     of = tables.get(tag)
     if of is not None:
-        return read_record(of, raw)
+        return of.read(raw)
     if unknown is None:
         raise Fault("unknown", f"unknown type {show(tag)}").under("type")
     read_free(raw)
@@ -225,62 +386,7 @@ def _read_unknown(of: Record, raw: dict[str, Any]) -> None:
             read_free({name: value})
 
 
-def _limit(default: object) -> Field:
-    return special("limit_us", optional(integer_reader(1)), None, default)
-
-
-def _flag(name: str) -> Field:
-    return special(name, read_flag, None, False)
-
-
-def _runs() -> Field:
-    return special("runs", read_runs, write_runs)
-
-
-def _node(name: str) -> Field:
-    return integer(name, 0, MAX_NODES - 1)
-
-
-def _slot(default: object = REQUIRED) -> Field:
-    return integer("slot", 0, MAX_SLOTS - 1, default)
-
-
-def _write_slots(slots: m.SlotState | None) -> Any:
-    return None if slots is None else write_record(_SLOT_STATE, slots)
-
-
-def _note(kind: Any, tag: str | None) -> Record:
-    return record(
-        kind,
-        tag,
-        special("job_id", optional(integer_reader(0)), None, None),
-        special("key", read_name, read_name),
-        special("value", read_value, read_value),
-    )
-
-
-# Issue slots are relative to a core; these bounds are those of the hardware model.
-_PROFILE: Final = record(
-    Profile,
-    None,
-    *[integer(name, 0, MOST[name], default) for name, default in Profile._field_defaults.items()],
-)
-_CACHE: Final = record(
-    m.CacheLevel,
-    None,
-    integer("level", 1),
-    integer("size_kb", 1),
-    integer("cores", 1, MAX_THREADS),
-    integer("miss_ns", default=0),
-    integer("accesses_ms", default=0),
-)
-_HARDWARE: Final = record(
-    m.NodeHardware,
-    None,
-    integer("integer_slots_ppm", default=0),
-    integer("floating_slots_ppm", default=0),
-    records("caches", _CACHE, ()),
-)
+# ---------------------------------------------------------------- forms of their own
 
 
 def _read_profile(raw: Any) -> Any:
@@ -292,55 +398,8 @@ def _read_profile(raw: Any) -> Any:
         raise Fault("field", error.text).under(error.field) from None
 
 
-def _write_hardware(hardware: m.NodeHardware | None) -> Any:
-    return None if hardware is None else write_record(_HARDWARE, hardware)
-
-
-JOB: Final = record(
-    m.JobSpec,
-    None,
-    integer("id"),
-    integer("submit_us"),
-    integer("processes", 1),
-    integer("estimate_us", 1),
-    _limit(None),
-    text("user", ""),
-    text("name", ""),
-    integer("ppn_min", 1, default=1),
-    integer("ppn_max", 0, default=0),
-    integer("threads_per_process", 1, default=1),
-    integer("memory_mb", 0, default=0),
-    _flag("exclusive"),
-    special("eligible", read_ranges, None, ()),
-    special("resources", read_amounts, None, ()),
-    special("licences", read_amounts, None, ()),
-    special("demand", optional(read_demand), None, None),
-    special("usage", optional(read_usage), None, None),
-    special("self_slowdown", optional(read_self_slowdown), None, None),
-    _flag("unpaired"),
-    special("profile", optional(_read_profile), lambda profile: write_record(_PROFILE, profile), None),
-    integer("priority", INT64_MIN, default=0),
-)
-_NODE_CLASS: Final = record(
-    m.NodeClass,
-    None,
-    integer("nodes", 1, MAX_NODES),
-    integer("sockets", 1, MAX_THREADS),
-    integer("cores_per_socket", 1, MAX_THREADS),
-    integer("threads_per_core", 1, MAX_THREADS),
-    integer("memory_mb"),
-    integer("memory_bandwidth_mbs"),
-    integer("network_mbs"),
-    integer("disk_mbs"),
-    integer("swap_mb", default=0),
-    special("hardware", optional(lambda raw: read_record(_HARDWARE, raw)), _write_hardware, None),
-    special("resources", read_amounts, None, ()),
-)
-
-
 def _read_classes(raw: Any) -> Any:
     """Return the node classes of a machine; Fault if the machine as a whole exceeds the limits."""
-    assert _CLASSES.read is not None
     classes = _CLASSES.read(raw)
     for index, item in enumerate(classes):
         if item.threads > MAX_THREADS:
@@ -353,209 +412,54 @@ def _read_classes(raw: Any) -> Any:
     return classes
 
 
-_CLASSES: Final = records("nodes", _NODE_CLASS, least=1)
-_RUNNING: Final = record(
-    m.RunningJob,
-    None,
-    inner("spec", JOB),
-    integer("start_us"),
-    _runs(),
-    integer("estimate_us", 1),
-    _limit(None),
-    special("suspended_us", optional(integer_reader(0)), None, None),
-    integer("measured_ppm", default=0),
-    integer("idle_us", default=0),
-    _flag("on_disk"),
-    integer("ready_us", default=0),
-    _slot(0),
-    integer("quanta", default=0),
-    integers("shares", default=()),
-    _flag("held"),
-    _flag("leaving"),
-)
-_PENDING: Final = record(m.PendingJob, None, inner("spec", JOB), _flag("held"))
-_BELIEF: Final = record(
-    m.Belief,
-    None,
-    text("contention"),
-    text("composition"),
-    names("resources", ()),
-    special("parameters", read_pairs, read_pairs, ()),
-)
-_START: Final = record(
-    m.StartJob, "start_job", integer("job_id"), _runs(), integer("estimate_us", 1), _limit(None), _slot(0)
-)
-_STARTED: Final = record(m.StartJob, None, *_START.fields)  # inside start_together, where there is nothing else
-
-_TURN: Final = record(
-    m.Turn,
-    None,
-    special("slots", lambda raw: read_each(raw, integer_reader(0, MAX_SLOTS - 1), 1)),
-    integer("quanta", 1, default=1),
-    integers("guests", default=()),
-)
-_SLOT_STATE: Final = record(
-    m.SlotState,
-    None,
-    integer("quantum_us", 1),
-    integer("quantum", default=0),
-    records("turns", _TURN, ()),
-    integer("left", default=0),
-)
-
-_CAPABILITIES: Final = record(
-    m.Capabilities,
-    None,
-    special("limits_grow", read_flag, None, True),
-    integer("limit_grain_us", 1, default=1),
-    integer("limit_late_us", default=0),
-    special("atomic_groups", read_flag, None, True),
-    _flag("picks_threads"),
-    special("layout", one_of(m.LAYOUTS), None, m.ANY_LAYOUT),
-)
-
-_EVENTS: Final = (
-    record(m.JobSubmitted, "job_submitted", inner("job", JOB)),
-    record(m.JobEnded, "job_ended", integer("job_id"), special("state", one_of(m.END_STATES))),
-    record(m.JobRequeued, "job_requeued", integer("job_id")),
-    record(m.JobHeld, "job_held", integer("job_id")),
-    record(m.JobReleased, "job_released", integer("job_id")),
-    record(
-        m.JobStarted,
-        "job_started",
-        integer("job_id"),
-        integer("start_us"),
-        _runs(),
-        integer("estimate_us", 1),
-        _limit(None),
-        _slot(0),
-        special("job", optional(lambda raw: read_record(JOB, raw)), lambda job: write_record(JOB, job), None),
-    ),
-    record(m.JobModified, "job_modified", inner("job", JOB)),
-    record(m.JobRevised, "job_revised", integer("job_id"), integer("estimate_us", 1), _limit(None)),
-    record(m.JobSuspended, "job_suspended", integer("job_id"), integer("at_us"), _flag("to_disk")),
-    record(m.JobResumed, "job_resumed", integer("job_id"), integer("at_us")),
-    record(m.NodeFailed, "node_failed", _node("node")),
-    record(m.NodeReturned, "node_returned", _node("node")),
-    record(m.ProgressMeasured, "progress_measured", integer("job_id"), integer("slowdown_ppm", 1)),
-    record(m.Woken, "woken", integer("at_us")),
-    record(
-        m.ActionRefused,
-        "action_refused",
-        integer("seq", 1),
-        integer("action"),
-        text("reason"),
-        integers("job_ids", default=()),
-    ),
-    record(
-        m.QuantumEnded,
-        "quantum_ended",
-        integer("quantum", 1),
-        _slot(),
-        integer("left", default=0),
-        special("shares", read_shares, None, ()),
-    ),
-)
-_ACTIONS: Final = (
-    _START,
-    record(m.StartTogether, "start_together", records("starts", _STARTED, least=1)),
-    record(m.ReviseJob, "revise_job", integer("job_id"), integer("estimate_us", 1), _limit(None)),
-    record(m.SuspendJob, "suspend_job", integer("job_id"), _flag("to_disk")),
-    record(m.ResumeJob, "resume_job", integer("job_id")),
-    record(m.SetRotation, "set_rotation", integer("quantum", 1), records("turns", _TURN)),
-    record(m.ChangeSlot, "change_slot", integer("job_id"), _slot()),
-    _note(m.SetNote, "set_note"),
-    record(m.WakeAt, "wake_at", integer("at_us")),
-    record(m.RejectJob, "reject_job", integer("job_id"), text("reason")),
-    record(m.RequeueJob, "requeue_job", integer("job_id")),
-    record(m.KillJob, "kill_job", integer("job_id")),
-    record(m.SubmitJob, "submit_job", inner("job", JOB)),
-)
+def _write_classes(classes: Any) -> Any:
+    return [write_record(record(m.NodeClass), item) for item in classes]
 
 
-def _by_tag(records: tuple[Record, ...]) -> dict[str, Record]:
-    return {each.tag: each for each in records if each.tag is not None}
+# Issue slots are relative to a core; the bounds are those of the hardware model.
+_PROFILE: Final = _record(Profile, None, {name: Annotated[int, Range(0, most)] for name, most in MOST.items()})
+_FORMS: Final[Mapping[str, _Way]] = {
+    "amounts": _special(read_amounts),
+    "classes": _special(_read_classes, _write_classes),
+    "demand": _special(read_demand),
+    "name": _special(read_name, read_name),
+    "pairs": _special(read_pairs, read_pairs),
+    "ranges": _special(read_ranges),
+    "runs": _special(read_runs, write_runs),
+    "self-slowdown": _special(read_self_slowdown),
+    "shares": _special(read_shares),
+    "usage": _special(read_usage),
+    "value": _special(read_value, read_value),
+}
 
 
-def _by_kind(records: tuple[Record, ...]) -> dict[type, Record]:
-    return {each.kind: each for each in records}
+_CLASSES: Final = _list(m.NodeClass, Items(1))
 
 
-# By their ``type`` on the wire, and by their Python type.
-EVENTS_BY_TAG: Final = _by_tag(_EVENTS)
-EVENTS_BY_KIND: Final = _by_kind(_EVENTS)
-ACTIONS_BY_TAG: Final = _by_tag(_ACTIONS)
-# No scheduler makes an unknown action, but a manager records what it has received.
-ACTIONS_BY_KIND: Final = {**_by_kind(_ACTIONS), m.UnknownAction: record(m.UnknownAction, None, text("type"))}
+# ---------------------------------------------------------------- the tables: by ``type`` on the wire, and by Python type
 
-_MESSAGES: Final = (
-    record(
-        m.Hello,
-        "hello",
-        integers("versions", 1),
-        names("features", ()),
-        text("instance"),
-        text("policy", ""),
-        _flag("standby"),
-        integer("greeting", default=0),
-        special("arguments", lambda raw: read_each(raw, read_text), None, ()),
-    ),
-    record(
-        m.Welcome,
-        "welcome",
-        integer("version", 1),
-        names("features", ()),
-        integer("seq"),
-        integer("now_us"),
-        special("nodes", _read_classes, _CLASSES.write),
-        integers("down", 0, MAX_NODES - 1, ()),
-        inner("belief", _BELIEF),
-        records("running", _RUNNING),
-        records("pending", _PENDING),
-        records("notes", _note(m.Note, None), ()),
-        integers("wakes", default=()),
-        integer("resume_us", default=0),
-        integer("greeting", default=0),
-        special("slots", optional(lambda raw: read_record(_SLOT_STATE, raw)), _write_slots, None),
-        special(
-            "capabilities",
-            lambda raw: read_record(_CAPABILITIES, raw),
-            lambda value: write_record(_CAPABILITIES, value),
-            m.Capabilities(),
-        ),
-        special("licences", read_amounts, None, ()),
-        integer("switch_us", default=0),
-        integer("image_mbs", default=0),
-    ),
-    record(m.Ready, "ready", integer("seq"), integer("greeting", default=0)),
-    record(
-        m.Events,
-        "events",
-        integer("seq", 1),
-        integer("now_us"),
-        union("events", EVENTS_BY_TAG, EVENTS_BY_KIND, None),
-        integer("greeting", default=0),
-    ),
-    record(
-        m.Actions,
-        "actions",
-        integer("seq", 1),
-        integer("now_us"),
-        union("actions", ACTIONS_BY_TAG, ACTIONS_BY_KIND, m.UnknownAction),
-        integer("greeting", default=0),
-    ),
-    record(
-        m.Resync,
-        "resync",
-        text("reason", ""),
-        special("unsettled", read_shares, None, ()),
-        integer("greeting", default=0),
-    ),
-    record(m.Ping, "ping", integer("token", INT64_MIN)),
-    record(m.Pong, "pong", integer("token", INT64_MIN)),
-    record(m.ErrorReport, "error", text("code"), text("path", ""), text("text", "")),
-    record(m.Bye, "bye", text("reason", "")),
-)
 
-MESSAGES_BY_TAG: Final = _by_tag(_MESSAGES)
-MESSAGES_BY_KIND: Final = _by_kind(_MESSAGES)
+def tag_of(kind: type) -> str:
+    """Return the ``type`` of a message, event or action on the wire."""
+    if kind is m.ErrorReport:
+        return "error"
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind.__name__).lower()
+
+
+def by_kind(kinds: Sequence[Any]) -> dict[type, Record]:
+    """Return the records of kinds with tags; no scheduler makes an unknown action, but a manager records what it has received."""
+    return {kind: record(kind, None if kind is m.UnknownAction else tag_of(kind)) for kind in kinds}
+
+
+def by_tag(kinds: Sequence[Any]) -> dict[str, Record]:
+    """Return the same records by their tags."""
+    return {of.tag: of for of in by_kind(kinds).values() if of.tag is not None}
+
+
+JOB: Final = record(m.JobSpec)
+EVENTS_BY_TAG: Final = by_tag(get_args(m.Event))
+EVENTS_BY_KIND: Final = by_kind(get_args(m.Event))
+ACTIONS_BY_TAG: Final = by_tag(get_args(m.Action))
+ACTIONS_BY_KIND: Final = by_kind(get_args(m.Action))
+MESSAGES_BY_TAG: Final = by_tag(get_args(m.Message))
+MESSAGES_BY_KIND: Final = by_kind(get_args(m.Message))
