@@ -231,7 +231,7 @@ class Rest:
             try:
                 key = _name_of(row)
                 if isinstance(row, Unread):
-                    raise Fault("record", row.why)
+                    raise Fault("field", row.why)
                 known = before.get(key)
                 said = known[1] if known is not None and known[0] == row else read(row)
                 after[key] = row, said
