@@ -153,7 +153,7 @@ class Found(NamedTuple):
 
 def examine(path: str) -> Found:
     """Return what is left of a database that no manager has open; it stays as it is."""
-    lock = lock_database(path)
+    lock = lock_database(path, shared=True)
     try:
         with closing(read_only(path)) as connection:
             if is_archive(connection):
@@ -167,7 +167,7 @@ def _examine(path: str, connection: sqlite3.Connection) -> Found:
     troubles: list[str] = []
     confirmed, mark = None, None
     try:
-        mark = read_mark(path)
+        mark = read_mark(path, shared=True)
         confirmed = mark.step
     except InputError as error:
         troubles.append(str(error))

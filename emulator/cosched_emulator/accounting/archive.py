@@ -11,8 +11,9 @@ from contextlib import closing, suppress
 from typing import Final, NamedTuple
 
 from cosched_emulator.accounting.database_schema import ARCHIVE_ID, VERSION, migrate
-from cosched_emulator.accounting.file import connect, sync_folder
+from cosched_emulator.accounting.file import check_beside, connect, sync_folder
 from cosched_emulator.errors import InputError
+from cosched_hwmodel.cli.terminal.own_file import open_own
 
 _BESIDE: Final = (b"-wal", b"-shm", b"-journal", b"-mark", b"-state", b"-lease")  # the database's own files
 _LEAVING: Final = """
@@ -48,8 +49,8 @@ class Archive(NamedTuple):
         accounts.execute("DELETE FROM leaving")
         jobs = accounts.execute(_LEAVING, (now_us - self.keep_us,)).rowcount
         try:
-            with suppress(FileExistsError):
-                os.close(os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+            os.close(open_own(self.path, os.O_RDWR | os.O_CREAT))
+            check_beside(self.path)
             with closing(connect(self.path)) as archive:
                 self._prepare(archive, run)
                 archive.execute("BEGIN IMMEDIATE")

@@ -16,10 +16,10 @@ import struct
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from hashlib import blake2b
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from cosched_emulator.errors import InputError
+from cosched_hwmodel.cli.terminal.own_file import open_own
 from cosched_hwmodel.cli.terminal.whole_file import whole_file
 
 DIGEST_BYTES: Final = 16
@@ -124,11 +124,12 @@ def mark_file(database: str) -> str:
     return f"{database}-mark"
 
 
-def read_mark(database: str) -> Mark:
-    """Return the mark beside a database; InputError if there is none, or a damaged one."""
+def read_mark(database: str, *, shared: bool = False) -> Mark:
+    """Return the mark beside a database; InputError if there is none, a damaged one, or, unless ``shared``, another user's."""
     file = mark_file(database)
     try:
-        content = Path(file).read_bytes()
+        with open(open_own(file, shared=shared), "rb") as stream:
+            content = stream.read(2 * _MARK.size)
     except OSError as error:
         raise InputError(file, "the mark of the last confirmed step", error.strerror or str(error)) from error
     body, check = content[: _MARK.size], content[_MARK.size :]
@@ -144,9 +145,9 @@ class MarkFile:
         """With ``mark`` it is made anew; else it exists. Raises OSError."""
         if mark is not None:
             with whole_file(mark_file(database)) as stream:
+                os.fchmod(stream.fileno(), 0o600)
                 stream.write(_written(mark))
-            os.chmod(mark_file(database), 0o600)
-        self._descriptor = os.open(mark_file(database), os.O_RDWR | os.O_CLOEXEC)
+        self._descriptor = open_own(mark_file(database), os.O_RDWR)
 
     def write(self, mark: Mark) -> None:
         """Move the mark. It fits into a sector of the disk, so it is there whole. Raises OSError."""

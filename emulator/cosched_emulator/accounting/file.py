@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
-import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -27,6 +26,7 @@ from cosched_emulator.accounting.chain import (
 )
 from cosched_emulator.accounting.database_schema import APPLICATION_ID, CHAINED, VERSION, migrate
 from cosched_emulator.errors import AccountingError, InputError
+from cosched_hwmodel.cli.terminal.own_file import SQLITE_FILES, check_own, open_own
 from cosched_hwmodel.units import MIB
 
 BUSY_MS: Final = 100  # how long a statement waits for another process's lock; users wait meanwhile
@@ -90,6 +90,7 @@ def create_database(path: str, meta: Mapping[str, str]) -> Database:
             raise InputError(
                 file, "no such file (it belongs to a database that was moved: put that back, or remove this)"
             )
+    check_beside(path)
     lock, mark = _new_file(path, meta, (), {}, replaces=False)
     try:
         return Database(_open_connection(path), lock, mark)
@@ -215,15 +216,18 @@ def _open_both(path: str, version: int = VERSION, *, whole: bool) -> tuple[sqlit
         raise
 
 
-def lock_database(path: str) -> int:
-    """Return the file descriptor of a database's lock, until it is closed; InputError if that cannot be, or another one has it."""
+def lock_database(path: str, *, shared: bool = False) -> int:
+    """Return the file descriptor of a database's lock, until it is closed; InputError if that cannot be, or another one has it.
+
+    ``shared``: it may be another user's, as it is only read.
+    """
     try:
-        lock = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
+        lock = open_own(path, os.O_RDWR, shared=shared)
     except OSError as error:
         raise InputError(path, _OURS, error.strerror or str(error)) from error
     try:
-        if not stat.S_ISREG(os.fstat(lock).st_mode):
-            raise InputError(path, _OURS, "something that is no file")
+        if not shared:
+            check_beside(path)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -232,6 +236,14 @@ def lock_database(path: str) -> int:
         os.close(lock)
         raise
     return lock
+
+
+def check_beside(path: str) -> None:
+    """Raise InputError if another user can have made one of the files with which SQLite completes a database."""
+    try:
+        check_own(*[path + ending for ending in SQLITE_FILES])
+    except OSError as error:
+        raise InputError(error.filename, "a file of the database, as SQLite makes it", error.strerror) from error
 
 
 def _open_mark(path: str, connection: sqlite3.Connection, *, new: bool) -> MarkFile:

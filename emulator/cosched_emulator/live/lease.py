@@ -21,6 +21,7 @@ from typing import Final, NamedTuple, TypeVar
 from cosched_emulator.accounting.file import InUseError
 from cosched_emulator.errors import InputError
 from cosched_hwmodel.cli.terminal.console import WARNING, Log
+from cosched_hwmodel.cli.terminal.own_file import open_own
 from cosched_plugin.common.process import stop_on_signals
 from cosched_plugin.common.service import Service
 
@@ -45,7 +46,7 @@ class Lease:
         """InputError if the file beside the database cannot be written."""
         self._turns = 0
         try:
-            with open(os.open(lease_file(database), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b") as file:
+            with open(open_own(lease_file(database), os.O_RDWR | os.O_CREAT, alone=True), "r+b") as file:
                 file.truncate(_BYTES)
                 if hasattr(os, "posix_fallocate"):  # else a full disk shows at the first turn
                     os.posix_fallocate(file.fileno(), 0, _BYTES)
@@ -85,9 +86,10 @@ class Holder(NamedTuple):
 
 
 def read_lease(database: str) -> Holder | None:
-    """Return what the lease of a database says; None if there is none, or none that can be read."""
+    """Return what the lease of a database says; None if there is none, or none that can be read, or it may be another user's."""
     try:
-        content = Path(lease_file(database)).read_bytes()
+        with open(open_own(lease_file(database)), "rb") as file:
+            content = file.read(_BYTES)
         table = json.loads(content[: _COUNT.start])
         return Holder(int(table["process"]), table["began"], int.from_bytes(content[_COUNT], "little"))
     except (OSError, ValueError, KeyError, TypeError):

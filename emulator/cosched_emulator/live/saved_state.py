@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import os
 import pickle
-import stat
 import struct
 import sys
 from collections.abc import Iterator
@@ -26,6 +25,7 @@ from cosched_emulator.accounting.chain import DIGEST_BYTES, Reached, digest
 from cosched_emulator.live.history import HistoryCheck
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.run.prepare import Prepared
+from cosched_hwmodel.cli.terminal.own_file import open_own
 from cosched_hwmodel.cli.terminal.whole_file import whole_file
 
 STEPS: Final = 10_000  # between two states that are written while the manager serves ...
@@ -87,13 +87,8 @@ def state_file(database: str) -> str:
 def read_state(database: str) -> Saved | None:
     """Return the state beside a database; None if there is none that this program, run by this user, has written whole."""
     try:
-        with open(
-            os.open(state_file(database), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK), "rb"
-        ) as stream:
-            told = os.fstat(stream.fileno())
-            # Who can write the file can make this process do anything: it must be as safe as the program's own files.
-            if not stat.S_ISREG(told.st_mode) or told.st_uid != os.geteuid() or told.st_mode & 0o077:
-                return None
+        # Who can write the file can make this process do anything: it must be as safe as the program's own files.
+        with open(open_own(state_file(database), private=True), "rb") as stream:
             content = stream.read()
     except OSError:
         return None

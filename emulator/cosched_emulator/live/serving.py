@@ -23,7 +23,8 @@ from cosched_emulator.run.build import build_agenda, build_manager
 from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.run.remote import open_port
 from cosched_emulator.users.door import Audit, UserDoor
-from cosched_hwmodel.cli.terminal.console import Log
+from cosched_hwmodel.cli.terminal.console import WARNING, Log
+from cosched_hwmodel.cli.terminal.own_file import open_folder
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.common.curve import Keyring
 from cosched_plugin.common.process import freeze_heap, return_large_blocks, stop_on_signals
@@ -74,6 +75,8 @@ def serve_live(
     faults.check(live=True, child=False, remote=True, database=accounting.path is not None)
     live = restore_manager(prepared, accounting, log, state, anew=serving.anew, archive=serving.archive)
     clock = LiveClock(live.now_us, prepared.scenario.clock.speed or 1.0)
+    if accounting.path is not None and (why := open_folder(accounting.path)):
+        log("open-folder", why, level=WARNING)
     with ExitStack() as closing:
         lease = None if accounting.path is None else closing.enter_context(Lease(accounting.path))
         history = None

@@ -33,6 +33,7 @@ from cosched_emulator.studies.cell_run import Failure, Result
 from cosched_emulator.studies.cells import Cell, Plan
 from cosched_emulator.studies.experiment import Names
 from cosched_emulator.studies.run_figures import unpack_outcomes
+from cosched_hwmodel.cli.terminal.own_file import open_own
 
 FORMAT: Final = 1
 PLAN, CELLS, FAILURES, RUNS, LOCK = "study.json", "cells", "failures.json", "runs", "lock"
@@ -86,7 +87,7 @@ class StudyFolder:
             if PLAN not in names and names - {CELLS, LOCK, f".{PLAN}{_PARTIAL}"}:
                 raise InputError(str(self.path), "a new folder, or a study's", "another one, which is not empty")
             (self.path / CELLS).mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+            descriptor = open_own(self.path / LOCK, os.O_RDWR | os.O_CREAT, mode=0o666, alone=True, shared=True)
         try:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -206,7 +207,8 @@ class StudyFolder:
         partial = target.with_name(f".{target.name}{_PARTIAL}")
         with self._writing():
             try:
-                with open(partial, "wb") as file:
+                partial.unlink(missing_ok=True)  # of a runner that was killed; a link is not written through
+                with open(partial, "xb") as file:
                     file.write(content)
                     file.flush()
                     os.fsync(file.fileno())

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from cosched_hwmodel.cli.terminal.console import Log, say
+from cosched_hwmodel.cli.terminal.console import WARNING, Log, say
+from cosched_hwmodel.cli.terminal.own_file import open_folder
 from cosched_plugin.cli.options import CONTENTION, LOG_JSON, QUIET, SET, SET_ASIDE, TRACE
 from cosched_plugin.common.errors import UsageError
 
@@ -283,6 +284,8 @@ def open_store(state: str, names: Sequence[str], log: Log) -> Any:
     """Return the store; a fresh one, beside the old, where that is about other nodes."""
     from cosched_plugin.site.store import Store  # noqa: PLC0415
 
+    if why := open_folder(state):
+        log("open-folder", why, level=WARNING)
     key = f"nodes {','.join(names)}"  # the first number is theirs: the books count nodes in this order
     store = Store(state)
     if store.number(key) != 1:

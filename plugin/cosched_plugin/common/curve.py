@@ -92,9 +92,12 @@ def read_secret(file: str | Path) -> tuple[bytes, bytes]:
     """Return the public and the secret key in a secret file; UsageError for another kind of file, or one that others may read."""
     path = Path(file)
     try:
-        mode = path.stat().st_mode
+        found = path.stat()
     except OSError as error:
         raise UsageError(f"{file}: cannot read it: {error.strerror}") from error
+    mode = found.st_mode
+    if found.st_uid not in (0, os.geteuid()):
+        raise UsageError(f"{file}: expected a secret file of root or of this user, got one of user {found.st_uid}")
     if mode & 0o077:
         if path.with_name(f"{path.name}_secret").exists():
             raise UsageError(f"{file}: expected a secret key, got a public one; the secret key is {file}_secret")

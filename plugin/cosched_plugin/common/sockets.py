@@ -96,21 +96,28 @@ def remove_socket(endpoint: str) -> None:
 
 def check_free(endpoint: str) -> None:
     """Refuse a path in use: ZeroMQ would unlink the file there, and replace a process that listens on it."""
-    if not endpoint.startswith("ipc://") or endpoint.startswith("ipc://@"):
-        return
-    path = endpoint.removeprefix("ipc://")
+    if endpoint.startswith("ipc://") and not endpoint.startswith("ipc://@"):
+        check_free_path(endpoint.removeprefix("ipc://"), endpoint)
+
+
+def check_free_path(path: str, endpoint: str, kind: socket.SocketKind = socket.SOCK_STREAM) -> None:
+    """Raise EndpointError if there is something else at a path than a socket of this user's that nobody listens at."""
     try:
-        mode = os.lstat(path).st_mode
+        found = os.lstat(path)
     except OSError:
         return  # nothing there; bind reports other errors
-    if not stat.S_ISSOCK(mode):
+    if not stat.S_ISSOCK(found.st_mode):
         raise EndpointError(endpoint, "a new path for a socket", "where there is something else")
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+    with socket.socket(socket.AF_UNIX, kind) as probe:
         probe.settimeout(_PROBE_S)
         try:
             probe.connect(path)
         except (ConnectionRefusedError, FileNotFoundError):
-            return  # left over by a manager that is gone
+            if found.st_uid in (0, os.geteuid()):
+                return  # left over by a process that is gone
+            raise EndpointError(
+                endpoint, "a path for a socket of our own", f"where user {found.st_uid} has one"
+            ) from None
         except OSError:
             pass  # a process listens there but is too busy to accept (EAGAIN), or refuses
     raise EndpointError(endpoint, "a path where no other process listens")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
@@ -21,10 +22,13 @@ class TraceFile:
     def __init__(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
         self.path = os.fspath(path)
         self.records = 0
-        if os.path.lexists(self.path) and not os.path.isfile(self.path):
+        if os.path.lexists(self.path) and (os.path.islink(self.path) or not os.path.isfile(self.path)):
             raise UsageError(f"{self.path}: expected a file to write a trace to, got something else of that name")
         try:
-            self._stream = open(self.path, "w" if force else "x", encoding="utf-8", newline="\n")  # noqa: SIM115 - see close
+            if force:
+                with suppress(FileNotFoundError):
+                    os.unlink(self.path)
+            self._stream = open(self.path, "x", encoding="utf-8", newline="\n")  # noqa: SIM115 - see close
         except FileExistsError as error:
             raise UsageError(f"{self.path}: expected a new file for the trace, got one that exists") from error
         except (OSError, ValueError) as error:

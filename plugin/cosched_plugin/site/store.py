@@ -6,11 +6,13 @@ actions have the form that they have on the wire.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
+from cosched_hwmodel.cli.terminal.own_file import SQLITE_FILES, check_own, open_own
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.protocol.codec import pack, unpack
 from cosched_plugin.protocol.errors import Fault, RemoteProtocolError
@@ -26,6 +28,7 @@ from cosched_plugin.protocol.vocabulary import (
 
 VERSION: Final = 1
 BUSY_S: Final = 5.0
+IN_MEMORY: Final = ":memory:"
 TODO, HANDING, SENT = range(3)  # states of an order: not begun; being carried out, maybe; accepted, and not seen yet
 _SCHEMA: Final = """
 CREATE TABLE number (name TEXT PRIMARY KEY, id INTEGER UNIQUE NOT NULL) WITHOUT ROWID;
@@ -58,15 +61,29 @@ class Store:
     def __init__(self, path: str) -> None:
         self._path = path
         with self._errors():
+            if path != IN_MEMORY:
+                os.close(open_own(path, os.O_RDWR | os.O_CREAT))
+                check_own(*[path + ending for ending in SQLITE_FILES])
             self._connection = sqlite3.connect(path, isolation_level=None, timeout=BUSY_S)
-            self._connection.execute("PRAGMA journal_mode=WAL")
-            self._connection.execute("PRAGMA synchronous=NORMAL")
-            (version,) = self._connection.execute("PRAGMA user_version").fetchone()
-            if version == 0:
-                self._connection.executescript(f"BEGIN IMMEDIATE;{_SCHEMA}PRAGMA user_version={VERSION};COMMIT;")
-            elif version != VERSION:
-                raise UsageError(f"{path}: expected a store of version {VERSION}, got {version}")
+            try:
+                self._begin()
+            except BaseException:
+                self._connection.close()
+                raise
         self._rows: dict[tuple[str, str], object] = {}  # what the file holds
+
+    def _begin(self) -> None:
+        """Make the tables of a new file; what is no store is found before anything is written."""
+        (version,) = self._connection.execute("PRAGMA user_version").fetchone()
+        (tables,) = self._connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
+        if version != VERSION and (version or tables):
+            raise UsageError(
+                f"{self._path}: expected a store of version {VERSION}, got {version or 'another database'}"
+            )
+        self._connection.execute("PRAGMA journal_mode=WAL")
+        self._connection.execute("PRAGMA synchronous=NORMAL")
+        if not version:
+            self._connection.executescript(f"BEGIN IMMEDIATE;{_SCHEMA}PRAGMA user_version={VERSION};COMMIT;")
 
     def close(self) -> None:
         """Close the file."""
@@ -114,6 +131,11 @@ class Store:
             yield
         except sqlite3.Error as error:
             raise UsageError(f"{self._path}: cannot be used as a store: {error}") from error
+        except OSError as error:
+            got = error.strerror or error
+            raise UsageError(
+                f"{error.filename or self._path}: expected a store that this user alone can write, got {got}"
+            ) from error
 
 
 def _rows_of(

@@ -20,9 +20,11 @@ from pathlib import Path
 from typing import IO, Any, Final, Protocol
 
 from cosched_hwmodel.cli.terminal.console import WARNING, Log
+from cosched_hwmodel.cli.terminal.own_file import open_own
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.common.errors import PluginError, ProtocolError, UsageError
 from cosched_plugin.common.process import freeze_heap, stop_on_signals
+from cosched_plugin.common.sockets import check_free_path
 from cosched_plugin.protocol.codec import encode
 from cosched_plugin.protocol.messages import FEATURES, PROTOCOL_VERSION, Actions, Events, Welcome
 from cosched_plugin.protocol.scheduler import Scheduler, SchedulerFactory
@@ -282,9 +284,8 @@ def poked(path: str | None) -> Iterator[socket.socket | None]:
     if path is None:
         yield None
         return
-    if os.path.lexists(path):
-        if not Path(path).is_socket():
-            raise UsageError(f"{path}: expected a socket to replace, or nothing")
+    check_free_path(path, path, socket.SOCK_DGRAM)
+    with suppress(FileNotFoundError):
         os.unlink(path)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as one:
         try:
@@ -292,11 +293,13 @@ def poked(path: str | None) -> Iterator[socket.socket | None]:
         except OSError as error:
             raise UsageError(f"{path}: {error.strerror}") from error
         one.setblocking(False)
+        made = os.lstat(path).st_ino
         try:
             yield one
         finally:
             with suppress(OSError):
-                os.unlink(path)
+                if os.lstat(path).st_ino == made:
+                    os.unlink(path)
 
 
 def wait(poke: socket.socket | None, seconds: float) -> None:
@@ -315,17 +318,17 @@ def wait(poke: socket.socket | None, seconds: float) -> None:
 @contextmanager
 def only_one(state: str) -> Iterator[None]:
     """Hold the lock of a store: two drivers would place every job twice. UsageError where another one has it."""
-    file: IO[str]
+    file: IO[bytes]
     try:
         Path(state).parent.mkdir(parents=True, exist_ok=True)
-        with open(f"{state}.lock", "w", encoding="ascii") as file:
+        with open(open_own(f"{state}.lock", os.O_RDWR | os.O_CREAT, alone=True), "rb") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 raise UsageError(f"{state}: another process enforces with it") from error
             yield
     except OSError as error:
-        raise PluginError(f"{state}.lock: {error.strerror}") from error
+        raise PluginError(f"{state}.lock: expected a file to lock, got {error.strerror}") from error
 
 
 def recorder(file: str, stack: ExitStack) -> Callable[[Mapping[str, Any]], None]:

@@ -21,7 +21,7 @@ from cosched_plugin.common.slurm_notation import ENDED, swf_status
 from cosched_plugin.protocol.messages import Action, RejectJob, StartJob, StartTogether, Welcome
 from cosched_plugin.protocol.scheduler import Scheduler
 from cosched_plugin.site.driver import Driver, Outcome
-from cosched_plugin.site.store import Store
+from cosched_plugin.site.store import IN_MEMORY, Store
 from cosched_plugin.slurm.cluster import RULES, Cluster, label_of
 from cosched_plugin.slurm.hands import Tools
 from cosched_plugin.slurm.loop import Poller, welcome_of
@@ -55,7 +55,7 @@ class Onlooker:
         now_s: Callable[[], float] = time.time,
     ) -> None:
         """``say`` takes what would be done; ``tools`` write it into AdminComment, None: nothing is written."""
-        self.driver = Driver(welcome_of(cluster, cluster.site), Store(":memory:"), _Idle(), RULES)
+        self.driver = Driver(welcome_of(cluster, cluster.site), Store(IN_MEMORY), _Idle(), RULES)
         self._poller = poller
         self._cluster = cluster
         self._make = make

@@ -22,6 +22,7 @@ from cosched_emulator.nodeos.local import period_us
 from cosched_emulator.nodeos.programs import Loop, Program
 from cosched_emulator.nodeos.settings import NodeSettings
 from cosched_emulator.nodeos.work_alone import IterationNeed
+from cosched_hwmodel.cli.terminal.own_file import open_own
 from cosched_hwmodel.units import SECOND_US
 
 # Measured rates in a file that runs and processes share.
@@ -77,7 +78,7 @@ class RateStore:
 
     def _append(self, line: bytes) -> None:
         """Write a line at the end, after what a process that was killed may have left there."""
-        descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        descriptor = open_own(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, mode=0o666, alone=True, shared=True)
         try:
             _lock(descriptor)
             size = os.fstat(descriptor).st_size
