@@ -172,6 +172,7 @@ def test_what_import_is_told_of_rows_whatif_is_told_too(tmp_path: Path, commands
         ("2026-03-02T10:10:00", "99999999999999999999", "End"),
         ("2026-03-02T10:10:00", "0001-01-01T00:00:00", "End"),
         ("1|1|", f"{'9' * 30}|1|", "JobIDRaw"),
+        ("1|1|", "1|7_[1-99999999]|", "JobID"),
     ],
 )
 def test_rows_of_an_odd_field_are_left_out_where_that_is_asked_for(
@@ -186,6 +187,14 @@ def test_rows_of_an_odd_field_are_left_out_where_that_is_asked_for(
         report = made(tmp_path, row(2), odd, odd, options=options)
         assert (report.jobs, report.counts[BAD_ROWS]) == (1, 2)
         assert any(text.startswith(f"the first row that was left out: line 3, {field}: ") for text in report.remarks)
+
+
+def test_a_row_says_which_field_of_its_dump_is_odd(tmp_path: Path) -> None:
+    with pytest.raises(EmulatorError, match=r"jobs:2: field 'JobID': .*, got '7_\[1-99999999\]'"):
+        _read(
+            tmp_path,
+            f"{HEADER.removeprefix('JobIDRaw|')}\n{row(1).removeprefix('1|').replace('1|', '7_[1-99999999]|', 1)}",
+        )
 
 
 @pytest.mark.parametrize(

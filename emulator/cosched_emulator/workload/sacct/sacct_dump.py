@@ -155,8 +155,9 @@ def _rows_of_job(place: int, job: Mapping[str, Any]) -> Iterator[SacctRow]:
         at_once=number(array["limits"]["max"]["running"]["tasks"]) or 0 if "limits" in array else 0,
     )
     yield row
-    for step in job.get("steps") or ():
-        yield row._replace(label=f"{label}.{step['step'].get('id') if isinstance(step.get('step'), Mapping) else ''}")
+    for place_of_step, step in enumerate(job.get("steps") or ()):
+        named = step["step"].get("id") if isinstance(step.get("step"), Mapping) else None
+        yield row._replace(label=f"{label}.{named or place_of_step}")
 
 
 def _instant(times: Mapping[str, Any], key: str) -> int | None:

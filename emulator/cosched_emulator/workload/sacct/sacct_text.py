@@ -23,7 +23,6 @@ from cosched_emulator.workload.sacct.sacct_rows import (
     UNKNOWN_STATE,
     UNNAMED,
     Dump,
-    Field,
     SacctRow,
     known_state,
     newer,
@@ -38,34 +37,11 @@ _NEEDED: Final = ("number", "state", "submit_s", "start_s", "end_s", "cpus")
 _NAMES: Final = {name.casefold() for field in FIELDS.values() for name in field.names}
 # Fields that can hold a delimiter, by sacct's names: lists, and texts of people.
 _LONG: Final = {
-    *(
-        "jobid",
-        "jobidraw",
-        "partition",
-        "nodelist",
-        "reqtres",
-        "alloctres",
-        "jobname",
-        "submitline",
-        "admincomment",
-        "allocgres",
-    ),
-    *(
-        "comment",
-        "constraints",
-        "container",
-        "extra",
-        "failednode",
-        "flags",
-        "layout",
-        "licenses",
-        "reqgres",
-        "stderr",
-        "stdin",
-    ),
-    *("stdout", "systemcomment", "wckey", "workdir"),
+    "jobid", "jobidraw", "partition", "nodelist", "reqtres", "alloctres", "jobname", "submitline", "admincomment", "allocgres",
+    "comment", "constraints", "container", "extra", "failednode", "flags", "layout", "licenses", "reqgres", "stderr", "stdin", "stdout",
+    "systemcomment", "wckey", "workdir",
     *(f"tresusage{way}{kind}" for way in ("in", "out") for kind in ("ave", "max", "min", "tot")),
-}
+}  # fmt: skip
 # What cells of a row look like that is put in order, where the field's reader takes anything.
 _LOOKS: Final[Mapping[str, re.Pattern[str]]] = {
     "number": re.compile(r"[0-9]+(_([0-9]+|\[[0-9,:%.-]*\]))?(\+[0-9]+)?(\.\S+)?"),
@@ -75,7 +51,7 @@ _LOOKS: Final[Mapping[str, re.Pattern[str]]] = {
     "command": re.compile(r"((\S*/)?(sbatch|srun|salloc|scrontab|scrun)\b.*)?", re.DOTALL),
     **dict.fromkeys(TIMES, re.compile(r"|Unknown|None|N/A|[0-9]{9,11}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{5,8}\S*")),
 }
-_MOST_MORE: Final = 500  # delimiters in the texts of a row
+_MOST_MORE: Final = 200  # delimiters in the texts of a row
 _MOST_ORDERS: Final = 500
 
 
@@ -189,15 +165,15 @@ class TextDump:
     def _row(self, place: int, cells: Sequence[str], said: list[str]) -> tuple[SacctRow, int]:
         """Return a row, and the first moment that its submission can have been; raises InputError."""
         values: dict[str, Any] = {}
-        for key, field in FIELDS.items():
+        for key in FIELDS:
             text = self._cell(cells, key)
             try:
                 values[key] = self._read[key](text)
             except ValueError as error:
-                raise self._wrong(place, field, text) from error
+                raise self._wrong(place, key, text) from error
         times: list[Time] = [values[key] for key in TIMES]
         if not times[0].instants:
-            raise self._wrong(place, FIELDS["submit_s"], self._cell(cells, "submit_s"))
+            raise self._wrong(place, "submit_s", self._cell(cells, "submit_s"))
         elapsed = bool(self._cell(cells, "elapsed_s"))
         when, guesses = moments(times, values["elapsed_s"] + values["suspended_s"] if elapsed else None)
         said += guesses
@@ -206,9 +182,11 @@ class TextDump:
         del values["cluster"]
         return SacctRow(line=place, **{**values, **when._asdict()}), min(times[0].instants)
 
-    def _wrong(self, place: int, field: Field, text: str) -> InputError:
+    def _wrong(self, place: int, key: str, text: str) -> InputError:
+        field = FIELDS[key]
+        name = next((name for name in field.names if name.casefold() in self._header), field.names[0])
         got = repr(text if len(text) <= 60 else f"{text[:57]}...")
-        return InputError(self._file, field.expected, got, place, field.names[0], hint=SKIP)
+        return InputError(self._file, field.expected, got, place, name, hint=SKIP)
 
     def _check_cluster(self, place: int, cluster: str) -> None:
         """Raise InputError for a second cluster: its jobs have numbers, and a machine, of their own."""
@@ -242,19 +220,19 @@ class TextDump:
         return certain.pop()
 
     def _orders(self, cells: Sequence[str]) -> list[tuple[str, ...]]:
-        """Return all ways in which the cells fill the columns, by column; columns that are not read are empty. None for too many."""
+        """Return all ways in which the cells fill the columns, with nothing in those that are not read; none if they are too many."""
         found: dict[int, set[tuple[str, ...]]] = {0: {()}}  # by how many cells are taken
         for column, key in enumerate(self._keys):
             last = len(cells) - (len(self._keys) - column - 1)  # the others need one each
             longer: dict[int, set[tuple[str, ...]]] = {}
             for begin, orders in found.items():
                 for end in range(begin + 1, (last if self._long[column] else min(last, begin + 1)) + 1):
-                    text = self._delimiter.join(cells[begin:end])
-                    if _fits(key, text.strip()):
-                        longer.setdefault(end, set()).update((*order, "" if key is None else text) for order in orders)
+                    text = "" if key is None else self._delimiter.join(cells[begin:end])
+                    if key is None or _fits(key, text.strip()):
+                        longer.setdefault(end, set()).update((*order, text) for order in orders)
+                if len(longer) > 1 and sum(map(len, longer.values())) > _MOST_ORDERS:
+                    return []
             found = longer
-            if sum(map(len, found.values())) > _MOST_ORDERS:
-                return []
         return list(found.get(len(cells), ()))
 
     def _names_its_nodes(self, cells: Sequence[str]) -> bool:
@@ -263,10 +241,8 @@ class TextDump:
         return listed in UNNAMED or not nodes or count_nodes(listed) == FIELDS["nodes"].read(nodes)
 
 
-def _fits(key: str | None, text: str) -> bool:
-    """Tell whether a text can be what a column holds; None: the column is not read."""
-    if key is None:
-        return True
+def _fits(key: str, text: str) -> bool:
+    """Tell whether a text can be what a column holds."""
     looks = _LOOKS.get(key)
     try:
         FIELDS[key].read(text)
