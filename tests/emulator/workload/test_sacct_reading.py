@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 from tests.commands import Commands
 from tests.emulator.workload.test_sacct import HEADER, made, row
+from tests.plugin.slurm.bed import RECORDED
 
 from cosched_emulator.errors import EmulatorError
 from cosched_emulator.workload.sacct import sacct_jobs as said
@@ -154,6 +156,34 @@ def test_what_import_is_told_of_rows_whatif_is_told_too(tmp_path: Path, commands
         assert _jobs(tmp_path)[1][0] - _jobs(tmp_path)[2][0] == comes
     assert "--skip-bad-rows" in commands.emulator("whatif", *dump, "--out", str(out)).err
     assert "--as-submitted goes with --sacct" in commands.emulator("whatif", "--as-submitted", "--out", str(out)).err
+
+
+_CASES = RECORDED.parents[1] / "cases"
+
+
+@pytest.mark.skipif(not _CASES.is_dir(), reason="no cases beside the tree")
+@pytest.mark.parametrize(
+    ("file", "zone", "nodes", "names", "comes_min"),
+    [
+        ("01-concat.txt", "UTC", 2, {"x", "y"}, {1: 0, 2: 600, 3: 1440}),
+        ("01b-header-in-the-middle.txt", "UTC", 2, {"x", "y", "z"}, {1: 0, 2: 120, 3: 1440}),
+        (
+            "02-eligible.txt", "UTC", 3, {"step0", "step1", "step2", "late", "arr"},
+            {10: 0, 11: 60, 12: 120, 20: 600, 30: 0, 31: 0, 32: 0, 33: 0},
+        ),
+        ("06-cancelled-nnodes.txt", "UTC", 1, {"x"}, {1: 0, 3: 0}),
+        ("07-dst.txt", "Europe/Athens", 1, {"x"}, {1: 0, 2: 50, 3: 170}),
+        ("10-tres-comma.txt", "UTC", 2, {"solve"}, {1: 0, 2: 0}),
+    ],
+)  # fmt: skip
+def test_small_dumps_that_were_read_wrongly(
+    tmp_path: Path, file: str, zone: str, nodes: int, names: set[str], comes_min: Mapping[int, int]
+) -> None:
+    report = import_dump(str(_CASES / file), tmp_path / "out", ImportOptions(time_zone=zone))
+    with (tmp_path / "out" / "names.csv").open(newline="") as stream:
+        assert {line["name"] for line in csv.DictReader(stream) if line["kind"] == "name"} == names
+    assert report.nodes == nodes
+    assert {number: comes // 60 for number, (comes, _, _) in _jobs(tmp_path).items()} == comes_min
 
 
 # ---------------------------------------------------------------- rows of one odd field

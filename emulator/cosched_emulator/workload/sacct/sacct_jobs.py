@@ -3,8 +3,8 @@
 A job that was requeued has a row for each time it ran, each with a submission of its own: it was submitted when the first
 was, and runs as long as the last. What the earlier ones used is lost work, which is counted.
 
-A job comes when it was first *eligible*: one that waits for a dependency, a moment or its user does not wait for nodes. That is not
-what a scheduler would be told, so it is as if a policy had made the job's dependencies run as they ran in fact.
+A job comes when it was first *eligible*: while it waits for a dependency, a moment or its user, no scheduler may start it. These
+moments are the log's: a policy that runs the dependency earlier does not have the job come earlier.
 """
 
 from __future__ import annotations
@@ -195,9 +195,8 @@ def _comes(job: LoggedJob, counts: Counter[str], *, as_submitted: bool) -> int:
     """Return when a job comes, and count why that is not when it was submitted, or would not be."""
     first = job.first
     submit_s, start_s = job.submit_s, job.row.start_s or job.submit_s
-    bound_s = max(
-        submit_s, min(start_s, first.start_s or start_s)
-    )  # a job that was requeued was eligible before its first run
+    first_start_s = min(start_s, first.start_s or start_s)  # a job that was requeued was eligible before its first run
+    bound_s = max(submit_s, first_start_s)
     eligible_s = submit_s if first.eligible_s is None else min(max(submit_s, first.eligible_s), bound_s)
     counts[ODD_ELIGIBLE] += first.eligible_s not in (None, eligible_s)
     throttled = bool(first.at_once) or first.reason == "JobArrayTaskLimit" or _AT_ONCE.search(first.command) is not None
