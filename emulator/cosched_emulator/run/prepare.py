@@ -107,7 +107,8 @@ def _nodes_and_workload(scenario: Scenario) -> tuple[BuiltMachine, Workload]:
     workload = build_workload(scenario, 0)
     if workload.processors is None:
         given = "a number of nodes (--nodes) or of processors (--processors), or a file of node classes (--machine)"
-        expected = f"{given}: the log names no MaxProcs or MaxNodes"
+        why = "".join([f" ({note})" for note in workload.warnings if "MaxProcs" in note or "MaxNodes" in note])
+        expected = f"{given}: the log names no MaxProcs or MaxNodes that can be read{why}"
         raise ConfigurationError("cluster.nodes", expected, "none")
     return build_nodes(cluster, workload.processors), workload
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from itertools import zip_longest
 from typing import Final, NamedTuple
 
@@ -154,6 +155,7 @@ class Description(NamedTuple):
     origin: str
     jobs: int
     processors: int | None
+    began_s: int | None  # the first submission, since 1970 in UTC
     span_s: float  # first to last submission
     work_processor_s: float  # sum of run time x size
     offered_load: float | None  # that work / (processors x span): as the jobs run
@@ -217,6 +219,7 @@ def describe(workload: Workload, processors: int | None = None) -> Description:
         origin=workload.origin,
         jobs=len(jobs),
         processors=processors,
+        began_s=workload.epoch.after(int(submit[0])).began_s,
         span_s=span,
         work_processor_s=work,
         offered_load=load,
@@ -283,6 +286,7 @@ def as_table(description: Description) -> str:
         ("jobs", f"{description.jobs} from {description.users} known users"),
         ("users", users_text(description.users, description.user_shares)),
         ("machine", "unknown" if description.processors is None else f"{description.processors} processors"),
+        *([("begins", _date(description.began_s))] if description.began_s is not None else []),
         ("submitted in", f"{description.span_s:.0f} s ({description.span_s / 86_400:.1f} days)"),
         ("offered load", _load_text(description)),
         (
@@ -301,6 +305,10 @@ def as_table(description: Description) -> str:
     ]
     lines = [f"{name:<14}{text}" for name, text in facts]
     return "\n".join([*lines, "", *rhythm_lines(description.rhythm), "", *align(rows, range(1, len(rows[0])))])
+
+
+def _date(unix_s: int) -> str:
+    return datetime.fromtimestamp(unix_s, UTC).strftime("%A %-d %B %Y, %H:%M:%S UTC")
 
 
 def _load_text(description: Description) -> str:

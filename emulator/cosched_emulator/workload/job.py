@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from cosched_emulator import offered
 from cosched_hwmodel.composite.job_profile import Profile
-from cosched_hwmodel.units import WHOLE_PPM
+from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
 from cosched_plugin.protocol.messages import DemandTuple, JobSpec, SelfSlowdown, UsageTuple
 
 WARNING: Final = "warning: "  # prefix of notes that are always shown
@@ -29,6 +29,8 @@ class WorkloadJob(NamedTuple):
     profile: Profile | None = (
         None  # true demand of a process, as the composite model has it; None: it slows no job, and no job it
     )
+    group: int = -1  # in a log: number of its user's group; -1: unknown
+    status: int = -1  # in a log: how it ended there; -1: unknown
 
     @property
     def id(self) -> int:
@@ -71,6 +73,21 @@ class Calendar(NamedTuple):
     named_days: bool  # that midnight is the first of 1970, a Thursday; else days have no names
 
 
+class Epoch(NamedTuple):
+    """When the time 0 of a workload was, as its log says; logs that are written of it say so, too."""
+
+    began_s: int | None = None  # since 1970 in UTC; None: unknown
+    offset_s: int | None = None  # of local time; None: unknown
+    zone: str = ""  # its name, which no figure depends on
+
+    def after(self, time_us: int) -> Epoch:
+        """Return the same where a later time is 0, to the second."""
+        return self if self.began_s is None else self._replace(began_s=self.began_s + time_us // SECOND_US)
+
+
+NO_EPOCH: Final = Epoch()
+
+
 class JobProgram(NamedTuple):
     """What the processes of a job do, without its length."""
 
@@ -110,6 +127,10 @@ class Workload(NamedTuple):
     cut: CutRuns | None = None  # None: no run time was cut
     calendar: Calendar | None = None  # None: unknown
     programs: Programs | None = None  # what the jobs' processes do; None: nodes do not run processes
+    epoch: Epoch = NO_EPOCH
+    unread: tuple[
+        tuple[str, int], ...
+    ] = ()  # fields of its log that no job has, and in how many rows they say something
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -242,6 +242,8 @@ class Jobs(Sequence[WorkloadJob]):
     queue: Column[int] = _UNKNOWN
     partition: Column[int] = _UNKNOWN
     profile: Column[Profile | None] = _NOTHING
+    group: Column[int] = _UNKNOWN
+    status: Column[int] = _UNKNOWN
     logged_us: Column[int | None] = _NOTHING  # run time before it was cut to the estimate; no part of a job
 
     def __len__(self) -> int:
@@ -331,7 +333,7 @@ class Jobs(Sequence[WorkloadJob]):
             ),
         )
         truth = (self.run_us, self.demand, self.source_id, self.usage, self.self_slowdown, self.requeue, self.exit_code)
-        return Tuples(WorkloadJob, spec, *truth, self.queue, self.partition, self.profile)
+        return Tuples(WorkloadJob, spec, *truth, self.queue, self.partition, self.profile, self.group, self.status)
 
     def _all(self) -> list[Any]:
         return [getattr(self, field.name) for field in fields(self)]
@@ -379,4 +381,6 @@ def columns_of(jobs: Sequence[WorkloadJob]) -> Jobs:
         queue=intern_values(job.queue for job in jobs),
         partition=intern_values(job.partition for job in jobs),
         profile=intern_values(job.profile for job in jobs),
+        group=intern_values(job.group for job in jobs),
+        status=intern_values(job.status for job in jobs),
     )

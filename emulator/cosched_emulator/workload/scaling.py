@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.workload.job import WARNING, Workload
+from cosched_emulator.workload.job import NO_EPOCH, WARNING, Workload
 from cosched_emulator.workload.jobs_in_columns import (
     Computed,
     Interned,
@@ -223,7 +223,7 @@ def with_load(workload: Workload, load: float, cores: int, method: str = "gaps",
         text = f"{WARNING}{text}, as the users are too few or too unequal"
     submit_us = jobs.submit_us.array
     jobs = replace(jobs, submit_us=Numbers(round_up_all_us((submit_us - submit_us[0]) * factor)))
-    return workload._replace(jobs=jobs, notes=(*workload.notes, text), cut=cut, calendar=None)
+    return workload._replace(jobs=jobs, notes=(*workload.notes, text), cut=cut, calendar=None, epoch=NO_EPOCH)
 
 
 def offered_load(jobs: Jobs, cores: int) -> float:

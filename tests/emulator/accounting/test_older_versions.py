@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import sqlite3
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.emulator.parts import job
 
-from cosched_emulator.accounting.accounts import Accounting
+from cosched_emulator.accounting.accounts import Accounting, Step
 from cosched_emulator.accounting.database_schema import VERSION
 from cosched_emulator.accounting.fact_rows import job_from_json, job_to_json
+from cosched_emulator.accounting.file import DamageError
 from cosched_emulator.manager.record import Change, JobEntered, JobFinished, JobRecord, Origin
 from cosched_plugin.protocol import messages as m
 
@@ -62,6 +63,26 @@ def test_an_older_database_is_brought_up_to_date(version: int, tmp_path: Path) -
     assert rows(path, "PRAGMA user_version") == [(VERSION,)]
 
 
+@pytest.mark.parametrize(
+    ("written", "same"), [("json_remove(job, '$.group', '$.status')", True), ("json_set(job, '$.group', 3)", False)]
+)
+def test_the_group_of_a_logs_job_may_be_missing_but_not_another(written: str, same: bool, tmp_path: Path) -> None:
+    path = str(tmp_path / "accounts.db")
+    with closing(Accounting.create(path, {"kind": "test"})) as accounts:
+        entered: list[Change] = [JobEntered(5, job(1)._replace(group=4, status=1), Origin(""))]
+        accounts.append(Step("batch", 5, b""))
+        accounts.record(entered)
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"UPDATE jobs SET job = {written}")
+        connection.commit()
+    with (
+        closing(Accounting.open(path)) as again,
+        nullcontext() if same else pytest.raises(DamageError, match="in the table jobs"),
+    ):
+        for _ in again.replay(compare=True):
+            again.record(entered)
+
+
 def test_a_job_is_restored_from_json() -> None:
     plain = job(3)
     assert job_from_json(job_to_json(plain)) == plain
@@ -69,7 +90,13 @@ def test_a_job_is_restored_from_json() -> None:
         user="Zoë\0\ud800", name='";', limit_us=2**62, demand=(1, 2, 3), usage=("cpu", 1, 2, 3, 4), self_slowdown=(5, 6)
     )
     rich = plain._replace(
-        spec=spec, demand=(4, 5, 6), usage=("disk", 1, 2, 3, 4), self_slowdown=(7, 8), requeue=False, exit_code=3
+        spec=spec,
+        demand=(4, 5, 6),
+        usage=("disk", 1, 2, 3, 4),
+        self_slowdown=(7, 8),
+        requeue=False,
+        exit_code=3,
+        group=0,
     )
     back = job_from_json(job_to_json(rich))
     assert back == rich

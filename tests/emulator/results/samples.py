@@ -93,7 +93,7 @@ def lines_of(name: str, records: list[JobRecord], machine: tuple[NodeClass, ...]
         with RunFiles(Path(folder) / "run", machine) as files:
             for one in sorted(records, key=lambda one: (one.end_us is None, one.end_us or 0)):
                 files.add(one)
-            files.complete(Path(folder), "worked example")
+            files.complete(Path(folder), workload_of(records))
         return [line + "\n" for line in (Path(folder) / name).read_bytes().decode().removesuffix("\n").split("\n")]
 
 

@@ -36,6 +36,7 @@ from cosched_emulator.results.files.csv_files import (
 from cosched_emulator.results.files.schedule_swf import schedule_header, schedule_row
 from cosched_emulator.results.record_columns import IntArray, RowBuffer
 from cosched_emulator.results.thread_intervals import ThreadNumbering
+from cosched_emulator.workload.job import Workload
 from cosched_plugin.protocol.messages import NodeClass
 
 JOBS, ALLOCATIONS, PREEMPTIONS, SCHEDULE = "jobs.csv", "allocations.csv", "preemptions.csv", "schedule.swf"
@@ -115,8 +116,8 @@ class RunFiles:
         except OSError as error:
             raise self._trouble(error) from error
 
-    def complete(self, folder: Path, origin: str, energy_j: Mapping[int, float] | None = None) -> None:
-        """Write the files of all jobs into ``folder``; ``origin`` is the source of the workload. Raises OSError.
+    def complete(self, folder: Path, workload: Workload, energy_j: Mapping[int, float] | None = None) -> None:
+        """Write the files of all jobs into ``folder``, which come from ``workload``. Raises OSError.
 
         ``energy_j`` is the energy of each job; None: not measured.
         """
@@ -139,7 +140,7 @@ class RunFiles:
         if preempted:
             header = ",".join(PREEMPTION_COLUMNS) + "\n"
             _write_in_order(self._preemptions, preemptions, by_id, folder / PREEMPTIONS, header)
-        header = schedule_header(len(rows), self._machine, origin, preempted=preempted)
+        header = schedule_header(len(rows), self._machine, workload, preempted=preempted)
         by_submission = np.lexsort((rows.column("id"), rows.column("submit_us")))
         _write_in_order(self._schedule, rows.column("schedule"), by_submission, folder / SCHEDULE, header)
 

@@ -157,7 +157,7 @@ def write_files(
     With ``began``, a time of `time.perf_counter`, the timing includes the whole time since then. ``energy`` and ``power``, the watts
     of each class of nodes, are there if the watts are known.
     """
-    files.complete(folder, workload.origin, None if energy is None else energy.by_job)
+    files.complete(folder, workload, None if energy is None else energy.by_job)
     if energy is not None:
         from cosched_emulator.results.files.csv_files import power_lines  # noqa: PLC0415 - few machines have watts
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cosched_emulator.manager.record import JobRecord
+from cosched_emulator.workload.job import Workload
 from cosched_emulator.workload.swf.swf_writer import header_lines, row_of
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.messages import CANCELLED, COMPLETED, FAILED, NODE_FAIL, REJECTED, TIMEOUT, NodeClass
@@ -24,16 +25,17 @@ NOTES = (
 PREEMPTED = "the run times of preempted jobs include their time on disk, when others may have had their processors"
 
 
-def schedule_header(jobs: int, machine: Sequence[NodeClass], origin: str, *, preempted: bool) -> str:
-    """Return the lines above the rows of ``jobs`` jobs; ``origin`` is the source of the workload."""
+def schedule_header(jobs: int, machine: Sequence[NodeClass], workload: Workload, *, preempted: bool) -> str:
+    """Return the lines above the rows of ``jobs`` jobs of a workload."""
     threads = sum(node_class.nodes * node_class.threads for node_class in machine)
     nodes = sum(node_class.nodes for node_class in machine)
     header = header_lines(
         jobs=jobs,
         processors=threads,
-        origin=origin,
+        origin=workload.origin,
         notes=(*NOTES, PREEMPTED) if preempted else NOTES,
         computer="cosched emulator",
+        epoch=workload.epoch,
         more=[("MaxNodes", str(nodes))],
     )
     return "".join(f"{line}\n" for line in header)
@@ -61,6 +63,7 @@ def schedule_row(record: JobRecord) -> str:
         allocated,
         -1 if record.end_us is None else STATUS[record.state],
         spec.user,
+        job.group,
         spec.name,
         0,
         job.queue,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -17,6 +17,7 @@ from zoneinfo import ZoneInfo
 
 from cosched_emulator.errors import InputError
 from cosched_emulator.workload.atomic_file import make_folder, new_text_file
+from cosched_emulator.workload.job import NO_EPOCH, Epoch
 from cosched_emulator.workload.sacct.sacct_dump import read_dump
 from cosched_emulator.workload.sacct.sacct_jobs import NO_LIMIT, TWICE, LoggedJob, jobs_of
 from cosched_emulator.workload.sacct.sacct_machine import machine_of
@@ -250,17 +251,18 @@ def _header(jobs: Sequence[LoggedJob], report: ImportReport, options: ImportOpti
     notes = [f"{_ASSUMED}{text}" for text in (report.machine, *report.guesses)]
     notes += [f"{count} {text}" for text, count in report.counts.items()]
     notes += () if options.anonymous else report.remarks
-    pairs = [("MaxNodes", str(report.nodes))]
+    epoch = NO_EPOCH if options.anonymous else Epoch(jobs[0].submit_s)
     if options.time_zone is not None and not options.anonymous:
-        offset = ZoneInfo(options.time_zone).utcoffset(datetime.fromtimestamp(jobs[0].submit_s))
-        pairs.append(("TimeZone", str(int(offset.total_seconds()) if offset else 0)))
+        zone = ZoneInfo(options.time_zone)
+        offset = datetime.fromtimestamp(jobs[0].submit_s, zone).utcoffset() or timedelta()
+        epoch = Epoch(jobs[0].submit_s, int(offset.total_seconds()), zone.key)
     return header_lines(
         jobs=len(jobs),
         processors=sum(nodes * cores for nodes, cores in report.classes),
         origin=_ORIGIN,
         notes=notes,
-        began_s=0 if options.anonymous else jobs[0].submit_s,
-        more=pairs,
+        epoch=epoch,
+        more=[("MaxNodes", str(report.nodes))],
     )
 
 

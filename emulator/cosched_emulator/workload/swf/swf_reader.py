@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Literal, NamedTuple, get_args
 
@@ -17,17 +16,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosched_emulator.errors import ConfigurationError, InputError
-from cosched_emulator.workload.job import WARNING, Calendar, CutRuns, Workload
+from cosched_emulator.workload.job import WARNING, Calendar, CutRuns, Epoch, Workload
 from cosched_emulator.workload.jobs_in_columns import Interned, Jobs, Numbers, Same
-from cosched_emulator.workload.swf.swf_table import LARGEST, SwfField, SwfTable, error_of, read_table
+from cosched_emulator.workload.swf.swf_header import HeaderReader
+from cosched_emulator.workload.swf.swf_table import (
+    FIELD_NAMES,
+    LARGEST,
+    NOT_NEGATIVE,
+    PART_STATUS,
+    SwfField,
+    SwfTable,
+    error_of,
+    read_table,
+)
 from cosched_hwmodel.units import SECOND_US, seconds_text
 
 MissingEstimate = Literal["run", "drop", "refuse"]
 Limits = Literal["estimate", "none"]
-_BURST_STATUS = (2, 3, 4)
 _MUCH_LOST = 0.02  # share of the work
 _KB_OF_MB = 1_024
-_DAY_S = 86_400
 
 
 class Rule(NamedTuple):
@@ -44,7 +51,7 @@ class SwfOptions:
     skip_bad_rows: Annotated[
         bool,
         Rule(
-            "a row that is not 18 numbers, or has a number that cannot be (a negative submit time, half a processor), is "
+            "a row that does not begin with 18 numbers, or has a number that cannot be (a negative submit time, half a processor), is "
             "left out and counted",
             "it is an error",
         ),
@@ -52,7 +59,8 @@ class SwfOptions:
     drop_bursts: Annotated[
         bool,
         Rule(
-            "rows of status 2, 3, 4, which repeat parts of a job that has a row of its own, are left out",
+            "rows of status 2, 3, 4, which repeat parts of a job that has a row of its own (of the same number, with another "
+            "status), are left out",
             "they are jobs",
         ),
     ] = True
@@ -112,6 +120,7 @@ class RepairReport:
     bad_rows_skipped: int = 0
     never_submitted_dropped: int = 0
     bursts_dropped: int = 0
+    bursts_kept: int = 0  # of jobs that have no row of their own
     without_run_time_dropped: int = 0
     without_processors_dropped: int = 0
     without_estimate_dropped: int = 0
@@ -120,6 +129,10 @@ class RepairReport:
     estimates_raised: int = 0
     runs_capped: int = 0
     out_of_order: int = 0  # rows submitted before a row above them
+    longer: int = 0  # rows of more than 18 fields
+    preceded: int = 0  # rows that name a preceding job
+    numbers_again: int = 0  # usable rows with the number of a usable row above them, and other fields
+    twice: int = 0  # usable rows that are equal to a usable row above them
     jobs: int = 0  # rows left after all drops
 
     def lines(self) -> tuple[str, ...]:
@@ -128,6 +141,7 @@ class RepairReport:
             (self.bad_rows_skipped, "malformed: skipped"),
             (self.never_submitted_dropped, "of jobs that were never submitted, all fields -1: dropped"),
             (self.bursts_dropped, "status 2-4, part of another row's job: dropped"),
+            (self.bursts_kept, "status 2-4 without a row of the whole job: each is a job"),
             (self.without_run_time_dropped, "run time <= 0: dropped"),
             (self.without_processors_dropped, "no processors: dropped"),
             (self.without_estimate_dropped, "no estimate: dropped"),
@@ -136,9 +150,13 @@ class RepairReport:
             (self.estimates_raised, "estimate below the minimum: raised"),
             (self.runs_capped, "run time above the estimate: cut to it"),
             (self.out_of_order, "not in submit order: sorted"),
+            (self.longer, "of more than 18 fields: the others are ignored"),
+            (self.preceded, "with a preceding job: they do not wait for it"),
+            (self.numbers_again, "with the number of a row above: each is a job"),
         )
         head = f"{self.rows} rows, {self.jobs} usable jobs"
-        return (head, *(f"{count} rows {text}" for count, text in texts if count))
+        twice = f"{WARNING}{self.twice} rows stand twice, equal in all fields to a row above: each is a job"
+        return (head, *(f"{count} rows {text}" for count, text in texts if count), *([twice] if self.twice else ()))
 
     def as_dict(self) -> dict[str, int]:
         """Return the counts by name."""
@@ -198,10 +216,23 @@ def load_swf(
         notes.append(f"{count} jobs asked for, {last - first} there")
     if options.rebase and first_us:
         notes.append(f"submit times counted from the first job's, {seconds_text(first_us)} s in the file")
-    calendar = _calendar(table.header, origin_us / SECOND_US)
+    header = HeaderReader(table.header)
+    processors = header.machine_size(int(rows.processes.max()))
+    epoch = header.epoch()
     origin = os.fsencode(file).decode("utf-8", "backslashreplace")  # a name need not be UTF-8, the files of a run are
-    workload = Workload(jobs, _machine_size(table.header), origin, tuple(notes), cut, calendar)
-    return SwfTrace(workload, table.header, report)
+    notes += header.notes
+    calendar = _calendar(epoch, origin_us)
+    workload = Workload(
+        jobs, processors, origin, tuple(notes), cut, calendar, None, epoch.after(origin_us), _unread(table)
+    )
+    return SwfTrace(workload, header.as_dict(), report)
+
+
+def _unread(table: SwfTable) -> tuple[tuple[str, int], ...]:
+    """Return in how many rows fields say something that no job has."""
+    allocated, requested = table.columns[SwfField.ALLOCATED], table.columns[SwfField.REQUESTED]
+    other = int(np.count_nonzero((allocated > 0) & (requested > 0) & (allocated != requested)))
+    return (*table.unread.items(), *([(FIELD_NAMES[SwfField.REQUESTED], other)] if other else ()))
 
 
 def _cut_note(cut: CutRuns) -> str:
@@ -219,9 +250,11 @@ class _Rows(NamedTuple):
     estimate_us: NDArray[np.int64]
     number: NDArray[np.int64]
     user: NDArray[np.int64]
+    group: NDArray[np.int64]
     name: NDArray[np.int64]
     queue: NDArray[np.int64]
     partition: NDArray[np.int64]
+    status: NDArray[np.int64]
     memory_mb: NDArray[np.int64]  # a process; 0: not known
     logged_us: NDArray[np.int64]  # run time before the cut
 
@@ -259,7 +292,15 @@ def _repair(table: SwfTable, file: str, options: SwfOptions) -> tuple[_Rows, Rep
     run_us = np.where(capped, estimate_us, run_us)
     order = np.argsort(submit_us, kind="stable")
     processes = _processes(table, options)[usable].astype(np.int64)
-    fields = (SwfField.NUMBER, SwfField.USER, SwfField.NAME, SwfField.QUEUE, SwfField.PARTITION)
+    fields = (
+        SwfField.NUMBER,
+        SwfField.USER,
+        SwfField.GROUP,
+        SwfField.NAME,
+        SwfField.QUEUE,
+        SwfField.PARTITION,
+        SwfField.STATUS,
+    )
     whole = [columns[field][usable].astype(np.int64) for field in fields]
     memory_mb = np.ceil(np.maximum(columns[SwfField.MEMORY][usable], 0) / _KB_OF_MB).astype(np.int64)
     rows = (submit_us, run_us, processes, estimate_us, *whole, memory_mb, logged_us)
@@ -277,9 +318,10 @@ def _drop_rows(table: SwfTable, file: str, options: SwfOptions) -> tuple[NDArray
     """Return the indices of the usable rows, and the number that each rule dropped; raise InputError for a refused row."""
     columns = table.columns
     masks = _Masks(len(table.lines))
-    bursts = (
-        masks.take_out(np.isin(columns[SwfField.STATUS], _BURST_STATUS), allowed=True) if options.drop_bursts else 0
-    )
+    part = np.isin(columns[SwfField.STATUS], PART_STATUS) & options.drop_bursts
+    numbers = columns[SwfField.NUMBER]
+    bursts = masks.take_out(part & np.isin(numbers, numbers[~part]), allowed=True) if part.any() else 0
+    masks.take_out(columns[SwfField.SUBMIT] < 0, allowed=False)
     no_run = masks.take_out(columns[SwfField.RUN] <= 0, allowed=options.drop_empty)
     no_size = masks.take_out(_processes(table, options) <= 0, allowed=options.drop_empty)
     no_estimate = 0
@@ -296,12 +338,34 @@ def _drop_rows(table: SwfTable, file: str, options: SwfOptions) -> tuple[NDArray
         never_submitted_dropped=table.unused,
         bad_rows_skipped=table.skipped + int(np.count_nonzero(masks.refused)),
         bursts_dropped=bursts,
+        bursts_kept=int(np.count_nonzero(part & masks.left)),
         without_run_time_dropped=no_run,
         without_processors_dropped=no_size,
         without_estimate_dropped=no_estimate,
         out_of_order=int(np.count_nonzero(out_of_order & masks.left)),
+        longer=table.longer,
+        preceded=table.unread.get("preceding job", 0),
         jobs=int(np.count_nonzero(masks.left)),
+        **_repeated(table, np.flatnonzero(masks.left)),
     )
+
+
+def _repeated(table: SwfTable, usable: NDArray[np.int64]) -> dict[str, int]:
+    """Return how many rows are equal to one above them, and how many others have only its number."""
+    found = {"twice": 0, "numbers_again": 0}
+    numbers = table.columns[SwfField.NUMBER][usable]
+    if (np.diff(numbers) > 0).all():  # nearly every log
+        return found
+    _, places, counts = np.unique(numbers, return_inverse=True, return_counts=True)
+    seen: set[object] = set()
+    for row in usable[counts[places] > 1].tolist():
+        number, fields = table.columns[SwfField.NUMBER][row], tuple(table.lines.fields(row))
+        if fields in seen:
+            found["twice"] += 1
+        elif number in seen:
+            found["numbers_again"] += 1
+        seen |= {number, fields}
+    return found
 
 
 def _processes(table: SwfTable, options: SwfOptions) -> NDArray[np.float64]:
@@ -313,7 +377,9 @@ def _processes(table: SwfTable, options: SwfOptions) -> NDArray[np.float64]:
 def _refusal(table: SwfTable, file: str, row: int) -> InputError:
     """Return the error for a row that a switched-off rule would have repaired."""
     columns = table.columns
-    if columns[SwfField.RUN][row] <= 0:
+    if columns[SwfField.SUBMIT][row] < 0:
+        flaw = table.flaw(row, SwfField.SUBMIT, NOT_NEGATIVE)
+    elif columns[SwfField.RUN][row] <= 0:
         flaw = table.flaw(row, SwfField.RUN, "a run time above 0")
     elif columns[SwfField.ALLOCATED][row] <= 0:
         flaw = table.flaw(row, SwfField.ALLOCATED, "processors above 0")
@@ -339,6 +405,8 @@ def _jobs(rows: _Rows, origin_us: int, options: SwfOptions) -> Jobs:
         memory_mb=Numbers(rows.memory_mb) if options.memory and rows.memory_mb.any() else Same(0),
         queue=_numbers(rows.queue),
         partition=_numbers(rows.partition),
+        group=_numbers(rows.group),
+        status=_numbers(rows.status),
         logged_us=Same(None) if np.array_equal(rows.logged_us, rows.run_us) else Numbers(rows.logged_us),
     )
 
@@ -353,26 +421,11 @@ def _texts(numbers: NDArray[np.int64]) -> Interned[str]:
     return Interned(places.astype(np.uint32), ["" if number < 0 else str(number) for number in distinct.tolist()])
 
 
-def _machine_size(header: dict[str, str]) -> int | None:
-    for key in ("MaxProcs", "MaxNodes"):  # CTC: "338 (batch partition; 512 total)"
-        words = header.get(key, "").split()
-        if words and words[0].isdecimal() and int(words[0]) > 0:
-            return int(words[0])
-    return None
-
-
-def _calendar(header: dict[str, str], time_0_s: float) -> Calendar | None:
-    """Return the local time of ``time_0_s`` of a log; None unless the header says when it begins, and in which time zone.
+def _calendar(epoch: Epoch, time_0_us: int) -> Calendar | None:
+    """Return the local time of ``time_0_us`` of a log; None unless the header says when it begins, and in which time zone.
 
     The log's offset is taken as it is, the same all year: names of time zones need tables that not every machine has.
     """
-    start_s, zone_s = (_whole_number(header.get(key, "")) for key in ("UnixStartTime", "TimeZone"))
-    if start_s is None or zone_s is None or start_s <= 0 or abs(zone_s) > _DAY_S:
+    if epoch.began_s is None or epoch.offset_s is None:
         return None
-    return Calendar(start_s + zone_s + time_0_s, named_days=True)
-
-
-def _whole_number(text: str) -> int | None:
-    """Return the whole number that a value of the header begins with; None if there is none."""
-    match = re.match(r"[+-]?\d{1,12}(?=\s|$)", text, re.ASCII)
-    return None if match is None else int(match[0])
+    return Calendar(epoch.began_s + epoch.offset_s + time_0_us / SECOND_US, named_days=True)

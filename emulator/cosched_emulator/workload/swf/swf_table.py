@@ -41,7 +41,8 @@ MOST_LINES = 50_000_000  # the largest public log has 10 million rows
 _LONGEST_LINE = 1 << 20  # bytes; a packed file may be a thousand times as large as it seems
 _NUMBER = re.compile(rb"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?")
 _PLAIN = b"0123456789.- \t\r\n"
-_HEADER = re.compile(r";\s?([A-Za-z]\w*):(?:\s+(.*))?")
+# Of other people's writers: several semicolons, blanks or none before and after the key and its colon. Prose is no key: it has blanks.
+_HEADER = re.compile(r";+\s*([A-Za-z][A-Za-z0-9_]*)\s*:(.*)", re.DOTALL)
 _COMMENT = ord(";")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -58,22 +59,32 @@ class SwfField(IntEnum):
     MEMORY = 9  # requested, KB a processor
     STATUS = 10
     USER = 11
+    GROUP = 12
     NAME = 13
     QUEUE = 14
     PARTITION = 15
-    LAST = 17  # read only to check that it exists
+
+
+# Read only to count where they say something, and to see that the last one is there: wait, CPU time, used memory, preceding job, think
+# time.
+_COUNTED = (2, 5, 6, 16, 17)
+_READ = (*SwfField, *_COUNTED)
 
 
 _WHOLE = (
     SwfField.NUMBER,
     SwfField.ALLOCATED,
     SwfField.REQUESTED,
+    SwfField.STATUS,
     SwfField.USER,
+    SwfField.GROUP,
     SwfField.NAME,
     SwfField.QUEUE,
     SwfField.PARTITION,
 )
+NOT_NEGATIVE = "a number that is not negative"
 _NOT_NEGATIVE = (SwfField.NUMBER, SwfField.SUBMIT)
+PART_STATUS = (2, 3, 4)  # of rows that are parts of a job; only its first part need have a submit time
 
 
 class Flaw(NamedTuple):
@@ -82,6 +93,14 @@ class Flaw(NamedTuple):
     field: int | None
     expected: str
     got: str
+
+
+class HeaderValue(NamedTuple):
+    """A comment of the form ``; Key: value``."""
+
+    key: str
+    value: str
+    line: int  # of the file, from 1
 
 
 class Lines(NamedTuple):
@@ -100,6 +119,10 @@ class Lines(NamedTuple):
         end = self.content.find(b"\n", start)
         return self.content[start : end if end >= 0 else None].lstrip()
 
+    def fields(self, row: int) -> list[bytes]:
+        """Return the fields of a row, of which those beyond the format's 18 do not count: recent public logs have GPUs there."""
+        return _fields(self.line(row))
+
     def blocks(self) -> Iterator[tuple[int, list[bytes]]]:
         """Yield all rows in blocks, each with the number of rows before it."""
         for first in range(0, len(self), _BLOCK):
@@ -113,9 +136,11 @@ class Lines(NamedTuple):
 class SwfTable(NamedTuple):
     """The well-formed rows of a log, in the order of the file."""
 
-    header: dict[str, str]  # repeated keys: one line each
+    header: list[HeaderValue]
     lines: Lines
     columns: dict[int, NDArray[np.float64]]  # by field; only those that the reader uses
+    longer: int  # rows of more than 18 fields, of which the others are ignored
+    unread: dict[str, int]  # fields that the reader does not use, by name: in how many rows they say something
     skipped: int  # malformed rows left out
     unused: int  # rows left out of jobs that were never submitted: all fields after the number are -1
 
@@ -129,13 +154,13 @@ class SwfTable(NamedTuple):
         result = whole.astype(np.int64) * SECOND_US
         # Fractions are computed from their decimal digits, because a double may be on the wrong side of a microsecond.
         for index in np.flatnonzero(seconds != whole):
-            digits = Decimal(self.lines.line(int(rows[index])).split()[field].decode("ascii")) * SECOND_US
+            digits = Decimal(self.lines.fields(int(rows[index]))[field].decode("ascii")) * SECOND_US
             result[index] = int(digits.to_integral_value(ROUND_CEILING))
         return result
 
     def flaw(self, row: int, field: int, expected: str) -> Flaw:
         """Return the flaw that a field of a well-formed row is not what a rule expects."""
-        return Flaw(field, expected, printable(self.lines.line(row).split()[field]))
+        return Flaw(field, expected, printable(self.lines.fields(row)[field]))
 
 
 def read_table(file: str, *, skip_bad_rows: bool, drop_unused: bool = True) -> SwfTable:
@@ -148,22 +173,23 @@ def read_table(file: str, *, skip_bad_rows: bool, drop_unused: bool = True) -> S
     lines, header = _lines(content)
     rows = len(lines)
     unused = 0
-    columns = _columns(lines, quick=True)
-    if columns is None or _odd_values(columns).any():
+    read = _columns(lines, quick=True)
+    if read is None or _odd_values(read.columns).any():
         good = np.ones(rows, dtype=np.bool_)
         for first, some in lines.blocks():
             for row, line in enumerate(some, first):
-                empty = drop_unused and _is_empty(line)
-                flaw = None if empty else _find_flaw(line)
+                fields = _fields(line)
+                empty = drop_unused and _is_empty(fields)
+                flaw = None if empty else _find_flaw(fields)
                 if flaw is not None and not skip_bad_rows:
                     raise error_of(flaw, file, int(lines.numbers[row]))
                 good[row] = flaw is None and not empty
                 unused += empty
         lines = lines.only(good)
-        columns = _columns(lines, quick=False)
-        if columns is None:  # only if `_find_flaw` and the parser disagree on what a number is
+        read = _columns(lines, quick=False)
+        if read is None:  # only if `_find_flaw` and the parser disagree on what a number is
             raise InputError(file, "rows of 18 numbers", "rows that cannot be parsed")
-    return SwfTable(header, lines, columns, rows - len(lines) - unused, unused)
+    return SwfTable(header, lines, *read, rows - len(lines) - unused, unused)
 
 
 def error_of(flaw: Flaw, file: str, line: int) -> InputError:
@@ -172,9 +198,9 @@ def error_of(flaw: Flaw, file: str, line: int) -> InputError:
     return InputError(file, flaw.expected, flaw.got, line, field, hint="--skip-bad-rows leaves such rows out")
 
 
-def printable(field: bytes) -> str:
+def printable(field: bytes | str) -> str:
     """Return a field as text for a message, shortened if it is long."""
-    text = field.decode("latin-1")
+    text = field if isinstance(field, str) else field.decode("latin-1")
     return repr(text if len(text) <= 40 else f"{text[:37]}...")
 
 
@@ -221,9 +247,9 @@ def _bounded(stream: IO[bytes] | gzip.GzipFile, file: str) -> bytes:
     return b"".join(chunks)
 
 
-def _lines(content: bytes) -> tuple[Lines, dict[str, str]]:
+def _lines(content: bytes) -> tuple[Lines, list[HeaderValue]]:
     """Return the lines that are rows, and the header from the others."""
-    header: dict[str, str] = {}
+    header: list[HeaderValue] = []
     starts, numbers = array("q"), array("q")
     start, number = 0, 0
     while start < len(content):
@@ -232,7 +258,9 @@ def _lines(content: bytes) -> tuple[Lines, dict[str, str]]:
         end = end if end >= 0 else len(content)
         line = content[start:end].lstrip()
         if line and line[0] == _COMMENT:
-            _take_header(line, header)
+            match = _HEADER.fullmatch(line.decode("utf-8", "replace"))
+            if match is not None:
+                header.append(HeaderValue(match[1], match[2].strip(), number))
         elif line:
             starts.append(start)
             numbers.append(number)
@@ -240,11 +268,8 @@ def _lines(content: bytes) -> tuple[Lines, dict[str, str]]:
     return Lines(content, np.frombuffer(starts, dtype=np.int64), np.frombuffer(numbers, dtype=np.int64)), header
 
 
-def _take_header(line: bytes, header: dict[str, str]) -> None:
-    match = _HEADER.match(line.decode("utf-8", "replace").rstrip())
-    if match is not None:
-        key, value = match.group(1), (match.group(2) or "").strip()
-        header[key] = f"{header[key]}\n{value}" if key in header else value
+def _fields(line: bytes) -> list[bytes]:
+    return line.split(None, len(FIELD_NAMES))[: len(FIELD_NAMES)]
 
 
 def _looks_plain(lines: list[bytes]) -> bool:
@@ -256,22 +281,39 @@ def _looks_plain(lines: list[bytes]) -> bool:
     return int(np.count_nonzero(is_field[1:] & ~is_field[:-1])) == len(FIELD_NAMES) * len(lines)
 
 
-def _columns(lines: Lines, *, quick: bool) -> dict[int, NDArray[np.float64]] | None:
-    """Return the used fields; None if one is missing or is not a number, or if a ``quick`` check fails.
+class _Columns(NamedTuple):
+    """What `SwfTable` has of the same names."""
 
-    The last field is one of them, so no row has fewer than 18 fields; with an average of 18, every row has 18.
+    columns: dict[int, NDArray[np.float64]]
+    longer: int
+    unread: dict[str, int]
+
+
+def _columns(lines: Lines, *, quick: bool) -> _Columns | None:
+    """Return the fields that are used; None if one is missing or is not a number, or if a ``quick`` check fails.
+
+    The last field is read, so no row has fewer than 18 fields; with an average of 18, every row has 18.
     """
     columns: dict[int, NDArray[np.float64]] = {field: np.empty(len(lines)) for field in SwfField}
+    unread = dict.fromkeys(_COUNTED, 0)
+    longer = 0
     for first, some in lines.blocks():
-        if quick and not _looks_plain(some):
-            return None
+        rows = some
+        if not quick or not _looks_plain(rows):
+            longer += sum([len(line.split(None, len(FIELD_NAMES))) > len(FIELD_NAMES) for line in some])
+            rows = [b" ".join(_fields(line)) for line in some]
+            if quick and not _looks_plain(rows):
+                return None
         try:
-            table = np.loadtxt(some, dtype=np.float64, comments=None, usecols=tuple(SwfField), ndmin=2)
+            table = np.loadtxt(rows, dtype=np.float64, comments=None, usecols=_READ, ndmin=2)
         except ValueError:
             return None
-        for index, field in enumerate(SwfField):
-            columns[field][first : first + len(some)] = table[:, index]
-    return columns
+        for index, field in enumerate(_READ):
+            if field in columns:
+                columns[field][first : first + len(some)] = table[:, index]
+            else:
+                unread[field] += int(np.count_nonzero(table[:, index] >= 0))
+    return _Columns(columns, longer, {FIELD_NAMES[field]: count for field, count in unread.items() if count})
 
 
 def _odd_values(columns: dict[int, NDArray[np.float64]]) -> NDArray[np.bool_]:
@@ -281,14 +323,14 @@ def _odd_values(columns: dict[int, NDArray[np.float64]]) -> NDArray[np.bool_]:
         odd |= np.abs(columns[field]) > LARGEST
     for field in _WHOLE:
         odd |= columns[field] != np.trunc(columns[field])
+    part = np.isin(columns[SwfField.STATUS], PART_STATUS)
     for field in _NOT_NEGATIVE:
-        odd |= columns[field] < 0
+        odd |= (columns[field] < 0) & ~(part & (field == SwfField.SUBMIT))
     return odd
 
 
-def _is_empty(line: bytes) -> bool:
+def _is_empty(fields: list[bytes]) -> bool:
     """Return whether a row is of a job that was never submitted: all fields are -1, except perhaps the job number."""
-    fields = line.split()
     return (
         len(fields) == len(FIELD_NAMES)
         and all(field == b"-1" for field in fields[1:])
@@ -296,12 +338,11 @@ def _is_empty(line: bytes) -> bool:
     )
 
 
-def _find_flaw(line: bytes) -> Flaw | None:
+def _find_flaw(fields: list[bytes]) -> Flaw | None:
     """Return the first error in a row, if any, by a slow check of every field."""
-    if any(byte < ord("\t") or byte > ord("~") for byte in line):
+    if any(byte < ord("\t") or byte > ord("~") for field in fields for byte in field):
         return Flaw(None, "a row of 18 numbers", "binary data")
-    fields = line.split()
-    if len(fields) != len(FIELD_NAMES):
+    if len(fields) < len(FIELD_NAMES):
         return Flaw(None, f"{len(FIELD_NAMES)} fields", str(len(fields)))
     for index, field in enumerate(fields):
         if _NUMBER.fullmatch(field) is None:
@@ -311,8 +352,13 @@ def _find_flaw(line: bytes) -> Flaw | None:
             continue
         if index in _WHOLE and not value.is_integer():
             return Flaw(index, "a whole number", printable(field))
-        if index in _NOT_NEGATIVE and value < 0:
-            return Flaw(index, "a number that is not negative", printable(field))
+        if index in _NOT_NEGATIVE and value < 0 and not (index == SwfField.SUBMIT and _is_part(fields)):
+            return Flaw(index, NOT_NEGATIVE, printable(field))
         if abs(value) > LARGEST:
             return Flaw(index, f"at most {LARGEST}", printable(field))
     return None
+
+
+def _is_part(fields: list[bytes]) -> bool:
+    status = fields[SwfField.STATUS]
+    return _NUMBER.fullmatch(status) is not None and float(status) in PART_STATUS

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TextIO
 
 from cosched_emulator.workload.atomic_file import new_text_file
-from cosched_emulator.workload.job import Workload
+from cosched_emulator.workload.job import NO_EPOCH, Epoch, Workload
 from cosched_hwmodel.cli.terminal.console import printable
 from cosched_hwmodel.units import seconds_text
 
@@ -31,7 +31,11 @@ def write_swf(target: str | os.PathLike[str] | TextIO, workload: Workload, *, fo
 
 def _lines(workload: Workload) -> Iterator[str]:
     yield from header_lines(
-        jobs=len(workload.jobs), processors=workload.processors, origin=workload.origin, notes=workload.notes
+        jobs=len(workload.jobs),
+        processors=workload.processors,
+        origin=workload.origin,
+        notes=workload.notes,
+        epoch=workload.epoch,
     )
     for job in workload.jobs:
         spec = job.spec
@@ -43,7 +47,9 @@ def _lines(workload: Workload) -> Iterator[str]:
             estimate_us=spec.estimate_us,
             user=spec.user,
             name=spec.name,
+            status=job.status,
             memory_mb=spec.memory_mb,
+            group=job.group,
             queue=job.queue,
             partition=job.partition,
         )
@@ -56,16 +62,15 @@ def header_lines(
     origin: str,
     notes: Iterable[str] = (),
     computer: str = "",
-    began_s: int = 0,
+    epoch: Epoch = NO_EPOCH,
     more: Iterable[tuple[str, str]] = (),
 ) -> list[str]:
-    """Return the comment lines for the top of a file.
-
-    ``began_s``: time 0 in seconds since 1970, 0 if unknown; ``more``: further keys with their values.
-    """
+    """Return the comment lines for the top of a file; ``more``: further keys with their values."""
     pairs = [("Version", "2.2"), ("Computer", computer), ("Information", origin)]
     pairs += [("MaxJobs", str(jobs)), ("MaxRecords", str(jobs))]
-    pairs += [("UnixStartTime", str(began_s)), ("MaxProcs", UNKNOWN if processors is None else str(processors))]
+    pairs += [("UnixStartTime", str(epoch.began_s or 0))]
+    pairs += [("TimeZone", "" if epoch.offset_s is None else str(epoch.offset_s)), ("TimeZoneString", epoch.zone)]
+    pairs += [("MaxProcs", UNKNOWN if processors is None else str(processors))]
     pairs += [*more, *(("Note", note) for note in notes)]
     # The rest of a value after a line break would be read as a row.
     return [f"; {key}: {printable(' '.join(value.split()))}" for key, value in pairs if value]
@@ -84,6 +89,7 @@ def format_row(
     user: str = "",
     name: str = "",
     memory_mb: int = 0,
+    group: int = -1,
     queue: int = -1,
     partition: int = -1,
 ) -> str:
@@ -94,7 +100,7 @@ def format_row(
     that is not a number: the format has only numbers.
     """
     times = [UNKNOWN if us is None else seconds_text(us) for us in (submit_us, wait_us, run_us, estimate_us)]
-    return row_of(number, times, processes, allocated, status, user, name, memory_mb, queue, partition)
+    return row_of(number, times, processes, allocated, status, user, group, name, memory_mb, queue, partition)
 
 
 def row_of(
@@ -104,6 +110,7 @@ def row_of(
     allocated: int | None,
     status: int,
     user: str,
+    group: int,
     name: str,
     memory_mb: int,
     queue: int,
@@ -116,6 +123,6 @@ def row_of(
     who = user if user.isascii() and user.isdigit() else UNKNOWN
     what = name if name.isascii() and name.isdigit() else UNKNOWN
     return (
-        f"{number} {submit} {wait} {run} {held} -1 -1 {processes} {estimate} {memory_kb} {status} {who} -1 {what} "
+        f"{number} {submit} {wait} {run} {held} -1 -1 {processes} {estimate} {memory_kb} {status} {who} {group} {what} "
         f"{queue} {partition} -1 -1"
     )
