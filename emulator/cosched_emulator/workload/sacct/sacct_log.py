@@ -22,6 +22,7 @@ from cosched_emulator.workload.sacct.sacct_dump import read_dump
 from cosched_emulator.workload.sacct.sacct_jobs import NO_LIMIT, TWICE, LoggedJob, jobs_of
 from cosched_emulator.workload.sacct.sacct_machine import machine_of
 from cosched_emulator.workload.sacct.sacct_rows import HINT
+from cosched_emulator.workload.sacct.sacct_unmodelled import TOLD_OF_JOBS, unmodelled
 from cosched_emulator.workload.swf.swf_writer import format_row, header_lines
 from cosched_hwmodel.csv_names import encoded
 from cosched_hwmodel.units import SECOND_US
@@ -29,7 +30,7 @@ from cosched_hwmodel.units import SECOND_US
 TRACE, ANNOTATIONS, NAMES, SCENARIO, MACHINE = "trace.swf", "jobs.csv", "names.csv", "scenario.toml", "machine.toml"
 DEFAULT_ESTIMATE_S: Final = 86_400.0
 _ORIGIN: Final = "Slurm's accounting (sacct)"
-_ASSUMED: Final = "guessed: "
+_GUESSED, _UNMODELLED = "guessed: ", "not modelled: "
 _COLUMNS: Final = "job,application,user,bound,cpu,network,disk,memory,name,ppn"
 _MOSTLY: Final = 0.9  # of the node time: then jobs have nodes alone
 UNEVEN: Final = (
@@ -61,6 +62,7 @@ class ImportReport(NamedTuple):
     cores: int  # of the largest node
     classes: tuple[tuple[int, int], ...]  # (nodes, cores of each), the smallest first
     guesses: tuple[str, ...]  # of the machine
+    unmodelled: tuple[str, ...]  # what bound jobs, and is not in the scenario
     counts: Mapping[str, int]
     remarks: tuple[str, ...]
 
@@ -75,10 +77,14 @@ class ImportReport(NamedTuple):
         """Yield one line of text for each fact."""
         yield f"{self.rows} rows, {self.jobs} jobs"
         yield f"machine, guessed from where jobs ran: {self.machine} (edit {MACHINE if self.differ else SCENARIO})"
-        yield from (f"{_ASSUMED}{text}" for text in self.guesses)
-        for text, count in self.counts.items():
-            yield f"{count} {text}"
+        yield from (f"{_GUESSED}{text}" for text in self.guesses)
+        yield from self.counted()
         yield from self.remarks
+
+    def counted(self) -> Iterator[str]:
+        """Yield a line for what is not modelled, then for all other counts."""
+        yield from (f"{_UNMODELLED}{text}" for text in self.unmodelled)
+        yield from (f"{count} {text}" for text, count in self.counts.items() if text not in TOLD_OF_JOBS)
 
     @property
     def differ(self) -> bool:
@@ -110,6 +116,7 @@ def import_dump(file: str, out: str | Path, options: ImportOptions) -> ImportRep
         max(cores),
         tuple((nodes, size) for size, nodes in sorted(cores.items())),
         (*machine.guesses(), _of_shape(machine.whole)),
+        tuple(unmodelled(found.jobs, found.counts, len(cores))),
         {**found.counts, **guessed},
         (*found.remarks, *(() if dump.has_zone or options.time_zone else (_NO_ZONE,))),
     )
@@ -191,6 +198,7 @@ def _scenario(report: ImportReport, options: ImportOptions, shape: str, *, annot
     """Yield the lines of the scenario; what is a guess has a comment."""
     *of_machine, of_shape = report.guesses
     guessed = f"# guessed: {'; '.join(of_machine)}"
+    yield from (f"# {_UNMODELLED}{text}" for text in report.unmodelled)
     yield "[cluster]"
     if report.differ:
         yield f'file = "{MACHINE}"  {guessed}'
@@ -223,7 +231,7 @@ def _machine(report: ImportReport) -> Iterator[str]:
 
 
 def assumptions_of(log: str) -> Iterator[str]:
-    """Yield what the import of a log has guessed, from its header; nothing of any other log."""
+    """Yield what the import of a log has guessed and left out, from its header; nothing of any other log."""
     try:
         with open(log, encoding="utf-8", errors="replace") as stream:
             header = [line.rstrip("\n") for line in takewhile(lambda line: line.startswith(";"), stream)]
@@ -231,7 +239,7 @@ def assumptions_of(log: str) -> Iterator[str]:
         return
     if f"; Information: {_ORIGIN}" in header:
         notes = (line.removeprefix("; Note: ") for line in header)
-        yield from (f"import of the log: {note}" for note in notes if note.startswith(_ASSUMED))
+        yield from (f"import of the log: {note}" for note in notes if note.startswith((_GUESSED, _UNMODELLED)))
 
 
 class _Names:
@@ -248,8 +256,8 @@ class _Names:
 
 
 def _header(jobs: Sequence[LoggedJob], report: ImportReport, options: ImportOptions) -> list[str]:
-    notes = [f"{_ASSUMED}{text}" for text in (report.machine, *report.guesses)]
-    notes += [f"{count} {text}" for text, count in report.counts.items()]
+    notes = [f"{_GUESSED}{text}" for text in (report.machine, *report.guesses)]
+    notes += report.counted()
     notes += () if options.anonymous else report.remarks
     epoch = NO_EPOCH if options.anonymous else Epoch(jobs[0].submit_s)
     if options.time_zone is not None and not options.anonymous:
