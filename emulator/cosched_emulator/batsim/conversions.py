@@ -8,16 +8,27 @@ and stands in side files beside a log.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
 from cosched_emulator.batsim.platform import MASTER, read_platform
-from cosched_emulator.batsim.workload import JobNumbers, of_scenario, read_events, read_workloads, run_us
+from cosched_emulator.batsim.workload import (
+    KEYS,
+    BatsimJob,
+    JobNumbers,
+    exchanges,
+    of_scenario,
+    read_events,
+    read_workloads,
+    run_us,
+)
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.scenario.faults import FaultEntry, FaultsSection
 from cosched_emulator.scenario.reader import read_faults
-from cosched_emulator.workload.job import WARNING, Workload, WorkloadJob
+from cosched_emulator.workload.job import NO_EPOCH, WARNING, Workload, WorkloadJob
+from cosched_hwmodel.cli.terminal.console import printable
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.batsim.messages import read_hosts
 from cosched_plugin.protocol.limits import MAX_NODES
@@ -33,8 +44,25 @@ _LOSSES: Final[tuple[tuple[Callable[[WorkloadJob], bool], str], ...]] = (
         lambda job: any(text and not text.isdecimal() for text in (job.spec.user, job.spec.name)),
         "have a user or a name that is no number: it is lost",
     ),
+    (
+        lambda job: (
+            job.spec
+            != job.spec._replace(
+                ppn_min=1,
+                ppn_max=0,
+                threads_per_process=1,
+                exclusive=False,
+                eligible=(),
+                resources=(),
+                licences=(),
+                unpaired=False,
+            )
+        ),
+        "ask for certain nodes, for threads or for resources, which no log holds: it is lost",
+    ),
 )
 _IN_PLAN: Final = re.compile(r"faults\.at\[(\d+)\]\.node")
+_MOST_SHOWN: Final = 8  # of fields
 _EXACT: Final = ("demand", "usage", "self_slowdowns", "profiles")  # beliefs: the file tells what is true
 
 
@@ -50,6 +78,15 @@ def to_batsim(workload: Workload, cores: int) -> dict[str, Any]:
     listed = [{**job.object, "id": str(job.work.source_id) if numbered else job.own_name} for job in jobs]
     hosts = -(-(workload.processors or 0) // cores)
     return {"nb_res": max([hosts, *[job.res for job in jobs]], default=1), "jobs": listed, "profiles": profiles["w0"]}
+
+
+def lost_of_log(log: Workload) -> Iterator[str]:
+    """Yield what a log has that no workload of Batsim's holds."""
+    if log.unread:
+        fields = ", ".join(f"{name} ({count} rows)" for name, count in log.unread)
+        yield f"no workload of Batsim's holds these fields of the log, they are lost: {fields}"
+    if log.epoch != NO_EPOCH:
+        yield "no workload of Batsim's holds when the log began (UnixStartTime, TimeZone): it is lost"
 
 
 def from_batsim(files: Sequence[str], cores: int, platform: str | None = None, master: str = MASTER) -> Workload:
@@ -70,8 +107,20 @@ def from_batsim(files: Sequence[str], cores: int, platform: str | None = None, m
         source_id = int(job.own_name) if numbered else number
         found.append(job.work._replace(spec=spec, run_us=takes_us, source_id=source_id))
     notes = [] if numbered else [f"{WARNING}names of jobs are no numbers of their own: jobs are numbered from 1"]
+    notes += _lost_fields(jobs)
+    known: dict[str, dict[str, bool]] = {workload: {} for workload in profiles}
+    talking = sum(exchanges(profiles[job.workload], job.profile, known[job.workload]) for job in jobs)
+    notes += [f"{WARNING}{talking} jobs exchange messages (com), which take no time here"] if talking else []
     processors = max([hosts * cores, *[job.spec.processes for job in found]], default=1)
     return Workload(found, processors, " ".join(files), (*notes, *_lost(found)))
+
+
+def _lost_fields(jobs: Sequence[BatsimJob]) -> list[str]:
+    """Return a warning of the fields of jobs that nothing here reads."""
+    counts = Counter(key for job in jobs for key in job.object if key not in KEYS)
+    shown = [f"{printable(key[:40])} ({count} jobs)" for key, count in counts.most_common(_MOST_SHOWN)]
+    shown += [f"{len(counts) - _MOST_SHOWN} more"] if len(counts) > _MOST_SHOWN else []
+    return [f"{WARNING}no log holds these fields of jobs, they are lost: {', '.join(shown)}"] if shown else []
 
 
 def _lost(jobs: Sequence[WorkloadJob]) -> list[str]:

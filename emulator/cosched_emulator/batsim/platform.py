@@ -6,9 +6,11 @@ here have leading zeros, and both orders are the same.
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice, pairwise
+from pathlib import Path
 from typing import Final, NamedTuple
 from xml.etree import ElementTree
 
@@ -18,12 +20,19 @@ from cosched_plugin.protocol.limits import MAX_NODES
 from cosched_plugin.protocol.messages import NodeClass
 
 MASTER: Final = "master_host"
-_FACTORS: Final = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
-_SPEED: Final = re.compile(r"([0-9.]+(?:[eE][+-]?[0-9]+)?)([kMGTPE]?)f")
+# Units of speed, as SimGrid has them: f and flops, with short and with long prefixes; without a unit it is f, too.
+_PREFIXES: Final = ("", "k", "M", "G", "T", "P", "E", "Z", "Y")
+_LONG_PREFIXES: Final = ("", "kilo", "mega", "giga", "tera", "peta", "exa", "zetta", "yotta")
+_UNITS: Final = {"": 1.0} | {
+    f"{prefix}{unit}": 1000.0**power
+    for unit, prefixes in (("f", _PREFIXES), ("flops", _LONG_PREFIXES))
+    for power, prefix in enumerate(prefixes)
+}
+_SPEED: Final = re.compile(r"\+?((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)([A-Za-z]*)")
 _WITHOUT_HOSTS: Final = frozenset(
     {
-        "link", "route", "link_ctn", "zoneRoute", "ASroute", "router", "bypassRoute", "bypassZoneRoute", "host_link", "backbone",
-        "config", "storage", "storage_type", "mount", "disk",
+        "link", "route", "link_ctn", "zoneRoute", "ASroute", "router", "bypassRoute", "bypassASroute", "bypassZoneRoute", "host_link",
+        "backbone", "config", "random", "storage", "storage_type", "mount", "disk", "process", "actor",
     }
 )  # fmt: skip
 _DECIMALS: Final = 6
@@ -53,6 +62,7 @@ class Host(NamedTuple):
     states: tuple[PowerState, ...]
     sleeps: Mapping[int, SleepState] = {}
     off_w: float = 0.0
+    trouble: InputError | None = None  # why its watts and states are not known, although the platform has some
 
     @property
     def has_watts(self) -> bool:
@@ -84,14 +94,17 @@ def read_platform(file: str, master: str = MASTER, most: int | None = None) -> t
     """Return the compute hosts of a SimGrid platform, in Batsim's order; raises InputError with file, place and what was expected.
 
     ``master`` is the host of the simulator itself, which takes no jobs; ``most`` is how many of the others there are (``--mmax``).
+    As in SimGrid, what cannot be read of watts and states matters only where energy is asked for (`Host.trouble`).
     """
     try:
-        root = ElementTree.parse(file).getroot()
+        content = Path(file).read_bytes().removeprefix(codecs.BOM_UTF8)
+        root = ElementTree.fromstring(content.lstrip())  # SimGrid's parser takes empty lines before <?xml
     except OSError as error:
         raise InputError(file, "a file that can be read", error.strerror) from error
     except ElementTree.ParseError as error:
-        line = error.position[0]
-        raise InputError(file, "an XML file of a platform", str(error), line) from error
+        before = content[: len(content) - len(content.lstrip())].count(b"\n")
+        told, line = str(error).rpartition(":")[0], error.position[0] + before
+        raise InputError(file, "an XML file of a platform", told, line) from error
     if root.tag != "platform":
         raise InputError(file, "the element platform", root.tag)
     try:
@@ -116,11 +129,11 @@ def read_platform(file: str, master: str = MASTER, most: int | None = None) -> t
 def _hosts(parent: ElementTree.Element, file: str) -> Iterator[Host]:
     """Yield the hosts below an element."""
     for element in parent:
-        if element.tag == "host":
+        if element.tag in ("host", "peer"):
             yield _host(element, element.get("id", ""), file)
-        elif element.tag == "cluster":
+        elif element.tag in ("cluster", "cabinet"):
             prefix, suffix = element.get("prefix", ""), element.get("suffix", "")
-            for number in _radical(element.get("radical", ""), file):
+            for number in _radical(element.get("radical", ""), element.tag, file):
                 yield _host(element, f"{prefix}{number}{suffix}", file)
         elif element.tag in ("zone", "AS"):
             yield from _hosts(element, file)
@@ -130,16 +143,16 @@ def _hosts(parent: ElementTree.Element, file: str) -> Iterator[Host]:
             raise InputError(file, "zones, hosts, clusters and links", f"the element {element.tag}")
 
 
-def _radical(text: str, file: str) -> Iterator[int]:
-    """Yield the numbers of a cluster's hosts: ``0-3,7``."""
+def _radical(text: str, tag: str, file: str) -> Iterator[int]:
+    """Yield the numbers of the hosts of a cluster or a cabinet: ``0-3,7``."""
     ranges = []
     for part in text.split(","):
         found = re.fullmatch(r"([0-9]{1,7})(?:-([0-9]{1,7}))?", part.strip(), re.ASCII)
         if found is None:
-            raise InputError(file, "numbers such as 0-3,7", repr(text), field="cluster.radical")
+            raise InputError(file, "numbers such as 0-3,7", repr(text), field=f"{tag}.radical")
         ranges.append(range(int(found[1]), int(found[2] or found[1]) + 1))
     if sum(map(len, ranges)) > MAX_NODES:
-        raise InputError(file, f"at most {MAX_NODES} hosts", repr(text), field="cluster.radical")
+        raise InputError(file, f"at most {MAX_NODES} hosts", repr(text), field=f"{tag}.radical")
     yield from chain.from_iterable(ranges)
 
 
@@ -148,30 +161,44 @@ def _host(element: ElementTree.Element, name: str, file: str) -> Host:
         raise InputError(file, "a name", "none", field="host.id")
     properties = {each.get("id", ""): each.get("value", "") for each in element if each.tag == "prop"}
     speeds = [_speed(text.strip(), name, file) for text in element.get("speed", "").split(",")]
-    watts = [(0.0, 0.0)] * len(speeds)
-    if "wattage_per_state" in properties or "watt_per_state" in properties:
-        told = properties.get("wattage_per_state") or properties["watt_per_state"]
-        watts = [_watts(text, name, file) for text in told.split(",")]
-        if len(watts) != len(speeds):
-            raise InputError(
-                file, f"{len(speeds)} states, as speeds", str(len(watts)), field=f"{name}.wattage_per_state"
-            )
-    states = tuple(PowerState(speed, *each) for speed, each in zip(speeds, watts, strict=True))
+    plain = Host(name, properties, tuple(PowerState(speed, 0.0, 0.0) for speed in speeds))
+    try:
+        return _with_energy(plain, file)
+    except InputError as error:
+        return plain._replace(trouble=error)
+
+
+def _with_energy(host: Host, file: str) -> Host:
+    """Return a host with its watts and its states of sleep; raises InputError."""
+    name, properties, states = host.name, host.properties, host.states
+    key = next((key for key in ("wattage_per_state", "watt_per_state") if key in properties), None)
+    if key is not None:
+        watts = [_watts(text, name, file) for text in properties[key].split(",")]
+        if len(watts) != len(states):
+            few, many = sorted((len(watts), len(states)))
+            which = f"state {few}" if many == few + 1 else f"states {few} to {many - 1}"
+            lack = f"the {'watts' if len(watts) < len(states) else 'speeds'} of {which}, counted from 0, are missing"
+            expected = f"watts of {len(states)} states, as there are speeds"
+            raise InputError(file, expected, f"{len(watts)}: {lack}", field=f"{name}.{key}")
+        states = tuple(
+            state._replace(idle_w=each[0], busy_w=each[1]) for state, each in zip(states, watts, strict=True)
+        )
     sleeps = {}
-    for text in properties["sleep_pstates"].split(",") if "sleep_pstates" in properties else ():
+    told = properties.get("sleep_pstates", "")
+    for text in told.split(",") if told.strip() else ():
         numbers = [int(each) if re.fullmatch(r"\s*[0-9]{1,6}\s*", each) else -1 for each in text.split(":")]
         if len(numbers) != 3 or not all(0 <= each < len(states) for each in numbers):
             raise InputError(file, "three numbers of states, such as 2:4:3", repr(text), field=f"{name}.sleep_pstates")
         sleeps[numbers[0]] = SleepState(*numbers)
     off_w = _number(properties.get("wattage_off", "0"), name, file)
-    return Host(name, properties, states, sleeps, off_w)
+    return host._replace(states=states, sleeps=sleeps, off_w=off_w)
 
 
 def _speed(text: str, name: str, file: str) -> float:
     found = _SPEED.fullmatch(text)
-    speed = float(found[1]) * _FACTORS[found[2]] if found is not None and found[1].count(".") < 2 else 0.0
+    speed = 0.0 if found is None else float(found[1]) * _UNITS.get(found[2], 0.0)
     if not 0 < speed < float("inf"):
-        raise InputError(file, "a speed such as 1Gf", repr(text), field=f"{name}.speed")
+        raise InputError(file, "a speed such as 1Gf or 1e9flops", repr(text), field=f"{name}.speed")
     return speed
 
 

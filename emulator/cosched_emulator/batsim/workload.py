@@ -1,17 +1,20 @@
 """Jobs as Batsim has them: a JSON object each, with a profile that says what the job does. Of JSON files, or of a scenario's jobs.
 
-Profiles ``delay``, ``parallel``, ``parallel_homogeneous``, ``parallel_homogeneous_total`` and ``composed`` are carried out; what a
-profile computes takes its flop over the speed of the slowest host. Messages between hosts cost nothing: there is no network here.
+Profiles ``delay``, ``parallel``, ``parallel_homogeneous``, ``parallel_homogeneous_total`` and ``composed`` are carried out, also under
+Batsim 5's names; what a profile computes takes its flop over the speed of the slowest host. Messages between hosts cost nothing: there
+is no network here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import isqrt
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from cosched_emulator.errors import InputError
 from cosched_emulator.workload.job import WorkloadJob
+from cosched_emulator.workload.swf.swf_table import LARGEST
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.batsim import messages as b
 from cosched_plugin.batsim.site import FIELDS, spec_of
@@ -34,7 +37,30 @@ _TOLD: Final = (
     "profile",
     "priority",
 )  # as object cosched
-OF_LOGS: Final = ("queue", "partition")  # numbers, which a job of a log takes along
+OF_LOGS: Final = ("queue", "partition", "group", "status")  # numbers, which a job of a log takes along
+KEYS: Final = frozenset(
+    {"id", "subtime", "walltime", "res", "profile", "user", FIELDS, *OF_LOGS}
+)  # of a job, all that are read
+_KINDS: Final = ("delay", "parallel", "parallel_homogeneous", "parallel_homogeneous_total", "composed")
+# Batsim 5 names them anew, and its first drafts did so, too; a homogeneous one says how its amounts are meant.
+_OF_5: Final = {
+    "DelayProfile": "delay",
+    "ParallelTaskProfile": "parallel",
+    "ParallelTaskHomogeneousProfile": "parallel_homogeneous",
+    "SequentialCompositionProfile": "composed",
+}
+_NEW_NAMES: Final = {
+    **_OF_5,
+    "ptask": "parallel",
+    "ptask_homogeneous": "parallel_homogeneous",
+    "sequential_composition": "composed",
+}
+_STRATEGIES: Final = {
+    "DefinedAmountsUsedForEachValue": "parallel_homogeneous",
+    "DefinedAmountsSpreadUniformly": "parallel_homogeneous_total",
+    "defined_amount_used_for_each_value": "parallel_homogeneous",
+    "defined_amount_spread_uniformly": "parallel_homogeneous_total",
+}
 Profiles = dict[str, dict[str, Any]]
 
 
@@ -165,10 +191,28 @@ def read_profiles(content: Any, path: str) -> Profiles:
     return profiles
 
 
+def _as_batsim_4(profile: dict[str, Any], path: str) -> dict[str, Any]:
+    """Return a profile as Batsim 4 has it; raises RemoteProtocolError."""
+    named = b.text(profile, "type", path)
+    kind = _NEW_NAMES.get(named, named)
+    strategy = profile.get("generation_strategy")
+    if kind == "parallel_homogeneous" and strategy is not None:
+        if type(strategy) is not str or strategy not in _STRATEGIES:
+            b.refuse(f"{path}.generation_strategy", f"one of {', '.join(_STRATEGIES)}", strategy)
+        kind = _STRATEGIES[strategy]
+    if kind == "parallel" and "cpu" not in profile and "com" in profile:  # messages alone
+        messages = b.listed(profile, "com", path)
+        hosts = isqrt(len(messages))
+        if not messages or hosts * hosts != len(messages):
+            b.refuse(f"{path}.com", "a number for each pair of hosts", f"{len(messages)} numbers")
+        return {**profile, "type": kind, "cpu": [0.0] * hosts}
+    return profile if kind == named else {**profile, "type": kind}
+
+
 def check_profile(
-    profiles: Mapping[str, Any], name: str, path: str, sizes: dict[str, Size], above: tuple[str, ...] = ()
+    profiles: dict[str, Any], name: str, path: str, sizes: dict[str, Size], above: tuple[str, ...] = ()
 ) -> Size:
-    """Return how much a profile is; raises RemoteProtocolError for one that cannot be carried out.
+    """Return how much a profile is, which becomes one of Batsim 4; raises RemoteProtocolError for one that cannot be carried out.
 
     ``sizes`` are those of the profiles that have been checked, so that each is looked at once.
     """
@@ -181,7 +225,8 @@ def check_profile(
     profile = profiles.get(name)
     if type(profile) is not dict:
         b.refuse(path, "an object", profile)
-    kind = b.text(profile, "type", path)
+    profile = profiles[name] = _as_batsim_4(profile, path)
+    kind = profile["type"]
     size = Size(1, 1)
     if "ret" in profile:
         b.whole(profile, "ret", path, 0, 1 << 31)
@@ -208,7 +253,7 @@ def check_profile(
         if not 0 < tasks <= MOST_TASKS:
             b.refuse(f"{path}.seq", f"1 to {MOST_TASKS} tasks in all", tasks)
     else:
-        kinds = "delay, parallel, parallel_homogeneous, parallel_homogeneous_total, composed"
+        kinds = f"{', '.join(_KINDS)} (in Batsim 5 {', '.join(_OF_5)})"
         b.refuse(f"{path}.type", f"a kind of profile that the emulator carries out: {kinds}", kind)
     sizes[name] = size
     return size
@@ -253,7 +298,7 @@ def read_job(
             "limit_us": limit_us,
         }
         spec = spec_of({"user": spec.user} | fields | kept, f"{path}.{FIELDS}")
-    of_log = {key: raw[key] for key in OF_LOGS if type(raw.get(key)) is int and 0 <= raw[key] < 1 << 31}
+    of_log = {key: raw[key] for key in OF_LOGS if type(raw.get(key)) is int and 0 <= raw[key] <= LARGEST}
     truth = (spec.demand, number, spec.usage, spec.self_slowdown, None, known.get("ret", 0))
     work = WorkloadJob(spec, 1, *truth, **of_log, profile=spec.profile)
     return BatsimJob(name, workload, {**raw, "id": name}, res, work, static=static)
@@ -330,6 +375,18 @@ def is_total(profiles: Mapping[str, Any], name: str) -> bool:
     if profile["type"] == "composed":
         return all(is_total(profiles, str(each)) for each in profile["seq"])
     return str(profile["type"]) == "parallel_homogeneous_total"
+
+
+def exchanges(profiles: Mapping[str, Any], name: str, known: dict[str, bool]) -> bool:
+    """Return whether jobs with this profile exchange messages; ``known``: which profiles do, to look at each once."""
+    if name not in known:
+        profile = profiles[name]
+        if profile["type"] == "composed":
+            known[name] = any(exchanges(profiles, each, known) for each in set(map(str, profile["seq"])))
+        else:
+            sent = profile.get("com")
+            known[name] = any(sent) if type(sent) is list else bool(sent)
+    return known[name]
 
 
 def progress_of(profiles: Mapping[str, Any], name: str, done_us: int, res: int, speed: float) -> Progress:

@@ -47,6 +47,12 @@ def batsim(
         raise click.UsageError("--master-host and --mmax choose among the hosts of a --platform")
     inputs = Inputs(workloads, platform, master_host, mmax, events)
     built = build(scenario_file, overrides(options), inputs, sharing=sharing)
+    troubles = [host.trouble for host in built.hosts if host.trouble is not None]
+    if energy and troubles:
+        raise troubles[0]
+    if troubles:
+        others = f"; {len(troubles) - 1} other hosts likewise" if len(troubles) > 1 else ""
+        warn(f"{troubles[0]}: what it draws is not known, which matters for --energy alone{others}")
     if energy and not all(host.has_watts for host in built.hosts):
         raise click.UsageError(
             "--energy needs the watts of hosts: --idle-w and --busy-w, or wattage_per_state of a platform"

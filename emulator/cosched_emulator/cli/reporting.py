@@ -67,10 +67,15 @@ def report(
         raise EmulatorError(f"{len(unfinished)} jobs never ended, and nothing was left to happen: {shown}")
 
 
+def repairs_of(notes: Sequence[str]) -> list[str]:
+    """Return the notes of what was repaired in the rows of a log; the first says how many rows it has."""
+    return [note for note in notes if _OF_ROWS.match(note)]
+
+
 def _tell_workload(notes: Sequence[str]) -> None:
     """Print the notes on the workload; what was repaired in the rows of a log is one line. Warnings were printed before."""
     told = [note for note in notes if not note.startswith(WARNING)]
-    repairs = [note for note in told if _OF_ROWS.match(note)]
+    repairs = repairs_of(notes)
     for line in [*(["; ".join(repairs)] if repairs else []), *[note for note in told if note not in repairs]]:
         say(line, err=True)
 

@@ -13,7 +13,7 @@ import click
 
 from cosched_emulator import offered
 from cosched_emulator.cli.commands.options.scenario_options import overrides
-from cosched_emulator.cli.reporting import warn
+from cosched_emulator.cli.reporting import repairs_of, warn
 from cosched_emulator.run.prepare import prepare
 from cosched_emulator.scenario.machine import build_machine, cores_of
 from cosched_emulator.scenario.reader import read_scenario
@@ -240,7 +240,7 @@ def convert(
     **options: Any,
 ) -> None:
     """Convert a log in SWF to a workload of Batsim's, or workloads of Batsim's (FILE.json) to a log."""
-    from cosched_emulator.batsim.conversions import from_batsim, to_batsim, told_exactly  # noqa: PLC0415 - few need Batsim
+    from cosched_emulator.batsim.conversions import from_batsim, lost_of_log, to_batsim, told_exactly  # noqa: PLC0415 - few need Batsim
 
     of_log = {f"--{name.replace('_', '-')}": value for name, value in options.items()}
     of_json = {"--platform": platform, "--usage-out": usage_out, "--profiles-out": profiles_out}
@@ -255,6 +255,10 @@ def convert(
         content = json.dumps(to_batsim(converted, cores))
         with new_text_file(out, force=force) as stream:
             stream.write(f"{content}\n")
+        if len(repairs := repairs_of(converted.notes)) > 1:  # the first says how many rows there are
+            say("; ".join(repairs), err=True)
+        for lost in lost_of_log(converted):
+            warn(lost)
     else:
         _refuse(of_log, "workloads of Batsim's")
         converted = from_batsim(files, cores, platform, master_host)

@@ -16,6 +16,9 @@ import zmq
 from tests.commands import Commands, assert_one_line
 from tests.emulator.batsim.simulations import PROFILES, job
 
+from cosched_emulator.batsim.platform import read_platform
+from cosched_emulator.errors import InputError
+
 PLATFORM = """<?xml version="1.0"?>
 <!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
 <platform version="4.1"><zone id="all" routing="Full">
@@ -251,6 +254,15 @@ TOWER = {
         ([job("a", cosched="x")], PROFILES, "field 'jobs[0].cosched': expected an object"),
         ([job("a", "uneven")], PROFILES, "field 'jobs[0].profile': expected a profile of 1 hosts"),
         ([], {"p": {"type": "smpi"}}, "field 'profiles.p.type': expected a kind of profile that the emulator carries out"),
+        ([], {"p": {"type": "TraceReplayProfile"}}, "field 'profiles.p.type': expected a kind of profile that the emulator carries"),
+        ([], {"p": {"type": ["delay"]}}, "field 'profiles.p.type': expected a string"),
+        (
+            [],
+            {"p": {"type": "ptask_homogeneous", "cpu": 1, "generation_strategy": "all"}},
+            "field 'profiles.p.generation_strategy': expected one of DefinedAmountsUsedForEachValue",
+        ),
+        ([], {"p": {"type": "parallel"}}, "field 'profiles.p.cpu': expected a list"),
+        ([], {"p": {"type": "ParallelTaskProfile", "com": [1, 2]}}, "field 'profiles.p.com': expected a number for each pair of hosts"),
         ([], {"p": {"type": "delay"}}, "field 'profiles.p.delay': expected a time"),
         ([], {"p": {"type": "parallel", "cpu": ["x"]}}, "field 'profiles.p.cpu': expected a number"),
         ([], {"p": {"type": "composed", "seq": ["p"]}}, "field 'profiles.p.seq[0]': expected no profile within itself"),
@@ -272,15 +284,10 @@ def test_wrong_workloads_are_told(jobs: object, profiles: object, told: str, com
         ('speed="2Gf"', 'speed="fast"', "field 'c0.speed': expected a speed such as 1Gf"),
         ('radical="0-2,10"', 'radical="0-9999999"', "field 'cluster.radical': expected at most 1048576 hosts"),
         ('radical="0-2,10"', 'radical="a"', "field 'cluster.radical': expected numbers such as 0-3,7"),
-        ("95:150,10:10", "95:150", "field 'b.wattage_per_state': expected 2 states, as speeds, got 1"),
-        ("95:150,10:10", "95:150,-1:1", "field 'b.wattage_per_state': expected a number of watts"),
-        ('<link id="l"', '<cabinet id="l"', "expected zones, hosts, clusters and links, got the element cabinet"),
-        ("wattage_per_state", "sleep_pstates", "field 'b.sleep_pstates': expected three numbers of states"),
-        (
-            'value="95:150,10:10"',
-            'value="95:150,10:10"/><prop id="sleep_pstates" value="²:1:1"',
-            "field 'b.sleep_pstates'",
-        ),
+        ('speed="2Gf"', 'speed="1.2.3Gf"', "field 'c0.speed': expected a speed"),
+        ('speed="2Gf"', 'speed="2kiloF"', "field 'c0.speed': expected a speed such as 1Gf or 1e9flops, got '2kiloF'"),
+        ('<link id="l"', '<cabinet radical="1-"', "field 'cabinet.radical': expected numbers such as 0-3,7"),
+        ('<link id="l"', '<trace id="l"', "expected zones, hosts, clusters and links, got the element trace"),
         (
             '<link id="l"',
             '<zone id="z">' * 3000 + "</zone>" * 3000 + '<link id="l"',
@@ -293,6 +300,64 @@ def test_wrong_workloads_are_told(jobs: object, profiles: object, told: str, com
 def test_wrong_platforms_are_told(old: str, new: str, told: str, commands: Commands, files: Path) -> None:
     (files / "p.xml").write_text(PLATFORM.replace(old, new))
     assert assert_one_line(commands.emulator("batsim", *FILES), 2).startswith(f"p.xml: {told}")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("95:150,10:10", "95:150", "b.wattage_per_state': expected watts of 2 states, as there are speeds, got 1: the watts"),
+        (
+            "95:150,10:10",
+            "95:150,10:10,10:10,9:9",
+            "b.wattage_per_state': expected watts of 2 states, as there are speeds, got 4: the speeds of states 2 to 3",
+        ),
+        ("95:150,10:10", "95:150,-1:1", "b.wattage_per_state': expected a number of watts"),
+        ("wattage_per_state", "sleep_pstates", "b.sleep_pstates': expected three numbers of states"),
+        ('10:10"', '10:10"/><prop id="sleep_pstates" value="²:1:1"', "b.sleep_pstates': expected three numbers"),
+    ],
+)  # fmt: skip
+def test_what_is_missing_of_watts_matters_for_energy_alone(
+    old: str, new: str, told: str, commands: Commands, files: Path
+) -> None:
+    (files / "p.xml").write_text(PLATFORM.replace(old, new))
+    assert assert_one_line(commands.emulator("batsim", *FILES, "-E"), 2).startswith(f"p.xml: field '{told}")
+    with scheduler_at(f"ipc://{files}/s.sock", first_fit):
+        ran = commands.emulator("batsim", "--connect", f"ipc://{files}/s.sock", *FILES)
+    assert ran.code == 0
+    assert ran.err.startswith(f"warning: p.xml: field '{told}")
+    assert ran.err.endswith(": what it draws is not known, which matters for --energy alone\n")
+
+
+OTHERS = """\ufeff
+
+<?xml version='1.0'?>
+<!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">
+<platform version="4.1"><config id="General"/><zone id="all" routing="Full">
+<cabinet id="k" prefix="k" suffix=".x" radical="3-4" speed="1.0E9flops" bw="1GBps" lat="0us"/>
+<peer id="p" speed="2.5gigaflops" bw_in="1GBps" bw_out="1GBps"/>
+<host id="a" speed="1500"><prop id="sleep_pstates" value=""/></host>
+<host id="b" speed="+.5e3kf, 3Zf"/>
+<host id="master_host" speed="1Gf"/>
+<router id="r"/><zoneRoute src="k3" dst="a" gw_src="k3" gw_dst="a"/><bypassASroute src="k3" dst="a" gw_src="k3" gw_dst="a"/>
+</zone></platform>
+"""
+
+
+def test_a_platform_as_simgrid_reads_it(tmp_path: Path) -> None:
+    """Cases 17a and 17b: empty lines at the top, all units of speed, cabinets and peers."""
+    (tmp_path / "p.xml").write_text(OTHERS, encoding="utf-8")
+    hosts = read_platform(str(tmp_path / "p.xml"))
+    assert [(host.name, [state.speed for state in host.states]) for host in hosts] == [
+        ("a", [1500]),
+        ("b", [5e5, 3e21]),
+        ("k3.x", [1e9]),
+        ("k4.x", [1e9]),
+        ("p", [2.5e9]),
+    ]
+    assert not any(host.trouble for host in hosts)
+    (tmp_path / "p.xml").write_text(OTHERS.replace('suffix=".x"', "suffix"), encoding="utf-8")
+    with pytest.raises(InputError, match=r"p\.xml:6: expected an XML file of a platform, got not well-formed"):
+        read_platform(str(tmp_path / "p.xml"))
 
 
 def test_evalys_reads_and_draws_the_jobs(commands: Commands, files: Path) -> None:

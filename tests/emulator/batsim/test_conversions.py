@@ -100,6 +100,7 @@ def test_jobs_of_any_profile_and_name_become_rows(commands: Commands) -> None:
         "what bounds jobs is lost",
         "what processes ask of nodes is lost",
         "names of jobs are no numbers of their own",
+        "1 jobs exchange messages (com), which take no time here",
         "2 jobs have no walltime",
         "1 jobs fail (ret), which no log holds",
         "1 jobs have a priority, which no log holds",
@@ -117,6 +118,82 @@ def test_jobs_of_any_profile_and_name_become_rows(commands: Commands) -> None:
     assert "--usage-out" not in ran.err
     assert "--profiles-out" not in ran.err
     assert (folder / "u.csv").read_text().splitlines()[1] == "3,cpu,1.000000,0.000000,0.000000,0.000005"
+
+
+OF_5 = {
+    "d10": {"type": "DelayProfile", "delay": 10},
+    "flops": {"type": "ParallelTaskHomogeneousProfile", "cpu": 10e9, "com": 0},
+    "each": {
+        "type": "ParallelTaskHomogeneousProfile",
+        "generation_strategy": "DefinedAmountsUsedForEachValue",
+        "cpu": 10e9,
+        "com": 0,
+    },
+    "total": {
+        "type": "ParallelTaskHomogeneousProfile",
+        "generation_strategy": "DefinedAmountsSpreadUniformly",
+        "cpu": 40e9,
+        "com": 0,
+    },
+    "uneven": {"type": "ParallelTaskProfile", "cpu": [10e9, 30e9]},
+    "talk": {"type": "ParallelTaskProfile", "com": [0, 5, 5, 0]},
+    "all": {"type": "SequentialCompositionProfile", "repeat": 2, "seq": ["d10", "flops", "talk"]},
+    "draft": {"type": "sequential_composition", "seq": ["old", "older"]},
+    "old": {
+        "type": "ptask_homogeneous",
+        "generation_strategy": "defined_amount_spread_uniformly",
+        "cpu": 2e9,
+        "com": 0,
+    },
+    "older": {"type": "ptask", "cpu": [1e9, 1e9], "com": [0, 0, 0, 0]},
+}
+
+
+def test_profiles_of_batsim_5_are_known_by_their_names(commands: Commands) -> None:
+    """Case 17c. What no log holds of such a file is told."""
+    jobs = [job(number, name, res=2, walltime=99) for number, name in enumerate(OF_5, 1)]
+    jobs[0] |= {"extra_data": {"desired_allocation": "0"}, "dependencies": [2]}
+    jobs[1] |= {"extra_data": "x\x1b[2J", "bad\nkey": 1}
+    (commands.folder / "w.json").write_text(json.dumps({"nb_res": 2, "jobs": jobs, "profiles": OF_5}))
+    ran = commands.emulator("workload", "convert", "w.json", "--out", "w.swf")
+    assert (ran.code, ran.err.splitlines()) == (
+        0,
+        [
+            "warning: no log holds these fields of jobs, they are lost: extra_data (2 jobs), dependencies (1 jobs), bad\\nkey (1 jobs)",
+            "warning: 2 jobs exchange messages (com), which take no time here",
+        ],
+    )
+    runs = {row.split()[0]: row.split()[3] for row in rows_of(commands.folder / "w.swf")}
+    assert [runs[str(number)] for number in range(1, 11)] == [
+        "10", "10", "10", "20", "30", "0.000001", "40", "2", "1", "1",
+    ]  # fmt: skip
+
+
+def test_a_conversion_of_a_log_tells_what_it_drops(commands: Commands) -> None:
+    head = ("; MaxProcs: 4", "; UnixStartTime: 5", "; TimeZone: 0")
+    rows = ("1 0 7 10 2 9 64 4 60 -1 5 7 8 -1 3 4 -1 -1", "2 5 -1 10 2 -1 -1 2 60 -1 1 7 -1 -1 0 -1 1 30")
+    left_out = ("3 5 -1 0 2 -1 -1 2 60 -1 0 7 -1 -1 0 -1 -1 -1", "2 5 -1 10 2 -1 -1 2 60 -1 1 7 -1 -1 0 -1 1 30 6")
+    (commands.folder / "w.swf").write_text("".join(f"{line}\n" for line in (*head, *rows, *left_out)))
+    ran = commands.emulator("workload", "convert", "w.swf", "--out", "w.json")
+    assert (ran.code, ran.err.splitlines()) == (
+        0,
+        [
+            "4 rows, 3 usable jobs; 1 rows run time <= 0: dropped; 1 rows of more than 18 fields: the others are ignored; "
+            "2 rows with a preceding job: they do not wait for it",
+            "warning: no workload of Batsim's holds these fields of the log, they are lost: wait time (1 rows), "
+            "average CPU time (1 rows), used memory (1 rows), preceding job (2 rows), think time (2 rows), "
+            "requested processors (1 rows)",
+            "warning: no workload of Batsim's holds when the log began (UnixStartTime, TimeZone): it is lost",
+            "warning: 1 rows stand twice, equal in all fields to a row above: each is a job",
+        ],
+    )
+    told = json.loads((commands.folder / "w.json").read_text())["jobs"]
+    assert [(each.get("group"), each["status"]) for each in told] == [(8, 5), (None, 1), (None, 1)]
+    assert commands.emulator("workload", "convert", "w.json", "--out", "w2.swf").code == 0
+    assert [row.split()[10:13] for row in rows_of(commands.folder / "w2.swf")][:2] == [
+        ["5", "7", "8"],
+        ["1", "7", "-1"],
+    ]
 
 
 @pytest.mark.parametrize(
