@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import subprocess
 import time
+from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final, Literal, NamedTuple
 
 import zmq
 
-from cosched_emulator.couplings.channel import Channel
+from cosched_emulator.couplings.channel import NOBLOCK, Channel
 from cosched_emulator.errors import ConfigurationError, LinkError, UnsupportedError
 from cosched_plugin.common.curve import Keyring
 from cosched_plugin.common.errors import EndpointError
@@ -138,6 +140,9 @@ class StandbyPlace:
 SLICE_S: Final = 0.2  # one slice: longest delay in noticing Ctrl-C, a dead child or a deadline
 RESEND_S: Final = 1.0  # first interval after which an open batch is sent again; it doubles up to
 RESEND_MOST_S: Final = 30.0
+READING_FACTOR: Final = (
+    10  # a welcome is not sent again before so many times what it took to send: it takes longer to read
+)
 
 
 class SchedulerPort:
@@ -181,6 +186,7 @@ class SchedulerPort:
         self._asked_s: float | None = None  # since when the served scheduler owes an answer
         self._resend_at_s = 0.0
         self._interval_s = resend_s
+        self._ahead: deque[list[bytes]] = deque()  # messages that were read behind a hello
         self.context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self.socket = scheduler_socket(self.context, endpoint, SLICE_S)
         try:
@@ -257,7 +263,7 @@ class SchedulerPort:
         """
         session = self.require_session()
         try:
-            sender, *frames = self._channel.receive(self.socket, flags)
+            sender, *frames = self._next(flags)
         except zmq.Again:
             self._heard_all_s = time.monotonic()
             self._check_child()
@@ -272,6 +278,8 @@ class SchedulerPort:
                     "limit", "", f"expected at most {self.most_bytes} bytes, got {len(frames[-1])}"
                 )
             message = decode(frames)
+            if type(message) is Hello:
+                message = self._newest(sender, message)
             if sender != self._peer and not self._admit(session, sender, message):
                 return None
             received = session.receive(message)
@@ -290,8 +298,31 @@ class SchedulerPort:
         # A scheduler that has ended may have sent the reason.
         return self._act_on(message if type(message) in (Bye, ErrorReport) else received.deliver)
 
+    def _next(self, flags: int) -> list[bytes]:
+        return self._ahead.popleft() if self._ahead else self._channel.receive(self.socket, flags)
+
+    # A scheduler says hello twice a second until it has its welcome. That of 100,000 jobs takes longer to make, and each of the hellos
+    # that have come meanwhile would cost another one.
+    def _newest(self, sender: bytes, hello: Hello) -> Hello:
+        """Return the last of the hellos that have come one after the other from a scheduler."""
+        with suppress(zmq.Again):
+            while True:
+                after = self._next(NOBLOCK)
+                try:
+                    message = decode(after[1:]) if after[0] == sender else None
+                except RemoteProtocolError:
+                    message = None
+                if type(message) is not Hello or message._replace(greeting=hello.greeting) != hello:
+                    self._ahead.appendleft(after)
+                    break
+                self.heard += 1
+                hello = message if message.greeting > hello.greeting else hello
+        return hello
+
     def wait_s(self, most_s: float) -> float:
         """Return how many seconds the socket needs no attention, at most ``most_s``."""
+        if self._ahead:
+            return 0.0
         due_s = self._channel.next_due_s()
         return most_s if due_s is None else min(most_s, due_s)
 
@@ -430,6 +461,7 @@ class SchedulerPort:
 
     def _send(self, session: ManagerSession, message: Message) -> None:
         """Send ``message`` to the served scheduler; if it has vanished, note that and wait for the next hello."""
+        began_s = time.monotonic()
         if self._peer is None or not self._send_to(self._peer, message):
             if not self._trouble:
                 self._trouble = "the scheduler's connection is gone"
@@ -439,7 +471,7 @@ class SchedulerPort:
         elif self._asked_s is None and type(message) in (Events, Welcome, Ping, Resync):
             self._asked_s = time.monotonic()
             if type(message) is Welcome:
-                self._interval_s = self._resend_s
+                self._interval_s = max(self._resend_s, READING_FACTOR * (self._asked_s - began_s))
                 self._resend_at_s = self._asked_s + self._interval_s
 
     def _send_to(self, peer: bytes, message: Message) -> bool:

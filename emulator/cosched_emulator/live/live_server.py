@@ -136,9 +136,16 @@ class LiveServer:
         """End at the next turn, because of signal ``number``."""
         self.stop = number
 
+    def begin(self) -> None:
+        """Do what takes long with many jobs, so that `run` answers at once."""
+        self._port.begin(self._inventory, lockstep=False)
+        self._advance()
+        self._flush()
+        self._watched.look()
+
     def run(self) -> None:
-        """Serve until the requested end. Raises AccountingError if too much could not be written."""
-        session = self._port.begin(self._inventory, lockstep=False)
+        """Serve until the requested end, after `begin`. Raises AccountingError if too much could not be written."""
+        session = self._port.require_session()
         poller = zmq.Poller()
         poller.register(self._port.socket, zmq.POLLIN)
         if self._door is not None:
@@ -257,6 +264,7 @@ class LiveServer:
                     self._log("scheduler-welcomed", text, instance=instance, policy=policy)
                     self.status.resyncs += 1
                     self._sent_s = None
+                    return  # with many jobs its state takes long: users first, then another hello, which is here by now
                 case Ready():
                     return  # it gets its first batch immediately
 

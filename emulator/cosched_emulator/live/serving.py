@@ -115,6 +115,7 @@ def serve_live(
         if serving.metrics is not None:
             metrics = MetricsServer(serving.metrics, lambda: server.status.prometheus("cosched_manager"))
             closing.callback(metrics.close)
+        server.begin()
         where = f"scheduler at {port.endpoint}" + ("" if door is None else f", users at {door.endpoint}")
         log("serving", f"serving: {where}", endpoint=port.endpoint, users="" if door is None else door.endpoint)
         with freeze_heap(), stop_on_signals(server.stop_on, log):

@@ -7,7 +7,7 @@ manager has to tell a scheduler that lacks the feature is left out, told in olde
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import lru_cache
 from typing import Any, Final, TypeVar
 
 from cosched_plugin.protocol.errors import RemoteProtocolError
@@ -146,9 +146,12 @@ def lacking(features: Sequence[str], required: Sequence[str], inventory: Welcome
 def told_welcome(welcome: Welcome, features: Sequence[str]) -> Welcome:
     """Return the welcome as a scheduler with these features is told it: without fields that it does not know."""
     running = [_told(item._replace(spec=_told(item.spec, features)), features) for item in welcome.running]
-    pending = [item._replace(spec=_told(item.spec, features)) for item in welcome.pending]
+    pending = welcome.pending
+    kind: Any = JobSpec
+    if _left_out(kind, tuple(features)):  # else 100,000 jobs would be copied for nothing
+        pending = tuple([item._replace(spec=_told(item.spec, features)) for item in pending])
     nodes = tuple([_told(item, features) for item in welcome.nodes])
-    return _told(welcome, features)._replace(nodes=nodes, running=tuple(running), pending=tuple(pending))
+    return _told(welcome, features)._replace(nodes=nodes, running=tuple(running), pending=pending)
 
 
 def told_batch(batch: Events, features: Sequence[str]) -> Events | str:
@@ -182,19 +185,19 @@ Described = TypeVar("Described", JobSpec, RunningJob, NodeClass, Welcome)
 def _told(described: Described, features: Sequence[str]) -> Described:
     """Return a record without the fields that a scheduler with these features does not know."""
     kind: Any = type(described)
-    left_out = {name: default for name, default, feature in _fields_of(kind) if feature.isdisjoint(features)}
+    left_out = _left_out(kind, tuple(features))
     return described._replace(**left_out) if left_out else described
 
 
-@cache
-def _fields_of(kind: Any) -> tuple[tuple[str, Any, frozenset[str]], ...]:
-    """Return the fields that belong to features: name, default, and the features of which a scheduler needs one."""
-    return tuple(
-        (name, kind._field_defaults[name], frozenset(mark.names))
+@lru_cache(maxsize=64)
+def _left_out(kind: Any, features: tuple[str, ...]) -> Mapping[str, Any]:
+    """Return the fields that belong to features of which a scheduler needs one and has none, and their defaults."""
+    return {
+        name: kind._field_defaults[name]
         for name, hint in kind.__annotations__.items()
         for mark in getattr(hint, "__metadata__", ())
-        if isinstance(mark, Feature)
-    )
+        if isinstance(mark, Feature) and not set(mark.names) & set(features)
+    }
 
 
 def known_action(action: Action, features: Sequence[str]) -> Action:

@@ -23,7 +23,7 @@ from cosched_emulator.couplings.zmq_link import ZmqLink
 from cosched_emulator.errors import LinkError
 from cosched_plugin.common.errors import LocalProtocolError
 from cosched_plugin.protocol import messages as m
-from cosched_plugin.protocol.codec import decode
+from cosched_plugin.protocol.codec import decode, encode
 
 # ---------------------------------------------------------------- the contract
 
@@ -97,6 +97,52 @@ def test_a_killed_and_restarted_scheduler_changes_nothing(endpoint: str, launch:
         link.close()
     assert manager.replies == expected(30)
     assert words_of(child)[0] == 0
+
+
+def test_hellos_that_come_while_a_welcome_is_made_cost_one_more(endpoint: str) -> None:
+    """With 100,000 jobs each takes a second, and a scheduler says hello twice a second."""
+    port = SchedulerPort(endpoint)
+    manager = Manager(ZmqLink(port, deadline_s=10, wait_s=10))
+    made: list[int] = []
+
+    def inventory() -> m.Welcome:
+        made.append(1)
+        return manager.inventory()
+
+    port.begin(inventory, lockstep=True)
+    made.clear()
+    context = zmq.Context()
+    one, other = (context.socket(zmq.DEALER) for _ in range(2))
+    try:
+        for peer in (one, other):
+            peer.linger = 0
+            peer.rcvtimeo = 5000
+            peer.connect(endpoint)
+        for greeting in (1, 2, 3):
+            one.send_multipart(encode(m.Hello((1,), m.FEATURES, "one", "", greeting=greeting)))
+        one.send_multipart(encode(m.Ping(7)))
+        one.send_multipart(encode(m.Hello((1,), m.FEATURES, "one", "", greeting=4)))
+        wait_until(lambda: bool(port.socket.poll(0)))
+        time.sleep(0.2)
+        heard = [port.receive(zmq.NOBLOCK) for _ in range(3)]
+        assert [message.greeting for message in heard if isinstance(message, m.Hello)] == [3, 4]
+        assert sum(made) == 2
+        assert port.receive(zmq.NOBLOCK) is None
+        assert port.heard == 5
+        assert port.wait_s(1.0) == 1.0
+        kinds = [decode(one.recv_multipart()) for _ in range(3)]
+        assert [type(message) for message in kinds] == [m.Welcome, m.Pong, m.Welcome]
+        other.send_multipart(encode(m.Hello((1,), m.FEATURES, "other", "", greeting=9)))
+        wait_until(lambda: bool(port.socket.poll(0)))
+        assert port.receive(zmq.NOBLOCK) is None
+        refused = decode(other.recv_multipart())
+        assert isinstance(refused, m.ErrorReport)
+        assert refused.code == "busy"
+    finally:
+        for peer in (one, other):
+            peer.close()
+        context.term()
+        port.close()
 
 
 def test_a_scheduler_killed_within_a_batch_is_replaced_within_it(endpoint: str, launch: Callable[..., Forked]) -> None:

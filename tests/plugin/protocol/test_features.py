@@ -10,6 +10,7 @@ from tests.runs import runs_on
 
 from cosched_plugin.common.errors import LocalProtocolError, RemoteProtocolError
 from cosched_plugin.protocol import messages as m
+from cosched_plugin.protocol.features import told_welcome
 from cosched_plugin.protocol.limits import MAX_ROUNDS
 from cosched_plugin.protocol.session import ManagerSession, State
 
@@ -79,6 +80,15 @@ def test_a_scheduler_is_told_that_the_manager_holds_a_job_only_where_it_knows_th
 
 
 # ---------------------------------------------------------------- a new hello, and a repeated welcome
+
+
+def test_pending_jobs_are_copied_only_for_a_scheduler_that_lacks_a_field() -> None:
+    """Copies of 100,000 jobs take longer than all else that a welcome needs."""
+    jobs = (m.PendingJob(JOB._replace(priority=3), False),)
+    told = welcome(5)._replace(pending=jobs)
+    assert told_welcome(told, m.FEATURES).pending is jobs
+    (job,) = told_welcome(told, without(m.PRIORITY)).pending
+    assert job.spec.priority == 0
 
 
 def test_a_manager_asks_for_a_hello_in_so_many_words() -> None:
