@@ -103,8 +103,7 @@ def jobs_of(dump: Dump, partitions: Sequence[str] = (), *, as_submitted: bool = 
     used_s = sum(row.cpu_s for row in dump.rows if "." in row.label and not row.label.endswith((".batch", ".extern")))
     held_s = sum(job.run_s * job.row.cpus for job in found)
     lost_s = sum(job.lost_s * job.row.cpus for job in found)
-    names = {text: expand(text) for text in {job.row.node_list for job in found} if text not in UNNAMED}
-    remarks = list(_by_partition(found, names))
+    remarks = list(_by_partition(found))
     remarks.append(_arrivals(runs, found, dump.missing, as_submitted=as_submitted))
     if lost_s:
         remarks.append(f"earlier runs of requeued jobs used {_hours(lost_s)} that the log does not have")
@@ -253,12 +252,18 @@ def _missing(asked: Sequence[range] | None, seen: Sequence[range]) -> int:
     return int(left.sum())
 
 
-def _by_partition(jobs: Sequence[LoggedJob], names: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """Yield the partitions with their jobs and nodes, and a warning for those that share no node: they are machines apart."""
+def nodes_by_partition(jobs: Iterable[LoggedJob]) -> Mapping[str, set[str]]:
+    """Return the nodes that jobs of each partition name."""
     nodes: dict[str, set[str]] = {}
+    for partition, listed in dict.fromkeys((job.row.partition, job.row.node_list) for job in jobs):
+        nodes.setdefault(partition, set()).update(() if listed in UNNAMED else expand(listed))
+    return nodes
+
+
+def _by_partition(jobs: Sequence[LoggedJob]) -> Iterator[str]:
+    """Yield the partitions with their jobs and nodes, and a warning for those that share no node: they are machines apart."""
+    nodes = nodes_by_partition(jobs)
     count = Counter(job.row.partition for job in jobs)
-    for job in jobs:
-        nodes.setdefault(job.row.partition, set()).update(names.get(job.row.node_list, ()))
     if len(count) < 2:
         return
     yield "partitions: " + ", ".join(

@@ -22,7 +22,7 @@ from cosched_emulator.workload.sacct.sacct_jobs import LoggedJob
 from cosched_emulator.workload.sacct.sacct_rows import UNNAMED, SacctRow
 from cosched_plugin.common.slurm_notation import expand
 
-_BLOCK: Final = 1 << 21  # stays of jobs on nodes that are swept at once, which bounds memory
+_BLOCK: Final = 1 << 20  # stays of jobs on nodes that are swept at once, which bounds memory
 _FIRM: Final = 10  # a node that was that often at its most CPUs has no more, where a tenth of its siblings is like it
 _MANY: Final = 4  # siblings: a sum of even divisions is a size where one in so many shows it, and most of a few
 _WHOLE: Final = 3  # a job that gets so many times the CPUs that it asks for has the whole node: a core has two at most
@@ -236,9 +236,10 @@ def _sweep(held: _Held, rows: _Ints, nodes: _Ints, shown: _Shown, ours: _Mask) -
         seen = np.where(begins, np.maximum(sums, amount[place]), 0)
         most[here] = np.maximum.reduceat(seen, firsts)
         often[here] = np.add.reduceat((seen == most[here][spread]).astype(np.int64), firsts)
-    pairs, times = np.unique(np.stack((nodes, held.partition[rows])), axis=1, return_counts=True)
-    rising = np.argsort(times, kind="stable")
-    shown.partition[pairs[0][rising]] = pairs[1][rising]  # of equal nodes the last one counts
+    partitions = int(held.partition.max()) + 1
+    pairs, times = np.unique(nodes * partitions + held.partition[rows], return_counts=True)
+    rising = pairs[np.argsort(times, kind="stable")]
+    shown.partition[rising // partitions] = rising % partitions  # of equal nodes the last one counts
     mine = ours[where]
     np.maximum.at(shown.single, nodes, np.where(count == 1, cpus, 0))
     there = np.cumsum(sign)  # jobs on the node

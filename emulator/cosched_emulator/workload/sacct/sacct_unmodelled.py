@@ -10,9 +10,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from cosched_emulator.workload.sacct.sacct_jobs import COMPONENTS, NO_NODES, THROTTLED, LoggedJob
+from cosched_emulator.workload.sacct.sacct_jobs import COMPONENTS, NO_NODES, THROTTLED, LoggedJob, nodes_by_partition
 from cosched_emulator.workload.sacct.sacct_rows import UNNAMED, SacctRow
-from cosched_plugin.common.slurm_notation import expand
 
 # Counts of `sacct_jobs` that are about it.
 TOLD_OF_JOBS: Final = (THROTTLED, COMPONENTS, NO_NODES)
@@ -86,7 +85,7 @@ def unmodelled(jobs: Sequence[LoggedJob], counts: Mapping[str, int], sizes: int)
             yield f"{counts[text]} {text}"
     yield from _named("QOS: their priorities, limits and preemption", (row.qos for row in rows), least=1)
     yield from _named("accounts: fair share, and their limits", (row.account for row in rows), least=2)
-    yield from _partitions(rows)
+    yield from _partitions(jobs)
     if sizes > 1:
         yield f"nodes of {sizes} sizes: a job may run on any that it fits on"
 
@@ -97,17 +96,12 @@ def _named(told: str, names: Iterable[str], *, least: int) -> Iterator[str]:
         yield f"{sum(count.values())} jobs of {len(count)} {told}"
 
 
-def _partitions(rows: Sequence[SacctRow]) -> Iterator[str]:
+def _partitions(jobs: Sequence[LoggedJob]) -> Iterator[str]:
     """Yield how many partitions there are, and how many of them share nodes."""
-    lists: dict[str, set[str]] = {}
-    for row in rows:
-        lists.setdefault(row.partition, set()).add(row.node_list)
-    if len(lists) < 2:
+    nodes = nodes_by_partition(jobs)
+    if len(nodes) < 2:
         return
-    nodes = {
-        name: {node for text in texts if text not in UNNAMED for node in expand(text)} for name, texts in lists.items()
-    }
     users = Counter(node for own in nodes.values() for node in own)
     shared = sum(any(users[node] > 1 for node in own) for own in nodes.values())
-    on = f"{shared} of them on the same nodes" if any(nodes.values()) else "whether on the same nodes is not known"
-    yield f"{len(rows)} jobs of {len(lists)} partitions, {on}: a job may run on any node; their priorities and limits"
+    on = f"{shared} of them on the same nodes" if users else "whether on the same nodes is not known"
+    yield f"{len(jobs)} jobs of {len(nodes)} partitions, {on}: a job may run on any node; their priorities and limits"
