@@ -16,7 +16,7 @@ from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.offered import SHAPE
 from cosched_emulator.results.files.run_folder import part_name
 from cosched_emulator.scenario.co_runs import co_run_table
-from cosched_emulator.scenario.machine import build_machine
+from cosched_emulator.scenario.machine import build_machine, cores_of
 from cosched_emulator.scenario.reader import read_scenario, scenario_of_table
 from cosched_emulator.scenario.scenario_jobs import read_log
 from cosched_emulator.scenario.schema import Scenario
@@ -207,7 +207,7 @@ def prepare_question(question: Question, folder: Path) -> Prepared:
         "each are run, but do not count",
         "users do not react to the schedule, no job is killed at its limit, and memory that jobs ask for does not count",
         *_left_out(question.site),
-        *assumptions_of(str(workload["swf"])),
+        *_of_import(question, str(workload["swf"])),
     ]
     hardware: dict[str, Mapping[str, Any]] = {}
     for name, wanted in ((FORMULA, True), (PAIRS, question.pairs is not None), (BANDWIDTH, _has_bandwidth(question))):
@@ -334,6 +334,12 @@ def _by_cores(question: Question, sections: Mapping[str, Any], notes: list[str],
         return False
     notes.append(f"{name}: jobs share nodes by cores under the present policy, too, and slow each other down there")
     return True
+
+
+def _of_import(question: Question, log: str) -> Iterator[str]:
+    """Yield what was assumed when the log was made of Slurm's accounting."""
+    classes = _machine(question.site) if _names_machine(question) else ()
+    yield from assumptions_of(log, sum(item.nodes for item in classes), cores_of(classes))
 
 
 def _names_machine(question: Question) -> bool:

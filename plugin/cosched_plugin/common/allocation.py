@@ -300,6 +300,19 @@ def room_on(job: JobSpec, free_threads: int, all_threads: int, free_memory_mb: i
     return room if room >= min(job.ppn_min, job.processes) else 0
 
 
+def nearest_layout(processes: int, nodes: int) -> tuple[int, int]:
+    """Return how many processes a job on so many nodes may have at all, and on each node but the last, nearest to what it has.
+
+    A job has as many processes on each node, and fewer on the last. 10 on 8 nodes are none: on 5 nodes there would be 2.
+    """
+    per_node = -(-processes // nodes)
+    least = (nodes - 1) * per_node + 1
+    if processes >= least:
+        return processes, per_node
+    fewer = nodes * (per_node - 1)
+    return (least, per_node) if least - processes < processes - fewer else (fewer, per_node - 1)
+
+
 _ONE: Final = 1  # by identity: True and 1.0 are equal to it
 
 

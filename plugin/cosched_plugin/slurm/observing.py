@@ -16,9 +16,10 @@ from typing import Any, Final, TextIO
 from cosched_hwmodel.cli.terminal.console import WARNING, Log
 from cosched_hwmodel.csv_names import encoded
 from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
+from cosched_plugin.common.allocation import nearest_layout
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.common.slurm_notation import ENDED, swf_status
-from cosched_plugin.protocol.messages import Action, RejectJob, StartJob, StartTogether, Welcome
+from cosched_plugin.protocol.messages import Action, NodeClass, RejectJob, StartJob, StartTogether, Welcome
 from cosched_plugin.protocol.scheduler import Scheduler
 from cosched_plugin.site.driver import Driver, Outcome
 from cosched_plugin.site.store import IN_MEMORY, Store
@@ -197,13 +198,24 @@ class JobLog:
         self._write(self._rows, "job,bound,cpu,network,disk,memory,ppn")
         if self._keys is not None:
             self._write(self._keys, "kind,number,name")
-        first = cluster.classes[0]
-        shape = f"{first.sockets}x{first.cores_per_socket}x1"
+        self._write_scenario(folder, cluster)
+
+    def _write_scenario(self, folder: str, cluster: Cluster) -> None:
+        """Write the scenario, and the nodes as a file of their own where they differ."""
+
+        def keys(item: NodeClass) -> str:
+            return f'preset = "{item.sockets}x{item.cores_per_socket}x1"\nmemory_mb = {max(1, item.memory_mb)}'
+
+        machine = f"nodes = {len(cluster.names)}\n{keys(cluster.classes[0])}"
+        if len(cluster.classes) > 1:
+            machine = 'file = "machine.toml"'
+            nodes = self._open(folder, "machine.toml")
+            self._write(nodes, *(f"[[nodes]]\ncount = {item.nodes}\n{keys(item)}\n" for item in cluster.classes))
+            nodes.close()
         scenario = self._open(folder, "scenario.toml")
-        odd = "" if len(cluster.classes) == 1 else f"# the nodes differ: there are {len(cluster.classes)} kinds\n"
         self._write(
             scenario,
-            f'{odd}[cluster]\nnodes = {len(cluster.names)}\npreset = "{shape}"\nmemory_mb = {max(1, first.memory_mb)}',
+            f"[cluster]\n{machine}",
             '\n[truth]\ncontention = "none"',
             '\n[workload]\nswf = "trace.swf"\nannotations = "jobs.csv"\nminimum_estimate_s = 0.0\nlog_memory = false',
         )
@@ -238,14 +250,13 @@ class JobLog:
         traits, _ = cluster.site.traits_of(job)
         limit_s = 60 * job.limit_min if job.limit_min is not None else cluster.site.default_us // SECOND_US
         estimate_s = traits.estimate_us / SECOND_US if traits.estimate_us else limit_s
-        processors = job.tasks * job.cpus_per_task or job.cpus
+        processors, ppn = nearest_layout(max(len(job.nodes), job.tasks * job.cpus_per_task or job.cpus), len(job.nodes))
         fields = [
             number, submit_s, wait_s, max(1, run_s), processors, -1, -1, processors, f"{max(1.0, estimate_s, run_s):.3f}", -1,
             swf_status(job.state), self._number("user", self._users, job.user), -1, self._number("name", self._names, job.name),
             self._number("partition", self._queues, job.partition), -1, -1, -1,
         ]  # fmt: skip
         self._write(self._swf, " ".join(map(str, fields)))
-        ppn = -(-processors // len(job.nodes))
         if traits.usage is None:
             self._write(self._rows, f"{number},,,,,,{ppn}")
         else:

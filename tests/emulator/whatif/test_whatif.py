@@ -448,7 +448,11 @@ def test_a_site_of_nodes_that_differ_is_asked_with_what_was_guessed_of_it(tmp_pa
     import_dump(str(tmp_path / "jobs.txt"), tmp_path / "site", ImportOptions())
     sections, policy = site_of(str(tmp_path / "site" / "scenario.toml"), {})
     found = prepare_question(Question(sections, policy), tmp_path / "out")
-    assert "import of the log: guessed: 9 nodes of 16 cores, 1 node of 128 cores" in found.assumptions
+    guess = "import of the log: guessed of nodes: 9 nodes of 16 cores, 1 node of 128 cores"
+    assert guess in found.assumptions
+    other, _ = site_of(str(tmp_path / "site" / "scenario.toml"), {})
+    other["cluster"] = {"nodes": 40, "preset": "1x128x1"}
+    assert guess not in prepare_question(Question(other, policy), tmp_path / "other").assumptions
     assert {one.policy for one in found.candidates} == {"sjbf", "conservative"}
     file = tmp_path / "site" / "machine.toml"
     file.write_text(file.read_text().replace('x1"', 'x2"'))

@@ -55,7 +55,7 @@ def test_what_is_not_modelled_is_counted(tmp_path: Path, told: dict[str, str], l
     assert f"not modelled: {line}" in report.lines()
     assert sum(line in text for text in report.lines()) == 1
     assert f"# not modelled: {line}" in (tmp_path / "out" / "scenario.toml").read_text().splitlines()
-    assert f"import of the log: not modelled: {line}" in assumptions_of(str(tmp_path / "out" / "trace.swf"))
+    assert f"import of the log: not modelled: {line}" in assumptions_of(str(tmp_path / "out" / "trace.swf"), 1, 1)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -11,10 +12,13 @@ from tests.plugin.slurm.bed import needs_recordings
 from tests.plugin.slurm.test_recorded import answers
 from tests.processes import ROOT
 
+from cosched_emulator import simulate
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.common.slurm_notation import count_nodes, expand, tasks_in
 from cosched_plugin.protocol.messages import Belief
-from cosched_plugin.slurm.records import SlurmJob, gres, job_of
+from cosched_plugin.slurm.cluster import Cluster
+from cosched_plugin.slurm.observing import JobLog
+from cosched_plugin.slurm.records import SlurmJob, SlurmNode, gres, job_of
 from cosched_plugin.slurm.site_file import Site, read_site
 
 PLAIN = {
@@ -181,3 +185,22 @@ def test_a_newer_shape_says_the_same() -> None:
             assert job_of(newer(record)) == job_of(record), name
             compared += 1
     assert compared > 50
+
+
+# ---------------------------------------------------------------- the log that a driver writes
+
+
+def test_a_log_has_nodes_that_differ_and_jobs_on_as_many_nodes(tmp_path: Path) -> None:
+    nodes = [
+        SlurmNode(f"n{place}", True, 1, cores, 1, 4000, (), ("batch",)) for place, cores in enumerate([4] * 8 + [64])
+    ]
+    cluster = Cluster(nodes, Site(partitions=("batch",)), 1)
+    log = JobLog(str(tmp_path / "log"), cluster, [], anonymous=False)
+    ran = {"job_state": "COMPLETED", "tasks": 10, "cpus": 10, "start_time": 2_000_000_000, "end_time": 2_000_000_060}
+    log.see([job(**ran)._replace(nodes=tuple(node.name for node in nodes[:8]))], cluster)
+    log.close()
+    run = simulate(str(tmp_path / "log" / "scenario.toml"), settings=["shape=threads"])
+    assert run.jobs.processes.tolist() == [8]
+    assert run.allocations.node_count.sum() == 8
+    machine = tomllib.loads((tmp_path / "log" / "machine.toml").read_text())["nodes"]
+    assert [(item["count"], item["preset"]) for item in machine] == [(8, "1x4x1"), (1, "1x64x1")]

@@ -26,11 +26,12 @@ from cosched_emulator.workload.sacct.sacct_unmodelled import TOLD_OF_JOBS, unmod
 from cosched_emulator.workload.swf.swf_writer import format_row, header_lines
 from cosched_hwmodel.csv_names import encoded
 from cosched_hwmodel.units import SECOND_US
+from cosched_plugin.common.allocation import nearest_layout
 
 TRACE, ANNOTATIONS, NAMES, SCENARIO, MACHINE = "trace.swf", "jobs.csv", "names.csv", "scenario.toml", "machine.toml"
 DEFAULT_ESTIMATE_S: Final = 86_400.0
 _ORIGIN: Final = "Slurm's accounting (sacct)"
-_GUESSED, _UNMODELLED = "guessed: ", "not modelled: "
+_GUESSED, _OF_NODES, _UNMODELLED = "guessed: ", "guessed of nodes: ", "not modelled: "
 _COLUMNS: Final = "job,application,user,bound,cpu,network,disk,memory,name,ppn"
 _MOSTLY: Final = 0.9  # of the node time: then jobs have nodes alone
 UNEVEN: Final = (
@@ -61,7 +62,8 @@ class ImportReport(NamedTuple):
     nodes: int
     cores: int  # of the largest node
     classes: tuple[tuple[int, int], ...]  # (nodes, cores of each), the smallest first
-    guesses: tuple[str, ...]  # of the machine
+    guesses: tuple[str, ...]  # of nodes
+    shared: str  # of whether jobs shared nodes
     unmodelled: tuple[str, ...]  # what bound jobs, and is not in the scenario
     counts: Mapping[str, int]
     remarks: tuple[str, ...]
@@ -77,9 +79,14 @@ class ImportReport(NamedTuple):
         """Yield one line of text for each fact."""
         yield f"{self.rows} rows, {self.jobs} jobs"
         yield f"machine, guessed from where jobs ran: {self.machine} (edit {MACHINE if self.differ else SCENARIO})"
-        yield from (f"{_GUESSED}{text}" for text in self.guesses)
+        yield from self.guessed()
         yield from self.counted()
         yield from self.remarks
+
+    def guessed(self) -> Iterator[str]:
+        """Yield a line for what was guessed of nodes, then of the rest."""
+        yield from (f"{_OF_NODES}{text}" for text in self.guesses)
+        yield f"{_GUESSED}{self.shared}"
 
     def counted(self) -> Iterator[str]:
         """Yield a line for what is not modelled, then for all other counts."""
@@ -115,7 +122,8 @@ def import_dump(file: str, out: str | Path, options: ImportOptions) -> ImportRep
         machine.nodes,
         max(cores),
         tuple((nodes, size) for size, nodes in sorted(cores.items())),
-        (*machine.guesses(), _of_shape(machine.whole)),
+        tuple(machine.guesses()),
+        f"jobs had all CPUs of their nodes for {100 * machine.whole:.0f} % of the node time, which decides the policy's shape",
         tuple(unmodelled(found.jobs, found.counts, len(cores))),
         {**found.counts, **guessed},
         (*found.remarks, *(() if dump.has_zone or options.time_zone else (_NO_ZONE,))),
@@ -140,31 +148,13 @@ def _layouts(
     for job in jobs:
         nodes = job.row.nodes
         cores = max(nodes, -(-job.row.cpus // threads_per_core))  # a core is on one node
-        layout = _alike(cores, nodes)
+        layout = _Layout(*nearest_layout(cores, nodes)) if nodes else _Layout(cores, 0)
         if sum(number for size, number in machine.items() if size >= layout.per_node) < nodes:
             layout = _Layout(cores, 0)
             counts[NO_LAYOUT] += 1
         counts[UNEVEN] += layout.cores != cores
         layouts.append(layout)
     return layouts, {text: count for text, count in counts.items() if count}
-
-
-def _alike(cores: int, nodes: int) -> _Layout:
-    """Return the layout on so many nodes that is nearest to the cores."""
-    if not nodes:
-        return _Layout(cores, 0)
-    per_node = -(-cores // nodes)
-    least = (nodes - 1) * per_node + 1
-    if cores >= least:
-        return _Layout(cores, per_node)
-    fewer = nodes * (per_node - 1)
-    return _Layout(least, per_node) if least - cores < cores - fewer else _Layout(fewer, per_node - 1)
-
-
-def _of_shape(whole: float) -> str:
-    return (
-        f"jobs had all CPUs of their nodes for {100 * whole:.0f} % of the node time, which decides the policy's shape"
-    )
 
 
 def _write(
@@ -196,8 +186,7 @@ def _write(
 
 def _scenario(report: ImportReport, options: ImportOptions, shape: str, *, annotated: bool) -> Iterator[str]:
     """Yield the lines of the scenario; what is a guess has a comment."""
-    *of_machine, of_shape = report.guesses
-    guessed = f"# guessed: {'; '.join(of_machine)}"
+    guessed = f"# guessed: {'; '.join(report.guesses)}"
     yield from (f"# {_UNMODELLED}{text}" for text in report.unmodelled)
     yield "[cluster]"
     if report.differ:
@@ -215,7 +204,7 @@ def _scenario(report: ImportReport, options: ImportOptions, shape: str, *, annot
         yield f'annotations = "{ANNOTATIONS}"'
     yield from ("minimum_estimate_s = 0.0", "log_memory = false", "", "[policy]")
     yield 'preset = "easy"  # guessed: a dump does not say how its scheduler plans'
-    yield f'shape = "{shape}"  # guessed: {of_shape}'
+    yield f'shape = "{shape}"  # guessed: {report.shared}'
 
 
 def _cores_of(options: ImportOptions) -> str:
@@ -230,16 +219,21 @@ def _machine(report: ImportReport) -> Iterator[str]:
         yield from ("", "[[nodes]]", f"count = {nodes}  # guessed", f'preset = "1x{cores}x1"  # guessed')
 
 
-def assumptions_of(log: str) -> Iterator[str]:
-    """Yield what the import of a log has guessed and left out, from its header; nothing of any other log."""
+def assumptions_of(log: str, nodes: int, cores: int) -> Iterator[str]:
+    """Yield what the import of a log has guessed and left out, from its header; nothing of any other log.
+
+    What it has guessed of nodes is left out unless the machine that is asked about has as many nodes and cores.
+    """
     try:
         with open(log, encoding="utf-8", errors="replace") as stream:
             header = [line.rstrip("\n") for line in takewhile(lambda line: line.startswith(";"), stream)]
     except OSError:
         return
     if f"; Information: {_ORIGIN}" in header:
+        guessed = {f"; MaxNodes: {nodes}", f"; MaxProcs: {cores}"} <= {*header}
+        told = (_GUESSED, _UNMODELLED, *([_OF_NODES] if guessed else []))
         notes = (line.removeprefix("; Note: ") for line in header)
-        yield from (f"import of the log: {note}" for note in notes if note.startswith((_GUESSED, _UNMODELLED)))
+        yield from (f"import of the log: {note}" for note in notes if note.startswith(told))
 
 
 class _Names:
@@ -256,8 +250,7 @@ class _Names:
 
 
 def _header(jobs: Sequence[LoggedJob], report: ImportReport, options: ImportOptions) -> list[str]:
-    notes = [f"{_GUESSED}{text}" for text in (report.machine, *report.guesses)]
-    notes += report.counted()
+    notes = [f"{_OF_NODES}{report.machine}", *report.guessed(), *report.counted()]
     notes += () if options.anonymous else report.remarks
     epoch = NO_EPOCH if options.anonymous else Epoch(jobs[0].submit_s)
     if options.time_zone is not None and not options.anonymous:
