@@ -5,13 +5,14 @@ evalys and other tools for Batsim read them. Hosts are counted, not hardware thr
 
 from __future__ import annotations
 
-import re
 from contextlib import ExitStack
 from typing import Final, TextIO
 
 from cosched_emulator.batsim.happenings import Ended
 from cosched_emulator.batsim.simulator import Simulator
 from cosched_emulator.workload.atomic_file import new_text_file
+from cosched_hwmodel.cli.terminal.console import printable
+from cosched_hwmodel.csv_names import encoded
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.batsim.messages import SUCCESS, write_hosts
 from cosched_plugin.protocol.messages import REJECTED
@@ -22,7 +23,6 @@ JOBS: Final = (
 )
 STATES: Final = "time,nb_sleeping,nb_switching_on,nb_switching_off,nb_idle,nb_computing"
 MEASURES: Final = ("waiting_time", "turnaround_time", "slowdown")
-_SPECIAL: Final = re.compile('[,"\r\n]')
 FILES: Final = ("jobs", "schedule", "machine_states")
 
 
@@ -131,13 +131,13 @@ def _seconds(us: int) -> str:
     return f"{us // SECOND_US}.{us % SECOND_US:06d}"
 
 
-def _quoted(text: str) -> str:
-    return '"' + text.replace('"', '""') + '"'
+def _quoted(metadata: str) -> str:
+    """Return what a scheduler says of a job, in quotes as Batsim writes it: it holds none, but may hold all else."""
+    return f'"{printable(metadata)}"'
 
 
 def _asked(ended: Ended) -> str:
     """Return the columns of what a job has asked for."""
     job, spec = ended.job, ended.job.work.spec
     limit = "-1.000000" if spec.limit_us is None else _seconds(spec.limit_us)
-    names = [_quoted(each) if _SPECIAL.search(each) else each for each in (job.own_name, job.workload, job.profile)]
-    return f"{','.join(names)},{_seconds(spec.submit_us)},{job.res},{limit}"
+    return f"{','.join(map(encoded, (job.own_name, job.workload, job.profile)))},{_seconds(spec.submit_us)},{job.res},{limit}"

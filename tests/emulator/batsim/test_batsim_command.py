@@ -121,7 +121,7 @@ def test_names_with_commas_keep_the_columns(commands: Commands, files: Path) -> 
     assert json.loads(ran.out)["nb_computing_machines"] == "7"
     with (files / "out_jobs.csv").open(newline="") as stream:
         (row,) = csv.DictReader(stream)
-    assert (row["job_id"], row["profile"], row["finish_time"]) == ("a,\nb", 'of "x", y', "10.000000")
+    assert (decoded(row["job_id"]), decoded(row["profile"]), row["finish_time"]) == ("a,\nb", 'of "x", y', "10.000000")
 
 
 WRONG_REPLIES: dict[str, tuple[bytes | None, str]] = {
