@@ -212,7 +212,7 @@ def test_harm_is_shown_for_cells_that_are_compared() -> None:
     )
     lines = harm_tables(figures, "b", [A, B], [A, B])
     row = next(line for line in lines if line.startswith("| w | a | 2 |"))
-    assert row.startswith("| w | a | 2 | 25 (-38.53 to 88.53) | 10 (10 to 10) | 5 (5 to 5) | 1.50 (")
+    assert row.startswith("| w | a | 2 | 25 (1.97 to 100) | 10 (10 to 10) | 5 (5 to 5) | 1.50 (")
     assert "| w | a | short narrow | 8 | 50 (50 to 50) | 50 (50 to 50) | 50 (50 to 50) |" in lines
     assert not any(line.startswith("| w | b |") for line in lines)
 

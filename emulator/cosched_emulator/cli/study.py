@@ -119,7 +119,7 @@ def table(folder: Path, figures: tuple[str, ...], losers: int, level: float, as_
         say(f"note: {left} of {len(result.plan.cells)} cells are not done", err=True)
 
 
-def plot(folder: Path, out: Path, figure: str, axis: str | None, change: bool, title: str, level: float) -> None:
+def plot(folder: Path, out: Path, figure: str, axis: str | None, change: bool | None, title: str, level: float) -> None:
     """Draw a figure of all policies along an axis, with intervals over seeds."""
     result = read_study(StudyFolder(folder))
     check_figure(figure, result.rows)

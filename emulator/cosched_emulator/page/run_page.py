@@ -87,7 +87,7 @@ def run_page(
 
 def _summary(compared: ComparedRuns, columns: Sequence[Column]) -> Iterator[Block]:
     several = len(columns) < sum(len(each.runs) for each in columns)
-    over = "; ± is half of the 95 % interval over seeds" if several else ""
+    over = "; with 95 % intervals over seeds" if several else ""
     yield figure_table(f"Figures of jobs that completed, and of the machine{over}", compared.headings, compared.rows)
     yield from interval_blocks([(each.name, each.shown) for each in columns])
     for note in compared.notes:

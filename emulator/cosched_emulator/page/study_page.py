@@ -35,7 +35,7 @@ def _setting(
     result: StudyResult, rows: Sequence[Sequence[str]], notes: Sequence[str], group: Sequence[SeedRows]
 ) -> Iterator[Block]:
     names, *figures = rows
-    yield Table("Means over seeds, with half of the 95 % interval", ("", "unit", *names[2:]), figures)
+    yield Table("Means over seeds, with 95 % intervals", ("", "unit", *names[2:]), figures)
     for note in notes:
         yield Paragraph(note.removeprefix("note: "), quiet=True)
     others = [(series, base) for series in group if (base := result.base(series)) is not None]

@@ -8,8 +8,7 @@ from itertools import cycle
 from typing import TYPE_CHECKING, Final
 
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.results.figures.bars import error_lengths
-from cosched_emulator.results.figures.comparison import Figure, unit_of
+from cosched_emulator.results.figures.comparison import Figure, error_lengths, unit_of
 from cosched_emulator.results.figures.plot import RUN_COLOURS, RUN_DASHES, caption, drawing
 from cosched_emulator.statistics.intervals import LEVEL, Interval
 from cosched_emulator.studies.axes import NUMBERS
@@ -32,15 +31,19 @@ def plot_study(
     figure: str,
     axis: str | None = None,
     *,
-    change: bool = False,
+    change: bool | None = None,
     title: str = "",
     level: float = LEVEL,
 ) -> None:
     """Draw a column of the table along ``axis``, one line for each policy, one panel for each setting of the other axes.
 
-    ``change``: in percent of the baseline's, seed by seed. Raises ConfigurationError for too many panels, and for a change without a
-    baseline; EmulatorError without matplotlib.
+    ``change``: in percent of the baseline's, seed by seed; None: where several seeds pair the two, as the difference of two intervals
+    of levels shows less than the interval of the difference. Raises ConfigurationError for too many panels, and for a change without
+    a baseline; EmulatorError without matplotlib.
     """
+    if change is None:
+        changes = (_interval(result, series, figure, change=True, level=level) for series in result.series)
+        change = any(found is not None and found.exists for found in changes)
     if change and result.baseline is None:
         raise ConfigurationError("--change", "a study with a baseline", "none")
     axis = axis or _axis(result.series)
@@ -114,7 +117,7 @@ def _panel(
     if change:
         panel.axhline(0, color="#888888", linewidth=0.8)
     panel.set_xlabel("offered load" if numbers else axis if any(names) else "")
-    panel.set_ylabel(f"{known.label}{' change' if change else ''}{f' [{unit}]' if unit else ''}")
+    panel.set_ylabel(f"{known.label}{': change' if change else ''}{f' [{unit}]' if unit else ''}")
 
 
 def _label(name: str) -> str:

@@ -18,14 +18,15 @@ from functools import cached_property
 from typing import Any, Final
 
 from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.results.figures.comparison import most_of
 from cosched_emulator.statistics.intervals import (
     LEVEL,
     Interval,
     all_equal,
+    amount_of,
     bounds_of,
     change_of,
     difference_of,
-    interval_of,
 )
 from cosched_emulator.studies.axes import AXES, BELIEVED, COLUMNS, NUMBERS
 from cosched_emulator.studies.experiment import HARM, ORIGIN, PLACES
@@ -174,7 +175,7 @@ class SeedRows:
         values = self.by_seed(figure)
         if self.repeats and all_equal([*values.values()]):
             values = dict([*values.items()][:1])
-        return interval_of(values, level)
+        return amount_of(values, level, most_of(figure))
 
     def change(self, figure: str, base: SeedRows, level: float = LEVEL) -> Interval | None:
         """Return by how many percent a figure is above that of ``base``, over the seeds that both have (geometric mean).

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ from cosched_emulator.results.files.run_folder import write_run
 from cosched_plugin.protocol.messages import TIMEOUT
 
 T1 = 12.706205  # Student's t for an interval of 95 % over two seeds
+FACTOR = math.exp(T1 / 2)  # of the interval of a mean over two seeds, one of which has a third of the other
+OF_20, OF_10 = (f"{mean:.2f} ({mean / FACTOR:.2f} to {mean * FACTOR:,.0f})" for mean in (20, 10))
 
 
 def written(
@@ -59,15 +62,15 @@ def runs(tmp_path: Path) -> list[Path]:
 def test_a_column_for_each_policy(runs: list[Path]) -> None:
     result = invoke(compare, *runs)
     assert result.stdout.splitlines()[0].split() == ["easy", "(2", "seeds)", "rua", "(2", "seeds)"]
-    # Waits of 10 and 30 s: 20 +- 12.706 x 14.142 / sqrt(2).
+    # Waits of 10 and 30 s: 12.706 x 14.142 / sqrt(2) is 6.353 of the mean.
     assert waits(result.stdout) == [
-        f"wait, mean s 20.00 ± {T1 * 10:.1f} 10.00 ± {T1 * 5:.1f}*",
+        f"wait, mean s {OF_20} {OF_10}*",
         "change against easy, % -50.0 (-50.0 to -50.0) yes",
     ]
     assert result.stderr == "note: yes: lower than easy; no: higher; neither: the 95 % interval includes 0\n"
     table = invoke(compare, *runs, "--markdown").stdout
     assert table.startswith("|  | easy (2 seeds) | rua (2 seeds) |\n")
-    assert f"| wait, mean [s] | 20.00 ± {T1 * 10:.1f} | **10.00 ± {T1 * 5:.1f}** |\n" in table
+    assert f"| wait, mean [s] | {OF_20} | **{OF_10}** |\n" in table
 
 
 def test_a_difference_that_is_not_shown_has_no_best(tmp_path: Path, runs: list[Path]) -> None:
@@ -83,7 +86,7 @@ def test_a_difference_that_is_not_shown_has_no_best(tmp_path: Path, runs: list[P
 
 def test_one_policy_alone_has_intervals_and_nothing_to_compare(runs: list[Path]) -> None:
     result = invoke(compare, *runs[:2])
-    assert waits(result.stdout)[0] == f"wait, mean s 20.00 ± {T1 * 10:.1f}"
+    assert waits(result.stdout)[0] == f"wait, mean s {OF_20}"
     assert (result.stderr, "change" in result.stdout, "*" in result.stdout) == ("", False, False)
 
 
@@ -149,7 +152,7 @@ def test_json_has_the_runs_as_before_and_the_intervals(runs: list[Path]) -> None
         "repeats": False,
     }
     wait = next(each for each in found["intervals"]["figures"] if each["label"] == "wait, mean")
-    assert [each["low"] for each in wait["intervals"]] == pytest.approx([20 - T1 * 10, 10 - T1 * 5])
+    assert [each["low"] for each in wait["intervals"]] == pytest.approx([20 / FACTOR, 10 / FACTOR])
     assert wait["best"] == [False, True]
 
 
@@ -160,7 +163,7 @@ def test_seeds_that_give_the_same_run_are_noted(tmp_path: Path, runs: list[Path]
         "note: every seed gave the same figures for fcfs: nothing it depends on is drawn, so there is no"
         in result.stderr
     )
-    assert waits(result.stdout)[0].startswith("wait, mean s 40.00 20.00 ± ")
+    assert waits(result.stdout)[0].startswith(f"wait, mean s 40.00 {OF_20}")
 
 
 def test_single_runs_look_as_before(runs: list[Path]) -> None:

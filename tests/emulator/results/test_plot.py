@@ -116,7 +116,15 @@ def test_the_comparison_shows_values_and_names(tmp_path: Path, texts: list[str])
 
 def test_a_comparison_of_runs_without_figures_is_drawn(tmp_path: Path, texts: list[str]) -> None:
     plot_comparison(tmp_path / "x.png", ["nothing"], [summarise([], TWO_NODES)])
-    assert texts.count("–") == 5  # noqa: RUF001
+    assert texts.count("–") == 1  # noqa: RUF001 - of the first figure
+
+
+def test_figures_that_are_0_for_all_are_not_drawn_and_the_response_comes_first(
+    tmp_path: Path, texts: list[str]
+) -> None:
+    plot_comparison(tmp_path / "x.png", ["easy", "rua"], [SUMMARY | {"killed": {"count": 0, "share": 0.0}}] * 2)
+    titles = [text for text in texts if text.startswith(("response", "wait, ", "jobs killed", "energy"))]
+    assert titles == ["response, mean [s]", "wait, mean [s]", "response, p95 [s]", "wait, p95 [s]"]  # in two columns
 
 
 def test_several_seeds_have_error_bars_and_a_band(tmp_path: Path, texts: list[str]) -> None:
@@ -125,8 +133,8 @@ def test_several_seeds_have_error_bars_and_a_band(tmp_path: Path, texts: list[st
         [PolicyRuns("easy", (1, 2), waits), PolicyRuns("one", (1,), waits[:1])], figures=COMPARED, paired=False
     )
     plot_seed_comparison(tmp_path / "x.png", ["easy (2 seeds)", "one"], rows, "finished")
-    # 12.706 x 4.1667 / 2 = 26.47.
-    assert {"easy (2 seeds)", "24.58 ± 26.47", "26.67"} <= set(texts)
+    # 12.706 x 4.1667 / 2 = 26.47, 1.0768 of the mean: from 24.58 / 2.935 to 24.58 x 2.935.
+    assert {"easy (2 seeds)", "24.58 (8.38 to 72.16)", "26.67"} <= set(texts)
     assert any("Error bars: 95 % intervals over seeds." in text for text in texts)
     band = "Bands: 95 % intervals over seeds, at each value."
     assert band not in texts

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,13 +13,14 @@ import numpy as np
 import pytest
 from tests.emulator.results.samples import TWO_NODES, six_jobs
 
-from cosched_emulator.results.figures.bars import MOST_STEPS, distribution, error_lengths, mean_distribution, seed_bars
+from cosched_emulator.results.figures.bars import MOST_STEPS, distribution, mean_distribution, seed_bars
 from cosched_emulator.results.figures.comparison import (
     COMMON,
     NOTHING,
     PolicyRuns,
     SeedRow,
     compare_seeds,
+    error_lengths,
     rows_as_json,
     rows_of,
 )
@@ -102,19 +104,22 @@ def wait_row(*policies: PolicyRuns, paired: bool = True, **settings: Any) -> See
 
 
 A = policy("a", [10, 20, 30])
+FACTOR = math.exp(T2 * 10 / 3**0.5 / 20)  # of the interval of A's mean
 HALVED = policy("b", [5, 10, 15])
 MIXED = policy("c", [12, 20, 27])
 
 
-def test_a_cell_is_the_mean_with_half_of_its_interval() -> None:
-    # Standard deviation 10: 4.302653 x 10 / sqrt(3) = 24.841.
+def test_a_cell_is_the_mean_with_its_interval() -> None:
+    # Standard deviation 10: 4.302653 x 10 / sqrt(3) = 24.841, or 1.24207 of the mean; e^1.24207 = 3.4628.
     row = wait_row(A)
     found = row.intervals[0]
     assert found is not None
     assert (found.mean, found.n) == (20, 3)
-    assert found.half == pytest.approx(T2 * 10 / 3**0.5)
+    assert (found.low, found.high) == pytest.approx((20 / FACTOR, 20 * FACTOR))
     (shown, *rest) = rows_of([row], "a")
-    assert (shown.unit, shown.texts, rest) == ("s", ("20.00 ± 24.84",), [])
+    assert (shown.unit, shown.texts, rest) == ("s", ("20.00 (5.78 to 69.26)",), [])
+    near = rows_of([wait_row(policy("near", [20.0, 20.1, 19.9]))], "near")
+    assert near[0].texts == ("20.00 ± 0.25",)  # it goes as far up as down, in what is shown
     assert (row.best, row.unclear, row.changes) == ((False,), False, ())
 
 
@@ -173,7 +178,7 @@ def test_seeds_in_which_a_figure_does_not_exist() -> None:
     assert row.intervals[1].n == 2
     assert (row.best, row.unclear) == ((False, False), True)
     none = wait_row(A, policy("none", [None, None, None]))
-    assert rows_of([none], "a")[0].texts == ("20.00 ± 24.84", NOTHING)
+    assert rows_of([none], "a")[0].texts == ("20.00 (5.78 to 69.26)", NOTHING)
     assert (none.best, none.unclear) == ((False, False), False)
 
 
@@ -200,7 +205,7 @@ def test_intervals_as_json() -> None:
     (found,) = rows_as_json([wait_row(A, HALVED)], "finished")
     assert (found["label"], found["path"]) == ("wait, mean", ["finished", "wait_s", "mean"])
     assert found["intervals"][0]["seeds"] == 3
-    assert found["intervals"][0]["low"] == pytest.approx(20 - T2 * 10 / 3**0.5)
+    assert found["intervals"][0]["low"] == pytest.approx(20 / FACTOR)
     assert found["change_percent"][0] is None
     assert found["change_percent"][1]["lower"] == "yes"
     assert found["best"] == [False, True]
@@ -212,7 +217,7 @@ def test_bars_have_error_bars_in_the_unit_of_the_figure() -> None:
     bars = seed_bars(wait_row(policy("hours", [36_000, 72_000, 108_000]), policy("one", [3600, 3600, 3600])))
     assert (bars.unit, bars.values[0]) == ("h", 20)
     assert bars.errors is not None
-    assert [side[0] for side in bars.errors] == pytest.approx([T2 * 10 / 3**0.5] * 2)
+    assert [side[0] for side in bars.errors] == pytest.approx([20 - 20 / FACTOR, 20 * FACTOR - 20])
     assert [side[1] for side in bars.errors] == [0, 0]
     assert error_lengths([None, Interval(5, 4, 8, 3, 0.95)], 2) == [[0, 0.5], [0, 1.5]]
 

@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 
 from cosched_emulator.statistics.bootstrap import block_bootstrap, block_percentile
-from cosched_emulator.statistics.intervals import FloatArray, Interval, mean_interval, paired_difference, paired_ratio
+from cosched_emulator.statistics.intervals import (
+    FloatArray,
+    Interval,
+    amount_of,
+    mean_interval,
+    paired_difference,
+    paired_ratio,
+)
 
 REPETITIONS = 2_000
 FEW_OR_ALL = pytest.mark.parametrize("repetitions", [600, pytest.param(REPETITIONS, marks=pytest.mark.slow)])
@@ -56,6 +63,18 @@ def test_intervals_of_means_cover() -> None:
     for seeds in (2, 3, 10):
         rows = np.random.default_rng(seeds).normal(100.0, 15.0, (REPETITIONS, seeds)).tolist()
         assert 0.93 <= coverage(map(mean_interval, rows), 100.0) <= 0.97
+
+
+def test_the_interval_of_an_amount_covers_the_mean_more_often_than_students() -> None:
+    for seeds, covered, students in ((3, 0.93, 0.90), (6, 0.92, 0.90), (30, 0.92, 0.95)):
+        rows = np.random.default_rng(seeds).exponential(100.0, (REPETITIONS, seeds)).tolist()
+        found = [each for row in rows if (each := amount_of(dict(enumerate(row)))) is not None]
+        assert covered <= coverage(found, 100.0) <= 0.97
+        assert coverage(map(mean_interval, rows), 100.0) <= students
+        assert all(each.low > 0 for each in found)
+    plain = np.random.default_rng(7).normal(100.0, 15.0, (REPETITIONS, 5)).tolist()
+    symmetric = [each for row in plain if (each := amount_of(dict(enumerate(row)))) is not None]
+    assert 0.93 <= coverage(symmetric, 100.0) <= 0.97
 
 
 @FEW_OR_ALL

@@ -16,6 +16,7 @@ from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.statistics.intervals import (
     Interval,
     Verdict,
+    amount_of,
     holm,
     judged_together,
     mean_interval,
@@ -168,6 +169,37 @@ def test_seeds_needed_are_the_fewest_whose_interval_does_not_reach_a_bound() -> 
     assert seeds_needed(found, 2.5, 1_000) == math.inf
     assert seeds_needed(found, 2.49, 1_000) == math.inf
     assert math.isnan(seeds_needed(mean_interval([1.0]), 0.0, 1_000))
+
+
+def test_the_interval_of_an_amount_never_reaches_below_0() -> None:
+    skewed = amount_of({1: 1.0, 2: 2.0, 3: 30.0})
+    assert skewed is not None
+    assert skewed.mean == 11.0
+    student = mean_interval([1.0, 2.0, 30.0])
+    assert student.low < 0
+    assert (skewed.low, skewed.high) == pytest.approx(
+        (11 * math.exp(-student.half / 11), 11 * math.exp(student.half / 11))
+    )
+    near = amount_of({1: 100.0, 2: 101.0, 3: 99.0})
+    assert near is not None
+    assert near[:3] == pytest.approx(mean_interval([100.0, 101.0, 99.0])[:3], rel=1e-3)
+    for values, like in (
+        ({1: 0.0, 2: 0.0, 3: 3.0}, (1.0, 0.0, 1 + 4.302653)),
+        ({1: -1.0, 2: 3.0}, mean_interval([-1.0, 3.0])[:3]),
+    ):
+        found = amount_of(values)
+        assert found is not None
+        assert found[:3] == pytest.approx(like, rel=1e-6)
+    assert amount_of({1: 0.0, 2: 0.0}) == mean_interval([0.0, 0.0])
+    share = amount_of({1: 0.1, 2: 0.9}, most=1.0)
+    assert share is not None
+    assert (share.low > 0, share.high) == (True, 1.0)
+    alone, tiny = amount_of({1: 2.0}), amount_of({1: 1e-300, 2: 1.0}, 0.9999999)
+    assert alone is not None
+    assert not alone.exists
+    assert tiny is not None
+    assert 0 < tiny.low < tiny.high < math.inf
+    assert amount_of({}) is None
 
 
 def test_holm_holds_the_least_against_all() -> None:

@@ -105,7 +105,8 @@ def test_intervals_are_over_seeds_and_changes_are_paired() -> None:
     assert found is not None
     assert found.mean == pytest.approx(70 / 3)
     sd = math.sqrt(sum((value - 70 / 3) ** 2 for value in (10, 20, 40)) / 2)
-    assert found.half == pytest.approx(t_critical(0.95, 2) * sd / math.sqrt(3))
+    factor = math.exp(t_critical(0.95, 2) * sd / math.sqrt(3) / found.mean)
+    assert (found.low, found.high) == pytest.approx((found.mean / factor, found.mean * factor))
     change = b.change("x", a)
     assert change is not None
     assert (change.mean, change.low, change.high) == pytest.approx((-50, -50, -50))  # each seed is halved
@@ -247,7 +248,9 @@ def test_runs_that_fail_alike_are_told_once(tmp_path: Path) -> None:
     assert told.startswith(text.format(""))
 
 
-@pytest.mark.parametrize("more", [(), ("--change",), ("--x", "policy"), ("--x", "load", "--figure", "harm_h1")])
+@pytest.mark.parametrize(
+    "more", [(), ("--change",), ("--levels",), ("--x", "policy"), ("--x", "load", "--figure", "harm_h1")]
+)
 def test_pictures_show_intervals(result: StudyResult, folder: Path, tmp_path: Path, more: tuple[str, ...]) -> None:
     pytest.importorskip("matplotlib")
     file = tmp_path / "p.svg"
@@ -258,7 +261,9 @@ def test_pictures_show_intervals(result: StudyResult, folder: Path, tmp_path: Pa
     assert shown.exit_code == 0, shown.output
     text = file.read_text()
     assert "lomarc-r" in text
-    assert ("PSS" in text) == (more != ("--x", "load", "--figure", "harm_h1")) or "PSS" in text
+    changes = "paired by seed" in text
+    assert changes == (more in ((), ("--change",)))  # harm has no change
+    assert ("PSS" in text) or not changes
 
 
 def test_names_with_dollars_and_underscores_are_drawn_as_they_are(tmp_path: Path) -> None:

@@ -112,7 +112,11 @@ def table() -> None:
     type=click.Choice(DRAWN),
     help="Axis along which to draw.  [default: the first with several values]",
 )
-@click.option("--change", is_flag=True, help="Draw the change against the baseline, in percent, instead of the figure.")
+@click.option(
+    "--change/--levels",
+    default=None,
+    help="Draw the change against the baseline, in percent, or the figure.  [default: change where seeds pair the two]",
+)
 @click.option("--title", default="", help="Title of the picture.")
 @_LEVEL
 @implementation("cosched_emulator.cli.study")
@@ -122,5 +126,5 @@ def plot() -> None:
     \b
     Examples:
       cosched-emulator study plot studies/sharing --out response.png
-      cosched-emulator study plot studies/sharing --x load --change --figure wait_s_mean --out change.svg
+      cosched-emulator study plot studies/sharing --x load --levels --figure wait_s_mean --out waits.svg
     """

@@ -16,10 +16,10 @@ from cosched_emulator.statistics.intervals import (
     Interval,
     Verdict,
     all_equal,
+    amount_of,
     bounds_of,
     change_of,
     difference_of,
-    interval_of,
     verdict_above,
     verdict_below,
 )
@@ -45,6 +45,21 @@ class Figure:
     optional: bool = False  # left out if no run has it
     any_jobs: bool = False  # comparable also between runs that completed different jobs
     change: bool = False  # over several seeds, also shown in percent of the first column's
+
+
+_PROPORTIONS: Final = (
+    "utilisation",
+    "node_sharing",
+    "killed_share",
+    "h1",
+    "hshk",
+    "floor",
+)  # ends of names, also of studies' columns
+
+
+def most_of(column: str) -> float:
+    """Return what a figure cannot be above: 1 of a proportion."""
+    return 1.0 if column.endswith(_PROPORTIONS) else math.inf
 
 
 COMMON = "common"  # the population of jobs that completed in all runs; see `common_jobs`
@@ -262,26 +277,39 @@ def unit_of(figure: Figure, means: Sequence[float | None]) -> tuple[float, str]:
 def interval_texts(
     figure: Figure, intervals: Sequence[Interval | None], within: Sequence[Interval | None] = ()
 ) -> tuple[str, list[str]]:
-    """Return the unit that the intervals of a figure share, and each as ``12.5 ± 0.3``: mean, half of the interval's width.
+    """Return the unit that the intervals of a figure share, and each as ``12.5 ± 0.3``: mean, and how far the interval goes either way.
 
-    ``within`` are intervals within single runs; where there is one, the text is ``12.5 [11.9 to 13.4]``, with its bounds.
+    Where one goes further up than down, all have their bounds: ``12.5 (11.9 to 13.4)``. ``within`` are intervals within single runs;
+    where there is one, the text is ``12.5 [11.9 to 13.4]``.
     """
     means = [None if found is None else found.mean for found in intervals]
     size, unit = unit_of(figure, means)
     shown = number_texts([None if mean is None else mean / size for mean in means])
-    halves = number_texts([found.half / size if found is not None and found.exists else None for found in intervals])
-    bounds = [_bounds(found, size) for found in within] or [""] * len(shown)
-    return unit, [
-        f"{text} {bound}" if bound else text if half == NOTHING else f"{text} ± {half}"
-        for text, half, bound in zip(shown, halves, bounds, strict=True)
+    known = [found if found is not None and found.exists else None for found in intervals]
+    down, up = (number_texts(lengths) for lengths in error_lengths(known, size))
+    over = [
+        "" if found is None else f" ± {half}" if down == up else f" ({_bounds(found, size)})"
+        for found, half in zip(known, up, strict=True)
+    ]
+    for place, found in enumerate(within):
+        if found is not None and found.exists:
+            over[place] = f" [{_bounds(found, size)}]"
+    return unit, [f"{text}{interval}" for text, interval in zip(shown, over, strict=True)]
+
+
+def error_lengths(intervals: Sequence[Interval | None], size: float = 1.0) -> list[list[float]]:
+    """Return how far intervals go below and above the means, in units of ``size``; 0 where there is no interval."""
+    found = [interval if interval is not None and interval.exists else None for interval in intervals]
+    return [
+        [0.0 if each is None else (each.mean - each.low) / size for each in found],
+        [0.0 if each is None else (each.high - each.mean) / size for each in found],
     ]
 
 
-def _bounds(found: Interval | None, size: float) -> str:
-    if found is None or not found.exists:
-        return ""
-    low, high = number_texts([found.low / size, found.high / size])
-    return f"[{low} to {high}]"
+def _bounds(found: Interval, size: float) -> str:
+    return " to ".join(
+        number_texts([bound / size])[0] for bound in (found.low, found.high)
+    )  # each as exact as its own size asks
 
 
 def change_text(change: Interval | None) -> str:
@@ -410,7 +438,7 @@ def _seeds_row(
 ) -> SeedRow:
     intervals = tuple(
         [
-            None if its is None else _known(interval_of(its), repeats=policy.repeats)
+            None if its is None else _known(amount_of(its, most=most_of("_".join(figure.path))), repeats=policy.repeats)
             for policy, its in zip(policies, values, strict=True)
         ]
     )

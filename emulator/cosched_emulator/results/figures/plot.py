@@ -54,6 +54,7 @@ SHARING_COLOURS = (
 SHARING_NAMES = ("1 job on the node", "2 jobs", "3 or more")
 INK, QUIET, GRID = "#222222", "#666666", "#E4E4E4"
 MOST_BOXES = 300_000
+_MOST_TIMES = 3.0  # the longest bar: where an interval goes further, its text says how far
 _STYLE: Any = {
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],
@@ -128,14 +129,17 @@ def _draw_comparison(
     title: str,
     note: str = "",
 ) -> None:
+    told = [bars for bars in shown if any(bars.values)] or shown[:1]  # the rest is 0 everywhere, or does not exist
     with drawing(file, 9.6, 1.35 + 2 * (0.55 + 0.27 * len(names))) as picture:
-        panels = picture.subplots(2, 3, sharey=True)
-        for panel, bars in zip(panels.flat, shown, strict=True):
+        panels = picture.subplots(2, -(-len(told) // 2), sharey=True, squeeze=False).T.flat
+        for panel, bars in zip(panels, told, strict=False):
             _draw_bars(panel, names, bars)
+        for panel in [*panels][len(told) :]:
+            panel.set_visible(False)
         which = {COMMON: "jobs that completed in all runs", "all": "all jobs that ran"}.get(
             population, "jobs that completed"
         )
-        less = f"Less is better. Slowdown (bound 10 s), wait and penalised time of {which}."
+        less = f"Less is better. Response and wait of {which}."
         caption(picture, title, f"{less} {note}".rstrip())
 
 
@@ -245,11 +249,15 @@ def _draw_bars(axes: Axes, names: Sequence[str], bars: Bars) -> None:
     axes.barh(places, lengths, height=0.68, color=colours)
     ends = lengths
     if bars.errors is not None:
-        ends = [length + above for length, above in zip(lengths, bars.errors[1], strict=True)]
-        for place, length, *errors in zip(places, lengths, *bars.errors, strict=True):
-            if any(errors):
-                sides = [[each] for each in errors]
-                axes.errorbar(length, place, xerr=sides, fmt="none", ecolor=INK, elinewidth=1.1, capsize=2.5)
+        most = _MOST_TIMES * max(lengths)
+        ends = [min(length + above, most) for length, above in zip(lengths, bars.errors[1], strict=True)]
+        for place, length, end, below, above in zip(places, lengths, ends, *bars.errors, strict=True):
+            if below or above:
+                axes.errorbar(
+                    length, place, xerr=[[below], [end - length]], fmt="none", ecolor=INK, elinewidth=1.1, capsize=2.5
+                )
+            if length + above > end:
+                axes.plot([end], [place], marker=5, color=INK, markersize=5)  # it goes on to the right
     low, high = min([0.0, *lengths]), max([0.0, *ends]) or 1.0
     axes.set_xlim(low, high + (0.24 if bars.errors is None else 0.5) * (high - low))
     for place, end, text, bold in zip(places, ends, bars.texts, bars.bold, strict=True):
