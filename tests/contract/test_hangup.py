@@ -19,6 +19,9 @@ from tests.commands import Commands
 from tests.emulator.studies.experiments import SHARED, toml
 from tests.processes import is_alive, wait_until
 
+from cosched_hwmodel.cli.terminal.console import Log
+from cosched_plugin.slurm.loop import run
+
 SLOW: Final = """
 import time
 from cosched_plugin.config import choose
@@ -132,6 +135,30 @@ def test_a_run_leaves_no_process_and_no_files(arguments: Sequence[str], commands
     assert not list(folder.glob("o.partial"))
     assert not list(folder.rglob("run.json"))
     assert commands.left_over() == []
+
+
+class Turns:
+    """A driver of Slurm whose terminal is closed in its first turn."""
+
+    def begin(self) -> None:
+        pass
+
+    def turn(self) -> bool:
+        os.kill(os.getpid(), signal.SIGHUP)
+        return True
+
+    def next_due_s(self) -> float:
+        return 0.0
+
+
+def test_the_driver_of_slurm_ends_as_on_sigterm() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    said: list[str] = []
+    try:
+        assert run(Turns(), Log(write=said.append)) == 128 + signal.SIGTERM
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert said == ["leaving on SIGTERM; jobs run on, and held ones stay held"]
 
 
 def test_under_nohup_a_run_goes_on(commands: Commands) -> None:

@@ -23,6 +23,7 @@ from tests.processes import wait_until
 
 from cosched_emulator.live.lease import STILL_S
 from cosched_emulator.studies.study_folder import LOCK
+from cosched_plugin.common.curve import read_secret, write_keys
 from cosched_plugin.common.errors import PluginError, UsageError
 from cosched_plugin.site.store import Store
 from cosched_plugin.slurm.loop import only_one, poked
@@ -179,6 +180,14 @@ def test_the_driver_s_files(folder: Path) -> None:
             assert os.stat(place).st_mode & 0o777 == 0o600
         os.unlink(place)
     assert (folder / "precious").read_bytes() == KEPT
+
+
+def test_a_secret_key_of_another_user_is_none(folder: Path) -> None:
+    write_keys(folder / "keys", "ann")
+    secret = folder / "keys" / "ann.key_secret"
+    os.chown(secret, STRANGER, STRANGER)
+    with pytest.raises(UsageError, match="expected a secret file of root or of this user, got one of user 54321"):
+        read_secret(secret)
 
 
 def test_a_database_of_something_else_is_no_store(tmp_path: Path) -> None:

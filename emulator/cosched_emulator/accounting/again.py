@@ -159,6 +159,7 @@ def examine(path: str) -> Found:
         with closing(read_only(path)) as connection:
             if is_archive(connection):
                 raise InputError(path, "the database of a manager", "an archive")
+            _refuse_unchained(path, connection)
             return _examine(path, connection)
     finally:
         os.close(lock)
@@ -261,13 +262,15 @@ def salvage(path: str, meta: Mapping[str, str]) -> str:
 
 
 def _refuse_unchained(path: str, connection: sqlite3.Connection) -> None:
-    """Refuse a database whose version had no chain: which of its steps are whole is not known, so none would be kept."""
+    """Refuse a database whose version had no chain: which of its steps are whole is not known, so none would count."""
     with suppress(sqlite3.Error):
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if 0 < version < CHAINED:
             got = f"version {version}"
-            hint = "serve once without --accept-loss, which brings it up to date"
-            raise InputError(path, f"a database of version {CHAINED} or later for --accept-loss", got, hint=hint)
+            hint = "serve without --accept-loss brings it up to date"
+            raise InputError(
+                path, f"a database of version {CHAINED} or later, whose steps have digests", got, hint=hint
+            )
 
 
 def _readable(rows: Iterator[Sequence[Any]]) -> list[Sequence[Any]]:

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from tests.commands import Commands
+from tests.commands import Commands, assert_one_line
 from tests.processes import ended, wait_until
 
-from cosched_emulator.accounting.database_schema import VERSION
+from cosched_emulator.accounting.database_schema import CHAINED, VERSION
 
 DATA: Final = Path(__file__).parent / "data"
 SERVED: Final = sorted(
@@ -112,6 +112,16 @@ def test_a_run_of_before_goes_on(commands: Commands) -> None:
     assert version(commands.folder) == VERSION
 
 
+@pytest.mark.parametrize("name", SERVED)
+def test_an_intact_database_is_not_called_damaged(name: str, commands: Commands) -> None:
+    unpack(name, commands.folder)
+    ran = commands.emulator("accounts", "check", "c.db")
+    if int(name[1]) >= CHAINED:
+        assert ran.code == 0, ran
+    else:
+        assert "whose steps have digests, got version" in assert_one_line(ran, 2)
+
+
 @pytest.mark.parametrize(
     ("name", "options", "change", "told"),
     [
@@ -121,7 +131,7 @@ def test_a_run_of_before_goes_on(commands: Commands) -> None:
         ("v5", [], "UPDATE jobs SET job = json_set(job, '$.run_us', 7) WHERE id = 1", "in the table jobs (by this program)"),
         ("v2", [], "DELETE FROM journal WHERE step = 3", "expected a journal without gaps"),
         ("v3", [], "UPDATE journal SET body = x'00' WHERE kind = 'answer'", "cannot be replayed"),
-        ("v4", ["--accept-loss"], "", "version 4 (serve once without --accept-loss, which brings it up to date"),
+        ("v4", ["--accept-loss"], "", "got version 4 (serve without --accept-loss brings it up to date"),
     ],
 )  # fmt: skip
 def test_a_database_that_is_refused_stays_as_it_is(
