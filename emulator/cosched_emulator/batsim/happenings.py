@@ -11,7 +11,7 @@ from typing import Any
 
 from cosched_emulator.batsim.platform import Host
 from cosched_emulator.batsim.power import HostStates
-from cosched_emulator.batsim.workload import BatsimJob, JobNumbers, Profiles, Progress, hidden, progress_of
+from cosched_emulator.batsim.workload import OUTCOME, BatsimJob, JobNumbers, Profiles, Progress, hidden, progress_of
 from cosched_emulator.errors import LinkError
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.record import JobRecord
@@ -40,7 +40,7 @@ class Options:
     forward_profiles: bool = False  # profiles with each submission
     forward_unknown: bool = False  # external events of unknown types
     energy: bool = False  # states of hosts
-    tell_run_times: bool = False  # profiles with all that is in them
+    tell_run_times: bool = False  # profiles with all that is in them, and how jobs of a log ended there
     config: str = ""  # for the scheduler
     workloads: Mapping[str, str] = field(default_factory=dict)  # files, by name
 
@@ -144,8 +144,10 @@ class Happenings:
         profile = ""
         if self.options.forward_profiles:
             profile = f',"profile":{b.write_json(self._told[job.workload].get(job.profile, {}))}'
-        name, told = b.write_text(job.name), b.write_json(job.object)
-        self._tell("JOB_SUBMITTED", f'{{"job_id":{name},"job":{told}{profile}}}')
+        told = dict(job.object)
+        if not self.options.tell_run_times:
+            told.pop(OUTCOME, None)
+        self._tell("JOB_SUBMITTED", f'{{"job_id":{b.write_text(job.name)},"job":{b.write_json(told)}{profile}}}')
 
     def _accept(self, job: BatsimJob) -> None:
         self.state[job.name] = PENDING

@@ -37,7 +37,8 @@ _TOLD: Final = (
     "profile",
     "priority",
 )  # as object cosched
-OF_LOGS: Final = ("queue", "partition", "group", "status")  # numbers, which a job of a log takes along
+OUTCOME: Final = "status"  # how a job of a log ended there, which no scheduler is to know
+OF_LOGS: Final = ("queue", "partition", "group", OUTCOME)  # numbers, which a job of a log takes along
 KEYS: Final = frozenset(
     {"id", "subtime", "walltime", "res", "profile", "user", FIELDS, *OF_LOGS}
 )  # of a job, all that are read

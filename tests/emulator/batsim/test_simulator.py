@@ -47,7 +47,8 @@ def test_profiles_take_their_times(tmp_path: Path) -> None:
 
 
 def test_a_scheduler_sees_run_times_only_if_asked(tmp_path: Path) -> None:
-    jobs = [job(1, walltime=20, user="u", gpus=2)]
+    jobs = [job(1, walltime=20, user="u", gpus=2, group=3)]
+    ended = {"status": 0}  # in the log that the job is of
     cases: list[tuple[dict[str, Any], Any, Any]] = [
         ({}, {"d10": {"type": "delay"}}, None),
         ({"tell_run_times": True}, {"d10": {"type": "delay", "delay": 10}}, None),
@@ -55,12 +56,13 @@ def test_a_scheduler_sees_run_times_only_if_asked(tmp_path: Path) -> None:
         ({"forward_profiles": True, "tell_run_times": True}, None, {"type": "delay", "delay": 10}),
     ]
     for options, profiles, forwarded in cases:
-        talk = Talk(tmp_path, jobs, **options)
+        talk = Talk(tmp_path, [{**jobs[0], **ended}], **options)
         talk.run(at_once)
         begins = talk.told("SIMULATION_BEGINS")[0][1]
         assert begins["profiles"].get("w0", {}).get("d10") == (None if profiles is None else profiles["d10"])
         ((_, data),) = talk.told("JOB_SUBMITTED")
-        assert data["job"] == {**jobs[0], "id": "w0!1"}  # every field is kept
+        told = ended if "tell_run_times" in options else {}
+        assert data["job"] == {**jobs[0], **told, "id": "w0!1"}  # every other field is kept
         assert data.get("profile") == forwarded
 
 

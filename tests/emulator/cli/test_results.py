@@ -131,6 +131,18 @@ def test_another_seed_of_a_mix_is_another_workload(tmp_path: Path) -> None:
     assert keys[2] == keys[3]
 
 
+def test_what_a_log_says_of_the_outcome_makes_no_other_workload(tmp_path: Path) -> None:
+    """Nor does the run folder of an earlier version, which did not write it."""
+    arguments: Any = {"summary": summarise(six_jobs(), TWO_NODES), "resolved_config": {}, "timing": {}}
+    cases: list[tuple[str, dict[str, Any]]] = [("a", {}), ("b", {"group": 4, "status": 5}), ("c", {"queue": 4})]
+    for name, of_log in cases:
+        jobs = [job._replace(**of_log) for job in workload_of(six_jobs()).jobs]
+        workload = workload_of(six_jobs())._replace(jobs=jobs)
+        write_run(tmp_path / name, six_jobs(), TWO_NODES, workload=workload, **arguments)
+    keys = [workload_key(tmp_path / name) for name in "abc"]
+    assert keys[0] == keys[1] != keys[2]
+
+
 def test_compare_counts_all_jobs_on_request(runs: Path) -> None:
     line = next(
         line for line in output_of(compare, runs / "easy", "--jobs", "all").splitlines() if "wait, mean" in line

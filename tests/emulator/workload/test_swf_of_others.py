@@ -44,6 +44,8 @@ def read(log: Path, *lines: str, options: SwfOptions = VERBATIM) -> SwfTrace:
         ("  ;; MAXPROCS: 128", 128),
         (";\u00a0MaxProcs:\u00a0128", 128),  # of a web page
         ("\ufeff; MaxProcs: 128", 128),
+        ("; MaxProcs = 128", 128),
+        ("; MaxProcs 128", 128),
         ("; MaxProcs: 1,152", 1152),
         ("; MaxProcs: 1,152 (144 8-way nodes)", 1152),
         ("; MaxProcs: 163,840, some of which are spare (4)", 163840),

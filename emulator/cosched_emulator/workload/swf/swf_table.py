@@ -41,8 +41,9 @@ MOST_LINES = 50_000_000  # the largest public log has 10 million rows
 _LONGEST_LINE = 1 << 20  # bytes; a packed file may be a thousand times as large as it seems
 _NUMBER = re.compile(rb"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?")
 _PLAIN = b"0123456789.- \t\r\n"
-# Of other people's writers: several semicolons, blanks or none before and after the key and its colon. Prose is no key: it has blanks.
-_HEADER = re.compile(r";+\s*([A-Za-z][A-Za-z0-9_]*)\s*:(.*)", re.DOTALL)
+# Of other people's writers: several semicolons, blanks or none before and after the key and its colon, an equals sign or nothing before
+# a number instead. Prose is no key: it has blanks.
+_HEADER = re.compile(r";+\s*([A-Za-z][A-Za-z0-9_]*)(?:\s*[:=](.*)|(\s+[+-]?[0-9][0-9,]*\s*))", re.DOTALL)
 _COMMENT = ord(";")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -260,7 +261,7 @@ def _lines(content: bytes) -> tuple[Lines, list[HeaderValue]]:
         if line and line[0] == _COMMENT:
             match = _HEADER.fullmatch(line.decode("utf-8", "replace"))
             if match is not None:
-                header.append(HeaderValue(match[1], match[2].strip(), number))
+                header.append(HeaderValue(match[1], (match[2] or match[3] or "").strip(), number))
         elif line:
             starts.append(start)
             numbers.append(number)
