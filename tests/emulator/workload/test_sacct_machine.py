@@ -56,6 +56,12 @@ def imported(folder: Path, rows: Iterable[str], options: ImportOptions = PLAIN, 
         ([*(row(n, "n1", 1, 100 * n, 100 * n + 100) for n in range(1, 17))], ((1, 1),)),  # one after the other
         ([*(row(n, f"n{n}", 16) for n in range(1, 6)), row(6, "n6", 1)], ((6, 16),)),  # of n6 its only job tells nothing
         ([row(1, "zeus", 16), row(2, "hera", 16), row(3, "pan", 1)], ((3, 16),)),
+        ([row(1, "n1", 16), row(2, "n2", 128)], ((1, 16), (1, 128))),
+        ([row(1, "n1", 96), row(2, "n2", 128)], ((2, 128),)),
+        (
+            [row(100 * n + k, f"n{n}", 128 if n < 41 else 16, k * HOUR, k * HOUR + 9) for n in range(1, 45) for k in range(10)],
+            ((4, 16), (40, 128)),
+        ),
         ([row(1, "n[1-4]", 32, count=4), row(2, "n[1-4]", 32, count=4)], ((4, 16),)),
         # -n20 fills a node of 16 and has 4 of the next, which holds 12 CPUs more, and not 22 together
         ([row(1, "n[1-2]", 20, count=2), row(2, "n2", 12), row(3, "n1", 16, HOUR, 2 * HOUR)], ((2, 16),)),
@@ -74,8 +80,8 @@ def imported(folder: Path, rows: Iterable[str], options: ImportOptions = PLAIN, 
         ([row(1, "n1", 4), row(2, "n2", 4, state="RUNNING").replace("1772403600", "Unknown")], ((2, 4),)),
     ],
     ids=[
-        "fat", "fat, alike names", "at once", "in turn", "too little", "no digits", "even", "uneven", "two sizes", "suspended",
-        "shared CPUs", "two threads", "running",
+        "fat", "fat, alike names", "at once", "in turn", "too little", "no digits", "two alike", "two about alike",
+        "thin and busy", "even", "uneven", "two sizes", "suspended", "shared CPUs", "two threads", "running",
     ],
 )  # fmt: skip
 def test_nodes_have_the_cpus_that_their_jobs_show(
@@ -231,6 +237,15 @@ def test_a_job_stays_on_as_many_nodes(
     assert run.allocations.node_count.sum() == nodes
     assert run.jobs.processes.tolist() == [layout[0]]
     assert run.allocations.threads.max() == layout[1]
+
+
+def test_names_of_nodes_tell_their_number(tmp_path: Path) -> None:
+    rows = [row(1, "n[1-8]", 16, count=8), row(2, "n1", 16, HOUR, 2 * HOUR)]
+    header = HEADER.replace("AllocNodes|", "")
+    imported(
+        tmp_path, [text.replace("|1440|8|", "|1440|").replace("|1440|1|", "|1440|") for text in rows], header=header
+    )
+    assert (tmp_path / "out" / "jobs.csv").read_text().splitlines()[1:] == ["1,,,,,,,,,2", "2,,,,,,,,,16"]
 
 
 def test_a_job_on_nodes_of_two_sizes_runs(tmp_path: Path) -> None:

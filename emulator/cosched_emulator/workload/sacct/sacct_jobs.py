@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from cosched_emulator.workload.sacct.sacct_rows import TASKS, UNNAMED, Dump, SacctRow
-from cosched_plugin.common.slurm_notation import ENDED, expand, swf_status, tasks_in
+from cosched_plugin.common.slurm_notation import ENDED, count_nodes, expand, swf_status, tasks_in
 
 # What is said of jobs and rows that are left out, and of guesses.
 STEPS = "steps of jobs: dropped"
@@ -75,6 +75,11 @@ class LoggedJob(NamedTuple):
     def wait_s(self) -> int:
         """Return the time from when it comes to the last start."""
         return max(0, (self.row.start_s or 0) - self.submit_s)
+
+    @property
+    def nodes(self) -> int:
+        """Return the number of its nodes; 0 where neither their names nor their number is told."""
+        return self.row.nodes if self.row.node_list in UNNAMED else count_nodes(self.row.node_list)
 
     @property
     def status(self) -> int:
@@ -218,7 +223,7 @@ def _count_guesses(job: LoggedJob, counts: Counter[str]) -> None:
     counts[SUSPENDED] += row.suspended_s > 0
     counts[NO_LIMIT] += row.limit_min is None
     counts[WHOLE_NODES] += 0 < row.asked < row.cpus
-    counts[NO_NODES] += not row.nodes
+    counts[NO_NODES] += not job.nodes
     if row.state != "COMPLETED":
         counts[f"jobs {row.state}: in the log, status {job.status}"] += 1
 

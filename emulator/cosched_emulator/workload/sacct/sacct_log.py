@@ -146,7 +146,7 @@ def _layouts(
     counts: Counter[str] = Counter()
     layouts = []
     for job in jobs:
-        nodes = job.row.nodes
+        nodes = job.nodes
         cores = max(nodes, -(-job.row.cpus // threads_per_core))  # a core is on one node
         layout = _Layout(*nearest_layout(cores, nodes)) if nodes else _Layout(cores, 0)
         if sum(number for size, number in machine.items() if size >= layout.per_node) < nodes:

@@ -23,7 +23,9 @@ from cosched_emulator.workload.sacct.sacct_rows import UNNAMED, SacctRow
 from cosched_plugin.common.slurm_notation import expand
 
 _BLOCK: Final = 1 << 20  # stays of jobs on nodes that are swept at once, which bounds memory
-_FIRM: Final = 10  # a node that was that often at its most CPUs has no more, where a tenth of its siblings is like it
+_FIRM: Final = (
+    10  # a node that was that often at its most CPUs has no more, or not many where less than a tenth is like it
+)
 _MANY: Final = 4  # siblings: a sum of even divisions is a size where one in so many shows it, and most of a few
 _WHOLE: Final = 3  # a job that gets so many times the CPUs that it asks for has the whole node: a core has two at most
 _FAR: Final = 4  # so many times the size of most of its siblings is no work of an uneven division
@@ -335,22 +337,28 @@ def _settled(sizes: _Ints, often: _Ints, groups: Iterable[tuple[_Ints, _Ints]]) 
     settled = sizes.copy()
     for own, alike in groups:
         counts = Counter(sizes[own].tolist())
-        firm = {size for size, count in counts.items() if size > 1 and count * _FIRM >= len(own)}
         for node in own:
             size = int(sizes[node])
-            if often[node] < _FIRM or size not in firm:
-                settled[node] = _of_siblings(size, counts)
+            firm = often[node] >= _FIRM and size > 1
+            if not firm or counts[size] * _FIRM < len(own):
+                settled[node] = _of_siblings(size, counts, 2 * size if firm else max(counts))
         if set(counts) == {1}:  # one CPU says nothing: look at alike names of other partitions
-            settled[own] = _of_siblings(1, Counter(sizes[alike].tolist()))
+            others = Counter(sizes[alike].tolist())
+            settled[own] = _of_siblings(1, others, max(others))
     return settled
 
 
-def _of_siblings(size: int, counts: Mapping[int, int]) -> int:
-    """Return the most common larger size that as many nodes have, the larger of equally common ones; else the node's own."""
-    least = 1 if size == 1 else counts[size]
-    return max(
-        [(count, other) for other, count in counts.items() if other > size and count >= least], default=(0, size)
-    )[1]
+def _of_siblings(size: int, counts: Mapping[int, int], most: int) -> int:
+    """Return the most common larger size, at most ``most``, that more nodes have, or as many of about that size; else the node's own.
+
+    Of equally common ones it is the larger.
+    """
+    larger = [
+        (count, other)
+        for other, count in counts.items()
+        if size < other <= most and (size == 1 or count > counts[size] or (count == counts[size] and other <= 2 * size))
+    ]
+    return max(larger, default=(0, size))[1]
 
 
 def _filled(
@@ -427,7 +435,7 @@ def _whole(jobs: Sequence[LoggedJob], nodes_of: Mapping[str, _Ints], sizes: _Int
     own = {text: (len(nodes), int(sizes[nodes].sum())) for text, nodes in nodes_of.items()}
     held = whole = 0
     for job in jobs:
-        nodes, cpus = own.get(job.row.node_list) or (max(1, job.row.nodes), largest * max(1, job.row.nodes))
+        nodes, cpus = own.get(job.row.node_list) or (max(1, job.nodes), largest * max(1, job.nodes))
         held += job.run_s * nodes
         whole += job.run_s * nodes * (job.row.cpus >= cpus)
     return whole / held if held else 0.0
