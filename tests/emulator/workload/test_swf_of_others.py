@@ -254,7 +254,9 @@ def test_rows_that_stand_twice_are_told(log: Path) -> None:
 
 
 def test_jobs_that_follow_others_are_counted(log: Path) -> None:
-    trace = read(log, row(number=1), row(number=2, preceding=1, think=5), row(number=3, preceding=1))
+    unknown = row(number=1, preceding=0, think=0, cpu=0, memory=0)
+    trace = read(log, unknown, row(number=2, preceding=1, think=5), row(number=3, preceding=1, wait=0))
+    assert trace.workload.unread == (("wait time", 1), ("preceding job", 2), ("think time", 1))
     assert "2 rows with a preceding job: they do not wait for it" in trace.workload.notes
 
 

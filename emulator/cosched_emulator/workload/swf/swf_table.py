@@ -67,8 +67,9 @@ class SwfField(IntEnum):
 
 
 # Read only to count where they say something, and to see that the last one is there: wait, CPU time, used memory, preceding job, think
-# time.
-_COUNTED = (2, 5, 6, 16, 17)
+# time. Some writers have 0 for what is unknown; only a wait of 0 says something.
+_WAIT = 2
+_COUNTED = (_WAIT, 5, 6, 16, 17)
 _READ = (*SwfField, *_COUNTED)
 
 
@@ -313,7 +314,8 @@ def _columns(lines: Lines, *, quick: bool) -> _Columns | None:
             if field in columns:
                 columns[field][first : first + len(some)] = table[:, index]
             else:
-                unread[field] += int(np.count_nonzero(table[:, index] >= 0))
+                says = table[:, index] >= 0 if field == _WAIT else table[:, index] > 0
+                unread[field] += int(np.count_nonzero(says))
     return _Columns(columns, longer, {FIELD_NAMES[field]: count for field, count in unread.items() if count})
 
 
