@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from cosched_hwmodel.cli.terminal.console import align
 from cosched_hwmodel.models.by_name import BUILT_IN
 from cosched_hwmodel.models.custom import installed_models
 from cosched_plugin.config import ENTRY_POINTS
@@ -59,17 +60,21 @@ def _installed(group: str) -> list[dict[str, str]]:
 def catalogue_lines(catalogue: Mapping[str, Any]) -> Iterator[str]:
     """Yield the catalogue as lines of text."""
     yield f"Presets (--policy NAME); last column: {' x '.join(kind for kind in KINDS if kind != 'budget')}"
-    width = max(len(preset["text"]) for preset in catalogue["presets"]) + 2
-    for preset in catalogue["presets"]:
-        parts = " x ".join(part["name"] for kind, part in preset["policy"].items() if kind != "budget")  # none has one
-        yield f"  {preset['name']:<28}{preset['text']:<{width}}{parts}"
+    yield from _columns(
+        (
+            preset["name"],
+            preset["text"],
+            " x ".join(part["name"] for kind, part in preset["policy"].items() if kind != "budget"),  # none has one
+        )
+        for preset in catalogue["presets"]
+    )
     yield "\nOther names of presets:"
-    for alias, name in catalogue["aliases"].items():
-        yield f"  {alias:<14}{name}"
+    yield from _columns(catalogue["aliases"].items())
     for kind, entries in catalogue["parts"].items():
         yield f"\n{kind.capitalize()} (--set {kind}=NAME):"
-        for entry in entries:
-            yield f"  {entry['name']:<24}{entry['text']}"
+        lines = _columns((entry["name"], entry["text"]) for entry in entries)
+        for entry, line in zip(entries, lines, strict=True):
+            yield line
             for item in entry["parameters"]:
                 yield (
                     f"    {kind}.{item['name']} = {json.dumps(item['default'])}   {item['text']} ({item['expected']})"
@@ -81,8 +86,11 @@ def catalogue_lines(catalogue: Mapping[str, Any]) -> Iterator[str]:
     ):
         if entries:
             yield f"\n{title} installed by other packages:"
-            for entry in entries:
-                yield f"  {entry['name']:<24}{entry['class']}"
+            yield from _columns((entry["name"], entry["class"]) for entry in entries)
     yield "\nContention models that a manager may name:"
-    for entry in catalogue["contention"]:
-        yield f"  {entry['name']:<24}{entry['class'] or 'built in'}"
+    yield from _columns((entry["name"], entry["class"] or "built in") for entry in catalogue["contention"])
+
+
+def _columns(rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Yield a line for each row; names come from other packages, too, and have any length."""
+    return (f"  {line}" for line in align([*rows], ()))

@@ -14,7 +14,7 @@ from tests.processes import ended, run_python, wait_until
 from cosched_hwmodel.models.by_name import BUILT_IN
 from cosched_plugin.cli.main import cli
 from cosched_plugin.policies.composition.catalogue import KINDS
-from cosched_plugin.policies.composition.presets import PRESETS
+from cosched_plugin.policies.composition.presets import ALIASES, PRESETS
 
 HELPS = [(), ("serve",), ("batsim",), ("slurm",), ("policies",), ("check",), ("status",)]
 PROGRAM = "cosched-plugin"
@@ -65,8 +65,8 @@ def test_the_catalogue_of_policies_is_listed(commands: Commands) -> None:
     assert [model["name"] for model in catalogue["contention"]] == list(BUILT_IN)
     code, out, _ = commands.plugin("policies")
     assert code == 0
-    assert "\n  statistical             built in\n" in out
-    assert all(f"\n  {name} " in out for name in PRESETS)
+    assert "\n  statistical  built in\n" in out
+    assert all(f"\n  {name}  " in out for name in (*PRESETS, *ALIASES))
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ from cosched_emulator.errors import EmulatorError, LinkError
 from cosched_emulator.users.client import TEMPORARY, ManagerConnection, SilenceError, refusal_text
 from cosched_emulator.users.requests import (
     CancelJobs,
+    Done,
     EstimateStart,
     HoldJobs,
     ListJobs,
@@ -177,8 +178,8 @@ def why(caller: Caller, jobs: Named) -> None:
     """Say why jobs do not run."""
     shown = ask(caller, ShowJobs(_targets(jobs)))
     pending = {row["job_id"]: row for row in shown["jobs"] if row["state"] == "PENDING"}
-    told = ask(caller, ListStarts()) if pending else {}
-    starts = {row["job_id"]: row for row in rows_of(told)} if told else {}
+    told = _estimates(caller) if pending else {}
+    starts = {row["job_id"]: row for row in rows_of(told)} if "rows" in told else {}
     rows = []
     for row in shown["jobs"]:
         job_id = row["job_id"]
@@ -192,6 +193,17 @@ def why(caller: Caller, jobs: Named) -> None:
     show(caller, {"now_s": shown["now_s"], **about, "jobs": rows}, lambda: why_text(about, rows))
     if shown["missing"]:
         raise EmulatorError(f"there is no such job: {', '.join(shown['missing'][:MOST_NAMED])}")
+
+
+def _estimates(caller: Caller) -> Mapping[str, Any]:
+    """Return when pending jobs are expected to start; from a manager that makes no estimates why there are none."""
+    with connect(caller) as connection:
+        answer = connection.ask(ListStarts())
+    if isinstance(answer, Done):
+        return answer.result
+    if answer.code != "missing":
+        raise EmulatorError(refusal_text(answer))
+    return {"age_s": None, "draws": 0, "trouble": answer.text}
 
 
 def job(caller: Caller, jobs: Named) -> None:

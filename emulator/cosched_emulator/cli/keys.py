@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from cosched_emulator.errors import ConfigurationError
-from cosched_hwmodel.cli.terminal.console import say
+from cosched_hwmodel.cli.terminal.console import align, say
 from cosched_plugin.common.curve import FOLDERS, MANAGER, Keyring, check_name, read_public, write_keys, write_public
 
 
@@ -61,5 +61,4 @@ def list_keys(folder: str, as_json: bool) -> None:
         rows = [{"role": role, "name": name, "key": key} for role, name, key in members]
         say(json.dumps({"manager": keyring.public.decode("ascii"), "members": rows}, indent=2))
         return
-    for role, name, key in [("manager", "", keyring.public.decode("ascii")), *members]:
-        say(f"{role:<10}{name:<24}{key}")
+    say("\n".join(align([("manager", "", keyring.public.decode("ascii")), *members], ())))

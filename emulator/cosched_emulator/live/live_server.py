@@ -63,7 +63,8 @@ GAUGES: Final = {
     "silent_s": Gauge("scheduler_silent_seconds", "How long the scheduler has owed an answer; 0: it owes none."),
     "accounting_backlog": Gauge("accounting_backlog", "Steps and changes that wait to be written to the database."),
     "plans_cut_short_us": Gauge(
-        "plans_cut_short_microseconds", "Emulated time when a budget last kept promises from being improved; -1: never."
+        "plans_cut_short_microseconds",
+        "Emulated time when a budget last kept promises from being improved; NaN: never.",
     ),
 }
 SILENT_S: Final = 5.0  # a scheduler that owes an answer for longer gets a log line
@@ -457,7 +458,7 @@ class LiveServer:
             "nodes": manager.machine.nodes,
             "nodes_down": len(manager.nodes.down),
             "accounting_backlog": self._accounting.backlog,
-            "plans_cut_short_us": -1 if cut_us is None else cut_us,
+            "plans_cut_short_us": cut_us if isinstance(cut_us, int) else None,
             "clock_held_back_us": self._clock.jumped_us,
             **self._watched.figures,
         }

@@ -14,7 +14,7 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, NamedTuple, TypeAlias, get_type_hints
 
-from cosched_hwmodel.cli.terminal.console import printable
+from cosched_hwmodel.cli.terminal.console import align
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.protocol.endpoint import why_not
@@ -131,13 +131,13 @@ class Status(Counters):
 
 def status_lines(status: Mapping[str, Any]) -> list[str]:
     """Return `Status.as_dict` as lines for people; unknown fields of other versions are shown too."""
-    lines = []
+    rows = []
     for key, value in status.items():
         if isinstance(value, Mapping):
-            lines += [f"{_words(key) + ' ' + str(inner):<18}{_for_people(key, each)}" for inner, each in value.items()]
+            rows += [(f"{_words(key)} {inner}", _for_people(key, each)) for inner, each in value.items()]
         else:
-            lines.append(f"{_words(key):<18}{_for_people(key, value)}")
-    return lines
+            rows.append((_words(key), _for_people(key, value)))
+    return align(rows, ())
 
 
 def _words(key: str) -> str:
@@ -160,7 +160,7 @@ def _for_people(key: str, value: object) -> str:
         return f"{value / 2**20:.1f} MiB"
     if key == "now_us" and isinstance(value, int):
         return f"{value / SECOND_US:.6f} s"
-    return printable(str(value))
+    return str(value)
 
 
 class _Page:

@@ -507,6 +507,11 @@ def test_commands_with_a_real_manager(commands: Commands) -> None:
     assert commands.emulator("submit", "-a", "1,3", "-H", "--exclusive").code == 0
     rows = json.loads(commands.emulator("queue", "--me", "--json").out)["jobs"]
     assert [(row["array_index"], row["reason"]) for row in rows] == [(1, "JobHeldUser"), (3, "JobHeldUser")]
+    none = "no estimates: this manager makes no estimates of starts: serve it with --estimate-starts"
+    held = "".join(f"job 3_{task}: JobHeldUser\n" for task in (1, 3))
+    assert commands.emulator("why", "3") == Ran(0, f"{held}{none}\n", "")  # without estimates, the reason of `queue`
+    assert none.partition(": ")[2] in assert_one_line(commands.emulator("queue", "--start"), 1)
+    assert json.loads(commands.emulator("why", "3", "--json").out)["jobs"][0]["reason"] == "JobHeldUser"
     assert commands.emulator("drain", "2-3", "--reason", "fans").code == 0
     assert re.search(r"DRAINED +2 .* \[2-3\] +fans", commands.emulator("nodes").out)
     assert commands.emulator("cancel", "3_[1,3]") == Ran(0, "", "")
@@ -514,6 +519,8 @@ def test_commands_with_a_real_manager(commands: Commands) -> None:
     ended_jobs = json.loads(commands.emulator("history", "--json").out)["jobs"]
     assert [row["state"] for row in ended_jobs] == ["COMPLETED", "FAILED", "CANCELLED", "CANCELLED"]
     assert json.loads(commands.emulator("status", "--json").out)["nodes"]["drained"] == 2
+    assert json.loads(commands.emulator("status", "--json").out)["plans_cut_short_s"] is None
+    assert re.search(r"^plans cut short +-$", commands.emulator("status").out, re.MULTILINE)
     assert "policy easy" in commands.emulator("top", "--once").out
     assert commands.emulator("submit", "--begin=now+1hour", "-t", "60").err == ""
     assert commands.emulator("submit", "-n", "2", "-t", "1000000", "--mem=0", "-N", "1").code == 0

@@ -76,10 +76,13 @@ def test_as_dict_has_the_fields_and_the_counters() -> None:
         "state": "served", "seq": 7, "uptime_s": 12.5, "batches": 1, "refused": 2, "resyncs": 1, "errors": 3,
         "latency_s": {"p50": 0.25, "p90": 0.25, "p99": 0.25, "max": 0.25},
     }  # fmt: skip
-    lines = status_lines({**told, "resident_bytes": 3 * 2**20, "now_us": 1_500_000, "served": True, "new\x1b": None})
+    lines = status_lines(
+        {**told, "resident_bytes": 3 * 2**20, "now_us": 1_500_000, "served": True, "new\x1b" + "_long" * 5: None}
+    )
     assert lines[0].split() == ["state", "served"]
-    assert "latency p99       250.000 ms" in lines
-    assert [line.split()[1] for line in lines[-4:]] == ["3.0", "1.500000", "yes", "-"]
+    assert re.search(r"^latency p99  +250.000 ms$", "\n".join(lines), re.MULTILINE)
+    assert [line.split()[1] for line in lines[-4:-1]] == ["3.0", "1.500000", "yes"]
+    assert lines[-1] == "new\\u001b long long long long long  -"
 
 
 def test_counters_can_be_read_while_they_change() -> None:

@@ -48,6 +48,7 @@ from cosched_plugin.config import choose
 from cosched_plugin.listing import catalogue, catalogue_lines
 from cosched_plugin.policies.composition.composed import compose
 from cosched_plugin.policies.composition.finding import PROTOCOLS
+from cosched_plugin.policies.composition.presets import ALIASES
 from cosched_plugin.policies.composition.resolved import members, resolve
 from cosched_plugin.testing.check import check_policy
 
@@ -210,6 +211,12 @@ def test_every_kind_of_part_can_be_added(kind: str, by: str) -> None:
     assert check_policy(lambda: compose(resolved), runs=2).decisions > 20
 
 
+def test_names_of_any_length_stay_apart_in_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(ALIASES, "a-name-of-forty-characters-and-some-more", "easy")
+    lines = [*catalogue_lines(catalogue())]
+    assert "  a-name-of-forty-characters-and-some-more  easy" in lines
+
+
 def test_external_parts_can_be_chosen_on_the_command_line() -> None:
     choice = choose("sjbf", ["order=own_parts:LongestFirst", "order.least_s=60", "placement=placement-of-ours"])
     assert choice.settings["order"] == {"name": "own_parts:LongestFirst", "least_s": 60}
@@ -280,4 +287,4 @@ def test_installed_parts_are_listed() -> None:
         kind: [f"{kind}-of-ours"] for kind in PROTOCOLS
     }
     assert [each["name"] for each in found["installed_presets"]] == ["quick", "quicker", "round", "wrong"]
-    assert "  order-of-ours           own_parts:LongestFirst" in list(catalogue_lines(found))
+    assert "  order-of-ours  own_parts:LongestFirst" in list(catalogue_lines(found))
