@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import date, time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
@@ -20,6 +21,7 @@ from cosched_hwmodel.errors import HardwareModelError, raised_by_a_signal
 from cosched_hwmodel.models.by_name import BUILT_IN, AllowedModels, PairFactory
 from cosched_hwmodel.models.importing import FORM, NamedImportError, import_named
 from cosched_hwmodel.toml_file import read_toml, toml_of
+from cosched_plugin.common.deadline import Overdue, overdue_after
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.core.engine import Policy, SchedulerCore
 from cosched_plugin.core.trace import TraceSink
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 ENTRY_POINTS = "cosched.policies"
+MAKING_S = 60.0  # longest time in which the modules of a policy are imported, and it is made for the first time
 Assignments: TypeAlias = Iterable[str] | Mapping[str, Any]  # KEY=VALUE texts, or a table
 
 
@@ -73,7 +76,11 @@ class PolicyChoice(NamedTuple):
 
 def choose(policy: str, assignments: Assignments = ()) -> PolicyChoice:
     """Return the policy that the user named, with the assignments applied. Raises UsageError, which names the key."""
-    settings = parse_assignments(assignments)
+    with _in_time(policy):
+        return _chosen(policy, parse_assignments(assignments))
+
+
+def _chosen(policy: str, settings: Mapping[str, Any]) -> PolicyChoice:
     if policy.endswith(".toml"):
         return _composition(Path(policy).stem, _merge(read_policy_file(policy), settings))
     if ":" in policy:
@@ -93,8 +100,9 @@ def choose(policy: str, assignments: Assignments = ()) -> PolicyChoice:
 
 def choose_class(make: Callable[..., object], assignments: Assignments = ()) -> PolicyChoice:
     """Return the policy that a class or a function makes, with the assignments as keyword arguments; raises UsageError."""
-    name = getattr(make, "__qualname__", type(make).__qualname__)
-    return _class_choice(f"{make.__module__}:{name}", make, parse_assignments(assignments))
+    name = f"{make.__module__}:{getattr(make, '__qualname__', type(make).__qualname__)}"
+    with _in_time(name):
+        return _class_choice(name, make, parse_assignments(assignments))
 
 
 def allow_models(names: Iterable[str]) -> AllowedModels:
@@ -107,7 +115,18 @@ def allow_models(names: Iterable[str]) -> AllowedModels:
 
 def from_table(table: Mapping[str, Any], assignments: Assignments = ()) -> PolicyChoice:
     """Return the composition that a ``[policy]`` table describes."""
-    return _composition(str(table.get("preset", "composed")), _merge(table, parse_assignments(assignments)))
+    name = str(table.get("preset", "composed"))
+    with _in_time(name):
+        return _composition(name, _merge(table, parse_assignments(assignments)))
+
+
+@contextmanager
+def _in_time(policy: str) -> Iterator[None]:
+    try:
+        with overdue_after(MAKING_S, lambda: policy):
+            yield
+    except Overdue as where:
+        raise UsageError(f"policy {policy}: it is not made within {MAKING_S:g} s: {where}") from None
 
 
 def read_policy_file(file: str) -> Mapping[str, Any]:

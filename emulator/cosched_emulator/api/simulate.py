@@ -64,8 +64,9 @@ def simulate(
     settings    changes to the policy: a table (``{"placement": {"threshold": 1.25}}``, ``{"placement.threshold": 1.25}``), or texts
                 ``KEY=VALUE`` as after ``--set``; of a class its keyword arguments
     overrides   a table that replaces the scenario's keys; ``seed`` replaces its seed
-    link        ``direct``, ``loopback``; ``zmq``: a plugin in a process of its own, which has ``clock.deadline_s`` seconds for
-                each answer; or a function that takes a scheduler factory and returns a `Link`
+    link        ``direct``, ``loopback``; ``zmq``: a plugin in a process of its own; or a function that takes a scheduler factory
+                and returns a `Link`. A policy has ``clock.deadline_s`` seconds for each answer; with the first two in the main
+                thread alone, and where the caller has no handler and no timer of SIGALRM
     out         a new run folder; with ``force`` an older one is replaced, and an older trace
     trace       a file, a list or a function for the records of the decision trace; with ``zmq`` the last two get them after the run
     db          a file for accounts in SQLite; if it exists, the run resumes from it
@@ -99,7 +100,7 @@ def simulate(
         prepared = prepare(made)
     with trace_way(trace, folder, remote=kind == "zmq", force=force) as way:
         if warn is not None:
-            for text in (*warnings_of(choice, prepared), *_idle_clock(prepared, kind, accounts)):
+            for text in (*warnings_of(choice, prepared), *_idle_clock(prepared, kind)):
                 warn(text)
         finished = _run(prepared, choice, link, way, folder, accounts, progress, warn, began, force=force)
     place = None if folder is None else Path(folder)
@@ -135,15 +136,15 @@ def _run(
     return finished
 
 
-def _idle_clock(prepared: Prepared, kind: str, db: str | None) -> list[str]:
+def _idle_clock(prepared: Prepared, kind: str) -> list[str]:
     """Return a warning for each setting of the clock that a simulation with these means does not keep."""
     clock, plain = prepared.scenario.clock, ClockSection()
     mode = ["clock.mode has no effect: a simulation is in virtual time (serve keeps it)"] * (clock.mode != plain.mode)
     if kind not in IN_PROCESS:
         return mode
     return mode + [
-        f"clock.{key} has no effect: the link {kind} calls the policy in this process, and nothing interrupts it (--link zmq keeps it)"
-        for key in (*(["deadline_s"] if db is None else []), "wait_s", "takeover_s", "resend_s")
+        f"clock.{key} has no effect: the link {kind} calls the policy in this process (--link zmq keeps it)"
+        for key in ("wait_s", "takeover_s", "resend_s")
         if getattr(clock, key) != getattr(plain, key)
     ]
 

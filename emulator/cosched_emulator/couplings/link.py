@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from cosched_plugin.protocol.codec import decode, encode
 from cosched_plugin.protocol.errors import LocalProtocolError
@@ -34,6 +34,8 @@ class Link(Protocol):
         ...
 
 
+GREETING: Final = 0  # in the place of a batch: the scheduler is made
+
 # The direct coupling: manager and scheduler call each other in one process.
 
 
@@ -43,16 +45,22 @@ class DirectLink:
     def __init__(self, scheduler_factory: SchedulerFactory) -> None:
         self._scheduler_factory = scheduler_factory
         self.scheduler: Scheduler | None = None
+        self.awaits: int | None = None  # the batch for which the scheduler's code is called, which may never return
 
     def open(self, inventory: Callable[[], Welcome]) -> None:
         """Make the scheduler."""
+        self.awaits = GREETING
         self.scheduler = self._scheduler_factory(inventory())
+        self.awaits = None
 
-    def exchange(self, seq: int, now_us: int, events: tuple[Event, ...]) -> Sequence[Action]:  # noqa: ARG002 - Link
+    def exchange(self, seq: int, now_us: int, events: tuple[Event, ...]) -> Sequence[Action]:
         """Call the scheduler."""
         if self.scheduler is None:
             raise LocalProtocolError("the link is not open")
-        return self.scheduler.handle(now_us, events)
+        self.awaits = seq
+        actions = self.scheduler.handle(now_us, events)
+        self.awaits = None
+        return actions
 
     def close(self) -> None:
         """Forget the scheduler."""
@@ -70,6 +78,7 @@ class LoopbackLink:
         self._near: ManagerSession | None = None
         self._far = SchedulerSession("loopback", "")
         self.scheduler: Scheduler | None = None
+        self.awaits: int | None = None
 
     def open(self, inventory: Callable[[], Welcome]) -> None:
         """Greet, and make the scheduler."""
@@ -78,7 +87,9 @@ class LoopbackLink:
         for welcome in near.receive(_transcode(far.hello())).send:
             delivered = far.receive(_transcode(welcome)).deliver
             if isinstance(delivered, Welcome):
+                self.awaits = GREETING
                 self.scheduler = self._scheduler_factory(delivered)
+                self.awaits = None
         near.receive(_transcode(far.ready()))
 
     def exchange(self, seq: int, now_us: int, events: tuple[Event, ...]) -> Sequence[Action]:
@@ -88,7 +99,9 @@ class LoopbackLink:
         for message in self._near.submit(seq, now_us, events):
             batch = self._far.receive(_transcode(message)).deliver
             if isinstance(batch, Events):
+                self.awaits = seq
                 reply = self._far.answer(self.scheduler.handle(batch.now_us, batch.events))
+                self.awaits = None
                 answer = self._near.receive(_transcode(reply)).deliver
                 if isinstance(answer, Actions):
                     return answer.actions

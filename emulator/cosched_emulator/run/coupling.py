@@ -8,9 +8,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from cosched_emulator.couplings.link import DirectLink, Link, LoopbackLink
-from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.errors import ConfigurationError, LinkError
 from cosched_emulator.offered import LINKS
 from cosched_emulator.run.prepare import Prepared
+from cosched_plugin.common.deadline import Overdue, overdue_after
 from cosched_plugin.common.trace_file import TraceFile
 from cosched_plugin.config import PolicyChoice, allow_models
 from cosched_plugin.protocol.scheduler import SchedulerFactory
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
 TraceRecord: TypeAlias = dict[str, Any]  # of a decision trace; JSON-ready
 TraceSink: TypeAlias = Callable[[TraceRecord], None]
 LinkMaker: TypeAlias = Callable[[SchedulerFactory], Link]
-_MAKERS: Final[Mapping[str, LinkMaker]] = {"direct": DirectLink, "loopback": LoopbackLink}
-IN_PROCESS: Final = frozenset(_MAKERS)  # links that call the policy, and wait for it without end
+_MAKERS: Final[Mapping[str, type[DirectLink | LoopbackLink]]] = {"direct": DirectLink, "loopback": LoopbackLink}
+IN_PROCESS: Final = frozenset(_MAKERS)  # links that call the policy
 VIRTUAL: Final = "virtual"  # kind of run in its database
 
 
@@ -48,8 +49,18 @@ def coupling(
             # The manager makes the scheduler, so the scheduler may use the models that the scenario names.
             models = allow_models([prepared.belief.contention])
             sink = file.write if file is not None else trace if callable(trace) else None
-            make = _MAKERS[kind] if isinstance(kind, str) else kind
-            yield make(partial(choice.scheduler, trace=sink, models=models))
+            scheduler = partial(choice.scheduler, trace=sink, models=models)
+            if callable(kind):
+                yield kind(scheduler)
+                return
+            inside = _MAKERS[kind](scheduler)
+            deadline_s = prepared.scenario.clock.deadline_s
+            try:
+                with overdue_after(deadline_s, lambda: inside.awaits):
+                    yield inside
+            except Overdue as where:
+                asked = f"no answer to batch {inside.awaits}" if inside.awaits else "the policy is not made"
+                raise LinkError(f"{asked} within {deadline_s:g} s: {where}") from None
     elif remote:
         assert trace is None or isinstance(trace, str)  # a function cannot be passed to another process
         from cosched_emulator.run.remote import spawned_link  # noqa: PLC0415 - zmq, which other couplings do not load

@@ -68,12 +68,12 @@ class ClockSection:
         " alone)",
     ] = offered.CLOCK_MODE
     speed: Annotated[Speed | None, "of a scaled clock: emulated seconds a second"] = None
-    deadline_s: Annotated[
-        Wait, "how long a scheduler in another process may take for an answer; then the run ends with exit code 3"
-    ] = offered.DEADLINE_S
-    wait_s: Annotated[Wait, "how long such a scheduler is waited for at the beginning (the option is `serve`'s)"] = (
-        offered.WAIT_S
+    deadline_s: Annotated[Wait, "how long a scheduler may take for an answer; then the run ends with exit code 3"] = (
+        offered.DEADLINE_S
     )
+    wait_s: Annotated[
+        Wait, "how long one in another process is waited for at the beginning (the option is `serve`'s)"
+    ] = offered.WAIT_S
     takeover_s: Annotated[Takeover, "silence after which a scheduler that waits as a standby takes over"] = 1.2
     resend_s: Annotated[
         Wait, "after so long an unanswered message is sent again, and again after twice as long, up to 30 s"

@@ -226,11 +226,18 @@ def policies(as_json: bool) -> None:
 @CONTENTION
 @click.option("--seed", default=1, show_default=True, help="Seed of the random jobs.")
 @click.option("--runs", default=20, show_default=True, type=click.IntRange(min=1), help="Random workloads to try.")
+@seconds("--deadline", "deadline_s", 60.0, "Seconds that the policy may take for an answer.", least=0.1)
 @click.option(
     "--replay", "batches", hidden=True, help="Answer the batches of another check, from the file that it wrote."
 )
 def check(
-    policy: str, assignments: tuple[str, ...], models: tuple[str, ...], seed: int, runs: int, batches: str | None
+    policy: str,
+    assignments: tuple[str, ...],
+    models: tuple[str, ...],
+    seed: int,
+    runs: int,
+    deadline_s: float,
+    batches: str | None,
 ) -> None:
     """Run the conformance check on POLICY: invariants, fixpoint, restart at every batch, faults, another process.
 
@@ -255,5 +262,6 @@ def check(
         runs=runs,
         models={name: allowed[name] for name in models},
         arguments=[*choice.check_arguments(), *arguments],
+        deadline_s=deadline_s,
     )
     say(f"{choice.name}: {report}")

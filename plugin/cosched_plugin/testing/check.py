@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from random import Random
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -25,7 +26,8 @@ from cosched_hwmodel.errors import ContentionError
 from cosched_hwmodel.models.by_name import BUILT_IN, PairFactory
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.common.allocation import started_by
-from cosched_plugin.common.errors import MachineError, PluginError
+from cosched_plugin.common.deadline import Overdue, overdue_after
+from cosched_plugin.common.errors import MachineError
 from cosched_plugin.core.engine import Policy, SchedulerCore
 from cosched_plugin.core.running import Ended
 from cosched_plugin.protocol.messages import (
@@ -74,6 +76,7 @@ from cosched_plugin.testing.sites import (
     with_self_slowdown,
     with_wishes,
 )
+from cosched_plugin.testing.verdict import PolicyCheckError, Report, apart, brief
 
 # The sizes of notes about the cluster: the conformance check tests whether they stay bounded.
 
@@ -113,56 +116,6 @@ def _size(value: NoteValue) -> int:
             return 1
 
 
-# The result of the conformance suite for a policy: a report if it passed, an error for the first problem.
-
-_LISTED_EVENTS: Final = 12
-
-
-class Report(NamedTuple):
-    """The extent of the tests that a policy has passed."""
-
-    seed: int
-    runs: int
-    jobs: int
-    batches: int  # each followed by a restart that changed nothing
-    decisions: int
-    declined: int = 0  # number of these runs on machines that the policy cannot work on
-    replayed: int = 0  # batches that another process answered as well
-    events: int = 0
-
-    def __str__(self) -> str:
-        declined = f"; declined the machines of {self.declined} runs" if self.declined else ""
-        replayed = f"; another process answered {self.replayed} of them as well" if self.replayed else ""
-        return (
-            f"passed {self.runs} runs of seed {self.seed}: {self.jobs} jobs, {self.decisions} decisions, "
-            f"{self.batches} batches with a restart after each{replayed}{declined}"
-        )
-
-
-class PolicyCheckError(PluginError):
-    """A policy violates the rules for policies.
-
-    ``seed`` and ``run`` (from 1) replay it, ``now_us`` and ``events`` are the batch in question, ``problem`` says what is wrong.
-    """
-
-    exit_code = 1
-
-    def __init__(self, seed: int, run: int, now_us: int, events: Sequence[Event], problem: str) -> None:
-        super().__init__(seed, run, now_us, tuple(events), problem)
-        self.seed = seed
-        self.run = run
-        self.now_us = now_us
-        self.events = tuple(events)
-        self.problem = problem
-
-    def __str__(self) -> str:
-        lines = [f"{self.problem}", f"  in run {self.run} of seed {self.seed}, at {self.now_us} us, after"]
-        lines += [f"    {event!r}" for event in self.events[:_LISTED_EVENTS]] or ["    nothing"]
-        if len(self.events) > _LISTED_EVENTS:
-            lines.append(f"    and {len(self.events) - _LISTED_EVENTS} more events")
-        return "\n".join(lines)
-
-
 __all__ = ["PolicyCheckError", "Report", "check_policy"]
 
 _MOST_ROUNDS: Final = 100  # batches at one instant
@@ -199,6 +152,7 @@ def check_policy(
     arguments: Sequence[str] = (),
     difficult: bool | None = None,
     threads: int | None = None,
+    deadline_s: float | None = None,
 ) -> Report:
     """Test a policy in ``runs`` random runs of the seed, from number ``first`` on, and return a report.
 
@@ -206,8 +160,8 @@ def check_policy(
     without parameters, instead of a drawn one. ``arguments`` make ``cosched-plugin check`` choose the same policy (and
     contention models); if they are given, another process must decide the same. ``difficult``: in some runs the manager acts on its
     own, or cannot do all that the protocol says, and jobs ask for more than threads; None: for compositions of parts only, as other
-    policies need not know of these. ``threads``: of the nodes in every run, which are else wide in some runs only. Raises
-    PolicyCheckError at the first error.
+    policies need not know of these. ``threads``: of the nodes in every run, which are else wide in some runs only.
+    ``deadline_s``: how long an answer may take; it needs the main thread and SIGALRM. Raises PolicyCheckError at the first error.
     """
     began = time.monotonic()
     recording = Recording()
@@ -217,7 +171,7 @@ def check_policy(
     declined: list[MachineError] = []
     for run in range(first, first + runs):
         try:
-            passed.append(_go(make_policy, seed, run, models, recording, difficult=difficult, threads=threads))
+            passed.append(_go(make_policy, seed, run, models, recording, _Kind(difficult, threads, deadline_s)))
         except MachineError as error:
             declined.append(error)
     if declined and len(declined) == runs:
@@ -243,22 +197,20 @@ def _go(
     run: int,
     models: Mapping[str, PairFactory],
     recording: Recording,
-    *,
-    difficult: bool,
-    threads: int | None,
+    kind: _Kind,
 ) -> _Trial:
     """Do a run; where the policy declines, the jobs ask for less, or the machine gets slots, and the policy has another chance."""
     slots = run % 3 != 0 and run % 4 == 0
-    if threads is None and run % 7 == 6:
-        threads = Random(f"{seed}/{run}/wide").choice(_WIDTHS)
+    if kind.threads is None and run % 7 == 6:
+        kind = kind._replace(threads=Random(f"{seed}/{run}/wide").choice(_WIDTHS))
     declined: MachineError | None = None
     recorded = len(recording)
-    for less in (True, False) if difficult and run % 5 == 4 else (False,):
+    for less in (True, False) if kind.difficult and run % 5 == 4 else (False,):
         for with_slots in (True,) if slots else (False, True):
             try:
-                kind = _Kind(slots=with_slots, less=less, threads=threads)
-                trial = _Trial(make_policy, seed, run, models, recording, kind)
-                trial.difficult = difficult and run % 5 == 2  # whether the manager does anything itself
+                acts = kind.difficult and run % 5 == 2
+                own = kind._replace(slots=with_slots, less=less, difficult=acts)
+                trial = _Trial(make_policy, seed, run, models, recording, own)
                 trial.go()
             except MachineError as error:
                 recording.cut(recorded)
@@ -270,11 +222,13 @@ def _go(
 
 
 class _Kind(NamedTuple):
-    """What is special about the machine of a run."""
+    """What is special about a run, and how long an answer may take."""
 
-    slots: bool
-    less: bool  # whether the manager cannot do all, and jobs ask for more than threads
+    difficult: bool  # whether the manager does anything itself
     threads: int | None  # of wide nodes
+    deadline_s: float | None
+    slots: bool = False
+    less: bool = False  # whether the manager cannot do all, and jobs ask for more than threads
 
 
 class _Trial:
@@ -302,7 +256,7 @@ class _Trial:
         # Draws about what jobs ask for, and what the manager lacks; about jobs on wide nodes.
         self._less = Random(f"{seed}/{run}/less") if kind.less else None
         self._wide = Random(f"{seed}/{run}/ppn") if kind.threads else None
-        self.difficult = False
+        self._difficult, self._deadline_s = kind.difficult, kind.deadline_s
         self._stale = self._sharing.choice((0.0, 0.5))  # share of changes of slots that come too late
         self._measured = run % 3 == 0 and not kind.slots  # jobs may take hours, and slowdowns of pairs are measured
         self.site, self._tick_us = draw_site(
@@ -325,12 +279,27 @@ class _Trial:
         # Share of jobs with constraints on their nodes.
         self._shapes = self._random.choice((0.0, 0.1, 0.3) if self._measured else (0.0, 0.3, 1.0))
         self._events: list[Event] = []
-        self._policy = self._new_policy()
-        self._watched = Watched(self._policy)
-        self._core = self._new_core(self._watched)
 
     def go(self) -> None:
         """Do the whole run."""
+        with self._in_time():
+            self._policy = self._new_policy()
+            self._watched = Watched(self._policy)
+            self._core = self._new_core(self._watched)
+            self._play()
+
+    @contextmanager
+    def _in_time(self) -> Iterator[None]:
+        """Bound the time of each batch: policies may never return."""
+        try:
+            with (
+                overdue_after(self._deadline_s, lambda: self.site.seq, ends=True) if self._deadline_s else nullcontext()
+            ):
+                yield
+        except Overdue as where:
+            raise self._problem(f"the policy does not answer within {self._deadline_s:g} s: {where}") from None
+
+    def _play(self) -> None:
         steps = self._random.randint(20, 30 if self._measured else 60)
         for step in range(steps):
             self._step()
@@ -342,12 +311,16 @@ class _Trial:
         stopped = [job.spec for job in self.site.in_state("running")]
         if stopped:
             waits = "" if self.site.slots is None else ", or no turn has their slot"
-            raise self._problem(f"nothing will happen, and these are suspended{waits}: {stopped}")
+            raise self._problem(f"nothing will happen, and these are suspended{waits}: {brief(stopped)}")
         if starved:
-            raise self._problem(f"nothing runs, nothing will happen, and these could start: {starved}")
+            raise self._problem(f"nothing runs, nothing will happen, and these could start: {brief(starved)}")
 
     def check_note_sizes(self) -> None:
         """After the run: submit many more jobs, a few at a time, and check whether a note about the cluster grows with each."""
+        with self._in_time():
+            self._add_jobs()
+
+    def _add_jobs(self) -> None:
         before: dict[str, int] = {}
         for number in range(_ROUNDS):
             if number == _ROUNDS // 2:
@@ -405,7 +378,7 @@ class _Trial:
             changes |= {changed.job_id: changed} if changed is not None else {}
         events += [event for _, event in sorted(changes.items())]
         late: list[ActionRefused] = []
-        if self.difficult:
+        if self._difficult:
             late, own = self._difficulties(gone | set(changes))
             events += own
         if "measure" in kinds and site.slots is None:
@@ -455,7 +428,7 @@ class _Trial:
         actions = self._handle(self._core, events)
         restarted = self._handle(shadow, batch.events)
         if actions != restarted:
-            raise self._problem(f"a restart changes decisions: {actions}, restarted {restarted}")
+            raise self._problem(f"a restart changes decisions: {apart(actions, restarted, 'restarted')}")
         lost = find_loss(site.seq + 1, site.now_us, actions)
         if lost is not None:
             raise self._problem(lost)
@@ -468,7 +441,7 @@ class _Trial:
         cut = work.cut or work.spent  # a decision that stops at its budget may have left something to the next one
         more = next(self._pass(), None)
         if more is not None and not cut:
-            raise self._problem(f"one more pass at the same instant still decides: {more}")
+            raise self._problem(f"one more pass at the same instant still decides: {brief(more)}")
         self.decisions += len(actions)
         self.events += len(events)
         site.seq += 1
@@ -478,7 +451,7 @@ class _Trial:
             site.happen(event)
         for seen in (self._watched.ended, watched.ended):
             if list(seen) != ended:
-                raise self._problem(f"the policy's view is not what the manager says: ended {list(seen)}, not {ended}")
+                raise self._problem(f"the policy's view is not what the manager says: ended {apart(list(seen), ended)}")
         follow = self._carry_out(actions)
         follow += self._what_follows()
         site.settle()
@@ -506,7 +479,7 @@ class _Trial:
                 refusals.append(ActionRefused(site.seq, number, str(reason)))  # the job, or its host, did not start
             elif reason is not None:
                 if not refusals or not (job_ids or isinstance(action, SetRotation | ChangeSlot | RequeueJob | KillJob)):
-                    raise self._problem(f"{action} is impossible: {reason}")
+                    raise self._problem(f"{brief(action)} is impossible: {reason}")
                 # Of a slot in which a job did not start, or that one did not leave.
                 refusals.append(ActionRefused(site.seq, number, reason, job_ids))
                 refused.update(job_ids)

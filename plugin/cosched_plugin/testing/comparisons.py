@@ -18,6 +18,7 @@ from cosched_plugin.parts.offers import Gate, Offer, Seat, Snapshot, nodes_of
 from cosched_plugin.policies.composition.composed import Composed
 from cosched_plugin.protocol.codec import decode, encode
 from cosched_plugin.protocol.messages import Action, Actions, Events, JobSpec, NoteValue, Welcome
+from cosched_plugin.testing.verdict import apart, brief
 
 SomeMessage = TypeVar("SomeMessage", Welcome, Events)
 
@@ -75,7 +76,7 @@ def find_difference(seen: View, told: View, notes: Mapping[tuple[int | None, str
         pairs[f"machine.{name}"] = (getattr(seen.machine, name), getattr(told.machine, name))
     for name, (one, other) in pairs.items():
         if one != other:
-            return f"{name} {one}, not {other}"
+            return f"{name} {apart(one, other)}"
     return None
 
 
@@ -90,7 +91,7 @@ def find_loss(seq: int, now_us: int, actions: Sequence[Action]) -> str | None:
     for action, other in zip(reply.actions, copy.actions, strict=True):
         change = _change(action, other)
         if change is not None:
-            return f"a decision changes on its way to the manager: {action}: {change}"
+            return f"a decision changes on its way to the manager: {brief(action)}: {change}"
     return None
 
 

@@ -19,6 +19,7 @@ from cosched_plugin.core.engine import Policy, SchedulerCore
 from cosched_plugin.protocol.codec import decode, encode
 from cosched_plugin.protocol.limits import MAGIC
 from cosched_plugin.protocol.messages import Action, Actions, Event, Events, JobSubmitted, Message, Welcome
+from cosched_plugin.testing.verdict import apart
 
 SEGMENT: Final = 12  # batches after which a new scheduler is made
 MOST_BATCHES: Final = 3_000  # of all runs: bounds the recording
@@ -216,5 +217,5 @@ def _replay_segment(
         except Exception as error:  # a policy can raise anything
             return place, f"the policy fails in another process only: {type(error).__name__}: {error}"
         if tuple(actions) != batch.actions.actions:
-            return place, f"another process decides otherwise: {list(batch.actions.actions)}, there {actions}"
+            return place, f"another process decides otherwise: {apart(list(batch.actions.actions), actions, 'there')}"
     return None

@@ -409,12 +409,44 @@ def test_an_exception_of_a_signal_handler_is_not_the_policy_s() -> None:
         signal.signal(signal.SIGUSR1, before)
 
 
-def test_a_deadline_that_the_link_does_not_keep_is_noted() -> None:
+def test_a_time_that_the_link_does_not_keep_is_noted() -> None:
     warned: list[str] = []
-    simulate(SMALL, overrides={"clock": {"deadline_s": 5}}, warn=warned.append)
-    assert [text for text in warned if text.startswith("clock.deadline_s has no effect: the link direct")]
-    simulate(SMALL, overrides={"clock": {"deadline_s": 300}}, warn=warned.append)
+    simulate(SMALL, overrides={"clock": {"resend_s": 5}}, warn=warned.append)
+    assert [text for text in warned if text.startswith("clock.resend_s has no effect: the link direct")]
+    simulate(SMALL, overrides={"clock": {"resend_s": 1}}, warn=warned.append)
     assert len(warned) == 1
+
+
+class Endless:
+    """A policy that never returns."""
+
+    def decide(self, view: View) -> Iterator[Action]:
+        while True:
+            pass
+
+
+@pytest.mark.parametrize("link", ["direct", "loopback"])
+def test_a_policy_in_this_process_has_a_deadline_for_each_answer(link: str) -> None:
+    with pytest.raises(LinkError, match=r"no answer to batch 1 within 0.2 s: it is at test_simulate.py:\d+, in decide"):
+        simulate(SMALL, Endless, overrides={"clock": {"deadline_s": 0.2}}, link=link)
+    assert signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
+
+
+def test_a_caller_s_own_alarm_goes_before_that_deadline() -> None:
+    class Alarm(Exception):
+        pass
+
+    def alarm(*_: object) -> None:
+        raise Alarm
+
+    before = signal.signal(signal.SIGALRM, alarm)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.5)
+        with pytest.raises(Alarm):
+            simulate(SMALL, Endless, overrides={"clock": {"deadline_s": 0.2}})
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def test_what_a_policy_prints_is_no_part_of_the_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
