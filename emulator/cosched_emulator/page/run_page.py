@@ -1,7 +1,7 @@
 """What the report says about runs: figures with intervals, charts over time, schedules, classes, users, losers, conditions.
 
-The first run is the baseline of the others. Runs that differ in the seed alone are one column: charts over time and
-schedules then show one of them, distributions and figures all.
+The first run is the baseline of the others. Runs that differ in the seed alone are one column: figures, distributions and
+who loses are of all of them, charts over time, schedules and lists of jobs and users of one, whose seed stands there.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from cosched_emulator.page.run_tables import harm_blocks, interval_blocks, shari
 from cosched_emulator.page.schedule import MOST_BOXES, MOST_JOBS, schedule_figure, shown_jobs
 from cosched_emulator.results.compared_runs import ComparedRuns, compare_folders
 from cosched_emulator.results.figures.classes import PAPER_RULES, class_figures_of_columns, class_tables
-from cosched_emulator.results.figures.comparison import NOTHING, compare
+from cosched_emulator.results.figures.comparison import NOTHING, PolicyRuns, compare_seeds, rows_of
 from cosched_emulator.results.figures.metrics import FloatArray, population, quantity
 from cosched_emulator.results.files.comparable import flat_settings
 from cosched_emulator.results.files.run_folder import RUN, TRACE, read_json
@@ -41,14 +41,32 @@ class Column(NamedTuple):
     """A column of the report: the runs of one policy that differ in the seed alone."""
 
     name: str
+    seeds: Sequence[int | None]
     folders: Sequence[Path]
     runs: Sequence[StoredRun]
     owners: JobOwners  # of the first run
 
     @property
+    def heading(self) -> str:
+        """Return the name for figures of all runs."""
+        return f"{self.name} ({len(self.runs)} seeds)" if len(self.runs) > 1 else self.name
+
+    @property
+    def shown_name(self) -> str:
+        """Return the name for what is of one run."""
+        return f"{self.name}, seed {self.seeds[0]}" if len(self.runs) > 1 else self.name
+
+    @property
     def shown(self) -> StoredRun:
         """Return the run of which charts are drawn."""
         return self.runs[0]
+
+    def pairs(self, base: Column) -> dict[int | None, tuple[StoredRun, StoredRun]]:
+        """Return each run beside that of ``base`` with the same seed; two single runs are a pair."""
+        if len(self.runs) == len(base.runs) == 1:
+            return {self.seeds[0]: (self.shown, base.shown)}
+        others = dict(zip(base.seeds, base.runs, strict=True))
+        return {seed: (run, others[seed]) for seed, run in zip(self.seeds, self.runs, strict=True) if seed in others}
 
 
 def run_page(
@@ -62,22 +80,22 @@ def run_page(
     """
     compared = compare_folders(folders, names, "finished", common=False)
     columns: list[Column] = []
-    for column, heading in zip(compared.columns, compared.headings, strict=True):
+    for column in compared.columns:
         its = [folders[run] for run in column.runs]
         runs = []
         for folder in its:
             runs.append(read_run(folder))
             progress(sum(len(each.runs) for each in columns) + len(runs))
-        columns.append(Column(heading, its, runs, read_owners(its[0], runs[0].jobs)))
+        columns.append(Column(column.name, column.seeds, its, runs, read_owners(its[0], runs[0].jobs)))
     return Page(
-        title or f"Report of {', '.join(each.name for each in columns)}",
+        title or f"Report of {', '.join(compared.headings)}",
         [*_summary(compared, columns)],
         [
             Section("Over time", _over_time(columns)),
             Section("Schedule", [*_schedules(columns)]),
             Section("Distributions", [*_distributions(columns)]),
             Section("Classes of jobs", [*_classes(columns)]),
-            Section("Users", [user_block(each.name, each.shown, each.owners) for each in columns]),
+            Section("Users", [user_block(each.shown_name, each.shown, each.owners) for each in columns]),
             Section("Who loses", [*_losers(compared, columns)]),
             Section("Energy", [*_energy(columns)]),
             Section("Conditions", [*_conditions(columns)]),
@@ -89,20 +107,18 @@ def _summary(compared: ComparedRuns, columns: Sequence[Column]) -> Iterator[Bloc
     several = len(columns) < sum(len(each.runs) for each in columns)
     over = "; with 95 % intervals over seeds" if several else ""
     yield figure_table(f"Figures of jobs that completed, and of the machine{over}", compared.headings, compared.rows)
-    yield from interval_blocks([(each.name, each.shown) for each in columns])
+    yield from interval_blocks([(each.shown_name, each.shown) for each in columns])
     for note in compared.notes:
         yield Paragraph(f"Note: {note.removeprefix('note: ')}.", quiet=True)
 
 
 def _over_time(columns: Sequence[Column]) -> list[Block]:
-    return [_one_seed(columns), *time_figures([each.name for each in columns], [each.shown for each in columns])]
-
-
-def _one_seed(columns: Sequence[Column]) -> Paragraph:
-    """Return which runs charts over time show."""
-    several = [each.folders[0].name for each in columns if len(each.runs) > 1]
-    which = f"Of several seeds one run is shown: {', '.join(several)}. " if several else ""
-    return Paragraph(f"{which}Drag over a time to enlarge it, double-click for all of it.", quiet=True)
+    several = any(len(each.runs) > 1 for each in columns)
+    which = "Of several seeds one run is shown. " * several
+    return [
+        Paragraph(f"{which}Drag over a time to enlarge it, double-click for all of it.", quiet=True),
+        *time_figures([each.shown_name for each in columns], [each.shown for each in columns]),
+    ]
 
 
 def _schedules(columns: Sequence[Column]) -> Iterator[Block]:
@@ -116,12 +132,12 @@ def _schedules(columns: Sequence[Column]) -> Iterator[Block]:
         reasons = None
         if trace.exists():
             reasons = {job: reason(job, start) for job, start in explain_starts(read_trace(os.fspath(trace)))}
-        yield schedule_figure(f"Jobs on nodes, {each.name}", each.shown, each.owners, shown, reasons)
+        yield schedule_figure(f"Jobs on nodes, {each.shown_name}", each.shown, each.owners, shown, reasons)
 
 
 def _distributions(columns: Sequence[Column]) -> Iterator[Block]:
     for title, key, label, floor in DISTRIBUTIONS:
-        samples = [Sample(each.name, [_values(run, key, floor) for run in each.runs]) for each in columns]
+        samples = [Sample(each.heading, [_values(run, key, floor) for run in each.runs]) for each in columns]
         figure = distribution_figure(title, label, samples, floor)
         if figure is not None:
             yield figure
@@ -133,12 +149,18 @@ def _values(run: StoredRun, key: str, floor: float | None) -> FloatArray:
 
 
 def _classes(columns: Sequence[Column]) -> Iterator[Block]:
-    figures = [
-        class_figures_of_columns(each.shown.jobs, each.shown.stays, each.shown.machine, PAPER_RULES).as_dict()
+    """Yield a table of each kind of figures; over several seeds they are means with intervals."""
+    policies = [
+        PolicyRuns(
+            each.heading,
+            each.seeds,
+            [class_figures_of_columns(run.jobs, run.stays, run.machine, PAPER_RULES).as_dict() for run in each.runs],
+        )
         for each in columns
     ]
-    for heading, rows in class_tables(PAPER_RULES).items():
-        yield figure_table(heading, [each.name for each in columns], compare(figures, figures=rows, mark_best=False))
+    for heading, figures in class_tables(PAPER_RULES).items():
+        rows = rows_of(compare_seeds(policies, figures=figures, paired=False), "")
+        yield figure_table(heading, [each.heading for each in columns], rows)
 
 
 def _losers(compared: ComparedRuns, columns: Sequence[Column]) -> Iterator[Block]:
@@ -148,14 +170,19 @@ def _losers(compared: ComparedRuns, columns: Sequence[Column]) -> Iterator[Block
         yield Paragraph("The runs are of different workloads: their jobs cannot be compared one by one.", quiet=True)
     elif len(columns) > 1:
         for each in columns[1:]:
-            yield from harm_blocks(each.name, each.shown, each.owners, base.name, base.shown)
+            pairs = each.pairs(base)
+            if pairs:
+                yield from harm_blocks(each.name, base.name, pairs, each.owners)
+            else:
+                text = f"{each.heading} and {base.heading} have no seed in common: their jobs cannot be compared."
+                yield Paragraph(text, quiet=True)
     for each in columns:
-        yield sharing_table(each.name, each.shown, each.owners)
+        yield sharing_table(each.shown_name, each.shown, each.owners)
 
 
 def _energy(columns: Sequence[Column]) -> Iterator[Block]:
     traces = [read_power(each.folders[0]) for each in columns]
-    figure = power_figure([each.name for each in columns], [each.shown for each in columns], traces)
+    figure = power_figure([each.shown_name for each in columns], [each.shown for each in columns], traces)
     if figure is None:
         yield Paragraph("The watts of the nodes were not given, so the energy is not known.", quiet=True)
     else:
@@ -178,6 +205,6 @@ def _conditions(columns: Sequence[Column]) -> Iterator[Block]:
     for each, run in zip(columns, told, strict=True):
         origin = run["workload"].get("origin") if isinstance(run["workload"], dict) else None
         yield Paragraph(
-            f"{each.name}: {origin}, on {each.shown.nodes:,} nodes with {each.shown.threads:,} hardware threads."
+            f"{each.shown_name}: {origin}, on {each.shown.nodes:,} nodes with {each.shown.threads:,} hardware threads."
         )
-    yield Table("All settings", ("setting", *(each.name for each in columns)), rows, closed=True)
+    yield Table("All settings", ("setting", *(each.shown_name for each in columns)), rows, closed=True)

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, TypeAlias
 
 import numpy as np
 
 from cosched_emulator.page.document import Block, Paragraph, Table
-from cosched_emulator.results.figures.comparison import NOTHING, Figure, energy_unit, interval_texts, number_texts
+from cosched_emulator.results.figures.comparison import (
+    NOTHING,
+    UNKNOWN_SEED,
+    Figure,
+    energy_unit,
+    interval_texts,
+    most_of,
+    number_texts,
+)
 from cosched_emulator.results.figures.metrics import population, quantity
 from cosched_emulator.results.files.run_reader import JobOwners, StoredRun
-from cosched_emulator.results.harm import harm_figures, measure_harm, outcomes
+from cosched_emulator.results.harm import Harm, harm_figures, measure_harm, outcomes
 from cosched_emulator.results.harm_tables import Cells, group_table, head_lines, loser_table
 from cosched_emulator.results.record_columns import BoolArray
+from cosched_emulator.statistics.intervals import amount_of
 from cosched_emulator.studies.study_result import within_run
 from cosched_emulator.studies.text import KNOWN
 from cosched_hwmodel.units import SECOND_US
@@ -21,6 +30,12 @@ from cosched_hwmodel.units import SECOND_US
 MOST_ROWS: Final = 25  # of tables of users and of jobs
 MOST_JOBS: Final = 50_000  # of a run, for intervals of percentiles
 _WITHIN: Final = ("wait_s_mean", "wait_s_p95", "response_s_mean", "response_s_p95")
+_OF_HARM: Final = (  # fields of `HarmFigures`
+    Figure("later", ("h1",), "share"),
+    Figure("lost", ("lost_s",), "seconds"),
+    Figure("gained", ("gained_s",), "seconds"),
+    Figure("lost, of all response time", ("lost_share",), "share"),
+)
 
 
 def table_of(caption: str, cells: Cells, *, closed: bool = False) -> Table:
@@ -103,25 +118,83 @@ def _p95(run: StoredRun, key: str, rows: BoolArray, size: float) -> float | None
 # ---------------------------------------------------------------- who loses
 
 
-def harm_blocks(name: str, run: StoredRun, owners: JobOwners, base_name: str, base: StoredRun) -> Iterator[Block]:
-    """Yield who responds later than in the run ``base``, by class and by user, and the jobs that lose most."""
-    harm = measure_harm(
-        outcomes(run.jobs, run.machine, run.selection), [outcomes(base.jobs, base.machine, base.selection)]
-    )
-    yield Paragraph(f"{name} against {base_name}: {'; '.join(head_lines(harm, base_name))}.")
-    groups = {"all": harm.figures, **harm.by_class}
-    yield table_of(f"{name} against {base_name}, by class of job", group_table(groups, harm.baselines))
+Pairs: TypeAlias = Mapping[int | None, tuple[StoredRun, StoredRun]]  # a run and its baseline, by seed
+
+
+def harm_blocks(name: str, base_name: str, pairs: Pairs, owners: JobOwners) -> Iterator[Block]:
+    """Yield who responds later than in the baseline, by seed, by class and by user, and the jobs that lose most.
+
+    ``owners`` are those of the first run, and the users so, too.
+    """
+    harms = {
+        seed: measure_harm(
+            outcomes(run.jobs, run.machine, run.selection), [outcomes(base.jobs, base.machine, base.selection)]
+        )
+        for seed, (run, base) in pairs.items()
+    }
+    against = f"{name} against {base_name}"
+    several = len(harms) > 1
+    heads = {seed: "; ".join(head_lines(harm, base_name)) for seed, harm in harms.items()}
+    alike = len(set(heads.values())) == 1
+    for seed, head in [*heads.items()][: 1 if alike else None]:
+        yield Paragraph(f"{against}{'' if alike else f', seed {seed}'}: {head}.")
+    first, harm = next(iter(harms.items()))
+    if several:
+        by_seed = {f"seed {seed}": each.figures for seed, each in harms.items()}
+        yield table_of(f"{against}, by seed", group_table(by_seed, harm.baselines))
+        yield _over_seeds(f"{against}, by class of job: means over {len(harms)} seeds, with 95 % intervals", harms)
+    else:
+        yield table_of(
+            f"{against}, by class of job", group_table({"all": harm.figures, **harm.by_class}, harm.baselines)
+        )
+    yield from _harm_by_user(f"{against}{f', seed {first}' * several}", harm, owners, pairs[first][0])
+    yield from _largest_losses(against, harms)
+
+
+def _over_seeds(caption: str, harms: Mapping[int | None, Harm]) -> Table:
+    """Return what all jobs, and those of each class, lose and gain in the mean of the runs."""
+    groups = dict.fromkeys(("all", *(group for harm in harms.values() for group in harm.by_class)))
+    figures = {
+        group: {
+            UNKNOWN_SEED if seed is None else seed: harm.figures if group == "all" else harm.by_class[group]
+            for seed, harm in harms.items()
+            if group == "all" or group in harm.by_class
+        }
+        for group in groups
+    }
+    counts = [[each.jobs for each in its.values()] for its in figures.values()]
+    headings, columns = ["", "jobs"], [number_texts([sum(each) / len(each) for each in counts])]
+    for figure in _OF_HARM:
+        values = [{seed: getattr(each, figure.path[0]) for seed, each in its.items()} for its in figures.values()]
+        known = [{seed: value for seed, value in its.items() if value is not None} for its in values]
+        unit, texts = interval_texts(figure, [amount_of(its, most=most_of(figure.path[0])) for its in known])
+        headings.append(f"{figure.label} {unit}".rstrip())
+        columns.append(texts)
+    return Table(caption, headings, list(zip(groups, *columns, strict=True)))
+
+
+def _harm_by_user(caption: str, harm: Harm, owners: JobOwners, run: StoredRun) -> Iterator[Table]:
     user_of = dict(zip(run.jobs.id.tolist(), owners.user, strict=True))
     users = np.array([user_of[number] for number in harm.jobs.id.tolist()], dtype=np.object_)
     by_user = {user or "not known": harm_figures(harm.jobs.only(users == user), 1) for user in dict.fromkeys(users)}
     losing = sorted(by_user.items(), key=lambda item: item[1].gained_s - item[1].lost_s)[:MOST_ROWS]
     if len(by_user) > 1:
-        caption = f"{name} against {base_name}, by user: those that lose most, less what they gain"
-        yield table_of(caption, group_table(dict(losing), harm.baselines))
-    losers = harm.losers(MOST_ROWS)
-    if losers:
-        caption = f"{name} against {base_name}: the largest losses, {len(losers)} of {harm.figures.later:,} later jobs"
-        yield table_of(caption, loser_table(losers), closed=True)
+        heading = f"{caption}, by user: those that lose most, less what they gain"
+        yield table_of(heading, group_table(dict(losing), harm.baselines))
+
+
+def _largest_losses(against: str, harms: Mapping[int | None, Harm]) -> Iterator[Table]:
+    found = [(seed, loser) for seed, harm in harms.items() for loser in harm.losers(MOST_ROWS)]
+    found = sorted(found, key=lambda item: -item[1].lost_s)[:MOST_ROWS]
+    if found:
+        later = sum(harm.figures.later for harm in harms.values())
+        heading, *rows = loser_table([loser for _, loser in found])
+        if len(harms) > 1:
+            heading.insert(1, "seed")
+            for row, (seed, _) in zip(rows, found, strict=True):
+                row.insert(1, str(seed))
+        caption = f"{against}: the largest losses, {len(found)} of {later:,} later jobs"
+        yield table_of(caption, [heading, *rows], closed=True)
 
 
 def sharing_table(name: str, run: StoredRun, owners: JobOwners) -> Block:

@@ -16,10 +16,14 @@ import pytest
 from click.testing import CliRunner
 from tests.emulator.page.conftest import EVIL
 
+from cosched_emulator import simulate
 from cosched_emulator.cli.commands.report import report
-from cosched_emulator.page.document import Bars, Block, Page, Paragraph, Section, Table, page_parts
+from cosched_emulator.page.document import Bars, Block, Figure, Page, Paragraph, Section, Table, page_parts
+from cosched_emulator.page.run_page import run_page
 from cosched_emulator.page.schedule import pack_numbers, pack_texts, schedule_figure, shown_jobs
+from cosched_emulator.results.figures.metrics import ALL_JOBS, population, quantity
 from cosched_emulator.results.files.run_reader import read_owners, read_run
+from cosched_emulator.results.harm import measure_harm, outcomes
 
 
 def written(*arguments: object) -> str:
@@ -67,6 +71,49 @@ def test_all_parts_of_a_page_escape() -> None:
     text = "".join(page_parts(page))
     assert "<img" not in text
     assert text.count("<script>") == text.count("</script>") - 1  # the last is that of the data
+
+
+def test_over_several_seeds_figures_and_losers_are_of_all_and_the_rest_says_its_seed(tmp_path: Path) -> None:
+    """The page had the classes and the losers of the first seed in a column that says (3 seeds)."""
+    runs = {}
+    for seed in (1, 2, 3):
+        scenario = {"cluster": {"nodes": 16, "preset": "lomarc-ht"}, "truth": {"contention": "lomarc"}}
+        jobs = {"lublin": 60, "characteristics": "M1", "load": 1.0}
+        for policy in ("pss", "lomarc-r"):
+            folder = tmp_path / f"{policy}-{seed}"
+            simulate({**scenario, "workload": jobs}, policy, seed=seed, out=folder)
+            runs[policy, seed] = read_run(folder)
+    folders = [tmp_path / f"{policy}-{seed}" for policy in ("pss", "lomarc-r") for seed in (1, 2, 3)]
+    page = run_page(folders, [folder.name for folder in folders], "")
+    tables = {b.caption: b for section in page.sections for b in section.blocks if isinstance(b, Table)}
+    harms = {
+        seed: measure_harm(
+            outcomes(runs["lomarc-r", seed].jobs, runs["lomarc-r", seed].machine),
+            [outcomes(runs["pss", seed].jobs, runs["pss", seed].machine)],
+        )
+        for seed in (1, 2, 3)
+    }
+    by_seed = tables["lomarc-r against pss, by seed"].rows
+    assert [(row[0], row[2]) for row in by_seed] == [
+        (f"seed {seed}", f"{harms[seed].figures.later:,}") for seed in harms
+    ]
+    assert len({row[2] for row in by_seed}) > 1
+    (means,) = [table for caption, table in tables.items() if "means over 3 seeds" in caption]
+    shares = [100 * (harm.figures.h1 or 0) for harm in harms.values()]
+    assert means.rows[0][2].startswith(f"{sum(shares) / 3:.2f} (")
+    (losses,) = [table for caption, table in tables.items() if "the largest losses" in caption]
+    assert {row[losses.headings.index("seed")] for row in losses.rows} > {"2"}
+    (response,) = [table for caption, table in tables.items() if caption.startswith("Response: end")]
+    base = [run.jobs for (policy, _), run in runs.items() if policy == "pss"]
+    mean_s = [quantity(jobs, "response_s", population(jobs, "all", ALL_JOBS)).mean() for jobs in base]
+    *_, unit, pss, _ = response.rows[-1]
+    assert float(pss.partition(" ")[0]) == pytest.approx(
+        sum(mean_s) / 3 / {"h": 3600, "min": 60, "s": 1}[unit], rel=0.01
+    )
+    assert [caption for caption in tables if "(3 seeds)" in caption] == []
+    assert [block.title for block in page.sections[1].blocks if isinstance(block, Figure)] == [
+        "Jobs on nodes, pss, seed 1", "Jobs on nodes, lomarc-r, seed 1",
+    ]  # fmt: skip
 
 
 def test_a_page_is_written_once(run_folder: Path, tmp_path: Path) -> None:
