@@ -186,7 +186,7 @@ def test_a_secret_key_of_another_user_is_none(folder: Path) -> None:
     write_keys(folder / "keys", "ann")
     secret = folder / "keys" / "ann.key_secret"
     os.chown(secret, STRANGER, STRANGER)
-    with pytest.raises(UsageError, match="expected a secret file of root or of this user, got one of user 54321"):
+    with pytest.raises(UsageError, match="owned by root or by us, got user 54321"):
         read_secret(secret)
 
 
@@ -217,7 +217,7 @@ def test_only_a_left_over_socket_is_replaced_for_hooks(folder: Path) -> None:
         refused("no other process listens")
         wake.rename(folder / "elsewhere")
         wake.symlink_to("elsewhere")
-        refused("something else")
+        refused("expected a socket to replace, or nothing")
         wake.unlink()
         (folder / "elsewhere").rename(wake)
     with poked(str(wake)):

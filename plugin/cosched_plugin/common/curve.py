@@ -92,18 +92,17 @@ def read_secret(file: str | Path) -> tuple[bytes, bytes]:
     """Return the public and the secret key in a secret file; UsageError for another kind of file, or one that others may read."""
     path = Path(file)
     try:
-        found = path.stat()
+        mode = path.stat().st_mode
     except OSError as error:
         raise UsageError(f"{file}: cannot read it: {error.strerror}") from error
-    mode = found.st_mode
-    if found.st_uid not in (0, os.geteuid()):
-        raise UsageError(f"{file}: expected a secret file of root or of this user, got one of user {found.st_uid}")
     if mode & 0o077:
         if path.with_name(f"{path.name}_secret").exists():
             raise UsageError(f"{file}: expected a secret key, got a public one; the secret key is {file}_secret")
         raise UsageError(
             f"{file}: expected a secret file that only its owner may read (chmod 600), got mode {stat.S_IMODE(mode):04o}"
         )
+    for trouble in _why_not_ours(path):
+        raise UsageError(trouble)
     public, secret = _read(path)
     if secret is None:
         raise UsageError(f"{file}: expected a secret key, got a file with a public one alone")

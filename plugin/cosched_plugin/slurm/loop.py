@@ -13,6 +13,7 @@ import os
 import select
 import signal
 import socket
+import stat
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -284,6 +285,8 @@ def poked(path: str | None) -> Iterator[socket.socket | None]:
     if path is None:
         yield None
         return
+    if os.path.lexists(path) and not stat.S_ISSOCK(os.lstat(path).st_mode):
+        raise UsageError(f"{path}: expected a socket to replace, or nothing")
     check_free_path(path, path, socket.SOCK_DGRAM)
     with suppress(FileNotFoundError):
         os.unlink(path)
