@@ -72,16 +72,30 @@ def imported(folder: Path, rows: Iterable[str], options: ImportOptions = PLAIN, 
         ),
         # one job suspended for the other
         ([row(1, "n1", 8, 0, 900, suspended="00:05:00"), row(2, "n1", 8, 100, 400)], ((1, 8),)),
-        # jobs that ask for one CPU get all four, so jobs that hold six there share CPUs
-        ([row(1, "n1", 4, asked="1"), row(2, "n1", 3, HOUR, 2 * HOUR), row(3, "n1", 3, HOUR, 2 * HOUR)], ((1, 4),)),
+        # jobs that ask for one to three CPUs get all four, so jobs that hold six there share CPUs
+        (
+            [*(row(n, "n1", 4, -n * HOUR, (1 - n) * HOUR, asked=f"{n}") for n in range(1, 4)),
+             row(4, "n1", 3, HOUR, 2 * HOUR), row(5, "n1", 3, HOUR, 2 * HOUR)],
+            ((1, 4),),
+        ),
         # a core has two CPUs: this is not the whole node
-        ([row(1, "n1", 2, asked="1"), row(2, "n1", 3, HOUR, 2 * HOUR), row(3, "n1", 3, HOUR, 2 * HOUR)], ((1, 6),)),
+        (
+            [*(row(n, "n1", 2, -n * HOUR, (1 - n) * HOUR, asked="1") for n in range(3)),
+             row(4, "n1", 3, HOUR, 2 * HOUR), row(5, "n1", 3, HOUR, 2 * HOUR)],
+            ((1, 6),),
+        ),
         # a job that still runs, and a run before a requeue, held nodes, too
         ([row(1, "n1", 4), row(2, "n2", 4, state="RUNNING").replace("1772403600", "Unknown")], ((2, 4),)),
+        # its limit of a day is long over
+        (
+            [row(1, "n1", 4, 90 * 24 * HOUR, 91 * 24 * HOUR), row(2, "n1", 4, state="RUNNING").replace("1772403600", "Unknown")],
+            ((1, 4),),
+        ),
     ],
     ids=[
         "fat", "fat, alike names", "at once", "in turn", "too little", "no digits", "two alike", "two about alike",
         "thin and busy", "even", "uneven", "two sizes", "suspended", "shared CPUs", "two threads", "running",
+        "never ended",
     ],
 )  # fmt: skip
 def test_nodes_have_the_cpus_that_their_jobs_show(

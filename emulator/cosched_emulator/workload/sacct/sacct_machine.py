@@ -4,8 +4,8 @@ A node that `NodeList` names has at least the CPUs that jobs held on it at one i
 nodes is not said (by default Slurm fills one node after the other), so of a job of several nodes one CPU is sure. An even
 division counts where many nodes show the same sum, and none a little more; besides, the nodes of a job together have its CPUs.
 Nodes whose names differ in digits alone, in one partition, are *siblings*: a node on which less has run is as large as most.
-Jobs that get many times the CPUs that they ask for, and are always alone, have whole nodes: if others hold more there at one
-time, jobs share CPUs. Jobs that name no node hold nodes of their own, so there are never fewer nodes than were held.
+Jobs that get the same CPUs, more than they ask for and whatever that is, and are always alone have whole nodes: where others
+hold more at one time, jobs share CPUs. Jobs that name no node hold nodes of their own, so there are never fewer nodes than were held.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -24,10 +25,9 @@ from cosched_plugin.common.slurm_notation import expand
 
 _BLOCK: Final = 1 << 20  # stays of jobs on nodes that are swept at once, which bounds memory
 _FIRM: Final = (
-    10  # a node that was that often at its most CPUs has no more, or not many where less than a tenth is like it
+    10  # a node that was so often at its most CPUs has no more; not many, if fewer than one in so many are like it
 )
 _MANY: Final = 4  # siblings: a sum of even divisions is a size where one in so many shows it, and most of a few
-_WHOLE: Final = 3  # a job that gets so many times the CPUs that it asks for has the whole node: a core has two at most
 _FAR: Final = 4  # so many times the size of most of its siblings is no work of an uneven division
 
 _Ints = NDArray[np.int64]
@@ -114,7 +114,10 @@ def machine_of(rows: Iterable[SacctRow], jobs: Sequence[LoggedJob], partitions: 
 
 
 def _stays(rows: Iterable[SacctRow], logged: Collection[tuple[str, int | None]]) -> list[SacctRow]:
-    """Return the rows that held nodes, each run of a job once; one without an end holds them until the last time of the dump."""
+    """Return the rows that held nodes, each run of a job once.
+
+    One without an end holds them to the last time of the dump, or to its limit: the end of some jobs is never told.
+    """
     found: dict[tuple[str, int], SacctRow] = {}
     last_s = 0
     for row in rows:
@@ -126,7 +129,11 @@ def _stays(rows: Iterable[SacctRow], logged: Collection[tuple[str, int | None]])
         before = found.get((row.number, row.start_s))
         if before is None or (before.end_s or 0) <= (row.end_s or 0):
             found[row.number, row.start_s] = row
-    return [row if row.end_s is not None else row._replace(end_s=last_s) for row in found.values()]
+    return [row if row.end_s is not None else row._replace(end_s=_latest(row, last_s)) for row in found.values()]
+
+
+def _latest(row: SacctRow, last_s: int) -> int:
+    return last_s if row.limit_min is None else min(last_s, (row.start_s or 0) + 60 * row.limit_min)
 
 
 class _Held(NamedTuple):
@@ -189,6 +196,7 @@ class _Shown(NamedTuple):
     partition: _Ints
     single: _Ints  # most of one job of one node
     whole: _Ints  # of a job of one node that has it wholly; 0: none, -1: such jobs are not alone
+    asked: _Ints  # what such jobs asked for: bit n for n CPUs
 
     @classmethod
     def on(cls, nodes: int) -> _Shown:
@@ -251,22 +259,23 @@ def _sweep(held: _Held, rows: _Ints, nodes: _Ints, shown: _Shown, ours: _Mask) -
 
 
 def _note_whole(held: _Held, rows: _Ints, where: _Ints, begins: _Mask, there: _Ints, shown: _Shown) -> None:
-    """Note jobs of one node that got far more CPUs than they asked for, by events in order of nodes and times."""
+    """Note jobs of one node that got more CPUs than they asked for, by events in order of nodes and times."""
     asked, cpus = held.asked[rows], held.cpus[rows]
-    such = (
-        begins & (held.nodes[rows] == 1) & (asked > 0) & (_WHOLE * asked <= cpus) & (held.end[rows] > held.start[rows])
-    )
+    such = begins & (held.nodes[rows] == 1) & (asked > 0) & (asked < cpus) & (held.end[rows] > held.start[rows])
     alone = such & (there == 1) & (np.append(rows[1:], -1) == rows)
     shown.whole[where[alone]] = cpus[alone]
     shown.whole[where[such & ~alone]] = -1
+    np.bitwise_or.at(shown.asked, where[alone], 1 << np.minimum(asked[alone], 62))
 
 
 def _capped(shown: _Shown, groups: Iterable[tuple[_Ints, _Ints]]) -> _Mask:
     """Give nodes of which some job had the whole that job's CPUs, and siblings too; return those on which more was held at one time."""
     shared = np.zeros(len(shown.sure), dtype=bool)
     for own, alike in groups:
-        sizes = set(shown.whole[own].tolist()) - {0} or set(shown.whole[alike].tolist()) - {0}
-        size = sizes.pop() if len(sizes) == 1 else -1
+        among = own if shown.whole[own].any() else alike
+        sizes = set(shown.whole[among].tolist()) - {0}
+        several = int(np.bitwise_or.reduce(shown.asked[among])).bit_count() > 1
+        size = sizes.pop() if len(sizes) == 1 and several else -1
         if size > 0 and shown.single[own].max() <= size:
             shared[own[shown.sure[own] > size]] = True
             for column in (shown.sure, shown.even):
@@ -337,11 +346,13 @@ def _settled(sizes: _Ints, often: _Ints, groups: Iterable[tuple[_Ints, _Ints]]) 
     settled = sizes.copy()
     for own, alike in groups:
         counts = Counter(sizes[own].tolist())
-        for node in own:
-            size = int(sizes[node])
-            firm = often[node] >= _FIRM and size > 1
-            if not firm or counts[size] * _FIRM < len(own):
-                settled[node] = _of_siblings(size, counts, 2 * size if firm else max(counts))
+        for size in counts:
+            firm = (often[own] >= _FIRM) & (size > 1)
+            for some, most in (
+                (own[~firm], max(counts)),
+                (own[firm], 2 * size if counts[size] * _FIRM < len(own) else 0),
+            ):
+                settled[some[sizes[some] == size]] = _of_siblings(size, counts, most)
         if set(counts) == {1}:  # one CPU says nothing: look at alike names of other partitions
             others = Counter(sizes[alike].tolist())
             settled[own] = _of_siblings(1, others, max(others))
@@ -382,8 +393,8 @@ def _filled(
     counted = held.named & ~held.moved
     of_row = np.array([within.get(row.node_list, -1) for row in rows], dtype=np.int64)
     filled = sizes.copy()
-    together = [(own, counted & (of_row == place)) for place, (own, _) in enumerate(groups)]
-    for nodes, mask in (*together, (np.arange(len(sizes)), counted)):
+    together = ((own, counted & (of_row == place)) for place, (own, _) in enumerate(groups))
+    for nodes, mask in chain(together, [(np.arange(len(sizes)), counted)]):
         cpus = _peak(held.start[mask], held.end[mask], held.cpus[mask])
         if cpus > filled[nodes].sum():
             most, _ = max(Counter(filled[nodes].tolist()).items(), key=lambda item: item[1])
