@@ -7,6 +7,7 @@ import json
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -110,15 +111,20 @@ def _digest(jobs: Iterable[str]) -> str:
 
 def _by_name(record: WorkloadJob | JobSpec | Profile) -> str:
     """Return a job as a text that stays as it is when later programs know further fields, or another order of them."""
-    defaults = record._field_defaults
-    values = [
-        (name, value) for name, value in record._asdict().items() if name not in defaults or value != defaults[name]
-    ]
-    parts = [
-        f"{name}={_by_name(value) if isinstance(value, JobSpec | Profile) else repr(value)}"
-        for name, value in sorted(values)
-    ]
+    parts = []
+    kind: Any = type(record)
+    for name, place, default in _order_of(kind):
+        value = record[place]
+        if value != default:
+            told = _by_name(value) if isinstance(value, JobSpec | Profile) else repr(value)
+            parts.append(f"{name}={told}")
     return f"{{{' '.join(parts)}}}"
+
+
+@cache
+def _order_of(kind: type[WorkloadJob | JobSpec | Profile]) -> list[tuple[str, int, object]]:
+    """Return the fields by name: each with its place, and its default or something that no value equals."""
+    return sorted((name, place, kind._field_defaults.get(name, kind)) for place, name in enumerate(kind._fields))
 
 
 def _as_written(job: WorkloadJob, of_spec: Sequence[str], of_job: Sequence[str]) -> str:
