@@ -53,8 +53,17 @@ class Column(NamedTuple):
 
     @property
     def shown_name(self) -> str:
-        """Return the name for what is of one run."""
-        return f"{self.name}, seed {self.seeds[0]}" if len(self.runs) > 1 else self.name
+        """Return the name of the run of which charts are drawn."""
+        return self.named(self.seeds[0])
+
+    def named(self, seed: int | None) -> str:
+        """Return the name for what is of the run with a seed."""
+        return f"{self.name}, seed {seed}" if len(self.runs) > 1 else self.name
+
+    def owners_of(self, seed: int | None) -> JobOwners:
+        """Return whose the jobs of the run with a seed are."""
+        place = self.seeds.index(seed)
+        return read_owners(self.folders[place], self.runs[place].jobs) if place else self.owners
 
     @property
     def shown(self) -> StoredRun:
@@ -171,8 +180,11 @@ def _losers(compared: ComparedRuns, columns: Sequence[Column]) -> Iterator[Block
     elif len(columns) > 1:
         for each in columns[1:]:
             pairs = each.pairs(base)
-            if pairs:
-                yield from harm_blocks(each.name, base.name, pairs, each.owners)
+            first = next(iter(pairs), None)
+            if len(pairs) == 1:
+                yield from harm_blocks(each.named(first), base.named(first), pairs, each.owners_of(first))
+            elif pairs:
+                yield from harm_blocks(each.name, base.name, pairs, each.owners_of(first))
             else:
                 text = f"{each.heading} and {base.heading} have no seed in common: their jobs cannot be compared."
                 yield Paragraph(text, quiet=True)

@@ -132,7 +132,7 @@ def _who_pays(one: Compared) -> Iterator[str]:
     if one.later is not None and one.later.exists and one.later.low > 0:
         yield f"{_span(one.later)} of the jobs are later than in any run of the present policy, beyond chance."
     elif not one.classes and not one.users:
-        yield "Nobody is shown to pay."
+        yield "Nobody is shown to pay." if one.users_told else "No class of jobs is shown to pay."
 
 
 def _energy(one: Compared) -> Iterator[str]:

@@ -111,6 +111,10 @@ def test_over_several_seeds_figures_and_losers_are_of_all_and_the_rest_says_its_
         sum(mean_s) / 3 / {"h": 3600, "min": 60, "s": 1}[unit], rel=0.01
     )
     assert [caption for caption in tables if "(3 seeds)" in caption] == []
+    part = [folder for folder in folders if folder.name in ("pss-2", "pss-3", "lomarc-r-1", "lomarc-r-2")]
+    shared = run_page(part, [folder.name for folder in part], "")
+    captions = [b.caption for section in shared.sections for b in section.blocks if isinstance(b, Table)]
+    assert "lomarc-r, seed 2 against pss, seed 2, by class of job" in captions
     assert [block.title for block in page.sections[1].blocks if isinstance(block, Figure)] == [
         "Jobs on nodes, pss, seed 1", "Jobs on nodes, lomarc-r, seed 1",
     ]  # fmt: skip

@@ -166,6 +166,11 @@ def test_windows_in_which_a_run_failed_are_told_and_too_few_of_them_tell_nothing
     assert "sjbf (-50 %, in 1 of 4 windows)" in words
     assert "Whether sharing nodes gains anything was not tried: runs failed, and too few windows are left." in words
     assert {one.policy: why for one, why in found.not_compared}["lomarc-r"] == "no run of it ended"
+    unnamed = {"user_responses": {}, "long_wide_response_s": 1.0}
+    unknown = paragraph(answer(prepared, made_up(prepared, rows, **unnamed)))
+    assert "No class of jobs is shown to pay." in unknown
+    assert "Nobody" not in unknown
+    assert "Which users pay, the log does not tell." in unknown
     few = answer(prepared, made_up(prepared, {**rows, PRESENT: [100.0, 101.0]}))
     assert "It cannot tell: no candidate and easy both ran in 3 windows." in paragraph(few)
 
