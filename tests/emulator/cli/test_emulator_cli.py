@@ -315,7 +315,7 @@ def test_a_scenario_with_its_policy(commands: Commands) -> None:
         (("--nodes", "0"), "Invalid value for '--nodes'"),
         (("--lublin", "many"), "Invalid value for '--lublin'"),
         (("--link", "carrier-pigeon"), "Invalid value for '--link'"),
-        (("--policie", "easy"), "No such option '--policie'"),
+        (("--policie", "easy"), "No such option"),  # the rest differs between versions of click
         (("a.toml", "b.toml"), "Got unexpected extra argument (b.toml)"),
         (("none.toml",), "none.toml: expected a readable scenario file, got No such file or directory"),
     ],

@@ -9,14 +9,11 @@ import sys
 from collections.abc import Callable
 from io import TextIOWrapper
 from types import FrameType
-from typing import Final, NoReturn
+from typing import NoReturn
 
 import click
 
 from cosched_hwmodel.cli.terminal.console import ERROR, Log, say
-
-# What click 8.2 and later raise for a group without a command; earlier versions print the help themselves.
-_HELP: Final = getattr(click.exceptions, "NoArgsIsHelpError", ())
 
 
 class Terminated(BaseException):
@@ -59,7 +56,7 @@ def run_command_line(command: click.Command, program: str, exit_code_of: Callabl
         code = command.main(standalone_mode=False)
         _flush_output()
     except click.UsageError as error:
-        if isinstance(error, _HELP):
+        if isinstance(error, click.exceptions.NoArgsIsHelpError):
             say(error.format_message(), err=True)
             sys.exit(error.exit_code)
         path = error.ctx.command_path if error.ctx is not None else program
