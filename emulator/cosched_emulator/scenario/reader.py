@@ -59,8 +59,17 @@ def scenario_of_table(base: Mapping[str, Any], overrides: Mapping[str, Any], fil
         if not isinstance(value, Mapping):
             table[key] = value
         elif isinstance(below, Mapping):  # anything else is refused below, with or without an override
-            table[key] = {**below, **value}
+            table[key] = {**(_beside(below, value) if key == "cluster" else below), **value}
     return _section(Scenario, table, "", file)
+
+
+def _beside(cluster: Mapping[str, Any], given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the keys of a machine that stay beside others: a file of node classes, and nodes of one shape, replace each other."""
+    if given.get("file") is not None:
+        return {}
+    if any(given.get(key) is not None for key in ("nodes", "processors", "preset")):
+        return {key: value for key, value in cluster.items() if key != "file"}
+    return cluster
 
 
 def check_owner_of_parameters(base: Mapping[str, Any], changes: Mapping[str, Any], file: str = "") -> None:

@@ -12,7 +12,7 @@ from cosched_emulator.cli.commands.options.scenario_options import overrides
 from cosched_emulator.cli.commands.workload import workload
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.scenario.machine import build_machine, cores_of
-from cosched_emulator.scenario.reader import read_scenario
+from cosched_emulator.scenario.reader import read_scenario, scenario_of_table
 from cosched_emulator.scenario.rules import check_cluster
 from cosched_emulator.workload.swf.swf_reader import read_swf
 from cosched_hwmodel.errors import TopologyError
@@ -71,6 +71,19 @@ def test_a_machine_file_may_have_layouts(tmp_path: Path) -> None:
     assert (large.nodes, large.threads, large.memory_mb, small.nodes, small.threads) == (3, 32, 65536, 1, 4)
     with pytest.raises(ConfigurationError, match="either a file or other keys, got file and nodes, memory_mb"):
         check_cluster(read_scenario(None, overrides({"machine": str(file), "nodes": 2, "memory_gb": 1.0})).cluster)
+
+
+def test_options_replace_the_other_way_to_name_a_machine(tmp_path: Path) -> None:
+    file = tmp_path / "machine.toml"
+    file.write_text(MACHINE)
+    by_file, by_shape = {"cluster": {"file": str(file)}}, {"cluster": {"nodes": 2, "preset": "1x4x1", "memory_mb": 8}}
+    (shape,) = build_machine(scenario_of_table(by_file, overrides({"nodes": 5, "node": "1x8x1"})).cluster)
+    assert (shape.nodes, shape.threads) == (5, 8)
+    assert scenario_of_table(by_shape, overrides({"machine": str(file)})).cluster.file == str(file)
+    kept = scenario_of_table(by_shape, overrides({"nodes": 3})).cluster
+    assert (kept.nodes, kept.memory_mb) == (3, 8)
+    with pytest.raises(ConfigurationError, match="either a file or other keys, got file and idle_w"):
+        check_cluster(scenario_of_table(by_file, overrides({"idle_w": 90.0})).cluster)
 
 
 def test_a_model_draws_jobs_for_the_machine_of_the_command_line(tmp_path: Path) -> None:
