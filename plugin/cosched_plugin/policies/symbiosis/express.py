@@ -2,12 +2,13 @@
 
 The jobs on its nodes stop in place, where they keep threads and memory. Where there are no threads, one job goes to disk, the
 narrowest that is wide enough; until it comes back, only jobs that end before start on its nodes. Who was stopped for whom is a note
-of the short job, so a restarted scheduler resumes whatever no note names.
+of the short job, so a restarted scheduler resumes whatever no note names. A stopped job is handed on to the next short job where
+that would stop it again at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -27,6 +28,7 @@ from cosched_plugin.api import (
     NodeSet,
     Occupancy,
     Offer,
+    PendingJobs,
     ResumeJob,
     Running,
     Seat,
@@ -38,6 +40,7 @@ from cosched_plugin.api import (
     delete_stale_notes,
     each_node,
     first_fit,
+    minus,
     nodes_of,
     open_beside,
     prices,
@@ -126,8 +129,15 @@ class Express(Guests):
 
     def prepare(self, context: Context) -> Iterator[Action]:
         """Yield the resumption of jobs whose short job has ended, then what the other mode does."""
-        yield from delete_stale_notes(context.view, NOTE)
-        yield from _resumptions(context.view)
+        view = context.view
+        yield from delete_stale_notes(view, NOTE)
+        while _unclaimed(view) and (queue := self._led_by_short(context)) is not None:
+            yield from super().prepare(context)
+            taken = self._take_over(queue, context)
+            if taken is None:
+                break
+            yield from taken.decisions
+        yield from _resumptions(view)
         yield from super().prepare(context)
 
     def has_hosts(self, view: View) -> bool:
@@ -154,14 +164,45 @@ class Express(Guests):
         view = context.view
         may = self._stoppable(view)
         if may and view.work.pay(prices.HOSTS, 1, len(may)):
-            for find in (self._in_place, self._for_disk):
+            for find in (self._in_place, partial(self._for_disk, may)):
                 stopping = find(job, may, context)
                 if stopping is not None and gate.admit(stopping):
-                    view.explain(job.id, partial(_facts, stopping))
-                    for host in stopping.shared.hosts:
-                        view.explain(host.running.job.id, partner=job.id)
-                    return stopping
+                    return self._explained(stopping, job)
         return None
+
+    def _explained(self, stopping: Stopping, job: JobSpec) -> Stopping:
+        view = stopping.shared.view
+        view.explain(job.id, partial(_facts, stopping))
+        for host in stopping.shared.hosts:
+            view.explain(host.running.job.id, partner=job.id)
+        return stopping
+
+    def _led_by_short(self, context: Context) -> PendingJobs | None:
+        """Return the queue where its head may stop others."""
+        queue = context.arranged()
+        return queue if queue.jobs and self._is_short(queue.jobs[0]) and not queue.jobs[0].exclusive else None
+
+    # Only the head of the queue: a reservation may be in the way of others, and is not known yet.
+    def _take_over(self, queue: PendingJobs, context: Context) -> Stopping | None:
+        """Return the head of the queue in the place of a short job that has ended, with jobs that stay stopped for it."""
+        view, head, unclaimed = context.view, queue.jobs[0], _unclaimed(context.view)
+        away = [each for each in unclaimed if each.on_disk]
+        theirs = _threads_of([view.nodes_by_job[each.job.id] for each in away], view)
+        context, gate = context.over(queue), _guarded(UNRESERVED, view)
+        if (
+            context.offer(head, snapshot_now(view).without(theirs)) is not None
+            or super().join(head, context, gate) is not None
+        ):
+            return None
+        ids = {each.job.id for each in unclaimed}
+        order = partial(_order, {each.job.id for each in self._stoppable(view) if each.suspended_us is not None})
+        may = sorted([*[each for each in unclaimed if not each.on_disk], *self._stoppable(view)], key=order)
+        candidates = sorted([*away, *may], key=order)
+        stopping = self._in_place(head, may, context, theirs) or self._for_disk(may, head, candidates, context)
+        if stopping is None or not gate.admit(stopping):
+            return None
+        go_on = ids.isdisjoint([host.running.job.id for host in stopping.shared.hosts])
+        return None if go_on else self._explained(stopping, head)
 
     def _is_short(self, job: JobSpec) -> bool:
         return job.estimate_us <= self._express_us
@@ -174,7 +215,7 @@ class Express(Guests):
             found = [
                 each for each in view.running.values() if each.job.id not in notes and self._may_stop(each, stopped)
             ]
-            found.sort(key=lambda each: (each.suspended_us is None, each.job.processes, each.start_us, each.job.id))
+            found.sort(key=partial(_order, stopped))
             self._found, self._stoppable_at = found, view.key
         return self._found
 
@@ -188,11 +229,17 @@ class Express(Guests):
         stopped_us = view.now_us - running.start_us - view.progress_us(running)
         return stopped_us + span_us <= self._stops * running.job.estimate_us
 
-    def _in_place(self, job: JobSpec, may: list[Running], context: Context) -> Stopping | None:
-        """Return the job on threads that stopped jobs, and empty nodes, leave open; None where these are too few."""
+    def _in_place(
+        self, job: JobSpec, may: list[Running], context: Context, kept: Layers | None = None
+    ) -> Stopping | None:
+        """Return the job on threads that stopped jobs, and empty nodes, leave open; None where these are too few.
+
+        ``kept``: threads of empty nodes that it must not have.
+        """
         view = context.view
         alone = _with_one_job(view)
-        open_ = view.free if self._empty_nodes else tuple([NodeSet(0)] * view.machine.depth)
+        none = tuple([NodeSet(0)] * view.machine.depth)
+        open_ = minus(view.free, kept or none) if self._empty_nodes else none
         chosen: list[Running] = []
         for running in may:
             mine = view.nodes_by_job[running.job.id] & alone
@@ -211,19 +258,18 @@ class Express(Guests):
         hosts = [running for running in chosen if nodes & view.nodes_by_job[running.job.id]]
         return self._stopping(context.placement.offer_on(job, runs, snapshot_now(view)), hosts, None, view)
 
-    def _for_disk(self, job: JobSpec, may: list[Running], context: Context) -> Stopping | None:
-        """Return the job on threads of one that goes to disk; others on these nodes stop in place."""
+    def _for_disk(
+        self, may: list[Running], job: JobSpec, candidates: list[Running], context: Context
+    ) -> Stopping | None:
+        """Return the job on threads of a candidate that goes to disk, or is there; others on these nodes stop in place."""
         view = context.view
-        for running in may:
-            if running.suspended_us is not None or running.job.processes < job.processes:
-                continue
-            nodes = view.nodes_by_job[running.job.id]
-            if nodes & ~any_layer(view.in_service) or not fits_on_disk(Bundle([running], nodes), view):
+        for running in candidates:
+            if running.job.processes < job.processes or not _may_be_away(running, view):
                 continue
             if not view.work.pay(prices.RANKED_PAIR):
                 return None
             memory = list(view.free_memory_mb)
-            for node, processes in each_node(running.runs) if running.job.memory_mb else ():
+            for node, processes in each_node(running.runs) if running.job.memory_mb and not running.on_disk else ():
                 memory[node] += processes * running.job.memory_mb
             runs = first_fit(job, running.layers, view.machine, memory)
             if runs is None:
@@ -258,7 +304,8 @@ class Express(Guests):
         neighbours = {other for job_id in stopped for other in present.get(job_id, ())} - stopped
         left = {other: [each for each in present[other] if each not in stopped] for other in sorted(neighbours)}
         rid = resettled(left, view)[1] if left else ()
-        return Stopping(GroupSeat((newcomer,), tuple(moved), view), None if on_disk is None else on_disk.job.id, rid)
+        goes = None if on_disk is None or on_disk.on_disk else on_disk.job.id
+        return Stopping(GroupSeat((newcomer,), tuple(moved), view), goes, rid)
 
 
 class _Guarded(NamedTuple):
@@ -306,15 +353,46 @@ def _notes(view: View) -> dict[int, tuple[int, ...]]:
     return found
 
 
-def _resumptions(view: View) -> Iterator[Action]:
-    """Yield the resumption of all suspended jobs that no running short job has stopped, where their threads are free."""
+def _order(stopped: Collection[int], running: Running) -> tuple[bool, int, int, int]:
+    """Return the sort key of jobs that may be stopped: those that are stopped already first, then the narrowest."""
+    return running.job.id not in stopped, running.job.processes, running.start_us, running.job.id
+
+
+def _unclaimed(view: View) -> list[Running]:
+    """Return the suspended jobs that no running short job has stopped, and that could go on now, by id."""
     suspended = [each for each in view.running.values() if each.suspended_us is not None and not each.held]
     if not suspended:
-        return
+        return []
     stopped = {job_id for ids in _notes(view).values() for job_id in ids}
-    for each in sorted(suspended, key=lambda each: each.job.id):
-        if each.job.id not in stopped and not each.leaving and (not each.on_disk or view.may_resume(each)):
+    may = [each for each in suspended if each.job.id not in stopped and not each.leaving]
+    return sorted([each for each in may if not each.on_disk or view.may_resume(each)], key=lambda each: each.job.id)
+
+
+def _resumptions(view: View) -> Iterator[Action]:
+    """Yield the resumption of these; one may be in the way of another."""
+    for each in _unclaimed(view):
+        if not each.on_disk or view.may_resume(each):
             yield ResumeJob(each.job.id)
+
+
+def _may_be_away(running: Running, view: View) -> bool:
+    """Tell whether a job can go to disk, or stay there: not one that has come back this instant, and would have done so in vain."""
+    if running.on_disk:
+        return True
+    if running.suspended_us is not None:
+        return False
+    if running.ready_us and running.ready_us - view.resume_costs.of_disk_us(running.job, running.runs) == view.now_us:
+        return False
+    nodes = view.nodes_by_job[running.job.id]
+    return not nodes & ~any_layer(view.in_service) and fits_on_disk(Bundle([running], nodes), view)
+
+
+def _threads_of(nodes: Iterable[NodeSet], view: View) -> Layers:
+    """Return all threads of these nodes."""
+    every = 0
+    for some in nodes:
+        every |= some
+    return (NodeSet(every),) * view.machine.depth
 
 
 def _with_one_job(view: View) -> NodeSet:
