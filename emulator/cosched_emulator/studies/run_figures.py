@@ -66,13 +66,13 @@ def state_figures(run: Run) -> dict[str, Any]:
     jobs = run.finished.jobs
     if not len(jobs):
         return {}
-    return {**dict(_queue(jobs)), **dict(_steady(jobs)), **dict(_weighted(run, jobs))}
+    return {**dict(_queue(run, jobs)), **dict(_steady(jobs)), **dict(_weighted(run, jobs))}
 
 
-def _queue(jobs: RecordColumns) -> Iterator[tuple[str, Any]]:
+def _queue(run: Run, jobs: RecordColumns) -> Iterator[tuple[str, Any]]:
     """Yield whether the queue grows as long as jobs are submitted; its length is in threads · hours of work."""
     work = jobs.run_us * jobs.threads / (3600 * SECOND_US)
-    found = saturation(*_times(jobs), work)
+    found = saturation(*_times(jobs), work, run.prepared.workload.day_s)
     yield "saturated", found.saturated.value
     yield "queue_growth_per_hour", _plain_number(found.growth.mean)
     yield "queue_first_half", _plain_number(found.first_half)

@@ -131,6 +131,7 @@ class Workload(NamedTuple):
     unread: tuple[
         tuple[str, int], ...
     ] = ()  # fields of its log that no job has, and in how many rows they say something
+    day_s: float = 86_400.0  # length of the daily cycle of submissions: where gaps were multiplied, so is it
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -121,7 +121,8 @@ def generate(
     origin = f"Lublin-Feitelson model, {jobs} jobs, {processors} processors, seed {seed}"
     notes = (f"first submission {clock[0]} s after midnight",)
     calendar = Calendar(float(clock[0]), named_days=False) if parameters.gap_factor == 1 else None
-    return Workload(found, processors, ", ".join((origin, *changed)), notes, calendar=calendar)
+    day_s = float(SLOTS * SLOT_S * parameters.gap_factor)
+    return Workload(found, processors, ", ".join((origin, *changed)), notes, calendar=calendar, day_s=day_s)
 
 
 def arrival_times(jobs: int, parameters: LublinParameters, seed: int) -> NDArray[np.int64]:

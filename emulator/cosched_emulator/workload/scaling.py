@@ -223,7 +223,8 @@ def with_load(workload: Workload, load: float, cores: int, method: str = "gaps",
         text = f"{WARNING}{text}, as the users are too few or too unequal"
     submit_us = jobs.submit_us.array
     jobs = replace(jobs, submit_us=Numbers(round_up_all_us((submit_us - submit_us[0]) * factor)))
-    return workload._replace(jobs=jobs, notes=(*workload.notes, text), cut=cut, calendar=None, epoch=NO_EPOCH)
+    notes, day_s = (*workload.notes, text), workload.day_s * factor
+    return workload._replace(jobs=jobs, notes=notes, cut=cut, calendar=None, epoch=NO_EPOCH, day_s=day_s)
 
 
 def offered_load(jobs: Jobs, cores: int) -> float:

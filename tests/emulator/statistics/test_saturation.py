@@ -10,10 +10,10 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from tests.emulator.statistics.queueing import HOUR_S, simulated
+from scripts.proofs.saturation import KINDS, PROMISED, queues, shares, wilson
 
 from cosched_emulator.statistics.intervals import Verdict
-from cosched_emulator.statistics.saturation import SteadyPart, saturation, steady_part, warm_up
+from cosched_emulator.statistics.saturation import DAY_S, HOUR_S, SteadyPart, saturation, steady_part, warm_up
 
 EACH = 20
 JOBS = 10_000
@@ -24,10 +24,8 @@ def counts(loads: list[float], jobs: int, swing: float = 0.0, cycle_s: float = 0
     """Return how often each finding comes, for each load."""
     found: dict[float, Counter[str]] = {}
     many = np.repeat(loads, EACH).tolist()
-    for load, queue in zip(many, simulated(many, jobs, 4, np.random.default_rng(6), swing), strict=True):
-        found.setdefault(load, Counter())[
-            saturation(*queue, work=queue.end_s - queue.start_s, cycle_s=cycle_s).saturated
-        ] += 1
+    for load, queue in zip(many, queues(many, jobs, 4, np.random.default_rng(6), swing=swing), strict=True):
+        found.setdefault(load, Counter())[saturation(*queue[:4], cycle_s=cycle_s).saturated] += 1
     return found
 
 
@@ -45,6 +43,52 @@ def test_the_queue_of_the_day_is_no_growth() -> None:
     """At half past the day's rate, a load of .8 is one of 1.2: the queue grows by day, and is empty again at night."""
     found = counts([0.8, 1.2], 4_000, swing=0.5, cycle_s=86_400.0)
     assert found == {0.8: {"no": EACH}, 1.2: {"yes": EACH}}
+
+
+def test_a_run_that_ends_at_another_time_of_day_than_it_begins_does_not_grow_by_that() -> None:
+    """7.6 days with nights: in batches of a day and two hours each one ends nearer to noon, and half of such runs grew."""
+    assert shares("day and night", 7, 0.9, 40) == {"yes": 0, "no": 1}
+
+
+@pytest.mark.parametrize(("load", "most"), [(1.02, 0.1), (0.5, 1.0)])
+def test_rare_jobs_that_have_not_come_yet_are_no_proof(load: float, most: float) -> None:
+    """Lognormal run times: of runs of a week at 1.02 a quarter looked idle, as their jobs were not yet the usual ones."""
+    found = shares("lognormal 1.5", 7, load, 60)
+    assert found["yes"] == 0
+    assert (found["no"] <= most) if load > 1 else (found["no"] > 0.9)
+
+
+def test_the_begin_of_a_run_is_no_growth() -> None:
+    """A queue that is long from the second day on: 20 days of jobs, each of which starts three days after it comes."""
+    submit_s = np.arange(0.0, 20 * DAY_S, 6 * HOUR_S)
+    wait_s = np.where(submit_s < DAY_S, 0, 3 * DAY_S)
+    found = saturation(submit_s, submit_s + wait_s, submit_s + wait_s + 60, np.ones(submit_s.size))
+    assert (found.batches, found.growth.n) == (19, 18)
+    assert found.first_half < found.second_half
+    assert found.saturated is not Verdict.YES
+
+
+@pytest.mark.parametrize(("usual", "saturated"), [(10.0, Verdict.YES), (np.tile([5.0, 15.0], 9), Verdict.NOT_SHOWN)])
+def test_growth_that_the_work_of_a_day_explains_is_not_shown(usual: float, saturated: Verdict) -> None:
+    """Each day a job of 1 comes and stays in the queue, and one that starts at once: where that varies, so may the growth."""
+    submit_s = np.arange(0.0, 18, 0.5) * DAY_S
+    stays = np.arange(36) % 2 == 1
+    work = np.ones(36)
+    work[~stays] = usual
+    start_s = np.where(stays, math.nan, submit_s)
+    found = saturation(submit_s, start_s, start_s, work)
+    assert found.growth.mean == pytest.approx(1 / 24)
+    assert found.saturated is saturated
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_wrong_findings_are_as_rare_as_promised(kind: str) -> None:
+    for days in (4.5, 7.0, 14.0):
+        for load in (0.9, 0.98, 1.02, 1.05):
+            wrong = "yes" if load < 1 else "no"
+            found = shares(kind, days, load, 100)
+            assert wilson(found[wrong], 100)[0] <= PROMISED[wrong], (days, load, found)
 
 
 def test_the_figures_of_a_queue_that_grows_evenly() -> None:
@@ -160,7 +204,7 @@ def test_jobs_that_never_start_do_not_shift_the_cut() -> None:
 
 
 def test_a_stable_queue_has_a_steady_part_and_a_growing_one_has_none() -> None:
-    stable, growing = simulated([0.8, 1.3], 4_000, 4, np.random.default_rng(6))
+    stable, growing = (queue[:3] for queue in queues([0.8, 1.3], 4_000, 4, np.random.default_rng(6)))
     assert steady_part(*stable).counted > 2_000
     assert steady_part(*growing) == SteadyPart(4_000, 0, 4_000, False)
 

@@ -18,8 +18,10 @@ from cosched_emulator import simulate, study
 from cosched_emulator.cli.main import cli
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.statistics.intervals import t_critical
+from cosched_emulator.statistics.saturation import saturation
 from cosched_emulator.studies.axes import COLUMNS
 from cosched_emulator.studies.pictures import plot_study
+from cosched_emulator.studies.run_figures import state_figures
 from cosched_emulator.studies.study_result import StudyResult
 from cosched_emulator.studies.study_table import base_of, check_figure, series_of
 from cosched_emulator.studies.text import losers_text
@@ -162,6 +164,19 @@ def test_a_row_says_what_its_means_are_worth(result: StudyResult) -> None:
     assert row["saturated"] in ("yes", "no", "not shown")
     assert sum(row[f"{length}_jobs"] for length in ("short", "medium", "long")) == 30
     assert row["steady_jobs"] <= 30
+
+
+def test_the_days_of_a_workload_are_as_long_as_its_load_makes_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    days_s = []
+
+    def noted(*columns: Any) -> Any:
+        days_s.append(columns[-1])
+        return saturation(*columns)
+
+    monkeypatch.setattr("cosched_emulator.studies.run_figures.saturation", noted)
+    run = simulate({"cluster": {"nodes": 8}, "workload": {"lublin": 50, "load": 0.5}}, "easy")
+    state_figures(run)
+    assert days_s == [run.prepared.workload.day_s] != [86_400.0]
 
 
 def test_one_run_has_intervals_within_it_and_says_whether_its_queue_grows(tmp_path: Path) -> None:

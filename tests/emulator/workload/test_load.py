@@ -11,7 +11,7 @@ import pytest
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.workload.job import Calendar, Workload, WorkloadJob
 from cosched_emulator.workload.jobs_in_columns import Numbers, columns_of
-from cosched_emulator.workload.lublin import generate
+from cosched_emulator.workload.lublin import LublinParameters, generate
 from cosched_emulator.workload.scaling import WEEK_US, offered_load, resample_users, with_load
 from cosched_emulator.workload.swf.swf_reader import read_swf
 from cosched_plugin.protocol.messages import JobSpec
@@ -66,6 +66,10 @@ def test_gaps_of_a_model_and_its_calendar() -> None:
     found = with_load(model, 0.8, 64)
     assert found.calendar is None
     assert offered_load(columns_of(found.jobs), 64) == pytest.approx(0.8, abs=1e-9)
+    factor = columns_of(found.jobs).submit_us.array[-1] / columns_of(model.jobs).submit_us.array[-1]
+    assert model.day_s == 86_400
+    assert found.day_s == pytest.approx(86_400 * factor)  # the cycle of arrivals
+    assert generate(200, 64, LublinParameters(gap_factor=2.0)).day_s == 2 * 86_400
     assert generate(200, 64).jobs == model.jobs
 
 
