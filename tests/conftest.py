@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
@@ -15,6 +16,14 @@ from tests.commands import Commands, commands_in
 
 # The programs multiply no matrices, and without this numpy starts a thread for each core: 0.1 s of CPU time a process.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+# What nohup, or a shell in the background, has ignored, all that a test starts would inherit. A handler ends with `exec`: programs have
+# the defaults, and a terminal that is closed does not end the tests.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+for number in (signal.SIGHUP, signal.SIGQUIT):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, lambda *_: None)
 
 # The same cases every time, so that a result depends on the change alone. COSCHED_EXPLORE=1 draws others.
 settings.register_profile("repeatable", derandomize=True)

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from cosched_hwmodel.energy import NodePower
 from cosched_hwmodel.errors import TopologyError, suggestion
-from cosched_hwmodel.toml_file import read_toml
+from cosched_hwmodel.text_formats import read_toml
 from cosched_hwmodel.usage import Demand
 
 _PRESETS = Path(__file__).parent / "presets"

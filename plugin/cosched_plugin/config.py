@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 from cosched_hwmodel.errors import HardwareModelError, raised_by_a_signal
 from cosched_hwmodel.models.by_name import BUILT_IN, AllowedModels, PairFactory
 from cosched_hwmodel.models.importing import FORM, NamedImportError, import_named
-from cosched_hwmodel.toml_file import read_toml, toml_of
+from cosched_hwmodel.text_formats import read_toml, toml_of
 from cosched_plugin.common.deadline import Overdue, overdue_after
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.core.engine import Policy, SchedulerCore

@@ -105,6 +105,8 @@ def read_platform(file: str, master: str = MASTER, most: int | None = None) -> t
         before = content[: len(content) - len(content.lstrip())].count(b"\n")
         told, line = str(error).rpartition(":")[0], error.position[0] + before
         raise InputError(file, "an XML file of a platform", told, line) from error
+    except (LookupError, ValueError) as error:  # of an encoding that is unknown, or none of texts
+        raise InputError(file, "an XML file of a platform, in UTF-8", str(error)) from error
     if root.tag != "platform":
         raise InputError(file, "the element platform", root.tag)
     try:

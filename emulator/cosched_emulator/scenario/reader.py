@@ -15,7 +15,7 @@ from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.offered import STDIN
 from cosched_emulator.scenario.faults import FaultsSection
 from cosched_emulator.scenario.schema import Scenario
-from cosched_hwmodel.toml_file import read_toml
+from cosched_hwmodel.text_formats import read_toml
 
 Section = TypeVar("Section")
 

@@ -20,25 +20,30 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
+from reprlib import repr as short_repr
 from typing import Any, Final, NamedTuple
 
 from cosched_emulator.errors import InputError
 from cosched_emulator.results.files.run_folder import own_version
 from cosched_emulator.results.harm import Outcomes
-from cosched_emulator.studies.axes import COLUMNS
+from cosched_emulator.studies.axes import COLUMNS, NUMBERS
 from cosched_emulator.studies.cell_run import Failure, Result
 from cosched_emulator.studies.cells import Cell, Plan
 from cosched_emulator.studies.experiment import Names
 from cosched_emulator.studies.run_figures import unpack_outcomes
 from cosched_hwmodel.cli.terminal.own_file import open_own
+from cosched_hwmodel.text_formats import json_of
 
 FORMAT: Final = 1
 PLAN, CELLS, FAILURES, RUNS, LOCK = "study.json", "cells", "failures.json", "runs", "lock"
 REPORT: Final = "report.html"
 _PARTIAL: Final = ".partial"
+_KEY: Final = re.compile(r"[0-9a-f]{1,64}")
 _DAMAGED: Final = "remove this file, and the run is made again"
 
 
@@ -142,11 +147,13 @@ class StudyFolder:
         try:
             cells, extra = ([StoredCell(**item) for item in content[name]] for name in ("cells", "extra"))
             baselines = {key: tuple(keys) for key, keys in content["baselines"].items()}
-            return StoredPlan(
+            plan = StoredPlan(
                 content["title"], content["version"], content["baseline"], tuple(cells), tuple(extra), baselines
             )
-        except (KeyError, TypeError, AttributeError) as error:
+            _check(plan)
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise InputError(str(self.path / PLAN), "the plan of a study", str(error)) from error
+        return plan
 
     # ---------------------------------------------------------------- runs
 
@@ -167,7 +174,7 @@ class StudyFolder:
         name = f"{CELLS}/{key}.json"
         content = self._read(name, _DAMAGED)
         kinds = {field: type(content.get(field)) for field in ("figures", "notes", "version", "wall_s", "total_s")}
-        if [*kinds.values()] != [dict, list, str, float, float]:
+        if [*kinds.values()] != [dict, list, str, float, float] or {*map(type, content["notes"])} - {str}:
             raise InputError(str(self.path / name), "what a run has given", "something else", hint=_DAMAGED)
         return content
 
@@ -229,7 +236,7 @@ class StudyFolder:
     def _read(self, name: str, hint: str = "") -> dict[str, Any]:
         file = self.path / name
         try:
-            content: Any = json.loads(file.read_bytes())
+            content: Any = json_of(file.read_bytes())
         except OSError as error:
             raise InputError(str(file), "a file that can be read", error.strerror or str(error)) from error
         except ValueError as error:
@@ -241,6 +248,26 @@ class StudyFolder:
 
     def _cell(self, key: str, ending: str) -> Path:
         return self.path / CELLS / f"{key}.{ending}"
+
+
+def _check(plan: StoredPlan) -> None:
+    """Raise TypeError or ValueError where a plan has values that none has that was written here."""
+    texts = [plan.title, plan.version, *([] if plan.baseline is None else [plan.baseline["policy"]])]
+    keys = [*plan.baselines, *chain(*plan.baselines.values())]
+    for number, cell in enumerate((*plan.cells, *plan.extra)):
+        fine = type(cell.number) is int and isinstance(cell.settings, dict) and isinstance(cell.scenario, dict)
+        if not fine or {*cell.names} - {*COLUMNS}:
+            raise TypeError(f"cell {number} is none")
+        texts += cell.names.values()
+        keys.append(cell.key)
+        for axis, name in cell.names.items():
+            NUMBERS.get(COLUMNS[axis], str)(name or 0)
+    for text in (*texts, *keys):
+        if not isinstance(text, str):
+            raise TypeError(f"{short_repr(text)} in place of a text")
+    for key in keys:
+        if not _KEY.fullmatch(key):
+            raise TypeError(f"{short_repr(key)} in place of a key")
 
 
 def _cell_table(cell: Cell) -> dict[str, Any]:

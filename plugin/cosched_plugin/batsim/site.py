@@ -24,12 +24,13 @@ from collections.abc import Mapping
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
-from cosched_hwmodel.toml_file import read_toml
+from cosched_hwmodel.text_formats import read_toml
 from cosched_plugin.batsim.messages import Data, flag, listed, microseconds, obj, refuse, text, walltime_us, whole
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.protocol.errors import Fault, RemoteProtocolError
 from cosched_plugin.protocol.limits import MAX_SPAN_US
 from cosched_plugin.protocol.messages import Belief, JobSpec, NodeClass
+from cosched_plugin.protocol.values import frozen
 from cosched_plugin.protocol.vocabulary import JOB, read_record
 
 FIELDS: Final = "cosched"  # the object with a job's fields
@@ -79,7 +80,7 @@ def _site_of(content: Data) -> SiteFile:
         text({"contention": "none"} | believed, "contention", "belief"),
         text({"composition": "bulk-synchronous"} | believed, "composition", "belief"),
         tuple(map(str, listed({"resources": []} | believed, "resources", "belief"))),
-        tuple((key, _frozen(value)) for key, value in parameters.items()),
+        tuple((key, frozen(value)) for key, value in parameters.items()),
     )
     of_profiles = {name: obj(tables["profiles"], name, "profiles") for name in tables["profiles"]}
     for path, fields in (("jobs", tables["jobs"]), *((f"profiles.{name}", each) for name, each in of_profiles.items())):
@@ -231,7 +232,7 @@ class JobReader:
 def spec_of(raw: Mapping[str, Any], path: str) -> JobSpec:
     """Return the job with these fields by the rules of the scheduler protocol; raises RemoteProtocolError under ``path``."""
     try:
-        spec = read_record(JOB, _frozen(raw))
+        spec = read_record(JOB, frozen(raw))
     except RecursionError:
         refuse(path, "fields of a job, and no lists within lists", raw)
     except Fault as fault:
@@ -240,10 +241,3 @@ def spec_of(raw: Mapping[str, Any], path: str) -> JobSpec:
     if spec.estimate_us > MAX_SPAN_US:
         refuse(f"{path}.estimate_us", f"at most {MAX_SPAN_US}", spec.estimate_us)
     return spec
-
-
-def _frozen(value: Any) -> Any:
-    """Return a value with tuples for lists, as messages of the scheduler protocol have them."""
-    if type(value) is list:
-        return tuple([_frozen(each) for each in value])
-    return {key: _frozen(each) for key, each in value.items()} if type(value) is dict else value

@@ -32,6 +32,13 @@ _FEW: Final = 4  # lists that are measured one by one
 _PLAIN: Final = frozenset({type(None), bool, int, float, str, tuple})  # the types in the value of a note
 
 
+def frozen(raw: Any) -> Any:
+    """Return a value of JSON or TOML with tuples for its lists, as readers expect it."""
+    if type(raw) is list:
+        return tuple([frozen(item) for item in raw])
+    return {key: frozen(item) for key, item in raw.items()} if type(raw) is dict else raw
+
+
 def read_each(raw: Any, read: Read, least: int = 0) -> tuple[Any, ...]:
     """Return a list of at least ``least`` items, each read by ``read``."""
     if type(raw) is not tuple:

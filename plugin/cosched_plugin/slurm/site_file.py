@@ -13,11 +13,12 @@ from reprlib import repr as short_repr  # a comment may be long, or deeply neste
 from typing import Any, Final, NamedTuple
 
 from cosched_hwmodel.composite.job_profile import MOST, Profile, ProfileError, checked
-from cosched_hwmodel.toml_file import read_toml
+from cosched_hwmodel.text_formats import read_toml
 from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.common.slurm_notation import expand
 from cosched_plugin.protocol.messages import Belief, DemandTuple, NoteValue, UsageTuple
+from cosched_plugin.protocol.values import frozen
 from cosched_plugin.slurm.records import SlurmJob
 
 _OF_JOBS: Final = ("estimate_s", "demand", "usage", "profile")
@@ -224,11 +225,7 @@ def _parameters(table: _Table) -> tuple[tuple[str, NoteValue], ...]:
     value = table.take("parameters", {})
     if not isinstance(value, Mapping):
         raise table.wrong("parameters", "a table", value)
-    return tuple((str(key), _frozen(item)) for key, item in value.items())
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(_frozen(item) for item in value) if isinstance(value, list) else value
+    return tuple((str(key), frozen(item)) for key, item in value.items())
 
 
 def _traits(table: _Table) -> Traits:

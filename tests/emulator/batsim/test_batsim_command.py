@@ -361,6 +361,29 @@ def test_a_platform_as_simgrid_reads_it(tmp_path: Path) -> None:
         read_platform(str(tmp_path / "p.xml"))
 
 
+BOMB = "<!DOCTYPE p [<!ENTITY e0 'x'>" + "".join(
+    f"<!ENTITY e{number} '{f'&e{number - 1};' * 10}'>" for number in range(1, 12)
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("<?xml version='1.0' encoding='foo'?><platform/>", "in UTF-8, got unknown encoding: foo"),
+        ("<?xml version='1.0' encoding='base64'?><platform/>", "in UTF-8, got 'base64' is not a text encoding"),
+        ("<?xml version='1.0' encoding='utf-32'?><platform/>", "in UTF-8, got multi-byte encodings are not supported"),
+        (f"{BOMB}]><platform>&e11;</platform>", "got limit on input amplification factor"),
+        (f"{BOMB}]><platform id='&e11;'/>", "got limit on input amplification factor"),
+        ("<!DOCTYPE p [<!ENTITY f SYSTEM 'file:///etc/passwd'>]><platform>&f;</platform>", "got undefined entity"),
+        (f"<platform>{'<zone>' * 100_000}{'</zone>' * 100_000}</platform>", "fewer zones within each other"),
+    ],
+)
+def test_hostile_xml_is_told(text: str, told: str, tmp_path: Path) -> None:
+    (tmp_path / "p.xml").write_text(text, encoding="utf-8")
+    with pytest.raises(InputError, match=f"p.xml(:1)?: expected .*{told}"):
+        read_platform(str(tmp_path / "p.xml"))
+
+
 def test_evalys_reads_and_draws_the_jobs(commands: Commands, files: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # evalys and pandas give warnings

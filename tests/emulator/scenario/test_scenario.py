@@ -454,6 +454,9 @@ def test_other_files_are_no_scenario(tmp_path: Path) -> None:
         scenario_of("seed = 1\nseed = 2\n", tmp_path)
     with pytest.raises(InputError, match=r"expected TOML, got nested too deeply$"):
         scenario_of(f"x = {'[' * 5000}{']' * 5000}\n", tmp_path)
+    for digits in (f"0x{'f' * 5000}", "9" * 400):
+        with pytest.raises(InputError, match=r"expected TOML, got cluster.idle_w: an integer of more than 1000 bits$"):
+            scenario_of(f"[cluster]\nidle_w = {digits}\n", tmp_path)
 
 
 def test_relative_paths_count_from_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

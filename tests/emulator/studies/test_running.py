@@ -252,6 +252,8 @@ def test_files_that_are_damaged_are_named_with_what_helps(tmp_path: Path) -> Non
         (figures, b"{"),
         (figures, b'{"format": 0}'),
         (figures, b'{"format": 1}'),
+        (figures, b"[" * 100_000),
+        (figures, figures.read_bytes().replace(b'"notes": []', b'"notes": [[]]')),
         (jobs, jobs.read_bytes()[:-400]),
         (jobs, jobs.read_bytes().replace(b"PK", b"KP")),
         (jobs, bytearray(jobs.read_bytes())[:60] + bytes(200) + jobs.read_bytes()[260:]),
@@ -261,7 +263,19 @@ def test_files_that_are_damaged_are_named_with_what_helps(tmp_path: Path) -> Non
         with pytest.raises(InputError, match=rf"{file}: .*remove this file, and the run is made again"):
             read_study(folder)
         file.write_bytes(whole)
-    for name, content in (("study.json", b"[]"), ("study.json", b'{"format": 1}'), ("failures.json", b"[3]")):
+    plan = (out / "study.json").read_bytes()
+    for name, content in (
+        ("study.json", b"[]"),
+        ("study.json", b'{"format": 1}'),
+        ("study.json", plan.replace(b'"title": ""', b'"title": 7')),
+        ("study.json", plan.replace(b'"number": 1', b'"number": 1e999')),
+        ("study.json", plan.replace(b'"policies": "easy"', b'"policies": ["easy"]')),
+        ("study.json", plan.replace(f'"key": "{key}"'.encode(), b'"key": "../../../etc"')),
+        ("study.json", plan.replace(b'"seeds": ""', b'"seeds": "soon"')),
+        ("study.json", plan.replace(b'"baselines": {', b'"baselines": {"0a": [[]],')),
+        ("failures.json", b"[3]"),
+    ):
+        assert content != plan
         whole = (out / name).read_bytes() if (out / name).exists() else b'{"format": 1, "failures": []}'
         (out / name).write_bytes(content)
         with pytest.raises(InputError, match=f"{out / name}: "):

@@ -52,6 +52,7 @@ from cosched_emulator.workload.job import Workload
 from cosched_emulator.workload.jobs_in_columns import columns_of
 from cosched_emulator.workload.swf.swf_writer import write_swf
 from cosched_hwmodel.energy import NodePower
+from cosched_hwmodel.text_formats import json_of
 from cosched_plugin.common.trace_file import TraceFile
 from cosched_plugin.protocol.messages import NodeClass
 
@@ -194,11 +195,13 @@ def read_json(folder: str | os.PathLike[str], name: str, keys: Iterable[str]) ->
     if not file.is_file():
         raise InputError(str(folder), f"a run folder (with {name} in it)", f"a folder without {name}")
     try:
-        value = json.loads(file.read_text(encoding="utf-8"))
+        value = json_of(file.read_text(encoding="utf-8"))
     except json.JSONDecodeError as error:
         raise InputError(str(file), "JSON", error.msg, line=error.lineno) from error
-    except (UnicodeDecodeError, RecursionError) as error:
+    except UnicodeDecodeError as error:
         raise InputError(str(file), "JSON", "something else") from error
+    except ValueError as error:
+        raise InputError(str(file), "JSON", str(error)) from error
     except OSError as error:
         raise InputError(str(file), "a file that can be read", error.strerror or str(error)) from error
     if not isinstance(value, dict):

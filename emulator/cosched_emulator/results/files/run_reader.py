@@ -39,11 +39,16 @@ from cosched_emulator.results.record_columns import (
 from cosched_emulator.workload.jobs_in_columns import Interned, intern_values
 from cosched_hwmodel.csv_names import decoded
 from cosched_hwmodel.units import parse_seconds
-from cosched_plugin.protocol.messages import CacheLevel, NodeClass, NodeHardware
+from cosched_plugin.protocol.errors import Fault
+from cosched_plugin.protocol.messages import NodeClass, Welcome
+from cosched_plugin.protocol.values import frozen
+from cosched_plugin.protocol.vocabulary import MESSAGES_BY_KIND
 
 Value = TypeVar("Value")
 
 _A_TIME = "a decimal of seconds"
+# A machine has the form that it has in a welcome.
+_READ_MACHINE = next(field.read for field in MESSAGES_BY_KIND[Welcome].fields if field.name == "nodes")
 # Columns of the files of jobs and of their stays, by column of `RecordColumns` and `StayColumns`.
 _JOB_TYPES: Mapping[str, npt.DTypeLike] = {
     **dict.fromkeys(("id", "submit_us", "start_us", "end_us", "work_us", "run_us", "estimate_us", "threads"), np.int64),
@@ -193,23 +198,11 @@ def read_machine(folder: str | os.PathLike[str]) -> tuple[NodeClass, ...]:
 def _machine_of(description: Mapping[str, Any], folder: str | os.PathLike[str]) -> tuple[NodeClass, ...]:
     file = str(Path(folder) / RUN)
     try:
-        machine = tuple([_node_class(item) for item in description["machine"]])
-    except (TypeError, ValueError, AttributeError) as error:
-        raise InputError(file, "a list of node classes", str(error), field="machine") from error
-    if not machine:
-        raise InputError(file, "at least one node class", "none", field="machine")
+        machine: tuple[NodeClass, ...] = _READ_MACHINE(frozen(description["machine"]))
+    except (Fault, RecursionError) as error:
+        fault = error if isinstance(error, Fault) else Fault("field", "nested too deeply")
+        raise InputError(file, "node classes", f"{fault.path}: {fault.text}", field="machine") from error
     return machine
-
-
-def _node_class(item: Mapping[str, Any]) -> NodeClass:
-    """Return a class of nodes as `folder` writes it."""
-    values: dict[str, Any] = {key: int(value) for key, value in item.items() if key not in ("hardware", "resources")}
-    values["resources"] = tuple([(str(name), int(amount)) for name, amount in item.get("resources", ())])
-    hardware = item.get("hardware")
-    if hardware is None:
-        return NodeClass(**values)
-    caches = tuple([CacheLevel(**cache) for cache in hardware["caches"]])
-    return NodeClass(**values, hardware=NodeHardware(**{**hardware, "caches": caches}))
 
 
 def _read_jobs(file: Path) -> tuple[dict[str, Ints], Sequence[str]]:

@@ -42,7 +42,7 @@ from cosched_emulator.workload.side_files.side_file_rows import (
     text_of,
 )
 from cosched_hwmodel.composite.job_profile import FIELDS, Profile, ProfileError, from_mapping, to_mapping
-from cosched_hwmodel.toml_file import toml_of
+from cosched_hwmodel.text_formats import toml_of
 from cosched_hwmodel.units import WHOLE_PPM
 from cosched_hwmodel.usage import BOUNDS
 from cosched_plugin.protocol.limits import MAX_THREADS

@@ -12,7 +12,7 @@ from cosched_hwmodel.cli.output import CommandError, quoted
 from cosched_hwmodel.composite.job_profile import Profile, ProfileError, from_mapping, to_mapping
 from cosched_hwmodel.composite.on_node import Placed
 from cosched_hwmodel.errors import suggestion
-from cosched_hwmodel.toml_file import read_toml
+from cosched_hwmodel.text_formats import read_toml
 from cosched_hwmodel.topology import NodeShape
 from cosched_hwmodel.units import ThreadMask
 

@@ -1,0 +1,64 @@
+"""Reads TOML and JSON for all programs: whatever is wrong is an OSError or a ValueError, never another error."""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+MOST_BITS: Final = 1_000  # of an integer: more are no double, and Python prints no thousands of digits
+
+
+def read_toml(file: str | Path) -> dict[str, Any]:
+    """Return the tables of a TOML file.
+
+    Raises OSError where it cannot be read, is a directory or a pipe, which could make us wait for ever; ValueError where it is not
+    UTF-8 or not TOML.
+    """
+    path = Path(file)
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "expected a regular file")
+    return toml_of(path.read_text(encoding="utf-8"))
+
+
+def toml_of(text: str, parse_float: Callable[[str], Any] = float) -> dict[str, Any]:
+    """Return the tables of a text; raises ValueError where it is not TOML, nested too deeply, or has an integer beyond all bounds."""
+    try:
+        content = tomllib.loads(text, parse_float=parse_float)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    check_numbers(content, finite=False)
+    return content
+
+
+def json_of(text: str | bytes) -> Any:
+    """Return the value of a text; raises ValueError where it is not JSON, nested too deeply, or has numbers as of `check_numbers`."""
+    try:
+        value = json.loads(text, parse_constant=_no_constant)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    check_numbers(value)
+    return value
+
+
+def check_numbers(value: Any, *, finite: bool = True) -> None:
+    """Raise ValueError, with the place, for an integer of more than `MOST_BITS` bits at any depth, or where a number is not finite."""
+    left: list[tuple[str, Any]] = [("", value)]
+    while left:
+        place, value = left.pop()
+        if isinstance(value, dict):
+            left += [(f"{place}.{key}".lstrip("."), item) for key, item in value.items()]
+        elif isinstance(value, list):
+            left += [(place, item) for item in value]
+        elif isinstance(value, int) and value.bit_length() > MOST_BITS:
+            raise ValueError(f"{place}: an integer of more than {MOST_BITS} bits")
+        elif finite and isinstance(value, float) and not math.isfinite(value):
+            raise ValueError(f"{place}: {value} is no finite number")
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number of JSON")
