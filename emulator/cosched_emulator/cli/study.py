@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Iterable, Iterator
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
@@ -23,8 +22,7 @@ from cosched_emulator.studies.runner import Made, Way, check_measures, run_plan,
 from cosched_emulator.studies.study_folder import REPORT, StudyFolder
 from cosched_emulator.studies.study_result import read_study
 from cosched_emulator.studies.study_table import RESULTS, check_figure, interval_rows
-from cosched_emulator.studies.text import losers_text, study_text
-from cosched_emulator.users.idset import ranges_text
+from cosched_emulator.studies.text import FailedAlike, failed_alike, losers_text, study_text
 from cosched_hwmodel.cli.terminal.console import progress_bar, say
 
 
@@ -64,7 +62,9 @@ def run(
             f"{len(made.failures)} failed; table in {out / RESULTS}, report in {out / REPORT}"
         )
         say(losers_text(made.result), nl=False)
-    for alike, failure in _alike([(cell.number, cell.key, cell.text, failure) for cell, failure in made.failures]):
+    for alike, failure in failed_alike(
+        [(cell.number, cell.key, cell.text, failure) for cell, failure in made.failures]
+    ):
         _tell_failure(alike, failure, experiment, out, details=bool(only))
     if made.failures:
         click.get_current_context().exit(1)
@@ -96,7 +96,7 @@ def status(folder: Path, as_json: bool) -> None:
     )
     say(f"running: process {runner}" if runner else "not running")
     runs = [cell for cell in (*plan.cells, *plan.extra) if cell.key in failed]
-    for alike, failure in _alike((cell.number, cell.key, "", failed[cell.key]) for cell in runs):
+    for alike, failure in failed_alike((cell.number, cell.key, "", failed[cell.key]) for cell in runs):
         say(f"failed: {alike}: {failure.text}")
 
 
@@ -155,32 +155,7 @@ def _made_table(made: Made, out: Path) -> dict[str, Any]:
     }
 
 
-class _Failed(NamedTuple):
-    """The runs that failed in the same way: the name of the first one, and the numbers of those that are cells."""
-
-    name: str
-    runs: int
-    numbers: list[int]
-
-    def __str__(self) -> str:
-        if self.runs == 1:
-            return self.name
-        cells = f", cells {ranges_text(self.numbers)}" if len(self.numbers) > 1 else ""
-        return f"{self.name}, and {self.runs - 1} more alike{cells}"
-
-
-def _alike(failures: Iterable[tuple[int, str, str, Failure]]) -> Iterator[tuple[_Failed, Failure]]:
-    """Yield each error once, with the runs that it ended, of failures as (number, key, names, failure)."""
-    by_text: dict[str, list[tuple[int, str, str, Failure]]] = {}
-    for item in failures:
-        by_text.setdefault(item[3].text, []).append(item)
-    for same in by_text.values():
-        number, key, names, failure = same[0]
-        name = (f"cell {number}" if number else f"baseline run {key}") + (f" ({names})" if names else "")
-        yield _Failed(name, len(same), sorted(item[0] for item in same if item[0])), failure
-
-
-def _tell_failure(runs: _Failed, failure: Failure, experiment: str, out: Path, *, details: bool) -> None:
+def _tell_failure(runs: FailedAlike, failure: Failure, experiment: str, out: Path, *, details: bool) -> None:
     say(f"failed: {runs}: {failure.text}", err=True)
     if runs.numbers:
         again = shlex.join(["study", "run", experiment, "--out", str(out), "--cell", str(runs.numbers[0])])

@@ -17,6 +17,7 @@ from cosched_emulator.page.document import write_page
 from cosched_emulator.studies.cells import Plan
 from cosched_emulator.studies.runner import Made, Way, run_plan
 from cosched_emulator.studies.study_folder import REPORT, StudyFolder
+from cosched_emulator.studies.text import failed_alike
 from cosched_emulator.whatif.answer import answer, best_of, compare
 from cosched_emulator.whatif.answer_text import as_dict, page, text
 from cosched_emulator.whatif.question import (
@@ -69,8 +70,8 @@ def whatif(
         made = _run(first, folder, way, bar, more_runs(prepared))
         second = study_of(prepared, best_of(compare(prepared, made.result)))
         made = _run(second, folder, way, bar, 0)
-    for cell, failure in made.failures:
-        warn(f"{cell.text}: {failure.text}")
+    for alike, failure in failed_alike((cell.number, cell.key, cell.text, failure) for cell, failure in made.failures):
+        warn(f"{alike}: {failure.text}")
     found = answer(prepared, made.result)
     write_page(out / REPORT, page(found), force=True)
     say(json.dumps(as_dict(found), indent=2, ensure_ascii=False) if as_json else text(found), nl=as_json)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from cosched_emulator.results.figures.comparison import FIGURES, NOTHING, Figure, change_text, interval_texts
 from cosched_emulator.statistics.intervals import LEVEL, Interval
+from cosched_emulator.studies.cell_run import Failure
 from cosched_emulator.studies.study_result import StudyResult
 from cosched_emulator.studies.study_table import Row, SeedRows
+from cosched_emulator.users.idset import ranges_text
 from cosched_hwmodel.cli.terminal.console import align
 
 SHOWN: Final = (
@@ -184,3 +186,31 @@ def _count(series: SeedRows, verdict: str) -> int:
 def _change(result: StudyResult, series: SeedRows, name: str, level: float) -> Interval | None:
     base = result.base(series)
     return None if base is None else series.change(name, base, level)
+
+
+# Runs that failed: what ended several of them alike is told once.
+
+
+class FailedAlike(NamedTuple):
+    """The runs that failed in the same way: the name of the first one, and the numbers of those that are cells."""
+
+    name: str
+    runs: int
+    numbers: list[int]
+
+    def __str__(self) -> str:
+        if self.runs == 1:
+            return self.name
+        cells = f", cells {ranges_text(self.numbers)}" if len(self.numbers) > 1 else ""
+        return f"{self.name}, and {self.runs - 1} more alike{cells}"
+
+
+def failed_alike(failures: Iterable[tuple[int, str, str, Failure]]) -> Iterator[tuple[FailedAlike, Failure]]:
+    """Yield each error once, with the runs that it ended, of failures as (number, key, names, failure)."""
+    by_text: dict[str, list[tuple[int, str, str, Failure]]] = {}
+    for item in failures:
+        by_text.setdefault(item[3].text, []).append(item)
+    for same in by_text.values():
+        number, key, names, failure = same[0]
+        name = (f"cell {number}" if number else f"baseline run {key}") + (f" ({names})" if names else "")
+        yield FailedAlike(name, len(same), sorted(item[0] for item in same if item[0])), failure
