@@ -30,6 +30,7 @@ from cosched_hwmodel.topology import Cache, NodeShape
 
 # Keys that may change nothing in a run of a few jobs, though they are in effect, and why.
 IDLE = {
+    "clock.deadline_s": "every policy answers in time",
     "cluster.memory_mb": "a limit that no job reaches",
     "workload.memory_mb": "likewise",
     "workload.nas_memory_mb": "likewise",
