@@ -167,7 +167,7 @@ def test_files_of_a_run_with_watts(tmp_path: Path) -> None:
     with open(out / "jobs.csv", newline="") as file:
         rows = list(csv.DictReader(file))
     assert [row["consumed_energy"] for row in rows] == ["1650", "6350"]
-    assert [row["profile"] for row in rows] == ['a%2C%0A%22b'] * 2
+    assert [row["profile"] for row in rows] == ["a%2C%0A%22b"] * 2
     assert (plain / "jobs.csv").read_text() == (out / "jobs.csv").read_text().replace(",1650,", ",-1,").replace(
         ",6350,", ",-1,"
     )
