@@ -314,7 +314,7 @@ def ended(process: Process, seconds: float = END_S) -> Ran:
     return Ran(process.wait(), out, err)
 
 
-def wait_until(happened: Callable[[], bool], seconds: float = 20.0) -> None:
+def wait_until(happened: Callable[[], bool], seconds: float = 60.0) -> None:
     """Wait for a condition; AssertionError if it does not become true."""
     deadline = time.monotonic() + seconds
     while not happened():

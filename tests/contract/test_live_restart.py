@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 from scripts.proofs.kill_nine import broken_accounts
-from tests.processes import Forked, fork_program
+from tests.processes import Forked, fork_program, wait_until
 
 from cosched_emulator.cli.user_tables import rows_of
 from cosched_emulator.live.lease import LOOK_S, STILL_S, read_lease
@@ -110,6 +110,7 @@ class Site:
             connection.result(ListJobs())
 
     def stop(self, name: str) -> int:
+        wait_until(lambda: bool(self.said(name)))  # a program that has just been started has no handler of signals yet
         self._processes[name].terminate()
         return self._processes[name].wait(10)
 
