@@ -553,12 +553,13 @@ def share_nodes(a: Layers, b: Layers) -> bool:
     return bool(nodes & others)
 
 
+def starts_of(action: Action) -> Sequence[StartJob]:
+    """Return the starts in an action."""
+    if isinstance(action, StartJob):
+        return (action,)
+    return action.starts if isinstance(action, StartTogether) else ()
+
+
 def started_by(action: Action) -> tuple[int, ...]:
     """Return the jobs that an action starts."""
-    match action:
-        case StartJob():
-            return (action.job_id,)
-        case StartTogether():
-            return tuple(start.job_id for start in action.starts)
-        case _:
-            return ()
+    return tuple(start.job_id for start in starts_of(action))

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
-from cosched_plugin.common.allocation import started_by
+from cosched_plugin.common.allocation import started_by, starts_of
 from cosched_plugin.protocol.errors import RemoteProtocolError
 from cosched_plugin.protocol.limits import MAX_ROUNDS
 from cosched_plugin.protocol.messages import (
@@ -255,7 +255,7 @@ class Driver:
             self._send(order._replace(since_us=self.books.now_us))
             _hide(order.action.job_id, jobs, self.books.look())
         late = []
-        for start in _starts_of(order.action):
+        for start in starts_of(order.action):
             if start.job_id in jobs and jobs[start.job_id].state == PENDING:
                 held = self._hands.withdraw(start)
                 jobs[start.job_id] = jobs[start.job_id]._replace(held=held or jobs[start.job_id].held)
@@ -371,15 +371,9 @@ def settle(driver: Driver, make: SchedulerFactory, scheduler: Scheduler | None =
     return scheduler
 
 
-def _starts_of(action: Action) -> Sequence[StartJob]:
-    if isinstance(action, StartJob):
-        return (action,)
-    return action.starts if isinstance(action, StartTogether) else ()
-
-
 def _jobs_of(action: Action) -> Iterator[int]:
     """Yield the jobs that an action is about."""
-    for start in _starts_of(action):
+    for start in starts_of(action):
         yield start.job_id
     job_id = getattr(action, "job_id", None)
     if isinstance(job_id, int) and not isinstance(action, StartJob | SetNote):
@@ -404,7 +398,7 @@ def _add(runs: Sequence[Run], held: dict[int, int]) -> None:
 def _is_in_the_way(order: Order, jobs: Mapping[int, Seen], held: Mapping[int, int]) -> bool:
     """Return whether a start that has not come true wants threads on which another job is seen."""
     wanted: dict[int, int] = {}
-    for start in _starts_of(order.action):
+    for start in starts_of(order.action):
         if start.job_id in jobs and jobs[start.job_id].state == PENDING:
             _add(start.runs, wanted)
     return any(mask & held.get(node, 0) for node, mask in wanted.items())

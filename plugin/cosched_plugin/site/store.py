@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
 from cosched_hwmodel.cli.terminal.own_file import SQLITE_FILES, check_own, open_own
+from cosched_plugin.common.allocation import starts_of
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.protocol.codec import pack, unpack
 from cosched_plugin.protocol.errors import Fault, RemoteProtocolError
 from cosched_plugin.protocol.limits import MAX_FRAME_BYTES
 from cosched_plugin.protocol.messages import Action, Welcome
+from cosched_plugin.protocol.values import integer_reader
 from cosched_plugin.protocol.vocabulary import (
     ACTIONS_BY_KIND,
     ACTIONS_BY_TAG,
@@ -29,7 +32,9 @@ from cosched_plugin.protocol.vocabulary import (
 VERSION: Final = 1
 BUSY_S: Final = 5.0
 IN_MEMORY: Final = ":memory:"
+_COUNT: Final = integer_reader(0)
 TODO, HANDING, SENT = range(3)  # states of an order: not begun; being carried out, maybe; accepted, and not seen yet
+_STATE: Final = integer_reader(TODO, SENT)
 _SCHEMA: Final = """
 CREATE TABLE number (name TEXT PRIMARY KEY, id INTEGER UNIQUE NOT NULL) WITHOUT ROWID;
 CREATE TABLE kept (kind TEXT NOT NULL, key TEXT NOT NULL, body BLOB NOT NULL, PRIMARY KEY (kind, key)) WITHOUT ROWID;
@@ -107,7 +112,7 @@ class Store:
             return None
         try:
             return _read(rows, machine)
-        except (Fault, RemoteProtocolError, KeyError, ValueError) as error:
+        except (Fault, RemoteProtocolError, KeyError, TypeError, ValueError) as error:
             raise UsageError(f"{self._path}: it holds what no adapter of this version has written: {error}") from error
 
     def save(self, welcome: Welcome, restarts: Mapping[int, int], orders: Sequence[Order]) -> None:
@@ -167,32 +172,44 @@ def _body(kind: str, row: Any) -> bytes:
 
 
 def _read(rows: Sequence[tuple[str, str, bytes]], machine: Welcome) -> Saved:
-    """Return what the rows of a file say."""
+    """Return what the rows of a file say; Fault, KeyError, TypeError or ValueError where it cannot be."""
     found: dict[str, list[Any]] = {"running": [], "pending": [], "notes": [], "orders": []}
     restarts: dict[int, int] = {}
-    state: Any = None
+    state: dict[str, Any] = {}
     for kind, _, body in rows:
         raw = unpack(body, MAX_FRAME_BYTES)
         if kind == "state":
-            state = raw
+            state = {name: _read_field(name, raw[name]) for name in ("seq", "now_us", "down", "wakes")}
         elif kind == "orders":
             action: Action = read_tagged(ACTIONS_BY_TAG, raw["action"], None)
-            found[kind].append(Order(raw["seq"], raw["number"], action, raw["since_us"], raw["state"]))
+            seq, number, since_us = (_COUNT(raw[name]) for name in ("seq", "number", "since_us"))
+            found[kind].append(Order(seq, number, action, since_us, _STATE(raw["state"])))
         else:
             (item,) = _read_field(kind, (raw["item"],))
             found[kind].append(item)
-            if kind != "notes" and raw["restarts"]:
+            if kind != "notes" and _COUNT(raw["restarts"]):
                 restarts[item.spec.id] = raw["restarts"]
+    _check(found, state["down"], sum(item.nodes for item in machine.nodes))
     welcome = machine._replace(
-        seq=state["seq"],
-        now_us=state["now_us"],
-        down=tuple(state["down"]),
-        wakes=tuple(state["wakes"]),
+        **state,
         running=tuple(sorted(found["running"], key=lambda item: item.spec.id)),
         pending=tuple(sorted(found["pending"], key=lambda item: (item.spec.submit_us, item.spec.id))),
         notes=tuple(found["notes"]),
     )
     return Saved(welcome, restarts, tuple(sorted(found["orders"], key=lambda order: order[:2])))
+
+
+def _check(found: Mapping[str, Sequence[Any]], down: Sequence[int], nodes: int) -> None:
+    """Raise ValueError for a node that is not there, and for a job that is there twice, or not at all."""
+    jobs = Counter(item.spec.id for kind in ("running", "pending") for item in found[kind])
+    # What is still to do is checked as it is done.
+    starts = [start for order in found["orders"] if order.state != TODO for start in starts_of(order.action)]
+    ends = [run.first + run[1] for item in (*found["running"], *starts) for run in item.runs]
+    if max([0, *ends, *[node + 1 for node in down]]) > nodes:
+        raise ValueError(f"nodes beyond the {nodes} that there are")
+    for job_id in (*jobs, *[start.job_id for start in starts]):
+        if jobs[job_id] != 1:
+            raise ValueError(f"job {job_id} is there {jobs[job_id]} times")
 
 
 def _write_field(name: str, value: Any) -> Any:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, Protocol
 
 from cosched_hwmodel.cli.terminal.console import WARNING, Log
+from cosched_plugin.common.allocation import starts_of
 from cosched_plugin.common.slurm_notation import WAITING
 from cosched_plugin.protocol.messages import (
     Action,
@@ -153,7 +154,7 @@ class SlurmHands:
             self._log("unsettled", f"it is not known whether this was done: {action}: {outcome.reason}", level=WARNING)
         elif outcome is not None:
             self._log("refused", f"Slurm refuses {_words(action)}: {outcome}", level=WARNING)
-            starts = _starts(action)
+            starts = starts_of(action)
             self.refused += len(starts)
             self._cluster.back_off([start.job_id for start in starts], self._now_us())
         return outcome
@@ -317,14 +318,8 @@ class SlurmHands:
             self._tools.tick()
 
 
-def _starts(action: Action) -> Sequence[StartJob]:
-    if isinstance(action, StartTogether):
-        return action.starts
-    return (action,) if isinstance(action, StartJob) else ()
-
-
 def _words(action: Action) -> str:
-    starts = _starts(action)
+    starts = starts_of(action)
     if starts:
         return f"the start of job {', '.join(str(start.job_id) for start in starts)}"
     return f"{type(action).__name__} of job {getattr(action, 'job_id', '')}"

@@ -22,6 +22,7 @@ from tests.properties import drawn
 from cosched_hwmodel.units import SECOND_US, ThreadMask
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.core.engine import SchedulerCore
+from cosched_plugin.protocol.codec import pack, unpack
 from cosched_plugin.protocol.errors import RemoteProtocolError
 from cosched_plugin.protocol.limits import MAX_ROUNDS
 from cosched_plugin.protocol.messages import (
@@ -40,14 +41,16 @@ from cosched_plugin.protocol.messages import (
     NoteValue,
     RejectJob,
     Run,
+    RunningJob,
     StartJob,
     Welcome,
 )
 from cosched_plugin.protocol.scheduler import Scheduler
 from cosched_plugin.protocol.session import ManagerSession, SchedulerSession
+from cosched_plugin.protocol.vocabulary import record, write_record
 from cosched_plugin.site.driver import Driver, Outcome, settle
 from cosched_plugin.site.looks import PENDING, RUNNING, Look
-from cosched_plugin.site.store import Store
+from cosched_plugin.site.store import SENT, Order, Store
 
 
 def draw_jobs(random: Random, count: int, mean_s: int = 20) -> list[tuple[JobSpec, int]]:
@@ -433,6 +436,48 @@ def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
     newer.close()
     with pytest.raises(UsageError, match="expected a store of version 1, got 9"):
         Store(str(tmp_path / "newer"))
+
+
+RUNS = (Run(NODES - 1, 1, ThreadMask(1), 1),)
+SPEC = JobSpec(1, 0, 1, 5, None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [
+        ("state", {"seq": "1"}),
+        ("state", {"now_us": -1}),
+        ("state", {"down": (NODES,)}),
+        ("state", {"wakes": 7}),
+        ("running", {"restarts": "1"}),
+        ("running", {"restarts": -1}),
+        ("running", {"item": RunningJob(SPEC, 0, (RUNS[0]._replace(first=NODES),), 5, None)}),
+        (
+            "running",
+            {"item": RunningJob(SPEC._replace(id=2), 0, RUNS, 5, None)},
+        ),  # and job 1 is gone, that an order starts
+        ("orders", {"since_us": None}),
+        ("orders", {"state": 3}),
+        ("orders", 7),
+        ("state", 7),
+    ],
+)
+def test_a_store_that_holds_what_cannot_be_is_refused(kind: str, change: Any, tmp_path: Path) -> None:
+    store = Store(str(tmp_path / "store"))
+    start = Order(1, 0, StartJob(1, RUNS, 5, None), 1, SENT)
+    store.save(MACHINE._replace(running=(RunningJob(SPEC, 0, RUNS, 5, None),)), {}, (start,))
+    store.close()
+    with sqlite3.connect(tmp_path / "store") as file:
+        (body,) = file.execute("SELECT body FROM kept WHERE kind = ?", (kind,)).fetchone()
+        told = change
+        if isinstance(change, dict):
+            told = {**unpack(body, len(body)), **change}
+            if isinstance(told.get("item"), RunningJob):
+                told["item"] = write_record(record(RunningJob), told["item"])
+        file.execute("UPDATE kept SET body = ? WHERE kind = ?", (pack(told), kind))
+    file.close()
+    with pytest.raises(UsageError, match="store: it holds what no adapter of this version has written: "):
+        Store(str(tmp_path / "store")).load(MACHINE)
 
 
 @pytest.mark.parametrize("value", [True, 1, 1.5, "text", (1, (2.0, None, "x"))])
