@@ -1,58 +1,24 @@
-"""A manager's books as PROTOCOL.md has them: nothing is kept that follows from something else, and threads are pairs of numbers.
+"""A manager's books with nothing kept of who holds what: threads are pairs of numbers, derived from the running jobs each time.
 
-The check of a start, a suspension to disk and a return is written from the protocol's page, without the pools that
+The checks of a start, a change of slot, a suspension to disk and a return are written from the protocol's page, without the pools that
 `cosched_plugin.site.books` and the scheduler share.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import assert_never
 
-from cosched_plugin.common.allocation import Machine, resume_costs
+from cosched_plugin.common.slots import SlotPools
 from cosched_plugin.protocol.messages import (
-    CANCELLED,
     FILLED,
-    Action,
-    ActionRefused,
     ChangeSlot,
-    Event,
-    JobEnded,
-    JobHeld,
-    JobModified,
-    JobReleased,
-    JobRequeued,
-    JobResumed,
-    JobRevised,
     JobSpec,
-    JobStarted,
-    JobSubmitted,
-    JobSuspended,
-    KillJob,
-    NodeFailed,
-    NodeReturned,
-    Note,
-    NoteValue,
-    PendingJob,
-    ProgressMeasured,
-    QuantumEnded,
-    RejectJob,
-    RequeueJob,
-    ResumeJob,
-    ReviseJob,
     Run,
-    SetNote,
-    SetRotation,
     StartJob,
-    StartTogether,
-    SubmitJob,
     SuspendJob,
-    UnknownAction,
-    WakeAt,
     Welcome,
-    Woken,
 )
-from cosched_plugin.site.books import Job
+from cosched_plugin.site.books import Books, Job
 
 
 def places(runs: Sequence[Run]) -> list[tuple[int, int]]:
@@ -71,158 +37,25 @@ def node_shares(runs: Sequence[Run]) -> list[tuple[int, int]]:
     return [(node, processes) for first, count, _, processes in runs for node in range(first, first + count)]
 
 
-class LiteralBooks:
+class LiteralBooks(Books[Job]):
     """The state of a manager, with nothing kept that follows from something else."""
 
     def __init__(self, machine: Welcome) -> None:
-        """``machine`` is a welcome without jobs: nodes, beliefs, and what the manager can do."""
-        self._told = machine
-        self.nodes = machine.nodes
-        self.belief = machine.belief
-        self.resume_costs = resume_costs(machine)
-        self.licences = machine.licences
-        self.can = machine.capabilities
-        self.left: list[JobEnded | JobRequeued] = []  # what follows from the actions: jobs that were to leave do
-        self.asked: list[JobSpec] = []  # jobs that the scheduler has submitted
-        self.seq = 0
-        self.number = 0  # of the action that is carried out
-        self.now_us = 0
-        self.down: set[int] = set()
-        self.jobs: dict[int, Job] = {}
-        self.notes: dict[tuple[int | None, str], NoteValue] = {}  # None for a removed one
-        self.wakes: set[int] = set()
-        self.machine = Machine(machine.nodes, machine.licences, machine.capabilities.layout)
+        super().__init__(machine, Job)
 
-    def inventory(self) -> Welcome:
-        """Return the state that a scheduler needs to continue from the last answered batch."""
-        pending = sorted((job for job in self.in_state("pending")), key=lambda job: (job.spec.submit_us, job.spec.id))
-        return self._told._replace(
-            seq=self.seq,
-            now_us=self.now_us,
-            down=tuple(sorted(self.down)),
-            running=tuple(job.told() for job in self.in_state("running")),
-            pending=tuple(PendingJob(job.spec, job.held) for job in pending),
-            notes=tuple(Note(job_id, key, value) for (job_id, key), value in self.notes.items() if value is not None),
-            wakes=tuple(sorted(self.wakes)),
-        )
+    @property
+    def pools(self) -> SlotPools:
+        raise AssertionError("nothing here asks a pool")
 
-    def in_state(self, state: str) -> list[Job]:
-        """Return the jobs in one state, by id."""
-        return [job for _, job in sorted(self.jobs.items()) if job.state == state]
+    def _take(self, job: Job) -> None:
+        """Nothing is kept."""
 
-    def happen(self, event: Event) -> None:
-        """Apply an event."""
-        match event:
-            case JobSubmitted():
-                self._job(event.job).state = "pending"
-            case JobEnded():
-                self._end(event.job_id)
-            case JobRequeued():
-                self._leave(self.jobs[event.job_id], "pending")
-            case JobHeld() | JobReleased():
-                self.jobs[event.job_id].held = isinstance(event, JobHeld)
-            case JobStarted() | JobModified() | JobRevised() | JobSuspended() | JobResumed():
-                self._act_itself(event)
-            case NodeFailed():
-                self.down.add(event.node)
-            case NodeReturned():
-                self.down.discard(event.node)
-            case ProgressMeasured():
-                self.jobs[event.job_id].measured_ppm = event.slowdown_ppm
-            case QuantumEnded():
-                raise ValueError(event)
-            case Woken():
-                self.wakes.discard(event.at_us)
-            case ActionRefused():
-                for job_id in event.job_ids if event.seq < self.seq - 1 else ():
-                    self._leave(self.jobs[job_id], "pending")
-            case _:
-                assert_never(event)
-
-    def _job(self, spec: JobSpec) -> Job:
-        """Return a job, which may be new."""
-        if spec.id not in self.jobs:
-            self.jobs[spec.id] = Job(spec)
-        return self.jobs[spec.id]
-
-    def _act_itself(self, event: JobStarted | JobModified | JobRevised | JobSuspended | JobResumed) -> None:
-        """Do what no scheduler has asked for."""
-        match event:
-            case JobStarted():
-                job = self.jobs[event.job_id] if event.job is None else self._job(event.job)
-                job.spec = event.job or job.spec
-                if job.state == "running":
-                    self._leave(job, "pending")
-                job.started_by = None
-                job.start(event, event.start_us)
-                self._disturb(job)
-            case JobModified():
-                self.jobs[event.job.id].spec = event.job
-            case JobRevised():
-                job = self.jobs[event.job_id]
-                job.estimate_us, job.limit_us = event.estimate_us, event.limit_us
-            case JobSuspended():
-                self._stop(self.jobs[event.job_id], event.at_us, to_disk=event.to_disk)
-                self.jobs[event.job_id].kept = True
-            case JobResumed():
-                self.jobs[event.job_id].kept = False
-                self._go_on(self.jobs[event.job_id], event.at_us)
+    def _release(self, job: Job) -> None:
+        """Nothing is kept."""
 
     def swap_left(self) -> list[int]:
         """Return the disk space of each node for the memory of further jobs."""
         return self._room(self.machine.swap_mb, on_disk=True)
-
-    def act(self, action: Action) -> str | None:
-        """Carry out an action, or return why it is impossible."""
-        match action:
-            case StartJob():
-                return self._start(action)
-            case StartTogether():
-                return self._start_together(action)
-            case ReviseJob():
-                return self._revise(action)
-            case SuspendJob():
-                return self._suspend(action)
-            case ResumeJob():
-                return self._resume(action)
-            case ChangeSlot():
-                return self._change_slot(action)
-            case SetRotation():
-                return "there are no turns"
-            case SetNote():
-                if action.job_id is not None and self._state_of(action.job_id) == "ended":
-                    return f"a note about job {action.job_id}, which has ended"
-                self.notes[action.job_id, action.key] = action.value
-            case WakeAt():
-                if action.at_us <= self.now_us:
-                    return f"a wake at {action.at_us}, now is {self.now_us}"
-                self.wakes.add(action.at_us)
-            case RejectJob():
-                if self._state_of(action.job_id) != "pending":
-                    return f"job {action.job_id} is not waiting to be started"
-                self._end(action.job_id)
-            case RequeueJob() | KillJob():
-                return self._ask_to_leave(action)
-            case SubmitJob():
-                self.asked.append(action.job)
-            case UnknownAction():
-                return "unknown action"
-            case _:
-                assert_never(action)
-        return None
-
-    def _ask_to_leave(self, action: RequeueJob | KillJob) -> str | None:
-        """Let a job leave with the next batch."""
-        job = self.jobs.get(action.job_id)
-        if job is None or job.state != "running" or job.leaving:
-            return f"job {action.job_id} does not run, or leaves already"
-        job.leaving = True
-        again = isinstance(action, RequeueJob)
-        self.left.append(JobRequeued(action.job_id) if again else JobEnded(action.job_id, CANCELLED))
-        return None
-
-    def _state_of(self, job_id: int) -> str:
-        return self.jobs[job_id].state if job_id in self.jobs else "ended"
 
     def _start(self, start: StartJob) -> str | None:
         job = self.jobs.get(start.job_id)
@@ -289,17 +122,6 @@ class LiteralBooks:
                     return False
         return True
 
-    def _start_together(self, group: StartTogether) -> str | None:
-        started: list[Job] = []
-        for start in group.starts:
-            reason = self._start(start)
-            if reason is not None:
-                for job in started:
-                    job.state = "pending"
-                return reason
-            started.append(self.jobs[start.job_id])
-        return None
-
     def _change_slot(self, action: ChangeSlot) -> str | None:
         job = self.jobs.get(action.job_id)
         if job is None or job.state != "running":
@@ -308,22 +130,6 @@ class LiteralBooks:
         if taken or self.down & job.nodes or action.slot == job.slot:
             return f"job {action.job_id} cannot be in slot {action.slot}"
         job.slot = action.slot
-        return None
-
-    def _revise(self, revision: ReviseJob) -> str | None:
-        job = self.jobs.get(revision.job_id)
-        if job is None or job.state != "running":
-            return f"job {revision.job_id} does not run"
-        if revision.estimate_us < 1 or (revision.limit_us is None) != (job.spec.limit_us is None):
-            return f"{job.spec} cannot have estimate {revision.estimate_us} and limit {revision.limit_us}"
-        if (revision.limit_us or 0) < (job.limit_us or 0):
-            return f"limit {job.limit_us} of job {revision.job_id} would fall to {revision.limit_us}"
-        limit_us = revision.limit_us
-        if limit_us is not None:
-            if limit_us > (job.limit_us or 0) and not self.can.limits_grow:
-                return f"{job.spec} cannot have the limit {limit_us}"
-            limit_us = -(-limit_us // self.can.limit_grain_us) * self.can.limit_grain_us
-        job.estimate_us, job.limit_us = revision.estimate_us, limit_us
         return None
 
     def _suspend(self, action: SuspendJob) -> str | None:
@@ -340,20 +146,6 @@ class LiteralBooks:
         self._stop(job, self.now_us, to_disk=action.to_disk)
         return None
 
-    def _stop(self, job: Job, at_us: int, *, to_disk: bool) -> None:
-        job.suspended_us, job.on_disk = at_us, to_disk
-        job.worked_us += max(0, at_us - job.since_us)
-        self._disturb(job)
-
-    def _resume(self, action: ResumeJob) -> str | None:
-        job = self.jobs.get(action.job_id)
-        if job is None or job.state != "running" or job.suspended_us is None or job.kept:
-            return f"job {action.job_id} is not suspended by a scheduler"
-        if not self.can_go_on(job):
-            return f"job {action.job_id} cannot come back to {list(job.runs)}"
-        self._go_on(job, self.now_us)
-        return None
-
     def can_go_on(self, job: Job) -> bool:
         """Return whether a suspended job can go on: from disk, if nothing is in its place."""
         memory = self._room(self.machine.memory_mb, on_disk=False)
@@ -363,16 +155,6 @@ class LiteralBooks:
             or any(processes * job.spec.memory_mb > memory[node] for node, processes in node_shares(job.runs))
             or not self._has_counted(job.spec, node_shares(job.runs))
         )
-
-    def _go_on(self, job: Job, at_us: int) -> None:
-        job.ready_us = self.resume_costs.ready_us(job.spec, job.runs, job.ready_us, at_us, on_disk=job.on_disk)
-        job.suspended_us, job.on_disk = None, False
-        job.since_us = max(at_us, job.ready_us)
-        before_us, job.idle_us = job.idle_us, job.since_us - job.start_us - job.worked_us
-        job.estimate_us += job.idle_us - before_us
-        if job.limit_us is not None:
-            job.limit_us += job.idle_us - before_us
-        self._disturb(job)
 
     def _held_threads(self, slot: int) -> set[tuple[int, int]]:
         """Return the (node, thread) pairs that jobs hold in a slot."""
@@ -392,16 +174,3 @@ class LiteralBooks:
         for job in self.jobs.values():
             if job.nodes & cause.nodes:
                 job.measured_ppm = 0
-
-    def _leave(self, job: Job, state: str) -> None:
-        if job.state == "running":
-            if not job.on_disk:
-                self._disturb(job)
-            job.suspended_us, job.on_disk, job.kept, job.leaving = None, False, False, False
-        job.state = state
-
-    def _end(self, job_id: int) -> None:
-        self._leave(self.jobs[job_id], "ended")
-        for key in self.notes:
-            if key[0] == job_id:
-                self.notes[key] = None
