@@ -117,7 +117,7 @@ LONG_UP, SHORT_UP = (
     (40_000, 300),
 )  # how long nodes are up and down, in seconds: runs of weeks, and of hours
 RESULTS: Final = (
-    "jobs.csv", "allocations.csv", "preemptions.csv", "schedule.swf", "summary.json", "workload.swf", "quanta.csv",
+    "jobs.csv", "allocations.csv", "preemptions.csv", "suspensions.csv", "schedule.swf", "summary.json", "workload.swf", "quanta.csv",
 )  # fmt: skip
 TABLES: Final = {
     "jobs": "id",

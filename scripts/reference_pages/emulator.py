@@ -26,6 +26,7 @@ from cosched_emulator.results.files.csv_files import (
     POWER_COLUMNS,
     PREEMPTION_COLUMNS,
     QUANTUM_COLUMNS,
+    SUSPENSION_COLUMNS,
 )
 from cosched_emulator.scenario.difficult_manager import ManagerSection
 from cosched_emulator.scenario.faults import FaultsSection
@@ -189,6 +190,7 @@ def run_folder_page() -> Iterator[str]:
         ("jobs.csv", JOB_COLUMNS),
         ("allocations.csv", ALLOCATION_COLUMNS),
         ("preemptions.csv", PREEMPTION_COLUMNS),
+        ("suspensions.csv", SUSPENSION_COLUMNS),
         ("quanta.csv", QUANTUM_COLUMNS),
         ("power.csv", POWER_COLUMNS),
     ):

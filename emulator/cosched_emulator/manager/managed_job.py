@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from cosched_emulator.manager.record import JobRecord, OnDisk, Stay
+from cosched_emulator.manager.record import JobRecord, OnDisk, Stay, Suspension
 from cosched_emulator.scenario.difficult_manager import Fate
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_hwmodel.units import ThreadMask
@@ -65,6 +65,7 @@ _CARRIED: Final[Mapping[str, Callable[[Any], Any]]] = {
     "shares": tuple,
     "intervals": lambda stays: tuple([Stay(begin, end, _runs(runs), resumed) for begin, end, runs, resumed in stays]),
     "disk": lambda times: tuple([OnDisk(*time) for time in times]),
+    "suspensions": lambda times: tuple([Suspension(*time) for time in times]),
 }
 CARRIED: Final = _CARRIED.keys()
 
@@ -108,6 +109,7 @@ class ManagedJob:
     reason = ""
     intervals: tuple[Stay, ...] = ()
     disk: tuple[OnDisk, ...] = ()
+    suspensions: tuple[Suspension, ...] = ()  # on its nodes
 
     def __init__(self, job: WorkloadJob) -> None:
         spec = job.spec
@@ -150,6 +152,11 @@ class ManagedJob:
         self.since_us = now_us
         self.resumed = True
 
+    def end_suspension(self, now_us: int) -> None:
+        """Record its suspension on its nodes, which ends now."""
+        assert self.suspended_us is not None
+        self.suspensions += (Suspension(self.suspended_us, now_us),)
+
     def inventory_entry(self) -> RunningJob:
         """Return its entry in an inventory while it is among the running jobs."""
         return RunningJob(
@@ -183,13 +190,15 @@ class ManagedJob:
 
     def record(self) -> JobRecord:
         """Return the job's record so far."""
-        disk = self.disk
-        if self.on_disk and self.suspended_us is not None:
+        disk, suspensions = self.disk, self.suspensions
+        if self.suspended_us is not None and self.on_disk:
             disk += (OnDisk(self.suspended_us, None),)
+        elif self.suspended_us is not None:
+            suspensions += (Suspension(self.suspended_us, None),)
         return _new(
             JobRecord,
             (
                 self.job, self.state, self.end_us, self.intervals, self.work_us, self.estimate_us, self.limit_us, self.reason,
-                self.idle_us, disk, None, self.cpu_us, self.dispatched_us, self.slot,
+                self.idle_us, disk, None, self.cpu_us, self.dispatched_us, self.slot, suspensions,
             ),
         )  # fmt: skip

@@ -25,6 +25,13 @@ class OnDisk(NamedTuple):
     end_us: int | None  # when it resumed, ended or was requeued; None: it never left
 
 
+class Suspension(NamedTuple):
+    """A time in which a job was suspended on its nodes, where it kept its threads and its memory."""
+
+    start_us: int
+    end_us: int | None  # when it was resumed, ended or was requeued; None: it still is
+
+
 class JobRecord(NamedTuple):
     """The complete record of one job. Times in integer microseconds since the first submission."""
 
@@ -44,6 +51,7 @@ class JobRecord(NamedTuple):
     )
     dispatched_us: int | None = None  # time since the last start for which it could run; None: likewise
     slot: int = 0  # in which it was last
+    suspensions: tuple[Suspension, ...] = ()  # on its nodes, of all starts
 
     @property
     def stays(self) -> tuple[Stay, ...]:
@@ -88,6 +96,8 @@ class JobRecord(NamedTuple):
         """Return the swap space that it takes on all its nodes while it is on disk."""
         return self.job.spec.processes * self.job.spec.memory_mb
 
+
+TO_DISK: Final = "to disk"  # the reason of a change to SUSPENDED; of a suspension on a job's nodes it has none
 
 # What happened in a quantum: the source of ``quanta.csv`` and of the figures of time sharing.
 

@@ -9,7 +9,7 @@ from cosched_emulator.errors import InvariantError
 from cosched_emulator.manager.diary import Diary
 from cosched_emulator.manager.job_ends import JobProgress
 from cosched_emulator.manager.managed_job import AWAITED, GONE, RUNNING, SUSPENDED, ManagedJob
-from cosched_emulator.manager.record import Stay
+from cosched_emulator.manager.record import TO_DISK, Stay
 from cosched_emulator.manager.time_sharing.shared_progress import ProcessProgress
 from cosched_emulator.manager.timeline import END, MEASURE, STARTED, Timeline
 from cosched_emulator.scenario.difficult_manager import Lags
@@ -192,6 +192,8 @@ class RunningJobs:
                 self.slots.drop(job.slot)
             else:
                 self.pool.give_back(spec, job.runs, job.layers)
+            if job.suspended_us is not None:
+                job.end_suspension(now_us)
             self._leave_nodes(job, now_us)
         job.version += 1
         if job.absent:
@@ -242,7 +244,7 @@ class RunningJobs:
         job.suspended_us = now_us
         job.version += 1
         self._progress.suspend(job, now_us)
-        self._diary.note_state(now_us, job, "to disk" if to_disk else "")
+        self._diary.note_state(now_us, job, TO_DISK if to_disk else "")
         return None
 
     def resume(self, job_id: int, now_us: int, *, own: bool = False) -> str | None:
@@ -262,6 +264,8 @@ class RunningJobs:
                 return reason
             pool.from_disk(spec, job.runs, job.layers)
             self._leave_disk(job, now_us)
+        else:
+            job.end_suspension(now_us)
         job.ready_us = self._resume_costs.ready_us(job.job.spec, job.runs, job.ready_us, now_us, on_disk=on_disk)
         job.lose(max(now_us, job.ready_us) - since_us)
         job.state = RUNNING

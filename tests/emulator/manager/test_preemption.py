@@ -192,6 +192,29 @@ def test_a_job_that_ends_at_the_instant_of_its_suspension_completes(contention: 
     assert records[1].disk == ()
 
 
+@both
+def test_a_suspension_on_its_nodes_is_recorded_until_the_job_goes_on_or_leaves_them(contention: bool) -> None:
+    """Job 1 goes on twice, job 2 is lost with its node, job 3 is still suspended when the run ends."""
+    answer = at_times(
+        at_0=[start(1), start(2, 1), start(3, 2)],
+        at_10=[m.SuspendJob(1), m.SuspendJob(2), m.SuspendJob(3)],
+        at_20=[m.ResumeJob(1), m.SuspendJob(1)],
+        at_30=[m.ResumeJob(1), to_disk(1)],
+    )
+    _, _, records = play(
+        answer,
+        [job(1), job(2), job(3)],
+        script=[Scripted(25, "fail-node", 1)],
+        on=manager(node_class(3), contention=contention),
+    )
+    assert {number: record.suspensions for number, record in records.items()} == {
+        1: ((10, 20), (20, 30)),
+        2: ((10, 25),),
+        3: ((10, None),),
+    }
+    assert records[1].disk == (OnDisk(30, None),)
+
+
 # ---------------------------------------------------------------- swap space and memory
 
 

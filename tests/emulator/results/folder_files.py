@@ -66,6 +66,7 @@ class Job:
     told: dict[str, str]
     stays: list[Stay] = field(default_factory=list)
     disk: list[tuple[int, int | None, int]] = field(default_factory=list)
+    suspended: list[tuple[int, int | None]] = field(default_factory=list)  # on its nodes
 
     def time(self, column: str) -> int | None:
         return if_any(self.row[column])
@@ -124,6 +125,15 @@ class Job:
     def on_disk(self, time: int) -> bool:
         return any(start <= time and (end is None or time < end) for start, end, _ in self.disk)
 
+    def is_suspended(self, time: int) -> bool:
+        """Tell whether it is on its nodes, and does nothing there."""
+        return any(start <= time and (end is None or time < end) for start, end in self.suspended)
+
+    def switches(self, time: int, switch: int) -> bool:
+        """Tell whether it goes on there, and makes no progress yet; with the end of a stay it does not go on."""
+        ends = {stay.end for stay in self.stays}
+        return any(end is not None and end not in ends and end <= time < end + switch for _, end in self.suspended)
+
 
 class Folder:
     """The files of a run."""
@@ -134,6 +144,7 @@ class Folder:
         self.config: dict[str, Any] = self.run["config"]
         self.sharing: dict[str, Any] | None = self.config.get("time_sharing")
         self.classes: list[dict[str, Any]] = [each for each in self.run["machine"] for _ in range(each["nodes"])]
+        self.switch = us(str(self.config.get("preemption", {}).get("switch_s", 0)))
         self.cores = [each["sockets"] * each["cores_per_socket"] for each in self.classes]
         self.node_threads = [n * each["threads_per_core"] for n, each in zip(self.cores, self.classes, strict=True)]
         watts = self.run.get("power")
@@ -159,6 +170,10 @@ class Folder:
             job = self.jobs[int(row["job_id"])]
             assert int(row["preemption"]) == len(job.disk)
             job.disk.append((us(row["start_s"]), if_any(row["end_s"]), int(row["swap_mb"])))
+        for row in _rows(path / "suspensions.csv"):
+            job = self.jobs[int(row["job_id"])]
+            assert int(row["suspension"]) == len(job.suspended)
+            job.suspended.append((us(row["start_s"]), if_any(row["end_s"])))
         self.quanta = _rows(path / "quanta.csv")
         self.power = _rows(path / "power.csv")
         self.swf = [line.split() for line in (path / "schedule.swf").read_text().splitlines() if line[0] != ";"]
@@ -179,6 +194,8 @@ class Folder:
         for job in self.rows:
             found |= {time for stay in job.stays for time in (stay.start, stay.end)} | {job.submit}
             found |= {time for start, end, _ in job.disk for time in (start, end) if time is not None}
+            found |= {time for start, end in job.suspended for time in (start, end) if time is not None}
+            found |= {end + self.switch for _, end in job.suspended if end is not None}
             found |= {job.end} if job.end is not None else set()
         return sorted(found)
 

@@ -30,7 +30,19 @@ def problems(path: Path) -> list[str]:
     """Return what in a run folder contradicts its page."""
     folder = Folder(path)
     found: list[str] = []
-    for rule in (_jobs, _places, _space, _disk, _progress, _quanta, _energy, _figures, _time_figures, _schedule):
+    for rule in (
+        _jobs,
+        _places,
+        _space,
+        _disk,
+        _suspensions,
+        _progress,
+        _quanta,
+        _energy,
+        _figures,
+        _time_figures,
+        _schedule,
+    ):
         found += [f"{rule.__name__[1:]}: {text}" for text in rule(folder)]
     return found
 
@@ -98,6 +110,9 @@ def _work_and_limit(folder: Folder, job: Job) -> Iterator[str]:
         yield f"work {job.work} of {job.run}"
     limit = if_any(job.told.get("limit_s"))
     ran = if_any(job.told.get("dispatched_s")) if folder.sharing else job.time("execution_time")
+    if folder.sharing and ran is not None:  # the limit has grown by the time without progress
+        times = [(start, end) for start, end in job.suspended if job.start is not None and start >= job.start]
+        ran += sum(end - start + folder.switch for start, end in times if end is not None and end != job.end)
     if limit is None or ran is None:
         if job.state == "TIMEOUT":
             yield "it was killed without a limit"
@@ -219,6 +234,24 @@ def _disk(folder: Folder) -> Iterator[str]:
             yield f"job {job.id}: suspended {job.told['suspended_s']} s, on disk for {since} us"
 
 
+def _suspensions(folder: Folder) -> Iterator[str]:
+    """A job is suspended on its nodes within a stay, until it goes on, leaves them, or the run ends."""
+    for job in folder.rows:
+        if any(before[1] is None or before[1] > after[0] for before, after in pairwise(job.suspended)):
+            yield f"job {job.id}: suspended {job.suspended}, one within another"
+        for start, end in job.suspended:
+            stays = [stay for stay in job.stays if stay.start <= start and (end or start) <= stay.end]
+            if not stays:
+                yield f"job {job.id}: suspended from {start} to {end}, and not on its nodes"
+            if end is None and (job.row["final_state"] != "RUNNING" or stays[-1:] != job.stays[-1:]):
+                yield f"job {job.id}: still suspended in state {job.row['final_state']}"
+        if job.disk and job.start is not None:
+            since = sum((end or folder.span[1]) - start for start, end in job.suspended if start >= job.start)
+            since += sum((end or folder.span[1]) - start for start, end, _ in job.disk if start >= job.start)
+            if us(job.told["suspended_s"]) < since:
+                yield f"job {job.id}: suspended {job.told['suspended_s']} s, and {since} us by the rows"
+
+
 # ---------------------------------------------------------------- work = speed * time
 
 
@@ -237,13 +270,16 @@ def _progress(folder: Folder) -> Iterator[str]:
     for begin, end, there in folder.present():
         slowest: dict[int, float] = {}
         for node, jobs in there.items():
+            active = [each for each in jobs if not each[0].is_suspended(begin)]
             most = folder.classes[node]["memory_bandwidth_mbs"]
-            asked = sum(demand * processes for _, _, processes in jobs)
+            asked = sum(demand * processes for _, _, processes in active)
             slowdown = max(1.0, asked / most) if most else 1.0
-            for job, _, _ in jobs:
+            for job, _, _ in active:
                 slowest[job.id] = max(slowest.get(job.id, 1.0), slowdown)
-                alone[job.id] &= len(jobs) == 1
+                alone[job.id] &= len(active) == 1
         for number, slowdown in slowest.items():
+            if folder.jobs[number].switches(begin, folder.switch):
+                continue
             if folder.jobs[number].start is not None and begin >= (folder.jobs[number].start or 0):
                 worked[number] += (end - begin) / slowdown
     for job in folder.rows:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import shutil
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -13,7 +14,9 @@ import pytest
 from tests.emulator.results.folder_rules import problems
 
 from cosched_emulator import simulate
+from cosched_emulator.accounting.accounts import Accounting
 from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.results.files.from_accounts import records_of
 from cosched_plugin.common.errors import MachineError, UsageError
 from cosched_plugin.policies.composition.presets import PRESETS
 
@@ -96,14 +99,19 @@ def drawn_scenario(kind: str, seed: str, folder: Path) -> Table:
     with_jobs = Path(workload["swf"]).read_text(encoding="ascii").count("\n")
     table["script"] = list(drawn_script(random, nodes, with_jobs))
     table["requeue"] = random.random() < 0.6
+    if kind in SPACE and random.random() < 0.4:  # the manager suspends jobs on their nodes
+        table["manager"] = {"suspend_every_s": 30.0, "suspended_s": 20.0}
+        table["preemption"] = {**table.get("preemption", {}), "switch_s": random.choice((0.0, 2.5))}
     table["results"] = {"warmup": random.choice((0, 0, 1)), "cooldown": random.choice((0, 0, 1))}
     return table
 
 
 def settings_of(preset: str) -> Table:
-    return (
-        {"slices.interval_s": 60.0, "slices.short_slice_s": 10.0} if preset.startswith(("ssp", "glts", "cst")) else {}
-    )
+    if preset.startswith(("ssp", "glts", "cst")):
+        return {"slices.interval_s": 60.0, "slices.short_slice_s": 10.0}
+    if "express" in preset or "suspending" in preset:
+        return {"matching.express_s": 60.0, "matching.stops": 9.0}
+    return {}
 
 
 def wrong(preset: str, kind: str, seed: int, folder: Path) -> list[str] | None:
@@ -131,6 +139,24 @@ def test_runs_of_every_policy_keep_the_rules(preset: str, tmp_path: Path) -> Non
     assert checked
 
 
+@pytest.mark.parametrize(
+    ("preset", "kind"), [("easy", "2x2x2"), ("conservative", "rua-4way"), ("glts", "g-lomarc"), ("rua", "single")]
+)
+def test_accounts_tell_of_the_same_suspensions(preset: str, kind: str, tmp_path: Path) -> None:
+    """Jobs are suspended by their manager, requeued and cancelled meanwhile, and lost with their nodes."""
+    rows = 0
+    for seed in range(6):
+        table = drawn_scenario(kind, f"{preset} {seed}", tmp_path)
+        table["manager"] = {"suspend_every_s": 10.0, "suspended_s": 20.0}
+        db = tmp_path / f"{seed}.db"
+        records = simulate(table, preset, settings=settings_of(preset), db=str(db)).records
+        with closing(Accounting.open(str(db))) as accounts:
+            told = {record.job.spec.id: record.suspensions for record in records_of(accounts)}
+        assert told == {record.job.spec.id: record.suspensions for record in records}
+        rows += sum(map(len, told.values()))
+    assert rows > 20
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("preset", PRESETS)
@@ -147,6 +173,10 @@ BREAKS = [
     ("easy", "allocations.csv", "thread_mask", "0x80", "places"),
     ("easy", "allocations.csv", "first_node", "0", "places"),
     ("easy", "allocations.csv", "end_s", "9999", "figures"),
+    ("easy", "suspensions.csv", "end_s", "9999", "suspensions"),
+    ("easy", "suspensions.csv", "end_s", "", "suspensions"),
+    ("easy", "suspensions.csv", "start_s", "0", "suspensions"),
+    ("easy", "suspensions.csv", "start_s", "88", "progress"),
     ("easy", "jobs.csv", "execution_time", "1.5", "jobs"),
     ("easy", "jobs.csv", "starting_time", "9999", "jobs"),
     ("easy", "jobs.csv", "stretch", "7", "jobs"),
@@ -172,7 +202,10 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
             "workload": {"swf": log, "limits": "none"},
             "cluster": {"nodes": 4, "idle_w": 100.0, "busy_w": 10.0, **kind},
         }
-        table |= {"time_sharing": {"nodes": "fluid", "quantum_s": 5.0}} if preset == "gang" else {}
+        if preset == "gang":
+            table["time_sharing"] = {"nodes": "fluid", "quantum_s": 5.0}
+        else:
+            table |= {"manager": {"suspend_every_s": 30.0, "suspended_s": 20.0}, "preemption": {"switch_s": 1.0}}
         simulate(table, preset, out=str(place / "run"))
         assert problems(place / "run") == []
         folders[preset] = place / "run"

@@ -198,6 +198,31 @@ def preemption_rows(record: JobRecord) -> str:
     return text
 
 
+# ``suspensions.csv``: every time that a job was suspended on its nodes. A run without such a time has no such file.
+#
+# ``suspension`` counts a job's times from 0; ``end_s`` is when it was resumed, ended or was requeued, empty if it still was suspended.
+# Ordered by job id and time.
+
+SUSPENSION_COLUMNS: Final[Mapping[str, str]] = {
+    "job_id": "the job",
+    "suspension": "which of the job's times of this kind, from 0",
+    "start_s": "when it was suspended: within a stay, as it keeps its threads and its memory",
+    "end_s": (
+        "when it was resumed (it makes progress after `preemption.switch_s`), ended or was requeued; empty where it is "
+        "still suspended when the run ends"
+    ),
+}
+
+
+def suspension_rows(record: JobRecord) -> str:
+    """Return the rows of a job, each with its line end; empty if it never was suspended on its nodes."""
+    text = ""
+    for number, time in enumerate(record.suspensions):
+        end = "" if time.end_us is None else seconds_text(time.end_us)
+        text += f"{record.job.spec.id},{number},{seconds_text(time.start_us)},{end}\n"
+    return text
+
+
 # ``quanta.csv``: which jobs could run in each quantum, and what they used. Only a run with time sharing and a rotation has it.
 #
 # One row per quantum and job that could run in it, in order of time and job. ``turn`` is the first slot of the

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import groupby, zip_longest
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from cosched_emulator.accounting.accounts import Accounting
 from cosched_emulator.accounting.fact_rows import job_from_json
-from cosched_emulator.manager.record import JobRecord, OnDisk, QuantumPart, QuantumRecord, Stay
+from cosched_emulator.manager.managed_job import SUSPENDED
+from cosched_emulator.manager.record import TO_DISK, JobRecord, OnDisk, QuantumPart, QuantumRecord, Stay, Suspension
 from cosched_emulator.results.figures.metrics import ALL_JOBS, Selection, summarise
 from cosched_emulator.results.figures.run_energy import energy_of
 from cosched_emulator.results.figures.turn_metrics import TIME_SHARING, figures_of
@@ -26,6 +27,9 @@ Row = TypeVar("Row", bound=tuple[Any, ...])
 _STAYS: Final = """SELECT job_id, stay, start_us, end_us, resumed, first_node, node_count, thread_mask, processes_per_node
     FROM allocations ORDER BY job_id, stay, run"""
 _ON_DISK: Final = "SELECT job_id, start_us, end_us FROM preemptions ORDER BY job_id, preemption"
+# What became of jobs of which some were suspended on their nodes: each change ends the one before.
+_CHANGES: Final = f"""SELECT id, at_us, state, reason FROM changes WHERE what = 'job' AND id IN (
+    SELECT id FROM changes WHERE what = 'job' AND state = '{SUSPENDED}' AND reason <> '{TO_DISK}') ORDER BY id, number"""
 _QUANTA: Final = "SELECT number, start_us, end_us, turn, jobs, nodes, paired_nodes, parts FROM quanta ORDER BY id"
 _JOBS: Final = """SELECT id, job, state, end_us, work_us, expected_us, granted_us, reason, suspended_us, cpu_us,
     dispatched_us, slot, finished_step IS NOT NULL FROM jobs ORDER BY id"""
@@ -40,6 +44,7 @@ def records_of(accounting: Accounting, unfinished: Iterable[JobRecord] = ()) -> 
     known = {record.job.spec.id: record for record in unfinished}
     stays = _by_job(accounting.select(_STAYS))
     disk = _by_job(accounting.select(_ON_DISK))
+    changes = _by_job(accounting.select(_CHANGES))
     records = []
     for (
         job_id,
@@ -76,6 +81,7 @@ def records_of(accounting: Accounting, unfinished: Iterable[JobRecord] = ()) -> 
                 cpu_us,
                 dispatched_us,
                 slot or 0,
+                tuple(_suspensions(changes.get(job_id, ()))),
             )
         )
     return records
@@ -144,6 +150,12 @@ def export_run(
 
 def _by_job(rows: Iterator[Row]) -> dict[int, list[Row]]:
     return {job_id: list(some) for job_id, some in groupby(rows, key=itemgetter(0))}
+
+
+def _suspensions(rows: Sequence[tuple[int, int, str, str]]) -> Iterator[Suspension]:
+    for (_, at_us, state, reason), after in zip_longest(rows, rows[1:]):
+        if state == SUSPENDED and reason != TO_DISK:
+            yield Suspension(at_us, None if after is None else after[1])
 
 
 def _intervals(rows: Sequence[tuple[Any, ...]]) -> Iterator[Stay]:

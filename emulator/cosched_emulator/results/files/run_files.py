@@ -26,11 +26,13 @@ from cosched_emulator.results.files.csv_files import (
     JOB_COLUMNS,
     PREEMPTION_COLUMNS,
     QUANTUM_COLUMNS,
+    SUSPENSION_COLUMNS,
     allocation_rows,
     completion,
     job_row,
     preemption_rows,
     quantum_rows,
+    suspension_rows,
     with_energy,
 )
 from cosched_emulator.results.files.schedule_swf import schedule_header, schedule_row
@@ -40,13 +42,14 @@ from cosched_emulator.workload.job import Workload
 from cosched_plugin.protocol.messages import NodeClass
 
 JOBS, ALLOCATIONS, PREEMPTIONS, SCHEDULE = "jobs.csv", "allocations.csv", "preemptions.csv", "schedule.swf"
-QUANTA = "quanta.csv"
-# For every job; the last three: number of bytes of its rows.
+QUANTA, SUSPENSIONS = "quanta.csv", "suspensions.csv"
+# For every job; the last four: number of bytes of its rows.
 _TYPES: Mapping[str, npt.DTypeLike] = {
     "id": np.int64,
     "submit_us": np.int64,
     "allocations": np.uint32,
     "preemptions": np.uint32,
+    "suspensions": np.uint32,
     "schedule": np.uint32,
 }
 
@@ -67,12 +70,12 @@ class RunFiles:
         beside = next(folder for folder in Path(out).resolve().parents if folder.exists())
         self._files: list[IO[bytes]] = []
         try:
-            for _ in range(5):
+            for _ in range(6):
                 self._files.append(tempfile.TemporaryFile(dir=beside))  # noqa: SIM115 - `close` closes it
         except OSError as error:
             self.close()
             raise self._trouble(error) from error
-        self._jobs, self._allocations, self._preemptions, self._schedule, self._quanta = self._files
+        self._jobs, self._allocations, self._preemptions, self._suspensions, self._schedule, self._quanta = self._files
 
     def __enter__(self) -> Self:
         return self
@@ -103,6 +106,7 @@ class RunFiles:
                     record.job.spec.submit_us,
                     self._allocations.write(allocation_rows(record).encode()),
                     self._preemptions.write(preemption_rows(record).encode()),
+                    self._suspensions.write(suspension_rows(record).encode()),
                     self._schedule.write(schedule_row(record).encode()),
                 )
             )
@@ -140,6 +144,10 @@ class RunFiles:
         if preempted:
             header = ",".join(PREEMPTION_COLUMNS) + "\n"
             _write_in_order(self._preemptions, preemptions, by_id, folder / PREEMPTIONS, header)
+        suspensions = rows.column("suspensions")
+        if suspensions.any():
+            header = ",".join(SUSPENSION_COLUMNS) + "\n"
+            _write_in_order(self._suspensions, suspensions, by_id, folder / SUSPENSIONS, header)
         header = schedule_header(len(rows), self._machine, workload, preempted=preempted)
         by_submission = np.lexsort((rows.column("id"), rows.column("submit_us")))
         _write_in_order(self._schedule, rows.column("schedule"), by_submission, folder / SCHEDULE, header)

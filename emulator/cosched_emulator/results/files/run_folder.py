@@ -4,6 +4,7 @@
 ``jobs.csv``              one row per job, Batsim's columns (`jobs_csv`)
 ``allocations.csv``       every stay of every job on its nodes (`allocations_csv`)
 ``preemptions.csv``       every time of a job on disk (`preemptions_csv`), if there are any
+``suspensions.csv``       every time in which a job was suspended on its nodes (`suspension_rows`), if there are any
 ``quanta.csv``            who ran in each quantum, and what for (`quanta_csv`), if jobs take turns
 ``power.csv``             the watts of the machine over time (`power_csv`), if those of its nodes are known
 ``schedule.swf``          the resulting schedule, for tools that read SWF (`schedule_swf`)
@@ -44,6 +45,7 @@ from cosched_emulator.results.files.run_files import (
     PREEMPTIONS,
     QUANTA,
     SCHEDULE,
+    SUSPENSIONS,
     RunFiles,
     run_files_of,
 )
@@ -64,7 +66,7 @@ RUN_FORMAT = 1
 WORKLOAD, USAGE, PROFILES = "workload.swf", "workload-usage.csv", "workload-profiles.csv"
 SUMMARY, RUN, TIMING = "summary.json", "run.json", "timing.json"
 POWER = "power.csv"
-_SIZED: Final = (JOBS, ALLOCATIONS, PREEMPTIONS, QUANTA, POWER)  # `run.json` tells their sizes
+_SIZED: Final = (JOBS, ALLOCATIONS, PREEMPTIONS, SUSPENSIONS, QUANTA, POWER)  # `run.json` tells their sizes
 TRACE = "trace.jsonl"  # on request; the caller of `new_run_folder` writes it
 
 
@@ -276,6 +278,7 @@ def _is_left_over(path: Path) -> bool:
         JOBS,
         ALLOCATIONS,
         PREEMPTIONS,
+        SUSPENSIONS,
         QUANTA,
         POWER,
         SCHEDULE,
