@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from cosched_emulator.manager.record import JobRecord, QuantumRecord
+from cosched_emulator.manager.record import JobRecord, OnDisk, QuantumRecord, Suspension
 from cosched_emulator.results.thread_intervals import ThreadNumbering
 from cosched_hwmodel.csv_names import encoded
 from cosched_hwmodel.units import seconds_text
@@ -191,11 +191,7 @@ PREEMPTION_COLUMNS: Final[Mapping[str, str]] = {
 
 def preemption_rows(record: JobRecord) -> str:
     """Return the rows of a job, each with its line end; empty if it never was on disk."""
-    text = ""
-    for number, time in enumerate(record.disk):
-        end = "" if time.end_us is None else seconds_text(time.end_us)
-        text += f"{record.job.spec.id},{number},{seconds_text(time.start_us)},{end},{record.swap_mb}\n"
-    return text
+    return _time_rows(record, record.disk, f",{record.swap_mb}")
 
 
 # ``suspensions.csv``: every time that a job was suspended on its nodes. A run without such a time has no such file.
@@ -216,10 +212,14 @@ SUSPENSION_COLUMNS: Final[Mapping[str, str]] = {
 
 def suspension_rows(record: JobRecord) -> str:
     """Return the rows of a job, each with its line end; empty if it never was suspended on its nodes."""
+    return _time_rows(record, record.suspensions)
+
+
+def _time_rows(record: JobRecord, times: Iterable[OnDisk | Suspension], more: str = "") -> str:
     text = ""
-    for number, time in enumerate(record.suspensions):
-        end = "" if time.end_us is None else seconds_text(time.end_us)
-        text += f"{record.job.spec.id},{number},{seconds_text(time.start_us)},{end}\n"
+    for number, (start_us, end_us) in enumerate(times):
+        end = "" if end_us is None else seconds_text(end_us)
+        text += f"{record.job.spec.id},{number},{seconds_text(start_us)},{end}{more}\n"
     return text
 
 
