@@ -173,6 +173,7 @@ from cosched_plugin.protocol.messages import (
     Turn,
     UsageTuple,
     WakeAt,
+    starts_of,
 )
 from cosched_plugin.protocol.values import note_of_runs, note_travels, runs_of_note
 
@@ -356,6 +357,7 @@ __all__ = [
     "snapshot_at",
     "snapshot_now",
     "started_by",
+    "starts_of",
     "stretch",
     "table_note",
     "tenancy_of",

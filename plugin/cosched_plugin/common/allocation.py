@@ -23,8 +23,8 @@ from cosched_plugin.protocol.messages import (
     ReviseJob,
     Run,
     StartJob,
-    StartTogether,
     Welcome,
+    starts_of,
 )
 
 Layers: TypeAlias = tuple[NodeSet, ...]
@@ -551,13 +551,6 @@ def share_nodes(a: Layers, b: Layers) -> bool:
         nodes |= x
         others |= y
     return bool(nodes & others)
-
-
-def starts_of(action: Action) -> Sequence[StartJob]:
-    """Return the starts in an action."""
-    if isinstance(action, StartJob):
-        return (action,)
-    return action.starts if isinstance(action, StartTogether) else ()
 
 
 def started_by(action: Action) -> tuple[int, ...]:

@@ -22,6 +22,7 @@ import zmq
 import zmq.auth
 from zmq.utils import z85
 
+from cosched_hwmodel.cli.terminal.own_file import is_ours
 from cosched_plugin.common.errors import UsageError
 
 if TYPE_CHECKING:
@@ -289,7 +290,7 @@ def _why_not_ours(path: Path) -> list[str]:
         found = path.stat()
     except OSError as error:
         return [f"{path}: cannot read it: {error.strerror}"]
-    if found.st_uid not in (0, os.geteuid()):
+    if not is_ours(found):
         return [f"{path}: expected it to be owned by root or by us, got user {found.st_uid}"]
     if found.st_mode & 0o022:
         mode = stat.S_IMODE(found.st_mode)

@@ -14,6 +14,7 @@ from typing import Final
 
 import zmq
 
+from cosched_hwmodel.cli.terminal.own_file import is_ours
 from cosched_plugin.common.errors import EndpointError
 
 # Messages of several frames through a socket: like pyzmq's ``*_multipart`` methods, without the cost of their enumerations.
@@ -113,7 +114,7 @@ def check_free_path(path: str, endpoint: str, kind: socket.SocketKind = socket.S
         try:
             probe.connect(path)
         except (ConnectionRefusedError, FileNotFoundError):
-            if found.st_uid in (0, os.geteuid()):
+            if is_ours(found):
                 return  # left over by a process that is gone
             raise EndpointError(
                 endpoint, "a path for a socket of our own", f"where user {found.st_uid} has one"

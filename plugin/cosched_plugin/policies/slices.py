@@ -25,14 +25,13 @@ from cosched_plugin.api import (
     Policy,
     SetNote,
     Slices,
-    StartJob,
-    StartTogether,
     UsageError,
     View,
     VirtualMachine,
     WakeAt,
     WholeNodesView,
     nodes_of,
+    starts_of,
 )
 from cosched_plugin.policies.turns import (
     Bundle,
@@ -352,7 +351,7 @@ class Sliced:
         # Where there is no empty node, jobs join others in their own slice only.
         join_candidates = machine.free_nodes or (open_nodes and kind == present.kind)
         for action in policy.decide(machine) if join_candidates else policy.prepare(machine):
-            for start in _starts(action):
+            for start in starts_of(action):
                 yield from self._clear(nodes_of(start.runs), kind, view)
             yield action
 
@@ -393,13 +392,3 @@ class _Present(NamedTuple):
 
     on_nodes: Sequence[Bundles]
     on_disk: Sequence[Bundles]
-
-
-def _starts(action: Action) -> tuple[StartJob, ...]:
-    match action:
-        case StartJob():
-            return (action,)
-        case StartTogether():
-            return action.starts
-        case _:
-            return ()

@@ -56,6 +56,7 @@ from cosched_plugin.protocol.messages import (
     UnknownAction,
     WakeAt,
     Welcome,
+    starts_of,
 )
 
 # Actions that may be used only where both ends know the feature: their names on the wire, and the feature.
@@ -84,19 +85,9 @@ def needed_feature(action: Action, features: Sequence[str]) -> str | None:
 
 def overlooked_feature(action: Action, features: Sequence[str]) -> str | None:
     """Return the feature that ``features`` lack and without which a manager overlooks a field of ``action``; None: there is none."""
-    if SLOTS not in features and any(start.slot for start in _starts(action)):
+    if SLOTS not in features and any(start.slot for start in starts_of(action)):
         return SLOTS
     return DISK if isinstance(action, SuspendJob) and action.to_disk and DISK not in features else None
-
-
-def _starts(action: Action) -> tuple[StartJob, ...]:
-    match action:
-        case StartJob():
-            return (action,)
-        case StartTogether():
-            return action.starts
-        case _:
-            return ()
 
 
 # What a scheduler that lacks features is told, and which features it must not lack.

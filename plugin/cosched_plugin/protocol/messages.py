@@ -469,6 +469,17 @@ Action: TypeAlias = (
 )
 
 
+def starts_of(action: Action) -> tuple[StartJob, ...]:
+    """Return the starts in an action."""
+    match action:
+        case StartJob():
+            return (action,)
+        case StartTogether():
+            return action.starts
+        case _:
+            return ()
+
+
 # ---------------------------------------------------------------- session messages
 
 

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
-from cosched_plugin.common.allocation import started_by, starts_of
+from cosched_plugin.common.allocation import started_by
 from cosched_plugin.protocol.errors import RemoteProtocolError
 from cosched_plugin.protocol.limits import MAX_ROUNDS
 from cosched_plugin.protocol.messages import (
@@ -42,6 +42,7 @@ from cosched_plugin.protocol.messages import (
     WakeAt,
     Welcome,
     Woken,
+    starts_of,
 )
 from cosched_plugin.protocol.scheduler import Scheduler, SchedulerFactory
 from cosched_plugin.site.books import Books, Job

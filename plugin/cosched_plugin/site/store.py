@@ -14,12 +14,11 @@ from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
 from cosched_hwmodel.cli.terminal.own_file import SQLITE_FILES, check_own, open_own
-from cosched_plugin.common.allocation import starts_of
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.protocol.codec import pack, unpack
 from cosched_plugin.protocol.errors import Fault, RemoteProtocolError
 from cosched_plugin.protocol.limits import MAX_FRAME_BYTES
-from cosched_plugin.protocol.messages import Action, Welcome
+from cosched_plugin.protocol.messages import Action, Welcome, starts_of
 from cosched_plugin.protocol.values import integer_reader
 from cosched_plugin.protocol.vocabulary import (
     ACTIONS_BY_KIND,

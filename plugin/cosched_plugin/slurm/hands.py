@@ -14,7 +14,6 @@ from contextlib import suppress
 from typing import Final, Protocol
 
 from cosched_hwmodel.cli.terminal.console import WARNING, Log
-from cosched_plugin.common.allocation import starts_of
 from cosched_plugin.common.slurm_notation import WAITING
 from cosched_plugin.protocol.messages import (
     Action,
@@ -26,6 +25,7 @@ from cosched_plugin.protocol.messages import (
     StartJob,
     StartTogether,
     SuspendJob,
+    starts_of,
 )
 from cosched_plugin.site.driver import Outcome, Unsettled
 from cosched_plugin.slurm.cluster import MINUTE_US, Cluster, label_of

@@ -16,10 +16,10 @@ from typing import Any, Final, TextIO
 from cosched_hwmodel.cli.terminal.console import WARNING, Log
 from cosched_hwmodel.csv_names import encoded
 from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
-from cosched_plugin.common.allocation import nearest_layout, starts_of
+from cosched_plugin.common.allocation import nearest_layout
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.common.slurm_notation import ENDED, swf_status
-from cosched_plugin.protocol.messages import Action, NodeClass, RejectJob, StartJob, Welcome
+from cosched_plugin.protocol.messages import Action, NodeClass, RejectJob, StartJob, Welcome, starts_of
 from cosched_plugin.protocol.scheduler import Scheduler
 from cosched_plugin.site.driver import Driver, Outcome
 from cosched_plugin.site.store import IN_MEMORY, Store

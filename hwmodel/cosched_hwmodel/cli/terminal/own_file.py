@@ -74,8 +74,13 @@ def _what_else(found: os.stat_result) -> str:
     return "" if stat.S_ISREG(found.st_mode) else "something that is no file"
 
 
+def is_ours(found: os.stat_result) -> bool:
+    """Return whether something belongs to this process's user or root, so that no other user could have put it there."""
+    return found.st_uid in (0, os.geteuid())
+
+
 def _whose_else(found: os.stat_result) -> str:
-    if found.st_uid not in (0, os.geteuid()):
+    if not is_ours(found):
         return f"one of user {found.st_uid}, who is neither this one nor root"
     if found.st_mode & 0o022:
         return f"one that others may write to (mode {stat.S_IMODE(found.st_mode):04o}; chmod go-w)"
