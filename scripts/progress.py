@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 from typing import Final
 
-from cosched_hwmodel.cli.terminal.console import ProgressLine
+from cosched_terminal.console import ProgressLine
 
 PAUSE_S: Final = 0.2  # between two updates
 

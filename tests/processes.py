@@ -201,7 +201,7 @@ def _load_everything() -> None:
     """Load all modules of the two programs except the plotting one, and those that numpy loads late, so that a fork has them."""
     for name in ("numpy.ma", "numpy.random"):
         importlib.import_module(name)
-    for package in ("cosched_hwmodel", "cosched_plugin", "cosched_emulator"):
+    for package in ("cosched_terminal", "cosched_hwmodel", "cosched_plugin", "cosched_emulator"):
         found = importlib.import_module(package)
         for module in pkgutil.walk_packages(found.__path__, f"{package}."):
             if not module.name.endswith((".__main__", ".plot")):

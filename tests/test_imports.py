@@ -12,15 +12,21 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = {"cosched_hwmodel": "hwmodel", "cosched_plugin": "plugin", "cosched_emulator": "emulator"}
+FOLDERS = {
+    "cosched_terminal": "hwmodel",
+    "cosched_hwmodel": "hwmodel",
+    "cosched_plugin": "plugin",
+    "cosched_emulator": "emulator",
+}
 OURS = tuple(FOLDERS)
 
 # (these modules, may import only these, besides the standard library). A name covers the modules below it.
 COMMON = "cosched_plugin.common"  # modules that both programs share besides messages and the hardware model
-TERMINAL = "cosched_hwmodel.cli.terminal"  # what the command lines of all programs share
+TERMINAL = "cosched_terminal"  # what the command lines of all programs share
 ALLOWED = [
-    ("cosched_hwmodel", ("cosched_hwmodel", "numpy", "click")),
-    ("cosched_plugin", ("cosched_plugin", "cosched_hwmodel", "numpy", "msgpack", "zmq", "click")),
+    (TERMINAL, (TERMINAL, "click")),
+    ("cosched_hwmodel", ("cosched_hwmodel", TERMINAL, "numpy", "click")),
+    ("cosched_plugin", ("cosched_plugin", "cosched_hwmodel", TERMINAL, "numpy", "msgpack", "zmq", "click")),
     ("cosched_plugin.protocol", (
         "cosched_plugin.protocol", "cosched_hwmodel.units", "cosched_hwmodel.composite.job_profile", "msgpack",
     )),
@@ -35,13 +41,14 @@ ALLOWED = [
     )),
     ("cosched_plugin.policies", ("cosched_plugin.policies", "cosched_plugin.api", "numpy")),
     ("cosched_emulator", (
-        "cosched_emulator", "cosched_plugin.protocol", COMMON, "cosched_hwmodel", "numpy", "zmq", "click", "matplotlib", "pandas",
+        "cosched_emulator", "cosched_plugin.protocol", COMMON, "cosched_hwmodel", TERMINAL, "numpy", "zmq", "click",
+        "matplotlib", "pandas",
         "cosched_plugin.config",  # the scheduler itself, where it runs in the manager's process
         "cosched_plugin.batsim.messages", "cosched_plugin.batsim.site",  # the schema, which both ends of Batsim's protocol share
     )),
     ("cosched_emulator.nodeos", (
         "cosched_emulator.nodeos", "cosched_emulator.bounds", "cosched_emulator.errors", "cosched_emulator.offered", "cosched_hwmodel",
-        "numpy",
+        TERMINAL, "numpy",
     )),
     ("cosched_emulator.statistics", ("cosched_emulator.statistics", "cosched_emulator.errors", "numpy")),
     ("cosched_emulator.offered", ()),  # it is imported with every help
@@ -53,11 +60,11 @@ ALLOWED = [
     )),
     *(
         (f"cosched_emulator.{part}", (
-            "cosched_emulator", "cosched_plugin.protocol", f"{COMMON}.allocation", "cosched_hwmodel", "numpy", *more,
+            "cosched_emulator", "cosched_plugin.protocol", f"{COMMON}.allocation", "cosched_hwmodel", TERMINAL, "numpy", *more,
         ))
         for part, more in (
             ("manager", (f"{COMMON}.slots",)), ("scenario", ()), ("workload", (f"{COMMON}.slurm_notation",)),
-            ("live.live_manager", ()), ("ahead", ()),
+            ("live.live_manager", ()), ("expected_starts", ()),
             ("results", ("matplotlib", f"{COMMON}.trace_file")),
         )
     ),
@@ -76,7 +83,7 @@ ONLY_BY = [
         "cosched_emulator.studies.pictures",
     )),
     ("pandas", ("cosched_emulator.api.finished_run", "cosched_emulator.api.tables", "cosched_emulator.studies.study_result")),
-    ("click", ("cosched_hwmodel.cli", "cosched_plugin.cli", "cosched_emulator.cli")),
+    ("click", (TERMINAL, "cosched_hwmodel.cli", "cosched_plugin.cli", "cosched_emulator.cli")),
     ("cosched_plugin.core", (
         "cosched_plugin.core", "cosched_plugin.parts", "cosched_plugin.api", "cosched_plugin.config", "cosched_plugin.testing",
     )),
@@ -98,7 +105,7 @@ NEVER = [
             "cosched_plugin.core",
             "cosched_plugin.parts",
             "cosched_plugin.policies",
-            "cosched_emulator.ahead",
+            "cosched_emulator.expected_starts",
             "cosched_hwmodel.bandwidth",
             "cosched_hwmodel.composite",
             "cosched_hwmodel.lomarc",

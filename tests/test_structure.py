@@ -91,7 +91,7 @@ def test_a_reason_above_the_decorators_counts() -> None:
 
 
 PRINTERS = {
-    "hwmodel/cosched_hwmodel/cli/terminal/console.py",  # `say`, and the log
+    "hwmodel/cosched_terminal/console.py",  # `say`, and the log
     "hwmodel/cosched_hwmodel/cli/measuring/numpy_kernels.py",  # a child process that answers its parent
 }
 

@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from cosched_hwmodel.cli.terminal.console import align
 from cosched_hwmodel.models.by_name import BUILT_IN
 from cosched_hwmodel.models.custom import installed_models
 from cosched_plugin.config import ENTRY_POINTS
@@ -14,6 +13,7 @@ from cosched_plugin.policies.composition.catalogue import KINDS
 from cosched_plugin.policies.composition.finding import PRESET_GROUP, installed
 from cosched_plugin.policies.composition.presets import ALIASES, PRESETS
 from cosched_plugin.policies.composition.resolved import Resolved, name_of, resolve
+from cosched_terminal.console import align
 
 
 def catalogue() -> dict[str, Any]:

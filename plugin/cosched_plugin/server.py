@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Final
 
-from cosched_hwmodel.cli.terminal.console import WARNING, Log
 from cosched_plugin.common.errors import PolicyError, ProtocolError, RemoteProtocolError, UsageError
 from cosched_plugin.common.process import freeze_heap, stop_on_signals
 from cosched_plugin.common.service import Service
@@ -20,8 +19,9 @@ from cosched_plugin.protocol.codec import decode
 from cosched_plugin.protocol.messages import ActionRefused, Bye, ErrorReport, Events, Message, Ping, Resync, Welcome
 from cosched_plugin.protocol.scheduler import Scheduler, SchedulerFactory
 from cosched_plugin.protocol.session import SchedulerSession, State, report_of
-from cosched_plugin.set_aside import PolicyFailed, SettingAside
+from cosched_plugin.quarantine import PolicyFailed, Quarantine
 from cosched_plugin.status_server import StatusServer
+from cosched_terminal.console import WARNING, Log
 
 __all__ = ["Keys", "Scheduler", "SchedulerFactory", "serve"]
 
@@ -78,7 +78,7 @@ def serve(
             raise UsageError(f"--{name}: expected a number of seconds, got {span_s}")
     said = log if isinstance(log, Log) else Log(write=log)
     if set_aside:
-        scheduler_factory = SettingAside(scheduler_factory, said)
+        scheduler_factory = Quarantine(scheduler_factory, said)
     with ExitStack() as open_things:
         connection = Connection(endpoint, keys)
         open_things.callback(connection.close)
@@ -354,5 +354,5 @@ class _Server:
             "now_us": self._session.now_us,
             "queue_length": None if view is None else view.queued,
             "running_jobs": None if view is None else len(view.running),
-            "set_aside": len(aside.jobs) if isinstance(aside := self._scheduler_factory, SettingAside) else 0,
+            "set_aside": len(aside.jobs) if isinstance(aside := self._scheduler_factory, Quarantine) else 0,
         }

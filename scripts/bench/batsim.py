@@ -25,11 +25,11 @@ from cosched_emulator.batsim.happenings import Options
 from cosched_emulator.batsim.outputs import Outputs
 from cosched_emulator.batsim.run import Built, Inputs, build, simulate
 from cosched_emulator.couplings.batsim_link import BatsimLink
-from cosched_hwmodel.cli.terminal.console import Log
 from cosched_plugin.batsim.adapter import Decisions
 from cosched_plugin.batsim.site import SiteFile
 from cosched_plugin.common.process import freeze_heap
 from cosched_plugin.config import choose
+from cosched_terminal.console import Log
 
 MESSAGE_MS: Final = 30_000
 TURN: Final = 100  # messages of a turn

@@ -29,10 +29,10 @@ from cosched_emulator.run.build import build_agenda, build_manager
 from cosched_emulator.run.loop import Simulation
 from cosched_emulator.users.door import Asked
 from cosched_emulator.users.requests import Done, Requester, SubmitJob
-from cosched_hwmodel.cli.terminal.console import Log
 from cosched_hwmodel.units import ThreadMask
 from cosched_plugin.config import choose
 from cosched_plugin.protocol.messages import Action, Actions, Event, Run, StartJob
+from cosched_terminal.console import Log
 
 PACKAGE: Final = "/cosched_emulator/"
 BATCH: Final = {

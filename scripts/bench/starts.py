@@ -25,9 +25,9 @@ from scripts.processes import PROJECT
 from scripts.tables import write_tables
 
 import cosched_emulator
-from cosched_emulator.ahead.estimates import DRAWS, FURTHEST_US, Estimating
-from cosched_emulator.ahead.history import History, PastRun
-from cosched_emulator.ahead.run_ahead import run_ahead
+from cosched_emulator.expected_starts.estimates import DRAWS, FURTHEST_US, Estimating
+from cosched_emulator.expected_starts.history import History, PastRun
+from cosched_emulator.expected_starts.run_ahead import run_ahead
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.run.prepare import Prepared
 from cosched_plugin.config import PolicyChoice, allow_models, choose

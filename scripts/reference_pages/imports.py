@@ -10,17 +10,22 @@ from typing import Final
 from scripts.reference_pages.policies import table
 
 ROOT: Final = Path(__file__).parents[2]
-FOLDERS: Final = {"cosched_hwmodel": "hwmodel", "cosched_plugin": "plugin", "cosched_emulator": "emulator"}
+FOLDERS: Final = {
+    "cosched_terminal": "hwmodel",
+    "cosched_hwmodel": "hwmodel",
+    "cosched_plugin": "plugin",
+    "cosched_emulator": "emulator",
+}
 # Packages and modules with a row of their own; a module belongs to the longest of these names.
 ROWS: Final = (
-    "cosched_hwmodel", "cosched_hwmodel.cli.terminal", "cosched_hwmodel.cli",
+    "cosched_terminal", "cosched_hwmodel", "cosched_hwmodel.cli",
     "cosched_plugin.protocol", "cosched_plugin.common", "cosched_plugin.core", "cosched_plugin.parts", "cosched_plugin.api",
     "cosched_plugin.policies", "cosched_plugin.testing", "cosched_plugin.batsim", "cosched_plugin",
     "cosched_emulator.errors", "cosched_emulator.offered", "cosched_emulator.bounds", "cosched_emulator.statistics",
     "cosched_emulator.nodeos", "cosched_emulator.workload", "cosched_emulator.scenario", "cosched_emulator.manager",
     "cosched_emulator.accounting", "cosched_emulator.couplings", "cosched_emulator.results", "cosched_emulator.explain",
-    "cosched_emulator.run", "cosched_emulator.batsim", "cosched_emulator.ahead", "cosched_emulator.api", "cosched_emulator.studies",
-    "cosched_emulator.whatif", "cosched_emulator.page", "cosched_emulator.users", "cosched_emulator.live",
+    "cosched_emulator.run", "cosched_emulator.batsim", "cosched_emulator.expected_starts", "cosched_emulator.api",
+    "cosched_emulator.studies", "cosched_emulator.whatif", "cosched_emulator.page", "cosched_emulator.users", "cosched_emulator.live",
     "cosched_emulator.cli",
 )  # fmt: skip
 # The two doors of the emulator: they import what a caller asks for.
@@ -28,7 +33,7 @@ DOORS: Final = ("cosched_emulator", "cosched_emulator.__main__")
 
 
 def module_files() -> dict[str, Path]:
-    """Return the file of every module of the three packages, by its name."""
+    """Return the file of every module of the packages, by its name."""
     found = {}
     for package, folder in FOLDERS.items():
         for file in sorted((ROOT / folder / package).rglob("*.py")):

@@ -21,11 +21,11 @@ from tests.plugin.batsim.recordings import OWN
 
 from cosched_emulator.batsim.outputs import Outputs
 from cosched_emulator.couplings.batsim_link import BatsimLink
-from cosched_hwmodel.cli.terminal.console import Log
 from cosched_plugin.batsim.adapter import Decisions, features_of
 from cosched_plugin.batsim.site import SiteFile
 from cosched_plugin.config import choose
 from cosched_plugin.protocol.messages import Belief
+from cosched_terminal.console import Log
 
 HOSTS, JOBS = 6, 24
 Ask = Callable[[bytes], bytes]

@@ -22,10 +22,10 @@ from cosched_emulator.batsim.outputs import Outputs
 from cosched_emulator.batsim.run import Built, Inputs, build, simulate
 from cosched_emulator.couplings.link import DirectLink
 from cosched_emulator.run.run import run
-from cosched_hwmodel.cli.terminal.console import Log
 from cosched_plugin.batsim.adapter import Decisions, features_of
 from cosched_plugin.batsim.site import SiteFile
 from cosched_plugin.config import choose
+from cosched_terminal.console import Log
 
 Times = dict[int, tuple[int | None, int | None]]  # start and end of each job, in microseconds
 PYBATSIM = Path(os.environ.get("COSCHED_PYBATSIM") or ROOT / ".venv-pybatsim" / "bin" / "pybatsim")

@@ -13,11 +13,11 @@ from tests.plugin.batsim.recordings import exchanges, own_sessions, shared_sessi
 
 from cosched_emulator.batsim.outputs import Outputs
 from cosched_emulator.errors import LinkError
-from cosched_hwmodel.cli.terminal.console import Log
 from cosched_plugin.batsim.adapter import Decisions, features_of
 from cosched_plugin.batsim.site import SiteFile
 from cosched_plugin.config import choose
 from cosched_plugin.protocol.errors import ProtocolError
+from cosched_terminal.console import Log
 
 SESSIONS = [
     *own_sessions(),

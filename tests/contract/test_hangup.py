@@ -19,8 +19,8 @@ from tests.commands import Commands
 from tests.emulator.studies.experiments import SHARED, toml
 from tests.processes import is_alive, wait_until
 
-from cosched_hwmodel.cli.terminal.console import Log
 from cosched_plugin.slurm.loop import run
+from cosched_terminal.console import Log
 
 SLOW: Final = """
 import time

@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
-from cosched_emulator.accounting.again import compare_tables, drop_present, past_digest, tables_beside
 from cosched_emulator.accounting.archive import Archive, remove
 from cosched_emulator.accounting.chain import BASE, Base, Mark, Reached, base_of, first_link, next_link
 from cosched_emulator.accounting.database_schema import CHAINED, VERSION
@@ -32,6 +31,7 @@ from cosched_emulator.accounting.file import (
     database_in_memory,
     open_database,
 )
+from cosched_emulator.accounting.rebuild import compare_tables, drop_present, past_digest, tables_beside
 from cosched_emulator.errors import AccountingError, InvariantError
 from cosched_emulator.manager.record import Change, FaultHappened, JobEntered, JobFinished
 

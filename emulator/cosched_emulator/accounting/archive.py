@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from cosched_emulator.accounting.database_schema import ARCHIVE_ID, VERSION, migrate
 from cosched_emulator.accounting.file import check_beside, connect, sync_folder
 from cosched_emulator.errors import InputError
-from cosched_hwmodel.cli.terminal.own_file import open_own
+from cosched_terminal.own_file import open_own
 
 _BESIDE: Final = (b"-wal", b"-shm", b"-journal", b"-mark", b"-state", b"-lease")  # the database's own files
 _LEAVING: Final = """

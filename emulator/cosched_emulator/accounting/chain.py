@@ -19,8 +19,8 @@ from hashlib import blake2b
 from typing import Final, NamedTuple
 
 from cosched_emulator.errors import InputError
-from cosched_hwmodel.cli.terminal.own_file import open_own
-from cosched_hwmodel.cli.terminal.whole_file import whole_file
+from cosched_terminal.own_file import open_own
+from cosched_terminal.whole_file import whole_file
 
 DIGEST_BYTES: Final = 16
 _NUMBERS: Final = struct.Struct("<qq")

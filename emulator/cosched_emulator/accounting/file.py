@@ -26,8 +26,8 @@ from cosched_emulator.accounting.chain import (
 )
 from cosched_emulator.accounting.database_schema import APPLICATION_ID, CHAINED, VERSION, migrate
 from cosched_emulator.errors import AccountingError, InputError
-from cosched_hwmodel.cli.terminal.own_file import SQLITE_FILES, check_own, open_own
 from cosched_hwmodel.units import MIB
+from cosched_terminal.own_file import SQLITE_FILES, check_own, open_own
 
 BUSY_MS: Final = 100  # how long a statement waits for another process's lock; users wait meanwhile
 LARGEST_LOG_BYTES: Final = 64 * MIB  # size of the write-ahead log after a long reader has finished

@@ -18,9 +18,9 @@ from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.run.prepare import prepare as prepare_scenario
 from cosched_emulator.scenario.reader import read_scenario, scenario_of_table
 from cosched_emulator.scenario.schema import Scenario
-from cosched_hwmodel.cli.terminal.whole_file import temporary_folder
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.config import PolicyChoice, choose, choose_class, from_table
+from cosched_terminal.whole_file import temporary_folder
 
 # The scenario of a run, in any form that the caller may give it.
 

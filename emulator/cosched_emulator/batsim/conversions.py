@@ -28,10 +28,10 @@ from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.scenario.faults import FaultEntry, FaultsSection
 from cosched_emulator.scenario.reader import read_faults
 from cosched_emulator.workload.job import NO_EPOCH, WARNING, Workload, WorkloadJob
-from cosched_hwmodel.cli.terminal.console import printable
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.batsim.messages import read_hosts
 from cosched_plugin.protocol.limits import MAX_NODES
+from cosched_terminal.console import printable
 
 SPEED: Final = 1e9  # flop/s of a host that no platform describes
 # What no log and no side file holds: whether a job has it, and what is told of such jobs.

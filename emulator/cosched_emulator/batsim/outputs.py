@@ -11,11 +11,11 @@ from typing import Final, TextIO
 from cosched_emulator.batsim.happenings import Ended
 from cosched_emulator.batsim.simulator import Simulator
 from cosched_emulator.workload.atomic_file import new_text_file
-from cosched_hwmodel.cli.terminal.console import printable
 from cosched_hwmodel.csv_names import encoded
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.batsim.messages import SUCCESS, write_hosts
 from cosched_plugin.protocol.messages import REJECTED
+from cosched_terminal.console import printable
 
 JOBS: Final = (
     "job_id,workload_name,profile,submission_time,requested_number_of_resources,requested_time,success,final_state,starting_time,"

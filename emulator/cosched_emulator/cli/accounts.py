@@ -6,8 +6,8 @@ from __future__ import annotations
 import json
 import sys
 
-from cosched_emulator.accounting.again import examine
-from cosched_hwmodel.cli.terminal.console import say
+from cosched_emulator.accounting.rebuild import examine
+from cosched_terminal.console import say
 
 
 def check(file: str, as_json: bool) -> None:

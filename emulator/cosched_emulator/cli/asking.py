@@ -15,8 +15,8 @@ from cosched_emulator.cli.commands.options.manager_options import DEFAULT_TIMEOU
 from cosched_emulator.errors import ConfigurationError, EmulatorError
 from cosched_emulator.users.client import ManagerConnection
 from cosched_emulator.users.requests import Request
-from cosched_hwmodel.cli.terminal.console import say
 from cosched_plugin.protocol.endpoint import USERS_SOCKET, takes_keys, usual_endpoint
+from cosched_terminal.console import say
 
 MOST_NAMED: Final = 20  # jobs or nodes in an error's text
 

@@ -14,7 +14,7 @@ from cosched_emulator.batsim.run import Inputs, build, run
 from cosched_emulator.cli.commands.options.scenario_options import overrides
 from cosched_emulator.cli.reporting import warn
 from cosched_emulator.couplings.batsim_link import BatsimLink
-from cosched_hwmodel.cli.terminal.console import align, say
+from cosched_terminal.console import align, say
 
 
 # Over 50 lines: one argument for each option, passed on.

@@ -10,7 +10,7 @@ from cosched_emulator.explain.facts import explain as facts_about
 from cosched_emulator.explain.facts import submission
 from cosched_emulator.explain.sentences import sentences
 from cosched_emulator.explain.trace_reader import read_trace
-from cosched_hwmodel.cli.terminal.console import say
+from cosched_terminal.console import say
 
 
 def explain(job: int, trace: str, quantum: int | None, as_json: bool) -> None:

@@ -39,8 +39,8 @@ from cosched_emulator.users.requests import (
     SubmitJob,
     Target,
 )
-from cosched_hwmodel.cli.terminal.console import ProgressLine, say
 from cosched_plugin.protocol.messages import END_STATES
+from cosched_terminal.console import ProgressLine, say
 
 # Wait for jobs to end: poll at growing intervals, and tolerate a restart of the manager.
 

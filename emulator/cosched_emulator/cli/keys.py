@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 
 from cosched_emulator.errors import ConfigurationError
-from cosched_hwmodel.cli.terminal.console import align, say
 from cosched_plugin.common.curve import FOLDERS, MANAGER, Keyring, check_name, read_public, write_keys, write_public
+from cosched_terminal.console import align, say
 
 
 def new(folder: str, name: str) -> None:

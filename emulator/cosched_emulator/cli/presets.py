@@ -6,8 +6,8 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 
-from cosched_hwmodel.cli.terminal.console import say
 from cosched_hwmodel.topology import load_preset, preset_names
+from cosched_terminal.console import say
 
 
 def presets(as_json: bool) -> None:

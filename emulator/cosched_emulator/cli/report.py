@@ -16,7 +16,7 @@ from cosched_emulator.results.files.run_reader import read_owners, read_run
 from cosched_emulator.studies.study_folder import PLAN, StudyFolder
 from cosched_emulator.studies.study_result import read_study
 from cosched_emulator.workload.atomic_file import new_text_file
-from cosched_hwmodel.cli.terminal.console import progress_bar, say
+from cosched_terminal.console import progress_bar, say
 
 
 def report(folders: tuple[Path, ...], out: Path, form: str, title: str, force: bool) -> None:

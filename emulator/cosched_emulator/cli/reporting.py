@@ -15,8 +15,8 @@ from cosched_emulator.results.figures.comparison import text_table
 from cosched_emulator.results.files.run_folder import may_share_nodes, part_name, sharing_note
 from cosched_emulator.run.run import Finished
 from cosched_emulator.workload.job import WARNING
-from cosched_hwmodel.cli.terminal.console import say
 from cosched_plugin.protocol.messages import REJECTED
+from cosched_terminal.console import say
 
 _OF_ROWS: Final = re.compile(r"\d+ rows\b")  # a note of `RepairReport.lines`
 

@@ -34,7 +34,7 @@ from cosched_emulator.results.harm import LoserClasses, Outcomes, measure_harm, 
 from cosched_emulator.results.harm_tables import harm_text, write_csv
 from cosched_emulator.statistics.intervals import all_equal
 from cosched_emulator.workload.atomic_file import new_text_file
-from cosched_hwmodel.cli.terminal.console import say
+from cosched_terminal.console import say
 
 
 def compare(

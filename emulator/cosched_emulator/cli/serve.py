@@ -24,10 +24,10 @@ from cosched_emulator.run.run import run, store
 from cosched_emulator.scenario.reader import read_scenario
 from cosched_emulator.scenario.rules import SOURCES
 from cosched_emulator.scenario.schema import Scenario
-from cosched_hwmodel.cli.terminal.console import Log, progress_bar
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.common.curve import Keyring
 from cosched_plugin.protocol.endpoint import SCHEDULER_SOCKET, usual_endpoint
+from cosched_terminal.console import Log, progress_bar
 
 LONGEST_S: Final = 1e10  # three hundred years
 UNUSUAL: Final = ("takeover",)  # events that get a log line in a short run

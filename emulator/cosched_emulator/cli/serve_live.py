@@ -8,14 +8,14 @@ from contextlib import ExitStack
 from cosched_emulator.accounting.accounts import Accounting
 from cosched_emulator.accounting.chain import Reached
 from cosched_emulator.live import serving as live
-from cosched_emulator.live.anew import check_whole_run
+from cosched_emulator.live.journal_compaction import check_whole_run
 from cosched_emulator.live.lease import await_turn
 from cosched_emulator.live.saved_state import StateReader
 from cosched_emulator.live.serving import LIVE, Serving
 from cosched_emulator.results.files.from_accounts import export_run
 from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.run.run import open_accounts
-from cosched_hwmodel.cli.terminal.console import WARNING, Log, progress_bar
+from cosched_terminal.console import WARNING, Log, progress_bar
 
 
 def serve_live(

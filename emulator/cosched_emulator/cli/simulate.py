@@ -17,7 +17,7 @@ from cosched_emulator.cli.reporting import report, warn
 from cosched_emulator.results.files.run_folder import check_run_folder
 from cosched_emulator.run.prepare import prepare
 from cosched_emulator.scenario.reader import read_scenario
-from cosched_hwmodel.cli.terminal.console import progress_bar
+from cosched_terminal.console import progress_bar
 
 
 def simulate(

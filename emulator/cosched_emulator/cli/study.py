@@ -23,7 +23,7 @@ from cosched_emulator.studies.study_folder import REPORT, StudyFolder
 from cosched_emulator.studies.study_result import read_study
 from cosched_emulator.studies.study_table import RESULTS, check_figure, interval_rows
 from cosched_emulator.studies.text import FailedAlike, failed_alike, losers_text, study_text
-from cosched_hwmodel.cli.terminal.console import progress_bar, say
+from cosched_terminal.console import progress_bar, say
 
 
 def run(

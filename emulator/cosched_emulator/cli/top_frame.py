@@ -18,7 +18,7 @@ from cosched_emulator.cli.user_tables import (
     text_table,
 )
 from cosched_emulator.users.idset import read_idset
-from cosched_hwmodel.cli.terminal.console import printable
+from cosched_terminal.console import printable
 
 # Lines of `top`: each is a list of (text, style); the terminal code maps each style to its colours.
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from cosched_emulator.users.idset import idset, ranges_text
-from cosched_hwmodel.cli.terminal.console import align, printable
 from cosched_hwmodel.units import MIB
+from cosched_terminal.console import align, printable
 
 Row = Mapping[str, Any]
 SHORT_STATES: Final[Mapping[str, str]] = {

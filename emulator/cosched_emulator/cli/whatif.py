@@ -29,7 +29,7 @@ from cosched_emulator.whatif.question import (
     with_scale,
 )
 from cosched_emulator.workload.sacct.sacct_log import SCENARIO, ImportOptions, import_dump
-from cosched_hwmodel.cli.terminal.console import progress_bar, say
+from cosched_terminal.console import progress_bar, say
 
 STUDY, LOG = "study", "log"  # folders in that of the answer
 

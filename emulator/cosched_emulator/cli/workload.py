@@ -34,7 +34,7 @@ from cosched_emulator.workload.side_files.annotations import (
 )
 from cosched_emulator.workload.swf.swf_reader import SwfOptions, read_swf
 from cosched_emulator.workload.swf.swf_writer import write_swf
-from cosched_hwmodel.cli.terminal.console import say
+from cosched_terminal.console import say
 
 
 class MachineSize(NamedTuple):

@@ -16,11 +16,11 @@ from typing import Any, Final
 
 import zmq
 
-from cosched_emulator.ahead.bookkeeping import Bookkeeping, Ended, Scored
-from cosched_emulator.ahead.estimates import DRAWS, Estimate, Estimating
-from cosched_emulator.ahead.history import PastRun
-from cosched_emulator.ahead.ranges import Guess
-from cosched_emulator.ahead.reasons import Reason, Reasons
+from cosched_emulator.expected_starts.bookkeeping import Bookkeeping, Ended, Scored
+from cosched_emulator.expected_starts.estimates import DRAWS, Estimate, Estimating
+from cosched_emulator.expected_starts.history import PastRun
+from cosched_emulator.expected_starts.ranges import Guess
+from cosched_emulator.expected_starts.reasons import Reason, Reasons
 from cosched_plugin.config import PolicyChoice, allow_models, choose
 from cosched_plugin.protocol.codec import decode, pack, unpack
 from cosched_plugin.protocol.limits import MAGIC, MAX_FRAME_BYTES

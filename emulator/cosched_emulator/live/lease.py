@@ -20,10 +20,10 @@ from typing import Final, NamedTuple, TypeVar
 
 from cosched_emulator.accounting.file import InUseError
 from cosched_emulator.errors import InputError
-from cosched_hwmodel.cli.terminal.console import WARNING, Log
-from cosched_hwmodel.cli.terminal.own_file import open_own
 from cosched_plugin.common.process import stop_on_signals
 from cosched_plugin.common.service import Service
+from cosched_terminal.console import WARNING, Log
+from cosched_terminal.own_file import open_own
 
 STILL_S: Final = 3.0  # turns take a quarter of a second, at most
 RESTING_S: Final = 300.0  # of a holder that reads a long journal, or writes its results

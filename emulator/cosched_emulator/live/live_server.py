@@ -41,7 +41,6 @@ from cosched_emulator.users.requests import (
     SubmitJob,
 )
 from cosched_emulator.users.user_limits import Turns
-from cosched_hwmodel.cli.terminal.console import WARNING, Log
 from cosched_hwmodel.units import MIB
 from cosched_plugin.common.allocation import started_by
 from cosched_plugin.common.errors import ProtocolError
@@ -50,6 +49,7 @@ from cosched_plugin.common.status import Gauge, Status
 from cosched_plugin.protocol.limits import MAX_ACTIONS, MAX_ACTIONS_A_JOB, MAX_FRAME_BYTES
 from cosched_plugin.protocol.messages import CUT_SHORT, Actions, Hello, Ready, Welcome
 from cosched_plugin.protocol.session import State
+from cosched_terminal.console import WARNING, Log
 
 MOST_MESSAGES: Final = 64  # messages of the scheduler in one turn
 CHANGES: Final = (SubmitJob, CancelJobs, HoldJobs, ReleaseJobs, DrainNodes, ResumeNodes)

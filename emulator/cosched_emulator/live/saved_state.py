@@ -25,8 +25,8 @@ from cosched_emulator.accounting.chain import DIGEST_BYTES, Reached, digest
 from cosched_emulator.live.history import HistoryCheck
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.run.prepare import Prepared
-from cosched_hwmodel.cli.terminal.own_file import open_own
-from cosched_hwmodel.cli.terminal.whole_file import whole_file
+from cosched_terminal.own_file import open_own
+from cosched_terminal.whole_file import whole_file
 
 STEPS: Final = 10_000  # between two states that are written while the manager serves ...
 STEPS_A_JOB: Final = 10  # ... and for each job that has not ended

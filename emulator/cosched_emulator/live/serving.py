@@ -9,10 +9,10 @@ from typing import Final, NamedTuple
 
 from cosched_emulator.accounting.accounts import Accounting
 from cosched_emulator.accounting.archive import Archive
-from cosched_emulator.live.anew import as_recorded, begin_anew
 from cosched_emulator.live.clock import LiveClock
 from cosched_emulator.live.history import HistoryCheck
 from cosched_emulator.live.journal import restore
+from cosched_emulator.live.journal_compaction import as_recorded, begin_anew
 from cosched_emulator.live.lease import Lease
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.live.live_server import LiveServer
@@ -23,12 +23,12 @@ from cosched_emulator.run.build import build_agenda, build_manager
 from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.run.remote import open_port
 from cosched_emulator.users.door import Audit, UserDoor
-from cosched_hwmodel.cli.terminal.console import WARNING, Log
-from cosched_hwmodel.cli.terminal.own_file import open_folder
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.common.curve import Keyring
 from cosched_plugin.common.process import freeze_heap, return_large_blocks, stop_on_signals
 from cosched_plugin.common.status import MetricsServer
+from cosched_terminal.console import WARNING, Log
+from cosched_terminal.own_file import open_folder
 
 LIVE: Final = "live"
 

@@ -13,8 +13,8 @@ from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from cosched_emulator.accounting.accounts import Accounting
-from cosched_emulator.ahead.ranges import MOST
 from cosched_emulator.couplings.estimating import EstimatingProcess
+from cosched_emulator.expected_starts.ranges import MOST
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.manager.managed_job import ManagedJob
 from cosched_emulator.manager.record import Change, JobEntered, JobFinished
@@ -178,7 +178,7 @@ class StartEstimates:
         }
 
     def kinds(self) -> Mapping[str, int]:
-        """Return how many pending jobs have a reason of each kind, of `cosched_emulator.ahead.reasons.KINDS`."""
+        """Return how many pending jobs have a reason of each kind, of `cosched_emulator.expected_starts.reasons.KINDS`."""
         return {} if self._told is None else self._told.kinds
 
     @property

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
 
-from cosched_emulator.ahead.reasons import KINDS
+from cosched_emulator.expected_starts.reasons import KINDS
 from cosched_emulator.live.dependencies import ARRAY_LIMIT, BEGIN_TIME, DEPENDENCY, HELD, QUEUED, UNSERVED
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.live.start_estimates import StartEstimates

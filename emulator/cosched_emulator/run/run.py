@@ -57,7 +57,7 @@ def open_accounts(
 
     if db is not None and os.path.exists(db):
         if accept_loss is not None:
-            from cosched_emulator.accounting.again import salvage  # noqa: PLC0415 - likewise
+            from cosched_emulator.accounting.rebuild import salvage  # noqa: PLC0415 - likewise
 
             accept_loss(salvage(db, meta_of(prepared.scenario, prepared.workload, kind)))
         accounting = Accounting.open(db, begin)

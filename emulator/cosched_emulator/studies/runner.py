@@ -20,7 +20,7 @@ from cosched_emulator.studies.run_figures import load_measure
 from cosched_emulator.studies.study_folder import RUNS, StudyFolder
 from cosched_emulator.studies.study_result import StudyResult, write_tables
 from cosched_emulator.studies.workers import Workers
-from cosched_hwmodel.cli.terminal.whole_file import temporary_folder
+from cosched_terminal.whole_file import temporary_folder
 
 TIMEOUT_S: Final = 86_400.0
 Tick = Callable[[], None]

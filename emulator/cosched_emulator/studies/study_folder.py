@@ -36,8 +36,8 @@ from cosched_emulator.studies.cell_run import Failure, Result
 from cosched_emulator.studies.cells import Cell, Plan
 from cosched_emulator.studies.experiment import Names
 from cosched_emulator.studies.run_figures import unpack_outcomes
-from cosched_hwmodel.cli.terminal.own_file import open_own
 from cosched_hwmodel.text_formats import json_of
+from cosched_terminal.own_file import open_own
 
 FORMAT: Final = 1
 PLAN, CELLS, FAILURES, RUNS, LOCK = "study.json", "cells", "failures.json", "runs", "lock"

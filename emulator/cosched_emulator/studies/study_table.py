@@ -31,7 +31,7 @@ from cosched_emulator.statistics.intervals import (
 from cosched_emulator.studies.axes import AXES, BELIEVED, COLUMNS, NUMBERS
 from cosched_emulator.studies.experiment import HARM, ORIGIN, PLACES
 from cosched_emulator.studies.study_folder import FORMAT, StoredCell, StudyFolder
-from cosched_hwmodel.cli.terminal.console import printable
+from cosched_terminal.console import printable
 
 RESULTS, TIMINGS, DATABASE = "results.csv", "timings.csv", "results.sqlite"
 Row = dict[str, Any]

@@ -11,7 +11,7 @@ from cosched_emulator.studies.cell_run import Failure
 from cosched_emulator.studies.study_result import StudyResult
 from cosched_emulator.studies.study_table import Row, SeedRows
 from cosched_emulator.users.idset import ranges_text
-from cosched_hwmodel.cli.terminal.console import align
+from cosched_terminal.console import align
 
 SHOWN: Final = (
     "states_COMPLETED",

@@ -30,13 +30,13 @@ from cosched_emulator.users.requests import (
     to_map,
 )
 from cosched_emulator.users.user_limits import Bucket, Buckets, Connections
-from cosched_hwmodel.cli.terminal.console import WARNING, Log
 from cosched_plugin.common.curve import Keyring
 from cosched_plugin.common.sockets import EVERYBODY, remove_socket, router_socket
 from cosched_plugin.protocol.codec import unpack
 from cosched_plugin.protocol.endpoint import takes_keys, why_not_for_users
 from cosched_plugin.protocol.errors import RemoteProtocolError
 from cosched_plugin.protocol.limits import INT64_MAX, INT64_MIN
+from cosched_terminal.console import WARNING, Log
 
 # Large answers that are not read yet: a user who does not read them gets no more.
 

@@ -12,7 +12,7 @@ from cosched_emulator.results.figures.comparison import change_text
 from cosched_emulator.statistics.intervals import LEVEL, Interval
 from cosched_emulator.whatif.answer import FIGURES, GAIN, HARM, OPEN, Answer, Compared, Payer, Swing, plain
 from cosched_emulator.whatif.candidates import CONTENTIONS
-from cosched_hwmodel.cli.terminal.console import align, printable
+from cosched_terminal.console import align, printable
 
 _NAMED: Final = 3  # payers, assumptions and pairs in a sentence
 _LISTED: Final = 5

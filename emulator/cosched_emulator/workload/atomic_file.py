@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, TextIO, cast
 
 from cosched_emulator.errors import InputError
-from cosched_hwmodel.cli.terminal.whole_file import whole_file
+from cosched_terminal.whole_file import whole_file
 
 
 def make_folder(path: str | os.PathLike[str]) -> None:

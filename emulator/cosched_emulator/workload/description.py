@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.workload.job import Calendar, CutRuns, Workload
 from cosched_emulator.workload.jobs_in_columns import Interned, Jobs, columns_of, intern_values
-from cosched_hwmodel.cli.terminal.console import align
 from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
 from cosched_hwmodel.usage import BOUNDS, UsageTuple
+from cosched_terminal.console import align
 
 # How the jobs of a workload, and its work, are divided among users.
 

@@ -1,5 +1,5 @@
 """The command ``cosched-hwmodel``: a node measured, shown, and who slows whom on it.
 
 Open first: `main`, all commands with their help, which load their work when they run. ``measuring`` and ``predicting`` do it;
-``terminal`` is shared with the other two command lines; alone in this package, modules may import click and start processes.
+alone in this package, modules may import click and start processes.
 """

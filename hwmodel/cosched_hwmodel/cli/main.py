@@ -11,10 +11,10 @@ from typing import Literal, NoReturn
 
 import click
 
-from cosched_hwmodel.cli.terminal.command_line import run_command_line
-from cosched_hwmodel.cli.terminal.console import say
 from cosched_hwmodel.errors import HardwareModelError
 from cosched_hwmodel.measured import METHODS, Method
+from cosched_terminal.command_line import run_command_line
+from cosched_terminal.console import say
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})

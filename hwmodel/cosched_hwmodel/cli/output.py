@@ -6,8 +6,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from cosched_hwmodel.cli.terminal.whole_file import whole_file
 from cosched_hwmodel.errors import HardwareModelError
+from cosched_terminal.whole_file import whole_file
 
 # The error of the command ``cosched-hwmodel``.
 

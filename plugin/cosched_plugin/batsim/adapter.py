@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from cosched_hwmodel.cli.terminal.console import WARNING, Log
 from cosched_plugin.batsim import messages as b
 from cosched_plugin.batsim.messages import BatsimEvent
 from cosched_plugin.batsim.site import Hosts, JobReader, SiteFile, by_number, read_hosts_of
@@ -47,6 +46,7 @@ from cosched_plugin.protocol.messages import (
     Woken,
 )
 from cosched_plugin.protocol.scheduler import Scheduler, SchedulerFactory
+from cosched_terminal.console import WARNING, Log
 
 # Batsim's clock moves on by a few tens of microseconds before it reads a call, where its platform has latencies.
 LEAST_CALL_US: Final = 1_000

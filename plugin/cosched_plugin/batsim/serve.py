@@ -16,7 +16,6 @@ from typing import Final
 import zmq
 from zmq.utils.monitor import recv_monitor_message
 
-from cosched_hwmodel.cli.terminal.console import WARNING, Log
 from cosched_plugin.batsim.adapter import Decisions
 from cosched_plugin.batsim.messages import MAX_MESSAGE_BYTES, MOST_REASON
 from cosched_plugin.common.errors import PluginError, ProtocolError, UsageError
@@ -30,6 +29,7 @@ from cosched_plugin.common.sockets import (
     send_frames,
 )
 from cosched_plugin.protocol.endpoint import why_not
+from cosched_terminal.console import WARNING, Log
 
 LOOK_MS: Final = 200  # how soon signals, deadlines and a lost connection are seen
 LINGER_MS: Final = 500

@@ -12,10 +12,10 @@ from functools import partial
 
 import click
 
-from cosched_hwmodel.cli.terminal.console import Log, say
 from cosched_plugin.cli.options import CONTENTION, LOG_JSON, POLICY, QUIET, SET, SET_ASIDE, TRACE, seconds
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.protocol.endpoint import SCHEDULER_SOCKET, usual_endpoint
+from cosched_terminal.console import Log, say
 
 
 # Over 50 lines: one argument for each option, passed on.

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from cosched_hwmodel.cli.terminal.console import WARNING, Log, say
-from cosched_hwmodel.cli.terminal.own_file import open_folder
 from cosched_plugin.cli.options import CONTENTION, LOG_JSON, QUIET, SET, SET_ASIDE, TRACE
 from cosched_plugin.common.errors import UsageError
+from cosched_terminal.console import WARNING, Log, say
+from cosched_terminal.own_file import open_folder
 
 if TYPE_CHECKING:
     from cosched_plugin.config import PolicyChoice
@@ -170,9 +170,9 @@ def _enforce(
 ) -> int:
     """Begin, and enforce until a signal."""
     from cosched_plugin.common.trace_file import TraceFile  # noqa: PLC0415
-    from cosched_plugin.set_aside import SettingAside  # noqa: PLC0415
+    from cosched_plugin.quarantine import Quarantine  # noqa: PLC0415
+    from cosched_plugin.slurm.actuator import Commands  # noqa: PLC0415
     from cosched_plugin.slurm.cluster import Cluster  # noqa: PLC0415
-    from cosched_plugin.slurm.hands import Commands  # noqa: PLC0415
     from cosched_plugin.slurm.loop import Enforcer, begun, only_one, recorder, run, welcome_of  # noqa: PLC0415
 
     with ExitStack() as open_things:
@@ -191,7 +191,7 @@ def _enforce(
         open_things.callback(tools.close)
         make: SchedulerFactory = partial(choice.scheduler, trace=trace, models=models)
         enforcer = Enforcer(
-            poller, rest, tools, cluster, store, SettingAside(make, log) if set_aside else make, log,
+            poller, rest, tools, cluster, store, Quarantine(make, log) if set_aside else make, log,
             record=None if record is None else recorder(record, open_things),
         )  # fmt: skip
         log(
@@ -216,8 +216,8 @@ def _look_on(
     writes: bool,
 ) -> int:
     """Say what would be done until a signal."""
+    from cosched_plugin.slurm.actuator import Commands  # noqa: PLC0415
     from cosched_plugin.slurm.cluster import Cluster  # noqa: PLC0415
-    from cosched_plugin.slurm.hands import Commands  # noqa: PLC0415
     from cosched_plugin.slurm.loop import begun, run, welcome_of  # noqa: PLC0415
     from cosched_plugin.slurm.observing import JobLog, Onlooker  # noqa: PLC0415
 

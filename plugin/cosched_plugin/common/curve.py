@@ -22,8 +22,8 @@ import zmq
 import zmq.auth
 from zmq.utils import z85
 
-from cosched_hwmodel.cli.terminal.own_file import is_ours
 from cosched_plugin.common.errors import UsageError
+from cosched_terminal.own_file import is_ours
 
 if TYPE_CHECKING:
     from zmq.auth.thread import ThreadAuthenticator

@@ -14,8 +14,8 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Final, NoReturn
 
-from cosched_hwmodel.cli.terminal.command_line import leave_terminal, termination_signals
-from cosched_hwmodel.cli.terminal.console import ERROR, PATIENCE_MS, Log
+from cosched_terminal.command_line import leave_terminal, termination_signals
+from cosched_terminal.console import ERROR, PATIENCE_MS, Log
 
 # Signals that ask for an orderly end: the first one is noted, and acted on between two steps; a second one ends the process.
 

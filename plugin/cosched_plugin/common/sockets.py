@@ -14,8 +14,8 @@ from typing import Final
 
 import zmq
 
-from cosched_hwmodel.cli.terminal.own_file import is_ours
 from cosched_plugin.common.errors import EndpointError
+from cosched_terminal.own_file import is_ours
 
 # Messages of several frames through a socket: like pyzmq's ``*_multipart`` methods, without the cost of their enumerations.
 #

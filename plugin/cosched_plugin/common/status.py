@@ -14,10 +14,10 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, NamedTuple, TypeAlias, get_type_hints
 
-from cosched_hwmodel.cli.terminal.console import align
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.protocol.endpoint import why_not
+from cosched_terminal.console import align
 
 # The status of a process: counters, latencies of its answers, and further fields. Both programs use it.
 #

@@ -23,9 +23,7 @@ from cosched_plugin.common.errors import (
 )
 from cosched_plugin.common.slots import NO_SLOTS, Member, slot_refusal
 from cosched_plugin.core.invariants import check_invariants
-from cosched_plugin.core.running import REQUEUED, Running
-from cosched_plugin.core.state import Changes, State
-from cosched_plugin.core.told import (
+from cosched_plugin.core.manager_reports import (
     begin,
     check_node,
     check_threads,
@@ -38,6 +36,8 @@ from cosched_plugin.core.told import (
     running_in,
     suspend,
 )
+from cosched_plugin.core.running import REQUEUED, Running
+from cosched_plugin.core.state import Changes, State
 from cosched_plugin.core.trace import Trace, TraceSink
 from cosched_plugin.core.views.view import View
 from cosched_plugin.protocol.errors import Fault
@@ -85,7 +85,7 @@ from cosched_plugin.protocol.vocabulary import JOB, read_record, write_record
 LATEST_US: Final = (1 << 63) - 1
 _TO_RUNNING: Final = frozenset((ReviseJob, SuspendJob, ResumeJob, ChangeSlot, RequeueJob, KillJob))
 _SLOT_0: Final = 0  # by identity: False and 0.0 are equal to it
-# The errors raised by inconsistent events and inventories; `cosched_plugin.core.told` raises ValueErrors that name both facts.
+# The errors of inconsistent events and inventories; `manager_reports` raises ValueErrors that name both facts.
 CONTRADICTIONS: Final = (LookupError, ValueError, AssertionError)
 _DOUBTFUL: Final = frozenset(
     (ActionRefused, JobStarted, JobResumed)

@@ -65,7 +65,7 @@ from cosched_plugin.protocol.messages import (
     Welcome,
     Woken,
 )
-from cosched_plugin.site.looks import PENDING, RUNNING, SUSPENDED, Look, Seen
+from cosched_plugin.site.snapshots import PENDING, RUNNING, SUSPENDED, PolledJob, Snapshot
 
 AnyJob = TypeVar("AnyJob", bound="Job")
 
@@ -153,11 +153,11 @@ class Job:
         if told.suspended_us is not None:
             self.worked_us = max(0, told.suspended_us - self.since_us)
 
-    def seen(self) -> Seen:
+    def seen(self) -> PolledJob:
         """Return it as a look would show it, if it is what the books say."""
         if self.state != "running":
-            return Seen(self.spec, PENDING, self.held, restarts=self.restarts)
-        return Seen(
+            return PolledJob(self.spec, PENDING, self.held, restarts=self.restarts)
+        return PolledJob(
             self.spec,
             RUNNING if self.suspended_us is None else SUSPENDED,
             start_us=self.start_us,
@@ -256,10 +256,10 @@ class Books(Generic[AnyJob]):
         self._kept = None
         self._measured = {job_id for job_id, job in self.jobs.items() if job.measured_ppm}
 
-    def look(self) -> Look:
+    def look(self) -> Snapshot:
         """Return what a look at the manager would show, if it is what the books say."""
         there = {job.spec.id: job.seen() for job in self.jobs.values() if job.state in ("pending", "running")}
-        return Look(there, frozenset(self.down))
+        return Snapshot(there, frozenset(self.down))
 
     def take_back(self, job_id: int) -> None:
         """Let a job wait again whose start did not come true."""

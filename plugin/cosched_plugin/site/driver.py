@@ -9,7 +9,7 @@ the events of the next batch are the difference between the books and the next l
 is no difference, for `confirm_us`: after that, a start is refused late, and of all else the difference is told.
 
 A reply is saved before its first action is carried out, and each action before it is handed on. A driver that was killed finishes
-its last reply: it hands on again what may have been handed on already, so `Hands.carry_out` must bear being called twice.
+its last reply: it hands on again what may have been handed on already, so `Actuator.carry_out` must bear being called twice.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ from cosched_plugin.protocol.messages import (
 )
 from cosched_plugin.protocol.scheduler import Scheduler, SchedulerFactory
 from cosched_plugin.site.books import Books, Job
-from cosched_plugin.site.looks import (
+from cosched_plugin.site.snapshots import (
     EXACT,
     PENDING,
     RUNNING,
     SUSPENDED,
-    Look,
+    PolledJob,
     Rules,
-    Seen,
+    Snapshot,
     events_between,
     with_threads,
 )
@@ -71,7 +71,7 @@ class Unsettled(NamedTuple):
 Outcome: TypeAlias = "str | Unsettled | None"  # why it was refused; of unknown fate; None: accepted, and will be seen
 
 
-class Hands(Protocol):
+class Actuator(Protocol):
     """What an adapter does at its manager."""
 
     def carry_out(self, action: Action) -> Outcome:
@@ -93,7 +93,7 @@ class Driver:
     """The manager's half of the conversation, for a real manager that is looked at and given orders."""
 
     def __init__(
-        self, machine: Welcome, store: Store, hands: Hands, rules: Rules = EXACT, confirm_us: int = CONFIRM_US
+        self, machine: Welcome, store: Store, actuator: Actuator, rules: Rules = EXACT, confirm_us: int = CONFIRM_US
     ) -> None:
         """``machine`` says what a welcome says of nodes and beliefs; jobs, notes and wakes come from the store and from looks."""
         self.books: Books[Job] = Books(machine, Job)
@@ -103,12 +103,12 @@ class Driver:
         ] = []  # actions of unknown fate, as (batch, number): the scheduler must begin anew
         self.lost: list[str] = []  # what a driver that has just begun does not know, in words
         self._store = store
-        self._hands = hands
+        self._actuator = actuator
         self._rules = rules
         self._confirm_us = confirm_us
         self._orders: list[Order] = []
         self._refused: list[ActionRefused] = []  # of the last answer, not told yet
-        self._look: Look | None = None  # the last one, not told yet
+        self._look: Snapshot | None = None  # the last one, not told yet
         self._asks = True  # a scheduler that has just begun has not been asked
         self._open: Events | None = None
         self._rounds = 0  # batches in a row that held nothing but refusals
@@ -138,7 +138,7 @@ class Driver:
 
     # Must be called first after a start of the process: it finishes the last reply, and without a scheduler's having been told
     # anything yet, all that has changed meanwhile goes into the books alone, from which `inventory` tells it.
-    def begin(self, now_us: int, look: Look) -> None:
+    def begin(self, now_us: int, look: Snapshot) -> None:
         """Take over from the store and from a first look."""
         self._advance(now_us)
         finished = sum(order.state != SENT for order in self._orders)
@@ -170,7 +170,7 @@ class Driver:
         self._save()
         return events
 
-    def see(self, now_us: int, look: Look) -> None:
+    def see(self, now_us: int, look: Snapshot) -> None:
         """Take a look; what has changed since is told with the next batch."""
         self._advance(now_us)
         plans = {job.spec.id: job.runs for job in self.books.in_state("running")}
@@ -208,7 +208,7 @@ class Driver:
         events = events_between(known, look._replace(jobs=jobs), self.books.now_us, self._rules)
         return [*refusals, *events]
 
-    def _leave_out(self, jobs: dict[int, Seen], known: Look) -> None:
+    def _leave_out(self, jobs: dict[int, PolledJob], known: Snapshot) -> None:
         """Leave out new jobs that the empty machine cannot hold: a scheduler is told of none."""
         self.unfit = {job_id: text for job_id, text in self.unfit.items() if job_id in jobs}
         for job_id, seen in list(jobs.items()):
@@ -219,7 +219,7 @@ class Driver:
                 self.unfit[job_id] = f"it has {seen.spec.processes} processes, and the machine holds {most} like its"
                 del jobs[job_id]
 
-    def _is_seen(self, order: Order, jobs: dict[int, Seen]) -> bool:
+    def _is_seen(self, order: Order, jobs: dict[int, PolledJob]) -> bool:
         """Return whether an order has had its effect, or can have none any more."""
         there = {job_id: jobs[job_id] for job_id in _jobs_of(order.action) if job_id in jobs}
         states = {seen.state for seen in there.values()}
@@ -248,7 +248,7 @@ class Driver:
             case _:
                 return True  # events will say
 
-    def _give_up(self, order: Order, jobs: dict[int, Seen]) -> list[ActionRefused]:
+    def _give_up(self, order: Order, jobs: dict[int, PolledJob]) -> list[ActionRefused]:
         """Stop waiting for an order: a start is taken back; of all else the look tells what is."""
         if isinstance(
             order.action, ResumeJob | RejectJob | KillJob | RequeueJob
@@ -258,7 +258,7 @@ class Driver:
         late = []
         for start in starts_of(order.action):
             if start.job_id in jobs and jobs[start.job_id].state == PENDING:
-                held = self._hands.withdraw(start)
+                held = self._actuator.withdraw(start)
                 jobs[start.job_id] = jobs[start.job_id]._replace(held=held or jobs[start.job_id].held)
                 self.books.take_back(start.job_id)
                 late.append(start.job_id)
@@ -339,7 +339,7 @@ class Driver:
         handing = order._replace(state=HANDING)
         self._orders.append(handing)
         self._save()
-        outcome = self._hands.carry_out(order.action)
+        outcome = self._actuator.carry_out(order.action)
         self._orders.remove(handing)
         starts = started_by(order.action)
         tried_again = before is None and not starts
@@ -381,7 +381,7 @@ def _jobs_of(action: Action) -> Iterator[int]:
         yield job_id
 
 
-def _held(jobs: Mapping[int, Seen]) -> dict[int, int]:
+def _held(jobs: Mapping[int, PolledJob]) -> dict[int, int]:
     """Return the threads of each node on which a look shows jobs."""
     held: dict[int, int] = {}
     for seen in jobs.values():
@@ -396,7 +396,7 @@ def _add(runs: Sequence[Run], held: dict[int, int]) -> None:
             held[node] = held.get(node, 0) | mask
 
 
-def _is_in_the_way(order: Order, jobs: Mapping[int, Seen], held: Mapping[int, int]) -> bool:
+def _is_in_the_way(order: Order, jobs: Mapping[int, PolledJob], held: Mapping[int, int]) -> bool:
     """Return whether a start that has not come true wants threads on which another job is seen."""
     wanted: dict[int, int] = {}
     for start in starts_of(order.action):
@@ -405,7 +405,7 @@ def _is_in_the_way(order: Order, jobs: Mapping[int, Seen], held: Mapping[int, in
     return any(mask & held.get(node, 0) for node, mask in wanted.items())
 
 
-def _hide(job_id: int, jobs: dict[int, Seen], known: Look) -> None:
+def _hide(job_id: int, jobs: dict[int, PolledJob], known: Snapshot) -> None:
     """Show a job as the books have it, unless it has ended: an order about it has not had its effect yet."""
     if job_id in jobs and jobs[job_id].state in END_STATES:
         return

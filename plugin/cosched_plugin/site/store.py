@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
-from cosched_hwmodel.cli.terminal.own_file import SQLITE_FILES, check_own, open_own
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.protocol.codec import pack, unpack
 from cosched_plugin.protocol.errors import Fault, RemoteProtocolError
@@ -27,6 +26,7 @@ from cosched_plugin.protocol.vocabulary import (
     read_tagged,
     write_record,
 )
+from cosched_terminal.own_file import SQLITE_FILES, check_own, open_own
 
 VERSION: Final = 1
 BUSY_S: Final = 5.0

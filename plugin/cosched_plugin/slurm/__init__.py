@@ -2,5 +2,5 @@
 
 Asked by `cosched-plugin slurm`. Open `loop.py` first: a poll, the look that it gives, the rounds that follow. `records.py` reads what
 slurmrestd answers and is the one place that knows its shapes; `rest.py` is the conversation; `cluster.py` makes looks of records;
-`hands.py` carries orders out; `site_file.py` is what a site says of itself; `observing.py` looks on and touches nothing.
+`actuator.py` carries orders out; `site_file.py` is what a site says of itself; `observing.py` looks on and touches nothing.
 """

@@ -23,7 +23,7 @@ from cosched_plugin.parts.needs import FILLED_LAYOUTS
 from cosched_plugin.protocol.limits import MAX_THREADS
 from cosched_plugin.protocol.messages import ANY_LAYOUT, FILLED, Capabilities, JobSpec, NodeClass, Run, StartJob
 from cosched_plugin.site.books import Books, Job
-from cosched_plugin.site.looks import PENDING, RUNNING, SUSPENDED, Look, Rules, Seen
+from cosched_plugin.site.snapshots import PENDING, RUNNING, SUSPENDED, PolledJob, Rules, Snapshot
 from cosched_plugin.slurm.records import SlurmJob, SlurmNode
 from cosched_plugin.slurm.site_file import Site
 
@@ -92,7 +92,7 @@ class Cluster:
         self._by_slurm: Mapping[int, Sequence[SlurmJob]] = {}  # a job, or the tasks of an array, by its number there
         self._same: Mapping[tuple[str, str], int] = {}  # jobs that have not ended, by user and name
 
-    # ------------------------------------------------------------ what hands need
+    # ------------------------------------------------------------ what the actuator needs
 
     def names_of(self, start: StartJob) -> list[str]:
         """Return the names of a start's nodes."""
@@ -112,7 +112,7 @@ class Cluster:
 
     # ------------------------------------------------------------ looks
 
-    def look(self, now_us: int, jobs: Sequence[SlurmJob], nodes: Sequence[SlurmNode], books: Books[Job]) -> Look:
+    def look(self, now_us: int, jobs: Sequence[SlurmJob], nodes: Sequence[SlurmNode], books: Books[Job]) -> Snapshot:
         """Return the look of a poll; ``books`` are what the scheduler knows."""
         self._not_before_us = {job_id: at_us for job_id, at_us in self._not_before_us.items() if at_us > now_us}
         self._by_slurm = _by_array(jobs)
@@ -121,7 +121,7 @@ class Cluster:
         self.records = {number: job for job in jobs for number in _numbers_of(job, running[job.array_id])}
         self.to_hold.clear()
         self.left = {}
-        seen: dict[int, Seen] = {}
+        seen: dict[int, PolledJob] = {}
         moved: list[tuple[int, SlurmJob, Job | None]] = []  # jobs that Slurm has put on nodes itself
         room = [cores * self.share for cores in self._cores_of]
         for number, job in self.records.items():
@@ -133,7 +133,7 @@ class Cluster:
             was_there = known is not None and known.state == "running" and (completes or known.restarts == job.restarts)
             if job.state in ENDED:
                 if known is not None:
-                    seen[number] = Seen(known.spec, ENDED[job.state])
+                    seen[number] = PolledJob(known.spec, ENDED[job.state])
             elif job.state in WAITING:
                 waiting = self._waiting(number, job, known, now_us)
                 if waiting is not None:
@@ -152,7 +152,7 @@ class Cluster:
         self.comments = {number: text for number, text in self.comments.items() if number in self._by_slurm}
         self.suspended_us = {number: at_us for number, at_us in self.suspended_us.items() if number in self.records}
         self.down = self._out_of_service(nodes)
-        return Look(seen, self.down | taken)
+        return Snapshot(seen, self.down | taken)
 
     def _out_of_service(self, nodes: Sequence[SlurmNode]) -> frozenset[int]:
         """Return the nodes that take no jobs; one of which Slurm does not know is as it was."""
@@ -164,7 +164,7 @@ class Cluster:
                 down.add(number)
         return frozenset(down)
 
-    def _waiting(self, number: int, job: SlurmJob, known: Job | None, now_us: int) -> Seen | None:
+    def _waiting(self, number: int, job: SlurmJob, known: Job | None, now_us: int) -> PolledJob | None:
         """Return a pending job as the scheduler is to see it; None: it is not ours."""
         requeued = job.restarts > (known.restarts if known is not None else self._restarts.get(number, 0))
         why = self.rejected.get(number) or self._not_ours(job, known)
@@ -198,7 +198,7 @@ class Cluster:
             self._not_before_us[number] = max(self._not_before_us.get(number, 0), begins_us)
         if why is not None:
             self.left[job.job_id] = why or "it is not ours any more"
-        return Seen(spec, PENDING, held, restarts=job.restarts)
+        return PolledJob(spec, PENDING, held, restarts=job.restarts)
 
     # Slurm does not look at the dependencies of held jobs. What this cannot know, as of jobs that Slurm has forgotten, Slurm decides
     # when the job is placed: it does not start, and is taken back.
@@ -234,9 +234,9 @@ class Cluster:
         runs = self._runs(job)
         return runs is None or dict(each_node(runs)) == dict(each_node(known.runs))
 
-    def _seen(self, spec: JobSpec, job: SlurmJob, runs: tuple[Run, ...]) -> Seen:
+    def _seen(self, spec: JobSpec, job: SlurmJob, runs: tuple[Run, ...]) -> PolledJob:
         stopped = job.state == STOPPED
-        return Seen(
+        return PolledJob(
             spec,
             SUSPENDED if stopped else RUNNING,
             start_us=job.start_s * SECOND_US,
@@ -249,7 +249,7 @@ class Cluster:
     # A job that Slurm has started is told of where it fits beside those that the scheduler knows. Where it does not, as in a partition
     # that lets jobs share nodes, the nodes are out of service until there is room; if it waited for us, it is held until then.
     def _add_moved(
-        self, moved: Sequence[tuple[int, SlurmJob, Job | None]], seen: dict[int, Seen], room: list[int]
+        self, moved: Sequence[tuple[int, SlurmJob, Job | None]], seen: dict[int, PolledJob], room: list[int]
     ) -> set[int]:
         """Add the jobs that are where nobody expected them; return the nodes that are taken."""
         taken: set[int] = set()
@@ -263,7 +263,7 @@ class Cluster:
                 continue
             taken.update(self._numbers[name] for name in job.nodes if name in self._numbers)
             if known is not None:
-                seen[number] = Seen(known.spec, PENDING, held=True, restarts=job.restarts)
+                seen[number] = PolledJob(known.spec, PENDING, held=True, restarts=job.restarts)
             if job.partition in self.site.partitions and why != "":
                 self.left[job.job_id] = why or "it runs where others do"
         return taken

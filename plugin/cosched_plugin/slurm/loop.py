@@ -20,8 +20,6 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Final, Protocol
 
-from cosched_hwmodel.cli.terminal.console import WARNING, Log
-from cosched_hwmodel.cli.terminal.own_file import open_own
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.common.errors import PluginError, ProtocolError, UsageError
 from cosched_plugin.common.process import freeze_heap, stop_on_signals
@@ -29,14 +27,16 @@ from cosched_plugin.common.sockets import check_free_path
 from cosched_plugin.protocol.codec import encode
 from cosched_plugin.protocol.messages import FEATURES, PROTOCOL_VERSION, Actions, Events, Welcome
 from cosched_plugin.protocol.scheduler import Scheduler, SchedulerFactory
-from cosched_plugin.set_aside import PolicyFailed
+from cosched_plugin.quarantine import PolicyFailed
 from cosched_plugin.site.driver import Driver
 from cosched_plugin.site.store import Store
+from cosched_plugin.slurm.actuator import SlurmActuator, Tools
 from cosched_plugin.slurm.cluster import RULES, Cluster
-from cosched_plugin.slurm.hands import SlurmHands, Tools
 from cosched_plugin.slurm.records import SlurmJob, SlurmNode
 from cosched_plugin.slurm.rest import Rest, Silent
 from cosched_plugin.slurm.site_file import Site
+from cosched_terminal.console import WARNING, Log
+from cosched_terminal.own_file import open_own
 
 POLL_S: Final = 0.05
 AFTER_S: Final = 0.1
@@ -118,8 +118,8 @@ class Enforcer:
         now_s: Callable[[], float] = time.time,
         record: Callable[[Mapping[str, Any]], None] | None = None,
     ) -> None:
-        self.hands = SlurmHands(rest, tools, cluster, self._now_us, self._own_limit_us, log)
-        self.driver = Driver(welcome_of(cluster, cluster.site), store, self.hands, RULES)
+        self.actuator = SlurmActuator(rest, tools, cluster, self._now_us, self._own_limit_us, log)
+        self.driver = Driver(welcome_of(cluster, cluster.site), store, self.actuator, RULES)
         self.cluster = cluster
         self._poller = poller
         self._make = make
@@ -148,8 +148,8 @@ class Enforcer:
         changed = self._poller.poll(self._clock())
         if changed is None:
             return False
-        self.hands.heard()
-        self.hands.resume_due()
+        self.actuator.heard()
+        self.actuator.resume_due()
         self._placed = False
         now_us = self._now_us()
         due = (self.driver.due_us(), self.cluster.due_us())
@@ -160,7 +160,7 @@ class Enforcer:
 
     def next_due_s(self) -> float:
         """Return in how many seconds to poll again: sooner, where something is due without a change at Slurm."""
-        moments = (self.driver.due_us(), self.cluster.due_us(), self.hands.due_us())
+        moments = (self.driver.due_us(), self.cluster.due_us(), self.actuator.due_us())
         first = min([at_us for at_us in moments if at_us is not None], default=None)
         # A poll of many jobs costs slurmctld as much as it takes here: it has two thirds of the time to itself.
         rest_s = min(MOST_POLL_S, max(POLL_S, 2 * self._poller.took_s))
@@ -171,7 +171,7 @@ class Enforcer:
     def _look(self) -> Any:
         look = self.cluster.look(self._now_us(), self._poller.jobs, self._poller.nodes, self.driver.books)
         if self.cluster.to_hold:
-            self.hands.hold_requeued()
+            self.actuator.hold_requeued()
         for number, why in self.cluster.left.items():
             if self._told.get(number) != why:
                 self._log("left", f"job {number} is left to Slurm: {why}", job=number)
@@ -201,9 +201,9 @@ class Enforcer:
                 self._scheduler = self._new_scheduler()
                 continue
             self._write(events=_hex(batch), actions=encode(Actions(batch.seq, batch.now_us, tuple(actions)))[1].hex())
-            refused = self.hands.refused
+            refused = self.actuator.refused
             driver.answer(self._now_us(), actions)
-            if self.hands.refused > refused:
+            if self.actuator.refused > refused:
                 if self._poller.poll(self._clock()) is None:
                     break  # the refusals are told once Slurm answers
                 driver.see(self._now_us(), self._look())
@@ -211,8 +211,8 @@ class Enforcer:
             if job_id not in self._unfit:
                 self._log("unfit", f"job {job_id} waits for a larger machine: {why}", level=WARNING)
         self._unfit = set(driver.unfit)
-        self._placed = self.hands.placed > 0
-        self.hands.wake_slurm()
+        self._placed = self.actuator.placed > 0
+        self.actuator.wake_slurm()
 
     def _new_scheduler(self) -> Scheduler:
         welcome = self.driver.inventory()

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, TextIO
 
-from cosched_hwmodel.cli.terminal.console import WARNING, Log
 from cosched_hwmodel.csv_names import encoded
 from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
 from cosched_plugin.common.allocation import nearest_layout
@@ -23,10 +22,11 @@ from cosched_plugin.protocol.messages import Action, NodeClass, RejectJob, Start
 from cosched_plugin.protocol.scheduler import Scheduler
 from cosched_plugin.site.driver import Driver, Outcome
 from cosched_plugin.site.store import IN_MEMORY, Store
+from cosched_plugin.slurm.actuator import Tools
 from cosched_plugin.slurm.cluster import RULES, Cluster, label_of
-from cosched_plugin.slurm.hands import Tools
 from cosched_plugin.slurm.loop import Poller, welcome_of
 from cosched_plugin.slurm.records import SlurmJob
+from cosched_terminal.console import WARNING, Log
 
 # Makes a scheduler that tells its reasons to a sink.
 Make = Callable[[Welcome, Callable[[Mapping[str, Any]], None]], Scheduler]
@@ -152,7 +152,7 @@ class Onlooker:
 
 
 class _Idle:
-    """Hands of a driver that is never answered."""
+    """Actuator of a driver that is never answered."""
 
     def carry_out(self, action: Action) -> Outcome:
         raise AssertionError(action)

@@ -13,8 +13,8 @@ import click.testing
 import pytest
 
 from cosched_emulator.cli.main import COMMANDS, cli
-from cosched_hwmodel.cli.terminal.lazy import Implementation, LazyGroup
 from cosched_plugin.cli.main import cli as plugin
+from cosched_terminal.lazy import Implementation, LazyGroup
 
 NAMES = [name for modules in COMMANDS.values() for names in modules.values() for name in names]
 # Modules that users' programs do not need: the server, the scheduler, and numpy.

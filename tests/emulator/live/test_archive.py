@@ -13,12 +13,12 @@ from typing import Any, Final
 
 import pytest
 from tests.commands import Commands
-from tests.emulator.live.test_anew import Cluster, Twins
+from tests.emulator.live.test_journal_compaction import Cluster, Twins
 from tests.processes import ended, wait_until
 
 from cosched_emulator.accounting.accounts import Accounting, Step
-from cosched_emulator.accounting.again import examine
 from cosched_emulator.accounting.archive import Archive
+from cosched_emulator.accounting.rebuild import examine
 from cosched_emulator.accounting.run_meta import meta_of
 from cosched_emulator.errors import InputError
 from cosched_emulator.live.serving import LIVE

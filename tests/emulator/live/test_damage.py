@@ -17,8 +17,8 @@ from tests.emulator.live.recorded import Recorded
 from tests.emulator.live.test_views import SECOND, begin, submit
 from tests.runs import run_on
 
-from cosched_emulator.accounting.again import examine, salvage
 from cosched_emulator.accounting.file import DamageError
+from cosched_emulator.accounting.rebuild import examine, salvage
 from cosched_emulator.errors import EmulatorError, InputError
 from cosched_emulator.live.journal import answer_step, time_step
 from cosched_emulator.users.requests import CancelJobs, DrainNodes, Target

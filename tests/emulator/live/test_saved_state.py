@@ -32,8 +32,8 @@ from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.live.saved_state import StateReader, StateWriter, state_file
 from cosched_emulator.live.serving import LIVE, new_manager, restore_manager
 from cosched_emulator.users.requests import Request, Requester
-from cosched_hwmodel.cli.terminal.console import Log
 from cosched_plugin.protocol.messages import Actions
+from cosched_terminal.console import Log
 
 SECOND = 1_000_000
 ROOT = Requester("root", operator=True)

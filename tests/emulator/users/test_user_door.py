@@ -38,9 +38,9 @@ from cosched_emulator.users.requests import (
     SubmitJob,
     encode_request,
 )
-from cosched_hwmodel.cli.terminal.console import Log
 from cosched_plugin.common.curve import SETTLED_S, Keyring, read_public, write_public
 from cosched_plugin.common.sockets import OWNER_ONLY, bind_private, remove_socket
+from cosched_terminal.console import Log
 
 # ---------------------------------------------------------------- identity
 

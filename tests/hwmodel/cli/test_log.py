@@ -19,7 +19,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from scripts.progress import Progress
 
-from cosched_hwmodel.cli.terminal.console import (
+from cosched_terminal.console import (
     ERROR,
     WARNING,
     Log,

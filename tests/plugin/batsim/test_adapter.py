@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from tests.plugin.batsim.simulator import MACHINES, Batsim, BatsimJob, begins
 
-from cosched_hwmodel.cli.terminal.console import Log
 from cosched_plugin.batsim.adapter import Decisions, features_of
 from cosched_plugin.batsim.messages import read_hosts, write_hosts
 from cosched_plugin.batsim.site import SiteFile, read_site_file
@@ -33,6 +32,7 @@ from cosched_plugin.protocol.messages import (
     Welcome,
     Woken,
 )
+from cosched_terminal.console import Log
 
 NO_FILE = SiteFile()
 HOSTS = [f"n{number}" for number in range(12)]  # not padded: n10 is number 2

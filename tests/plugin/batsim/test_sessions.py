@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from tests.plugin.batsim.recordings import Exchange, events_of, exchanges, own_sessions, shared_sessions
 
-from cosched_hwmodel.cli.terminal.console import Log
 from cosched_hwmodel.units import SECOND_US, ThreadMask
 from cosched_plugin.batsim.adapter import Decisions, features_of
 from cosched_plugin.batsim.messages import read_hosts
@@ -33,6 +32,7 @@ from cosched_plugin.protocol.messages import (
     Welcome,
 )
 from cosched_plugin.site.books import Books, Job
+from cosched_terminal.console import Log
 
 SESSIONS = [*shared_sessions(), *own_sessions()]
 # What cosched never says: its decisions need none of it.

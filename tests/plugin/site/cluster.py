@@ -34,7 +34,7 @@ from cosched_plugin.protocol.messages import (
 )
 from cosched_plugin.protocol.scheduler import Scheduler
 from cosched_plugin.site.driver import Outcome, Unsettled
-from cosched_plugin.site.looks import PENDING, RUNNING, SUSPENDED, Look, Seen
+from cosched_plugin.site.snapshots import PENDING, RUNNING, SUSPENDED, PolledJob, Snapshot
 
 NODES: Final = 4
 WIDTH: Final = 4
@@ -99,9 +99,9 @@ class ClusterJob:
             return None
         return self.start_us + self.idle_us + min(self.run_us, self.limit_us or self.run_us)
 
-    def seen(self) -> Seen:
+    def seen(self) -> PolledJob:
         running = self.state in (RUNNING, SUSPENDED)
-        return Seen(
+        return PolledJob(
             self.spec,
             self.state,
             self.held,
@@ -164,14 +164,14 @@ class Cluster:
         wanted = set(_places(job.runs))
         return not wanted & taken and not {node for node, _ in wanted} & self.down
 
-    def look(self) -> Look:
+    def look(self) -> Snapshot:
         """Return what is shown now."""
         there = {
             job_id: job.seen()
             for job_id, job in self.jobs.items()
             if job.state != "COMING" and (not job.ended_us or self.now_us - job.ended_us <= FORGET_US)
         }
-        return Look(there, frozenset(self.down))
+        return Snapshot(there, frozenset(self.down))
 
     # ------------------------------------------------------------ orders
 

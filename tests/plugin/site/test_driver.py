@@ -49,7 +49,7 @@ from cosched_plugin.protocol.scheduler import Scheduler
 from cosched_plugin.protocol.session import ManagerSession, SchedulerSession
 from cosched_plugin.protocol.vocabulary import record, write_record
 from cosched_plugin.site.driver import Driver, Outcome, settle
-from cosched_plugin.site.looks import PENDING, RUNNING, Look
+from cosched_plugin.site.snapshots import PENDING, RUNNING, Snapshot
 from cosched_plugin.site.store import SENT, Order, Store
 
 
@@ -372,7 +372,7 @@ def test_what_a_driver_without_a_store_does_not_know_is_said(tmp_path: Path) -> 
     assert again.inventory().running == first.books.inventory().running
     cluster.go_to(100 * SECOND_US)  # it has ended, and is not shown any more
     third = Driver(MACHINE, Store(str(tmp_path / "first")), cluster)
-    third.begin(100 * SECOND_US, Look({}))
+    third.begin(100 * SECOND_US, Snapshot({}))
     assert third.lost == ["1 jobs have ended since, and nobody saw how"]
     assert third.inventory().running == ()
 

@@ -16,15 +16,15 @@ from typing import Any
 
 from tests.plugin.slurm.bed import Bed, bed
 
-from cosched_hwmodel.cli.terminal.console import Log
 from cosched_plugin.config import choose
 from cosched_plugin.site.driver import Outcome
 from cosched_plugin.site.store import Store
+from cosched_plugin.slurm.actuator import Commands
 from cosched_plugin.slurm.cluster import Cluster
-from cosched_plugin.slurm.hands import Commands
 from cosched_plugin.slurm.loop import Enforcer, Poller
 from cosched_plugin.slurm.rest import Reply, Rest, UnixTransport
 from cosched_plugin.slurm.site_file import Site
+from cosched_terminal.console import Log
 
 FILE = Path(__file__).parent / "recorded" / "easy.jsonl.gz"
 TURN_S = 0.25

@@ -18,7 +18,6 @@ from typing import Any
 import pytest
 from tests.plugin.slurm.test_recorded import OWN, NoTools, Watched
 
-from cosched_hwmodel.cli.terminal.console import Log
 from cosched_plugin.site.driver import Unsettled
 from cosched_plugin.site.store import Store
 from cosched_plugin.slurm import rest as rest_module
@@ -26,6 +25,7 @@ from cosched_plugin.slurm.cluster import Cluster
 from cosched_plugin.slurm.loop import MOST_ODD, Enforcer, Poller
 from cosched_plugin.slurm.rest import Reply, Rest, Silent, UnixTransport
 from cosched_plugin.slurm.site_file import Site
+from cosched_terminal.console import Log
 
 MARK = "here stands what is odd"
 DEEP = 3_000  # beyond what is read

@@ -15,7 +15,6 @@ import pytest
 from tests.plugin.slurm.bed import RECORDED, needs_recordings
 from tests.plugin.slurm.fidelity import emulated, own_lags, stored
 
-from cosched_hwmodel.cli.terminal.console import Log
 from cosched_plugin.common.slurm_notation import ENDED, ON_NODES, WAITING
 from cosched_plugin.config import choose
 from cosched_plugin.core.engine import SchedulerCore
@@ -37,6 +36,7 @@ from cosched_plugin.slurm.loop import Enforcer, Poller
 from cosched_plugin.slurm.records import SlurmJob, SlurmNode, job_of, node_of
 from cosched_plugin.slurm.rest import Reply, Rest, Silent
 from cosched_plugin.slurm.site_file import Site
+from cosched_terminal.console import Log
 
 OWN = Path(__file__).parent / "recorded"
 VERSIONS = ("v0.0.38", "v0.0.37")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import click
 
-from cosched_hwmodel.cli.terminal.lazy import implementation
+from cosched_terminal.lazy import implementation
 
 
 @click.group(epilog="\b\nExample:\n  cosched-emulator accounts check cluster.db")

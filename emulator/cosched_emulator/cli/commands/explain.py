@@ -6,7 +6,7 @@ from __future__ import annotations
 import click
 
 from cosched_emulator.cli.commands.options.scenario_options import a_file
-from cosched_hwmodel.cli.terminal.lazy import implementation
+from cosched_terminal.lazy import implementation
 
 
 @click.command()

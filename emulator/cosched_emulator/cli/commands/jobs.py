@@ -6,7 +6,7 @@ import click
 
 from cosched_emulator.cli.commands.options.job_options import JobCommand, ignored_options, job_options
 from cosched_emulator.cli.commands.options.manager_options import JOBS, SECONDS, common_options, whose
-from cosched_hwmodel.cli.terminal.lazy import implementation
+from cosched_terminal.lazy import implementation
 
 
 @click.command(cls=JobCommand, params=[*job_options(), *ignored_options()])

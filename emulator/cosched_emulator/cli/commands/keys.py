@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from cosched_emulator import offered
-from cosched_hwmodel.cli.terminal.lazy import implementation
+from cosched_terminal.lazy import implementation
 
 _EXAMPLES = """\b
 Example, a manager, one scheduler, one user:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from cosched_emulator.cli.commands.options.manager_options import NODES, SECONDS, common_options
-from cosched_hwmodel.cli.terminal.lazy import implementation
+from cosched_terminal.lazy import implementation
 
 
 @click.command()

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from cosched_emulator import offered
-from cosched_hwmodel.cli.terminal.lazy import implementation
+from cosched_terminal.lazy import implementation
 
 
 @click.command()

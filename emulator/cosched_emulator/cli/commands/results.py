@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from cosched_emulator import offered
-from cosched_hwmodel.cli.terminal.lazy import implementation
+from cosched_terminal.lazy import implementation
 
 RUN_DIRS = click.argument("run_dirs", metavar="RUN_DIR...", nargs=-1, required=True, type=click.Path(path_type=Path))
 POPULATION = click.option(

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from cosched_emulator.studies.axes import DRAWN
-from cosched_hwmodel.cli.terminal.lazy import implementation
+from cosched_terminal.lazy import implementation
 
 _FOLDER = click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 _JSON = click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")

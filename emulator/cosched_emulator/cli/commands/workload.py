@@ -6,7 +6,7 @@ import click
 
 from cosched_emulator import offered
 from cosched_emulator.cli.commands.options.scenario_options import AS_SUBMITTED, Command, a_file, sets
-from cosched_hwmodel.cli.terminal.lazy import implementation
+from cosched_terminal.lazy import implementation
 
 _DESCRIBE_EXAMPLES = """Examples:
 

@@ -22,8 +22,8 @@ from cosched_emulator.nodeos.local import period_us
 from cosched_emulator.nodeos.programs import Loop, Program
 from cosched_emulator.nodeos.settings import NodeSettings
 from cosched_emulator.nodeos.work_alone import IterationNeed
-from cosched_hwmodel.cli.terminal.own_file import open_own
 from cosched_hwmodel.units import SECOND_US
+from cosched_terminal.own_file import open_own
 
 # Measured rates in a file that runs and processes share.
 

@@ -23,7 +23,7 @@ from cosched_emulator.statistics.intervals import (
     verdict_above,
     verdict_below,
 )
-from cosched_hwmodel.cli.terminal.console import align
+from cosched_terminal.console import align
 
 Kind = Literal["count", "figure", "seconds", "share", "joules"]
 Better = Literal["low", "high", ""]

@@ -8,8 +8,8 @@ from typing import TextIO
 
 from cosched_emulator.workload.atomic_file import new_text_file
 from cosched_emulator.workload.job import NO_EPOCH, Epoch, Workload
-from cosched_hwmodel.cli.terminal.console import printable
 from cosched_hwmodel.units import seconds_text
+from cosched_terminal.console import printable
 
 UNKNOWN = "-1"
 _KB_OF_MB = 1_024

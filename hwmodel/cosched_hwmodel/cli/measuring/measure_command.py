@@ -9,7 +9,7 @@ from cosched_hwmodel.cli.measuring.kernels import COMPILERS
 from cosched_hwmodel.cli.measuring.measure import Options, measure
 from cosched_hwmodel.cli.measuring.report import measurement_values, report_lines, write_files
 from cosched_hwmodel.cli.output import check_new
-from cosched_hwmodel.cli.terminal.console import progress_bar, say
+from cosched_terminal.console import progress_bar, say
 
 
 def run_measure(

@@ -13,8 +13,8 @@ from cosched_hwmodel.cli.measuring.profiles import profiles_of
 from cosched_hwmodel.cli.node_choice import seat_rank, seat_text
 from cosched_hwmodel.cli.output import quoted, write_whole
 from cosched_hwmodel.cli.predicting.job_words import profiles_file, profiles_text
-from cosched_hwmodel.cli.terminal.console import align
 from cosched_hwmodel.topology import Cache, NodeShape
+from cosched_terminal.console import align
 
 # A measurement as text for a terminal.
 

@@ -10,10 +10,10 @@ from typing import Any, Final, NamedTuple
 from cosched_hwmodel.cli.node_choice import one_node
 from cosched_hwmodel.cli.output import CommandError
 from cosched_hwmodel.cli.predicting.job_words import Job, jobs_of, profiles_file, read_profiles
-from cosched_hwmodel.cli.terminal.console import align, say
 from cosched_hwmodel.composite.composite_model import CompositeModel
 from cosched_hwmodel.composite.job_profile import Profile
 from cosched_hwmodel.topology import NodeShape
+from cosched_terminal.console import align, say
 
 # Who slows whom on a node, and through which resource: the penalty of each job, and what of it goes away without another job.
 

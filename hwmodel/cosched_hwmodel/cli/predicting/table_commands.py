@@ -12,13 +12,13 @@ from typing import Any, Final
 from cosched_hwmodel.cli.node_choice import one_node, threads_of_seat
 from cosched_hwmodel.cli.output import CommandError, write_whole
 from cosched_hwmodel.cli.predicting.job_words import profiles_text
-from cosched_hwmodel.cli.terminal.console import align, progress_bar, say
 from cosched_hwmodel.composite.calibration.pair_fit import FITTED, CompositeFit, PairPlaces, fit_composite
 from cosched_hwmodel.errors import suggestion
 from cosched_hwmodel.measured import Method
 from cosched_hwmodel.measured.calibration import Calibration, Errors, PairPrediction, calibrate, write_table
 from cosched_hwmodel.measured.co_run_table import CoRunTable, read_table
 from cosched_hwmodel.topology import NodeShape
+from cosched_terminal.console import align, progress_bar, say
 
 # Where two applications of a table of co-runs sit on a node.
 

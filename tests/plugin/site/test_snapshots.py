@@ -39,7 +39,16 @@ from cosched_plugin.protocol.messages import (
     RunningJob,
     Welcome,
 )
-from cosched_plugin.site.looks import PENDING, RUNNING, SUSPENDED, Look, Rules, Seen, events_between, with_threads
+from cosched_plugin.site.snapshots import (
+    PENDING,
+    RUNNING,
+    SUSPENDED,
+    PolledJob,
+    Rules,
+    Snapshot,
+    events_between,
+    with_threads,
+)
 from cosched_plugin.testing.comparisons import find_difference
 
 NODES: Final = 16
@@ -64,7 +73,7 @@ def on(node: int, processes: int = 2) -> tuple[Run, ...]:
     return (Run(node, 1, ThreadMask((1 << processes) - 1), processes),)
 
 
-def welcome(look: Look, now_us: int, back: dict[int, int] | None = None) -> Welcome:
+def welcome(look: Snapshot, now_us: int, back: dict[int, int] | None = None) -> Welcome:
     """Return the welcome of a manager that shows this; ``back`` says when jobs came back from disk."""
     running = [
         RunningJob(
@@ -90,7 +99,7 @@ def welcome(look: Look, now_us: int, back: dict[int, int] | None = None) -> Welc
     return Welcome(PROTOCOL_VERSION, FEATURES, 0, now_us, (MACHINE,), *places)
 
 
-def draw_seen(random: Random, number: int, free: list[int], now_us: int, was: Seen | None) -> Seen | None:
+def draw_seen(random: Random, number: int, free: list[int], now_us: int, was: PolledJob | None) -> PolledJob | None:
     """Draw a job at a look: at the second one it may be what it was, with some of it changed."""
     kind = random.choice(("none", PENDING, PENDING, RUNNING, RUNNING, RUNNING, SUSPENDED, COMPLETED, FAILED))
     kept = was is not None and was.state in (RUNNING, SUSPENDED) and random.random() < 0.7
@@ -101,7 +110,7 @@ def draw_seen(random: Random, number: int, free: list[int], now_us: int, was: Se
     if was is not None and random.random() < 0.6:
         described = was.spec
     if kind not in (RUNNING, SUSPENDED):
-        return Seen(described, kind, kind == PENDING and random.random() < 0.4)
+        return PolledJob(described, kind, kind == PENDING and random.random() < 0.4)
     node = free.pop()
     runs = on(node, described.processes)
     start_us = random.randint(described.submit_us, now_us)
@@ -110,7 +119,7 @@ def draw_seen(random: Random, number: int, free: list[int], now_us: int, was: Se
         runs, start_us = was.runs, was.start_us
     earliest_us = max(start_us, 0 if was is None else was.since_us)
     since_us = 0 if kind == RUNNING else random.randint(earliest_us, now_us)
-    return Seen(
+    return PolledJob(
         described,
         kind,
         start_us=start_us,
@@ -122,7 +131,7 @@ def draw_seen(random: Random, number: int, free: list[int], now_us: int, was: Se
     )
 
 
-def draw_look(random: Random, now_us: int, before: Look | None) -> Look:
+def draw_look(random: Random, now_us: int, before: Snapshot | None) -> Snapshot:
     free = list(range(NODES))
     random.shuffle(free)
     if before is not None:  # what a job holds that stays where it was
@@ -136,10 +145,10 @@ def draw_look(random: Random, now_us: int, before: Look | None) -> Look:
         seen = draw_seen(random, number, free, now_us, was)
         if seen is not None:
             jobs[number] = seen
-    return Look(jobs, frozenset(random.sample(range(NODES), random.choice((0, 0, 2)))))
+    return Snapshot(jobs, frozenset(random.sample(range(NODES), random.choice((0, 0, 2)))))
 
 
-def settled(before: Look, after: Look) -> tuple[Look, dict[int, int]]:
+def settled(before: Snapshot, after: Snapshot) -> tuple[Snapshot, dict[int, int]]:
     """Return the second look with what only the first one tells (estimates that stay, time suspended), and who came back from disk."""
     jobs = {}
     back = {}
@@ -163,7 +172,7 @@ def settled(before: Look, after: Look) -> tuple[Look, dict[int, int]]:
 @drawn(st.integers(0, 1 << 32), few=300, many=20_000)
 def test_the_events_lead_from_the_first_look_to_the_second(seed: int) -> None:
     random = Random(seed)
-    before, _ = settled(Look({}), draw_look(random, THEN_US, None))
+    before, _ = settled(Snapshot({}), draw_look(random, THEN_US, None))
     after = draw_look(random, NOW_US, before)
     told = SchedulerCore(Nobody(), welcome(before, THEN_US))
     told.handle(NOW_US, events_between(before, after, NOW_US))
@@ -183,7 +192,7 @@ def test_every_kind_of_change_is_drawn() -> None:
     kinds = set()
     for seed in range(100):
         random = Random(seed)
-        before, _ = settled(Look({}), draw_look(random, THEN_US, None))
+        before, _ = settled(Snapshot({}), draw_look(random, THEN_US, None))
         kinds |= {type(event) for event in events_between(before, draw_look(random, NOW_US, before), NOW_US)}
     assert kinds == {
         JobSubmitted, JobEnded, JobRequeued, JobHeld, JobReleased, JobStarted, JobModified, JobRevised, JobSuspended, JobResumed,
@@ -192,27 +201,27 @@ def test_every_kind_of_change_is_drawn() -> None:
 
 
 def test_the_order_is_the_protocols() -> None:
-    before = Look(
+    before = Snapshot(
         {
-            1: Seen(spec(1), RUNNING, runs=on(0)),
-            2: Seen(spec(2), PENDING),
-            3: Seen(spec(3), RUNNING, runs=on(1)),
-            4: Seen(spec(4), RUNNING, runs=on(2)),
-            5: Seen(spec(5), PENDING, held=True),
-            6: Seen(spec(6), RUNNING, runs=on(3)),
-            7: Seen(spec(7), PENDING),
+            1: PolledJob(spec(1), RUNNING, runs=on(0)),
+            2: PolledJob(spec(2), PENDING),
+            3: PolledJob(spec(3), RUNNING, runs=on(1)),
+            4: PolledJob(spec(4), RUNNING, runs=on(2)),
+            5: PolledJob(spec(5), PENDING, held=True),
+            6: PolledJob(spec(6), RUNNING, runs=on(3)),
+            7: PolledJob(spec(7), PENDING),
         },
         frozenset({9}),
     )
-    after = Look(
+    after = Snapshot(
         {
-            1: Seen(spec(1), COMPLETED),
-            2: Seen(spec(2), SUSPENDED, start_us=THEN_US, runs=on(4), since_us=NOW_US - 1),
-            3: Seen(spec(3, submit_us=NOW_US), PENDING, held=True, restarts=1),
-            4: Seen(spec(4), SUSPENDED, runs=on(2), since_us=THEN_US),
-            5: Seen(spec(5)._replace(name="mesh"), PENDING),
-            6: Seen(spec(6), RUNNING, runs=on(3), estimate_us=5 * SECOND_US),
-            8: Seen(spec(8, submit_us=NOW_US + 7), PENDING),
+            1: PolledJob(spec(1), COMPLETED),
+            2: PolledJob(spec(2), SUSPENDED, start_us=THEN_US, runs=on(4), since_us=NOW_US - 1),
+            3: PolledJob(spec(3, submit_us=NOW_US), PENDING, held=True, restarts=1),
+            4: PolledJob(spec(4), SUSPENDED, runs=on(2), since_us=THEN_US),
+            5: PolledJob(spec(5)._replace(name="mesh"), PENDING),
+            6: PolledJob(spec(6), RUNNING, runs=on(3), estimate_us=5 * SECOND_US),
+            8: PolledJob(spec(8, submit_us=NOW_US + 7), PENDING),
         },
         frozenset({8}),
     )
@@ -236,25 +245,27 @@ def test_the_order_is_the_protocols() -> None:
 def test_what_differs_by_less_than_the_manager_can_tell_is_the_same() -> None:
     rules = Rules(grain_us=SECOND_US, limit_grain_us=60 * SECOND_US)
     limited = spec(1, limit_us=600 * SECOND_US)
-    was = Seen(limited, RUNNING, start_us=THEN_US, runs=on(0), limit_us=630 * SECOND_US)
+    was = PolledJob(limited, RUNNING, start_us=THEN_US, runs=on(0), limit_us=630 * SECOND_US)
     seen = was._replace(start_us=THEN_US - SECOND_US, limit_us=660 * SECOND_US)
-    assert events_between(Look({1: was}), Look({1: seen}), NOW_US, rules) == []
+    assert events_between(Snapshot({1: was}), Snapshot({1: seen}), NOW_US, rules) == []
     again = seen._replace(restarts=1)
     later = seen._replace(start_us=THEN_US + SECOND_US + 1)
     longer = seen._replace(limit_us=700 * SECOND_US)
     for changed, kind in ((again, JobStarted), (later, JobStarted), (longer, JobRevised)):
-        (event,) = events_between(Look({1: was}), Look({1: changed}), NOW_US, rules)
+        (event,) = events_between(Snapshot({1: was}), Snapshot({1: changed}), NOW_US, rules)
         assert isinstance(event, kind)
 
 
 def test_a_job_without_threads_has_those_of_its_plan_or_the_lowest() -> None:
     somewhere = ThreadMask(0)
-    seen = Look(
+    seen = Snapshot(
         {
-            1: Seen(spec(1), RUNNING, runs=(Run(0, 1, somewhere, 2),)),  # as planned
-            2: Seen(spec(2), RUNNING, runs=(Run(0, 1, somewhere, 1), Run(1, 1, somewhere, 1))),  # planned elsewhere
-            3: Seen(spec(3), RUNNING, runs=(Run(1, 1, ThreadMask(1), 1),)),
-            4: Seen(spec(4), PENDING),
+            1: PolledJob(spec(1), RUNNING, runs=(Run(0, 1, somewhere, 2),)),  # as planned
+            2: PolledJob(
+                spec(2), RUNNING, runs=(Run(0, 1, somewhere, 1), Run(1, 1, somewhere, 1))
+            ),  # planned elsewhere
+            3: PolledJob(spec(3), RUNNING, runs=(Run(1, 1, ThreadMask(1), 1),)),
+            4: PolledJob(spec(4), PENDING),
         }
     )
     plans = {1: (Run(0, 1, ThreadMask(6), 2),), 2: (Run(5, 2, ThreadMask(1), 1),)}

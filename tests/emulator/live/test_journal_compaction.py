@@ -33,13 +33,13 @@ from tests.runs import run_on
 
 from cosched_emulator import prepare
 from cosched_emulator.accounting.accounts import Accounting, Step
-from cosched_emulator.accounting.again import AS_THEY_WERE, examine, salvage
 from cosched_emulator.accounting.archive import Archive
 from cosched_emulator.accounting.file import DamageError
+from cosched_emulator.accounting.rebuild import AS_THEY_WERE, examine, salvage
 from cosched_emulator.accounting.run_meta import meta_of
 from cosched_emulator.errors import ConfigurationError, EmulatorError
-from cosched_emulator.live.anew import begin_anew
 from cosched_emulator.live.journal import answer_step, command_step, play, restore, time_step
+from cosched_emulator.live.journal_compaction import begin_anew
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.live.serving import LIVE, new_manager
 from cosched_emulator.manager.managed_job import CARRIED, ManagedJob

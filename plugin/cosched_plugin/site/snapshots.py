@@ -48,7 +48,7 @@ RUNNING: Final = "RUNNING"
 SUSPENDED: Final = "SUSPENDED"
 
 
-class Seen(NamedTuple):
+class PolledJob(NamedTuple):
     """A job as it is at a look."""
 
     spec: JobSpec
@@ -67,10 +67,10 @@ class Seen(NamedTuple):
     restarts: int = 0  # how often it has been requeued, as far as the manager counts
 
 
-class Look(NamedTuple):
+class Snapshot(NamedTuple):
     """All that a manager shows at one instant."""
 
-    jobs: Mapping[int, Seen]  # by the number that the protocol calls it; ended ones as long as they are shown
+    jobs: Mapping[int, PolledJob]  # by the number that the protocol calls it; ended ones as long as they are shown
     down: frozenset[int] = frozenset()  # nodes that take no work
 
 
@@ -88,7 +88,7 @@ _ENDS, _FAILED, _RETURNED, _CHANGES, _REVISED, _STOPPED, _STARTS, _SUBMITTED = r
 _Entry = tuple[int, int, Event]  # 0 or 1 for what must have happened a little later; the place; the event
 
 
-def events_between(before: Look, after: Look, now_us: int, rules: Rules = EXACT) -> list[Event]:
+def events_between(before: Snapshot, after: Snapshot, now_us: int, rules: Rules = EXACT) -> list[Event]:
     """Return what has happened between two looks, in the protocol's order; the second was at ``now_us``."""
     found: list[tuple[int, int, int, int, Event]] = []
     for node in before.down ^ after.down:
@@ -102,7 +102,7 @@ def events_between(before: Look, after: Look, now_us: int, rules: Rules = EXACT)
     return [entry[4] for entry in found]
 
 
-def _of_job(job_id: int, was: Seen | None, seen: Seen | None, now_us: int, rules: Rules) -> Iterator[_Entry]:
+def _of_job(job_id: int, was: PolledJob | None, seen: PolledJob | None, now_us: int, rules: Rules) -> Iterator[_Entry]:
     """Yield what has happened to a job."""
     if was is not None and was.state in END_STATES:
         was = None
@@ -136,19 +136,19 @@ def _of_job(job_id: int, was: Seen | None, seen: Seen | None, now_us: int, rules
         yield from _still_running(job_id, spec, was, seen, now_us, rules)
 
 
-def _told(spec: JobSpec, was: Seen | None, now_us: int) -> JobSpec:
+def _told(spec: JobSpec, was: PolledJob | None, now_us: int) -> JobSpec:
     """Return a job's description: a requeue may have changed its instant of submission, which stays what it was."""
     submit_us = min(spec.submit_us, now_us) if was is None else was.spec.submit_us
     return spec if submit_us == spec.submit_us else spec._replace(submit_us=submit_us)
 
 
-def _is_elsewhere(was: Seen, seen: Seen, rules: Rules) -> bool:
+def _is_elsewhere(was: PolledJob, seen: PolledJob, rules: Rules) -> bool:
     """Return whether a running job has been started anew since, or has other nodes or another start."""
     again = seen.restarts > was.restarts
     return again or seen.runs != was.runs or abs(seen.start_us - was.start_us) > rules.grain_us
 
 
-def _started(job_id: int, spec: JobSpec, seen: Seen, now_us: int, *, known: bool) -> Iterator[_Entry]:
+def _started(job_id: int, spec: JobSpec, seen: PolledJob, now_us: int, *, known: bool) -> Iterator[_Entry]:
     """Yield the start of a job, described anew where its description is not known, and that it is suspended."""
     start_us = min(seen.start_us, now_us)
     estimate_us, limit_us = seen.estimate_us or spec.estimate_us, _granted(spec, seen)
@@ -158,7 +158,9 @@ def _started(job_id: int, spec: JobSpec, seen: Seen, now_us: int, *, known: bool
         yield 1, _STOPPED, JobSuspended(job_id, _moment(seen.since_us, start_us, now_us), seen.to_disk)
 
 
-def _still_running(job_id: int, spec: JobSpec, was: Seen, seen: Seen, now_us: int, rules: Rules) -> Iterator[_Entry]:
+def _still_running(
+    job_id: int, spec: JobSpec, was: PolledJob, seen: PolledJob, now_us: int, rules: Rules
+) -> Iterator[_Entry]:
     """Yield what has changed for a job that is where it was."""
     granted_us, limit_us = _granted(was.spec, was), _granted(spec, seen)
     both = granted_us is not None and limit_us is not None
@@ -178,7 +180,7 @@ def _still_running(job_id: int, spec: JobSpec, was: Seen, seen: Seen, now_us: in
         yield 0, _STOPPED, JobSuspended(job_id, at_us, seen.to_disk)
 
 
-def _granted(spec: JobSpec, seen: Seen) -> int | None:
+def _granted(spec: JobSpec, seen: PolledJob) -> int | None:
     """Return the limit of the present run: a job has one exactly where its description has one."""
     if spec.limit_us is None:
         return None
@@ -193,7 +195,7 @@ def _moment(at_us: int, least_us: int, now_us: int) -> int:
 # Where a manager tells nodes and counts, but not which threads: the places of the plan, where the nodes are those of the plan.
 
 
-def with_threads(look: Look, plans: Mapping[int, Sequence[Run]], threads_of: Sequence[int]) -> Look:
+def with_threads(look: Snapshot, plans: Mapping[int, Sequence[Run]], threads_of: Sequence[int]) -> Snapshot:
     """Return a look in which every running job has threads: of its plan, or else the lowest that no other job has.
 
     ``plans`` are the runs that were decided, by job. Where a node has more processes than threads are left, as on a node that is

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from cosched_emulator.ahead.estimates import Estimate
+from cosched_emulator.expected_starts.estimates import Estimate
 from cosched_emulator.explain.gang_facts import count_text, span_text
 from cosched_plugin.common.allocation import Machine, each_node, room_on
 from cosched_plugin.protocol.messages import JobSpec, RunningJob, Welcome

@@ -1,4 +1,4 @@
-"""A policy that fails on one job does not stop the others: the job is set aside, as if it were held, and named.
+"""A policy that fails on one job does not stop the others: the job is quarantined, as if it were held, and named.
 
 A scheduler whose policy has failed cannot go on, as its state holds decisions that the manager has never got. So it is made anew
 from the manager's present state, once, as after a crash. Fails the policy again, pending jobs are left out on trial, which changes
@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from cosched_hwmodel.cli.terminal.console import WARNING, Log
 from cosched_hwmodel.errors import raised_by_a_signal
 from cosched_plugin.common.errors import PluginError, ProtocolError, UsageError, described
 from cosched_plugin.protocol.messages import (
@@ -27,6 +26,7 @@ from cosched_plugin.protocol.messages import (
     Welcome,
 )
 from cosched_plugin.protocol.scheduler import Scheduler, SchedulerFactory
+from cosched_terminal.console import WARNING, Log
 
 MOST: Final = 100  # jobs set aside; a policy that fails on more is defective as a whole
 _LONGEST: Final = 200  # characters of a reason
@@ -36,7 +36,7 @@ class PolicyFailed(PluginError):
     """A policy has failed; the scheduler must be made anew from the manager's present state."""
 
 
-class SettingAside:
+class Quarantine:
     """Makes schedulers that set jobs aside. It knows these jobs for as long as the process lives."""
 
     def __init__(self, make: SchedulerFactory, log: Log) -> None:
@@ -73,7 +73,7 @@ class _First(NamedTuple):
 class _Guarded:
     """One scheduler after the other, from the same welcome on."""
 
-    def __init__(self, owner: SettingAside, welcome: Welcome) -> None:
+    def __init__(self, owner: Quarantine, welcome: Welcome) -> None:
         self._owner = owner
         self._welcome: Welcome | None = welcome  # until the first batch is answered
         self._scheduler = owner.without(welcome, owner.jobs)

@@ -13,7 +13,7 @@ from typing import NoReturn
 
 import click
 
-from cosched_hwmodel.cli.terminal.console import ERROR, Log, say
+from cosched_terminal.console import ERROR, Log, say
 
 
 class Terminated(BaseException):

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, Protocol
 
-from cosched_hwmodel.cli.terminal.console import WARNING, Log
 from cosched_plugin.common.slurm_notation import WAITING
 from cosched_plugin.protocol.messages import (
     Action,
@@ -30,6 +29,7 @@ from cosched_plugin.protocol.messages import (
 from cosched_plugin.site.driver import Outcome, Unsettled
 from cosched_plugin.slurm.cluster import MINUTE_US, Cluster, label_of
 from cosched_plugin.slurm.rest import Rest
+from cosched_terminal.console import WARNING, Log
 
 WAIT_S: Final = 25.0
 RESUME_AFTER_US: Final = 2_100_000  # Slurm delays a resume within 2 s of the suspension, and gives no sign of it
@@ -114,8 +114,8 @@ class Commands:
                 tick.wait()
 
 
-class SlurmHands:
-    """The hands of a `Driver` at Slurm."""
+class SlurmActuator:
+    """The actuator of a `Driver` at Slurm."""
 
     def __init__(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cosched_emulator.ahead.ranges import CLASSES_US, FEWEST, MINUTE_US, Guess, Ranges, interval_score
+from cosched_emulator.expected_starts.ranges import CLASSES_US, FEWEST, MINUTE_US, Guess, Ranges, interval_score
 
 
 def test_before_fifty_jobs_there_is_no_range() -> None:

@@ -8,7 +8,6 @@ from random import Random
 import pytest
 from tests.runs import runs_on
 
-from cosched_hwmodel.cli.terminal.console import Log
 from cosched_plugin.api import first_fit
 from cosched_plugin.common.errors import PolicyError
 from cosched_plugin.core.engine import SchedulerCore
@@ -34,7 +33,8 @@ from cosched_plugin.protocol.messages import (
     StartJob,
     Welcome,
 )
-from cosched_plugin.set_aside import MOST, PolicyFailed, SettingAside
+from cosched_plugin.quarantine import MOST, PolicyFailed, Quarantine
+from cosched_terminal.console import Log
 
 Fails = Callable[[set[str]], bool]
 
@@ -66,9 +66,9 @@ def welcome(*jobs: JobSpec, nodes: int = 1, notes: tuple[Note, ...] = ()) -> Wel
     return Welcome(PROTOCOL_VERSION, FEATURES, 0, 1_000, machine, (), belief, (), pending, notes, ())
 
 
-def setting_aside(fails: Fails) -> tuple[SettingAside, list[str]]:
+def setting_aside(fails: Fails) -> tuple[Quarantine, list[str]]:
     told: list[str] = []
-    return SettingAside(lambda each: SchedulerCore(Sour(fails), each), Log(write=told.append)), told
+    return Quarantine(lambda each: SchedulerCore(Sour(fails), each), Log(write=told.append)), told
 
 
 def bad(names: set[str]) -> bool:
@@ -86,7 +86,7 @@ def test_the_job_is_named_and_the_others_run() -> None:
     assert started(actions) == [1, 3]
     (note,) = [action for action in actions if isinstance(action, SetNote)]
     assert note[:2] == (2, SET_ASIDE)
-    assert str(note.value).startswith("ValueError: sour (test_set_aside.py:")
+    assert str(note.value).startswith("ValueError: sour (test_quarantine.py:")
     assert told == [f"warning: job 2 is set aside, as the policy fails on it: {note.value}"]
     assert started(scheduler.handle(2_000, [JobEnded(1, COMPLETED), JobSubmitted(job(4))])) == [4]
 
@@ -199,7 +199,7 @@ def test_any_few_of_many_are_found_with_few_trials(seed: int) -> None:
         trials += 1
         return SchedulerCore(Sour(bad), each)
 
-    owner = SettingAside(make, Log(write=lambda _: None))
+    owner = Quarantine(make, Log(write=lambda _: None))
     jobs = [job(number, "bad" if number in sour else "") for number in range(1, 1_001)]
     assert len(started(owner(welcome(*jobs, nodes=1_000)).handle(1_000, ()))) == 1_000 - len(sour)
     assert owner.jobs.keys() == sour

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from cosched_hwmodel.cli.terminal.console import Log
 from cosched_hwmodel.units import SECOND_US, ThreadMask
 from cosched_plugin.common.errors import ProtocolError, UsageError
 from cosched_plugin.protocol.messages import (
@@ -36,15 +35,16 @@ from cosched_plugin.protocol.messages import (
     SuspendJob,
     Welcome,
 )
-from cosched_plugin.set_aside import PolicyFailed
+from cosched_plugin.quarantine import PolicyFailed
 from cosched_plugin.site.books import Books, Job
 from cosched_plugin.site.driver import Outcome, Unsettled
 from cosched_plugin.site.store import Store
+from cosched_plugin.slurm.actuator import SlurmActuator
 from cosched_plugin.slurm.cluster import Cluster, task_number
-from cosched_plugin.slurm.hands import SlurmHands
 from cosched_plugin.slurm.loop import Enforcer, Poller, begun, notify, only_one, poked, wait, welcome_of
 from cosched_plugin.slurm.rest import WAIT_S, Reply, Rest
 from cosched_plugin.slurm.site_file import Site
+from cosched_terminal.console import Log
 
 FINE = '{"errors": []}'
 REFUSED = '{"errors": [{"error": "Requested node configuration is not available", "error_number": 2014}]}'
@@ -147,7 +147,7 @@ def start(job_id: int, node: int = 0, limit_us: int | None = 5 * MINUTE_US) -> S
     return StartJob(job_id, (Run(node, 1, ALL, 4),), 10 * SECOND_US, limit_us)
 
 
-def hands_of(slurm: Slurm) -> tuple[SlurmHands, Callable[[Action], Outcome]]:
+def hands_of(slurm: Slurm) -> tuple[SlurmActuator, Callable[[Action], Outcome]]:
     rest = Rest(slurm, "v0.0.38")
     jobs = rest.jobs(0.0)
     assert jobs is not None
@@ -158,7 +158,7 @@ def hands_of(slurm: Slurm) -> tuple[SlurmHands, Callable[[Action], Outcome]]:
     cluster.look(0, jobs, rest.nodes(), Books(welcome_of(cluster, cluster.site), Job))
     log = Log("test", write=lines.append)
     limits = dict.fromkeys(cluster.records, 5 * MINUTE_US)
-    hands = SlurmHands(rest, slurm, cluster, lambda: int(slurm.now_s * SECOND_US), limits.get, log)
+    hands = SlurmActuator(rest, slurm, cluster, lambda: int(slurm.now_s * SECOND_US), limits.get, log)
     return hands, hands.carry_out
 
 

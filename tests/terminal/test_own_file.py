@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cosched_hwmodel.cli.terminal.own_file import check_own, open_folder, open_own
+from cosched_terminal.own_file import check_own, open_folder, open_own
 
 STRANGER = 54_321
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="root can give files to another user")

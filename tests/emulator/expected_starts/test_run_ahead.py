@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import cosched_emulator
-from cosched_emulator.ahead.estimates import Estimating
-from cosched_emulator.ahead.history import DAY_US, History, PastRun
-from cosched_emulator.ahead.run_ahead import run_ahead
+from cosched_emulator.expected_starts.estimates import Estimating
+from cosched_emulator.expected_starts.history import DAY_US, History, PastRun
+from cosched_emulator.expected_starts.run_ahead import run_ahead
 from cosched_plugin.config import PolicyChoice, choose
 from cosched_plugin.protocol.messages import Action, Event, JobSpec, Welcome
 from cosched_plugin.protocol.scheduler import Scheduler, SchedulerFactory

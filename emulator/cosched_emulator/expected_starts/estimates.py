@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
-from cosched_emulator.ahead.history import DAY_US, History
-from cosched_emulator.ahead.ranges import Guess, quantile
-from cosched_emulator.ahead.run_ahead import Ahead, RunTime, Start, run_ahead
+from cosched_emulator.expected_starts.history import DAY_US, History
+from cosched_emulator.expected_starts.ranges import Guess, quantile
+from cosched_emulator.expected_starts.run_ahead import Ahead, RunTime, Start, run_ahead
 from cosched_hwmodel.draws import key, uniform
 from cosched_plugin.protocol.messages import JobSpec, PendingJob, Run, Welcome
 from cosched_plugin.protocol.scheduler import SchedulerFactory

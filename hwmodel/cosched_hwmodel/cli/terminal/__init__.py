@@ -1,5 +1,0 @@
-"""What command lines need: the log, errors as exit codes, tables of text, progress bars, files that are whole or not
-there, commands that are imported on use.
-
-The commands of all three packages ask it. Open first: `console`; `command_line` is the one place where errors become exit codes.
-"""
