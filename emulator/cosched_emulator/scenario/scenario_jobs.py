@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Literal, cast
 
 from cosched_emulator.errors import ConfigurationError
@@ -53,8 +52,7 @@ def build_workload(scenario: Scenario, cores: int, nodes: int = 0) -> Workload:
     if section.exclusive or section.memory_mb:
         jobs = columns_of(workload.jobs)
         workload = workload._replace(
-            jobs=replace(
-                jobs,
+            jobs=jobs.having(
                 exclusive=Same(section.exclusive),
                 memory_mb=Same(section.memory_mb) if section.memory_mb else jobs.memory_mb,
             )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 import math
-from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -49,7 +48,7 @@ def with_estimates(workload: Workload, model: str, factor: float = 1.0, seed: in
     jobs = columns_of(workload.jobs)
     run_us = jobs.run_us.array
     if model == "predicted":
-        jobs = replace(jobs, estimate_us=Numbers(predicted_us(jobs)))
+        jobs = jobs.having(estimate_us=Numbers(predicted_us(jobs)))
         return workload._replace(jobs=jobs, notes=(*workload.notes, "estimates: predicted, limits as they were"))
     if model == "day":
         estimate_us = Numbers(np.maximum(run_us, DAY_US))
@@ -58,7 +57,7 @@ def with_estimates(workload: Workload, model: str, factor: float = 1.0, seed: in
         used = 0.0 if model == "exact" else factor
         extra_us = round_up_all_us(run_us * uniforms(seed, "estimate", jobs.source_id.array) * used)
         estimate_us = Numbers(run_us + np.maximum(0, extra_us))
-    jobs = replace(jobs, estimate_us=estimate_us, limit_us=Computed(_limit_us, jobs.limit_us, estimate_us))
+    jobs = jobs.having(estimate_us=estimate_us, limit_us=Computed(_limit_us, jobs.limit_us, estimate_us))
     text = f"run x (1 + U x {factor:g}), seed {seed}" if model == "f-model" else model
     return workload._replace(jobs=jobs, notes=(*workload.notes, f"estimates: {text}"))
 
@@ -108,7 +107,7 @@ def with_usage_belief(workload: Workload, belief: UsageBelief, seed: int = 1) ->
     exact = belief._replace(noise=0.0, bias=0.0)
     # The number of jobs with a known usage does not depend on its values, which take longer to compute.
     known = jobs.known(_believed_usages(jobs, exact, seed))
-    jobs = replace(jobs, told_usage=_believed_usages(jobs, belief, seed))
+    jobs = jobs.having(told_usage=_believed_usages(jobs, belief, seed))
     note = f"usage told to the scheduler of {known} of {len(jobs)} jobs"
     if known and (belief.noise or belief.bias):
         note += f", noise {belief.noise:g}, bias {belief.bias:g}"
@@ -194,7 +193,7 @@ def with_self_belief(workload: Workload, belief: SelfBelief, seed: int = 1) -> W
     else:
         told = jobs.self_slowdown
     known = jobs.known(told if belief.self_slowdowns == "unknown" else jobs.self_slowdown)
-    jobs = replace(jobs, told_self_slowdown=told)
+    jobs = jobs.having(told_self_slowdown=told)
     note = f"self slowdowns told to the scheduler of {known} of {len(jobs)} jobs"
     if known and belief.noise:
         note += f", noise {belief.noise:g}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import accumulate, count
 from typing import NamedTuple
 
@@ -131,7 +130,7 @@ def with_characteristics(
     counts = np.bincount(bounds, minlength=len(BOUNDS)).tolist()
     shares = ", ".join(f"{number} {bound}" for bound, number in zip(BOUNDS, counts, strict=True))
     note = f"characteristics: mix {mix.cpu}:{mix.network}:{mix.disk}, seed {seed}: {shares} jobs"
-    return workload._replace(jobs=replace(jobs, usage=usage), notes=(*workload.notes, note))
+    return workload._replace(jobs=jobs.having(usage=usage), notes=(*workload.notes, note))
 
 
 def _draw(
@@ -231,7 +230,7 @@ def with_demand(
     jobs = columns_of(workload.jobs)
     picked = choices(uniforms(seed, "demand", jobs.source_id.array), mix)
     demand = Interned(picked, levels)
-    jobs = replace(jobs, demand=demand, told_demand=demand if belief == "exact" else Same(None))
+    jobs = jobs.having(demand=demand, told_demand=demand if belief == "exact" else Same(None))
     counts = np.bincount(picked, minlength=len(mix)).tolist()
     shares = ", ".join(f"{count} {name}" for name, count in zip(mix._fields, counts, strict=True))
     note = f"demand: mix {mix.high}:{mix.medium}:{mix.low}, seed {seed}: {shares} jobs; belief {belief}"

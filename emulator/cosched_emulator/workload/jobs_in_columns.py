@@ -7,11 +7,10 @@ Values that are cheap to compute, such as a draw by a job's number, need not be 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import repeat
-from operator import mul
+from operator import itemgetter, mul
 from typing import Any, Final, Generic, TypeAlias, TypeVar, overload
 
 import numpy as np
@@ -206,45 +205,61 @@ def as_tuple(*values: Any) -> Any:
     return values
 
 
-_NOTHING: Same[None] = Same(None)
-_NO_TEXT, _NO, _ZERO, _ONE, _UNKNOWN = Same(""), Same(False), Same(0), Same(1), Same(-1)
-_NONE_ASKED: Same[tuple[()]] = Same(())
+# The columns of jobs: for each field of a spec and of a job one of its name; where both have one of that name, the spec's is what the
+# scheduler is told.
+_OF_SPEC: Final = tuple([f"told_{name}" if name in WorkloadJob._fields else name for name in JobSpec._fields])
+_OF_TRUTH: Final = WorkloadJob._fields[1:]
+_UNSAID: Final[Mapping[str, Column[Any]]] = {
+    **{
+        column: Same(JobSpec._field_defaults[name])
+        for column, name in zip(_OF_SPEC, JobSpec._fields, strict=True)
+        if name in JobSpec._field_defaults
+    },
+    **{name: Same(value) for name, value in WorkloadJob._field_defaults.items()},
+    "demand": Same(None),
+    "logged_us": Same(None),
+}
+_NUMBERS: Final = {*_OF_SPEC, *_OF_TRUTH} - _UNSAID.keys()  # columns that all jobs have
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Jobs(Sequence[WorkloadJob]):
-    """The jobs of a workload by column: the fields of their specs, the scheduler's knowledge in them, and the truth."""
+    """The jobs of a workload by column: the fields of their specs, the scheduler's knowledge in them, and the truth.
 
+    A column that is not given has the field's default.
+    """
+
+    # Columns that are used by name.
     id: Numbers
     submit_us: Numbers
     processes: Numbers
     estimate_us: Numbers
     run_us: Numbers
     source_id: Numbers
-    limit_us: Column[int | None] = _NOTHING
-    user: Column[str] = _NO_TEXT
-    name: Column[str] = _NO_TEXT
-    ppn_min: Column[int] = _ONE
-    ppn_max: Column[int] = _ZERO
-    threads_per_process: Column[int] = _ONE
-    memory_mb: Column[int] = _ZERO
-    exclusive: Column[bool] = _NO
-    told_demand: Column[DemandTuple | None] = _NOTHING
-    told_usage: Column[UsageTuple | None] = _NOTHING
-    told_self_slowdown: Column[SelfSlowdown | None] = _NOTHING
-    unpaired: Column[bool] = _NO
-    told_profile: Column[Profile | None] = _NOTHING
-    demand: Column[DemandTuple | None] = _NOTHING
-    usage: Column[UsageTuple | None] = _NOTHING
-    self_slowdown: Column[SelfSlowdown | None] = _NOTHING
-    requeue: Column[bool | None] = _NOTHING
-    exit_code: Column[int] = _ZERO
-    queue: Column[int] = _UNKNOWN
-    partition: Column[int] = _UNKNOWN
-    profile: Column[Profile | None] = _NOTHING
-    group: Column[int] = _UNKNOWN
-    status: Column[int] = _UNKNOWN
-    logged_us: Column[int | None] = _NOTHING  # run time before it was cut to the estimate; no part of a job
+    limit_us: Column[int | None]
+    user: Column[str]
+    name: Column[str]
+    ppn_min: Column[int]
+    ppn_max: Column[int]
+    memory_mb: Column[int]
+    told_demand: Column[DemandTuple | None]
+    demand: Column[DemandTuple | None]
+    usage: Column[UsageTuple | None]
+    self_slowdown: Column[SelfSlowdown | None]
+    profile: Column[Profile | None]
+    logged_us: Column[int | None]  # run time before it was cut to the estimate; no part of a job
+
+    def __init__(self, **columns: Column[Any]) -> None:
+        wrong = (columns.keys() - _UNSAID.keys()) ^ _NUMBERS
+        if wrong:
+            raise TypeError(f"columns that are missing or unknown: {', '.join(sorted(wrong))}")
+        self._columns = {**_UNSAID, **columns}
+        vars(self).update(self._columns)
+        spec = Tuples(JobSpec, *[self._columns[name] for name in _OF_SPEC])
+        self._job = Tuples(WorkloadJob, spec, *[self._columns[name] for name in _OF_TRUTH])
+
+    def having(self, **columns: Column[Any]) -> Jobs:
+        """Return the jobs with these columns instead of their own."""
+        return Jobs(**{**self._columns, **columns})
 
     def __len__(self) -> int:
         return len(self.id)
@@ -266,7 +281,7 @@ class Jobs(Sequence[WorkloadJob]):
 
     def select(self, rows: Rows) -> Jobs:
         """Return the jobs of some of the rows, with the ids that they have here."""
-        return Jobs(*(column.select(rows) for column in self._all()))
+        return Jobs(**{name: column.select(rows) for name, column in self._columns.items()})
 
     def __eq__(self, other: object) -> bool:
         """Return whether ``other`` holds the same jobs in the same order, as columns or not."""
@@ -304,40 +319,6 @@ class Jobs(Sequence[WorkloadJob]):
         logged_us = _product_sum(self.each(self.logged_us), self.each(self.processes))
         return CutRuns(cut, logged_us, self.work_us()) if cut else None
 
-    @property
-    def _job(self) -> Column[WorkloadJob]:
-        spec = Tuples(
-            JobSpec,
-            *(
-                self.id,
-                self.submit_us,
-                self.processes,
-                self.estimate_us,
-                self.limit_us,
-                self.user,
-                self.name,
-                self.ppn_min,
-                self.ppn_max,
-            ),
-            *(
-                self.threads_per_process,
-                self.memory_mb,
-                self.exclusive,
-                *[_NONE_ASKED] * 3,  # eligible nodes, resources and licences: no workload has any of these
-                self.told_demand,
-                self.told_usage,
-                self.told_self_slowdown,
-                self.unpaired,
-                self.told_profile,
-                _ZERO,  # priority
-            ),
-        )
-        truth = (self.run_us, self.demand, self.source_id, self.usage, self.self_slowdown, self.requeue, self.exit_code)
-        return Tuples(WorkloadJob, spec, *truth, self.queue, self.partition, self.profile, self.group, self.status)
-
-    def _all(self) -> list[Any]:
-        return [getattr(self, field.name) for field in fields(self)]
-
 
 def _product_sum(left: Iterable[int], right: Iterable[int]) -> int:
     # Whole numbers: a sum of floats would depend on the order of the jobs.
@@ -349,38 +330,12 @@ def columns_of(jobs: Sequence[WorkloadJob]) -> Jobs:
     if isinstance(jobs, Jobs):
         return jobs
     specs = [job.spec for job in jobs]
-
-    def numbers(values: Iterable[int]) -> Numbers:
-        return Numbers(np.fromiter(values, dtype=np.int64, count=len(specs)))
-
-    return Jobs(
-        id=numbers(spec.id for spec in specs),
-        submit_us=numbers(spec.submit_us for spec in specs),
-        processes=numbers(spec.processes for spec in specs),
-        estimate_us=numbers(spec.estimate_us for spec in specs),
-        run_us=numbers(job.run_us for job in jobs),
-        source_id=numbers(job.source_id for job in jobs),
-        limit_us=intern_values(spec.limit_us for spec in specs),
-        user=intern_values(spec.user for spec in specs),
-        name=intern_values(spec.name for spec in specs),
-        ppn_min=intern_values(spec.ppn_min for spec in specs),
-        ppn_max=intern_values(spec.ppn_max for spec in specs),
-        threads_per_process=intern_values(spec.threads_per_process for spec in specs),
-        memory_mb=intern_values(spec.memory_mb for spec in specs),
-        exclusive=intern_values(spec.exclusive for spec in specs),
-        told_demand=intern_values(spec.demand for spec in specs),
-        told_usage=intern_values(spec.usage for spec in specs),
-        told_self_slowdown=intern_values(spec.self_slowdown for spec in specs),
-        unpaired=intern_values(spec.unpaired for spec in specs),
-        told_profile=intern_values(spec.profile for spec in specs),
-        demand=intern_values(job.demand for job in jobs),
-        usage=intern_values(job.usage for job in jobs),
-        self_slowdown=intern_values(job.self_slowdown for job in jobs),
-        requeue=intern_values(job.requeue for job in jobs),
-        exit_code=intern_values(job.exit_code for job in jobs),
-        queue=intern_values(job.queue for job in jobs),
-        partition=intern_values(job.partition for job in jobs),
-        profile=intern_values(job.profile for job in jobs),
-        group=intern_values(job.group for job in jobs),
-        status=intern_values(job.status for job in jobs),
-    )
+    columns: dict[str, Column[Any]] = {}
+    for names, rows, first in ((_OF_SPEC, specs, 0), (_OF_TRUTH, jobs, 1)):
+        for place, name in enumerate(names, first):
+            values = map(itemgetter(place), rows)
+            if name in _NUMBERS:
+                columns[name] = Numbers(np.fromiter(values, dtype=np.int64, count=len(specs)))
+            else:
+                columns[name] = intern_values(values)
+    return Jobs(**columns)

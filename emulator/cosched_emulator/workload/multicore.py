@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from enum import IntEnum
 
 import numpy as np
@@ -33,7 +32,7 @@ def with_self_slowdowns(workload: Workload, seed: int = 1) -> Workload:
     numbers = (Numbers(column.astype(np.int32)) for column in draw_self_slowdowns(seed, jobs.source_id.array))
     note = f"self slowdowns: drawn from Table 4, seed {seed}"
     return workload._replace(
-        jobs=replace(jobs, self_slowdown=Computed(as_tuple, *numbers)), notes=(*workload.notes, note)
+        jobs=jobs.having(self_slowdown=Computed(as_tuple, *numbers)), notes=(*workload.notes, note)
     )
 
 
@@ -93,5 +92,5 @@ def with_grown_sizes(
         f"sizes grown: {counts[Growth.TWO]} jobs twofold, {counts[Growth.FOUR]} fourfold, {counts[Growth.NONE]} not, "
         f"{unknown} without self slowdown; largest {sizes.max()}, {np.count_nonzero(sizes > cores)} above the {cores} cores"
     )
-    jobs = replace(jobs, processes=Numbers(sizes))
+    jobs = jobs.having(processes=Numbers(sizes))
     return workload._replace(jobs=jobs, processors=cores, notes=(*workload.notes, note))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Final, Literal, NamedTuple
 
@@ -181,7 +181,7 @@ def generate(
     arrivals = NasArrivals(parameters.gap_s, seed, "nas-gap")
     found = jobs_of([(kind.name, kind.processes, kind.seconds) for kind in drawn], arrivals, limits)
     if told_memory:
-        found = replace(found, memory_mb=intern_values(kind.memory_mb for kind in drawn))
+        found = found.having(memory_mb=intern_values(kind.memory_mb for kind in drawn))
     return Workload(found, None, f"NAS programs, {jobs} jobs, mean gap {parameters.gap_s:g} s, seed {seed}")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -47,7 +46,7 @@ def with_shaken_runs(workload: Workload, shake: float, shake_seed: int = 0, seed
     shaken_us = np.where(run_us > estimate_us, np.maximum(shaken_us, estimate_us + 1), shaken_us)
     told = Numbers(np.where(run_us == estimate_us, shaken_us, estimate_us))
     limit_us = Computed(_limit_us, jobs.limit_us, jobs.estimate_us, told)
-    jobs = replace(jobs, run_us=Numbers(shaken_us), estimate_us=told, limit_us=limit_us)
+    jobs = jobs.having(run_us=Numbers(shaken_us), estimate_us=told, limit_us=limit_us)
     note = f"run times shaken by up to {100 * shake:g} %, seeds {seed} and {shake_seed}"
     return workload._replace(jobs=jobs, notes=(*workload.notes, note))
 
@@ -110,7 +109,7 @@ def resample_users(jobs: Jobs, ratio: float, before: float, seed: int) -> Sample
     if not whole:
         chosen = chosen or [int(np.argmin(users.work))]
         rows = np.flatnonzero(np.isin(users.of_job, chosen))
-        fewer = replace(jobs.select(rows), id=_ids(len(rows)))
+        fewer = jobs.select(rows).having(id=_ids(len(rows)))
         return Sample(fewer, len(users.number), len(chosen), 0)
     weeks = int(np.ptp(jobs.submit_us.array)) // WEEK_US
     if math.ceil(ratio) > max(1, weeks):
@@ -166,8 +165,8 @@ def _with_copies(jobs: Jobs, users: _Users, copied: Sequence[Iterable[int]], wee
     row, time_us, copy_of = (np.concatenate(parts) for parts in (rows, times_us, copies))
     order = np.argsort(time_us, kind="stable")
     row, time_us, copy_of = row[order], time_us[order], copy_of[order]
-    return replace(
-        jobs.select(row), id=_ids(len(row)), submit_us=Numbers(time_us), user=_names(users, users.of_job[row], copy_of)
+    return jobs.select(row).having(
+        id=_ids(len(row)), submit_us=Numbers(time_us), user=_names(users, users.of_job[row], copy_of)
     )
 
 
@@ -222,7 +221,7 @@ def with_load(workload: Workload, load: float, cores: int, method: str = "gaps",
     if method == "users" and abs(factor - 1) > _MUCH_SCALED:
         text = f"{WARNING}{text}, as the users are too few or too unequal"
     submit_us = jobs.submit_us.array
-    jobs = replace(jobs, submit_us=Numbers(round_up_all_us((submit_us - submit_us[0]) * factor)))
+    jobs = jobs.having(submit_us=Numbers(round_up_all_us((submit_us - submit_us[0]) * factor)))
     notes, day_s = (*workload.notes, text), workload.day_s * factor
     return workload._replace(jobs=jobs, notes=notes, cut=cut, calendar=None, epoch=NO_EPOCH, day_s=day_s)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tracemalloc
-from dataclasses import replace
 from itertools import count
 
 import numpy as np
@@ -37,6 +36,8 @@ from cosched_plugin.protocol.messages import JobSpec
 times = st.integers(0, 2**62)
 demands = st.none() | st.tuples(times, times, times)
 usages = st.none() | st.tuples(st.sampled_from(["cpu", "disk"]), times, times, times, times)
+ranges = st.sampled_from([(), ((0, 4), (8, 1))])
+amounts = st.sampled_from([(), (("gpu", 2),)])
 pairs = st.none() | st.tuples(times, times)
 specs = st.builds(
     JobSpec,
@@ -52,14 +53,14 @@ specs = st.builds(
     times,
     times,
     st.booleans(),
-    demand=demands,
-    usage=usages,
-    self_slowdown=pairs,
-    eligible=st.just(()),
-    resources=st.just(()),
-    licences=st.just(()),
-    priority=st.just(0),
-)  # fmt: skip  (no workload has the last four)
+    ranges,
+    amounts,
+    amounts,
+    demands,
+    usages,
+    pairs,
+    priority=times,
+)
 jobs_of_any_kind = st.lists(
     st.builds(WorkloadJob, specs, times, demands, times, usages, pairs, st.none() | st.booleans(), st.integers(0, 255)),
     max_size=6,
@@ -93,8 +94,7 @@ def test_columns_of_different_jobs_are_not_equal() -> None:
 def test_columns_of_many_rows_return_all_jobs() -> None:
     rows = 2 * BLOCK + 7
     number = Numbers(np.arange(rows, dtype=np.int32))
-    columns = replace(
-        columns_of(generate(rows, 8).jobs),
+    columns = columns_of(generate(rows, 8).jobs).having(
         user=Computed(str, number),
         name=Interned(np.arange(rows) % 3, ("a", "b", "c")),
         memory_mb=Same(5),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -208,7 +207,7 @@ def test_cut_runs_follow_the_users() -> None:
     jobs = columns_of(log_of_users().jobs)
     logged = jobs.run_us.array.copy()
     logged[:8] *= 2  # the first week's jobs of users 1 to 7, and one of user 1
-    cut = replace(jobs, logged_us=Numbers(logged))
+    cut = jobs.having(logged_us=Numbers(logged))
     workload = Workload(cut, 16, "cut", cut=cut.cut_runs(), calendar=Calendar(0.0, named_days=True))
     assert workload.cut is not None
     assert workload.cut.jobs == 8

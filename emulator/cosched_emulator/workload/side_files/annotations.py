@@ -18,7 +18,6 @@ the job, then the application, then the user.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from decimal import Decimal
 from functools import partial
 from typing import NamedTuple
@@ -128,20 +127,20 @@ def with_annotations(workload: Workload, annotations: Annotations) -> Workload:
             counts[found] += 1
     if annotations.usages:
         usage = Computed(partial(most_specific, annotations.usages, patterns), keys_of(jobs), jobs.usage)
-        jobs = replace(jobs, usage=usage)
+        jobs = jobs.having(usage=usage)
     if annotations.selves:
         own = Computed(partial(most_specific, annotations.selves, patterns), keys_of(jobs), jobs.self_slowdown)
-        jobs = replace(jobs, self_slowdown=own)
+        jobs = jobs.having(self_slowdown=own)
     if annotations.names:
-        jobs = replace(
-            jobs, name=Computed(partial(_annotated_name, annotations.names, patterns), keys_of(jobs), jobs.name)
+        jobs = jobs.having(
+            name=Computed(partial(_annotated_name, annotations.names, patterns), keys_of(jobs), jobs.name)
         )
     if annotations.ppns:
         least, most = (
             Computed(partial(_annotated_ppn, annotations.ppns, patterns), keys_of(jobs), column)
             for column in (jobs.ppn_min, jobs.ppn_max)
         )
-        jobs = replace(jobs, ppn_min=least, ppn_max=most)
+        jobs = jobs.having(ppn_min=least, ppn_max=most)
     parts = [
         f"{number} jobs by {' and '.join(name for name, named in zip(KEYS, pattern, strict=True) if named)}"
         for pattern, number in counts.items()
@@ -293,7 +292,7 @@ def with_profiles(workload: Workload, file: str, *, told: bool) -> Workload:
     profiles = read_profiles(file)
     jobs = columns_of(workload.jobs)
     found = Computed(partial(most_specific, profiles, patterns_of(profiles)), keys_of(jobs), Same(None))
-    jobs = replace(jobs, profile=found, told_profile=found if told else Same(None))
+    jobs = jobs.having(profile=found, told_profile=found if told else Same(None))
     known = jobs.known(found)
     notes = (*workload.notes, f"profiles {file}: {known} jobs; {len(jobs) - known} jobs not in it")
     if not known:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 import numpy as np
@@ -73,7 +73,7 @@ def with_applications(workload: Workload, table: CoRunTable, names: Sequence[str
     jobs, choices = columns_of(workload.jobs), _named(table, names)
     drawn = np.floor(uniforms(seed, _DRAWN, jobs.source_id.array) * len(choices)).astype(np.int64)
     note = f"names: {len(choices)} applications, seed {seed}"
-    return workload._replace(jobs=replace(jobs, name=Interned(drawn, choices)), notes=(*workload.notes, note))
+    return workload._replace(jobs=jobs.having(name=Interned(drawn, choices)), notes=(*workload.notes, note))
 
 
 def _named(table: CoRunTable, names: Sequence[str]) -> list[str]:

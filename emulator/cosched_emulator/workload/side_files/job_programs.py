@@ -18,7 +18,6 @@ An empty value is that of the scenario. A column without effect on the row's pro
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from decimal import Decimal
 from typing import Final
 
@@ -70,7 +69,7 @@ def with_programs(workload: Workload, file: str, usual: JobProgram) -> Workload:
     }  # fmt: skip
     if any(unpaired for _, unpaired in found.values()):
         unpaired = intern_values(job_id in found and found[job_id][1] for job_id in jobs.each(jobs.id))
-        jobs = replace(jobs, unpaired=unpaired)
+        jobs = jobs.having(unpaired=unpaired)
     notes = (
         *workload.notes,
         f"programs {file}: {len(found)} jobs; {len(jobs) - len(found)} jobs not in it run {usual.name}",
