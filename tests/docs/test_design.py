@@ -1,4 +1,4 @@
-"""The tables of paths in docs/design.md: what a reader looks up there exists."""
+"""The tables of paths in the pages for authors: what a reader looks up there exists."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ PATH = re.compile(r"[\w.-]+(/[\w.-]+)+/?|[\w-]+\.(py|md|toml|c)")
 
 
 def rows() -> Iterator[list[str]]:
-    for line in (ROOT / "docs" / "design.md").read_text(encoding="utf-8").splitlines():
-        if line.startswith("| "):
-            yield [cell.strip() for cell in line.strip("|").split(" | ")]
+    for page in ("design", "not-modelled"):
+        for line in (ROOT / "docs" / f"{page}.md").read_text(encoding="utf-8").splitlines():
+            if line.startswith("| "):
+                yield [cell.strip() for cell in line.strip("|").split(" | ")]
 
 
 def paths_in(cell: str) -> list[str]:
