@@ -8,6 +8,7 @@ can be compared instead: one run of each side is enough.
 from __future__ import annotations
 
 import hashlib
+import math
 import resource
 import shutil
 import statistics
@@ -22,8 +23,6 @@ from scripts.bench.instructions import COUNTED, Counter
 from scripts.bench.process import Figures
 from scripts.processes import end, environment
 from scripts.tables import NOTHING, aligned_table
-
-from cosched_emulator.statistics.intervals import median_interval
 
 PAIRS: Final = 15
 FEWEST_PAIRS: Final = 6  # fewer pairs give no interval of 95 %
@@ -259,3 +258,20 @@ def _cells(row: Figures) -> list[str]:
     medians = [f"{statistics.median(row[f'{side}_s']):.2f}" for side in SIDES]
     interval = NOTHING if row["interval"] is None else " to ".join(f"{bound:.3f}" for bound in row["interval"])
     return [*cells, *medians, f"{row['ratio']:.3f}", interval, _schedule(row)]
+
+
+def median_interval(values: Sequence[float], level: float = 0.95) -> tuple[float, float] | None:
+    """Return an interval that holds the median, whatever the distribution; None for too few values (below six at 95 %).
+
+    It lies between two order statistics: the number of values below the median is binomial with a share of one half
+    (Conover 1999, section 3.2), so its probability is ``level`` or more.
+    """
+    count = len(values)
+    ordered = sorted(values)
+    outside, rank = 0.0, 0  # probability that the median lies outside the ranks so far
+    while True:
+        outside += 2 * math.comb(count, rank) / 2**count
+        if outside > 1 - level:
+            break
+        rank += 1
+    return (ordered[rank - 1], ordered[count - rank]) if rank else None

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scripts.tables import NOTHING, table_head, table_row
 
-from cosched_emulator.expected_starts.ranges import CLASSES_US, Guess, Ranges, interval_score
+from cosched_emulator.expected_starts.ranges import CLASSES_US, COVERAGE, Guess, Ranges
 from cosched_emulator.statistics.bootstrap import block_bootstrap
 
 Row = Mapping[str, Any]
@@ -147,3 +147,8 @@ def _interval(statistic: Callable[[Array], Array], count: int, digits: int = 2) 
     found = block_bootstrap(places, of_places, np.random.default_rng(1), length=BLOCK)
     figure = f"{float(statistic(np.arange(count))):.{digits}f}"
     return figure if np.isnan(found.low) else f"{figure} ({found.low:.{digits}f} to {found.high:.{digits}f})"
+
+
+def interval_score(low: float, high: float, found: float) -> float:
+    """Return the width of a range, and ten times the distance by which it misses: Gneiting and Raftery 2007, for 80 %."""
+    return high - low + 2 / (1 - COVERAGE) * (max(0.0, low - found) + max(0.0, found - high))

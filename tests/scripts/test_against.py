@@ -15,6 +15,7 @@ from scripts.bench.against import (
     against_lines,
     compare,
     counted_lines,
+    median_interval,
     ratio_figures,
     slower,
     start_up,
@@ -204,3 +205,12 @@ def test_the_program_accepts_the_options_of_the_subjects(name: str, tmp_path: Pa
     out = tmp_path / "out"
     cli.main([*SUBJECTS[name].arguments, "--lublin", "10", "--out", str(out)], standalone_mode=False)
     assert (out / "jobs.csv").exists()
+
+
+def test_median_lies_between_order_statistics() -> None:
+    assert median_interval([1.0] * 5) is None
+    assert median_interval([3.0, 1.0, 2.0, 6.0, 5.0, 4.0]) == (1.0, 6.0)
+    # The tabulated ranks: 4 and 12 of 15, 10 and 21 of 30.
+    assert median_interval([float(value) for value in range(1, 16)]) == (4.0, 12.0)
+    assert median_interval([float(value) for value in range(1, 31)]) == (10.0, 21.0)
+    assert median_interval([float(value) for value in range(1, 16)], 0.5) == (6.0, 10.0)

@@ -6,10 +6,12 @@ from collections import Counter
 from typing import NamedTuple
 
 import pytest
+from scripts.papers.hardware.least_squares import FitError, Number, fit
 from scripts.papers.hardware.lomarc_fit import (
     IO_RANGE,
     NUMBERS,
     STORED,
+    blended,
     fit_lomarc,
     lomarc_node,
     measurements,
@@ -17,8 +19,9 @@ from scripts.papers.hardware.lomarc_fit import (
 )
 from tests.hwmodel.lomarc.lomarc_tables import TABLES
 
-from cosched_hwmodel.composite.calibration.least_squares import FitError, Number, fit
+from cosched_hwmodel.composite.job_profile import Profile, ProfileError
 from cosched_hwmodel.topology import load_preset
+from cosched_hwmodel.units import WHOLE_PPM
 
 
 class Errors(NamedTuple):
@@ -100,3 +103,16 @@ def test_a_fit_finds_the_numbers_that_made_the_measurements() -> None:
         fit((Number("slope", 1.0, 2, 3),), lambda values: values, [1.0])
     with pytest.raises(FitError, match="at least one number and one measurement"):
         fit((), lambda values: values, [1.0])
+
+
+def test_a_blend_is_the_mean_over_the_time_of_each_phase() -> None:
+    busy = Profile(integer_ppm=535_000, working_set_kb=400, accesses_ms=1000, exposed_ppm=0, memory_mb=12)
+    sender = Profile(cpu_ppm=500_000, network_ppm=WHOLE_PPM, network_mbs=70, message_ns=13_300)
+    whole = blended({busy: 600_000, sender: 400_000})
+    assert whole.cpu_ppm == 600_000 + 200_000
+    assert whole.integer_ppm == 535_000 * 600_000 // 800_000  # of the time in which it computes
+    assert (whole.network_ppm, whole.network_mbs, whole.message_ns) == (400_000, 70, 13_300)
+    assert whole.accesses_ms == 600
+    assert blended({busy: WHOLE_PPM}) == busy
+    with pytest.raises(ProfileError, match="parts must make up"):
+        blended({busy: 1})

@@ -8,7 +8,7 @@ import json
 import numpy as np
 import pytest
 from scripts.bench import starts
-from scripts.bench.start_tables import error_lines, grouped, range_lines
+from scripts.bench.start_tables import error_lines, grouped, interval_score, range_lines
 
 
 @pytest.fixture(scope="module")
@@ -44,3 +44,9 @@ def test_the_tables_have_a_row_for_each_policy_log_and_moment(rows: list[dict[st
         ["| easy", "SDSC-SP2", kind] for kind in ("submission", "later")
     ]
     assert [line.split(" | ")[1] for line in ranges[2:]] == ["SDSC-SP2", "SDSC-SP2", "all", "all"]
+
+
+def test_a_range_that_misses_is_charged_for_the_distance() -> None:
+    assert interval_score(10, 20, 15) == 10
+    assert interval_score(10, 20, 8) == pytest.approx(10 + 10 * 2)
+    assert interval_score(10, 20, 23) == pytest.approx(10 + 10 * 3)

@@ -35,7 +35,6 @@ _WITHOUT_HOSTS: Final = frozenset(
         "backbone", "config", "random", "storage", "storage_type", "mount", "disk", "process", "actor",
     }
 )  # fmt: skip
-_DECIMALS: Final = 6
 
 
 class PowerState(NamedTuple):

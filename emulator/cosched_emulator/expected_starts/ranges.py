@@ -63,11 +63,6 @@ class Ranges:
         return min(low_us, high_us), max(low_us, high_us)
 
 
-def interval_score(low: float, high: float, found: float) -> float:
-    """Return the width of a range, and ten times the distance by which it misses: Gneiting and Raftery 2007, for 80 %."""
-    return high - low + 2 / (1 - COVERAGE) * (max(0.0, low - found) + max(0.0, found - high))
-
-
 def quantile(values: Sequence[float], share: float) -> float:
     """Return a quantile of sorted values, between two of them in proportion."""
     place = share * (len(values) - 1)

@@ -402,23 +402,6 @@ def percent_change(values: Mapping[int, float], base: Mapping[int, float], level
     return ratio._replace(mean=100 * (ratio.mean - 1), low=100 * (ratio.low - 1), high=100 * (ratio.high - 1))
 
 
-def median_interval(values: Sequence[float], level: float = LEVEL) -> tuple[float, float] | None:
-    """Return an interval that holds the median, whatever the distribution; None for too few values (below six at 95 %).
-
-    It lies between two order statistics: the number of values below the median is binomial with a share of one half
-    (Conover 1999, section 3.2), so its probability is ``level`` or more.
-    """
-    count = len(values)
-    ordered = sorted(values)
-    outside, rank = 0.0, 0  # probability that the median lies outside the ranks so far
-    while True:
-        outside += 2 * math.comb(count, rank) / 2**count
-        if outside > 1 - level:
-            break
-        rank += 1
-    return (ordered[rank - 1], ordered[count - rank]) if rank else None
-
-
 def _unmatched(values: Mapping[int, float], base: Mapping[int, float]) -> Iterable[tuple[list[int], str]]:
     yield sorted(values.keys() - base.keys()), "the values"
     yield sorted(base.keys() - values.keys()), "the base"

@@ -458,7 +458,6 @@ def by_tag(kinds: Sequence[Any]) -> dict[str, Record]:
 
 JOB: Final = record(m.JobSpec)
 EVENTS_BY_TAG: Final = by_tag(get_args(m.Event))
-EVENTS_BY_KIND: Final = by_kind(get_args(m.Event))
 ACTIONS_BY_TAG: Final = by_tag(get_args(m.Action))
 ACTIONS_BY_KIND: Final = by_kind(get_args(m.Action))
 MESSAGES_BY_TAG: Final = by_tag(get_args(m.Message))

@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
-from cosched_hwmodel.composite.calibration.least_squares import Fitted, Number, fit
+from scripts.papers.hardware.least_squares import Fitted, Number, fit
+
 from cosched_hwmodel.composite.composite_model import CompositeModel
-from cosched_hwmodel.composite.job_profile import Profile, blended
+from cosched_hwmodel.composite.job_profile import Profile, ProfileError, checked
 from cosched_hwmodel.composite.on_node import Placed
 from cosched_hwmodel.topology import Cache, NodeShape, load_preset
 from cosched_hwmodel.units import WHOLE_PPM
@@ -243,3 +244,34 @@ def fit_lomarc(tables: tuple[int, ...] = (0, 1, 2, 3), *, most_rounds: int = 30)
 
 def _ppm(part: float) -> int:
     return round(part * WHOLE_PPM)
+
+
+def blended(parts: Mapping[Profile, int]) -> Profile:
+    """Return the profile of a process that spends these parts of its run time, in millionths, like each of the profiles.
+
+    Rates within a phase are means over the time of that phase; times of requests, working set and memory are those of
+    the profile in which they are largest. Raises ProfileError if the parts do not make up the whole.
+    """
+    if sum(parts.values()) != WHOLE_PPM or any(part < 0 for part in parts.values()):
+        raise ProfileError("profile", f"parts must make up {WHOLE_PPM}, not {sum(parts.values())}")
+    mixed: dict[str, int] = {}
+    for field in ("cpu_ppm", "network_ppm", "disk_ppm", "accesses_ms", "memory_mbs"):
+        mixed[field] = _mean(parts, field)
+    for phase, fields in (
+        ("cpu_ppm", ("integer_ppm", "floating_ppm")),
+        ("network_ppm", ("network_mbs",)),
+        ("disk_ppm", ("disk_mbs",)),
+    ):
+        weights = {profile: part * getattr(profile, phase) for profile, part in parts.items()}
+        for field in fields:
+            mixed[field] = _mean(weights, field)
+    for field in ("stretch_ns", "working_set_kb", "exposed_ppm", "message_ns", "request_ns", "memory_mb"):
+        mixed[field] = max((getattr(profile, field) for profile, part in parts.items() if part), default=0)
+    return checked(Profile(**mixed))
+
+
+def _mean(weights: Mapping[Profile, int], field: str) -> int:
+    """Return the weighted mean of a field, rounded to a whole number; 0 where all weights are 0."""
+    total = sum(weights.values())
+    summed = sum(weight * int(getattr(profile, field)) for profile, weight in weights.items())
+    return (summed + total // 2) // total if total else 0

@@ -12,6 +12,7 @@ from functools import cache
 from typing import Final
 
 from scripts.papers.claims import Claim, claims_table, in_print, predicted
+from scripts.papers.hardware.least_squares import fit
 from scripts.papers.hardware.lomarc_fit import (
     IO_RANGE,
     NUMBERS,
@@ -25,8 +26,6 @@ from scripts.papers.hardware.lomarc_fit import (
 )
 from scripts.papers.hardware.lomarc_fit import predicted as predictions
 from scripts.tables import NOTHING, number, table_head, table_row
-
-from cosched_hwmodel.composite.calibration.least_squares import fit
 
 TABLES: Final = (1, 2, 3)
 PAGING: Final = 0

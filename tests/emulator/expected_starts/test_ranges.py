@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cosched_emulator.expected_starts.ranges import CLASSES_US, FEWEST, MINUTE_US, Guess, Ranges, interval_score
+from cosched_emulator.expected_starts.ranges import CLASSES_US, FEWEST, MINUTE_US, Guess, Ranges
 
 
 def test_before_fifty_jobs_there_is_no_range() -> None:
@@ -36,9 +36,3 @@ def test_a_range_holds_four_of_five_waits_whatever_the_guesses_are(wrong: float)
         ranges.learn(guess, wait_us)
     for each in held.values():
         assert 0.76 < np.mean(each[200:]) < 0.84
-
-
-def test_a_range_that_misses_is_charged_for_the_distance() -> None:
-    assert interval_score(10, 20, 15) == 10
-    assert interval_score(10, 20, 8) == pytest.approx(10 + 10 * 2)
-    assert interval_score(10, 20, 23) == pytest.approx(10 + 10 * 3)

@@ -20,7 +20,6 @@ from cosched_emulator.statistics.intervals import (
     holm,
     judged_together,
     mean_interval,
-    median_interval,
     paired_difference,
     paired_ratio,
     percent_change,
@@ -88,15 +87,6 @@ def test_seeds_without_a_partner_are_named() -> None:
 def test_ratios_need_figures_above_0() -> None:
     with pytest.raises(ConfigurationError, match=r"got seed 2$"):
         percent_change({1: 1.0, 2: 3.0}, {1: 1.0, 2: 0.0})
-
-
-def test_median_lies_between_order_statistics() -> None:
-    assert median_interval([1.0] * 5) is None
-    assert median_interval([3.0, 1.0, 2.0, 6.0, 5.0, 4.0]) == (1.0, 6.0)
-    # The tabulated ranks: 4 and 12 of 15, 10 and 21 of 30.
-    assert median_interval([float(value) for value in range(1, 16)]) == (4.0, 12.0)
-    assert median_interval([float(value) for value in range(1, 31)]) == (10.0, 21.0)
-    assert median_interval([float(value) for value in range(1, 16)], 0.5) == (6.0, 10.0)
 
 
 def of(low: float, high: float) -> Interval:

@@ -12,7 +12,6 @@ from cosched_hwmodel.composite.job_profile import (
     MOST,
     Profile,
     ProfileError,
-    blended,
     checked,
     from_mapping,
     to_mapping,
@@ -55,14 +54,3 @@ def test_every_field_has_a_bound_and_a_profile_has_every_field() -> None:
     assert tuple(MOST) == FIELDS
     with pytest.raises(ProfileError, match="must have 15 values, not 3"):
         checked((1, 2, 3))
-
-
-def test_a_blend_is_the_mean_over_the_time_of_each_phase() -> None:
-    whole = blended({BUSY: 600_000, SENDER: 400_000})
-    assert whole.cpu_ppm == 600_000 + 200_000
-    assert whole.integer_ppm == 535_000 * 600_000 // 800_000  # of the time in which it computes
-    assert (whole.network_ppm, whole.network_mbs, whole.message_ns) == (400_000, 70, 13_300)
-    assert whole.accesses_ms == 600
-    assert blended({BUSY: WHOLE_PPM}) == BUSY
-    with pytest.raises(ProfileError, match="parts must make up"):
-        blended({BUSY: 1})
