@@ -22,15 +22,12 @@ class Composition(Protocol):
     @property
     def name(self) -> str:
         """Return the name by which scenario files and the protocol's belief call it."""
-        ...
 
     def works(self, run_us: int, nodes: int) -> list[float]:
         """Return the remaining works of a job that starts, of ``run_us`` alone, on ``nodes`` nodes (at least 1)."""
-        ...
 
     def slowdowns(self, penalties: Sequence[float]) -> list[float]:
         """Return the slowdown of each work, from the penalties of the job's nodes, always in the same node order."""
-        ...
 
 
 class BulkSynchronous:

@@ -33,7 +33,6 @@ class ContentionModel(Protocol):
     @property
     def name(self) -> str:
         """Return the model's name, as scenario files and the protocol's belief give it."""
-        ...
 
     def penalties(self, node: NodeShape, loads: Sequence[Load]) -> list[float]:
         """Return the penalty of each load, in their order: 0 at full speed, p when work takes (1 + p) times as long.
@@ -42,7 +41,6 @@ class ContentionModel(Protocol):
         penalty may differ between sharers, be above 0 for a job that is alone (its processes compete with each
         other), and below 0 where spreading a job out gains more than sharing costs, but is always above -1.
         """
-        ...
 
 
 # ---------------------------------------------------------------- penalised time

@@ -37,42 +37,34 @@ class JobFacts(Protocol):
     @property
     def id(self) -> int:
         """Return the job's number, above 0."""
-        ...
 
     @property
     def user(self) -> str:
         """Return the user of the job; empty if unknown."""
-        ...
 
     @property
     def name(self) -> str:
         """Return the job's name; empty if it has none. Jobs of an SWF log are called by the number of their executable."""
-        ...
 
     @property
     def processes(self) -> int:
         """Return the number of processes."""
-        ...
 
     @property
     def usage(self) -> UsageTuple | None:
         """Return how the job uses its nodes (a `Usage`); None if that is not known."""
-        ...
 
     @property
     def self_slowdown(self) -> SelfSlowdown | None:
         """Return how much the job slows itself down, in millionths; None if that is not known."""
-        ...
 
     @property
     def demand(self) -> tuple[int, int, int] | None:
         """Return what a process asks of its node, in MB/s: memory bandwidth, network, disk; None if that is not known."""
-        ...
 
     @property
     def profile(self) -> ProfileTuple | None:
         """Return what a process asks of all of its node (a `composite.profile.Profile`); None if that is not known."""
-        ...
 
 
 class JobColumns(Protocol):
@@ -81,12 +73,10 @@ class JobColumns(Protocol):
     @property
     def jobs(self) -> Sequence[JobFacts]:
         """Return the jobs."""
-        ...
 
     @property
     def usage(self) -> UsageColumns:
         """Return the ids of the jobs and how they use their nodes, `UNKNOWN_USAGE` where that is not known."""
-        ...
 
 
 class Beside(NamedTuple):
@@ -108,7 +98,6 @@ class PairModel(Protocol):
     @property
     def name(self) -> str:
         """Return the model's name, as scenario files and the protocol's belief give it."""
-        ...
 
     @property
     def by_usage(self) -> bool:
@@ -131,7 +120,6 @@ class PairModel(Protocol):
 
         The job's own slowdown is not counted.
         """
-        ...
 
     @property
     def by_seat(self) -> bool:

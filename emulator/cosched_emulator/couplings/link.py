@@ -21,17 +21,14 @@ class Link(Protocol):
 
     def open(self, inventory: Callable[[], Welcome]) -> None:
         """Start a scheduler from the state that ``inventory`` returns; again, between two batches, when the manager has restarted."""
-        ...
 
     # Virtual time stands still meanwhile. A scheduler that dies here and comes back gets the inventory before this batch, and the
     # batch.
     def exchange(self, seq: int, now_us: int, events: tuple[Event, ...]) -> Sequence[Action]:
         """Hand over all events of one instant and return the scheduler's actions, in order."""
-        ...
 
     def close(self) -> None:
         """Dismiss the scheduler; safe to call at any time, also twice."""
-        ...
 
 
 GREETING: Final = 0  # in the place of a batch: the scheduler is made

@@ -61,49 +61,40 @@ class ProcessCluster(Protocol):
 
     def start(self, job: int, program: Program, places: Sequence[int], memory_mb: int = 0) -> None:
         """Put the processes of a job on nodes, stopped: process i on node ``places[i]``, each with its memory."""
-        ...
 
     def allow(self, now_us: int, runnable: Mapping[int, Sequence[int]]) -> None:
         """Let the jobs listed for each node run there, and stop all other processes, as SIGSTOP does.
 
         A request to a disk or the network that a stopped process waits for is completed meanwhile.
         """
-        ...
 
     def remove(self, job: int) -> None:
         """Remove a job that has not ended, at the time up to which the cluster has advanced.
 
         Its requests to devices keep their place there, but nothing happens when they are done. The number may be used again.
         """
-        ...
 
     def advance(self, until_us: int) -> Reached:
         """Go on to ``until_us`` or to the first instant at which a job ends.
 
         ``advance(a)`` and then ``advance(b)`` are the same as ``advance(b)``.
         """
-        ...
 
     def progress(self, job: int) -> float:
         """Return the share of its program that a job has done, 0 to 1, weighted by the time that the parts take alone.
 
         The slowest process counts. Raises `InvariantError` for a job that has ended.
         """
-        ...
 
     def consumed_us(self, job: int) -> int:
         """Return the CPU time of all processes of a job since its start; also of one that left since the last `collect`."""
-        ...
 
     @property
     def simulated(self) -> float:
         """Return the share of the time of nodes that was simulated burst by burst, of all time in which jobs could run there."""
-        ...
 
     def counters(self) -> Counters | None:
         """Return what has happened on the nodes while they were simulated burst by burst; None: they never were."""
-        ...
 
     def collect(self) -> list[ProcessUse]:
         """Return what was used since the last call by jobs that could run, or ended since; ordered by job and node."""
-        ...

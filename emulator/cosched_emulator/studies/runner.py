@@ -31,7 +31,6 @@ class StudyProgress(Protocol):
 
     def __call__(self, done: int, total: int) -> object:
         """Take the numbers of runs that have ended, and of all that were left to make."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

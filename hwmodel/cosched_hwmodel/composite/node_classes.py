@@ -17,17 +17,14 @@ class HardwareFacts(Protocol):
     @property
     def integer_slots_ppm(self) -> int:
         """Return the integer issue slots of a core, in millionths of those of the profiles' core; 0: unlimited."""
-        ...
 
     @property
     def floating_slots_ppm(self) -> int:
         """Return the floating-point issue slots of a core; 0: unlimited."""
-        ...
 
     @property
     def caches(self) -> Sequence[_CacheTuple]:
         """Return the levels of cache, nearest to the core first."""
-        ...
 
 
 class NodeFacts(Protocol):
@@ -36,42 +33,34 @@ class NodeFacts(Protocol):
     @property
     def sockets(self) -> int:
         """Return the number of sockets."""
-        ...
 
     @property
     def cores_per_socket(self) -> int:
         """Return the number of cores of a socket."""
-        ...
 
     @property
     def threads_per_core(self) -> int:
         """Return the number of hardware threads of a core."""
-        ...
 
     @property
     def memory_mb(self) -> int:
         """Return the memory, MiB."""
-        ...
 
     @property
     def memory_bandwidth_mbs(self) -> int:
         """Return the memory bandwidth, MB/s; 0: unlimited. So are the next two."""
-        ...
 
     @property
     def network_mbs(self) -> int:
         """Return the bandwidth of the network, MB/s."""
-        ...
 
     @property
     def disk_mbs(self) -> int:
         """Return the bandwidth of the disk, MB/s."""
-        ...
 
     @property
     def hardware(self) -> HardwareFacts | None:
         """Return issue slots and caches; None: nothing is known of them, and they have no effect."""
-        ...
 
 
 def shape_of(item: NodeFacts) -> NodeShape:

@@ -97,7 +97,6 @@ class Policy(Protocol):
 
     def decide(self, view: View) -> Iterator[Action]:
         """Yield one decision at a time; the core applies each before it asks for the next, so ``view`` is always current."""
-        ...
 
 
 class SchedulerCore:

@@ -114,7 +114,6 @@ class Order(Part, Protocol):
     @abstractmethod
     def arrange(self, jobs: list[JobSpec], view: View) -> list[JobSpec]:
         """Return ``jobs``, given in order of (submission, id), in queue order; a stable sort keeps that order among equals."""
-        ...
 
 
 # The shape: which part of the machine a pass sees as free.
@@ -126,7 +125,6 @@ class Shape(Part, Protocol):
     @abstractmethod
     def shaped(self, view: View) -> View:
         """Return the view to plan with, which stays current as ``view`` does; asked once for each view."""
-        ...
 
 
 # The budget: how much a decision may cost.
@@ -138,7 +136,6 @@ class Budget(Part, Protocol):
     @abstractmethod
     def units(self, view: View) -> int:
         """Return how many units of work this decision may cost, from what the manager knows: the `View` alone."""
-        ...
 
 
 # The belief: what co-located jobs are expected to cost each other.
@@ -153,7 +150,6 @@ class Believer(Part, Protocol):
 
         It is asked before each pass. Another object makes searches begin their caches anew.
         """
-        ...
 
 
 # The ledger: what each job would have if no jobs were co-located.
@@ -165,7 +161,6 @@ class Ledger(Part, Protocol):
     @abstractmethod
     def spare_us(self, running: Running, view: View) -> int:
         """Return the span by which a running job may end later than expected, beyond other budgets; 0 where nothing is known."""
-        ...
 
 
 # The placement: which threads or nodes a job gets.
@@ -176,7 +171,6 @@ class Placer(Protocol):
 
     def offer(self, job: JobSpec, snapshot: Snapshot) -> Offer | None:
         """Return the job's place in ``snapshot``, or None."""
-        ...
 
 
 class Placement(Part, Protocol):
@@ -206,7 +200,6 @@ class Placement(Part, Protocol):
     @abstractmethod
     def offer(self, job: JobSpec, snapshot: Snapshot) -> Offer | None:
         """Return the job's place in ``snapshot``, or None if it has none at that instant."""
-        ...
 
     def price(self, job: JobSpec, view: View) -> int:
         """Return the price of `offer` in units of work, which a pass pays where work is limited. `earliest` pays for itself."""
@@ -258,17 +251,14 @@ class NodePlacement(Placement, Protocol):
     @abstractmethod
     def footprint(self, job: JobSpec, view: View) -> Footprint | None:
         """Return what the job takes when it is alone on its nodes; None if the whole machine does not hold it."""
-        ...
 
     @abstractmethod
     def offer_with(self, job: JobSpec, footprint: Footprint, snapshot: Snapshot) -> Offer | None:
         """Return the job on empty nodes with a given footprint; None if there are too few."""
-        ...
 
     @abstractmethod
     def choose_nodes(self, free: NodeSet, wanted: int, view: WholeNodesView) -> NodeSet:
         """Return ``wanted`` of the ``free`` nodes, or all of them if they are fewer."""
-        ...
 
 
 # A placement that searches for the place with the least penalty, within the caller's thresholds (RUA paper, sections 4 and 5).
@@ -280,26 +270,21 @@ class FoundPlace(Protocol):
     @property
     def job(self) -> JobSpec:
         """Return the job."""
-        ...
 
     @property
     def snapshot(self) -> Snapshot:
         """Return the machine in which it was found."""
-        ...
 
     @property
     def factor(self) -> float:
         """Return the penalty factor there: expected run time / run time alone, at least 1."""
-        ...
 
     @property
     def end_us(self) -> int:
         """Return start + estimate x factor."""
-        ...
 
     def offer(self) -> Offer:
         """Return the place as an offer."""
-        ...
 
 
 class PenaltyPlacement(Placement, Protocol):
@@ -315,22 +300,18 @@ class PenaltyPlacement(Placement, Protocol):
     @abstractmethod
     def find(self, job: JobSpec, snapshot: Snapshot, thresholds: Sequence[float] = ()) -> FoundPlace | None:
         """Return a place within the lowest threshold that can be met in ``snapshot``; None if the job has none."""
-        ...
 
     @abstractmethod
     def first(self, job: JobSpec, view: View, thresholds: Sequence[float]) -> tuple[int, FoundPlace] | None:
         """Return the first step of the view's availability in which `find` finds a place: the step's number and the place."""
-        ...
 
     @abstractmethod
     def meets(self, job: JobSpec, snapshot: Snapshot, threshold: float | None) -> bool:
         """Quick check: tell whether `find` would find a place within ``threshold``."""
-        ...
 
     @abstractmethod
     def all_within_reach(self, job: JobSpec, view: View, thresholds: tuple[float, ...]) -> tuple[float, ...]:
         """Return the thresholds; a threshold that the job cannot meet on the empty machine is raised until it can."""
-        ...
 
 
 # The pairing: which rows of the matrix of gang scheduling run together.
@@ -364,7 +345,6 @@ class Pairing(Part, Protocol):
     @abstractmethod
     def fits(self, one_ppm: int, other_ppm: int) -> bool:
         """Tell whether jobs with these CPU shares may run on the same hardware thread."""
-        ...
 
     @abstractmethod
     def partners(self, rows: Sequence[RowLoad], of: Collection[int]) -> Mapping[int, int]:
@@ -372,7 +352,6 @@ class Pairing(Part, Protocol):
 
         ``rows`` are all rows that may be paired, in ascending order of slots. Rows without a partner are left out.
         """
-        ...
 
 
 # Time slices: classes of jobs that take turns.
@@ -383,19 +362,15 @@ class ClassPolicy(Protocol):
 
     def check(self, view: View) -> None:
         """Raise MachineError if the policy cannot work on this machine."""
-        ...
 
     def may_start(self, view: View) -> bool:
         """Tell whether any pending job has a place on the nodes in service once all running jobs have ended."""
-        ...
 
     def prepare(self, view: View) -> Iterator[Action]:
         """Yield the decisions that keep notes and expected ends up to date while no job can be started."""
-        ...
 
     def decide(self, view: View) -> Iterator[Action]:
         """Yield the decisions of one pass."""
-        ...
 
 
 class Slices(Part, Protocol):
@@ -404,7 +379,6 @@ class Slices(Part, Protocol):
     @abstractmethod
     def divide(self, make: Callable[[], ClassPolicy]) -> Policy:
         """Return a policy in which the classes take turns; ``make`` returns a new policy for each class, as policies keep caches."""
-        ...
 
 
 # The matching, which decides which jobs are co-located, and the context in which a pass asks it.
@@ -433,7 +407,6 @@ class Matching(Part, Protocol):
     @abstractmethod
     def seat(self, offer: Offer, context: Context, gate: Gate) -> Seat | None:
         """Return a seat for ``offer``, co-located or alone; None if neither is admitted. ``context.pending`` includes the job."""
-        ...
 
     def may_host(self, job: JobSpec) -> bool:
         """Tell whether other jobs may join ``job`` once it runs alone on its nodes."""
@@ -514,7 +487,6 @@ class Fairness(Part, Protocol):
     @abstractmethod
     def limit(self, matching: Matching) -> Matching:
         """Return ``matching``, restricted by this limit."""
-        ...
 
 
 # The backfill: the pass over the queue.
@@ -526,4 +498,3 @@ class Backfill(Part, Protocol):
     @abstractmethod
     def decide(self, context: Context) -> Iterator[Action]:
         """Yield decisions until a further pass would decide nothing. ``context.pending`` is empty at first: the pass fills it."""
-        ...

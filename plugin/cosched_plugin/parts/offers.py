@@ -167,35 +167,28 @@ class Seat(Protocol):
     @property
     def sole(self) -> Offer | None:
         """Return the job's offer where no other job is concerned; None for a co-located job."""
-        ...
 
     @property
     def job_ids(self) -> tuple[int, ...]:
         """Return the jobs that start."""
-        ...
 
     @property
     def end_us(self) -> int:
         """Return the latest expected end of the jobs that it concerns."""
-        ...
 
     @property
     def decisions(self) -> tuple[Action, ...]:
         """Return the decisions that carry it out."""
-        ...
 
     @property
     def occupancies(self) -> tuple[Occupancy, ...]:
         """Return the occupied nodes and their expected ends once it is taken, for the started jobs and those beside them."""
-        ...
 
     def threads_held(self, at_us: int, view: View) -> Layers:
         """Return the threads that are free at ``at_us`` without this seat, by `View.availability`, and are held with it."""
-        ...
 
     def count_held(self, at_us: int, view: View) -> int:
         """Return how many threads these are."""
-        ...
 
 
 class Gate(Protocol):
@@ -204,15 +197,12 @@ class Gate(Protocol):
     @property
     def reserved(self) -> int | None:
         """Return the job that has the one reservation; None: there is none, or more than one job has a promise."""
-        ...
 
     def may_hold(self, since_us: int, until_us: int, threads: int) -> bool:
         """Quick check: tell whether ``threads`` threads, free from ``since_us`` on, might be held until ``until_us``."""
-        ...
 
     def admit(self, seat: Seat) -> bool:
         """Tell whether ``seat`` may be taken; if so it counts as taken."""
-        ...
 
 
 class Gatekeeper(Gate, Protocol):
@@ -220,7 +210,6 @@ class Gatekeeper(Gate, Protocol):
 
     def may_hold_each(self, since_us: Ints, until_us: Floats, threads: Ints) -> Bools:
         """Return what `may_hold` returns, for each of many."""
-        ...
 
 
 class Unreserved:

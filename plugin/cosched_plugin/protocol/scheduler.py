@@ -14,7 +14,6 @@ class Scheduler(Protocol):
 
     def handle(self, now_us: int, events: Sequence[Event]) -> list[Action]:
         """Apply all events of one instant and return the decisions that follow, in order."""
-        ...
 
 
 # Makes a scheduler with the state of the welcome.

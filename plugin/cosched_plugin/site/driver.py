@@ -79,14 +79,12 @@ class Actuator(Protocol):
 
         May be called again with the same action after a crash.
         """
-        ...
 
     def withdraw(self, start: StartJob) -> bool:
         """Take back a start that was accepted, but has not come true in time; the job must not start by itself any more.
 
         Return whether it is held for now, so that it is not started again at once; later looks say when that ends.
         """
-        ...
 
 
 class Driver:

@@ -44,11 +44,9 @@ class Tools(Protocol):
 
     def scontrol(self, *arguments: str) -> Outcome:
         """Run scontrol; return why it was refused, or that nobody knows."""
-        ...
 
     def tick(self) -> None:
         """Let Slurm look at its queue now: without that it does so once a second."""
-        ...
 
 
 class Commands:

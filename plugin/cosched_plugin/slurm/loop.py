@@ -236,15 +236,12 @@ class Turns(Protocol):
 
     def begin(self) -> None:
         """Do what comes first."""
-        ...
 
     def turn(self) -> bool:
         """Poll, and do what follows; return whether Slurm has answered."""
-        ...
 
     def next_due_s(self) -> float:
         """Return in how many seconds the next turn is due."""
-        ...
 
 
 def run(turns: Turns, log: Log, wake: str | None = None) -> int:

@@ -52,7 +52,6 @@ class Transport(Protocol):
 
     def call(self, method: str, target: str, body: object = None) -> Reply:
         """Return the answer, within `WAIT_S`."""
-        ...
 
 
 class _BoundedSocket(socket.socket):

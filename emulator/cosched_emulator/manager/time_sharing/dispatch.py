@@ -24,7 +24,6 @@ class TellsSpinning(Protocol):
 
     def spun_us(self, job: int) -> int:
         """Return the CPU time in which a job's processes polled since its start; also of one that left since the last `collect`."""
-        ...
 
 
 class CpuUse(NamedTuple):

@@ -21,16 +21,13 @@ class Node(Protocol):
     @property
     def current(self) -> Process | None:
         """Return the process that has the CPU."""
-        ...
 
     @property
     def ports(self) -> Sequence[Process]:
         """Return the processes of jobs on this node that have not ended, in order of start."""
-        ...
 
     def unread(self, process: Process) -> int:
         """Return how many messages and requests to send have arrived for a process that it has not received."""
-        ...
 
 
 class CoschedulingPolicy:

@@ -68,11 +68,9 @@ class Heuristic(Protocol):
 
     def with_waiting(self, match: Match, own: int, places: Ints, table: QueueTable, view: View) -> Floats:
         """Return the profit of each pending job at ``places`` of the queue as a partner of the one at ``own``."""
-        ...
 
     def with_running(self, pairs: Pairs, table: QueueTable, view: View) -> Floats:
         """Return the profit of each pair of a pending job and a running one."""
-        ...
 
     def promising(self, pairs: Pairs, table: QueueTable, view: View) -> Pairs:
         """Return the pairs that may have a profit above 0: a quick check that never drops such a pair."""

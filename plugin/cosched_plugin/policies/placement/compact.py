@@ -191,7 +191,6 @@ class _ByLoad(Placement):
     @abstractmethod
     def _choices(self, job: JobSpec, free: Layers, view: View) -> Iterable[Sequence[int]]:
         """Return the sets of nodes that the job may take, the best first; it fills the nodes of the first one with room, in order."""
-        ...
 
 
 class LeastLoaded(_ByLoad):
@@ -295,7 +294,6 @@ class _OnePerNode(Placement):
     @abstractmethod
     def _choices(self, wanted: _Wanted) -> Iterable[Sequence[int]]:
         """Return the sets of nodes that the job may take, the best first; it fills the nodes of the first one with room, in order."""
-        ...
 
     def _rooms(self, job: JobSpec, machine: Machine) -> Sequence[int]:
         """Return how many processes of the job an empty node can take, by class of nodes."""

@@ -184,7 +184,6 @@ class NodeLosses(Protocol):
     @property
     def nodes(self) -> Ints:
         """Return the nodes, ascending."""
-        ...
 
     def lost_us(self, job: JobSpec, processes: int, run_us: int | Ints, planned: tuple[Planned, ...]) -> Floats:
         """Return the penalised time [processes - 1, node] of a job with 1, 2, ... ``processes`` on each node, on its lowest threads.
@@ -192,7 +191,6 @@ class NodeLosses(Protocol):
         It is at least 0, and does not fall as processes are added. With run times [job, 1, 1] of jobs of one kind it is
         [job, processes - 1, node].
         """
-        ...
 
 
 class Losses(Protocol):
@@ -201,36 +199,28 @@ class Losses(Protocol):
     @property
     def changes(self) -> int:
         """Return a number that grows when a running job comes or goes."""
-        ...
 
     def settled_us(self, since: int) -> int:
         """Return the instant from which losses equal those after ``since`` changes."""
-        ...
 
     @property
     def by_thread(self) -> bool:
         """Tell whether losses depend on which threads of a node a job gets."""
-        ...
 
     def loses_nothing(self, job: JobSpec) -> bool:
         """Quick check: tell whether the job surely loses nothing, wherever it is."""
-        ...
 
     def kind(self, job: JobSpec) -> Hashable:
         """Return the kind of a job: jobs of one kind and of one run time lose the same."""
-        ...
 
     def keys(self, jobs: Sequence[JobSpec], planned: tuple[Planned, ...]) -> list[Key]:
         """Return for each job what its losses beside planned jobs depend on, apart from the machine."""
-        ...
 
     def ground(self, nodes: Ints, job: JobSpec, snapshot: Snapshot) -> NodeLosses:
         """Return these nodes, which are in order, and perhaps others, for jobs of the shape of ``job``."""
-        ...
 
     def worst_us(self, job: JobSpec, snapshot: Snapshot, runs: Sequence[Run]) -> float:
         """Return the penalised time of ``job`` on the worst node of ``runs``."""
-        ...
 
 
 def losses_in(view: View, *, empty: bool = False) -> Losses:

@@ -364,50 +364,39 @@ class Profile(Protocol):
 
     def need(self, job: JobSpec) -> tuple[int, int]:
         """Return the least amount of `timeline` that the job takes, and for how long."""
-        ...
 
     def earliest(self, job: JobSpec) -> Promise | None:
         """Return the first place in time from which ``job`` fits for its whole estimate; None if it never does."""
-        ...
 
     def sooner(self, job: JobSpec, promise: Promise, since_us: int) -> Promise | None:
         """Return the first place from ``since_us`` on that is before the one that ``job`` has by ``promise``; None if there is none."""
-        ...
 
     def fits(self, job: JobSpec, promise: Promise) -> bool:
         """Tell whether ``job`` fits there for its whole estimate."""
-        ...
 
     def reserve(self, job: JobSpec, promise: Promise) -> None:
         """Take what ``job`` needs; it must fit."""
-        ...
 
     def reserve_all(self, past: Promises, first: int) -> int:
         """Reserve the promises from number ``first`` on, up to the first that does not fit; return its number."""
-        ...
 
     def lift(self, job: JobSpec, promise: Promise) -> None:
         """Undo `reserve`."""
-        ...
 
     def follow(self, before: Self, after: Self) -> list[Change] | None:
         """Advance to the present with the new running jobs; return the changes, or None if they conflict with a promise.
 
         ``before`` and ``after``: what running jobs leave free, by the plans before and now.
         """
-        ...
 
     def offer(self, job: JobSpec, promise: Promise) -> Offer | None:
         """Return the job's place now; its promise must be for now."""
-        ...
 
     def admits(self, occupancies: Sequence[Occupancy]) -> bool:
         """Tell whether these jobs, all on whole nodes from now on, find them free besides what is reserved."""
-        ...
 
     def never(self, job: JobSpec) -> bool:
         """Tell whether the job cannot be put on this machine, empty and with all nodes in service."""
-        ...
 
 
 class CountProfile:
