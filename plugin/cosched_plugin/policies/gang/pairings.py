@@ -45,6 +45,7 @@ class _ByShare(Pairing):
 
     def fits(self, one_ppm: int, other_ppm: int) -> bool:
         """Tell whether the two and the margin leave the CPU some time."""
+        # Sections 2.4 and 2.5: max(x) + max(y) + m < 100 %.
         return one_ppm + other_ppm < self._below_ppm
 
 
@@ -61,6 +62,7 @@ class BestFit(_ByShare):
                 continue
             best_ppm = -1
             for other, other_ppm in rows:
+                # Section 2.4: "if several jobs tie as the best match, the last one will always be chosen".
                 if other_ppm >= best_ppm and other != slot and self.fits(most_ppm, other_ppm):
                     found[slot] = other
                     best_ppm = other_ppm

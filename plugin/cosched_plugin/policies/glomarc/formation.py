@@ -119,6 +119,7 @@ def select_candidates(
         if beside_it > most or not halves.both(own, primary.per_node, job, candidate.per_node):
             continue
         left_us, factor = candidate.left_us, candidate.factor
+        # MATCHED_LONGER of table 6: what remains of a longer job would run alone on nodes that the primary has left.
         if left_us * factor * beside - own_us * beside_it <= longest_us:
             found.append(
                 Member(job, left_us, factor, candidate.per_node, candidate.nodes, candidate.running, beside, beside_it)
@@ -168,6 +169,8 @@ def _blocks(candidates: Sequence[Member], search: Search) -> list[list[Member]]:
     cut = [list(candidates[at : at + search.block]) for at in range(0, len(candidates), search.block)]
     if search.blocks == FIRST:
         cut = cut[:1]
+    # Step 2: first come, first served among pending jobs, least delayed first among running ones; within a block by remaining
+    # run time, so that jobs that end together stand side by side under the window.
     if search.sort and (search.sort_running or candidates[0].running is None):
         for block in cut:
             block.sort(key=_work_left, reverse=True)  # stable: order of arrival among equals
@@ -188,6 +191,7 @@ def _window_groups(
             shown.append(member)
         if shown and fits(primary, shown):
             found = Found(primary, tuple(shown), evolve(primary, shown))
+            # MIN_UTILGAIN of table 6.
             if found.gain >= search.min_gain:
                 yield found
 

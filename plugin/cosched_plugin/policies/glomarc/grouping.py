@@ -169,6 +169,7 @@ class Grouping(Matching):
         """Return the utilisation gain that a group must exceed: that of Case 5; none where some cores stay idle."""
         view = context.view
         footprint = context.footprints.footprint(offer.job, view)
+        # Section 4.4: groups compete with Case 5 alone; Case 4 is what remains where no group gains enough.
         if not self._space or footprint is None or footprint.per_node < self._halves_of(view).whole:
             return 0.0
         return gain_alone(footprint.per_node, footprint.factor)
@@ -197,10 +198,12 @@ class Grouping(Matching):
         own = self._waiting(job, view)
         assert own is not None
         others = [member for other in jobs if other.id != job.id and (member := self._waiting(other, view)) is not None]
+        # Section 4.4: serial jobs are paired before any other form of coscheduling is tried.
         if job.processes == 1:
             serial = seek.first_of(seek.beside(own, [other for other in others if other.job.processes == 1]), gate)
             if serial is not None:
                 return serial
+        # Section 4.4: Case 1 for every job; Cases 2 and 3 for the first pending one alone, since backfilling has Cases 1, 4 and 5.
         cases: list[Iterator[Found]] = [seek.beside(own, others)]
         if job.id == pending.jobs[0].id:
             running = self._individuals(view, halves)
@@ -251,8 +254,10 @@ class Grouping(Matching):
                 and (job_id not in grouped or place_of(job_id, view) is None)
                 and (member := self._with_room(running, halves)) is not None
             ):
+                # Section 4.4: a job is never added to a group that runs; once its group is disbanded, it may be matched again.
                 left_us = (view.expected_end(running) - view.now_us) / member.factor
                 found.append((delay_of(running, view), job_id, member._replace(left_us=left_us, running=running)))
+        # Section 4.5: coscheduling slows a primary down, so the least delayed ones come first.
         return [member for _, _, member in sorted(found, key=lambda item: item[:2])]
 
     def _with_room(self, running: Running, halves: NodeHalves) -> Member | None:

@@ -70,6 +70,7 @@ def evolve(primary: Member, matched: Sequence[Member]) -> Outcome:
     now = 0.0
     work = 0.0
     while True:
+        # Formula 6, SL_q: the primary goes at the pace of its slowest node.
         own_slow = primary.factor * max([matched[index].beside_it for index in there])
         first = min(there, key=lambda index: left[index] * slow[index])
         step = left[first] * slow[first]

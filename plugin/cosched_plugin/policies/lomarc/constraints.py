@@ -114,6 +114,7 @@ def apply_constraints(job: JobSpec, candidates: Jobs, rules: Rules, model: PairM
         else:
             # Two cpu-bound jobs match unless they compete for the same parts of the CPU.
             fits = (usage.bound != own) | ((usage.bound == _CPU) & ~compete) | unknown
+    # Figure 4: `matchable`, then MAX_SLOWDOWN. Figure 1: short jobs are never matched.
     masks = (
         candidates.matchable & may_share(job, model),
         candidates.sizes <= job.processes if as_host else candidates.sizes >= job.processes,

@@ -227,6 +227,7 @@ class Lookahead(RemembersStarts, Matching):
         table = queue_table(pending, self._job_table)
         jobs = table.columns
         own = table.place(job)
+        # Figure 4, `find_match`: every job of the queue is a candidate, whatever its place and class of priority.
         filtered = apply_constraints(job, jobs, self._rules, view.pairs, as_host=True).without(own)
         fine = filtered.fine.nonzero()[0]
         profits = self._with_waiting(job, own, fine, filtered.slowdowns[fine], table, view)
@@ -261,6 +262,7 @@ class Lookahead(RemembersStarts, Matching):
     def join(self, job: JobSpec, context: Context, gate: Gate) -> Seat | None:
         """Return a seat on the nodes of the best host that is admitted."""
         view, pending = context.view, context.pending
+        # Figure 1, `find_match_among_running`. There only the first job of the queue joins running ones; here every pending job may.
         for host, slowdown, profit in self._rank_for(job, pending, view):
             if not view.work.pay(prices.RANKED_PAIR):
                 return None
@@ -289,6 +291,7 @@ class Lookahead(RemembersStarts, Matching):
             return "no-belief"
         if not may_share(job, view.pairs):
             return "may-not-share"
+        # Section 5.1: on a weakly loaded machine jobs go to free nodes by themselves.
         return "weak-load" if is_weak(context, self._weak_load) else None
 
     def _rank_for(self, job: JobSpec, pending: PendingJobs, view: View) -> Sequence[tuple[Running, float, float]]:
@@ -395,6 +398,7 @@ def _within_budget(pairs: Pairs, each: int, view: View) -> Pairs:
 def _best_first(profits: Floats) -> Iterator[int]:
     """Yield the positions of candidates with a profit above 0, best first and earliest among equals."""
     for rank in np.argsort(-profits, kind="stable").tolist():
+        # Figure 4: `maxprofit` begins at 0, so a match that gains nothing is none.
         if not profits[rank] > 0.0:
             return
         yield rank

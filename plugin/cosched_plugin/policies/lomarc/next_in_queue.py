@@ -66,6 +66,7 @@ class Always(_WithTheNext):
 
     def _pair(self, offer: Offer, following: JobSpec, context: Context, gate: Gate) -> Seat | None:
         guest = following
+        # The larger job is the host: the smaller one must find a node for each of its processes there.
         if following.processes > offer.job.processes:
             host = context.offer(following, snapshot_now(context.view))
             if host is None:

@@ -103,6 +103,8 @@ def impact_on_waiting(match: Match, work_s: Floats, own: int, places: Ints, futu
     inverse = 1.0 / response
     before = np.concatenate(([0.0], inverse.cumsum()))
     at = response[places]
+    # Figure 5 as it must be read: in print the moved job's seconds replace the sum of ratios, `response_time` has no first value, and
+    # the divisor may be 0. The divisor is the same for all candidates, so it changes no choice.
     increase = delay / own_s + delay * before[places]
     decrease = (at - moved_s * match.slowdowns) / at + improvement * (before[-1] - before[places + 1])
     last = response[-1]

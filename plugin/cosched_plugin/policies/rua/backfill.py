@@ -104,6 +104,7 @@ class Rua(Backfill):
         if view.work.limited:
             free = view.free_threads
             others = context.within_budget([job for job in others if job.processes <= free])
+        # Section 5: reservations are made first come, first served (parameter 3); jobs behind are backfilled shortest first.
         waiting = self._by_length.arrange(others, view)
         reservation: PlacedReservation | None = None
         if head is not None:
@@ -112,6 +113,7 @@ class Rua(Backfill):
                 return False  # the head's place is not needed
             reservation = self._reserve(head, placement)
         started = False
+        # Section 5, step 2(b): each start changes what the others lose, so all places are looked for again.
         while offer := self._next(waiting, view, placement, reservation):
             yield from take_seat(offer, "backfill", view, factor=offer.factor)
             waiting.remove(offer.job)
@@ -163,6 +165,7 @@ class Rua(Backfill):
             found = placement.find(job, now, self._thresholds(job, view, placement))
             if found is None:
                 continue
+            # Section 5, step 1: by penalty factor, then by length. The queue comes by length, so the first factor of 1 is the least.
             if found.factor > 1.0:
                 lossy.append(found)
             elif reservation is None or reservation.admit(found.offer()):

@@ -162,6 +162,7 @@ class Exchange:
         heapify(worst)
         while worst:
             worst_us = -worst[0][0]
+            # Section 4: the worst chosen bucket is replaced by one that has not been evaluated, as long as this lowers the penalty.
             while not left or rows[row][chosen[row]] >= worst_us:  # the other free buckets of this node are no better
                 row += 1
                 if row == len(places):
