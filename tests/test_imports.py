@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ast
-import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+from types import ModuleType
 
 import pytest
+
+import cosched_emulator.cli.main as emulator
+import cosched_plugin.cli.main as plugin
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = {
@@ -53,11 +56,6 @@ ALLOWED = [
     ("cosched_emulator.statistics", ("cosched_emulator.statistics", "cosched_emulator.errors", "numpy")),
     ("cosched_emulator.offered", ()),  # it is imported with every help
     ("cosched_emulator.studies.axes", ()),
-    ("cosched_emulator.cli.commands", (  # the command line alone: help and typing errors import no more than click
-        "cosched_emulator.cli.commands", "cosched_emulator.errors", "cosched_emulator.offered", "cosched_emulator.studies.axes",
-        "cosched_emulator.users.idset",
-        f"{TERMINAL}.lazy", "cosched_hwmodel.composition", "cosched_hwmodel.units", "click",
-    )),
     *(
         (f"cosched_emulator.{part}", (
             "cosched_emulator", "cosched_plugin.protocol", f"{COMMON}.allocation", "cosched_hwmodel", TERMINAL, "numpy", *more,
@@ -136,11 +134,15 @@ def modules() -> Iterator[tuple[str, Path]]:
             yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), file
 
 
-def imports(name: str, file: Path) -> set[str]:
-    """Return the names of what a module imports, anywhere in it; ``from a import b`` counts as ``a.b`` where that is a module."""
+def imports(name: str, file: Path, *, with_it: bool = False) -> set[str]:
+    """Return the names of what a module imports, anywhere in it, or only what is loaded ``with_it``.
+
+    ``from a import b`` counts as ``a.b`` where that is a module.
+    """
     package = name if file.stem == "__init__" else name.rpartition(".")[0]
     found = set()
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    for node in tree.body if with_it else ast.walk(tree):
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -211,9 +213,33 @@ def test_forbidden_modules_are_not_imported(part: str, never: tuple[str, ...]) -
     assert broken == []
 
 
+# What the help of a command may load, beside the standard library.
+HELP = (
+    "click", TERMINAL, "cosched_hwmodel.cli", "cosched_plugin.cli", "cosched_emulator.cli", "cosched_hwmodel.composition",
+    "cosched_hwmodel.errors", "cosched_hwmodel.measured", "cosched_hwmodel.units", "cosched_plugin.common.errors",
+    "cosched_plugin.protocol.endpoint", "cosched_plugin.protocol.errors", "cosched_plugin.protocol.limits",
+    "cosched_emulator.errors", "cosched_emulator.offered", "cosched_emulator.studies.axes",
+    "cosched_emulator.users.idset",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("program", [plugin, emulator], ids=lambda program: program.__name__)
+def test_a_help_loads_no_more_than_click(program: ModuleType) -> None:
+    waiting = [program.__name__, *(module for group in program.COMMANDS.values() for module in group)]
+    loaded: set[str] = set()
+    while waiting:
+        name = waiting.pop()
+        loaded.add(name)
+        if name in FILES:
+            found = imports(name, FILES[name], with_it=True) | {name.rpartition(".")[0]} - {""}
+            waiting += found - loaded
+    heavy = {name for name in loaded if not is_standard(name) and not is_in(name, HELP)}
+    assert sorted(heavy - {name for name in NAMES if FILES[name].stem == "__init__"}) == []
+
+
 def test_the_rules_name_existing_modules() -> None:
     named = {part for part, _ in ALLOWED} | {part for part, _ in NEVER}
-    named |= {part for _, parts in ALLOWED + ONLY_BY for part in parts if is_in(part, OURS)}
+    named |= {part for _, parts in [*ALLOWED, *ONLY_BY, ("", HELP)] for part in parts if is_in(part, OURS)}
     assert [part for part in sorted(named) if not any(is_in(name, (part,)) for name in NAMES)] == []
 
 
@@ -262,16 +288,3 @@ def test_packages_have_no_circular_imports(package: str) -> None:
 def test_a_sub_package_uses_nothing_that_is_made_of_it(package: str) -> None:
     """An arrow from a sub-package up to a module beside it, which itself imports the sub-package, is a circle of rooms."""
     assert circles(rooms(package)) == []
-
-
-def test_a_command_is_carried_out_by_the_module_of_its_name() -> None:
-    """``commands/X`` names ``cli/X``, but for what would slow down the other commands of its group."""
-    apart = {("jobs", "history"), ("nodes", "top")}
-    found = set()
-    for file in sorted((ROOT / "emulator" / "cosched_emulator" / "cli" / "commands").glob("*.py")):
-        for module in re.findall(
-            r'@implementation\("cosched_emulator\.cli\.(\w+)"\)', file.read_text(encoding="utf-8")
-        ):
-            if module != file.stem:
-                found.add((file.stem, module))
-    assert found == apart

@@ -14,7 +14,7 @@ from scripts.reference_pages.policies import code, table
 from scripts.tables import NOTHING
 
 from cosched_emulator.bounds import Choice, bounds_of, meaning_of
-from cosched_emulator.cli.commands.options.scenario_options import PLACES
+from cosched_emulator.cli.scenario_options import PLACES
 from cosched_emulator.live.dependencies import REASONS
 from cosched_emulator.nodeos.coscheduling.policies import POLICIES, parameters_of
 from cosched_emulator.nodeos.local import KINDS

@@ -1,7 +1,7 @@
 """The commands of cosched-emulator, one module for each group of them.
 
-``commands`` declares options and help, and must load in a tenth of a second; the module of the same name here does the work, and is
-imported when the command runs: ``commands/X`` is carried out by ``cli/X``. Two commands have modules of their own, as what they load
-would slow down the others of their group: `history` (of ``commands/jobs``, SQLite) and `top` (of ``commands/nodes``, curses). Open
-first: `main`, the list of commands, and where errors become exit codes.
+A command is one function: its parameters are its options (`cosched_terminal.commands`), and it imports what it works with when it
+runs, so that help and typing errors cost a twentieth of a second. Open first: `main`, the list of commands, and where errors become
+exit codes. `asking` has what commands for users share, `scenario_options` the options that set keys of a scenario, `job_options`
+those that describe a job, on the command line and in scripts.
 """

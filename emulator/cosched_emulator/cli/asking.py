@@ -1,4 +1,4 @@
-"""Helpers of the commands for users: send a request to the manager, and print the answer."""
+"""What the commands for users share: options that say which manager is asked, jobs and nodes as arguments, and the asking."""
 
 from __future__ import annotations
 
@@ -6,23 +6,86 @@ import json
 import os
 import pwd
 from collections.abc import Callable, Mapping
+from functools import wraps
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
-from cosched_emulator.cli.commands.options.manager_options import DEFAULT_TIMEOUT_S, Caller
-from cosched_emulator.errors import ConfigurationError, EmulatorError
-from cosched_emulator.users.client import ManagerConnection
-from cosched_emulator.users.requests import Request
+from cosched_emulator.cli.job_options import Reader, read_seconds
+from cosched_emulator.errors import ConfigurationError, EmulatorError, LinkError
+from cosched_emulator.users.idset import read_idset, read_job
+from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.endpoint import USERS_SOCKET, takes_keys, usual_endpoint
+from cosched_terminal.commands import argument, option
 from cosched_terminal.console import say
 
+if TYPE_CHECKING:  # a help must not load zmq and msgpack
+    from cosched_emulator.users.client import ManagerConnection
+    from cosched_emulator.users.requests import Request, Target
+
 MOST_NAMED: Final = 20  # jobs or nodes in an error's text
+DEFAULT_TIMEOUT_S: Final = 10.0
+SECONDS: Final = Reader(lambda text: read_seconds(text) / SECOND_US, "S")
+
+
+class Caller(NamedTuple):
+    """The common options: the manager's endpoint, how long to wait for it, the keys, and the form of output."""
+
+    manager: str = option(
+        "--manager ENDPOINT",
+        "The manager's endpoint for users.  [env: COSCHED_MANAGER; default: ipc:///run/cosched/users.sock, if that folder is there]",
+        default="",
+        envvar="COSCHED_MANAGER",
+    )
+    timeout_s: float | None = option(
+        "--timeout S",
+        f"Seconds to wait for a manager and its answer.  [default: {DEFAULT_TIMEOUT_S:g}, only for a manager that runs]",
+        SECONDS,
+    )
+    key: str = option("--key FILE", "Own secret key.  [env: COSCHED_KEY]", default="", envvar="COSCHED_KEY")
+    manager_key: str = option(
+        "--manager-key FILE",
+        "The manager's public key.  [env: COSCHED_MANAGER_KEY]",
+        default="",
+        envvar="COSCHED_MANAGER_KEY",
+    )
+    as_json: bool = option("--json", "Print JSON; times in seconds.")
+
+
+Named = tuple[tuple[tuple[int, "int | None"], ...], ...]  # for each word: (job, task) of everything it names
+Words = tuple[tuple[int, ...], ...]  # for each word: the nodes that it names
+JOBS: Final = argument("JOB...", Reader(lambda text: tuple(read_job(text)), "JOB"))
+NODES: Final = argument("NODE...", Reader(read_idset, "NODE"))
+USER: Final = option("-u --user NAME", "Only jobs of this user.", default="")
+ME: Final = option("--me", "Only your own jobs.")
+
+
+def understood(command: Callable[..., object]) -> Callable[..., object]:
+    """Turn what an answer of another form raises where it is read into LinkError: whoever listens may answer anything."""
+
+    @wraps(command)
+    def call(*, caller: Caller, **values: Any) -> object:
+        try:
+            return command(caller=caller, **values)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            text = f"the answer cannot be read ({type(error).__name__}: {error}): expected a manager of the same version of cosched"
+            raise LinkError(text, str(values.get("database") or caller.manager)) from error
+
+    return call
+
+
+def targets_of(jobs: Named) -> tuple[Target, ...]:
+    """Return the jobs and tasks that are named, as requests name them."""
+    from cosched_emulator.users.requests import Target
+
+    return tuple([Target(*each) for word in jobs for each in word])
 
 
 def connect(caller: Caller) -> ManagerConnection:
     """Return a connection to the manager, to be closed."""
+    from cosched_emulator.users.client import ManagerConnection
+
     manager = caller.manager or usual_endpoint(USERS_SOCKET)
     if not manager:
         expected = "the endpoint of a manager for users, here or as COSCHED_MANAGER in the environment"

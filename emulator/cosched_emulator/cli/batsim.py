@@ -11,8 +11,8 @@ from cosched_emulator.batsim.happenings import Options
 from cosched_emulator.batsim.outputs import Outputs
 from cosched_emulator.batsim.platform import MASTER
 from cosched_emulator.batsim.run import Inputs, build, run
-from cosched_emulator.cli.commands.options.scenario_options import overrides
 from cosched_emulator.cli.reporting import warn
+from cosched_emulator.cli.scenario_options import overrides
 from cosched_emulator.couplings.batsim_link import BatsimLink
 from cosched_terminal.console import align, say
 

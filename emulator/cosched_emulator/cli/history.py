@@ -1,5 +1,5 @@
 """Jobs that have ended, read from a manager's database, unchanged, whether the manager runs or not."""
-# Under 60 lines: an entry point, loaded when the command runs.
+# Under 60 lines: the one reader of a database that no manager need have open.
 
 from __future__ import annotations
 
@@ -9,11 +9,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from cosched_emulator.accounting.database_schema import APPLICATION_ID, ARCHIVE_ID, VERSION
-from cosched_emulator.cli.asking import ask, show, user_name
-from cosched_emulator.cli.commands.options.manager_options import Caller
-from cosched_emulator.cli.user_tables import history_table
 from cosched_emulator.errors import InputError
-from cosched_emulator.users.requests import ListHistory, ended_job
+from cosched_emulator.users.requests import ended_job
 
 _COLUMNS: Final = (
     "id", "array_id", "array_index", "name", "user", "state", "reason", "processes", "nodes", "starts", "requeues", "preemptions",
@@ -45,16 +42,3 @@ def read_history(file: str, user: str, most: int) -> list[dict[str, Any]]:
     except sqlite3.Error as error:
         raise InputError(file, f"a manager's database that can be read ({error})") from None
     return [ended_job(dict(zip(_COLUMNS, row, strict=True))) for row in rows]
-
-
-# The command ``history``.
-
-
-def history(caller: Caller, user: str, me: bool, most: int, database: str | None) -> None:
-    """List jobs that have ended, from the manager or from its database."""
-    name = user_name(caller, user, me=me)
-    rows = list(
-        ask(caller, ListHistory(name, most))["jobs"] if database is None else read_history(database, name, most)
-    )
-    rows.reverse()
-    show(caller, {"jobs": rows}, lambda: history_table(rows))

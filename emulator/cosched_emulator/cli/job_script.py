@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from cosched_emulator.cli.commands.options.job_options import (
+from cosched_emulator.cli.job_options import (
     DEFAULT_TIME,
     Array,
     JobCommand,

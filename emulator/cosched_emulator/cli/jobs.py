@@ -1,21 +1,34 @@
-"""The commands for submitted jobs: cancel, hold, release, queue, why, job, wait."""
+"""The commands for jobs of a running manager, modelled on Slurm's sbatch, scancel, squeue, scontrol and sacct."""
 
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from cosched_emulator.cli.asking import MOST_NAMED, ask, ask_for_change, connect, show, user_name
-from cosched_emulator.cli.commands.options.job_options import ignored_names
-from cosched_emulator.cli.commands.options.manager_options import Caller, Named
-from cosched_emulator.cli.job_script import read_script, request_of
+from cosched_emulator.cli.asking import (
+    JOBS,
+    ME,
+    MOST_NAMED,
+    SECONDS,
+    USER,
+    Caller,
+    Named,
+    ask,
+    ask_for_change,
+    connect,
+    show,
+    targets_of,
+    understood,
+    user_name,
+)
+from cosched_emulator.cli.job_options import JobCommand, ignored_names, ignored_options, job_options
 from cosched_emulator.cli.user_tables import (
     QUEUED,
+    history_table,
     job_label,
     job_text,
     queue_table,
@@ -24,133 +37,147 @@ from cosched_emulator.cli.user_tables import (
     start_text,
     why_text,
 )
-from cosched_emulator.errors import EmulatorError, LinkError
-from cosched_emulator.users.client import TEMPORARY, ManagerConnection, SilenceError, refusal_text
-from cosched_emulator.users.requests import (
-    CancelJobs,
-    Done,
-    EstimateStart,
-    HoldJobs,
-    ListJobs,
-    ListStarts,
-    Refused,
-    ReleaseJobs,
-    ShowJobs,
-    SubmitJob,
-    Target,
-)
-from cosched_plugin.protocol.messages import END_STATES
+from cosched_emulator.errors import EmulatorError
+from cosched_terminal.commands import argument, command, option, several
 from cosched_terminal.console import ProgressLine, say
 
-# Wait for jobs to end: poll at growing intervals, and tolerate a restart of the manager.
+if TYPE_CHECKING:
+    from cosched_emulator.users.client import ManagerConnection
+    from cosched_emulator.users.requests import SubmitJob, Target
 
-PATIENCE_S: Final = 60.0  # how long a manager that has answered once may be silent
-_FIRST_S, _MOST_S = 0.1, 2.0  # between two polls
-_AT_A_TIME: Final = 500  # targets of one poll
+JOB: Final = several([*job_options(), *ignored_options()])
 
 
-def wait_for(
-    connection: ManagerConnection,
-    targets: Sequence[Target],
-    limit_s: float | None,
-    tell: Callable[[int, int], None],
-    patience_s: float = PATIENCE_S,
-) -> list[dict[str, Any]]:
-    """Return the jobs, with arrays as single tasks, when all have ended.
+@command(cls=JobCommand)
+@understood
+def submit(
+    *,
+    options: dict[str, Any] = JOB,
+    script: str | None = argument(kind=click.Path()),
+    arguments: tuple[str, ...] = argument(kind=click.UNPROCESSED, required=False),  # noqa: ARG001 - of the script, which is not executed
+    parsable: bool = option("--parsable", "Print only the number of the job."),
+    token: str | None = option(
+        "--token TEXT",
+        "Your name for this submission: one that is repeated, because no answer came, submits nothing again.",
+    ),
+    test_only: bool = option("--test-only", "Submit nothing: say when the job would start."),
+    and_wait: bool = option("-W --wait", "Wait for its end; exit code 1 unless it completes."),
+    caller: Caller,
+) -> None:
+    """Submit a job, or an array of jobs.
 
-    ``tell`` is called with (ended, all) after every round. Raises EmulatorError for jobs that do not exist and after ``limit_s``,
-    SilenceError without a manager.
+    Lines "#SBATCH" and "#COSCHED" in the head of SCRIPT hold the same options; the command line wins. SCRIPT is not executed: nodes
+    are emulated, and --run says how long the job takes. TIME is one of min, min:s, h:m:s, d-h, d-h:m, d-h:m:s, in emulated time.
+    WHEN is one of HH:MM[:SS], YYYY-MM-DD[THH:MM[:SS]], now+COUNT[UNIT], today, tomorrow, midnight, noon, teatime.
+    Other options of sbatch have no effect; a note names them.
+
+    \b
+    Examples:
+      cosched-emulator submit -n 16 -t 2:00:00 --run 5400 --demand 2000
+      cosched-emulator submit -N 2 --ntasks-per-node 8 --array 0-9%2 --dependency afterok:12 job.sh
     """
-    began = heard = time.monotonic()
-    open_ones = list(targets)
-    seen: dict[int, dict[str, Any]] = {}
-    pause_s = _FIRST_S
-    run = ""
-    while True:
-        try:
-            rows, missing, answering = _look(connection, open_ones)
-            heard = time.monotonic()
-            if run not in ("", answering):
-                raise LinkError("another manager answers: it knows nothing of these jobs", connection.endpoint)
-            run = answering
-        except SilenceError:
-            if not seen or time.monotonic() - heard > patience_s:
-                raise
-        else:
-            if missing and not seen:
-                raise EmulatorError(f"there is no such job: {', '.join(missing)}")
-            seen.update({row["job_id"]: row for row in rows})
-            # A job that has disappeared from the answers has ended while the accounting lags behind: its end state follows later.
-            open_ones = [_target(row) for row in seen.values() if row["state"] not in END_STATES]
-            tell(len(seen) - len(open_ones), len(seen))
-            if not open_ones:
-                return list(seen.values())
-        if limit_s is not None and time.monotonic() - began + pause_s > limit_s:
-            raise EmulatorError(f"{len(open_ones)} of {len(seen)} jobs have not ended within {limit_s:g} s")
-        time.sleep(pause_s)
-        pause_s = min(1.5 * pause_s, _MOST_S)
+    from cosched_emulator.users.requests import EstimateStart, Target
+
+    if test_only and and_wait:
+        raise click.UsageError("--test-only and --wait exclude each other")
+    request, notes = _request(script, options, ignored_names(click.get_current_context()))
+    for note in notes:
+        say(f"note: {note}", err=True)
+    request = request._replace(token=token or "")
+    with connect(caller) as connection:
+        if test_only:
+            told = connection.result(EstimateStart(request))
+            show(caller, told, lambda: start_text(told))
+            return
+        result = connection.result(request)
+        number = result["job_ids"][0]
+        if result.get("repeated"):
+            say("note: submitted before with this token; nothing was submitted now", err=True)
+        show(caller, result, lambda: f"{number}\n" if parsable else f"Submitted batch job {number}\n")
+        if and_wait:
+            sys.stdout.flush()
+            check_success(wait_at_terminal(connection, [Target(number)], None))
 
 
-def _look(connection: ManagerConnection, targets: Sequence[Target]) -> tuple[list[dict[str, Any]], list[str], str]:
-    """Return the known jobs, the names of the unknown ones, and the name of the manager's run."""
-    run = ""
-    rows: list[dict[str, Any]] = []
-    missing: list[str] = []
-    for first in range(0, len(targets), _AT_A_TIME):
-        answer = connection.ask(ShowJobs(tuple(targets[first : first + _AT_A_TIME])))
-        if isinstance(answer, Refused):
-            kind = SilenceError if answer.code in TEMPORARY else EmulatorError
-            raise kind(refusal_text(answer))
-        rows += answer.result["jobs"]
-        missing += answer.result["missing"]
-        run = answer.result.get("run", "")
-    return rows, missing, run
+def _request(script: str | None, options: dict[str, Any], ignored: list[str]) -> tuple[SubmitJob, list[str]]:
+    """Return the request of a script and the command line (which overrides the script), and notes for the user."""
+    from cosched_emulator.cli.job_script import read_script, request_of
+
+    values: dict[str, Any] = {}
+    name = ""
+    if script is not None:
+        found = read_script(script)
+        values.update(found.values)
+        ignored = [*found.ignored, *ignored]
+        name = "stdin" if script == "-" else Path(script).name
+    values.update({key: value for key, value in options.items() if value is not None})
+    request, notes = request_of(values, name)
+    if ignored:
+        notes.append(f"without effect here: {', '.join(dict.fromkeys(ignored))}")
+    return request, notes
 
 
-def _target(row: Mapping[str, Any]) -> Target:
-    return Target(row["job_id"]) if row["array_id"] is None else Target(row["array_id"], row["array_index"])
+@command()
+@understood
+def cancel(*, jobs: Named = JOBS, caller: Caller) -> None:
+    """End pending or running jobs: 12, a task 12_3, several tasks 12_[1-3,7]; the number of an array names all tasks.
+
+    \b
+    Example:
+      cosched-emulator cancel 12 15_[3-7]
+    """
+    from cosched_emulator.users.requests import CancelJobs
+
+    ask_for_change(caller, CancelJobs(targets_of(jobs)), "job")
 
 
-def wait_at_terminal(
-    connection: ManagerConnection, targets: Sequence[Target], limit_s: float | None
-) -> list[dict[str, Any]]:
-    """Return the jobs as `wait_for` does, and show on a terminal how many have ended."""
-    line = ProgressLine()
-    try:
-        return wait_for(
-            connection, targets, limit_s, lambda ended, count: line.text(f"{ended} of {count} jobs have ended")
-        )
-    finally:
-        line.clear()
+@command()
+@understood
+def hold(*, jobs: Named = JOBS, caller: Caller) -> None:
+    """Hold pending jobs: they do not start until released.
+
+    \b
+    Example:
+      cosched-emulator hold 12
+    """
+    from cosched_emulator.users.requests import HoldJobs
+
+    ask_for_change(caller, HoldJobs(targets_of(jobs)), "job")
 
 
-def check_success(rows: Sequence[Mapping[str, Any]]) -> None:
-    """Raise EmulatorError unless all of these jobs completed."""
-    failed = [f"{job_label(row)} {row['state']}" for row in rows if row["state"] != "COMPLETED"]
-    if failed:
-        more = ", ..." if len(failed) > MOST_NAMED else ""
-        raise EmulatorError(
-            f"{len(failed)} of {len(rows)} jobs did not complete: {', '.join(failed[:MOST_NAMED])}{more}"
-        )
+@command()
+@understood
+def release(*, jobs: Named = JOBS, caller: Caller) -> None:
+    """Release held jobs.
+
+    \b
+    Example:
+      cosched-emulator release 12
+    """
+    from cosched_emulator.users.requests import ReleaseJobs
+
+    ask_for_change(caller, ReleaseJobs(targets_of(jobs)), "job")
 
 
-def cancel(caller: Caller, jobs: Named) -> None:
-    """End jobs, pending or running."""
-    ask_for_change(caller, CancelJobs(_targets(jobs)), "job")
+@command()
+@understood
+def queue(
+    *,
+    expand: bool = option("-r --array", "Print one line per task of an array, also for pending tasks."),
+    start: bool = option("--start", "List when pending jobs are expected to start, in what range, and where."),
+    user: str = USER,
+    me: bool = ME,
+    caller: Caller,
+) -> None:
+    """List running and pending jobs, the jobs co-located with them, and their measured slowdown.
 
+    \b
+    Examples:
+      cosched-emulator queue --me
+      cosched-emulator queue --start
+    """
+    from cosched_emulator.users.requests import ListJobs, ListStarts
 
-def hold(caller: Caller, jobs: Named) -> None:
-    """Hold pending jobs: they do not start until released."""
-    ask_for_change(caller, HoldJobs(_targets(jobs)), "job")
-
-
-def release(caller: Caller, jobs: Named) -> None:
-    """Release held jobs."""
-    ask_for_change(caller, ReleaseJobs(_targets(jobs)), "job")
-
-
-def queue(caller: Caller, user: str, me: bool, expand: bool, start: bool) -> None:
-    """List the jobs that have not ended, or with ``start`` when the pending ones will start."""
     whose = user_name(caller, user, me=me)
     result = ask(caller, ListJobs(whose))
     if start:
@@ -174,9 +201,18 @@ def _reason_first(told: Mapping[str, Any], pending: Mapping[int, Mapping[str, An
     return {**told, "reason": told["reason"] if asked else row["reason"]}
 
 
-def why(caller: Caller, jobs: Named) -> None:
-    """Say why jobs do not run."""
-    shown = ask(caller, ShowJobs(_targets(jobs)))
+@command()
+@understood
+def why(*, jobs: Named = JOBS, caller: Caller) -> None:
+    """Say why jobs do not run, and when they will.
+
+    \b
+    Example:
+      cosched-emulator why 12
+    """
+    from cosched_emulator.users.requests import ShowJobs
+
+    shown = ask(caller, ShowJobs(targets_of(jobs)))
     pending = {row["job_id"]: row for row in shown["jobs"] if row["state"] == "PENDING"}
     told = _estimates(caller) if pending else {}
     starts = {row["job_id"]: row for row in rows_of(told)} if "rows" in told else {}
@@ -191,12 +227,14 @@ def why(caller: Caller, jobs: Named) -> None:
         rows.append({"job": job_label(row), "job_id": job_id, "state": row["state"], **known})
     about = {key: told[key] for key in ("age_s", "draws", "trouble", "record") if key in told}
     show(caller, {"now_s": shown["now_s"], **about, "jobs": rows}, lambda: why_text(about, rows))
-    if shown["missing"]:
-        raise EmulatorError(f"there is no such job: {', '.join(shown['missing'][:MOST_NAMED])}")
+    _check_all_exist(shown)
 
 
 def _estimates(caller: Caller) -> Mapping[str, Any]:
     """Return when pending jobs are expected to start; from a manager that makes no estimates why there are none."""
+    from cosched_emulator.users.client import refusal_text
+    from cosched_emulator.users.requests import Done, ListStarts
+
     with connect(caller) as connection:
         answer = connection.ask(ListStarts())
     if isinstance(answer, Done):
@@ -206,75 +244,97 @@ def _estimates(caller: Caller) -> Mapping[str, Any]:
     return {"age_s": None, "draws": 0, "trouble": answer.text}
 
 
-def job(caller: Caller, jobs: Named) -> None:
-    """Show all details of jobs."""
-    result = ask(caller, ShowJobs(_targets(jobs)))
+@command()
+@understood
+def job(*, jobs: Named = JOBS, caller: Caller) -> None:
+    """Show all details of jobs, also of jobs that have ended.
+
+    \b
+    Example:
+      cosched-emulator job 12
+    """
+    from cosched_emulator.users.requests import ShowJobs
+
+    result = ask(caller, ShowJobs(targets_of(jobs)))
     show(caller, result, lambda: "\n".join([job_text(row) for row in result["jobs"]]))
+    _check_all_exist(result)
+
+
+def _check_all_exist(result: Mapping[str, Any]) -> None:
     if result["missing"]:
         raise EmulatorError(f"there is no such job: {', '.join(result['missing'][:MOST_NAMED])}")
 
 
-def wait(caller: Caller, jobs: Named, limit_s: float | None) -> None:
-    """Wait until jobs have ended."""
+@command()
+@understood
+def wait(
+    *,
+    jobs: Named = JOBS,
+    limit_s: float | None = option("--timeout S", "Give up after S seconds.  [default: never]", SECONDS),
+    caller: Caller,
+) -> None:
+    """Wait until jobs have ended; exit code 0 if all of them completed, else 1.
+
+    If the manager restarts meanwhile, the command waits up to a minute for it.
+
+    \b
+    Example:
+      cosched-emulator wait 12 13 --timeout 3600
+    """
     with connect(caller) as connection:
-        rows = wait_at_terminal(connection, _targets(jobs), limit_s)
+        rows = wait_at_terminal(connection, targets_of(jobs), limit_s)
     ends = [{"job": job_label(row), "job_id": row["job_id"], "state": row["state"]} for row in rows]
     show(caller, {"jobs": ends}, lambda: "")
     check_success(rows)
 
 
-def _targets(jobs: Named) -> tuple[Target, ...]:
-    return tuple([Target(*each) for word in jobs for each in word])
+def wait_at_terminal(
+    connection: ManagerConnection, targets: Sequence[Target], limit_s: float | None
+) -> list[dict[str, Any]]:
+    """Return the jobs when all have ended, and show on a terminal meanwhile how many have."""
+    from cosched_emulator.users.waiting import wait_for
+
+    line = ProgressLine()
+    try:
+        return wait_for(
+            connection, targets, limit_s, lambda ended, count: line.text(f"{ended} of {count} jobs have ended")
+        )
+    finally:
+        line.clear()
 
 
-# The command ``submit``.
+def check_success(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Raise EmulatorError unless all of these jobs completed."""
+    failed = [f"{job_label(row)} {row['state']}" for row in rows if row["state"] != "COMPLETED"]
+    if failed:
+        more = ", ..." if len(failed) > MOST_NAMED else ""
+        raise EmulatorError(
+            f"{len(failed)} of {len(rows)} jobs did not complete: {', '.join(failed[:MOST_NAMED])}{more}"
+        )
 
 
-def submit(
-    context: click.Context,
-    /,
+@command()
+@understood
+def history(
+    *,
+    user: str = USER,
+    me: bool = ME,
+    most: int = option("-n --most", "Show at most N jobs, the latest.", click.IntRange(1, 10_000), 100),
+    database: str | None = option("--db FILE", "Read the manager's database; no manager is needed."),
     caller: Caller,
-    script: str | None,
-    arguments: tuple[str, ...],  # noqa: ARG001 - arguments of the script, which is not executed
-    parsable: bool,
-    token: str | None,
-    test_only: bool,
-    and_wait: bool,
-    **options: Any,
 ) -> None:
-    """Submit a job, or an array of jobs, and wait for its end if requested; or only ask when it would start."""
-    if test_only and and_wait:
-        raise click.UsageError("--test-only and --wait exclude each other")
-    request, notes = _request(script, options, ignored_names(context))
-    for note in notes:
-        say(f"note: {note}", err=True)
-    request = request._replace(token=token or "")
-    with connect(caller) as connection:
-        if test_only:
-            told = connection.result(EstimateStart(request))
-            show(caller, told, lambda: start_text(told))
-            return
-        result = connection.result(request)
-        number = result["job_ids"][0]
-        if result.get("repeated"):
-            say("note: submitted before with this token; nothing was submitted now", err=True)
-        show(caller, result, lambda: f"{number}\n" if parsable else f"Submitted batch job {number}\n")
-        if and_wait:
-            sys.stdout.flush()
-            check_success(wait_at_terminal(connection, [Target(number)], None))
+    """List jobs that have ended, the latest last.
 
+    \b
+    Example:
+      cosched-emulator history --user ann --most 20
+    """
+    from cosched_emulator.cli.history import read_history
+    from cosched_emulator.users.requests import ListHistory
 
-def _request(script: str | None, options: dict[str, Any], ignored: list[str]) -> tuple[SubmitJob, list[str]]:
-    """Return the request of a script and the command line (which overrides the script), and notes for the user."""
-    values: dict[str, Any] = {}
-    name = ""
-    if script is not None:
-        found = read_script(script)
-        values.update(found.values)
-        ignored = [*found.ignored, *ignored]
-        name = "stdin" if script == "-" else Path(script).name
-    values.update({key: value for key, value in options.items() if value is not None})
-    request, notes = request_of(values, name)
-    if ignored:
-        notes.append(f"without effect here: {', '.join(dict.fromkeys(ignored))}")
-    return request, notes
+    name = user_name(caller, user, me=me)
+    rows = list(
+        ask(caller, ListHistory(name, most))["jobs"] if database is None else read_history(database, name, most)
+    )
+    rows.reverse()
+    show(caller, {"jobs": rows}, lambda: history_table(rows))

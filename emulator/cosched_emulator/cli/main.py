@@ -10,7 +10,7 @@ from cosched_emulator.errors import EmulatorError
 from cosched_hwmodel.errors import HardwareModelError
 from cosched_plugin.common.errors import PluginError
 from cosched_terminal.command_line import run_command_line
-from cosched_terminal.lazy import LazyGroup
+from cosched_terminal.commands import LazyGroup
 
 # Group of the help -> module -> the commands that it declares, with their help in one line.
 COMMANDS: Final = {
@@ -64,7 +64,7 @@ COMMANDS: Final = {
         },
     },
     "Live cluster, jobs": {
-        "cosched_emulator.cli.commands.jobs": {
+        "cosched_emulator.cli.jobs": {
             "submit": "Submit a job, or an array of jobs.",
             "queue": "List running and pending jobs, the jobs co-located with them, and their measured slowdown.",
             "why": "Say why jobs do not run, and when they will.",
@@ -79,7 +79,7 @@ COMMANDS: Final = {
         },
     },
     "Live cluster, nodes and state": {
-        "cosched_emulator.cli.commands.nodes": {
+        "cosched_emulator.cli.nodes": {
             "nodes": "List the nodes by state: IDLE, MIXED (some threads free), ALLOCATED, DRAINING, DRAINED, DOWN.",
             "drain": "Start no more jobs on nodes: 3, 0-3,7.",
             "resume": "Put drained or failed nodes back into service.",

@@ -1,33 +1,39 @@
-"""The command ``serve``: checks its options and runs a manager in virtual time; `serve_live` runs one with a running clock."""
+"""The command ``serve``: a manager in virtual time, or with a running clock."""
 
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Mapping
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from cosched_emulator.batsim.conversions import errors_name, faults_of
-from cosched_emulator.cli.commands.options.scenario_options import overrides
 from cosched_emulator.cli.reporting import report, warn
+from cosched_emulator.cli.scenario_options import overrides
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.results.files.run_files import RunFiles
 from cosched_emulator.results.files.run_folder import check_run_folder
 from cosched_emulator.run.coupling import record_answers
 from cosched_emulator.run.prepare import Prepared, prepare
 from cosched_emulator.run.remote import remote_link
-from cosched_emulator.run.run import run, store
+from cosched_emulator.run.run import open_accounts, run, store
 from cosched_emulator.scenario.reader import read_scenario
 from cosched_emulator.scenario.rules import SOURCES
 from cosched_emulator.scenario.schema import Scenario
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.common.curve import Keyring
 from cosched_plugin.protocol.endpoint import SCHEDULER_SOCKET, usual_endpoint
-from cosched_terminal.console import Log, progress_bar
+from cosched_terminal.console import WARNING, Log, progress_bar
+
+if TYPE_CHECKING:
+    from cosched_emulator.accounting.accounts import Accounting
+    from cosched_emulator.accounting.chain import Reached
+    from cosched_emulator.live.serving import Serving
 
 LONGEST_S: Final = 1e10  # three hundred years
 UNUSUAL: Final = ("takeover",)  # events that get a log line in a short run
@@ -108,9 +114,8 @@ def serve(
     if scenario.clock.mode == "virtual":
         _serve_virtual(prepared, endpoint, keyring, db, log, out, began, force=force, as_json=as_json)
         return
-    from cosched_emulator.accounting.archive import Archive  # noqa: PLC0415 - likewise
-    from cosched_emulator.cli.serve_live import serve_live  # noqa: PLC0415 - virtual time does not need the live manager
-    from cosched_emulator.live.serving import Serving  # noqa: PLC0415 - likewise
+    from cosched_emulator.accounting.archive import Archive
+    from cosched_emulator.live.serving import Serving
 
     serving = Serving(
         endpoint,
@@ -197,3 +202,66 @@ def _serve_virtual(
         if out is not None:
             store(finished, out, policy={"name": policy}, link="zmq", force=force, files=files, began=began)
     report(finished, policy, began, out, as_json=as_json)
+
+
+# Over 50 lines: what it opens, one after the other
+def serve_live(
+    prepared: Prepared,
+    serving: Serving,
+    db: str | None,
+    log: Log,
+    out: str | None,
+    *,
+    force: bool,
+    standby: bool,
+    accept_loss: bool,
+) -> None:
+    """Serve until the requested end, write the run folder, and exit with the code of a signal.
+
+    ``standby``: while another manager has the database, wait to take over. ``accept_loss``: go on from what is whole of a damaged one.
+    """
+    from cosched_emulator.live import serving as live
+    from cosched_emulator.live.journal_compaction import check_whole_run
+    from cosched_emulator.live.lease import await_turn
+    from cosched_emulator.live.saved_state import StateReader
+    from cosched_emulator.results.files.from_accounts import export_run
+
+    states = StateReader()
+    begin = _from_the_first_step if serving.anew else states.reached
+    bar = progress_bar(len(prepared.workload.jobs) if serving.users is None else 0)
+    with ExitStack() as closing:
+
+        def accept(what: str) -> None:
+            log("loss-accepted", what, level=WARNING)
+
+        def enter() -> Accounting:
+            return closing.enter_context(open_accounts(db, prepared, live.LIVE, accept if accept_loss else None, begin))
+
+        accounting = await_turn(enter, db, log) if standby and db is not None else enter()
+        if isinstance(accounting, int):
+            sys.exit(128 + accounting)
+        if out is not None:
+            check_whole_run(prepared, accounting)
+        with bar as progress:
+            code, unfinished = live.serve_live(prepared, accounting, serving, log, progress, states.take())
+        if out is not None:
+            config = {**prepared.scenario.as_dict(), "policy": {"name": ""}}
+            export_run(
+                accounting,
+                out,
+                prepared.nodes,
+                prepared.workload,
+                resolved_config=config,
+                timing={},
+                seed=prepared.scenario.seed,
+                force=force,
+                unfinished=unfinished,
+                quantum_us=prepared.quantum_us,
+                power=prepared.power,
+            )
+    if code:
+        sys.exit(code)
+
+
+def _from_the_first_step(_database: str) -> Reached | None:
+    return None

@@ -12,8 +12,8 @@ from typing import Any
 from cosched_emulator.api.arguments import policy_of
 from cosched_emulator.api.simulate import simulate as simulate_scenario
 from cosched_emulator.batsim.conversions import errors_name, faults_of
-from cosched_emulator.cli.commands.options.scenario_options import overrides
 from cosched_emulator.cli.reporting import report, warn
+from cosched_emulator.cli.scenario_options import overrides
 from cosched_emulator.results.files.run_folder import check_run_folder
 from cosched_emulator.run.prepare import prepare
 from cosched_emulator.scenario.reader import read_scenario

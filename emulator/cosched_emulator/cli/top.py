@@ -1,4 +1,4 @@
-"""The command ``top``."""
+"""A live overview of a manager in a terminal (curses): what the command ``top`` shows. `top_frame` makes its content."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
-from cosched_emulator.cli.asking import ask, connect, show
-from cosched_emulator.cli.commands.options.manager_options import Caller
 from cosched_emulator.cli.top_frame import (
     ALIKE,
     BOLD,
@@ -25,13 +23,10 @@ from cosched_emulator.cli.top_frame import (
     Line,
     Look,
     frame,
-    plain_frame,
 )
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.users.client import ManagerConnection, SilenceError, refusal_text
 from cosched_emulator.users.requests import Refused, ShowOverview
-
-# A live overview of a manager in a terminal (curses). `top_frame` makes its content.
 
 _SLICE_S: Final = 0.05  # longest time between two checks for keys
 _PAGE: Final = 10
@@ -198,14 +193,3 @@ def _styles() -> dict[str, int]:
         }
     except curses.error:
         return plain
-
-
-def top(caller: Caller, interval_s: float, once: bool, most: int) -> None:
-    """Show an overview of the machine, once or until q is pressed."""
-    request = ShowOverview(most)
-    if once or caller.as_json:
-        result = ask(caller, request)
-        show(caller, result, lambda: plain_frame(result))
-        return
-    with connect(caller) as connection:
-        run_top(connection, request, interval_s)

@@ -11,8 +11,8 @@ from typing import Any
 
 import click
 
-from cosched_emulator.cli.commands.options.scenario_options import overrides
 from cosched_emulator.cli.reporting import warn
+from cosched_emulator.cli.scenario_options import overrides
 from cosched_emulator.page.document import write_page
 from cosched_emulator.studies.cells import Plan
 from cosched_emulator.studies.runner import Made, Way, run_plan

@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple
 import click
 
 from cosched_emulator import offered
-from cosched_emulator.cli.commands.options.scenario_options import overrides
 from cosched_emulator.cli.reporting import repairs_of, warn
+from cosched_emulator.cli.scenario_options import overrides
 from cosched_emulator.run.prepare import prepare
 from cosched_emulator.scenario.machine import build_machine, cores_of
 from cosched_emulator.scenario.reader import read_scenario
@@ -198,8 +198,8 @@ def import_log(
     as_json: bool,
 ) -> None:
     """Make a log of Slurm's accounting; without options, print the command that dumps it."""
-    from cosched_emulator.workload.sacct.sacct_log import ImportOptions, import_dump  # noqa: PLC0415 - few need Slurm
-    from cosched_emulator.workload.sacct.sacct_rows import COMMAND  # noqa: PLC0415
+    from cosched_emulator.workload.sacct.sacct_log import ImportOptions, import_dump
+    from cosched_emulator.workload.sacct.sacct_rows import COMMAND
 
     if sacct is None:
         given = {"--out": out, "--partition": bool(partitions), "--time-zone": time_zone, "--anonymise": anonymise}
@@ -240,7 +240,7 @@ def convert(
     **options: Any,
 ) -> None:
     """Convert a log in SWF to a workload of Batsim's, or workloads of Batsim's (FILE.json) to a log."""
-    from cosched_emulator.batsim.conversions import from_batsim, lost_of_log, to_batsim, told_exactly  # noqa: PLC0415 - few need Batsim
+    from cosched_emulator.batsim.conversions import from_batsim, lost_of_log, to_batsim, told_exactly
 
     of_log = {f"--{name.replace('_', '-')}": value for name, value in options.items()}
     of_json = {"--platform": platform, "--usage-out": usage_out, "--profiles-out": profiles_out}

@@ -39,8 +39,8 @@ def show(node: str, as_json: bool) -> None:
     Example:
       cosched-hwmodel show two-socket-2x32
     """
-    from cosched_hwmodel.cli.drawing import node_lines, node_values  # noqa: PLC0415 - --help should not pay for it
-    from cosched_hwmodel.cli.node_choice import classes_of  # noqa: PLC0415
+    from cosched_hwmodel.cli.drawing import node_lines, node_values
+    from cosched_hwmodel.cli.node_choice import classes_of
 
     classes = classes_of(node)
     if as_json:
@@ -85,7 +85,7 @@ def measure(
       cosched-hwmodel measure --out node.toml
       cosched-hwmodel show node.toml
     """
-    from cosched_hwmodel.cli.measuring.measure_command import run_measure  # noqa: PLC0415 - --help should not pay for it
+    from cosched_hwmodel.cli.measuring.measure_command import run_measure
 
     if disk is not None and no_disk:
         raise click.UsageError("--disk and --no-disk: expected at most one of them")
@@ -147,13 +147,13 @@ def predict(
       cosched-hwmodel predict --pairs node-pairs-L3.csv stream cache3
     """
     if pairs is not None:
-        from cosched_hwmodel.cli.predicting.table_commands import predict_from_table  # noqa: PLC0415
+        from cosched_hwmodel.cli.predicting.table_commands import predict_from_table
 
         if profiles is not None or seat is not None or assignments:
             raise click.UsageError("--pairs: expected no --profiles, --seat and --set beside it")
         predict_from_table(pairs, words, method=method, as_json=as_json)
         return
-    from cosched_hwmodel.cli.predicting.predict_command import predict_on_node  # noqa: PLC0415 - --help should not pay for it
+    from cosched_hwmodel.cli.predicting.predict_command import predict_on_node
 
     node, *jobs = words
     if not jobs:
@@ -203,8 +203,8 @@ def calibrate(
       cosched-hwmodel calibrate node-pairs-L3.csv --method bilinear --out complete.csv
       cosched-hwmodel calibrate nas.csv --method composite --node node.toml --out nas-profiles.toml
     """
-    from cosched_hwmodel.cli.output import check_new  # noqa: PLC0415 - --help should not pay for it
-    from cosched_hwmodel.cli.predicting.table_commands import run_calibrate, run_composite  # noqa: PLC0415
+    from cosched_hwmodel.cli.output import check_new
+    from cosched_hwmodel.cli.predicting.table_commands import run_calibrate, run_composite
 
     if out is not None:
         check_new(out, force)

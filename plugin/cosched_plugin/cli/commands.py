@@ -84,10 +84,10 @@ def serve(
       cosched-emulator serve scenario.toml --bind ipc:///tmp/cosched.sock
       cosched-plugin serve --connect ipc:///tmp/cosched.sock --policy rua
     """
-    from cosched_plugin.common.trace_file import TraceFile  # noqa: PLC0415
-    from cosched_plugin.config import allow_models, choose  # noqa: PLC0415 - --help should not pay for it
-    from cosched_plugin.server import Keys  # noqa: PLC0415
-    from cosched_plugin.server import serve as run_server  # noqa: PLC0415
+    from cosched_plugin.common.trace_file import TraceFile
+    from cosched_plugin.config import allow_models, choose
+    from cosched_plugin.server import Keys
+    from cosched_plugin.server import serve as run_server
 
     endpoint = endpoint or usual_endpoint(SCHEDULER_SOCKET)
     if not endpoint:
@@ -162,11 +162,11 @@ def batsim(
       cosched-plugin batsim --policy easy
       batsim -p platform.xml -w workload.json -s tcp://127.0.0.1:28000 -e out
     """
-    from cosched_plugin.batsim.adapter import Decisions, features_of  # noqa: PLC0415 - --help should not pay for it
-    from cosched_plugin.batsim.serve import serve as run_server  # noqa: PLC0415
-    from cosched_plugin.batsim.site import SiteFile, read_site_file  # noqa: PLC0415
-    from cosched_plugin.common.trace_file import TraceFile  # noqa: PLC0415
-    from cosched_plugin.config import allow_models, choose  # noqa: PLC0415
+    from cosched_plugin.batsim.adapter import Decisions, features_of
+    from cosched_plugin.batsim.serve import serve as run_server
+    from cosched_plugin.batsim.site import SiteFile, read_site_file
+    from cosched_plugin.common.trace_file import TraceFile
+    from cosched_plugin.config import allow_models, choose
 
     choice = choose(policy, assignments)
     allowed = allow_models(models)
@@ -198,8 +198,8 @@ def status(endpoint: str, as_json: bool, timeout_s: float) -> None:
     Example:
       cosched-plugin status ipc:///tmp/cosched-status.sock --json | jq .queue_length
     """
-    from cosched_plugin.common.status import status_lines  # noqa: PLC0415 - --help should not pay for it
-    from cosched_plugin.status_server import ask_status  # noqa: PLC0415
+    from cosched_plugin.common.status import status_lines
+    from cosched_plugin.status_server import ask_status
 
     answer = ask_status(endpoint, timeout_s)
     say(json.dumps(answer, indent=2) if as_json else "\n".join(status_lines(answer)))
@@ -214,7 +214,7 @@ def policies(as_json: bool) -> None:
     Example:
       cosched-plugin policies --json | jq '.presets[].name'
     """
-    from cosched_plugin.listing import catalogue, catalogue_lines  # noqa: PLC0415
+    from cosched_plugin.listing import catalogue, catalogue_lines
 
     found = catalogue()
     say(json.dumps(found, indent=2) if as_json else "\n".join(catalogue_lines(found)))
@@ -245,9 +245,9 @@ def check(
     Example:
       cosched-plugin check mysite.policies:Greedy --set depth=3
     """
-    from cosched_plugin.config import allow_models, choose  # noqa: PLC0415
-    from cosched_plugin.testing.check import check_policy  # noqa: PLC0415
-    from cosched_plugin.testing.recording import Clocks, replay  # noqa: PLC0415
+    from cosched_plugin.config import allow_models, choose
+    from cosched_plugin.testing.check import check_policy
+    from cosched_plugin.testing.recording import Clocks, replay
 
     clocks = None if batches is None else Clocks()  # checked before the policy is imported
     choice = choose(policy, assignments)

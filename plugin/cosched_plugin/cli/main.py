@@ -9,7 +9,7 @@ import click
 
 from cosched_plugin.common.errors import PluginError
 from cosched_terminal.command_line import run_command_line
-from cosched_terminal.lazy import LazyGroup
+from cosched_terminal.commands import LazyGroup
 
 # Group of the help -> module -> the commands that it declares, with their help in one line.
 COMMANDS: Final = {

@@ -122,7 +122,7 @@ def slurm(
         return
     if rest_address is None:
         raise click.UsageError("Missing option '--rest'.")
-    from cosched_plugin.config import allow_models, choose  # noqa: PLC0415 - --help should not pay for it
+    from cosched_plugin.config import allow_models, choose
 
     log = Log("cosched-plugin", as_json=log_json, quiet=quiet)
     choice = choose(policy, assignments)
@@ -169,11 +169,11 @@ def _enforce(
     set_aside: bool,
 ) -> int:
     """Begin, and enforce until a signal."""
-    from cosched_plugin.common.trace_file import TraceFile  # noqa: PLC0415
-    from cosched_plugin.quarantine import Quarantine  # noqa: PLC0415
-    from cosched_plugin.slurm.actuator import Commands  # noqa: PLC0415
-    from cosched_plugin.slurm.cluster import Cluster  # noqa: PLC0415
-    from cosched_plugin.slurm.loop import Enforcer, begun, only_one, recorder, run, welcome_of  # noqa: PLC0415
+    from cosched_plugin.common.trace_file import TraceFile
+    from cosched_plugin.quarantine import Quarantine
+    from cosched_plugin.slurm.actuator import Commands
+    from cosched_plugin.slurm.cluster import Cluster
+    from cosched_plugin.slurm.loop import Enforcer, begun, only_one, recorder, run, welcome_of
 
     with ExitStack() as open_things:
         open_things.enter_context(only_one(state))
@@ -216,10 +216,10 @@ def _look_on(
     writes: bool,
 ) -> int:
     """Say what would be done until a signal."""
-    from cosched_plugin.slurm.actuator import Commands  # noqa: PLC0415
-    from cosched_plugin.slurm.cluster import Cluster  # noqa: PLC0415
-    from cosched_plugin.slurm.loop import begun, run, welcome_of  # noqa: PLC0415
-    from cosched_plugin.slurm.observing import JobLog, Onlooker  # noqa: PLC0415
+    from cosched_plugin.slurm.actuator import Commands
+    from cosched_plugin.slurm.cluster import Cluster
+    from cosched_plugin.slurm.loop import begun, run, welcome_of
+    from cosched_plugin.slurm.observing import JobLog, Onlooker
 
     poller = begun(rest, WAIT_S, log)
     shared = share or site.share or _share(site.partitions, choice.settings)
@@ -255,9 +255,9 @@ def release_all(rest_address: str, partitions: tuple[str, ...], site_file: str |
     Example:
       cosched-plugin slurm release-all --rest unix:/run/slurmrestd/rest.sock --partition batch
     """
-    from cosched_plugin.common.slurm_notation import WAITING  # noqa: PLC0415
-    from cosched_plugin.site.driver import Unsettled  # noqa: PLC0415
-    from cosched_plugin.slurm.loop import begun  # noqa: PLC0415
+    from cosched_plugin.common.slurm_notation import WAITING
+    from cosched_plugin.site.driver import Unsettled
+    from cosched_plugin.slurm.loop import begun
 
     rest = _rest(rest_address, "")
     site = _site(site_file, partitions)
@@ -282,7 +282,7 @@ def release_all(rest_address: str, partitions: tuple[str, ...], site_file: str |
 
 def open_store(state: str, names: Sequence[str], log: Log) -> Any:
     """Return the store; a fresh one, beside the old, where that is about other nodes."""
-    from cosched_plugin.site.store import Store  # noqa: PLC0415
+    from cosched_plugin.site.store import Store
 
     if why := open_folder(state):
         log("open-folder", why, level=WARNING)
@@ -307,7 +307,7 @@ def default_state() -> str:
 
 
 def _rest(address: str, version: str) -> Rest:
-    from cosched_plugin.slurm.rest import Rest, UnixTransport  # noqa: PLC0415
+    from cosched_plugin.slurm.rest import Rest, UnixTransport
 
     scheme, _, path = address.partition(":")
     if scheme != "unix" or not path:
@@ -316,7 +316,7 @@ def _rest(address: str, version: str) -> Rest:
 
 
 def _site(file: str | None, partitions: Sequence[str]) -> Site:
-    from cosched_plugin.slurm.site_file import read_site  # noqa: PLC0415
+    from cosched_plugin.slurm.site_file import read_site
 
     site = read_site(file)
     if partitions:
@@ -328,7 +328,7 @@ def _site(file: str | None, partitions: Sequence[str]) -> Site:
 
 def _partition(name: str) -> str:
     """Return what scontrol shows of a partition; empty where it shows nothing."""
-    import subprocess  # noqa: PLC0415 - a help must not pay for it
+    import subprocess
 
     try:
         done = subprocess.run(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cosched_emulator.cli.commands.options.job_options import (
+from cosched_emulator.cli.job_options import (
     Array,
     read_array,
     read_begin,

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import click
 import click.testing
@@ -14,9 +12,8 @@ import pytest
 
 from cosched_emulator.cli.main import COMMANDS, cli
 from cosched_plugin.cli.main import cli as plugin
-from cosched_terminal.lazy import Implementation, LazyGroup
+from cosched_terminal.commands import LazyGroup
 
-NAMES = [name for modules in COMMANDS.values() for names in modules.values() for name in names]
 # Modules that users' programs do not need: the server, the scheduler, and numpy.
 SERVER = (
     "numpy",
@@ -27,14 +24,6 @@ SERVER = (
     "cosched_plugin.core",
     "cosched_plugin.policies",
 )
-
-
-def commands() -> Iterator[click.Command]:
-    for command in map(cli.load, NAMES):
-        if isinstance(command, click.Group):
-            yield from command.commands.values()
-        else:
-            yield command
 
 
 @pytest.mark.parametrize(
@@ -56,18 +45,6 @@ def test_the_help_shows_the_commands_in_groups() -> None:
         assert re.findall(r"^  (\w+)", group, re.MULTILINE) == [name for names in modules.values() for name in names]
     assert len({line.index("  ", 3) for line in shown.splitlines() if re.match(r"  \w{8}  ", line)}) == 1
     assert "Commands:" not in shown
-
-
-@pytest.mark.parametrize("command", [*commands()], ids=lambda command: command.name)
-def test_the_function_of_a_command_takes_its_options(command: click.Command) -> None:
-    assert command.callback is not None
-    implementation = inspect.unwrap(command.callback, stop=lambda each: isinstance(each, Implementation))
-    assert isinstance(implementation, Implementation)
-    passed = {str(option.name) for option in command.params if option.expose_value}
-    if "manager_key" in passed:  # `common_options` combines these in one argument
-        passed = passed - {"manager", "key", "manager_key", "as_json", "timeout_s"} | {"caller"}
-    context = [object()] if command.name == "submit" else []
-    inspect.signature(implementation.load()).bind(*context, **dict.fromkeys(passed))
 
 
 @pytest.mark.parametrize("arguments", [("queue",), ("submit",), ("top", "--once"), ("history",)], ids=" ".join)

@@ -235,7 +235,7 @@ def test_plot_draws_each_kind(runs: Path, kind: str) -> None:
 
 
 def test_plot_ecdf_of_several_runs_leaves_out_the_warm_up(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from cosched_emulator.results.figures import plot as pictures  # noqa: PLC0415
+    from cosched_emulator.results.figures import plot as pictures
 
     drawn: dict[str, list[float]] = {}
 
@@ -249,7 +249,7 @@ def test_plot_ecdf_of_several_runs_leaves_out_the_warm_up(runs: Path, monkeypatc
 
 
 def test_plot_passes_the_window_in_hours(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from cosched_emulator.results.figures import plot as pictures  # noqa: PLC0415
+    from cosched_emulator.results.figures import plot as pictures
 
     windows = []
     monkeypatch.setattr(pictures, "plot_load", lambda *arguments: windows.append(arguments[4]))

@@ -21,7 +21,6 @@ from tests.emulator.cli.fake_manager import FakeManager, always, fake_manager, j
 from tests.processes import Ran, ended
 
 from cosched_emulator.accounting.database_schema import migrate
-from cosched_emulator.cli.jobs import wait_for
 from cosched_emulator.cli.main import COMMANDS
 from cosched_emulator.cli.user_tables import clock_text, text_table
 from cosched_emulator.errors import LinkError
@@ -45,6 +44,7 @@ from cosched_emulator.users.requests import (
     SubmitJob,
     Target,
 )
+from cosched_emulator.users.waiting import wait_for
 
 QUICK = ("--timeout", "0.3")
 

@@ -10,7 +10,7 @@ import pytest
 from tests.commands import commands_in
 
 from cosched_emulator import prepare, simulate
-from cosched_emulator.cli.commands.options.scenario_options import overrides
+from cosched_emulator.cli.scenario_options import overrides
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.run.policy_warnings import idle_matching, warnings_of
 from cosched_emulator.run.prepare import Prepared

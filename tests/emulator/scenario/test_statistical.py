@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cosched_emulator import prepare, simulate
-from cosched_emulator.cli.commands.options.scenario_options import overrides
+from cosched_emulator.cli.scenario_options import overrides
 from cosched_emulator.couplings.link import DirectLink, LoopbackLink
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.manager.agenda import Agenda

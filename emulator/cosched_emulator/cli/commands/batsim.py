@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from cosched_emulator import offered
-from cosched_emulator.cli.commands.options.scenario_options import a_file, scenario_options
+from cosched_emulator.cli.scenario_options import a_file, scenario_options
 from cosched_terminal.lazy import implementation
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from cosched_emulator.cli.commands.options.scenario_options import AS_SUBMITTED, a_file, some_scenario_options
+from cosched_emulator.cli.scenario_options import AS_SUBMITTED, a_file, some_scenario_options
 from cosched_terminal.lazy import implementation
 
 

@@ -364,7 +364,7 @@ def ignored_options(*more_flags: str) -> list[click.Option]:
 
 
 _QUIET: Final[dict[str, Any]] = {"hidden": True, "expose_value": False, "multiple": False, "default": None}
-_IGNORED: Final = "cosched_emulator.cli.commands.options.job_options.ignored"  # key in a context
+_IGNORED: Final = "cosched_emulator.cli.job_options.ignored"  # key in a context
 
 
 def ignored_names(context: click.Context) -> list[str]:

@@ -1,0 +1,162 @@
+"""Commands: functions whose parameters are their options, in modules that are imported when the command line names them.
+
+The annotation of a parameter says what its option takes: a flag (bool), a number, a path, nothing (``| None``), or several values
+(tuple). `option` or `argument`, its default, says the rest. A record (NamedTuple) of such fields, and `several` options, become
+one argument. A module of commands imports what its commands work with in their functions: a help pays for no more than click.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from importlib import import_module
+from pathlib import Path
+from types import NoneType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, get_args, get_origin, get_type_hints
+
+import click
+
+if TYPE_CHECKING:  # older releases of click do not export the generic type
+    Kind: TypeAlias = click.ParamType[Any] | Sequence[str] | None
+
+_WIDTH: Final = 8  # width of a name, so that the helps of all groups begin in one column
+
+
+class LazyGroup(click.Group):
+    """A group that prints its help from ``table``, and imports the command that is called.
+
+    The table maps the title of a group of commands in the help to module -> name -> help in one line.
+    """
+
+    def __init__(self, table: Mapping[str, Mapping[str, Mapping[str, str]]], **settings: Any) -> None:
+        self._table = table
+        modules = [item for group in table.values() for item in group.items()]
+        self._module_of = {name: module for module, helps in modules for name in helps}
+        summaries = [click.Command(name, help=text) for _, helps in modules for name, text in helps.items()]
+        super().__init__(commands=summaries, **settings)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - signature of click
+        """Write the commands, group by group, in the order of the table."""
+        limit = formatter.width - 6 - max(map(len, self.commands))
+        for title, modules in self._table.items():
+            names = [name for helps in modules.values() for name in helps]
+            with formatter.section(title):
+                formatter.write_dl(
+                    [(f"{name:<{_WIDTH}}", self.commands[name].get_short_help_str(limit)) for name in names]
+                )
+
+    def load(self, name: str) -> click.Command:
+        """Return a command with its options, which the module has under the same name."""
+        command: click.Command = getattr(import_module(self._module_of[name]), name)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the name, the command and the rest of the arguments of a command line."""
+        name, summary, rest = super().resolve_command(ctx, args)
+        return name, self.load(name) if name is not None and summary is not None else None, rest
+
+
+class _Declared(NamedTuple):
+    """An option, or an argument, but for what its parameter says: the name, and the type of the values."""
+
+    make: type[click.Parameter]
+    words: str
+    kind: Kind
+    settings: dict[str, Any]
+
+    def parameter(self, name: str, hint: Any) -> click.Parameter:
+        """Return click's parameter for one of a function with this name and annotation."""
+        optional = NoneType in get_args(hint)
+        if optional:
+            hint = next(each for each in get_args(hint) if each is not NoneType)
+        many = get_origin(hint) is tuple
+        words = self.words.split()
+        names = [word for word in words if word.startswith("-")]
+        settings: dict[str, Any] = {"metavar": " ".join(words[len(names) :]) or None}
+        if hint is bool:
+            settings |= {"is_flag": True, "default": None if optional else False}
+        else:
+            kind = self.kind or (get_args(hint)[0] if many else hint)
+            kind = click.Path(path_type=Path) if kind is Path else kind
+            settings["type"] = click.Choice(kind) if isinstance(kind, Sequence) else kind
+            if self.make is click.Argument:
+                settings |= {"nargs": -1 if many else 1, "required": not optional}
+            else:
+                settings |= {"multiple": many, "required": not (optional or many or "default" in self.settings)}
+        return self.make([*names, name], **{**settings, **self.settings})
+
+
+class _Several(NamedTuple):
+    """Options whose values are one argument: a dictionary, unless ``make`` is a record."""
+
+    options: Sequence[click.Parameter]
+    make: Callable[..., object] = dict
+
+    def taken_from(self, values: dict[str, Any]) -> object:
+        """Take the values of these options out of those of a command line, and return the argument."""
+        return self.make(**{str(each.name): values.pop(each.name, None) for each in self.options if each.expose_value})
+
+
+def option(words: str, text: str, kind: Kind = None, default: Any = None, **settings: Any) -> Any:
+    """Return what makes a parameter of a command an option, as its default.
+
+    ``words`` are its names and the word for its value, such as ``-o --out FILE``; ``text`` is its help. ``kind`` gives bounds, or
+    the choices. The option is needed if it has no default and the annotation is not optional. ``settings`` are further ones of click.
+    """
+    if default is not None:
+        settings |= {"default": default, "show_default": default != ""}
+    return _Declared(click.Option, words, kind, {"help": text, **settings})
+
+
+def argument(words: str = "", kind: Kind = None, **settings: Any) -> Any:
+    """Return what makes a parameter of a command an argument; ``words`` name it in the help, if not by its own name."""
+    return _Declared(click.Argument, words, kind, settings)
+
+
+def several(options: Sequence[click.Parameter]) -> Any:
+    """Return what makes a parameter of a command the values of these options, by their names."""
+    return _Several(options)
+
+
+def command(
+    group: click.Group | None = None, *, name: str = "", cls: type[click.Command] = click.Command, **settings: Any
+) -> Callable[[Callable[..., object]], click.Command]:
+    """Return the decorator that makes a command of a function, whose documentation is the help; it is added to ``group``.
+
+    An option of the function's own replaces one of the same name among several that are one argument.
+    """
+
+    def make(function: Callable[..., object]) -> click.Command:
+        declared = inspect.signature(function, eval_str=True).parameters.values()
+        given = {each.name: _read(each.name, each.annotation, each.default) for each in declared}
+        joined = {each: one for each, one in given.items() if isinstance(one, _Several)}
+        own = {word for one in given.values() if isinstance(one, click.Parameter) for word in one.opts}
+        parameters: list[click.Parameter] = []
+        for one in given.values():
+            of_one = [one] if isinstance(one, click.Parameter) else one.options
+            parameters += [each for each in of_one if each is one or own.isdisjoint(each.opts)]
+
+        @wraps(function)
+        def call(**values: Any) -> object:
+            return function(**{each: one.taken_from(values) for each, one in joined.items()}, **values)
+
+        text = inspect.getdoc(function)
+        made = cls(name or function.__name__, callback=call, params=parameters, help=text, **settings)
+        if group is not None:
+            group.add_command(made)
+        return made
+
+    return make
+
+
+def _read(name: str, hint: Any, default: Any) -> click.Parameter | _Several:
+    """Return what a parameter of a command declares; one without a default is a record, whose fields are options."""
+    if isinstance(default, _Declared):
+        return default.parameter(name, hint)
+    if isinstance(default, click.Parameter | _Several):
+        return default
+    hints = get_type_hints(hint)
+    return _Several([hint._field_defaults[each].parameter(each, hints[each]) for each in hint._fields], hint)
