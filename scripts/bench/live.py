@@ -30,6 +30,7 @@ from cosched_emulator.users.client import ManagerConnection
 from cosched_emulator.users.requests import SubmitJob
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_hwmodel.units import SECOND_US
+from cosched_plugin.protocol.messages import JobSpec
 
 NODES: Final = 128
 TASK: Final = 16  # processes of each task of the array, which do as much work as the mean job
@@ -87,7 +88,7 @@ def _load(policy: str, extent: Extent, log: Path) -> Load:
     scenario = {**table, "workload": workload, "clock": {"mode": "scaled", "speed": round(speed, 3)}}
     run_us = round(area_us / TASK)
     tasks = tuple(range(extent.queue - len(jobs)))
-    array = SubmitJob(TASK, ESTIMATED * run_us, run_us=run_us, name="array", tasks=tasks)
+    array = SubmitJob(JobSpec(0, 0, TASK, ESTIMATED * run_us, name="array"), run_us, tasks)
     return Load(_toml(scenario), array, jobs, speed)
 
 
@@ -132,11 +133,7 @@ def _submit(manager: ManagerConnection, jobs: Iterator[WorkloadJob], a_second: f
     while (passed_s := time.monotonic() - began_s) < for_s:
         if submitted < passed_s * a_second:
             job = next(jobs)
-            spec = job.spec
-            request = SubmitJob(
-                spec.processes, spec.estimate_us, run_us=job.run_us, ppn_min=spec.ppn_min, ppn_max=spec.ppn_max
-            )
-            manager.result(request._replace(exclusive=spec.exclusive, demand=spec.demand, usage=spec.usage))
+            manager.result(SubmitJob(job.spec._replace(limit_us=None, name=""), job.run_us))
             submitted += 1
         else:
             time.sleep(SLICE_S)

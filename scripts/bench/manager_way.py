@@ -31,7 +31,7 @@ from cosched_emulator.users.door import Asked
 from cosched_emulator.users.requests import Done, Requester, SubmitJob
 from cosched_hwmodel.units import ThreadMask
 from cosched_plugin.config import choose
-from cosched_plugin.protocol.messages import Action, Actions, Event, Run, StartJob
+from cosched_plugin.protocol.messages import Action, Actions, Event, JobSpec, Run, StartJob
 from cosched_terminal.console import Log
 
 PACKAGE: Final = "/cosched_emulator/"
@@ -106,7 +106,7 @@ def submit_way() -> tuple[Way, Way]:
     live = restore_manager(prepared, accounting, log)
     port: Any = _NoPort()
     server = LiveServer(live, accounting, LiveClock(0, 1.0), port, None, log, faults=prepared.faults)
-    asked = Asked(b"", 1, Requester("ann", operator=False), SubmitJob(1, 60_000_000, None))
+    asked = Asked(b"", 1, Requester("ann", operator=False), SubmitJob(JobSpec(0, 0, 1, 60_000_000)))
     server._answer(asked)
     live.batch()
     with way() as take:

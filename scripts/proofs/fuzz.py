@@ -35,6 +35,7 @@ from cosched_emulator.users.requests import CancelJobs, Done, ListJobs, Refused,
 from cosched_hwmodel.draws import key, uniform
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.common.curve import write_keys
+from cosched_plugin.protocol.messages import JobSpec
 from cosched_plugin.status_server import ask_status
 
 ENDPOINTS: Final = ("users", "scheduler", "hostile", "plugin", "status")
@@ -150,7 +151,8 @@ class Traffic(threading.Thread):
         run_us = round((5 + 30 * uniform(self._seed, "run", number)) * SECOND_US)
         request: Any = ListJobs()
         if draw < 0.6 and self._alive < MOST_ALIVE:
-            request = SubmitJob(1 + key(self._seed, "size", number) % 4, 2 * run_us, 3 * run_us, run_us, "honest")
+            size = 1 + key(self._seed, "size", number) % 4
+            request = SubmitJob(JobSpec(0, 0, size, 2 * run_us, 3 * run_us, name="honest"), run_us)
         elif draw < 0.7 and self.jobs:
             request = CancelJobs((Target(self.jobs[-1]),))
         began_s = time.monotonic()

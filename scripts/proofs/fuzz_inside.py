@@ -28,6 +28,7 @@ from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.codec import decode, encode, write
 from cosched_plugin.protocol.errors import RemoteProtocolError
+from cosched_plugin.protocol.messages import JobSpec
 from cosched_plugin.protocol.session import ManagerSession, SchedulerSession, State
 
 Progress = Callable[[int], None]
@@ -95,7 +96,7 @@ class _Site:
         self.live = LiveManager(manager, agenda, 1, self.books.ended_state, self.books.tasks)
         self.ann = Requester("ann", False)
         for number in range(6):
-            self.submit(SubmitJob(1 + number, 60_000_000, 90_000_000))
+            self.submit(SubmitJob(JobSpec(0, 0, 1 + number, 60_000_000, 90_000_000)))
 
     def submit(self, request: SubmitJob) -> None:
         self.books.append(command_step(self.live.now_us, self.ann, request))
@@ -161,7 +162,8 @@ def scheduler_inside(count: int, seed: int, progress: Progress) -> Counter[str]:
         if draw % 2:
             site.go_on(key(seed, "time", number) % MOST_STEP_US)
         if draw == 3 and site.live.unfinished < 20:
-            site.submit(SubmitJob(1 + number % 8, 60_000_000, 90_000_000 if number % 3 else None, held=number % 5 == 0))
+            job = JobSpec(0, 0, 1 + number % 8, 60_000_000, 90_000_000 if number % 3 else None)
+            site.submit(SubmitJob(job, held=number % 5 == 0))
     site.close()
     return found
 

@@ -46,6 +46,7 @@ from cosched_emulator.users.requests import (
     Target,
     encode_request,
 )
+from cosched_plugin.protocol.messages import JobSpec
 
 MANAGER, SCHEDULER, HONEST = "manager", "scheduler", "honest"
 HOSTILE_UID, HONEST_UID = 65_534, 65_533
@@ -126,7 +127,7 @@ def _send(dealer: zmq.Socket[bytes], frames: list[bytes]) -> None:
 
 def submit_arrays(endpoint: str, until_s: float) -> None:
     """Submit and cancel large arrays of held tasks with many dependencies; keep as many jobs as the manager takes."""
-    array = SubmitJob(1, MINUTE_US, name="x" * 128, tasks=tuple(range(TASKS)), held=True)
+    array = SubmitJob(JobSpec(0, 0, 1, MINUTE_US, name="x" * 128), tasks=tuple(range(TASKS)), held=True)
     firsts: list[int] = []
     with ManagerConnection(endpoint, 30.0) as connection:
         while time.monotonic() < until_s:
@@ -178,7 +179,7 @@ def work(endpoint: str, until_s: float) -> None:
                 break
             request: Request = (
                 ListJobs(str(HONEST_UID)),
-                SubmitJob(1, MINUTE_US, held=True),
+                SubmitJob(JobSpec(0, 0, 1, MINUTE_US), held=True),
                 ShowStatus(),
                 CancelJobs((Target(mine[-1] if mine else 1),)),
             )[number % 4]

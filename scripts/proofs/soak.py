@@ -39,6 +39,7 @@ from cosched_emulator.users.requests import (
     SubmitJob,
     Target,
 )
+from cosched_plugin.protocol.messages import JobSpec
 
 MANAGER, SCHEDULER = "manager", "scheduler"
 NODES = 32
@@ -217,12 +218,16 @@ class Soak:
         bound = ("cpu", "network", "disk")[max(range(3), key=lambda index: shares[index])]
         after = draw.random() < 0.15 and self.ours[-5:]
         return SubmitJob(
-            processes=draw.choice((1, 1, 2, 2, 4, 6)),
-            estimate_us=limit_us,
-            limit_us=limit_us if draw.random() < 0.8 else None,
+            JobSpec(
+                0,
+                0,
+                processes=draw.choice((1, 1, 2, 2, 4, 6)),
+                estimate_us=limit_us,
+                limit_us=limit_us if draw.random() < 0.8 else None,
+                name="soak",
+                usage=(bound, cpu, network, 1_000_000 - cpu - network, draw.randrange(100_000, 500_000)),
+            ),
             run_us=max(MINUTE_US, round(limit_us * draw.uniform(0.1, 1.15))),
-            name="soak",
-            usage=(bound, cpu, network, 1_000_000 - cpu - network, draw.randrange(100_000, 500_000)),
             tasks=tuple(range(draw.randrange(2, 6))) if draw.random() < 0.05 else (),
             at_once=draw.choice((0, 2)),
             after=(Dependency(draw.choice(("afterok", "afterany")), draw.choice(after)),) if after else (),

@@ -13,6 +13,7 @@ from typing import Any, Final
 import pytest
 import zmq
 from tests.commands import Commands, assert_one_line
+from tests.emulator.submissions import submit_job
 from tests.processes import Forked, ended, wait_until
 from tests.runs import runs_on
 
@@ -30,7 +31,6 @@ from cosched_emulator.users.requests import (
     ShowJobs,
     ShowOverview,
     ShowStatus,
-    SubmitJob,
     Target,
     encode_request,
 )
@@ -179,7 +179,7 @@ class User:
 
     def submit(self, processes: int, run_s: float, limit_s: float | None = None) -> int:
         limit_us = None if limit_s is None else round(limit_s * SECOND_US)
-        wish = SubmitJob(processes, round((limit_s or run_s) * SECOND_US), limit_us, round(run_s * SECOND_US))
+        wish = submit_job(processes, round((limit_s or run_s) * SECOND_US), limit_us, round(run_s * SECOND_US))
         (job_id,) = self.ask(wish)["job_ids"]
         assert isinstance(job_id, int)
         return job_id
@@ -383,7 +383,7 @@ def test_a_client_that_reads_no_answers_delays_no_user(commands: Commands) -> No
     live_manager(commands)
     with User(commands) as user:
         for _ in range(3):
-            user.ask(SubmitJob(1, SECOND_US, tasks=tuple(range(1_000)), held=True))
+            user.ask(submit_job(1, SECOND_US, tasks=tuple(range(1_000)), held=True))
         user.slowest_s = 0.0
         context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         with context, context.socket(zmq.DEALER) as deaf:  # asks for large answers, and reads none

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import pytest
 from tests.commands import Commands
+from tests.emulator.submissions import submit_job
 from tests.processes import Forked, ended, wait_until
 
 import cosched_emulator
@@ -52,7 +53,7 @@ class Odd:
 
 
 def submission(run_s: int, processes: int = 8) -> SubmitJob:
-    return SubmitJob(processes, HOUR_S * SECOND_US, HOUR_S * SECOND_US, run_us=run_s * SECOND_US)
+    return submit_job(processes, HOUR_S * SECOND_US, HOUR_S * SECOND_US, run_us=run_s * SECOND_US)
 
 
 class Site:

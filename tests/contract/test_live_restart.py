@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from scripts.proofs.kill_nine import broken_accounts
+from tests.emulator.submissions import submit_job
 from tests.processes import Forked, fork_program, wait_until
 
 from cosched_emulator.cli.user_tables import rows_of
@@ -178,7 +179,7 @@ class User:
             recent = self._ids[-10:]
             kind = ("afterok", "afterany")[self._draw("after kind") < 0.5]
             after = (Dependency(kind, recent[int(self._draw("after whom") * len(recent))]),)
-        request = SubmitJob(
+        request = submit_job(
             processes=1 + int(24 * self._draw("processes")),
             estimate_us=round((20 + 900 * self._draw("estimate")) * SECOND_US),
             limit_us=600 * SECOND_US,

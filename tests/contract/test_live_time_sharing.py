@@ -16,11 +16,12 @@ import pytest
 from tests.commands import Commands
 from tests.emulator.live.shared_time import JobLine, scenario_of
 from tests.emulator.studies.experiments import toml
+from tests.emulator.submissions import submit_job
 from tests.processes import Forked, ended, wait_until
 
 from cosched_emulator import simulate
 from cosched_emulator.users.client import ManagerConnection
-from cosched_emulator.users.requests import ListHistory, Request, ShowJobs, ShowOverview, ShowStatus, SubmitJob, Target
+from cosched_emulator.users.requests import ListHistory, Request, ShowJobs, ShowOverview, ShowStatus, Target
 
 SECOND_US: Final = 1_000_000
 SPEED: Final = 40  # emulated seconds a second: a quantum takes 25 ms
@@ -104,7 +105,7 @@ def test_a_scheduler_stopped_for_twenty_quanta_costs_no_job_a_quantum(policy: st
     wait_until(lambda: site.quantum() > 40)
     site.plugin.send_signal(signal.SIGSTOP)
     began = site.quantum()
-    (waiting,) = site.ask(SubmitJob(2, 5 * SECOND_US))["job_ids"]
+    (waiting,) = site.ask(submit_job(2, 5 * SECOND_US))["job_ids"]
     wait_until(lambda: site.quantum() > began + FROZEN)
     (job,) = site.ask(ShowJobs((Target(waiting),)))["jobs"]
     assert job["state"] == "PENDING"
@@ -133,7 +134,7 @@ def test_a_standby_takes_over_in_the_middle_of_a_round(commands: Commands) -> No
     before = site.slots()["rows"]
     site.plugin.kill()
     began = site.quantum()
-    (later,) = site.ask(SubmitJob(2, 5 * SECOND_US))["job_ids"]
+    (later,) = site.ask(submit_job(2, 5 * SECOND_US))["job_ids"]
     wait_until(lambda: site.ask(ShowJobs((Target(later),)))["jobs"][0]["state"] == "COMPLETED")
     rows = [{cell["job"]: row["slot"] for cell in row["jobs"]} for row in site.slots()["rows"]]
     assert rows == [{cell["job"]: row["slot"] for cell in row["jobs"]} for row in before]
@@ -209,7 +210,7 @@ def test_lost_and_late_messages_change_no_row(commands: Commands) -> None:
     ids = []
     for number in range(4):
         wait_until(lambda number=number: site.quantum() > 15 * (number + 1))  # type: ignore[misc]
-        ids += site.ask(SubmitJob(4, 3 * SECOND_US, tasks=(0, 1)))["job_ids"]
+        ids += site.ask(submit_job(4, 3 * SECOND_US, tasks=(0, 1)))["job_ids"]
     wait_until(lambda: len(site.ask(ListHistory())["jobs"]) >= len(ids))
     assert {job["state"] for job in site.ask(ListHistory())["jobs"]} == {"COMPLETED"}
     told = site.ask(ShowOverview())
@@ -241,7 +242,7 @@ def test_a_frozen_scheduler_costs_no_job_a_quantum(commands: Commands) -> None:
     scheduler = commands.start("cosched_plugin", "serve", "--connect", endpoint, "--policy", "gang")
     with ManagerConnection(users, 10.0) as site:
         for _ in range(JOBS):
-            site.result(SubmitJob(4, 3600 * S, None))
+            site.result(submit_job(4, 3600 * S, None))
         wait_until(lambda: len({job for _, parts in quanta(database)[-3:] for job, _ in parts}) == JOBS)
         scheduler.send_signal(signal.SIGSTOP)
         before = len(quanta(database))

@@ -14,10 +14,11 @@ import pytest
 from tests.commands import Commands
 from tests.contract.test_live_time_sharing import FOUR, MESSAGES, SECOND_US, LiveSite, assert_undisturbed
 from tests.emulator.live.shared_time import scenario_of
+from tests.emulator.submissions import submit_job
 from tests.processes import ended, wait_until
 
 from cosched_emulator.users.client import ManagerConnection
-from cosched_emulator.users.requests import ListJobs, Refused, ShowStatus, SubmitJob
+from cosched_emulator.users.requests import ListJobs, Refused, ShowStatus
 
 LOST: Final = "steps and changes are lost"
 
@@ -81,7 +82,7 @@ def test_what_was_confirmed_survives_a_disk_that_fails(
 ) -> None:
     table = scenario_of(commands.folder, FOUR) if policy == "paired-gang" else MESSAGES
     site = LiveSite(commands, table, policy, database="disk/live.db")
-    held = SubmitJob(1, SECOND_US, held=True)
+    held = submit_job(1, SECOND_US, held=True)
     wait_until(lambda: site.ask(ShowStatus())["jobs"]["running"] > 1)
     (confirmed,) = site.ask(held)["job_ids"]
     disk.fail()

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.emulator.submissions import submit_job
 from tests.plugin.policies.harness import NO_CONTENTION
 
 from cosched_emulator import prepare
@@ -37,7 +38,6 @@ from cosched_emulator.users.requests import (
     Requester,
     ShowOverview,
     ShowStatus,
-    SubmitJob,
     Target,
     decode_answer,
     encode_answer,
@@ -97,7 +97,7 @@ def journal_of(file: Path, entries: int) -> Accounting:
     accounts = Accounting.create(str(file), {})
     live = live_manager(accounts)
     for number in range(1, entries // 2 + 1):
-        for request in (SubmitJob(1, SECOND, name=f"job {number}"), CancelJobs((Target(number),))):
+        for request in (submit_job(1, SECOND, name=f"job {number}"), CancelJobs((Target(number),))):
             step = command_step(number, ANN, request)
             accounts.append(step)
             play(live, step)
@@ -140,9 +140,9 @@ def cancelled(_folder: Path, entries: int) -> Work:
         for number in range(0, entries, 5):
             first = live.next_id
             for wish in (
-                SubmitJob(1, SECOND, tasks=(0, 1), at_once=1),
-                SubmitJob(1, SECOND, tasks=(0, 1), after=(Dependency("afterany", first),), held=True),
-                SubmitJob(1, SECOND, delay_us=3 * SECOND),
+                submit_job(1, SECOND, tasks=(0, 1), at_once=1),
+                submit_job(1, SECOND, tasks=(0, 1), after=(Dependency("afterany", first),), held=True),
+                submit_job(1, SECOND, delay_us=3 * SECOND),
             ):
                 assert isinstance(live.command(number * SECOND, ANN, wish), Done)
             jobs = tuple([Target(job) for job in range(first, live.next_id)])

@@ -28,6 +28,7 @@ from cosched_emulator.cli.job_options import (
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.users.requests import MOST_TASKS, Dependency, SubmitJob
 from cosched_hwmodel.units import MIB
+from cosched_plugin.protocol.messages import JobSpec
 
 _MARKS: Final = ("#SBATCH", "#COSCHED")
 _MOST_BYTES: Final = 16 * MIB
@@ -112,33 +113,34 @@ def request_of(values: Mapping[str, Any], default_name: str = "") -> tuple[Submi
         notes.append(
             f"--exclusive={exclusive}: the job gets whole nodes; other jobs do not share them, those of the same user included"
         )
+    given["exclusive"] = exclusive is not None
     delay_us: int | None = given.get("begin")
     if delay_us == 0:
         notes.append("--begin: that time has come; the job may start at once")
     memory_mb = _memory_mb(given, 1 if processes == 1 else ppn_max if ppn_min == ppn_max else 0, threads)
-    request = SubmitJob(
+    job = JobSpec(
+        id=0,
+        submit_us=0,
         processes=processes,
         estimate_us=estimate_us,
         limit_us=limit_us or None,
-        run_us=given.get("run"),
         name=given.get("job_name", default_name),
         ppn_min=ppn_min,
         ppn_max=ppn_max,
         threads_per_process=threads,
         memory_mb=memory_mb,
-        exclusive=exclusive is not None,
-        demand=given.get("demand"),
-        usage=given.get("usage"),
-        self_slowdown=given.get("self_slowdown"),
+        **{key: given[key] for key in JobSpec._fields if key in given},
+    )
+    request = SubmitJob(
+        job,
+        run_us=given.get("run"),
         tasks=array.tasks,
         at_once=array.at_once,
         after=tuple([Dependency(kind, job) for kind, job in given.get("dependency", ())]),
         held=given.get("hold", False),
-        requeue=given.get("requeue", True),
-        exit_code=given.get("exit_code", 0),
         delay_us=delay_us or 0,
         all_memory=given.get("mem") == 0,
-        unpaired=given.get("unpaired", False),
+        **{key: given[key] for key in SubmitJob._fields if key in given},
     )
     return request, notes
 

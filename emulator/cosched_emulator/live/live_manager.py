@@ -20,7 +20,7 @@ from cosched_emulator.accounting.fact_rows import job_from_json
 from cosched_emulator.errors import InvariantError
 from cosched_emulator.live.dependencies import WaitingRoom
 from cosched_emulator.live.outbox import Outbox
-from cosched_emulator.live.user_commands import Accepted, Commands, Owners
+from cosched_emulator.live.user_commands import Accepted, Commands, Owners, longest_us
 from cosched_emulator.manager.agenda import Agenda
 from cosched_emulator.manager.managed_job import ManagedJob
 from cosched_emulator.manager.manager import Manager
@@ -280,7 +280,7 @@ class LiveManager:
             after = tuple([(kind, other) for kind, other in json.loads(row["after"])])
             origins[row["id"]] = origin = Origin(row["owner"], row["array_id"], row["array_index"], after)
             if origin.owner:
-                self._owners.add(row["id"], origin, max(job.spec.estimate_us, job.spec.limit_us or 0, job.run_us))
+                self._owners.add(row["id"], origin, longest_us(job))
         self.manager.carry_on(state["manager"], jobs)
         self._room.carry_on(state["room"], origins)
         self._commands.carry_on(state["commands"])

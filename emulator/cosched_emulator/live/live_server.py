@@ -352,7 +352,7 @@ class LiveServer:
         if isinstance(examined, Refused):
             return examined
         assert examined.submission is not None
-        return self._estimates.ask(asked, examined.submission.job(self._live.next_id).spec)
+        return self._estimates.ask(asked, examined.submission.numbered(self._live.next_id).spec)
 
     def _record_changes(self) -> None:
         """Pass the changes of the last step to the accounting."""

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from cosched_emulator.accounting.accounts import Accounting
+from cosched_emulator.accounting.fact_rows import job_from_json
 from cosched_emulator.couplings.estimating import EstimatingProcess
 from cosched_emulator.expected_starts.ranges import MOST
 from cosched_emulator.live.live_manager import LiveManager
@@ -35,10 +36,8 @@ ANSWER_S: Final = 8.0  # for a question about a job that is not submitted
 MOST_QUESTIONS: Final = 32  # at a time
 START_COLUMNS: Final = ("job_id", "start_s", "low_s", "high_s", "bound", "node_list", "reason")
 
-_AS_SUBMITTED: Final = (
-    "id", "submit_us", "processes", "estimate_us", "limit_us", "ppn_min", "ppn_max", "threads_per_process", "memory_mb",
-    "exclusive", "unpaired",
-)  # fmt: skip
+_PAST: Final = f"""SELECT job, expected_us, start_us, end_us FROM jobs WHERE end_us IS NOT NULL
+    ORDER BY end_us DESC, id DESC LIMIT {MOST_PAST}"""
 
 
 class _Question(NamedTuple):
@@ -235,14 +234,13 @@ class StartEstimates:
 
     def _tell_past(self) -> None:
         """Tell a new process of the last jobs in the accounts, and how good earlier estimates were."""
-        rows = [*self._accounting.history("", MOST_PAST)][::-1]
-        jobs = [_spec_of(row) for row in rows]
-        jobs += [job.job.spec for job in self._live.manager.jobs.values()]
+        past = [(job_from_json(job).spec, *times) for job, *times in self._accounting.select(_PAST)][::-1]
+        jobs = [spec for spec, *_ in past] + [job.job.spec for job in self._live.manager.jobs.values()]
         self._jobs = sorted(jobs, key=lambda job: job.id)
         ended = [
-            [row["id"], None, [row["user"], row["estimate_us"], row["expected_us"], row["end_us"] - row["start_us"]]]
-            for row in rows
-            if row["start_us"] is not None
+            [spec.id, None, [spec.user, spec.estimate_us, expected_us, end_us - start_us]]
+            for spec, expected_us, start_us, end_us in past
+            if start_us is not None
         ]
         self._process.send(kind="ended", rows=ended)
         self._process.send(kind="scored", rows=list(self._scored))
@@ -278,11 +276,3 @@ def _in_seconds(row: Sequence[Any]) -> tuple[Any, ...]:
     at_us, low_us, high_us, bound, runs = row
     nodes = idset([node for first, count in runs for node in range(first, first + count)]) if runs else ""
     return (seconds(at_us), seconds(low_us), seconds(high_us), bound, nodes)
-
-
-def _spec_of(row: Mapping[str, Any]) -> JobSpec:
-    """Return a job of the accounts as it was submitted."""
-    told: dict[str, Any] = {key: row[key] for key in _AS_SUBMITTED}
-    told |= {key: row[key] or "" for key in ("user", "name")}
-    told |= {key: None if row[key] is None else tuple(row[key]) for key in ("demand", "usage", "self_slowdown")}
-    return JobSpec(**told)

@@ -93,6 +93,7 @@ LONGEST_US: Final = LONGEST_YEARS * 366 * 86_400 * SECOND_US  # of a run time, a
 LARGEST_MBS: Final = 10**9
 LARGEST_MB: Final = 10**9
 LARGEST_PPM: Final = 10**9
+LARGEST_PRIORITY: Final = 2**32  # Slurm's numbers have 32 bits
 LONGEST_NAME: Final = 128  # bytes
 MOST_AFTER: Final = 1_000
 
@@ -100,63 +101,48 @@ assert LONGEST_US < MAX_SPAN_US
 
 
 class Submission(NamedTuple):
-    """A user's request for a job or an array, and its time."""
+    """A user's request for a job or an array, and the job as it enters the manager, but for its id."""
 
     request: SubmitJob
-    user: str
-    now_us: int
-    memory_mb: int  # of a process
+    job: WorkloadJob
 
-    @property
-    def span_us(self) -> int:
-        """Return how long the job takes, or a task of the array: the longest of the times that its user gave."""
-        return max(self.request.estimate_us, self.request.limit_us or 0, self.request.run_us or 0)
-
-    def job(self, job_id: int) -> WorkloadJob:
+    def numbered(self, job_id: int) -> WorkloadJob:
         """Return the job, or one task of the array, with the given id."""
-        wish = self.request
-        spec = JobSpec(
-            job_id,
-            self.now_us,
-            wish.processes,
-            wish.estimate_us,
-            wish.limit_us,
-            self.user,
-            wish.name,
-            wish.ppn_min,
-            wish.ppn_max,
-            wish.threads_per_process,
-            self.memory_mb,
-            wish.exclusive,
-            demand=wish.demand,
-            usage=wish.usage,
-            self_slowdown=wish.self_slowdown,
-            unpaired=wish.unpaired,
-        )
-        run_us = wish.estimate_us if wish.run_us is None else wish.run_us
-        return WorkloadJob(
-            spec, run_us, wish.demand, job_id, wish.usage, wish.self_slowdown, wish.requeue, wish.exit_code
-        )
+        return self.job._replace(spec=self.job.spec._replace(id=job_id), source_id=job_id)
+
+
+def longest_us(job: WorkloadJob) -> int:
+    """Return how long a job takes: the longest of the times that its user gave."""
+    return max(job.spec.estimate_us, job.spec.limit_us or 0, job.run_us)
 
 
 def submission_of(request: SubmitJob, user: str, now_us: int, machine: Machine) -> Submission:
-    """Return a submission with the memory of its processes on this machine."""
-    memory_mb = _share_of_memory_mb(request, machine) if request.all_memory else request.memory_mb
-    return Submission(request, user, now_us, memory_mb)
+    """Return a submission on this machine: what its user says of the job is true."""
+    spec = request.job._replace(submit_us=now_us, user=user)
+    if request.all_memory:
+        spec = spec._replace(memory_mb=_share_of_memory_mb(spec, machine))
+    job = WorkloadJob(
+        spec,
+        request.run_us or spec.estimate_us,
+        spec.demand,
+        0,
+        spec.usage,
+        spec.self_slowdown,
+        request.requeue,
+        request.exit_code,
+        profile=spec.profile,
+    )
+    return Submission(request, job)
 
 
-def _share_of_memory_mb(request: SubmitJob, machine: Machine) -> int:
+def _share_of_memory_mb(job: JobSpec, machine: Machine) -> int:
     """Return the memory of each process if the processes on a node share all its memory.
 
     Among the kinds of nodes with enough threads, the one with the least memory counts, as for Slurm's ``--mem=0``.
     """
-    processes = _processes_on_a_node(request)
-    threads = processes * request.threads_per_process
+    processes = min(job.processes, job.ppn_max or job.processes)
+    threads = processes * job.threads_per_process
     return min([kind.memory_mb for kind in machine.classes if kind.threads >= threads], default=0) // processes
-
-
-def _processes_on_a_node(request: SubmitJob) -> int:
-    return min(request.processes, request.ppn_max or request.processes)
 
 
 def refusal_of(submission: Submission, manager: Manager, *, replayed: bool = False) -> Refused | None:
@@ -164,12 +150,13 @@ def refusal_of(submission: Submission, manager: Manager, *, replayed: bool = Fal
 
     What the job's processes do is not looked at if it is ``replayed``: earlier versions accepted programs that cannot run.
     """
-    wish = submission.request
+    request = submission.request
+    wish = request.job
     for path, value, most in (
         ("estimate_us", wish.estimate_us, LONGEST_US),
         ("limit_us", wish.limit_us or 0, LONGEST_US),
-        ("run_us", wish.run_us or 0, LONGEST_US),
-        ("delay_us", wish.delay_us, LONGEST_US),
+        ("run_us", request.run_us or 0, LONGEST_US),
+        ("delay_us", request.delay_us, LONGEST_US),
         ("memory_mb", wish.memory_mb, LARGEST_MB),
         ("ppn_min", wish.ppn_min, MAX_THREADS),
         ("ppn_max", wish.ppn_max, MAX_THREADS),
@@ -177,10 +164,11 @@ def refusal_of(submission: Submission, manager: Manager, *, replayed: bool = Fal
         ("demand", max(wish.demand or (0,)), LARGEST_MBS),
         ("self_slowdown", max(wish.self_slowdown or (0,)), LARGEST_PPM),
         ("name", len(wish.name.encode()), LONGEST_NAME),
-        ("token", len(wish.token.encode()), LONGEST_NAME),
-        ("tasks", len(wish.tasks), MOST_TASKS),
-        ("after", len(wish.after), MOST_AFTER),
-        ("at_once", wish.at_once, MOST_TASKS),
+        ("priority", abs(wish.priority), LARGEST_PRIORITY),
+        ("token", len(request.token.encode()), LONGEST_NAME),
+        ("tasks", len(request.tasks), MOST_TASKS),
+        ("after", len(request.after), MOST_AFTER),
+        ("at_once", request.at_once, MOST_TASKS),
     ):
         if value > most:
             return Refused("value", _too_much(path, value, most), path)
@@ -189,14 +177,21 @@ def refusal_of(submission: Submission, manager: Manager, *, replayed: bool = Fal
             f"expected at most {wish.ppn_max} processes on a node, the largest number, got {wish.ppn_min} as the least"
         )
         return Refused("value", text, "ppn_min")
-    if wish.all_memory and wish.processes > 1 and wish.ppn_min != wish.ppn_max:
+    if request.all_memory and wish.processes > 1 and wish.ppn_min != wish.ppn_max:
         return Refused("value", "all memory of a node: expected a fixed number of processes on a node", "all_memory")
-    if len(set(wish.tasks)) != len(wish.tasks):
+    if len(set(request.tasks)) != len(request.tasks):
         return Refused("value", "expected different tasks; one occurs twice", "tasks")
-    job = submission.job(0)
-    reason = manager.refusal_of(job.spec)
+    on_a_node = {name: max(amounts) for name, amounts in manager.machine.resources.items()}
+    for path, asked, there in (
+        ("resources", wish.resources, on_a_node),
+        ("licences", wish.licences, manager.machine.licences),
+    ):
+        for name, amount in asked:
+            if amount > there.get(name, 0):
+                return Refused("value", f"{amount} of {name} wanted, the most there is: {there.get(name, 0)}", path)
+    reason = manager.refusal_of(submission.job.spec)
     if reason is None and manager.processes is not None and not replayed:
-        reason = manager.processes.refusal(job)
+        reason = manager.processes.refusal(submission.job)
     return None if reason is None else Refused("value", reason, "processes")
 
 
@@ -337,6 +332,10 @@ class Commands:
         refused = refusal_of(submission, self._manager, replayed=replayed)
         if refused is not None:
             return refused
+        if request.job.priority > 0 and not who.operator:
+            return Refused("permission", "only operators raise a priority above 0", "priority")
+        if request.job.eligible and not who.operator:  # some policies can serve no such job, and end
+            return Refused("permission", "only operators say which nodes a job may have", "eligible")
         if not replayed:
             refused = self._refusal_of_share(submission, who)
             if refused is not None:
@@ -367,7 +366,7 @@ class Commands:
         """Return why there is no place for the jobs of a submission, for this user."""
         owners = self._owners
         more = len(submission.request.tasks) or 1
-        jobs, span_us = len(self._manager.jobs) + more, owners.span_us + more * submission.span_us
+        jobs, span_us = len(self._manager.jobs) + more, owners.span_us + more * longest_us(submission.job)
         reserved = 0 if who.operator else RESERVE
         if jobs > MOST_JOBS * (1 - reserved):
             return Refused("limit", f"{jobs - more} jobs have not ended; the limit is {MOST_JOBS}")
@@ -380,7 +379,7 @@ class Commands:
         most = (MOST_JOBS - (jobs - owned)) // SHARE
         if owned > most:
             return Refused("limit", f"{owned - more} jobs of yours have not ended; your limit is {most} at present")
-        owned_us = owners.span_us_of(who.name) + more * submission.span_us
+        owned_us = owners.span_us_of(who.name) + more * longest_us(submission.job)
         most_us = (MOST_YEARS_US - (span_us - owned_us)) // SHARE
         if owned_us > most_us:
             years = most_us * MOST_YEARS // MOST_YEARS_US
@@ -389,7 +388,8 @@ class Commands:
         return None
 
     def _submit(self, submission: Submission) -> dict[str, Any]:
-        request, user, now_us, _ = submission
+        request, spec = submission.request, submission.job.spec
+        user, now_us = spec.user, spec.submit_us
         count = len(request.tasks) or 1
         after = frozenset(
             (kind, each)
@@ -407,8 +407,8 @@ class Commands:
         begin_us = now_us + request.delay_us
         for job_id, task in zip(ids, request.tasks or (None,), strict=True):
             origin = Origin(user, array_id, task, told)
-            self._owners.add(job_id, origin, submission.span_us)
-            job = submission.job(job_id)
+            self._owners.add(job_id, origin, longest_us(submission.job))
+            job = submission.numbered(job_id)
             lags = self._manager.lags
             seen_us = begin_us if lags is None else max(begin_us, now_us + lags.us("submitted_s", job))
             self._room.enter(now_us, job, origin, after, held=request.held, begin_us=seen_us)

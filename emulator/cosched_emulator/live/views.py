@@ -193,6 +193,8 @@ NODE_COLUMNS: Final = (
     "node", "state", "reason", "threads", "threads_used", "memory_mb", "memory_used_mb", "jobs", "slowed",
 )  # fmt: skip
 _MOST_SHOWN: Final = 10_000  # jobs of one answer
+# Fields of a job that its row in the queue has, most of them in seconds.
+_TOLD_OTHERWISE: Final = frozenset({"id", "submit_us", "processes", "estimate_us", "limit_us", "user", "name"})
 NO_ESTIMATES: Final = Refused("missing", "this manager makes no estimates of starts: serve it with --estimate-starts")
 
 
@@ -371,17 +373,9 @@ class _View:
             "begin_s": seconds(self.live.begin_us(spec.id)),
             "end_s": seconds(job.end_us),
             "estimate_s": (job.estimate_us - job.idle_us if runs else spec.estimate_us) / SECOND_US,
-            "ppn_min": spec.ppn_min,
-            "ppn_max": spec.ppn_max,
-            "threads_per_process": spec.threads_per_process,
-            "memory_mb": spec.memory_mb,
-            "exclusive": spec.exclusive,
-            "unpaired": spec.unpaired,
+            **{name: value for name, value in spec._asdict().items() if name not in _TOLD_OTHERWISE},
             "requeue": job.job.requeue,
             **({} if self.slots is None else self.slots.details(job)),
-            "demand": _as_list(spec.demand),
-            "usage": _as_list(spec.usage),
-            "self_slowdown": _as_list(spec.self_slowdown),
             "after": [] if origin is None else [list(each) for each in origin.after],
             "starts": sum([not stay.resumed for stay in job.intervals]) + (runs and not job.resumed),
             "on_disk": job.on_disk,
@@ -469,7 +463,3 @@ def _status(view: _View, accounting: Accounting, status: Callable[[], dict[str, 
         "threads": {"all": machine.threads, "used": sum(there.threads)},
         "accounting": {"backlog": accounting.backlog, "trouble": accounting.trouble},
     }
-
-
-def _as_list(value: tuple[Any, ...] | None) -> list[Any] | None:
-    return None if value is None else list(value)

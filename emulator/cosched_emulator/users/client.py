@@ -35,6 +35,7 @@ from cosched_emulator.users.requests import (
 )
 from cosched_plugin.protocol.endpoint import takes_keys, why_not
 from cosched_plugin.protocol.errors import RemoteProtocolError
+from cosched_plugin.protocol.messages import JobSpec
 
 QUESTIONS: Final = (
     ListJobs,
@@ -222,7 +223,11 @@ _HANDSHAKE_FAILED: Final = (
 def refusal_text(refused: Refused) -> str:
     """Return a refusal in one line, with the command-line option that it concerns."""
     field = refused.path.split("[")[0].split(".")[0]
-    option = _OPTIONS.get(field, "") or (_ARGUMENTS.get(field, "") if refused.code == "request" else "")
+    option = _OPTIONS.get(field, "")
+    if not option and field in JobSpec._fields:
+        option = "--" + field.replace("_", "-")
+    elif not option and refused.code == "request":
+        option = _ARGUMENTS.get(field, "")
     return f"refused: {option}: {refused.text}" if option else f"refused: {refused.text}"
 
 
@@ -230,7 +235,7 @@ _ARGUMENTS: Final[Mapping[str, str]] = {
     "jobs": "JOB",
     "nodes": "NODE",
 }  # named only if the text does not name the job or node
-# Field of a request -> the command-line option that sets it.
+# Field of a request -> the command-line option that sets it, where a field of a job has another name there.
 _OPTIONS: Final[Mapping[str, str]] = {
     "processes": "--ntasks",
     "estimate_us": "--estimate",
@@ -242,12 +247,7 @@ _OPTIONS: Final[Mapping[str, str]] = {
     "threads_per_process": "--cpus-per-task",
     "memory_mb": "--mem",
     "all_memory": "--mem",
-    "exclusive": "--exclusive",
-    "unpaired": "--unpaired",
     "token": "--token",
-    "demand": "--demand",
-    "usage": "--usage",
-    "self_slowdown": "--self-slowdown",
     "tasks": "--array",
     "at_once": "--array",
     "after": "--dependency",

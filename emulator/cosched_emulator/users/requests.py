@@ -12,9 +12,9 @@ from typing import Annotated, Any, ClassVar, Final, NamedTuple, TypeAlias
 from cosched_hwmodel.units import MIB, SECOND_US
 from cosched_plugin.protocol.codec import pack, unpack
 from cosched_plugin.protocol.errors import Fault, RemoteProtocolError
-from cosched_plugin.protocol.fields import Items, NodeNumber, Positive, Range
+from cosched_plugin.protocol.fields import Inline, Items, NodeNumber, Positive, Range
 from cosched_plugin.protocol.limits import INT64_MIN
-from cosched_plugin.protocol.messages import DemandTuple, SelfSlowdown, UsageTuple
+from cosched_plugin.protocol.messages import JobSpec
 from cosched_plugin.protocol.vocabulary import Record, read_tagged, record, write_record
 
 # The user of a request: the name that the endpoint has verified, and its rights.
@@ -114,7 +114,7 @@ class Dependency(NamedTuple):
 
 
 class SubmitJob(NamedTuple):
-    """Submit a job, or an array of them. Spans in microseconds; the fields of a job are those of the scheduler protocol.
+    """Submit a job, or an array of them: ``job`` is as its user describes it. Spans in microseconds.
 
     ``run_us`` is how long the emulated job takes alone (None: as long as ``estimate_us``), ``exit_code`` how it ends; ``tasks`` are
     the indices of an array, of which ``at_once`` may run at a time (0: all). The job may start ``delay_us`` after its submission.
@@ -123,19 +123,8 @@ class SubmitJob(NamedTuple):
     nothing, that of the first one and ``"repeated": true``.
     """
 
-    processes: Positive
-    estimate_us: Positive
-    limit_us: Positive | None = None
+    job: Annotated[JobSpec, Inline(without=("id", "submit_us", "user"))]
     run_us: Positive | None = None
-    name: str = ""
-    ppn_min: Positive = 1
-    ppn_max: int = 0
-    threads_per_process: Positive = 1
-    memory_mb: int = 0
-    exclusive: bool = False
-    demand: DemandTuple | None = None
-    usage: UsageTuple | None = None
-    self_slowdown: SelfSlowdown | None = None
     tasks: tuple[int, ...] = ()
     at_once: int = 0
     after: tuple[Dependency, ...] = ()
@@ -144,7 +133,6 @@ class SubmitJob(NamedTuple):
     exit_code: Annotated[int, Range(0, 255)] = 0
     delay_us: int = 0
     all_memory: bool = False
-    unpaired: bool = False
     token: str = ""
 
 

@@ -38,6 +38,15 @@ class Feature(NamedTuple):
     names: tuple[str, ...]
 
 
+class Inline(NamedTuple):
+    """On the first field of a tuple, a record: its fields stand in the same map as the others, but for these.
+
+    What is left out has its default, or 0.
+    """
+
+    without: tuple[str, ...]
+
+
 class Sparse:
     """A list that is left out where it is empty, although the tuple has no default for it."""
 

@@ -8,13 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
+from operator import attrgetter
 from types import UnionType
 from typing import Annotated, Any, Final, NamedTuple, Union, cast, get_args, get_origin
 
 from cosched_hwmodel.composite.job_profile import MOST, Profile, ProfileError, checked
 from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.errors import Fault, refuse, show
-from cosched_plugin.protocol.fields import SPARSE, Form, Items, Range
+from cosched_plugin.protocol.fields import SPARSE, Form, Inline, Items, Range
 from cosched_plugin.protocol.limits import MAX_ARRAY_ITEMS, MAX_NODES, MAX_THREADS
 from cosched_plugin.protocol.values import (
     Read,
@@ -92,7 +93,29 @@ def record(kind: Any, tag: str | None = None) -> Record:
 
 
 def _record(kind: Any, tag: str | None, hints: Mapping[str, Any]) -> Record:
+    for hint in hints.values():
+        for mark in getattr(hint, "__metadata__", ()):
+            if isinstance(mark, Inline):
+                return _inlined(kind, tag, hint.__origin__, mark)
     return Record(kind, tag, tuple(_field(kind, name, hint) for name, hint in hints.items()))
+
+
+def _inlined(kind: Any, tag: str | None, inner: Any, mark: Inline) -> Record:
+    """Return the record of a tuple that begins with an ``inner`` one, whose fields stand in the same map."""
+    told = [name for name in inner._fields if name not in mark.without]
+    absent = {name: inner._field_defaults.get(name, 0) for name in mark.without}
+    fields = [_field(inner, name, inner.__annotations__[name]) for name in told]
+    fields += [_field(kind, name, kind.__annotations__[name]) for name in kind._fields[1:]]
+    flat, whole = Record(tuple, tag, tuple(fields)), Record(kind, tag, tuple(fields))
+    values_of = attrgetter(*told)
+
+    def read(raw: Any) -> Any:
+        values = flat.read(raw)
+        return kind(inner(**absent, **dict(zip(told, values, strict=False))), *values[len(told) :])
+
+    whole.read = read
+    whole.write = lambda value: flat.write((*values_of(value[0]), *value[1:]))
+    return whole
 
 
 class _Way(NamedTuple):

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.emulator.submissions import submit_job
 
 from cosched_emulator.cli.job_options import (
     Array,
@@ -39,7 +40,7 @@ def asked(folder: Path, *lines: str, **more: Any) -> SubmitJob:
 
 def laid_out(**options: Any) -> tuple[int, int, int]:
     request, _ = request_of(options)
-    return request.processes, request.ppn_min, request.ppn_max
+    return request.job.processes, request.job.ppn_min, request.job.ppn_max
 
 
 @pytest.mark.parametrize(
@@ -113,7 +114,7 @@ def test_sets_of_numbers() -> None:
 
 def test_defaults_of_a_request() -> None:
     request, notes = request_of({})
-    assert request == SubmitJob(processes=1, estimate_us=HOUR_US, limit_us=HOUR_US, ppn_max=0)
+    assert request == submit_job(processes=1, estimate_us=HOUR_US, limit_us=HOUR_US, ppn_max=0)
     assert notes == []
 
 
@@ -128,7 +129,7 @@ def test_layout_of_processes_on_nodes() -> None:
     assert laid_out(nodes=(2, 4), ntasks=8) == (8, 2, 4)
     assert laid_out(nodes=(2, 4), ntasks=8, ntasks_per_node=3) == (8, 2, 3)
     request, notes = request_of({"nodes": (4, 4), "ntasks": 2})
-    assert (request.processes, request.ppn_min, request.ppn_max) == (2, 1, 1)
+    assert (request.job.processes, request.job.ppn_min, request.job.ppn_max) == (2, 1, 1)
     assert notes == ["2 processes take no more than 2 nodes"]
 
 
@@ -170,11 +171,11 @@ def test_contradictory_options_are_refused(options: dict[str, Any], text: str) -
 
 
 def test_memory_is_that_of_a_process() -> None:
-    assert request_of({"mem_per_task": 7})[0].memory_mb == 7
-    assert request_of({"mem_per_cpu": 7, "cpus_per_task": 3})[0].memory_mb == 21
-    assert request_of({"nodes": (2, 2), "ntasks_per_node": 3, "mem": 100})[0].memory_mb == 34
-    assert request_of({"mem": 100})[0].memory_mb == 100
-    assert request_of({"ntasks": 1, "mem": 100})[0].memory_mb == 100
+    assert request_of({"mem_per_task": 7})[0].job.memory_mb == 7
+    assert request_of({"mem_per_cpu": 7, "cpus_per_task": 3})[0].job.memory_mb == 21
+    assert request_of({"nodes": (2, 2), "ntasks_per_node": 3, "mem": 100})[0].job.memory_mb == 34
+    assert request_of({"mem": 100})[0].job.memory_mb == 100
+    assert request_of({"ntasks": 1, "mem": 100})[0].job.memory_mb == 100
 
 
 def test_a_script_carries_all_of_it(tmp_path: Path) -> None:
@@ -190,7 +191,7 @@ def test_a_script_carries_all_of_it(tmp_path: Path) -> None:
         "srun ./program",
         "#SBATCH --ntasks=99",
     )
-    assert request == SubmitJob(
+    assert request == submit_job(
         processes=4,
         estimate_us=5400 * 1_000_000,
         limit_us=2 * HOUR_US,
@@ -211,8 +212,8 @@ def test_a_script_carries_all_of_it(tmp_path: Path) -> None:
 
 def test_later_lines_and_the_command_line_take_precedence(tmp_path: Path) -> None:
     lines = ("#SBATCH -n 4", "#COSCHED -n 5", "#SBATCH --requeue")
-    assert asked(tmp_path, *lines).processes == 5
-    assert asked(tmp_path, *lines, ntasks=6, requeue=False)[0] == 6
+    assert asked(tmp_path, *lines).job.processes == 5
+    assert asked(tmp_path, *lines, ntasks=6, requeue=False).job.processes == 6
     assert asked(tmp_path, *lines, requeue=False).requeue is False
 
 
@@ -232,10 +233,10 @@ def test_options_with_optional_values(tmp_path: Path) -> None:
     found = read_script(script(tmp_path, *lines))
     assert found.ignored == ("--nice", "--get-user-env", "--no-kill", "--propagate")
     assert found.values == {"nodes": (2, 2)}
-    assert asked(tmp_path, "#SBATCH --exclusive -n 3").exclusive
-    assert asked(tmp_path, "#SBATCH --unpaired -n 3").unpaired
+    assert asked(tmp_path, "#SBATCH --exclusive -n 3").job.exclusive
+    assert asked(tmp_path, "#SBATCH --unpaired -n 3").job.unpaired
     request, notes = request_of(read_script(script(tmp_path, "#SBATCH --exclusive=user")).values)
-    assert request.exclusive
+    assert request.job.exclusive
     assert notes == [
         "--exclusive=user: the job gets whole nodes; other jobs do not share them, those of the same user included"
     ]
@@ -243,7 +244,7 @@ def test_options_with_optional_values(tmp_path: Path) -> None:
 
 def test_mem_0_requests_all_memory_of_a_node(tmp_path: Path) -> None:
     request = asked(tmp_path, "#SBATCH --mem=0 -N 2 --ntasks-per-node=4")
-    assert (request.all_memory, request.memory_mb, request.ppn_min, request.ppn_max) == (True, 0, 4, 4)
+    assert (request.all_memory, request.job.memory_mb, request.job.ppn_min, request.job.ppn_max) == (True, 0, 4, 4)
     assert not asked(tmp_path, "#SBATCH --mem=1").all_memory
 
 

@@ -18,9 +18,11 @@ import pytest
 from tests.commands import Commands, assert_one_line
 from tests.emulator.cli.conftest import Run
 from tests.emulator.cli.fake_manager import FakeManager, always, fake_manager, job_row, node_row, overview, table
+from tests.emulator.submissions import submit_job
 from tests.processes import Ran, ended
 
 from cosched_emulator.accounting.database_schema import migrate
+from cosched_emulator.cli.job_options import job_options
 from cosched_emulator.cli.main import COMMANDS
 from cosched_emulator.cli.user_tables import clock_text, text_table
 from cosched_emulator.errors import LinkError
@@ -45,6 +47,7 @@ from cosched_emulator.users.requests import (
     Target,
 )
 from cosched_emulator.users.waiting import wait_for
+from cosched_plugin.protocol.messages import JobSpec
 
 QUICK = ("--timeout", "0.3")
 
@@ -80,11 +83,16 @@ def test_submit_sends_the_job_and_prints_its_id(run: Run, endpoint: str, tmp_pat
     result = {"job_ids": [12]}
     request, ran = asked(run, endpoint, result, "submit", "-t", "10", "--error", "e", str(script), "-H")
     assert isinstance(request, SubmitJob)
-    assert (request.processes, request.limit_us, request.name, request.held) == (4, 600_000_000, "job.sh", True)
+    assert (request.job.processes, request.job.limit_us, request.job.name, request.held) == (
+        4,
+        600_000_000,
+        "job.sh",
+        True,
+    )
     ignored = "note: without effect here: --output, --mail-type, --partition, --error\n"
     assert ran == Ran(0, "Submitted batch job 12\n", ignored)
     request, ran = asked(run, endpoint, result, "submit", "--parsable")
-    assert request == SubmitJob(1, 3_600_000_000, 3_600_000_000)
+    assert request == submit_job(1, 3_600_000_000, 3_600_000_000)
     assert ran == Ran(0, "12\n", "")
     repeated = {"job_ids": [5], "repeated": True}
     request, ran = asked(run, endpoint, repeated, "submit", "-n", "1", "--token", "monday")
@@ -332,12 +340,13 @@ def test_commands_wait_for_a_manager_that_starts_later(run: Run, endpoint: str) 
             manager.close()
 
 
-def test_every_field_of_a_submission_has_an_option() -> None:
-    assert set(SubmitJob._fields) - set(client._OPTIONS) == {
-        "held",
-        "requeue",
-        "exit_code",
-    }  # any value of these is fine
+def test_a_refusal_of_a_field_of_a_submission_names_its_option() -> None:
+    told = {name: client.refusal_text(Refused("value", "", name)) for name in (*SubmitJob._fields, *JobSpec._fields)}
+    options = {name: text.split(": ")[1] for name, text in told.items() if "--" in text}
+    assert set(told) - set(options) == {"job", "held", "requeue", "exit_code"}  # any value of these is fine
+    known = {option for each in job_options() for option in each.opts} | {"--user", "--token"}
+    others = {"id", "submit_us", "eligible", "resources", "licences", "profile", "priority"}  # no user says them here
+    assert {name for name, option in options.items() if option not in known} == others
 
 
 def test_a_refusal_is_printed_in_one_line(run: Run, endpoint: str) -> None:

@@ -11,6 +11,7 @@ from contextlib import closing
 from typing import Any, Final
 
 from tests.commands import Commands
+from tests.emulator.submissions import submit_job
 from tests.processes import ended, wait_until
 
 from cosched_emulator.users.client import ManagerConnection
@@ -23,7 +24,7 @@ LIVE: Final = ("--nodes", "2", "--node", "rua-4way", "--clock", "scaled", "--spe
 
 
 def submission(name: str, run_s: int, processes: int = 1) -> SubmitJob:
-    return SubmitJob(processes, 3600 * SECOND_US, run_us=run_s * SECOND_US, name=name)
+    return submit_job(processes, 3600 * SECOND_US, run_us=run_s * SECOND_US, name=name)
 
 
 def accounting(user: ManagerConnection) -> dict[str, Any]:

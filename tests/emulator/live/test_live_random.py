@@ -9,6 +9,7 @@ from itertools import product
 from typing import Any, Final
 
 import pytest
+from tests.emulator.submissions import submit_job
 
 from cosched_emulator import prepare
 from cosched_emulator.accounting.accounts import Step
@@ -309,7 +310,7 @@ class Life:
         known = sorted(self.books.states)
         after = [Dependency(draws.one_of(("afterok", "afterany")), each) for each in draws.some_of(known[-30:], 2)]
         tasks = tuple(range(1 + draws.below(6))) if draws.chance(0.15) else ()
-        return SubmitJob(
+        return submit_job(
             spec.processes,
             spec.estimate_us,
             spec.limit_us if draws.chance(0.8) else None,

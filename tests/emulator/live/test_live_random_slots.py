@@ -101,7 +101,8 @@ class SlotLife(Life):
     """A life in which some jobs are never paired."""
 
     def submission(self) -> SubmitJob:
-        return super().submission()._replace(unpaired=self.draws.chance(0.2))
+        wish = super().submission()
+        return wish._replace(job=wish.job._replace(unpaired=self.draws.chance(0.2)))
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from tests.emulator.live.test_live_random import Books, live_manager
+from tests.emulator.submissions import submit_job
 from tests.runs import runs_on
 
 from cosched_emulator import prepare
@@ -14,7 +15,7 @@ from cosched_emulator.cli.user_tables import rows_of
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.live.views import answer_query
 from cosched_emulator.manager.record import StayEnded
-from cosched_emulator.users.requests import Done, Requester, ShowOverview, SubmitJob
+from cosched_emulator.users.requests import Done, Requester, ShowOverview
 from cosched_plugin.protocol import messages as m
 
 S = 1_000_000
@@ -34,7 +35,7 @@ def site() -> LiveManager:
 
 
 def submit(live: LiveManager, at_us: int, run_us: int) -> int:
-    done = live.command(at_us, ANN, SubmitJob(4, run_us, None, run_us=run_us))
+    done = live.command(at_us, ANN, submit_job(4, run_us, None, run_us=run_us))
     assert isinstance(done, Done)
     return max(live.manager.jobs)
 

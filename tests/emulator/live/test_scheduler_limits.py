@@ -10,12 +10,13 @@ import pytest
 from tests.commands import Commands
 from tests.emulator.live.test_views import SECOND, Site, begin, submit
 from tests.emulator.parts import node_class
+from tests.emulator.submissions import submit_job
 from tests.processes import ended, start_python, wait_until
 from tests.runs import run_on
 
 from cosched_emulator.live import live_server, outbox
 from cosched_emulator.users.client import ManagerConnection
-from cosched_emulator.users.requests import ShowStatus, SubmitJob
+from cosched_emulator.users.requests import ShowStatus
 from cosched_plugin.protocol.limits import MAX_ACTIONS
 
 EXAMPLES: Final = Path(__file__).parents[3] / "docs" / "examples"
@@ -89,7 +90,7 @@ def test_a_scheduler_that_starts_what_cannot_exist_is_dismissed(starts: int, com
     with ManagerConnection(users, 20.0) as user:
         wait_until(lambda: status(user)["errors"] > 0)
         assert status(user)["refused_actions"] == 0
-        assert user.result(SubmitJob(1, SECOND))["job_ids"] == (1,)
+        assert user.result(submit_job(1, SECOND))["job_ids"] == (1,)
     bad.kill()
     ended(bad)
 
@@ -118,9 +119,9 @@ def test_a_queue_of_which_nothing_starts_is_told_once(commands: Commands, monkey
     )
     idle = start_python("-c", BAD, place, str(EXAMPLES), "0")
     with ManagerConnection(users, 20.0) as user:
-        assert user.result(SubmitJob(1, SECOND, held=True))["job_ids"] == (1,)
+        assert user.result(submit_job(1, SECOND, held=True))["job_ids"] == (1,)
         time.sleep(1.0)  # nothing to start
-        assert user.result(SubmitJob(1, SECOND))["job_ids"] == (2,)
+        assert user.result(submit_job(1, SECOND))["job_ids"] == (2,)
         time.sleep(2.0)
     manager.terminate()
     said = [line for line in ended(manager).err.splitlines() if "starts none" in line]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.emulator.live.shared_time import OPERATOR, SECOND, JobLine, Site, scenario_of
+from tests.emulator.submissions import submit_job
 
 from cosched_emulator.accounting.accounts import Accounting
 from cosched_emulator.errors import ConfigurationError
@@ -167,7 +168,7 @@ def test_the_queue_and_a_job_have_slot_and_share(tmp_path: Path) -> None:
     jobs: list[JobLine] = [(0, 16, 600, 0.1), (0, 16, 600, 0.4), (0, 16, 600, 0.8), (0, 4, 600, 0.97)]
     site = Site(scenario_of(tmp_path, jobs), "paired-gang")
     site.run_until(20.5)
-    (late,) = site.do(SubmitJob(2, 60 * SECOND, unpaired=True))["job_ids"]
+    (late,) = site.do(submit_job(2, 60 * SECOND, unpaired=True))["job_ids"]
     answer = site.ask(ListJobs())
     rows = [dict(zip(answer["columns"], row, strict=True)) for row in answer["rows"]]
     assert [(row["job_id"], row["slot"]) for row in rows] == [(1, 0), (2, 1), (3, 2), (4, 3), (late, None)]
@@ -205,8 +206,11 @@ OF_NAS: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("asked", "reason"),
     [
-        (SubmitJob(5, 20 * SECOND), "expected jobs of 4, 8 or 16 processes for IS.A, got 5 processes"),
-        (SubmitJob(4, 20 * SECOND, memory_mb=200), "a process wants 200 MB of memory, nodes have 100 MB for processes"),
+        (submit_job(5, 20 * SECOND), "expected jobs of 4, 8 or 16 processes for IS.A, got 5 processes"),
+        (
+            submit_job(4, 20 * SECOND, memory_mb=200),
+            "a process wants 200 MB of memory, nodes have 100 MB for processes",
+        ),
     ],
 )
 def test_a_job_that_nodes_cannot_run_is_refused_when_it_is_submitted(asked: SubmitJob, reason: str) -> None:
@@ -214,15 +218,15 @@ def test_a_job_that_nodes_cannot_run_is_refused_when_it_is_submitted(asked: Subm
     refused = site.live.examine(OPERATOR, asked)
     assert isinstance(refused, Refused)
     assert refused.text.endswith(reason)
-    assert isinstance(site.live.examine(OPERATOR, SubmitJob(4, 20 * SECOND, memory_mb=100)), Accepted)
+    assert isinstance(site.live.examine(OPERATOR, submit_job(4, 20 * SECOND, memory_mb=100)), Accepted)
 
 
-@pytest.mark.parametrize("asked", [SubmitJob(5, 20 * SECOND), SubmitJob(4, 20 * SECOND, memory_mb=200)])
+@pytest.mark.parametrize("asked", [submit_job(5, 20 * SECOND), submit_job(4, 20 * SECOND, memory_mb=200)])
 def test_a_journal_with_a_job_that_nodes_cannot_run_is_restored(
     asked: SubmitJob, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = str(tmp_path / "accounts.db")
-    good = SubmitJob(4, 2 * SECOND)
+    good = submit_job(4, 2 * SECOND)
     with closing(Accounting.create(path, {})) as books, monkeypatch.context() as patch:
         # The journal of a version that did not refuse such jobs, and ended when one started.
         patch.setattr(ProcessProgress, "refusal", lambda *_: None)

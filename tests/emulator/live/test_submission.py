@@ -181,7 +181,7 @@ def test_a_submission_with_a_token_is_made_once(tmp_path: Path) -> None:
     site.do(submit(), 11, ann)
     for _ in range(2):
         assert site.live.command(12 * SECOND, ann, wish) == Done({"job_ids": [1, 2], "repeated": True})
-        other = site.live.command(12 * SECOND, ann, wish._replace(processes=2))
+        other = site.live.command(12 * SECOND, ann, submit(2, tasks=(4, 7), token="monday"))
         assert isinstance(other, Refused)
         assert other.path == "token"
         assert len(site.live.manager.jobs) == 3

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.emulator.parts import manager, node_class
+from tests.emulator.submissions import submit_job
 from tests.runs import run_on
 
 from cosched_emulator.accounting.accounts import Accounting, Step
@@ -94,7 +95,7 @@ def as_maps(table: dict[str, Any]) -> list[dict[str, Any]]:
 
 def submit(processes: int = 1, *, limit_s: float | None = 100, run_s: float = 50, **more: Any) -> SubmitJob:
     limit_us = None if limit_s is None else round(limit_s * SECOND)
-    return SubmitJob(processes, limit_us or SECOND, limit_us, round(run_s * SECOND), **more)
+    return submit_job(processes, limit_us or SECOND, limit_us, round(run_s * SECOND), **more)
 
 
 def begin(job_id: int, *runs: m.Run, limit_s: float | None = 100) -> m.StartJob:

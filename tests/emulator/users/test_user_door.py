@@ -11,6 +11,7 @@ from subprocess import PIPE, Popen
 
 import pytest
 import zmq
+from tests.emulator.submissions import submit_job
 from tests.emulator.users.site import (
     AS_ROOT,
     NOBODY,
@@ -33,13 +34,16 @@ from cosched_emulator.users import door as user_door
 from cosched_emulator.users.requests import (
     Done,
     DrainNodes,
+    EstimateStart,
     Refused,
     Requester,
-    SubmitJob,
     encode_request,
+    from_map,
+    to_map,
 )
 from cosched_plugin.common.curve import SETTLED_S, Keyring, read_public, write_public
 from cosched_plugin.common.sockets import OWNER_ONLY, bind_private, remove_socket
+from cosched_plugin.protocol.errors import RemoteProtocolError
 from cosched_terminal.console import Log
 
 # ---------------------------------------------------------------- identity
@@ -48,7 +52,7 @@ from cosched_terminal.console import Log
 def test_a_request_is_received_and_answered(site: Site) -> None:
     door = site.door()
     client = site.client(door.endpoint)
-    request = SubmitJob(4, 60_000_000, tasks=(1, 3))
+    request = submit_job(4, 60_000_000, tasks=(1, 3))
     client.send_multipart(encode_request(request, -(2**63)))
     (asked,) = received(door)
     assert (asked.ticket, asked.who, asked.request) == (-(2**63), Requester(OWN_NAME, True), request)
@@ -56,6 +60,32 @@ def test_a_request_is_received_and_answered(site: Site) -> None:
     door.answer(asked, Done({"job_ids": [1, 2]}))
     assert answer_of(client) == (-(2**63), Done({"job_ids": (1, 2)}))
     assert door.receive() == []
+
+
+def test_the_fields_of_a_submitted_job_stand_among_those_of_its_submission() -> None:
+    """As they did before a request had a job: journals of earlier versions hold such maps."""
+    wish = submit_job(4, 60, memory_mb=5, priority=-2, licences=(("matlab", 1),), held=True)
+    raw = {
+        "processes": 4,
+        "estimate_us": 60,
+        "memory_mb": 5,
+        "priority": -2,
+        "licences": (("matlab", 1),),
+        "held": True,
+    }
+    assert to_map(wish) == {"type": "submit", **raw}
+    assert from_map({"type": "submit", **raw, "user": "root", "id": 7, "submit_us": 9}) == wish
+    assert from_map(to_map(EstimateStart(wish))) == EstimateStart(wish)
+    for change, path in (
+        ({"memory_mb": -1}, "memory_mb"),
+        ({"at_once": "x"}, "at_once"),
+        ({"eligible": 3}, "eligible"),
+    ):
+        with pytest.raises(RemoteProtocolError) as caught:
+            from_map({"type": "submit", **raw, **change})
+        assert caught.value.path == path
+    with pytest.raises(RemoteProtocolError, match="estimate_us: required"):
+        from_map({"type": "submit", "processes": 4})
 
 
 @AS_ROOT

@@ -9,6 +9,7 @@ from typing import Final
 
 import pytest
 import zmq
+from tests.emulator.submissions import submit_job
 from tests.emulator.users.site import (
     AS_ROOT,
     NOBODY,
@@ -37,7 +38,6 @@ from cosched_emulator.users.requests import (
     Requester,
     ShowJobs,
     ShowStatus,
-    SubmitJob,
     Target,
     encode_request,
 )
@@ -369,7 +369,7 @@ def garbage_growth_kb(site: Site, messages: int) -> int:
                     frames = [STATUS[0], draw.randbytes(draw.randrange(300))]
                 case _:
                     body = bytearray(
-                        encode_request(SubmitJob(draw.randrange(1, 99), 5, name="x" * draw.randrange(20)), number)[1]
+                        encode_request(submit_job(draw.randrange(1, 99), 5, name="x" * draw.randrange(20)), number)[1]
                     )
                     body[draw.randrange(len(body))] = draw.randrange(256)
                     frames = [STATUS[0], bytes(body)]
