@@ -79,7 +79,7 @@ def job_from_json(text: str) -> WorkloadJob:
 
 
 def _tuple(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
+    return tuple(map(_tuple, value)) if isinstance(value, list) else value
 
 
 def _json(value: Any) -> str:

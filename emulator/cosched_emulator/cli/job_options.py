@@ -128,6 +128,22 @@ def read_count(text: str) -> int:
     return int(text)
 
 
+def read_number(text: str) -> int:
+    """Return a whole number, also below 0."""
+    if not re.fullmatch(r"[+-]?\d{1,10}", text, re.ASCII):
+        raise ValueError("a whole number")
+    return int(text)
+
+
+def read_amounts(text: str) -> tuple[tuple[str, int], ...]:
+    """Return the (name, number) of ``gpu:2,gpu:a100:1,shared``: a name may have colons, and one of it is wanted without a number."""
+    found = [re.fullmatch(r"([^:].{0,63}?)(?::(\d{1,9}))?", part, re.ASCII) for part in text.split(",")]
+    amounts = {match[1]: int(match[2] or 1) for match in found if match}
+    if len(amounts) < len(found) or not all(amounts.values()):
+        raise ValueError("NAME:COUNT, each name once, several after commas")
+    return tuple(amounts.items())
+
+
 def read_node_range(text: str) -> tuple[int, int]:
     """Return the least and the most nodes of ``4`` or ``2-4``."""
     least, dash, most = text.partition("-")
@@ -252,47 +268,50 @@ def _number(text: str, least: Decimal, most: Decimal, expected: str) -> Decimal:
     return number
 
 
-def _read(read: Callable[[str], Any], metavar: str, *names: str, text: str) -> click.Option:
-    return click.Option(names, type=Reader(read, metavar), metavar=metavar, help=text)
+def _read(read: Callable[[str], Any], metavar: str, names: str, text: str) -> click.Option:
+    return click.Option(names.split(), type=Reader(read, metavar), metavar=metavar, help=text)
 
 
-def _flag(*names: str, text: str) -> click.Option:
-    return click.Option(names, is_flag=True, default=None, help=text)
+def _flag(names: str, text: str) -> click.Option:
+    return click.Option(names.split(), is_flag=True, default=None, help=text)
 
 
 def job_options() -> list[click.Option]:
     """Return new option objects; the value of an option that was not given is None."""
     return [
-        _read(read_count, "N", "-n", "--ntasks", text="Processes.  [default: 1, or one a node]"),
-        _read(read_node_range, "N[-M]", "-N", "--nodes", text="Nodes for the processes."),
-        _read(read_count, "N", "-c", "--cpus-per-task", text="Hardware threads of a process.  [default: 1]"),
-        _read(read_count, "N", "--ntasks-per-node", text="Processes on a node; with --ntasks the most."),
-        _read(read_memory, "MIB", "--mem-per-task", text="Memory of a process in MiB; suffixes K, M, G, T."),
-        _read(read_memory, "MIB", "--mem-per-cpu", text="Memory of each hardware thread of a process."),
-        _read(read_node_memory, "MIB", "--mem", text="Memory of all processes on a node; 0: all memory of the node."),
-        _read(read_time, "TIME", "-t", "--time", text=f"Time limit; 0: none.  [default: {DEFAULT_TIME}]"),
-        _read(read_span, "TIME", "--estimate", text="Expected run time.  [default: the time limit]"),
-        click.Option(["-J", "--job-name"], metavar="NAME", help="Name.  [default: name of the script]"),
-        _read(read_array, "TASKS", "-a", "--array", text="An array: 0-9, 1,3,7 or 0-15:4; %N: N at a time."),
-        _read(read_dependency, "LIST", "-d", "--dependency", text="Start after: afterok:1:2,afterany:3."),
-        _read(read_begin, "WHEN", "-b", "--begin", text="Not before: 16:00, 2030-01-31T12:00, now+1hour, tomorrow."),
-        _read(read_exclusive, "[user]", "--exclusive", text="Whole nodes, not shared with other jobs."),
-        _flag("--unpaired", text="Time sharing: no job of another slot on its nodes at the same time."),
-        _flag("-H", "--hold", text="Hold the job until it is released."),
+        _read(read_count, "N", "-n --ntasks", "Processes.  [default: 1, or one a node]"),
+        _read(read_node_range, "N[-M]", "-N --nodes", "Nodes for the processes."),
+        _read(
+            read_count, "N", "-c --cpus-per-task threads_per_process", "Hardware threads of a process.  [default: 1]"
+        ),
+        _read(read_count, "N", "--ntasks-per-node", "Processes on a node; with --ntasks the most."),
+        _read(read_memory, "MIB", "--mem-per-task", "Memory of a process in MiB; suffixes K, M, G, T."),
+        _read(read_memory, "MIB", "--mem-per-cpu", "Memory of each hardware thread of a process."),
+        _read(read_node_memory, "MIB", "--mem", "Memory of all processes on a node; 0: all memory of the node."),
+        _read(read_time, "TIME", "-t --time", f"Time limit; 0: none.  [default: {DEFAULT_TIME}]"),
+        _read(read_span, "TIME", "--estimate", "Expected run time.  [default: the time limit]"),
+        click.Option(["-J", "--job-name", "name"], metavar="NAME", help="Name.  [default: name of the script]"),
+        _read(read_array, "TASKS", "-a --array", "An array: 0-9, 1,3,7 or 0-15:4; %N: N at a time."),
+        _read(read_dependency, "LIST", "-d --dependency", "Start after: afterok:1:2,afterany:3."),
+        _read(read_begin, "WHEN", "-b --begin", "Not before: 16:00, 2030-01-31T12:00, now+1hour, tomorrow."),
+        _read(read_exclusive, "[user]", "--exclusive", "Whole nodes, not shared with other jobs."),
+        _flag("--unpaired", "Time sharing: no job of another slot on its nodes at the same time."),
+        _read(read_amounts, "LIST", "--gres resources", "Of each node, as it names them: gpu:2,gpu-big:1."),
+        _read(read_amounts, "LIST", "-L --licenses licences", "Of the whole cluster: matlab:4,ansys."),
+        _read(read_number, "N", "--priority", "Priority; only operators raise it above 0.  [default: 0]"),
+        _read(read_number, "[N]", "--nice", "Lower the priority, by 100 where N is left out."),
+        _flag("-H --hold held", "Hold the job until it is released."),
         click.Option(
             ["--requeue/--no-requeue"], default=None, help="Run the job again if a node fails.  [default: yes]"
         ),
-        _read(read_demand, "M:N:D", "--demand", text="MB/s a process of memory bandwidth, network, disk."),
-        _read(read_usage, "C:N:D:M", "--usage", text="Shares of CPU, network, disk; memory as part of a node's."),
+        _read(read_demand, "M:N:D", "--demand", "MB/s a process of memory bandwidth, network, disk."),
+        _read(read_usage, "C:N:D:M", "--usage", "Shares of CPU, network, disk; memory as part of a node's."),
+        _read(read_self_slowdown, "N:C", "--self-slowdown", "Factors of its processes on all CPUs, and all cores."),
         _read(
-            read_self_slowdown, "N:C", "--self-slowdown", text="Factors of its processes on all CPUs, and all cores."
+            read_seconds, "S", "--run run_us", "Emulation: true run time alone, in seconds.  [default: the estimate]"
         ),
-        _read(read_seconds, "S", "--run", text="Emulation: true run time alone, in seconds.  [default: the estimate]"),
         click.Option(
-            ["--exit-code"],
-            type=click.IntRange(0, 255),
-            metavar="N",
-            help="Emulation: exit code of the job.  [default: 0]",
+            ["--exit-code"], type=click.IntRange(0, 255), metavar="N", help="Emulation: exit code.  [default: 0]"
         ),
     ]
 
@@ -304,13 +323,13 @@ _IGNORED_VALUES: Final = (
     "-A --account|--acctg-freq|--batch|--bb|--bbf|-D --chdir|--cluster-constraint|-M --clusters|--comment|"
     "-C --constraint|--container|--container-id|-S --core-spec|--cores-per-socket|--cpu-freq|--cpus-per-gpu|--deadline|"
     "--delay-boot|-m --distribution|-e --error|-x --exclude|--export|--export-file|--extra|-B --extra-node-info|--gid|"
-    "--gpu-bind|--gpu-freq|-G --gpus|--gpus-per-node|--gpus-per-socket|--gpus-per-task|--gres|--gres-flags|--hint|-i --input|"
-    "--kill-on-invalid-dep|-L --licenses|--mail-type|--mail-user|--mcs-label|--mem-bind|--mem-per-gpu|--mincpus|--network|"
+    "--gpu-bind|--gpu-freq|-G --gpus|--gpus-per-node|--gpus-per-socket|--gpus-per-task|--gres-flags|--hint|-i --input|"
+    "--kill-on-invalid-dep|--mail-type|--mail-user|--mcs-label|--mem-bind|--mem-per-gpu|--mincpus|--network|"
     "-F --nodefile|-w --nodelist|--ntasks-per-core|--ntasks-per-gpu|--ntasks-per-socket|--open-mode|-o --output|"
-    "-p --partition|--power|--prefer|--priority|--profile|-q --qos|--reservation|--signal|--sockets-per-node|--switches|"
-    "--thread-spec|--threads-per-core|--time-min|--tmp|--tres-bind|--tres-per-task|--uid|--wait-all-nodes|--wckey|--wrap"
+    "-p --partition|--power|--prefer|--profile|-q --qos|--reservation|--signal|--sockets-per-node|--switches|"
+    "--thread-spec|--threads-per-core|--time-min|--tmp|--tres-bind|--tres-per-task|--uid|--wait-all-nodes|--wckey|--wrap|"
+    "--get-user-env|-k --no-kill|--propagate"
 )
-_IGNORED_OPTIONAL: Final = "--get-user-env|-k --no-kill|--propagate"
 _IGNORED_FLAGS: Final = (
     "--contiguous|--ignore-pbs|-O --overcommit|-s --oversubscribe|-Q --quiet|"
     "--reboot|--spread-job|--stepmgr|--use-min-nodes|-v --verbose"
@@ -345,20 +364,9 @@ def _with_value(word: str) -> str:
     return f"{name}={_OPTIONAL[word]}"
 
 
-def read_nice(text: str) -> int:
-    """Return an adjustment of a priority."""
-    if not re.fullmatch(r"[+-]?\d{1,10}", text, re.ASCII):
-        raise ValueError("a whole number")
-    return int(text)
-
-
 def ignored_options(*more_flags: str) -> list[click.Option]:
     """Return sbatch's other options and ``more_flags``, hidden; each stores its name in the context (see `ignored_names`)."""
     with_values = [click.Option(names.split(), callback=_note, **_QUIET) for names in _IGNORED_VALUES.split("|")]
-    with_values += [
-        click.Option(["--nice"], type=Reader(read_nice, "N"), callback=_note, **_QUIET),
-        *[click.Option(names.split(), callback=_note, **_QUIET) for names in _IGNORED_OPTIONAL.split("|")],
-    ]
     flags = [*_IGNORED_FLAGS.split("|"), *more_flags]
     return with_values + [click.Option(names.split(), is_flag=True, callback=_note, **_QUIET) for names in flags]
 

@@ -98,9 +98,9 @@ def _long_name(option: click.Parameter | None) -> str | None:
 
 def request_of(values: Mapping[str, Any], default_name: str = "") -> tuple[SubmitJob, list[str]]:
     """Return the request for a job with these options, and notes for its user; ConfigurationError if they contradict each other."""
-    given = {key: value for key, value in values.items() if value is not None}
+    given = {"name": default_name, **{key: value for key, value in values.items() if value is not None}}
     processes, ppn_min, ppn_max, notes = _layout(given)
-    threads = given.get("cpus_per_task", 1)
+    threads = given.get("threads_per_process", 1)
     limit_us = given.get("time", read_time(DEFAULT_TIME))
     estimate_us = given.get("estimate", limit_us)
     if not estimate_us:
@@ -114,6 +114,7 @@ def request_of(values: Mapping[str, Any], default_name: str = "") -> tuple[Submi
             f"--exclusive={exclusive}: the job gets whole nodes; other jobs do not share them, those of the same user included"
         )
     given["exclusive"] = exclusive is not None
+    given["priority"] = given.get("priority", 0) - given.get("nice", 0)
     delay_us: int | None = given.get("begin")
     if delay_us == 0:
         notes.append("--begin: that time has come; the job may start at once")
@@ -124,20 +125,16 @@ def request_of(values: Mapping[str, Any], default_name: str = "") -> tuple[Submi
         processes=processes,
         estimate_us=estimate_us,
         limit_us=limit_us or None,
-        name=given.get("job_name", default_name),
         ppn_min=ppn_min,
         ppn_max=ppn_max,
-        threads_per_process=threads,
         memory_mb=memory_mb,
         **{key: given[key] for key in JobSpec._fields if key in given},
     )
     request = SubmitJob(
         job,
-        run_us=given.get("run"),
         tasks=array.tasks,
         at_once=array.at_once,
         after=tuple([Dependency(kind, job) for kind, job in given.get("dependency", ())]),
-        held=given.get("hold", False),
         delay_us=delay_us or 0,
         all_memory=given.get("mem") == 0,
         **{key: given[key] for key in SubmitJob._fields if key in given},

@@ -54,9 +54,15 @@ def text_table(heads: Sequence[str], rows: Iterable[Sequence[str]], right: froze
 _QUEUE_HEADS: Final = ("JOBID", "NAME", "USER", "ST", "TIME", "TIME_LIMIT", "NODES", "SHARES_WITH")
 _SLOWDOWN: Final = ("SLOWDOWN",)
 _SLOTS: Final = ("SLOT", "CPU")  # instead, where jobs share time
+_ASKED: Final = {
+    "PRIORITY": "priority",
+    "GRES": "resources",
+    "LICENSES": "licences",
+}  # where any job of the table has it
 NUMBERS: Final = frozenset(
     {
         "JOBID",
+        "PRIORITY",
         "TIME",
         "TIME_LIMIT",
         "NODES",
@@ -81,12 +87,14 @@ def queue_table(rows: Sequence[Row], *, expand: bool = False) -> str:
 
 def queue_heads(rows: Sequence[Row]) -> tuple[str, ...]:
     """Return the heads of the queue's columns."""
-    return (*_QUEUE_HEADS, *(_SLOTS if rows and "slot" in rows[0] else _SLOWDOWN), "NODELIST(REASON)")
+    asked = [head for head, key in _ASKED.items() if any(row.get(key) for row in rows)]
+    return (*_QUEUE_HEADS, *asked, *(_SLOTS if rows and "slot" in rows[0] else _SLOWDOWN), "NODELIST(REASON)")
 
 
-def queue_lines(rows: Iterable[Row], *, expand: bool = False) -> list[tuple[str, ...]]:
+def queue_lines(rows: Sequence[Row], *, expand: bool = False) -> list[tuple[str, ...]]:
     """Return the cells of the queue's lines."""
     lines: list[tuple[str, ...]] = []
+    asked = [_ASKED[head] for head in queue_heads(rows) if head in _ASKED]
     for label, row in _group_tasks(rows, expand):
         where = row["node_list"] or f"({row['reason']})"
         lines.append(
@@ -99,6 +107,7 @@ def queue_lines(rows: Iterable[Row], *, expand: bool = False) -> list[tuple[str,
                 clock_text(row["limit_s"], UNLIMITED),
                 str(row["nodes"]),
                 join_values(row["shares_with"]) or UNKNOWN,
+                *[_value(key, row[key]) for key in asked],
                 *_sharing(row),
                 where,
             )
@@ -295,6 +304,8 @@ def _value(key: str, value: Any) -> str:
         return f"{value} MiB"
     if isinstance(value, int) and key.endswith("_bytes"):
         return f"{value / MIB:.0f} MiB"
+    if key in ("resources", "licences"):
+        return ",".join([f"{name}:{amount}" for name, amount in value]) or UNKNOWN
     if isinstance(value, list | tuple):
         return join_values(value) or UNKNOWN
     return f"{value:g}" if isinstance(value, float) else str(value)

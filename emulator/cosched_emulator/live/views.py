@@ -187,7 +187,7 @@ def _part(share_ppm: int) -> float:
 
 JOB_COLUMNS: Final = (
     "job_id", "array_id", "array_index", "name", "user", "state", "reason", "submit_s", "start_s", "elapsed_s", "limit_s",
-    "processes", "nodes", "node_list", "shares_with", "slowdown",
+    "processes", "nodes", "node_list", "shares_with", "slowdown", "priority", "resources", "licences",
 )  # fmt: skip
 NODE_COLUMNS: Final = (
     "node", "state", "reason", "threads", "threads_used", "memory_mb", "memory_used_mb", "jobs", "slowed",
@@ -340,6 +340,9 @@ class _View:
             node_list(job) if runs else "",
             [self.live.label(other) for other in self._neighbours(job)] if runs else (),
             job.measured_ppm / WHOLE_PPM if runs and job.measured_ppm else None,
+            spec.priority,
+            spec.resources,
+            spec.licences,
             *(() if self.slots is None else self.slots.columns(job)),
         )
 

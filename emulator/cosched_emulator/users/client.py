@@ -246,6 +246,8 @@ _OPTIONS: Final[Mapping[str, str]] = {
     "ppn_max": "--ntasks-per-node",
     "threads_per_process": "--cpus-per-task",
     "memory_mb": "--mem",
+    "resources": "--gres",
+    "licences": "--licenses",
     "all_memory": "--mem",
     "token": "--token",
     "tasks": "--array",

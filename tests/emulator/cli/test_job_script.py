@@ -11,6 +11,7 @@ from tests.emulator.submissions import submit_job
 
 from cosched_emulator.cli.job_options import (
     Array,
+    read_amounts,
     read_array,
     read_begin,
     read_dependency,
@@ -172,7 +173,7 @@ def test_contradictory_options_are_refused(options: dict[str, Any], text: str) -
 
 def test_memory_is_that_of_a_process() -> None:
     assert request_of({"mem_per_task": 7})[0].job.memory_mb == 7
-    assert request_of({"mem_per_cpu": 7, "cpus_per_task": 3})[0].job.memory_mb == 21
+    assert request_of({"mem_per_cpu": 7, "threads_per_process": 3})[0].job.memory_mb == 21
     assert request_of({"nodes": (2, 2), "ntasks_per_node": 3, "mem": 100})[0].job.memory_mb == 34
     assert request_of({"mem": 100})[0].job.memory_mb == 100
     assert request_of({"ntasks": 1, "mem": 100})[0].job.memory_mb == 100
@@ -220,19 +221,19 @@ def test_later_lines_and_the_command_line_take_precedence(tmp_path: Path) -> Non
 def test_ignored_options_are_named_once(tmp_path: Path) -> None:
     lines = (
         "#SBATCH -o out.txt -p batch",
-        "#SBATCH --output=other --mail-type=END --nice --wait --parsable",
+        "#SBATCH --output=other --mail-type=END --qos=low --wait --parsable",
         "#SBATCH -n 2",
     )
     found = read_script(script(tmp_path, *lines))
-    assert found.ignored == ("--output", "--partition", "--mail-type", "--nice", "--wait", "--parsable")
+    assert found.ignored == ("--output", "--partition", "--mail-type", "--qos", "--wait", "--parsable")
     assert found.values == {"ntasks": 2}
 
 
 def test_options_with_optional_values(tmp_path: Path) -> None:
-    lines = ("#SBATCH --nice --get-user-env --no-kill -N 2", "#SBATCH --nice=-7 --get-user-env=10L -k --propagate=NONE")
+    lines = ("#SBATCH --nice --get-user-env --no-kill -N 2", "#SBATCH --get-user-env=10L -k --propagate=NONE")
     found = read_script(script(tmp_path, *lines))
-    assert found.ignored == ("--nice", "--get-user-env", "--no-kill", "--propagate")
-    assert found.values == {"nodes": (2, 2)}
+    assert found.ignored == ("--get-user-env", "--no-kill", "--propagate")
+    assert found.values == {"nodes": (2, 2), "nice": 100}
     assert asked(tmp_path, "#SBATCH --exclusive -n 3").job.exclusive
     assert asked(tmp_path, "#SBATCH --unpaired -n 3").job.unpaired
     request, notes = request_of(read_script(script(tmp_path, "#SBATCH --exclusive=user")).values)
@@ -339,3 +340,17 @@ def test_other_files_are_no_script(tmp_path: Path) -> None:
     file.write_text("")
     with pytest.raises(InputError, match="x:1: expected a script that begins with #!, got nothing"):
         read_script(str(file))
+
+
+def test_priority_resources_and_licences(tmp_path: Path) -> None:
+    lines = ("#SBATCH --priority=5 --nice=-7", "#SBATCH --gres=gpu:a100:2,gpu:1,fast -L matlab:3")
+    job = asked(tmp_path, *lines).job
+    assert job.priority == 12
+    assert (job.resources, job.licences) == ((("gpu:a100", 2), ("gpu", 1), ("fast", 1)), (("matlab", 3),))
+    assert asked(tmp_path, "#SBATCH --nice").job.priority == -100
+
+
+@pytest.mark.parametrize("text", ["", "gpu:0", "gpu:1,gpu:2", "gpu,", ":2", "x" * 65])
+def test_amounts_that_cannot_be_read_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="NAME:COUNT, each name once"):
+        read_amounts(text)

@@ -345,7 +345,7 @@ def test_a_refusal_of_a_field_of_a_submission_names_its_option() -> None:
     options = {name: text.split(": ")[1] for name, text in told.items() if "--" in text}
     assert set(told) - set(options) == {"job", "held", "requeue", "exit_code"}  # any value of these is fine
     known = {option for each in job_options() for option in each.opts} | {"--user", "--token"}
-    others = {"id", "submit_us", "eligible", "resources", "licences", "profile", "priority"}  # no user says them here
+    others = {"id", "submit_us", "eligible", "profile"}  # nobody says them here
     assert {name for name, option in options.items() if option not in known} == others
 
 

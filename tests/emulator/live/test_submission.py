@@ -11,6 +11,7 @@ from tests.emulator.live.test_views import SECOND, Site, begin, submit
 from tests.emulator.parts import node_class
 from tests.runs import run_on
 
+from cosched_emulator.cli.user_tables import queue_table
 from cosched_emulator.live import user_commands
 from cosched_emulator.live.dependencies import REASONS
 from cosched_emulator.live.journal import time_step
@@ -266,3 +267,43 @@ def test_tasks_of_arrays_have_the_same_name_everywhere() -> None:
     refused = site.live.examine(ROOT, submit(after=(Dependency("afterok", 2),)))
     assert isinstance(refused, Refused)
     assert refused.text == "a task of array 2 has ended TIMEOUT: afterok can never hold"
+
+
+@pytest.mark.parametrize(
+    ("wish", "refused"),
+    [
+        ({"priority": 1}, Refused("permission", "only operators raise a priority above 0", "priority")),
+        ({"priority": -(2**33)}, Refused("value", "expected at most 4294967296, got 8589934592", "priority")),
+        ({"eligible": ((0, 1),)}, Refused("permission", "only operators say which nodes a job may have", "eligible")),
+        ({"resources": (("gpu", 3),)}, Refused("value", "3 of gpu wanted, the most there is: 2", "resources")),
+        ({"licences": (("ansys", 1),)}, Refused("value", "1 of ansys wanted, the most there is: 0", "licences")),
+        (
+            {"processes": 9, "resources": (("gpu", 2),)},
+            Refused("value", "9 processes wanted, the machine holds 4 of this kind", "processes"),
+        ),
+    ],
+)
+def test_what_a_user_may_not_ask_for_or_no_node_has_is_refused(wish: dict[str, Any], refused: Refused) -> None:
+    site = Site(node_class(1, 4)._replace(resources=(("gpu", 2),)), node_class(1, 8)._replace(resources=(("gpu", 1),)))
+    assert site.live.examine(Requester("ann", operator=False), submit(**wish)) == refused
+
+
+def test_priority_and_resources_reach_the_scheduler_and_are_shown() -> None:
+    site = Site(node_class(1, 4)._replace(resources=(("gpu", 2),)))
+    ann = Requester("ann", operator=False)
+    for wish in ({"priority": -5}, {"resources": (("gpu", 2),)}):
+        site.do(submit(**wish), who=ann)
+    site.do(submit(priority=7, eligible=((0, 1),)), who=ROOT)
+    _, _, events = site.live.batch() or (0, 0, ())
+    jobs = [event.job for event in events if isinstance(event, m.JobSubmitted)]
+    assert [(job.priority, job.resources, job.eligible) for job in jobs] == [
+        (-5, (), ()),
+        (0, (("gpu", 2),), ()),
+        (7, (), ((0, 1),)),
+    ]
+    rows = site.rows(ListJobs())
+    assert [(row["priority"], row["resources"]) for row in rows] == [(-5, ()), (0, (("gpu", 2),)), (7, ())]
+    heads, *lines = queue_table(rows).splitlines()
+    assert heads.split()[8:10] == ["PRIORITY", "GRES"]
+    assert [line.split()[8:10] for line in lines] == [["-5", "-"], ["0", "gpu:2"], ["7", "-"]]
+    assert site.told(ShowJobs((Target(3),)))["jobs"][0]["eligible"] == ((0, 1),)
