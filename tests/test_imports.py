@@ -50,8 +50,8 @@ ALLOWED = [
         "cosched_plugin.batsim.messages", "cosched_plugin.batsim.site",  # the schema, which both ends of Batsim's protocol share
     )),
     ("cosched_emulator.nodeos", (
-        "cosched_emulator.nodeos", "cosched_emulator.bounds", "cosched_emulator.errors", "cosched_emulator.offered", "cosched_hwmodel",
-        TERMINAL, "numpy",
+        "cosched_emulator.nodeos", "cosched_emulator.bounds", "cosched_emulator.errors", "cosched_emulator.needs",
+        "cosched_emulator.offered", "cosched_hwmodel", TERMINAL, "numpy",
     )),
     ("cosched_emulator.statistics", ("cosched_emulator.statistics", "cosched_emulator.errors", "numpy")),
     ("cosched_emulator.offered", ()),  # it is imported with every help

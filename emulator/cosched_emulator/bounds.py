@@ -10,11 +10,17 @@ from __future__ import annotations
 
 import math
 import typing
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, is_dataclass
 from functools import cache
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.offered import KNOWLEDGE
+from cosched_hwmodel.topology import MOST_WATTS
+from cosched_hwmodel.units import SECOND_US
+from cosched_hwmodel.usage import RESOURCES
+from cosched_plugin.protocol.limits import INT64_MAX
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,50 +73,66 @@ def check_bounds(section: Any, path: str = "") -> None:
     The annotation of a field holds its bounds, as in ``Annotated[float, between(0, 1)]``. Each item of a tuple must be
     within them; None always is.
     """
-    kind: Any = type(section)
-    for name, bounds in _fields(kind):
+    for name, marks in marks_of(type(section)).items():
         place = f"{path}.{name}" if path else name
         value = getattr(section, name)
         for index, item in enumerate(value if isinstance(value, tuple) else (value,)):
             if is_dataclass(item):
                 check_bounds(item, f"{place}[{index}]" if isinstance(value, tuple) else place)
             elif item is not None:
-                for bound in bounds:
-                    bound.check(item, place)
+                for mark in marks:
+                    if isinstance(mark, Range | Choice):
+                        mark.check(item, place)
 
 
 @cache
-def _fields(kind: type) -> list[tuple[str, list[Range | Choice]]]:
-    """Return the name and the bounds of each field of a section."""
-    hints = typing.get_type_hints(kind, include_extras=True)
-    return [
-        (name, [item for item in _metadata(hint) if isinstance(item, Range | Choice)]) for name, hint in hints.items()
-    ]
+def _marks_of(kind: Any) -> dict[str, tuple[Any, ...]]:
+    """Return what stands beside types in the annotation of each field of a section: bounds, needs, meaning; a tuple has several."""
+    return {name: tuple(_marks(hint)) for name, hint in typing.get_type_hints(kind, include_extras=True).items()}
 
 
-def _metadata(hint: Any) -> list[Any]:
-    """Return what stands beside types anywhere in an annotation."""
-    found = [*getattr(hint, "__metadata__", ())]
+marks_of: Final[Callable[[Any], Mapping[str, tuple[Any, ...]]]] = _marks_of  # mypy: a class is not Hashable
+
+
+def _marks(hint: Any) -> Iterator[Any]:
+    for mark in getattr(hint, "__metadata__", ()):
+        yield from mark if isinstance(mark, tuple) else (mark,)
     for part in typing.get_args(hint):
-        found += _metadata(part)
-    return found
+        yield from _marks(part)
 
 
 def bounds_of(kind: type, name: str) -> list[Range | Choice]:
     """Return the bounds of a field of a section."""
-    return dict(_fields(kind))[name]
+    return [mark for mark in marks_of(kind)[name] if isinstance(mark, Range | Choice)]
 
 
 def meaning_of(kind: type, name: str) -> str:
     """Return what a field of a section means, empty where its annotation does not say so."""
-    hint = typing.get_type_hints(kind, include_extras=True)[name]
-    return next((item for item in _metadata(hint) if isinstance(item, str)), "")
+    return next((mark for mark in marks_of(kind)[name] if isinstance(mark, str)), "")
 
 
 def _text(number: float) -> str:
     return str(number) if isinstance(number, int) else f"{number:g}"
 
 
+# Types of settings that several have.
+
+LONGEST_S: Final = INT64_MAX // SECOND_US
+SECONDS: Final = "a number of seconds"
+Instant: TypeAlias = Annotated[float, at_least(0, SECONDS, LONGEST_S)]
+Duration: TypeAlias = Instant
+DurationAboveZero: TypeAlias = Annotated[float, Range(f"{SECONDS} above 0", 0, LONGEST_S, least_open=True)]
+# Much shorter times would leave no time for anything else.
+FaultSpan: TypeAlias = Annotated[float, at_least(1, SECONDS, LONGEST_S)]
+Wait: TypeAlias = Annotated[float, between(0, 1_000_000_000, SECONDS)]  # every wait ends
 Microseconds: TypeAlias = Annotated[int, between(0, 1_000_000_000, "a whole number of microseconds")]
 Above0: TypeAlias = Annotated[int, between(1, 1_000_000_000, "a whole number")]
 Amount: TypeAlias = Annotated[int, between(0, 1_000_000_000, "a whole number")]
+AtLeastOne: TypeAlias = Annotated[int, at_least(1)]
+Share: TypeAlias = Annotated[float, between(0, 1)]
+Slowdown: TypeAlias = Annotated[float, between(1, 1_000)]
+SlowdownLimit: TypeAlias = Annotated[float, between(0, 1_000)]
+Noise: TypeAlias = Annotated[float, Range("a number from 0 to below 1", 0, 1, most_open=True)]
+Resource: TypeAlias = Annotated[str, Choice(RESOURCES)]
+Knowledge: TypeAlias = Annotated[str, Choice(KNOWLEDGE)]
+Watts: TypeAlias = Annotated[float, between(0, MOST_WATTS, "a number of watts")]

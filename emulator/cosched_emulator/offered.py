@@ -39,6 +39,7 @@ GAP_S: Final = 100.0
 LOAD_METHOD: Final = LOAD_METHODS[0]
 MEMORY: Final = MEMORY_TOLD[0]
 NODES: Final = 128  # without a log
+NAS_PREFIX: Final = "nas:"  # of a program of jobs, such as nas:CG.C
 MOST_JOBS: Final = 10_000_000  # of a generated workload: more than the memory of most machines holds
 NULL_STATEMENTS: Final = 2_500_000
 QUANTUM_S: Final = 1.0

@@ -13,9 +13,10 @@ from typing import Any, Final
 from scripts.reference_pages.policies import code, table
 from scripts.tables import NOTHING
 
-from cosched_emulator.bounds import Choice, bounds_of, meaning_of
+from cosched_emulator.bounds import Choice, bounds_of, marks_of, meaning_of
 from cosched_emulator.cli.scenario_options import PLACES
 from cosched_emulator.live.dependencies import REASONS
+from cosched_emulator.needs import Needs
 from cosched_emulator.nodeos.coscheduling.policies import POLICIES, parameters_of
 from cosched_emulator.nodeos.local import KINDS
 from cosched_emulator.results.figures import metrics, run_energy, turn_metrics
@@ -139,18 +140,24 @@ def _section(title: str, section: str, kind: type, items: Iterable[Field[Any]]) 
     options = {place: "--" + option.replace("_", "-") for option, place in PLACES.items()} | OTHER_OPTIONS
     hints = typing.get_type_hints(kind)
     yield from table(
-        ("key", "option", "accepts", "default", "meaning"),
+        ("key", "option", "accepts", "default", "no effect", "meaning"),
         (
             (
                 code(item.name),
                 code(options.get((section, item.name), "")),
                 _accepts(kind, item.name, hints[item.name]),
                 _default(item),
+                _needs(kind, item.name),
                 meaning_of(kind, item.name),
             )
             for item in items
         ),
     )
+
+
+def _needs(kind: type, name: str) -> str:
+    told = [mark.told for mark in marks_of(kind)[name] if isinstance(mark, Needs)]
+    return "; ".join(dict.fromkeys(told)).replace("[", "\\[") or NOTHING
 
 
 def _accepts(kind: type, name: str, hint: Any) -> str:

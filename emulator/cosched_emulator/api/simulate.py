@@ -140,13 +140,9 @@ def _idle_clock(prepared: Prepared, kind: str) -> list[str]:
     """Return a warning for each setting of the clock that a simulation with these means does not keep."""
     clock, plain = prepared.scenario.clock, ClockSection()
     mode = ["clock.mode has no effect: a simulation is in virtual time (serve keeps it)"] * (clock.mode != plain.mode)
-    if kind not in IN_PROCESS:
-        return mode
-    return mode + [
-        f"clock.{key} has no effect: the link {kind} calls the policy in this process (--link zmq keeps it)"
-        for key in ("wait_s", "takeover_s", "resend_s")
-        if getattr(clock, key) != getattr(plain, key)
-    ]
+    waits = kind in IN_PROCESS and clock.wait_s != plain.wait_s
+    text = f"clock.wait_s has no effect: the link {kind} calls the policy in this process (--link zmq keeps it)"
+    return mode + [text] * waits
 
 
 def _tell(progress: Progress, jobs: int, ended: int) -> None:

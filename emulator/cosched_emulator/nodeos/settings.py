@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Annotated, Final, NamedTuple, TypeAlias
 
+from cosched_emulator import needs
 from cosched_emulator.bounds import Above0, Amount, Choice, Microseconds, Range, at_least, between, bounds_of
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.offered import LOCAL_SCHEDULERS
@@ -37,34 +38,47 @@ class CommonSettings:
     each take 75 ms, as long as its compute barrier.
     """
 
-    local: Annotated[str, Choice(LOCAL_SCHEDULERS), "which process of a node gets its CPU"] = LOCAL_SCHEDULERS[0]
+    local: Annotated[str, Choice(LOCAL_SCHEDULERS), needs.SHARED_CPU, "which process of a node gets its CPU"] = (
+        LOCAL_SCHEDULERS[0]
+    )
     epoch_ticks: Annotated[
         int,
+        needs.Later(),
+        needs.one_of("time_sharing.local", "linux-epochs"),
+        needs.SHARED_CPU,
         between(1, 10_000, "a whole number of ticks"),
         "ticks of 10 ms that each epoch gives a process under `linux-epochs`",
     ] = EPOCH_TICKS
-    io_cpu_us: Annotated[Microseconds, "CPU time to open, write and close a file"] = 100
-    io_service_us: Annotated[Microseconds, at_least(1), "time of the disk or server for a file"] = 463
+    io_cpu_us: Annotated[Microseconds, needs.FILES, "CPU time to open, write and close a file"] = 100
+    io_service_us: Annotated[Microseconds, needs.FILES, at_least(1), "time of the disk or server for a file"] = 463
     barrier_us: Annotated[
-        Microseconds, at_least(1), "from the last arrival at a barrier to its release: communication, without CPU time"
+        Microseconds,
+        needs.BARRIERS,
+        at_least(1),
+        "from the last arrival at a barrier to its release: communication, without CPU time",
     ] = 920
-    barrier_process_us: Annotated[Microseconds, "more for each process but the first"] = 0
+    barrier_process_us: Annotated[Microseconds, needs.BARRIERS, "more for each process but the first"] = 0
     switch_us: Annotated[Microseconds, "CPU time that a switch between processes costs"] = 0
     refill_us: Annotated[Microseconds, "more after a switch, until the cache is filled again"] = 0
     memory_mb: Annotated[
         Amount,
+        needs.MEMORY_OF_PROGRAMS,
         "memory of a node for the processes that are there, in MB: where they do not fit, they are paged; "
         "0: everything fits. What the scheduler knows of is `memory_mb` of `[cluster]`",
     ] = 0
-    swap_mb_s: Annotated[Above0, "speed of a node's swap device, MB/s"] = 25
+    swap_mb_s: Annotated[Above0, needs.given("time_sharing.memory_mb"), "speed of a node's swap device, MB/s"] = 25
     paged_first_mb: Annotated[
-        Amount, "memory that a process touches at once when it gets the CPU, where memory is short"
+        Amount,
+        needs.given("time_sharing.memory_mb"),
+        "memory that a process touches at once when it gets the CPU, where memory is short",
     ] = 1
-    paged_mb_s: Annotated[Amount, "memory that it touches as it runs, a second"] = 40
+    paged_mb_s: Annotated[
+        Amount, needs.given("time_sharing.memory_mb"), "memory that it touches as it runs, a second"
+    ] = 40
     daemon_us: Annotated[
         Microseconds, "CPU time of the system's own processes in each period, on each node; 0: there are none"
     ] = 0
-    daemon_period_us: Annotated[Above0, "that period"] = 1_000_000
+    daemon_period_us: Annotated[Above0, needs.given("time_sharing.daemon_us"), "that period"] = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import fields
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from typing import Final
 
+from cosched_emulator import needs
 from cosched_emulator.results.files.run_folder import part_name
 from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.scenario.machine import of_file
-from cosched_emulator.scenario.sections import TimeSharingSection, TruthSection
 from cosched_emulator.workload.jobs_in_columns import columns_of
 from cosched_emulator.workload.side_files.annotations import SELF, USAGE
 from cosched_hwmodel.composite.job_profile import to_mapping
@@ -21,7 +21,6 @@ from cosched_plugin.config import PolicyChoice
 from cosched_plugin.protocol.messages import NodeClass
 
 BY_BANDWIDTH: Final = ("lessconsume", "lessconsume-threshold")  # placements that look for nodes with bandwidth left
-LIMITS: Final = ("memory_bandwidth_mbs", "network_mbs", "disk_mbs")  # keys of [cluster]
 OF_PAIRS_ALONE: Final = ("lomarc", "statistical", "pairs")  # models that know no bandwidth
 NEEDS_NOTHING: Final = (None, "none", "always")  # matchings that need no knowledge of pairs
 GIVEN: Final = (None, "given")  # beliefs that are the site's
@@ -36,24 +35,23 @@ def warnings_of(choice: PolicyChoice, prepared: Prepared) -> tuple[str, ...]:
         for find in (
             idle_matching,
             idle_belief,
-            idle_beliefs,
-            idle_monitoring,
             idle_placement,
             idle_slices,
-            idle_turns,
-            idle_local,
-            idle_memory,
-            idle_disks,
-            idle_nodes,
             idle_hardware,
-            idle_facts,
+            idle_annotations,
             idle_profiles,
-            idle_exclusive,
             sums_of_pairs,
         )
     ]
-    found = [of_file(text, prepared.described) for text in of_policy if text is not None]
-    return (*found, *prepared.workload.warnings)
+    found = [text for text in of_policy if text is not None] + settings_without_use(choice, prepared)
+    return (*[of_file(text, prepared.described) for text in found], *prepared.workload.warnings)
+
+
+def settings_without_use(choice: PolicyChoice, prepared: Prepared) -> list[str]:
+    """Return a line for each setting without effect, because of the policy, or of what jobs and nodes are like."""
+    scenario = replace(prepared.scenario, cluster=prepared.described)
+    found = needs.unmet(scenario, lambda need: need not in USES or USES[need](choice, prepared))
+    return [f"{setting.path} has no effect {need.told}" for setting, need in found]
 
 
 def idle_matching(choice: PolicyChoice, prepared: Prepared) -> str | None:
@@ -92,44 +90,6 @@ def idle_belief(choice: PolicyChoice, prepared: Prepared) -> str | None:
     if prepared.scenario.monitoring.after_s is not None:
         return None
     return "belief learned will learn nothing: no slowdowns are measured (monitoring.after_s)"
-
-
-def idle_beliefs(choice: PolicyChoice, prepared: Prepared) -> str | None:
-    """Return which keys of [belief] no part of the policy asks for; None if there are none."""
-    if not choice.shipped:
-        return None
-    truth, belief = prepared.scenario.truth, prepared.scenario.belief
-    model = prepared.belief.contention
-    own = model == "statistical" or model not in BUILT_IN  # which reads self slowdowns
-    asked = {
-        **dict.fromkeys(("contention", "resources"), _asks_pairs(choice) or _asks_losses(choice)),
-        "composition": False,  # all parts that ship expect losses node by node
-        "demand": _asks_losses(choice),
-        **dict.fromkeys(
-            ("self_slowdowns", "self_noise"),
-            (own and _asks_pairs(choice)) or part_name(choice.settings, "placement") == "spread",
-        ),
-    }
-    keys = [
-        f"belief.{item.name}"
-        for item in fields(belief)
-        if getattr(belief, item.name) not in (item.default, getattr(truth, item.name, item.default))
-        and not asked.get(item.name, _asks_pairs(choice))
-    ]
-    return f"{' and '.join(keys)}: no effect under a policy that asks for no such belief" if keys else None
-
-
-def idle_monitoring(choice: PolicyChoice, prepared: Prepared) -> str | None:
-    """Return a warning if slowdowns are measured, and no part of the policy follows them; None otherwise."""
-    after_s, name = prepared.scenario.monitoring.after_s, part_name(choice.settings, "matching")
-    if after_s is None or not choice.shipped or name in LISTENS or part_name(choice.settings, "belief") == "learned":
-        return None
-    return "monitoring.after_s: no effect under a policy that follows no measured slowdowns"
-
-
-def _may_ask_pairs(choice: PolicyChoice) -> bool:
-    """Tell whether a part asks, or may ask, what co-located jobs cost each other."""
-    return _asks_pairs(choice) or not choice.shipped
 
 
 def _asks_pairs(choice: PolicyChoice) -> bool:
@@ -187,70 +147,6 @@ def idle_slices(choice: PolicyChoice, prepared: Prepared) -> str | None:
     )
 
 
-def idle_memory(_choice: PolicyChoice, prepared: Prepared) -> str | None:
-    """Return which settings of memory bind nobody; None if there are none."""
-    scenario, jobs = prepared.scenario, columns_of(prepared.workload.jobs)
-    wanted = max(jobs.each(jobs.memory_mb), default=0) > 0
-    if scenario.clock.mode != "virtual":  # users' jobs may ask for memory
-        return None
-    if wanted and scenario.workload.memory_mb and not any(item.memory_mb for item in prepared.nodes):
-        return "workload.memory_mb: no effect where no node has a limit of memory (cluster.memory_mb)"
-    keys = [f"cluster.{key}" for key in ("memory_mb", "swap_mb") if getattr(prepared.described, key) is not None]
-    keys += ["preemption.disk_mbs"] * bool(scenario.preemption.disk_mbs)
-    programs, sharing = prepared.workload.programs, scenario.time_sharing
-    if sharing is not None and sharing.memory_mb and programs is not None:
-        keys += ["time_sharing.memory_mb"] * (not any(map(programs.memory_mb, prepared.workload.jobs)))
-    return None if wanted or not keys else f"{' and '.join(keys)}: no effect where no job requests memory"
-
-
-def idle_disks(choice: PolicyChoice, prepared: Prepared) -> str | None:
-    """Return which settings of suspension nobody needs: neither policy nor manager suspends jobs so; None if there are none."""
-    if part_name(choice.settings, "backfill") is None:
-        return None
-    scenario, features = prepared.scenario, getattr(choice.make(), "features", ())
-    prices, manager, name = scenario.preemption, scenario.manager, part_name(choice.settings, "matching")
-    in_place = "suspend" in features
-    if choice.shipped:  # pairs stop a job that was measured as too slow; else only guests may do so on their nodes
-        stops = name in LISTENS and (
-            scenario.monitoring.after_s is not None if name != "guests" else "disk" in features
-        )
-        in_place = stops or (manager is not None and manager.suspend_every_s is not None)
-    keys = ["preemption.switch_s"] * (bool(prices.switch_s) and not in_place)
-    if "disk" not in features:
-        keys += [f"preemption.{key}" for key in ("resume_s", "disk_mbs") if getattr(prices, key)]
-        keys += ["cluster.swap_mb"] * bool(prepared.described.swap_mb)
-    return f"{' and '.join(keys)}: no effect where no job is suspended so" if keys else None
-
-
-def idle_nodes(choice: PolicyChoice, prepared: Prepared) -> str | None:
-    """Return which settings say nothing of these jobs and nodes: no job slows another one down, or has anything to share."""
-    scenario, jobs = prepared.scenario, columns_of(prepared.workload.jobs)
-    if scenario.clock.mode != "virtual" or scenario.time_sharing is not None:
-        return None
-    contends, model, believed = _contends(prepared), prepared.hardware.contention, prepared.belief.contention
-    slows = contends or prepared.faults.slow_nodes
-    asks = (
-        (prepared.contends and model not in OF_PAIRS_ALONE)
-        or ("bandwidth" in (model, believed) and jobs.knows(jobs.told_demand))
-        or ("composite" in (model, believed) and jobs.knows(jobs.profile))
-    )
-    truth, plain = scenario.truth, TruthSection()
-    # What the keys of pairs say may also be believed, of another model.
-    pairs = model == "none" or (contends and model != "bandwidth") or (believed != model and _may_ask_pairs(choice))
-    counts = {"contention": contends or model == "none", "resources": contends, "composition": slows}
-    idle = [
-        item.name
-        for item in fields(truth)
-        if getattr(truth, item.name) != getattr(plain, item.name) and not counts.get(item.name, pairs)
-    ]
-    keys = [
-        *["monitoring.after_s"] * (scenario.monitoring.after_s is not None and not slows),
-        *[f"cluster.{key}" for key in LIMITS if getattr(prepared.described, key) is not None and not asks],
-        *[f"truth.{key}" for key in idle],
-    ]
-    return f"{' and '.join(keys)}: no effect where no job slows another one down" if keys else None
-
-
 def idle_hardware(_choice: PolicyChoice, prepared: Prepared) -> str | None:
     """Return which slots and caches of nodes nobody counts, as only the composite model does; None if there are none."""
     models = _models(prepared)
@@ -265,28 +161,15 @@ def idle_hardware(_choice: PolicyChoice, prepared: Prepared) -> str | None:
     return f'{named}: no effect without contention = "composite"' if keys else None
 
 
-def idle_facts(choice: PolicyChoice, prepared: Prepared) -> str | None:
-    """Return which facts of jobs count for nobody: no contention, and no part of the policy; None if there are none."""
-    workload, models = prepared.scenario.workload, _models(prepared)
-    if not (_asks_pairs(choice) or _asks_losses(choice)):
-        models = {prepared.hardware.contention}
-    if not choice.shipped or prepared.scenario.clock.mode != "virtual" or not models <= BUILT_IN.keys():
+def idle_annotations(choice: PolicyChoice, prepared: Prepared) -> str | None:
+    """Return which columns of a side file count for nobody; None if there are none."""
+    if prepared.scenario.workload.annotations is None:
         return None
-    slows = prepared.hardware.contention == "bandwidth" and _contends(prepared)
-    asked = prepared.belief.contention == "bandwidth" and (_asks_losses(choice) or _asks_pairs(choice))
-    own = workload.grow or part_name(choice.settings, "placement") == "spread"
-    counts = {
-        "mix": slows or asked,
-        "characteristics": "lomarc" in models,
-        "self_slowdowns": "statistical" in models or own,
-    }
-    keys = [f"workload.{key}" for key, used in counts.items() if getattr(workload, key) is not None and not used]
     jobs = columns_of(prepared.workload.jobs)
-    if workload.annotations is not None:
-        columns = [*USAGE] * (jobs.knows(jobs.usage) and not counts["characteristics"])
-        columns += [*SELF] * (jobs.knows(jobs.self_slowdown) and not counts["self_slowdowns"])
-        keys += [f"workload.annotations ({', '.join(columns)})"] * bool(columns)
-    return f"{' and '.join(keys)}: no effect under this contention and this policy" if keys else None
+    columns = [*USAGE] * (jobs.knows(jobs.usage) and not use_counts(choice, prepared))
+    columns += [*SELF] * (jobs.knows(jobs.self_slowdown) and not self_counts(choice, prepared))
+    named = ", ".join(columns)
+    return f"workload.annotations ({named}) has no effect {needs.USE_COUNTS.told}" if columns else None
 
 
 def idle_profiles(_choice: PolicyChoice, prepared: Prepared) -> str | None:
@@ -317,39 +200,6 @@ def _contends(prepared: Prepared) -> bool:
     return max(item.threads for item in prepared.nodes) > 1 and not (exclusive and model == "lomarc")
 
 
-def idle_exclusive(_choice: PolicyChoice, prepared: Prepared) -> str | None:
-    """Return a warning if jobs want whole nodes that nobody could share; None otherwise."""
-    if not prepared.scenario.workload.exclusive or max(item.threads for item in prepared.nodes) > 1:
-        return None
-    return "workload.exclusive: no effect on nodes of one hardware thread"
-
-
-def idle_turns(choice: PolicyChoice, prepared: Prepared) -> str | None:
-    """Return which settings of turns have no effect: slots take none, and nobody reads the log of CPU time; None if there are none."""
-    if part_name(choice.settings, "backfill") in (None, "gang"):
-        return None
-    named = _changed(prepared, "quantum_s", "turn_overhead", "tick_ms", "io_logged")
-    return f"{named}: no effect under a policy without turns of slots" if named else None
-
-
-def idle_local(choice: PolicyChoice, prepared: Prepared) -> str | None:
-    """Return which settings say how processes share a CPU that never has two; None if there are none."""
-    sharing = prepared.scenario.time_sharing
-    if not choice.shipped or sharing is None or sharing.daemon_us or max(item.threads for item in prepared.nodes) > 1:
-        return None
-    if part_name(choice.settings, "pairing") not in (None, "none"):
-        return None
-    named = _changed(prepared, "local", "slice_ms", "epoch_ticks")
-    return f"{named}: no effect where a CPU has one process at a time" if named else None
-
-
-def _changed(prepared: Prepared, *keys: str) -> str:
-    """Return which of these keys of [time_sharing] have other values than their defaults, in words."""
-    sharing, plain = prepared.scenario.time_sharing, TimeSharingSection()
-    changed = [key for key in keys if sharing is not None and getattr(sharing, key) != getattr(plain, key)]
-    return " and ".join([f"time_sharing.{key}" for key in changed])
-
-
 def sums_of_pairs(choice: PolicyChoice, prepared: Prepared) -> str | None:
     """Return a warning if the truth is a model of two jobs and more than two may share a node; None otherwise."""
     truth = prepared.hardware
@@ -367,3 +217,152 @@ def sums_of_pairs(choice: PolicyChoice, prepared: Prepared) -> str | None:
         f'truth.contention = "{truth.contention}" is a model of two jobs on a node, and up to {most} may share one here: '
         "the slowdowns that a job has from each of its neighbours are added up"
     )
+
+
+# The settings that need something of a run (`cosched_emulator.needs`): whether it is there.
+
+
+def _demand_counts(choice: PolicyChoice, prepared: Prepared) -> bool:
+    slows = prepared.hardware.contention == "bandwidth" and _contends(prepared)
+    asked = prepared.belief.contention == "bandwidth" and (_asks_losses(choice) or _asks_pairs(choice))
+    return _may_count(choice, prepared) or slows or asked
+
+
+def use_counts(choice: PolicyChoice, prepared: Prepared) -> bool:
+    """Tell whether the characteristics of jobs count, for their contention or for the policy."""
+    return _may_count(choice, prepared) or "lomarc" in _models_that_count(choice, prepared)
+
+
+def self_counts(choice: PolicyChoice, prepared: Prepared) -> bool:
+    """Tell whether the self slowdowns of jobs count, likewise."""
+    own = prepared.scenario.workload.grow or part_name(choice.settings, "placement") == "spread"
+    return _may_count(choice, prepared) or "statistical" in _models_that_count(choice, prepared) or own
+
+
+def _models_that_count(choice: PolicyChoice, prepared: Prepared) -> set[str]:
+    asks = _asks_pairs(choice) or _asks_losses(choice)
+    return _models(prepared) if asks else {prepared.hardware.contention}
+
+
+def _may_count(choice: PolicyChoice, prepared: Prepared) -> bool:
+    """Tell whether facts of jobs may count for somebody who is not known: a model or a policy of others, or jobs of users."""
+    of_others = not _models_that_count(choice, prepared) <= BUILT_IN.keys()
+    return not choice.shipped or prepared.scenario.clock.mode != "virtual" or of_others
+
+
+def _asks_self(choice: PolicyChoice, prepared: Prepared) -> bool:
+    model = prepared.belief.contention
+    own = model == "statistical" or model not in BUILT_IN  # which reads self slowdowns
+    return (own and _asks_pairs(choice)) or part_name(choice.settings, "placement") == "spread"
+
+
+def _follows(choice: PolicyChoice, _prepared: Prepared) -> bool:
+    """Tell whether a part follows measured slowdowns."""
+    learns = part_name(choice.settings, "belief") == "learned"
+    return not choice.shipped or part_name(choice.settings, "matching") in LISTENS or learns
+
+
+def _slows(prepared: Prepared) -> bool:
+    """Tell whether anything slows a job down."""
+    return _contends_or_unknown(prepared) or prepared.faults.slow_nodes
+
+
+def _contends_or_unknown(prepared: Prepared) -> bool:
+    """Tell whether jobs slow each other down, or may: jobs of users, and programs on their nodes."""
+    scenario = prepared.scenario
+    return scenario.clock.mode != "virtual" or scenario.time_sharing is not None or _contends(prepared)
+
+
+def _says_of_pairs(choice: PolicyChoice, prepared: Prepared) -> bool:
+    """Tell whether what the truth says of pairs counts: it may also be believed, of another model."""
+    model, believed = prepared.hardware.contention, prepared.belief.contention
+    asks = believed != model and (_asks_pairs(choice) or not choice.shipped)
+    return model == "none" or asks or (_contends_or_unknown(prepared) and model != "bandwidth")
+
+
+def _limits_count(_choice: PolicyChoice, prepared: Prepared) -> bool:
+    """Tell whether jobs ask for what limits of nodes share among them, by the truth or by what is believed."""
+    scenario, jobs, models = prepared.scenario, columns_of(prepared.workload.jobs), _models(prepared)
+    return (
+        scenario.clock.mode != "virtual"
+        or (prepared.contends and prepared.hardware.contention not in OF_PAIRS_ALONE)
+        or ("bandwidth" in models and jobs.knows(jobs.told_demand))
+        or ("composite" in models and jobs.knows(jobs.profile))
+    )
+
+
+def _wants_memory(_choice: PolicyChoice, prepared: Prepared) -> bool:
+    jobs = columns_of(prepared.workload.jobs)
+    return prepared.scenario.clock.mode != "virtual" or max(jobs.each(jobs.memory_mb), default=0) > 0
+
+
+def _programs_want_memory(choice: PolicyChoice, prepared: Prepared) -> bool:
+    programs = prepared.workload.programs
+    own = programs is not None and any(map(programs.memory_mb, prepared.workload.jobs))
+    return own or _wants_memory(choice, prepared)
+
+
+def _limits_memory(_choice: PolicyChoice, prepared: Prepared) -> bool:
+    return prepared.scenario.clock.mode != "virtual" or any(item.memory_mb for item in prepared.nodes)
+
+
+def _features(choice: PolicyChoice) -> Collection[str]:
+    return getattr(choice.make(), "features", ())
+
+
+def _suspends_in_place(choice: PolicyChoice, prepared: Prepared) -> bool:
+    """Tell whether the policy or the manager suspends jobs on their nodes."""
+    if part_name(choice.settings, "backfill") is None:
+        return True
+    if not choice.shipped:
+        return "suspend" in _features(choice)
+    # Pairs stop a job that was measured as too slow; else only guests may do so on their nodes.
+    manager, name = prepared.scenario.manager, part_name(choice.settings, "matching")
+    measured = prepared.scenario.monitoring.after_s is not None
+    stops = name in LISTENS and ("disk" in _features(choice) if name == "guests" else measured)
+    return stops or (manager is not None and manager.suspend_every_s is not None)
+
+
+def _suspends_to_disk(choice: PolicyChoice, _prepared: Prepared) -> bool:
+    return part_name(choice.settings, "backfill") is None or "disk" in _features(choice)
+
+
+def _shares_cpu(choice: PolicyChoice, prepared: Prepared) -> bool:
+    """Tell whether a CPU may have two processes at a time."""
+    sharing, pairing = prepared.scenario.time_sharing, part_name(choice.settings, "pairing")
+    daemons = sharing is not None and sharing.daemon_us > 0
+    return not choice.shipped or daemons or _shares_nodes(choice, prepared) or pairing not in (None, "none")
+
+
+def _shares_nodes(_choice: PolicyChoice, prepared: Prepared) -> bool:
+    return max(item.threads for item in prepared.nodes) > 1
+
+
+def _of_others_or(asks: Callable[[PolicyChoice], bool]) -> Callable[[PolicyChoice, Prepared], bool]:
+    """Return whether a policy asks for a belief; one of others may."""
+    return lambda choice, _prepared: not choice.shipped or asks(choice)
+
+
+USES: Final[Mapping[needs.Needs, Callable[[PolicyChoice, Prepared], bool]]] = {
+    needs.ASKED_PAIRS: _of_others_or(_asks_pairs),
+    needs.ASKED_LOSSES: _of_others_or(_asks_losses),
+    needs.ASKED_EITHER: _of_others_or(lambda choice: _asks_pairs(choice) or _asks_losses(choice)),
+    needs.ASKED_NEVER: _of_others_or(lambda _choice: False),
+    needs.ASKED_SELF: lambda choice, prepared: not choice.shipped or _asks_self(choice, prepared),
+    needs.FOLLOWED: _follows,
+    needs.SLOWED: lambda _choice, prepared: _slows(prepared),
+    needs.CONTENDED: lambda _choice, prepared: prepared.hardware.contention == "none" or _contends_or_unknown(prepared),
+    needs.PAIRED: _says_of_pairs,
+    needs.LIMITED: _limits_count,
+    needs.DEMAND_COUNTS: _demand_counts,
+    needs.USE_COUNTS: use_counts,
+    needs.SELF_COUNTS: self_counts,
+    needs.MEMORY: _wants_memory,
+    needs.MEMORY_OF_PROGRAMS: _programs_want_memory,
+    needs.MEMORY_LIMIT: _limits_memory,
+    needs.SUSPENDED: _suspends_in_place,
+    needs.ON_DISK: _suspends_to_disk,
+    needs.TURNS: lambda choice, _prepared: part_name(choice.settings, "backfill") in (None, "gang"),
+    needs.SHARED_CPU: _shares_cpu,
+    needs.SHARED_NODES: _shares_nodes,
+}

@@ -31,16 +31,14 @@ def open_port(
     diagnose: Callable[[], str] | None = None,
     note: Callable[[str, str], None] = lambda _word, _text: None,
 ) -> SchedulerPort:
-    """Return the socket for a scheduler, with the scenario's times and its planned faults of messages."""
-    clock, faults = prepared.scenario.clock, prepared.faults
+    """Return the socket for a scheduler, with the scenario's planned faults of messages."""
+    faults = prepared.faults
     return SchedulerPort(
         endpoint,
         channel=None if faults.messages is None else FaultyChannel(faults.messages),
         keys=keys,
         child=child,
         diagnose=diagnose,
-        resend_s=clock.resend_s,
-        takeover_s=clock.takeover_s,
         note=note,
     )
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias
 
-from cosched_emulator.bounds import Choice, between
+from cosched_emulator.bounds import SECONDS, Choice, FaultSpan, Share, between
 from cosched_emulator.errors import ConfigurationError, InputError
-from cosched_emulator.scenario.setting_types import SECONDS, FaultSpan, Share
+from cosched_emulator.needs import Needs, absent, given
 from cosched_emulator.workload.job import Workload, WorkloadJob
 from cosched_emulator.workload.jobs_in_columns import columns_of
 from cosched_emulator.workload.side_files.side_file_rows import (
@@ -41,47 +41,70 @@ Lag: TypeAlias = Annotated[float, between(0, LONGEST_LAG_S, SECONDS)]
 Draw: TypeAlias = Annotated[str, Choice(DRAWS)]
 RefusedShare: TypeAlias = Annotated[float, between(0, 0.5)]  # a scheduler asks again at the same instant, 100 times
 LAG_COLUMNS: Final = (*KEYS, *LAGS)
+_AT_ONCE: Final = absent("time_sharing", refused=True)  # quanta and turns would count a lag
+
+
+def _draws(scenario: Any) -> bool:
+    """Tell whether a manager draws anything."""
+    manager = scenario.manager
+    lags = any(getattr(manager, name) and getattr(manager, _draw_of(name)) != "constant" for name in LAGS)
+    acts = any(getattr(manager, f"{name}_every_s") for name in ACTS)
+    return lags or acts or any((manager.elsewhere, manager.refused, manager.lost))
+
+
+def _draw_of(name: LagName) -> str:
+    return f"{name.removesuffix('_s')}_draw"
 
 
 @dataclass(frozen=True, slots=True)
 class ManagerSection:
     """What the manager does that a scheduler does not expect. Without this table it does all at once, and nothing by itself."""
 
-    seed: Annotated[int | None, "seed of all draws of this table; where not given, the scenario's"] = None
+    seed: Annotated[
+        int | None,
+        Needs("where nothing is drawn", _draws),
+        "seed of all draws of this table; where not given, the scenario's",
+    ] = None
     submitted_s: Annotated[
         Lag, "from a job's submission until the scheduler is told of it; the job waits meanwhile"
     ] = 0.0
     submitted_draw: Annotated[
         Draw,
+        given("manager.submitted_s"),
         'each job has that; `"uniform"`: from 0 to twice that, `"exponential"`: with that mean, drawn for each job',
     ] = "constant"
     start_s: Annotated[
         Lag,
+        _AT_ONCE,
         "from a decision until the job starts (`job_started`); it holds its threads meanwhile, and its run time "
         "and its limit count from the start",
     ] = 0.0
-    start_draw: Annotated[Draw, "likewise, for each start"] = "constant"
+    start_draw: Annotated[Draw, given("manager.start_s"), "likewise, for each start"] = "constant"
     ended_s: Annotated[
-        Lag, "from a job's end until the manager sees it: until then nothing else can have its threads"
+        Lag, _AT_ONCE, "from a job's end until the manager sees it: until then nothing else can have its threads"
     ] = 0.0
-    ended_draw: Annotated[Draw, "likewise, for each end"] = "constant"
+    ended_draw: Annotated[Draw, given("manager.ended_s"), "likewise, for each end"] = "constant"
     extra_s: Annotated[
-        Lag, "for how long a job stays on its nodes after its work; it slows no job down there, and ends with it"
+        Lag,
+        _AT_ONCE,
+        "for how long a job stays on its nodes after its work; it slows no job down there, and ends with it",
     ] = 0.0
-    extra_draw: Annotated[Draw, "likewise, for each end"] = "constant"
+    extra_draw: Annotated[Draw, given("manager.extra_s"), "likewise, for each end"] = "constant"
     elsewhere: Annotated[
         Share,
+        _AT_ONCE,
         "share of the starts that are on other threads than was decided, on empty nodes rather than others, as far as "
         "there is room then",
     ] = 0.0
     refused: Annotated[
-        RefusedShare, "share of the starts that are refused when the job should have started; it waits again"
+        RefusedShare, _AT_ONCE, "share of the starts that are refused when the job should have started; it waits again"
     ] = 0.0
     lost: Annotated[
         Share, "share of the ends of which the scheduler is told `UNKNOWN`; results have what really happened"
     ] = 0.0
     start_every_s: Annotated[
         FaultSpan | None,
+        _AT_ONCE,
         "mean time until the manager, by itself, starts one of the pending jobs that has a place; drawn each time, "
         "exponentially. Where not given, like the next four: never",
     ] = None
@@ -93,12 +116,15 @@ class ManagerSection:
         "likewise, until it changes the expected run time and the limit of a running job, by -25 to 50 percent",
     ] = None
     suspend_every_s: Annotated[FaultSpan | None, "likewise, until it suspends a running job on its nodes"] = None
-    suspended_s: Annotated[FaultSpan, "mean time for which it does, exponentially distributed"] = SUSPENDED_S
+    suspended_s: Annotated[
+        FaultSpan, given("manager.suspend_every_s"), "mean time for which it does, exponentially distributed"
+    ] = SUSPENDED_S
     restart_every_s: Annotated[
         FaultSpan | None, "likewise, until it asks the scheduler to take over its state anew (`resync`)"
     ] = None
     lags: Annotated[
         str | None,
+        _AT_ONCE,
         "job by job: a CSV file with columns `job` (its number in the source), `application` or `user`, and any of "
         "`submitted_s`, `start_s`, `ended_s` and `extra_s`; empty, or a job that is not there: as drawn",
     ] = None
@@ -186,32 +212,6 @@ def names_no_job(lags: Lags, workload: Workload) -> bool:
     rows = {key: True for values in lags.listed.values() for key in values}
     jobs, patterns = columns_of(workload.jobs), patterns_of(rows)
     return bool(rows) and not any(most_specific(rows, patterns, whole, None) for whole in jobs.each(keys_of(jobs)))
-
-
-def unused_of_manager(section: ManagerSection | None) -> list[str]:
-    """Return a line for each setting of the table that has no effect."""
-    if section is None:
-        return []
-    if section == ManagerSection(seed=section.seed):
-        return ["[manager] has no effect: all its keys have their defaults"]
-    idle = section.suspended_s != SUSPENDED_S and section.suspend_every_s is None
-    lags = any(getattr(section, name) and getattr(section, _draw_of(name)) != "constant" for name in LAGS)
-    acts = any(getattr(section, f"{name}_every_s") for name in ACTS)
-    draws = lags or acts or section.elsewhere or section.refused or section.lost
-    told = ["manager.seed has no effect where nothing is drawn"] * (section.seed is not None and not draws)
-    return (
-        told
-        + ["manager.suspended_s has no effect without manager.suspend_every_s"] * idle
-        + [
-            f"manager.{_draw_of(name)} has no effect without manager.{name}"
-            for name in LAGS
-            if getattr(section, _draw_of(name)) != "constant" and not getattr(section, name)
-        ]
-    )
-
-
-def _draw_of(name: LagName) -> str:
-    return f"{name.removesuffix('_s')}_draw"
 
 
 def _read_lags(file: str) -> Mapping[LagName, Mapping[JobKey, int]]:

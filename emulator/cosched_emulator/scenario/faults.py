@@ -12,22 +12,25 @@ from dataclasses import dataclass
 from heapq import heapify, heappop, heapreplace
 from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
 
-from cosched_emulator.bounds import Choice, between
-from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.scenario.setting_types import (
+from cosched_emulator.bounds import (
+    LONGEST_S,
     SECONDS,
     AtLeastOne,
+    Choice,
     FaultSpan,
     Instant,
-    Jump,
-    PluginFaultCount,
+    Range,
     Share,
     Slowdown,
+    between,
 )
+from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.needs import absent, given
 from cosched_hwmodel.draws import uniform
 from cosched_plugin.protocol.limits import INT64_MAX
 
 FaultKind: TypeAlias = Literal["fail", "return", "slow", "normal"]
+PluginFaultCount: TypeAlias = Annotated[int, between(0, 100_000, "a whole number")]
 KINDS: Final[tuple[FaultKind, ...]] = ("fail", "return", "slow", "normal")  # in the order of one instant
 USUAL_BATCHES: Final = 1_000  # range of batches for a plugin's faults if the number of jobs is unknown
 
@@ -229,7 +232,11 @@ class ClockFault:
     """One jump of the clock of a live manager, forwards or (below 0) backwards."""
 
     at_s: Annotated[Instant, "when"]
-    jump_s: Annotated[Jump, "how far the clock jumps, in emulated seconds; below 0: back"]
+    jump_s: Annotated[
+        float,
+        Range(f"{SECONDS} other than 0", -LONGEST_S, LONGEST_S, excluded=0),
+        "how far the clock jumps, in emulated seconds; below 0: back",
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,9 +251,13 @@ class DiskFault:
 class FaultsSection:
     """A fault plan: the planned faults and their times."""
 
-    seed: Annotated[int | None, "seed of all draws of the plan; where not given, the scenario's"] = None
+    seed: Annotated[
+        int | None,
+        given("faults.nodes", "faults.slow", "faults.messages", "faults.plugin"),
+        "seed of all draws of the plan; where not given, the scenario's",
+    ] = None
     nodes: NodeFaultsSection | None = None
-    slow: SlowFaultsSection | None = None
+    slow: Annotated[SlowFaultsSection | None, absent("time_sharing", refused=True)] = None
     at: tuple[FaultEntry, ...] = ()
     messages: MessageFaultsSection | None = None
     plugin: PluginFaultsSection | None = None

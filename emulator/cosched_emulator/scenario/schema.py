@@ -19,41 +19,19 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any, Final, Literal, TypeAlias, get_args
 
-from cosched_emulator import offered
-from cosched_emulator.bounds import Choice, at_least
+from cosched_emulator import needs, offered
+from cosched_emulator.bounds import Choice, Duration, DurationAboveZero, Instant, SlowdownLimit, Wait, at_least, between
 from cosched_emulator.scenario.difficult_manager import ManagerSection
 from cosched_emulator.scenario.faults import FaultsSection
 from cosched_emulator.scenario.sections import (
-    OF_APPLICATIONS,
-    OF_BELIEVED_PAIRS,
-    OF_NAS,
-    OF_PROCESSES,
     BeliefSection,
     ClusterSection,
+    Late,
     TimeSharingSection,
     TruthSection,
     WorkloadSection,
 )
-from cosched_emulator.scenario.setting_types import (
-    ClockMode,
-    Duration,
-    DurationAboveZero,
-    Instant,
-    SlowdownLimit,
-    Speed,
-    Takeover,
-    Wait,
-)
-from cosched_hwmodel.topology import WATTS
 
-ADDED: Final = (
-    ("workload", "grain"),
-    ("workload", "minimum_estimate_s"),
-    ("time_sharing", "epoch_ticks"),
-    ("belief", "pair_method"),
-    ("preemption", "switch_s"),
-    ("preemption", "disk_mbs"),
-)
 Change: TypeAlias = Literal["cancel", "hold", "release", "fail-node", "return-node"]
 CHANGES: Final[tuple[Change, ...]] = get_args(Change)
 
@@ -63,21 +41,18 @@ class ClockSection:
     """The kind of time. ``virtual``: from instant to instant, as fast as answers come; ``scaled`` and ``real``: continuous."""
 
     mode: Annotated[
-        ClockMode,
+        str,
+        Choice(offered.CLOCK_MODES),
         "from instant to instant as fast as answers come; `scaled` and `real`: the clock runs (live mode; `serve`"
         " alone)",
     ] = offered.CLOCK_MODE
-    speed: Annotated[Speed | None, "of a scaled clock: emulated seconds a second"] = None
+    speed: Annotated[float | None, between(1e-3, 1e6), "of a scaled clock: emulated seconds a second"] = None
     deadline_s: Annotated[Wait, "how long a scheduler may take for an answer; then the run ends with exit code 3"] = (
         offered.DEADLINE_S
     )
     wait_s: Annotated[
         Wait, "how long one in another process is waited for at the beginning (the option is `serve`'s)"
     ] = offered.WAIT_S
-    takeover_s: Annotated[Takeover, "silence after which a scheduler that waits as a standby takes over"] = 1.2
-    resend_s: Annotated[
-        Wait, "after so long an unanswered message is sent again, and again after twice as long, up to 30 s"
-    ] = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +61,13 @@ class MonitoringSection:
 
     after_s: Annotated[
         DurationAboveZero | None,
+        (needs.NO_PROCESSES, needs.FOLLOWED, needs.SLOWED),
         "how long a job must have run among the same neighbours before its slowdown is measured and told to the "
         "scheduler. Where not given, nothing is measured",
     ] = None
-    above: Annotated[SlowdownLimit, "a slowdown up to this is not told; 0: all are told"] = 1.0
+    above: Annotated[
+        SlowdownLimit, needs.given("monitoring.after_s"), "a slowdown up to this is not told; 0: all are told"
+    ] = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,14 +76,18 @@ class PreemptionSection:
 
     resume_s: Annotated[
         Duration,
+        needs.ON_DISK,
         "how long a job that comes back from disk makes no progress, while it holds its nodes again. Its limit "
         "and its estimate wait with it",
     ] = 0.0
     switch_s: Annotated[
-        Duration, "likewise for a job that was suspended on its nodes, where it keeps its threads and its memory"
+        Late[Duration],
+        needs.SUSPENDED,
+        "likewise for a job that was suspended on its nodes, where it keeps its threads and its memory",
     ] = 0.0
     disk_mbs: Annotated[
-        Annotated[int, at_least(0)],
+        Late[int],
+        (at_least(0), needs.MEMORY, needs.ON_DISK),
         "speed at which a node writes the memory of a job to disk, and reads it back, in MB/s; 0: at once. Both are "
         "added to `resume_s`, so the threads of a suspended job are free at once; jobs without `memory_mb` write nothing",
     ] = 0
@@ -141,7 +123,7 @@ class Scenario:
         "self slowdowns, pairs",
     ] = offered.SEED
     cluster: ClusterSection = field(default_factory=ClusterSection)
-    truth: TruthSection = field(default_factory=TruthSection)
+    truth: Annotated[TruthSection, needs.NO_PROCESSES] = field(default_factory=TruthSection)
     belief: BeliefSection = field(default_factory=BeliefSection)
     workload: WorkloadSection = field(default_factory=WorkloadSection)
     clock: ClockSection = field(default_factory=ClockSection)
@@ -151,53 +133,25 @@ class Scenario:
     policy: Mapping[str, Any] = field(default_factory=dict)
     script: tuple[ScriptEntry, ...] = ()
     requeue: Annotated[
-        bool, "jobs on a node that fails wait again and run from their beginning; else they end as `NODE_FAIL`"
+        bool,
+        needs.FAILING,
+        "jobs on a node that fails wait again and run from their beginning; else they end as `NODE_FAIL`",
     ] = False
-    faults: FaultsSection | None = None
-    time_sharing: TimeSharingSection | None = None
-    manager: ManagerSection | None = None
+    faults: Late[FaultsSection | None] = None
+    time_sharing: Late[TimeSharingSection | None] = None
+    manager: Late[ManagerSection | None] = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the scenario as plain values, for the record of a run.
 
-        ``faults`` and ``manager`` are left out if they are not given, ``parameters`` and watts if there are none, and what belongs to
-        time sharing, to the NAS programs, to tables of co-runs or to profiles without it. So are `ADDED` settings that have their
-        default, so that the runs of studies that were made before them keep their keys.
+        A setting that is marked as later is left out where its mark says so: the runs of studies that were made before it keep
+        their keys.
         """
         values = asdict(self)
-        for section, key in ADDED:
-            if values[section] is not None and values[section][key] == getattr(type(getattr(self, section))(), key):
-                del values[section][key]
-        for key in WATTS:
-            if values["cluster"][key] is None:
-                del values["cluster"][key]
-        if self.faults is None:
-            del values["faults"]
-        if self.manager is None:
-            del values["manager"]
-        if self.workload.nas is None:
-            for key in ("nas", *OF_NAS):
-                if key != "gap_s" or self.workload.applications is None:
-                    del values["workload"][key]
-        if self.workload.applications is None:
-            for key in OF_APPLICATIONS:
-                del values["workload"][key]
-        if self.time_sharing is None:
-            del values["time_sharing"]
-            for key in OF_PROCESSES:
-                values["workload"].pop(key, None)
-        else:
+        for setting in needs.settings_of(self):
+            if not setting.recorded_in(self):
+                del (values[setting.section] if setting.section else values)[setting.key]
+        values["clock"] |= {"takeover_s": 1.2, "resend_s": 1.0}  # two settings that are gone, for the same reason
+        if self.time_sharing is not None:
             del values["time_sharing"]["windows"]  # where rates are kept changes no result
-            if self.time_sharing.coscheduling_parameters is None:
-                del values["time_sharing"]["coscheduling_parameters"]
-        for section in (values["truth"], values["belief"]):
-            if section["parameters"] is None:
-                del section["parameters"]
-        if self.truth.pairs is None:
-            del values["truth"]["pairs"]
-        if self.workload.profiles is None:
-            del values["workload"]["profiles"], values["belief"]["profiles"]
-        if self.truth.pairs is None and self.belief.pair_table is None:
-            for key in OF_BELIEVED_PAIRS:
-                values["belief"].pop(key, None)
         return values

@@ -9,10 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeAlias, TypeVar
 
-from cosched_emulator import offered
-from cosched_emulator.bounds import Above0, at_least, between
+from cosched_emulator import needs, offered
+from cosched_emulator.bounds import (
+    SECONDS,
+    Above0,
+    AtLeastOne,
+    Choice,
+    Duration,
+    DurationAboveZero,
+    Knowledge,
+    Noise,
+    Range,
+    Resource,
+    Share,
+    Slowdown,
+    SlowdownLimit,
+    Watts,
+    at_least,
+    between,
+)
 from cosched_emulator.nodeos.settings import (
     SLICE_US,
     TICK_US,
@@ -25,52 +42,56 @@ from cosched_emulator.nodeos.settings import (
     RendezvousSize,
     WindowPlan,
 )
-from cosched_emulator.scenario.setting_types import (
-    SECONDS,
-    AtLeastOne,
-    Bias,
-    Composition,
-    Cpu,
-    CScope,
-    Duration,
-    DurationAboveZero,
-    Estimates,
-    Grain,
-    JobLimits,
-    Knowledge,
-    LoadMethod,
-    LublinSize,
-    MemoryTold,
-    Milliseconds,
-    NodeKind,
-    Noise,
-    OfferedLoad,
-    PairMethod,
-    Resource,
-    SelfSlowdowns,
-    Share,
-    Slowdown,
-    SlowdownLimit,
-    UsageKnowledge,
-    Watts,
-    WindowLength,
-)
 from cosched_emulator.workload.nas import CLASSES, NAS, NODE_MB, SIZES
+from cosched_emulator.workload.side_files.job_programs import LEAST_GRAIN, MOST_GRAIN, OF_NAS_PROGRAMS, PARAMETERS
+from cosched_hwmodel.composition import COMPOSITIONS
+from cosched_hwmodel.lomarc.lomarc_model import C_SCOPES, CPUS
 from cosched_hwmodel.measured import METHODS
 from cosched_hwmodel.units import SECOND_US
 
 _WINDOWS: Final = WindowPlan()
-OF_NAS: Final = ("gap_s", "nas_programs", "nas_classes", "nas_sizes", "nas_memory_mb", "memory")  # keys of [workload]
-OF_APPLICATIONS: Final = (  # keys of [workload]
-    "applications", "application_names", "application_processes", "application_run_s", "shuffle_seed",
-)  # fmt: skip
-OF_BELIEVED_PAIRS: Final = ("pair_table", "pair_noise", "pair_missing", "pair_method")  # keys of [belief]
-OF_PROCESSES: Final = ("programs", "cpu_share", "null_statements", "files", "jitter", "grain")  # keys of [workload]
-OF_MESSAGES: Final = (  # keys of [time_sharing]
-    "message_cpu_us", "receive_cpu_us", "latency_us", "network_mb_s", "rendezvous_bytes", "interrupt_us",
-)  # fmt: skip
-OF_FILES: Final = ("io_logged", "io_cpu_us", "io_service_us")  # likewise
-OF_FILES_AND_BARRIERS: Final = (*OF_FILES, "barrier_us", "barrier_process_us")
+_USE: Final = needs.given("workload.characteristics", "workload.annotations", users=True)
+_SELF: Final = needs.given("workload.self_slowdowns", "workload.annotations", users=True)
+_EXACT: Final = needs.one_of("time_sharing.nodes", "windows", "exact")
+
+# The type of a setting of some jobs, models or nodes, as in OfLog[int], with what it needs.
+T = TypeVar("T")
+Late: TypeAlias = Annotated[T, needs.Later()]
+OfLog: TypeAlias = Annotated[T, needs.jobs_of("swf")]
+OfModel: TypeAlias = Annotated[T, needs.jobs_of("lublin")]
+OfNas: TypeAlias = Annotated[T, needs.Later(("workload.nas",)), needs.jobs_of("nas")]
+NotNas: TypeAlias = Annotated[T, needs.jobs_of("swf", "lublin", "applications")]  # NAS jobs have their own
+OfApplications: TypeAlias = Annotated[T, needs.Later(("workload.applications",)), needs.jobs_of("applications")]
+Gaps: TypeAlias = Annotated[T, needs.absent("workload.load", refused=True)]
+OfMix: TypeAlias = Annotated[T, needs.given("workload.mix")]
+OfGrow: TypeAlias = Annotated[T, needs.given("workload.grow")]
+OfProcesses: TypeAlias = Annotated[T, needs.Later(("time_sharing",)), needs.given("time_sharing")]
+OfLomarc: TypeAlias = Annotated[T, needs.models("lomarc"), needs.PAIRED]
+Asked: TypeAlias = Annotated[T, needs.ASKED_PAIRS]
+OfUse: TypeAlias = Annotated[T, _USE, needs.known("belief.usage"), needs.ASKED_PAIRS]
+OfPairs: TypeAlias = Annotated[
+    T,
+    needs.Later(("truth.pairs", "belief.pair_table")),
+    needs.believed("pairs"),
+    needs.known("belief.pairs"),
+    needs.ASKED_PAIRS,
+]
+Fluid: TypeAlias = Annotated[T, needs.one_of("time_sharing.nodes", "fluid")]
+Windowed: TypeAlias = Annotated[T, needs.one_of("time_sharing.nodes", "windows")]
+WindowLength: TypeAlias = Windowed[Annotated[float, between(1, 1_000_000, SECONDS)]]
+OfMessages: TypeAlias = Annotated[T, _EXACT, needs.MESSAGES]
+OfPolicy: TypeAlias = Annotated[T, _EXACT, needs.MESSAGES_OR_OTHERS]
+
+
+def _limit(resource: str) -> tuple[needs.Needs, ...]:
+    """Return the needs of a node's limit of a resource."""
+    return (needs.NO_PROCESSES, needs.bandwidth(resource), needs.LIMITED)
+
+
+def _using(parameter: str) -> needs.Needs:
+    """Return the need of a program with this parameter."""
+    names = [name for name, parameters in PARAMETERS.items() if parameter in parameters]
+    return needs.programs(*names, *([offered.NAS_PREFIX] * (parameter in OF_NAS_PROGRAMS)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,25 +115,29 @@ class ClusterSection:
     ] = offered.SHAPE
     cores: Annotated[int | None, "instead of the shape's: one socket with this many cores, one thread each"] = None
     memory_bandwidth_mbs: Annotated[
-        int | None, "instead of the shape's, of each node, in MB/s (the option: in GB/s of 1000 MB/s); 0 is unlimited"
+        int | None,
+        _limit("memory_bandwidth"),
+        "instead of the shape's, of each node, in MB/s (the option: in GB/s of 1000 MB/s); 0 is unlimited",
     ] = None
-    network_mbs: Annotated[int | None, "likewise"] = None
-    disk_mbs: Annotated[int | None, "likewise"] = None
-    memory_mb: Annotated[int | None, "likewise, in MiB (the option: in GB of 1024 MiB); 1 or more"] = None
+    network_mbs: Annotated[int | None, _limit("network"), "likewise"] = None
+    disk_mbs: Annotated[int | None, _limit("disk"), "likewise"] = None
+    memory_mb: Annotated[int | None, needs.MEMORY, "likewise, in MiB (the option: in GB of 1024 MiB); 1 or more"] = None
     swap_mb: Annotated[
         int | None,
+        (needs.MEMORY, needs.ON_DISK),
         "likewise: disk space for the memory of jobs that are suspended to disk, in MiB. No preset has any; jobs "
         "without `memory_mb` need none",
     ] = None
     idle_w: Annotated[
-        Watts | None,
+        Late[Watts | None],
         "likewise: watts of a node, all its cores idle. No preset has any; with watts, a run reports its energy",
     ] = None
-    busy_w: Annotated[Watts | None, "likewise: more for each busy core; needed with `idle_w`"] = None
+    busy_w: Annotated[Late[Watts | None], "likewise: more for each busy core; needed with `idle_w`"] = None
     spin_w: Annotated[
-        Watts | None,
+        Late[Watts | None],
+        (needs.given("time_sharing"), needs.POLLS),
         "likewise: more for each core whose process only polls for a message. Without it polling costs what "
-        "computing does. With `[time_sharing]` only",
+        "computing does",
     ] = None
     file: Annotated[str | None, "instead of all other keys: a TOML file of `[[nodes]]`, described in MODEL.md"] = None
 
@@ -123,6 +148,7 @@ class TruthSection:
 
     contention: Annotated[
         str,
+        needs.CONTENDED,
         'jobs compete for `resources`, by `mix`; `"lomarc"`: they share nodes as the LOMARC paper says, by '
         '`characteristics` or `annotations`; `"statistical"`: by self slowdowns, and pairs by drawn ones; '
         '`"pairs"`: as a table of measured co-runs says; `"composite"`: by the profiles of their processes and by'
@@ -130,41 +156,47 @@ class TruthSection:
         "`module:Class` or the name under which it is installed",
     ] = "bandwidth"
     composition: Annotated[
-        Composition,
+        str,
+        (Choice(tuple(COMPOSITIONS)), needs.SLOWED),
         'a job goes at the pace of its worst node at every instant; `"paper"`: each node progresses by itself, '
         "and the last one ends the job",
     ] = "bulk-synchronous"
-    resources: Annotated[tuple[Resource, ...], "what counts: `memory_bandwidth`, `network`, `disk`"] = (
-        "memory_bandwidth",
-    )
+    resources: Annotated[
+        tuple[Resource, ...], needs.models("bandwidth"), needs.CONTENDED, "`memory_bandwidth`, `network`, `disk`"
+    ] = ("memory_bandwidth",)
     remainder: Annotated[
-        bool,
-        "of `lomarc`, like all below unless they say otherwise: whether the time in which neither of two jobs "
-        "competes counts as 1. `false`: the formula as it is printed, cut at 1",
+        OfLomarc[bool],
+        "whether the time in which neither of two jobs competes counts as 1. `false`: the formula as it is printed, "
+        "cut at 1",
     ] = False
     c_scope: Annotated[
-        CScope,
+        OfLomarc[str],
+        (Choice(C_SCOPES), needs.SHARED_CPUS),
         'how well two jobs share a CPU is drawn for every pair; `"cpu_cpu"`: for two cpu-bound jobs, and all '
         "other pairs are compatible",
     ] = "all"
-    cpu: Annotated[Cpu, '`"standard"`: the CPU is time-shared, and no pair is compatible'] = "hyperthreaded"
+    cpu: Annotated[OfLomarc[str], Choice(CPUS), '`"standard"`: the CPU is time-shared, and no pair is compatible'] = (
+        "hyperthreaded"
+    )
     pair_seed: Annotated[
         int | None,
-        "of `statistical`, too: seed of what is drawn for pairs; the scenario's where not given. Pairs are those "
-        "of the jobs' numbers in the run, so they are not the same in another window",
+        (needs.models("lomarc", "statistical"), needs.SHARED_CPUS_OR_DRAWN, needs.PAIRED),
+        "seed of what is drawn for pairs; the scenario's where not given. Pairs are those of the jobs' numbers in "
+        "the run, so they are not the same in another window",
     ] = None
-    good_share: Annotated[Share, "share of the pairs that are compatible"] = 0.33
+    good_share: Annotated[OfLomarc[Share], needs.SHARED_CPUS, "share of the pairs that are compatible"] = 0.33
     paging: Annotated[
-        Slowdown, "slowdown of two jobs that do not fit into a node's memory, unless the rest is worse"
+        OfLomarc[Slowdown], "slowdown of two jobs that do not fit into a node's memory, unless the rest is worse"
     ] = 2.5
     cos_shares: Annotated[
         tuple[int, ...],
-        "of `statistical`: percent of the pairs in which one job slows the other by 1.0 to 1.1, 1.1 to 1.2, ... "
-        "times; together 100",
+        (needs.models("statistical"), needs.PAIRED),
+        "percent of the pairs in which one job slows the other by 1.0 to 1.1, 1.1 to 1.2, ... times; together 100",
     ] = (68, 17, 7, 3, 2, 1, 1, 1)
-    pairs: Annotated[str | None, "of `pairs`: a table of measured co-runs, CSV"] = None
+    pairs: Annotated[Late[str | None], needs.models("pairs"), needs.PAIRED, "a table of measured co-runs, CSV"] = None
     parameters: Annotated[
-        Mapping[str, Any] | None,
+        Late[Mapping[str, Any] | None],
+        needs.PAIRED,
         "of your own model: the keyword arguments of its class. Of `composite`: its parameters. The other models "
         "that ship have none",
     ] = None
@@ -176,54 +208,81 @@ class BeliefSection:
 
     contention: Annotated[
         str | None,
+        needs.ASKED_EITHER,
         'like those of `[truth]`, and equal to them where not given; `"none"` where the truth is a model of nodes'
         " from a third party, as no scheduler can believe in it",
     ] = None
     composition: Annotated[
-        Composition | None,
+        str | None,
+        (Choice(tuple(COMPOSITIONS)), needs.ASKED_NEVER),
         "likewise. It is sent, but no policy that ships uses it: they all predict penalties as the RUA paper "
         "does, node by node",
     ] = None
-    resources: Annotated[tuple[Resource, ...] | None, "likewise"] = None
+    resources: Annotated[tuple[Resource, ...] | None, needs.believed("bandwidth"), needs.ASKED_EITHER, "likewise"] = (
+        None
+    )
     demand: Annotated[
-        Knowledge, 'what the scheduler knows of each job\'s demand; `"unknown"`: nothing. Matters only with `mix`'
+        Knowledge,
+        (needs.given("workload.mix", users=True), needs.ASKED_LOSSES),
+        'what the scheduler knows of each job\'s demand; `"unknown"`: nothing',
     ] = "exact"
     usage: Annotated[
-        UsageKnowledge,
+        Asked[str],
+        (Choice(offered.USAGE_KNOWLEDGE), _USE),
         'what it knows of each job\'s characteristics; `"unknown"`: nothing. Wrong on purpose: `"shuffled"`: those of another job, '
         'drawn; `"inverted"`: of each fraction, and of memory, what it is not',
     ] = "exact"
-    usage_noise: Annotated[Noise, "relative error of every fraction and of memory, at most"] = 0.0
-    usage_bias: Annotated[Bias, "relative error of memory and of the bound's fraction"] = 0.0
-    usage_missing: Annotated[
-        float, between(0, 1, "a share"), "share of the jobs of whose characteristics nothing is known"
+    usage_noise: Annotated[OfUse[Noise], "relative error of every fraction and of memory, at most"] = 0.0
+    usage_bias: Annotated[
+        OfUse[float],
+        Range("a number above -1, at most 1000", -1, 1_000, least_open=True),
+        "relative error of memory and of the bound's fraction",
     ] = 0.0
-    remainder: Annotated[bool | None, "like that of `[truth]`, and equal to it where not given"] = None
-    c_scope: Annotated[CScope | None, "likewise"] = None
+    usage_missing: Annotated[
+        OfUse[float], between(0, 1, "a share"), "share of the jobs of whose characteristics nothing is known"
+    ] = 0.0
+    remainder: Annotated[
+        Asked[bool | None], needs.believed("lomarc"), "like that of `[truth]`, and equal to it where not given"
+    ] = None
+    c_scope: Annotated[Asked[str | None], Choice(C_SCOPES), needs.believed("lomarc"), needs.SHARED_CPUS, "likewise"] = (
+        None
+    )
     pairs: Annotated[
-        Knowledge,
+        Asked[Knowledge],
+        (needs.believed("lomarc", "statistical", "pairs"), needs.SHARED_CPUS_IF_LOMARC),
         'which pairs are compatible; `"unknown"`: with `lomarc` every pair is believed to compete; with '
         "`statistical` the scheduler believes in other pairs of the same distribution, drawn with another seed, "
         "so it knows the distribution of slowdowns, but not the slowdown of a pair; with `pairs` it knows no "
         "application, and no job shares nodes",
     ] = "exact"
-    self_slowdowns: Annotated[Knowledge, 'what it knows of each job\'s self slowdown; `"unknown"`: nothing'] = "exact"
-    self_noise: Annotated[Noise, "relative error of each of the two factors, at most"] = 0.0
-    profiles: Annotated[Knowledge, 'what the scheduler knows of the profiles of jobs; `"unknown"`: nothing'] = "exact"
-    pair_table: Annotated[
-        str | None, "of `pairs`, like the next three: another table of co-runs, CSV, instead of the truth's"
-    ] = None
-    pair_noise: Annotated[Noise, "relative error of each ratio of the table, at most, drawn for each ordered pair"] = (
-        0.0
-    )
+    self_slowdowns: Annotated[
+        Knowledge, _SELF, needs.ASKED_SELF, 'what it knows of each job\'s self slowdown; `"unknown"`: nothing'
+    ] = "exact"
+    self_noise: Annotated[
+        Noise,
+        (_SELF, needs.known("belief.self_slowdowns"), needs.ASKED_SELF),
+        "relative error of each of the two factors, at most",
+    ] = 0.0
+    profiles: Annotated[
+        Asked[Knowledge],
+        (needs.Later(("workload.profiles",)), needs.given("workload.profiles", users=True), needs.BELIEVED_PROFILES),
+        'what the scheduler knows of the profiles of jobs; `"unknown"`: nothing',
+    ] = "exact"
+    pair_table: Annotated[OfPairs[str | None], "another table of co-runs, CSV, instead of the truth's"] = None
+    pair_noise: Annotated[
+        OfPairs[Noise], "relative error of each ratio of the table, at most, drawn for each ordered pair"
+    ] = 0.0
     pair_missing: Annotated[
-        Share, "share of the pairs that are taken out of the table, in both directions, and predicted from the others"
+        OfPairs[Share],
+        "share of the pairs that are taken out of the table, in both directions, and predicted from the others",
     ] = 0.0
     pair_method: Annotated[
-        PairMethod, "how pairs are predicted that this table has not, as `cosched-hwmodel calibrate --method` does"
+        Late[OfPairs[str]],
+        (Choice(METHODS), needs.given("belief.pair_missing", "belief.pair_table")),
+        "how pairs are predicted that this table has not, as `cosched-hwmodel calibrate --method` does",
     ] = METHODS[0]
     parameters: Annotated[
-        Mapping[str, Any] | None,
+        Late[Asked[Mapping[str, Any] | None]],
         "of your own model: on top of those of `[truth]` where `contention` is the same, else all there are",
     ] = None
 
@@ -238,99 +297,110 @@ class WorkloadSection:
         "this many jobs of the Lublin-Feitelson model, for a machine of this size (`lublin_size`)",
     ] = None
     nas: Annotated[
-        Annotated[int, between(1, offered.MOST_JOBS)] | None, "this many random jobs of the NAS programs"
+        Late[Annotated[int, between(1, offered.MOST_JOBS)] | None], "this many random jobs of the NAS programs"
     ] = None
     applications: Annotated[
-        str | None,
+        Late[str | None],
         "jobs are the applications of a table of co-runs, CSV, each equally likely: `jobs` of them, each once "
         "where that is not given. With `swf` or `lublin`: names of their jobs, drawn likewise; nothing else of these changes",
     ] = None
-    application_names: Annotated[tuple[str, ...], "of `applications`, like the next three: these only; empty: all"] = ()
+    application_names: Annotated[
+        tuple[str, ...],
+        (needs.Later(("workload.applications",)), needs.given("workload.applications", refused=True)),
+        "these only; empty: all",
+    ] = ()
     application_processes: Annotated[
-        tuple[AtLeastOne, ...],
+        OfApplications[tuple[AtLeastOne, ...]],
         "only those with one of these numbers of processes; empty: all. Where the table has none (no `procs`), "
         "the one number here is that of all",
     ] = ()
     application_run_s: Annotated[
-        DurationAboveZero | None, "run time in seconds where the table has none (no `compact_s`)"
+        OfApplications[DurationAboveZero | None], "run time in seconds where the table has none (no `compact_s`)"
     ] = None
-    shuffle_seed: Annotated[int, "the same jobs in another order for each seed; 0: as drawn"] = 0
+    shuffle_seed: Annotated[OfApplications[int], "the same jobs in another order for each seed; 0: as drawn"] = 0
     gap_s: Annotated[
-        float,
+        Gaps[float],
+        (needs.Later(("workload.nas", "workload.applications")), needs.jobs_of("nas", "applications")),
         between(0, 1e9, SECONDS),
-        "of `nas` and `applications`: mean gap between arrivals, exponentially distributed; 0: all jobs come at once",
+        "mean gap between arrivals, exponentially distributed; 0: all jobs come at once",
     ] = offered.GAP_S
     nas_programs: Annotated[
-        tuple[str, ...],
-        'of `nas`, like the next four: `"CG"`, `"CG.C"`, `"CG.C.16"`, `"sPPM.8"`: equally likely. What is left '
-        "out of a name is drawn, the class first, then the number of processes",
+        OfNas[tuple[str, ...]],
+        '`"CG"`, `"CG.C"`, `"CG.C.16"`, `"sPPM.8"`: equally likely. What is left out of a name is drawn, the class '
+        "first, then the number of processes",
     ] = NAS
-    nas_classes: Annotated[tuple[str, ...], "of these"] = CLASSES
-    nas_sizes: Annotated[tuple[int, ...], "of these, as far as the program runs on them"] = SIZES
-    nas_memory_mb: Annotated[AtLeastOne, "programs with larger processes are left out, in MB"] = NODE_MB
+    nas_classes: Annotated[OfNas[tuple[str, ...]], "of these"] = CLASSES
+    nas_sizes: Annotated[OfNas[tuple[int, ...]], "of these, as far as the program runs on them"] = SIZES
+    nas_memory_mb: Annotated[OfNas[AtLeastOne], "programs with larger processes are left out, in MB"] = NODE_MB
     memory: Annotated[
-        MemoryTold,
+        OfNas[str],
+        Choice(offered.MEMORY_TOLD),
         'jobs tell the scheduler what a process takes of its node\'s memory; `"unaware"`: the nodes alone know it',
     ] = offered.MEMORY
-    first: Annotated[int, "of a log: skip this many usable jobs, in submit order, after all repairs"] = 0
-    jobs: Annotated[int | None, "of a log: take this many; all where not given. Of `applications`: draw this many"] = (
-        None
-    )
-    aarr: Annotated[float, "of the model: arrival parameter, smaller is busier"] = offered.AARR
-    gap_factor: Annotated[float, "of the model: multiplies the gaps between arrivals"] = 1.0
-    run_factor: Annotated[float, "of the model: multiplies the run times"] = 1.0
+    first: Annotated[OfLog[int], "skip this many usable jobs, in submit order, after all repairs"] = 0
+    jobs: Annotated[
+        int | None,
+        needs.jobs_of("swf", "applications"),
+        "of a log: take this many; all where not given. Of `applications`: draw this many",
+    ] = None
+    aarr: Annotated[OfModel[float], "arrival parameter, smaller is busier"] = offered.AARR
+    gap_factor: Annotated[Gaps[OfModel[float]], "multiplies the gaps between arrivals"] = 1.0
+    run_factor: Annotated[OfModel[float], "multiplies the run times"] = 1.0
     load: Annotated[
-        OfferedLoad | None,
+        float | None,
+        Range("a number above 0, at most 1000", 0, 1_000, least_open=True),
         "the jobs are brought to this offered load, `machine.offered_load` in `summary.json`",
     ] = None
     load_method: Annotated[
-        LoadMethod, 'by one factor for all gaps; `"users"`: users of a log are left out or copied'
+        str,
+        (Choice(offered.LOAD_METHODS), needs.given("workload.load")),
+        'by one factor for all gaps; `"users"`: users of a log are left out or copied',
     ] = offered.LOAD_METHOD
-    shake: Annotated[
-        Noise,
-        "run times are multiplied by 1 + U, U uniform in [-shake, shake) and drawn for each job",
-    ] = 0.0
-    shake_seed: Annotated[int, "seed of these draws, beside the scenario's"] = 0
+    shake: Annotated[Noise, "run times are multiplied by 1 + U, U uniform in [-shake, shake), drawn for each job"] = 0.0
+    shake_seed: Annotated[int, needs.given("workload.shake"), "seed of these draws, beside the scenario's"] = 0
     limits: Annotated[
-        JobLimits | None,
+        str | None,
+        Choice(offered.LIMITS),
         '`"estimate"`: a job is killed when its estimate ends; `"none"`: never. Where not given: `estimate` for '
         "logs, `none` for models",
     ] = None
     estimates: Annotated[
-        Estimates | None,
+        str | None,
+        Choice(offered.ESTIMATES),
         '`"exact"`: the run time; `"f-model"`: run time x (1 + U x factor), U uniform in [0, 1); `"day"`: a day '
         'for each job, or its run time if that is longer; `"predicted"`: the mean of the last two run times of the '
         "user, at most the estimate of the source, whose limits stay. Where not given: what the source says, exact for "
         "the model. Limits follow the new estimate",
     ] = None
-    estimate_factor: Annotated[float, "that factor"] = 1.0
+    estimate_factor: Annotated[float, needs.one_of("workload.estimates", "f-model", refused=True), "that factor"] = 1.0
     cap_runs: Annotated[
-        bool,
-        "of a log: run times above the estimate are cut to it (`--no-cap-runs`: they are not). The run says how "
-        "much work is lost by that",
+        OfLog[bool],
+        "run times above the estimate are cut to it (`--no-cap-runs`: they are not). The run says how much work is "
+        "lost by that",
     ] = True
     minimum_estimate_s: Annotated[
-        Duration,
-        "of a log: an estimate that is present and shorter is raised to this; logs of a test bed want 0",
+        Late[OfLog[Duration]], "an estimate that is present and shorter is raised to this; logs of a test bed want 0"
     ] = 60.0
-    skip_bad_rows: Annotated[bool, "of a log: malformed rows are left out; else the first is an error"] = False
+    skip_bad_rows: Annotated[OfLog[bool], "malformed rows are left out; else the first is an error"] = False
     log_memory: Annotated[
-        bool,
-        "of a log: a process takes the memory that its job requested (SWF field 10), where there is any "
+        OfLog[bool],
+        "a process takes the memory that its job requested (SWF field 10), where there is any "
         "(`--no-log-memory`: none). `memory_mb` comes before it",
     ] = True
     mix: Annotated[
         str | None,
+        (needs.NO_PROCESSES, needs.DEMAND_COUNTS),
         "demand classes, drawn for each job: `high` (80:10:10), `med` (50:10:40), `low` (10:10:80), or shares "
         "HIGH:MEDIUM:LOW. Without it no job has any demand, and there is no contention",
     ] = None
     demand_high: Annotated[
-        tuple[int, ...], "what a process of a *high* job asks: memory bandwidth, network, disk, in MB/s"
+        OfMix[tuple[int, ...]], "what a process of a *high* job asks: memory bandwidth, network, disk, in MB/s"
     ] = (2000, 0, 0)
-    demand_medium: Annotated[tuple[int, ...], "likewise"] = (1000, 0, 0)
-    demand_low: Annotated[tuple[int, ...], "likewise"] = (500, 0, 0)
+    demand_medium: Annotated[OfMix[tuple[int, ...]], "likewise"] = (1000, 0, 0)
+    demand_low: Annotated[OfMix[tuple[int, ...]], "likewise"] = (500, 0, 0)
     characteristics: Annotated[
         str | None,
+        (needs.NO_PROCESSES, needs.USE_COUNTS),
         "what bounds jobs, and how they use their nodes, drawn for each job: `M1` (40:30:30), `M2` (40:10:50), "
         "`M3` (30:50:20), or shares CPU:NETWORK:DISK; with `, largest` behind it what bounds a job is its largest "
         "fraction, else the drawn one",
@@ -341,49 +411,54 @@ class WorkloadSection:
         "replaces what was drawn",
     ] = None
     profiles: Annotated[
-        str | None,
-        "what the processes of jobs ask of their nodes, for the contention model `composite`: a side file, CSV",
+        Late[str | None], needs.PROFILES, "what the processes of jobs ask of their nodes: a side file, CSV"
     ] = None
-    exclusive: Annotated[bool, "every job takes whole nodes"] = False
-    memory_mb: Annotated[int, at_least(0), "what every process asks of its node's memory, in MiB"] = 0
+    exclusive: Annotated[bool, needs.SHARED_NODES, "every job takes whole nodes"] = False
+    memory_mb: Annotated[
+        NotNas[int], needs.MEMORY_LIMIT, at_least(0), "what every process asks of its node's memory, in MiB"
+    ] = 0
     self_slowdowns: Annotated[
-        SelfSlowdowns | None,
+        str | None,
+        (Choice(offered.SELF_SLOWDOWNS), needs.GROWN, needs.SELF_COUNTS),
         '`"table4"`: by how much each job slows itself down is drawn as the G-LOMARC-TS paper distributes it',
     ] = None
     lublin_size: Annotated[
-        LublinSize | None,
+        OfModel[str | None],
+        Choice(offered.LUBLIN_SIZES),
         'the model\'s machine has one processor for each of the `"cores"` or of the `"nodes"`. Where not '
         "given: nodes with `grow`, else cores",
     ] = None
-    grow: Annotated[bool, "sizes are for one process a node; users of nodes with several cores choose larger ones"] = (
-        False
-    )
+    grow: Annotated[
+        NotNas[bool], "sizes are for one process a node; users of nodes with several cores choose larger ones"
+    ] = False
     grow_max_slowdown: Annotated[
-        SlowdownLimit, "of `grow`: fourfold where all cores of a node slow a job by this at most"
+        OfGrow[SlowdownLimit], "fourfold where all cores of a node slow a job by this at most"
     ] = 1.25
     grow_max_slowdown_cpus: Annotated[
-        SlowdownLimit, "of `grow`: else twofold where a process on each CPU slows it by this at most"
+        OfGrow[SlowdownLimit], "else twofold where a process on each CPU slows it by this at most"
     ] = 1.12
     programs: Annotated[
-        str | None,
-        "of time sharing, like all below: what jobs' processes do, `fine` where not given; or a side file, `FILE.csv`",
+        NotNas[OfProcesses[str | None]],
+        "what jobs' processes do, `fine` where not given; or a side file, `FILE.csv`",
     ] = None
-    cpu_share: Annotated[Share, "of `fine`: part of the time alone in which a process computes; cut at 0.995"] = (
-        offered.CPU_SHARE
-    )
-    null_statements: Annotated[Above0, "of `compute`: between two barriers; 33,333 take a millisecond"] = (
-        offered.NULL_STATEMENTS
-    )
-    files: Annotated[Above0, "of `io`: that a process writes between two barriers"] = offered.FILES
+    cpu_share: Annotated[
+        OfProcesses[Share], _using("cpu_share"), "part of the time alone in which a process computes; cut at 0.995"
+    ] = offered.CPU_SHARE
+    null_statements: Annotated[
+        OfProcesses[Above0], _using("null_statements"), "between two barriers; 33,333 take a millisecond"
+    ] = offered.NULL_STATEMENTS
+    files: Annotated[OfProcesses[Above0], _using("files"), "that a process writes between two barriers"] = offered.FILES
     jitter: Annotated[
-        Share | None,
+        OfProcesses[Share | None],
+        _using("jitter"),
         "each burst is uniform within this part of its length around it. Where not given: 0.015 of `compute`, "
         "0.17 of NAS programs, 0.1 of the others",
     ] = None
     grain: Annotated[
-        Grain,
-        "of NAS programs: bursts and messages are so many times as large, and there are fewer of them, so that a "
-        "job takes its time alone",
+        Late[OfProcesses[float]],
+        (between(LEAST_GRAIN, MOST_GRAIN), _using("grain")),
+        "bursts and messages are so many times as large, and there are fewer of them, so that a job takes its time "
+        "alone",
     ] = 1.0
 
 
@@ -392,42 +467,56 @@ class TimeSharingSection(CommonSettings):
     """Nodes that run processes: jobs share the CPU of a node, in slots that take turns."""
 
     nodes: Annotated[
-        NodeKind,
+        str,
+        Choice(offered.NODE_KINDS),
         'jobs progress at rates that are measured in exact nodes; `"exact"`: every burst is simulated, which '
         'takes far longer; `"windows"`: exact for a while after each change, then at the rates of that while. '
         'Programs with messages need `"windows"` or `"exact"`',
     ] = "fluid"
-    quantum_s: Annotated[float, between(1e-3, 1_000_000, SECONDS), "length of a quantum"] = offered.QUANTUM_S
+    quantum_s: Annotated[float, needs.TURNS, between(1e-3, 1_000_000, SECONDS), "length of a quantum"] = (
+        offered.QUANTUM_S
+    )
     slice_ms: Annotated[
-        float, between(0.1, 1_000_000, "a number of milliseconds"), "a process's turn under `wake-first` and `rr`"
+        float,
+        (needs.one_of("time_sharing.local", "wake-first", "rr"), needs.SHARED_CPU),
+        between(0.1, 1_000_000, "a number of milliseconds"),
+        "a process's turn",
     ] = SLICE_US / 1000
-    tick_ms: Annotated[Milliseconds, "CPU time is logged in ticks, rounded at random; 0: exactly"] = TICK_US / 1000
-    io_logged: Annotated[Share, "share of the CPU time of I/O that is logged to the process"] = 0.0
-    rounded: Annotated[bool, "of `fluid`: situations that are nearly alike are measured once"] = True
+    tick_ms: Annotated[
+        float,
+        (between(0, 1_000_000, "a number of milliseconds"), needs.TURNS),
+        "CPU time is logged in ticks, rounded at random; 0: exactly",
+    ] = TICK_US / 1000
+    io_logged: Annotated[
+        Share, needs.FILES, needs.TURNS, "share of the CPU time of I/O that is logged to the process"
+    ] = 0.0
+    rounded: Annotated[Fluid[bool], "situations that are nearly alike are measured once"] = True
     windows: Annotated[
-        str | None,
-        "of `fluid`: a folder in which measured rates are kept, for other runs and processes with the same nodes "
-        "and quantum. The results are the same with and without it",
+        Fluid[str | None],
+        "a folder in which measured rates are kept, for other runs and processes with the same nodes and quantum. "
+        "The results are the same with and without it",
     ] = None
-    window_min_s: Annotated[
-        WindowLength, "of `windows`: for how long jobs are simulated exactly after each change, at least"
-    ] = _WINDOWS.least_us / SECOND_US
+    window_min_s: Annotated[WindowLength, "for how long jobs are simulated exactly after each change, at least"] = (
+        _WINDOWS.least_us / SECOND_US
+    )
     window_max_s: Annotated[WindowLength, "and at most"] = _WINDOWS.most_us / SECOND_US
-    turn_overhead: Annotated[Noise, "of `windows`: share of a quantum for which nothing runs when turns change"] = 0.03
+    turn_overhead: Annotated[
+        Windowed[Noise], needs.TURNS, "share of a quantum for which nothing runs when turns change"
+    ] = 0.03
     coscheduling: Annotated[
-        str | None,
+        OfPolicy[str | None],
         'what a process does that waits for a message, and which process the node prefers: `"none"`, `"nls"`, '
         '`"sb"`, `"cc"`, `"dcs"`, `"pb"`, `"hybrid"`, or a class of others, `"module:Class"`. Where not '
         'given: `"nls"` with `nodes = "windows"`, else `"none"`',
     ] = None
     coscheduling_parameters: Annotated[
-        Mapping[str, Any] | None,
+        Late[OfPolicy[Mapping[str, Any] | None]],
         "of that policy, such as `{ spin_us = 1000 }`. An option, an override or a value of a study that names "
         "another policy is refused while these stay",
     ] = None
-    message_cpu_us: MessageCpu = 2
-    receive_cpu_us: ReceiveCpu = 2
-    latency_us: Latency = 6
-    network_mb_s: NetworkSpeed = 80
-    rendezvous_bytes: RendezvousSize = 16_384
-    interrupt_us: InterruptCpu = 10
+    message_cpu_us: OfMessages[MessageCpu] = 2
+    receive_cpu_us: OfMessages[ReceiveCpu] = 2
+    latency_us: OfMessages[Latency] = 6
+    network_mb_s: OfMessages[NetworkSpeed] = 80
+    rendezvous_bytes: OfMessages[RendezvousSize] = 16_384
+    interrupt_us: OfMessages[InterruptCpu] = 10

@@ -22,7 +22,7 @@ from cosched_hwmodel.units import SECOND_US
 # Run times are Table 1's, memory of class C is Table 2's; what the paper does not print is our decision, as said below.
 
 REFERENCE: Final = 16  # processors, for which Table 1 holds
-PREFIX: Final = "nas:"  # of a job's program, such as nas:CG.C
+PREFIX: Final = offered.NAS_PREFIX
 _CUBES, _SQUARES = (4, 8, 16), (4, 9, 16)
 
 

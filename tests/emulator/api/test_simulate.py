@@ -411,9 +411,9 @@ def test_an_exception_of_a_signal_handler_is_not_the_policy_s() -> None:
 
 def test_a_time_that_the_link_does_not_keep_is_noted() -> None:
     warned: list[str] = []
-    simulate(SMALL, overrides={"clock": {"resend_s": 5}}, warn=warned.append)
-    assert [text for text in warned if text.startswith("clock.resend_s has no effect: the link direct")]
-    simulate(SMALL, overrides={"clock": {"resend_s": 1}}, warn=warned.append)
+    simulate(SMALL, overrides={"clock": {"wait_s": 5}}, warn=warned.append)
+    assert [text for text in warned if text.startswith("clock.wait_s has no effect: the link direct")]
+    simulate(SMALL, overrides={"clock": {"wait_s": 60}}, warn=warned.append)
     assert len(warned) == 1
 
 

@@ -307,7 +307,7 @@ def test_a_scenario_with_its_policy(commands: Commands) -> None:
         (("--machine", ""), "Invalid value for '--machine': expected the name of a file, got ''"),
         (("--processors", "8"), "cluster: expected either nodes or processors, got both"),
         (("--swf", "x.swf"), "workload: expected one of swf, lublin, nas and applications, got swf and lublin"),
-        (("--first", "2"), "workload.first: expected nothing: it selects jobs of a log, got 2"),
+        (("--first", "2"), "workload.first: expected nothing: it has no effect without jobs of workload.swf, got 2"),
         (("--aarr", "nan"), "aarr: expected a finite number, got nan"),
         (("--deadline", "nan"), "clock.deadline_s: expected a number of seconds"),
         (("--cores", "100000"), "at most 1024 hardware threads a node, got 100000"),

@@ -186,12 +186,12 @@ def test_a_bad_side_file_is_refused(text: str, message: str, tmp_path: Path) -> 
 
 
 def test_settings_without_effect_are_told(tmp_path: Path) -> None:
-    assert (
-        "[manager] has no effect: all its keys have their defaults"
-        in prepare(table(tmp_path, seed=4)).workload.warnings
-    )
+    assert "[manager] has no effect: all its keys have their defaults" in prepare(table(tmp_path)).workload.warnings
+    assert "manager.seed has no effect where nothing is drawn" in prepare(table(tmp_path, seed=4)).workload.warnings
     warnings = prepare(table(tmp_path, start_s=1.0, ended_draw="uniform")).workload.warnings
     assert "manager.ended_draw has no effect without manager.ended_s" in warnings
     shared = {**table(tmp_path, start_s=1.0), "time_sharing": {}}
-    with pytest.raises(ConfigurationError, match=r"manager.start_s: expected nothing: jobs of \[time_sharing\]"):
+    with pytest.raises(
+        ConfigurationError, match=r"manager.start_s: expected nothing: it has no effect with \[time_sharing\]"
+    ):
         prepare(shared)

@@ -269,7 +269,7 @@ def test_applications_are_chosen_by_name_and_processes(tmp_path: Path) -> None:
         ({"application_names": ["x"], "application_run_s": 5.0}, "workload.application_run_s: expected nothing: the table has the run"),
         ({"application_names": ["w"]}, "workload.application_names[0]: expected one of x, y, z, got 'w'"),
         ({"application_names": ["x"], "jobs": 0}, "workload.jobs: expected 1 or more, got 0"),
-        ({"application_names": ["x"], "first": 2}, "workload.first: expected nothing: it selects jobs of a log, got 2"),
+        ({"application_names": ["x"], "first": 2}, "workload.first: expected nothing: it has no effect without jobs of workload.swf"),
         ({"application_processes": [0]}, "workload.application_processes: expected 1 or more, got 0"),
     ],
 )  # fmt: skip

@@ -150,10 +150,13 @@ def test_shaking_changes_no_submission(log: str) -> None:
         ({"load": 0.0}, "workload.load: expected a number above 0, at most 1000, got 0.0"),
         ({"load": float("nan")}, "workload.load: expected a number above 0, at most 1000, got nan"),
         ({"load": 0.9, "load_method": "user"}, "workload.load_method: .*did you mean 'users'"),
-        ({"load": 0.9, "load_method": "users"}, 'workload.load_method: expected "gaps": jobs of the Lublin model'),
+        (
+            {"load": 0.9, "load_method": "users"},
+            'workload.load_method: expected "gaps": only jobs of workload.swf have users',
+        ),
         (
             {"load": 0.9, "gap_factor": 2.0},
-            "workload.gap_factor: expected nothing: workload.load scales the gaps, got 2",
+            "workload.gap_factor: expected nothing: it has no effect with workload.load, got 2",
         ),
         ({"shake": 1.0}, "workload.shake: expected a number from 0 to below 1, got 1.0"),
         ({"shake": 0.1, "shake_seed": 0.5}, "workload.shake_seed: expected a whole number, got 0.5"),

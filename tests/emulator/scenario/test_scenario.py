@@ -393,7 +393,6 @@ def test_wrong_types_are_refused(text: str, path: str, expected: str, tmp_path: 
         ("[clock]\nmode = 'scaled'\nspeed = 0", "clock.speed"),
         ("[clock]\nmode = 'scaled'\nspeed = nan", "clock.speed"),
         ("[clock]\nmode = 'real'\nspeed = 2", "clock.speed"),
-        ("[clock]\ntakeover_s = 0.1", "clock.takeover_s"),
         ("[clock]\ndeadline_s = nan", "clock.deadline_s"),
         ("[clock]\ndeadline_s = inf", "clock.deadline_s"),
         ("[clock]\nwait_s = -1", "clock.wait_s"),

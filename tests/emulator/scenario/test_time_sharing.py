@@ -189,15 +189,15 @@ def test_settings_without_effect_are_noted() -> None:
         "truth.contention has no effect with [time_sharing]",
         "workload.mix has no effect with [time_sharing]",
         "monitoring.after_s has no effect with [time_sharing]",
-        'workload.cpu_share has no effect with programs = "io"',
-        'time_sharing.rounded has no effect with nodes = "exact"',
-        'time_sharing.slice_ms has no effect with local = "linux-epochs"',
-        "time_sharing.swap_mb_s has no effect with time_sharing.memory_mb = 0",
+        'workload.cpu_share has no effect without programs = "fine"',
+        'time_sharing.rounded has no effect without nodes = "fluid"',
+        'time_sharing.slice_ms has no effect without local = "wake-first" or "rr"',
+        "time_sharing.swap_mb_s has no effect without time_sharing.memory_mb",
     }
     windows = {"nodes": "windows", "rounded": False, "daemon_period_us": 9}
     assert set(warnings_of(table(sharing=windows))) == {
-        'time_sharing.rounded has no effect with nodes = "windows"',
-        "time_sharing.daemon_period_us has no effect with time_sharing.daemon_us = 0",
+        'time_sharing.rounded has no effect without nodes = "fluid"',
+        "time_sharing.daemon_period_us has no effect without time_sharing.daemon_us",
     }
     nas = {"nas": 2, "nas_programs": ["EP"], "lublin": None, "run_factor": 1.0}
     assert warnings_of(table(nas, {"nodes": "exact", "barrier_us": 9})) == [
@@ -211,8 +211,8 @@ def test_settings_without_effect_are_noted() -> None:
         "time_sharing.network_mb_s",
     }
     assert warnings_of(table({"grain": 0.5}, {"epoch_ticks": 3})) == [
-        'workload.grain has no effect with programs = "fine"',
-        'time_sharing.epoch_ticks has no effect with local = "wake-first"',
+        'workload.grain has no effect without programs = "nas:..."',
+        'time_sharing.epoch_ticks has no effect without local = "linux-epochs"',
     ]
     plain = {"cluster": {"nodes": 8}, "workload": {"lublin": 3, "programs": "qcrd", "jitter": 0.5}}
     assert set(warnings_of(plain)) == {

@@ -10,7 +10,7 @@ import pytest
 from cosched_emulator.couplings.link import DirectLink
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.results.files.schedule_swf import schedule_row
-from cosched_emulator.run.policy_warnings import idle_turns, sums_of_pairs
+from cosched_emulator.run.policy_warnings import settings_without_use, sums_of_pairs
 from cosched_emulator.run.policy_warnings import warnings_of as policy_warnings
 from cosched_emulator.run.prepare import prepare
 from cosched_emulator.run.run import run
@@ -35,7 +35,9 @@ def warnings_of(table: dict[str, Any]) -> list[str]:
     ("key", "value"), [("gap_factor", 0.5), ("run_factor", 2.0), ("aarr", 9.0), ("lublin_size", "nodes")]
 )
 def test_settings_of_the_model_are_refused_with_a_log(log: str, key: str, value: object) -> None:
-    with pytest.raises(ConfigurationError, match=f"^workload.{key}: expected nothing: it has no effect on a log"):
+    with pytest.raises(
+        ConfigurationError, match=f"^workload.{key}: expected nothing: it has no effect without jobs of workload.lublin"
+    ):
         prepare(read_scenario(None, {"workload": {"swf": log, key: value}}))
 
 
@@ -54,13 +56,15 @@ def test_the_floor_of_estimates_is_a_setting(log: str, tmp_path: Path) -> None:
 )
 def test_settings_of_a_log_are_refused_with_the_model(key: str, value: object) -> None:
     with pytest.raises(
-        ConfigurationError, match=f"^workload.{key}: expected nothing: it has no effect on the Lublin model"
+        ConfigurationError, match=f"^workload.{key}: expected nothing: it has no effect without jobs of workload.swf"
     ):
         prepare(read_scenario(None, {"workload": {"lublin": 3, key: value}}))
 
 
 def test_an_estimate_factor_without_its_model_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match=r"^workload.estimate_factor: expected nothing.*--estimates f-model"):
+    with pytest.raises(
+        ConfigurationError, match=r"^workload.estimate_factor: expected nothing.*estimates = \"f-model\""
+    ):
         prepare(read_scenario(None, {"workload": {"lublin": 3, "estimates": "exact", "estimate_factor": 2.0}}))
 
 
@@ -80,11 +84,11 @@ def test_settings_without_effect_give_warnings() -> None:
         }
     )
     assert found == [
-        "warning: workload.demand_low has no effect without workload.mix",
-        "warning: workload.grow_max_slowdown has no effect without workload.grow",
         "warning: belief.demand has no effect without workload.mix",
         "warning: belief.usage_noise has no effect without workload.characteristics or workload.annotations",
         "warning: belief.self_slowdowns has no effect without workload.self_slowdowns or workload.annotations",
+        "warning: workload.demand_low has no effect without workload.mix",
+        "warning: workload.grow_max_slowdown has no effect without workload.grow",
         "warning: monitoring.above has no effect without monitoring.after_s",
     ]
     assert warnings_of({"workload": {"lublin": 3, "mix": "high"}, "belief": {"demand": "unknown"}}) == []
@@ -191,10 +195,9 @@ def test_a_log_of_cpu_time_that_nobody_reads_is_told() -> None:
     prepared = prepare(
         read_scenario(None, {"cluster": {"nodes": 4}, "workload": {"lublin": 2}, "time_sharing": {"tick_ms": 3.0}})
     )
-    assert (
-        idle_turns(choose("easy"), prepared) == "time_sharing.tick_ms: no effect under a policy without turns of slots"
-    )
-    assert idle_turns(choose("gang"), prepared) is None
+    told = ["time_sharing.tick_ms has no effect under a policy without turns of slots"]
+    assert settings_without_use(choose("easy"), prepared) == told
+    assert settings_without_use(choose("gang"), prepared) == []
 
 
 SHARED = {
@@ -203,18 +206,18 @@ SHARED = {
     "truth": {"contention": "lomarc"},
 }
 PROCESSES = {"cluster": {"nodes": 8}, "workload": {"lublin": 3}}
-SUSPENDED = "no effect where no job is suspended so"
+SUSPENDED = "has no effect where no job is suspended so"
 
 
 @pytest.mark.parametrize(
     ("policy", "table", "told", "other"),
     [
-        ("easy", {**SHARED, "belief": {"usage": "unknown"}}, "belief.usage: no effect under a policy that asks", "lomarc-r"),
-        ("easy", {**SHARED, "monitoring": {"after_s": 5}}, "monitoring.after_s: no effect under a policy that follows", "lomarc-r"),
-        ("lomarc-r", {**SHARED, "preemption": {"resume_s": 5}}, f"preemption.resume_s: {SUSPENDED}", "symbiosis-express"),
-        ("lomarc-r", {**SHARED, "preemption": {"switch_s": 5}}, f"preemption.switch_s: {SUSPENDED}", "symbiosis-express"),
-        ("coscheduling", {**PROCESSES, "time_sharing": {"quantum_s": 2}}, "time_sharing.quantum_s: no effect under a policy", "gang"),
-        ("gang", {**PROCESSES, "time_sharing": {"local": "rr"}}, "time_sharing.local: no effect where a CPU has one", "paired-gang"),
+        ("easy", {**SHARED, "belief": {"usage": "unknown"}}, "belief.usage has no effect under a policy that", "lomarc-r"),
+        ("easy", {**SHARED, "monitoring": {"after_s": 5}}, "monitoring.after_s has no effect under a policy that", "lomarc-r"),
+        ("lomarc-r", {**SHARED, "preemption": {"resume_s": 5}}, f"preemption.resume_s {SUSPENDED}", "symbiosis-express"),
+        ("lomarc-r", {**SHARED, "preemption": {"switch_s": 5}}, f"preemption.switch_s {SUSPENDED}", "symbiosis-express"),
+        ("coscheduling", {**PROCESSES, "time_sharing": {"quantum_s": 2}}, "time_sharing.quantum_s has no effect under", "gang"),
+        ("gang", {**PROCESSES, "time_sharing": {"local": "rr"}}, "time_sharing.local has no effect where", "paired-gang"),
     ],
 )  # fmt: skip
 def test_settings_that_no_part_of_the_policy_asks_for_are_named(
@@ -239,15 +242,15 @@ SIDE = {
     [
         (
             {"cluster": {"file": "nodes.toml"}},
-            "cluster.file: network_mbs: no effect where no job slows another one down",
+            "cluster.file: network_mbs has no effect where no job slows another one down",
         ),
         ({"cluster": {"file": "nodes.toml"}}, "cluster.file: integer_slots_ppm: no effect without contention"),
         ({"manager": {"lags": "lags.csv"}}, "manager.lags: the file names none of the 3 jobs"),
-        ({"workload": {"lublin": 3, "mix": "med"}}, "workload.mix: no effect under this contention"),
-        ({"workload": {"lublin": 3, "characteristics": "M1"}}, "workload.characteristics: no effect under"),
+        ({"workload": {"lublin": 3, "mix": "med"}}, "workload.mix has no effect under this contention"),
+        ({"workload": {"lublin": 3, "characteristics": "M1"}}, "workload.characteristics has no effect under"),
         (
             {"workload": {"lublin": 3, "annotations": "use.csv"}},
-            "workload.annotations (bound, cpu, network, disk, memory): no",
+            "workload.annotations (bound, cpu, network, disk, memory) has no",
         ),
         (
             {

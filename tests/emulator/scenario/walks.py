@@ -9,11 +9,12 @@ import types
 import typing
 from collections.abc import Iterator
 from dataclasses import is_dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from cosched_emulator import simulate
-from cosched_emulator.bounds import Choice
+from cosched_emulator.bounds import Choice, bounds_of
 from cosched_emulator.errors import EmulatorError
 from cosched_emulator.scenario.reader import scenario_of_table
 from cosched_emulator.scenario.schema import Scenario
@@ -64,8 +65,7 @@ class Key(NamedTuple):
 
 def keys_of(kind: type, path: Place = ()) -> Iterator[Key]:
     """Yield all keys of a table and of those in it, lists of tables included."""
-    plain, rich = typing.get_type_hints(kind), typing.get_type_hints(kind, include_extras=True)
-    for name, declared in plain.items():
+    for name, declared in typing.get_type_hints(kind).items():
         hint = declared
         if typing.get_origin(declared) in (types.UnionType, typing.Union):
             hint = next(option for option in typing.get_args(declared) if option is not types.NoneType)
@@ -75,15 +75,8 @@ def keys_of(kind: type, path: Place = ()) -> Iterator[Key]:
         elif is_dataclass(inner) and isinstance(inner, type):
             yield from keys_of(inner, (*path, f"{name}[]"))
         else:
-            yield Key((*path, name), hint, tuple(_names(rich[name])))
-
-
-def _names(hint: Any) -> Iterator[str]:
-    for item in getattr(hint, "__metadata__", ()):
-        if isinstance(item, Choice):
-            yield from item.names
-    for part in typing.get_args(hint):
-        yield from _names(part)
+            choices = [bound.names for bound in bounds_of(kind, name) if isinstance(bound, Choice)]
+            yield Key((*path, name), hint, tuple(chain.from_iterable(choices)))
 
 
 KEYS = [key for key in keys_of(Scenario) if key.path[0] not in ("policy", "seed")]

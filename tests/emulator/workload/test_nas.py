@@ -11,7 +11,6 @@ import pytest
 from cosched_emulator import prepare
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.scenario.reader import read_scenario
-from cosched_emulator.scenario.sections import OF_NAS
 from cosched_emulator.workload.nas import NAS, TABLE_2, NasKind, NasParameters, generate, kinds
 from cosched_hwmodel.units import SECOND_US
 
@@ -82,9 +81,9 @@ def test_what_is_left_out_of_a_name_is_drawn() -> None:
         ({"nas_sizes": [4, 5]}, "workload.nas_sizes[1]: expected one of 4, 8, 9, 16, got 5"),
         ({"gap_s": -1.0}, "workload.gap_s: expected a number of seconds from 0"),
         ({"memory": "told"}, "workload.memory: expected one of aware, unaware, got 'told'"),
-        ({"memory_mb": 9}, "workload.memory_mb: expected nothing: it has no effect on the NAS programs, got 9"),
-        ({"aarr": 9.0}, "workload.aarr: expected nothing: it has no effect on the NAS programs, got 9.0"),
-        ({"load": 0.5, "gap_s": 9.0}, "workload.gap_s: expected nothing: workload.load scales the gaps"),
+        ({"memory_mb": 9}, "workload.memory_mb: expected nothing: it has no effect without jobs of workload.swf or"),
+        ({"aarr": 9.0}, "workload.aarr: expected nothing: it has no effect without jobs of workload.lublin, got 9.0"),
+        ({"load": 0.5, "gap_s": 9.0}, "workload.gap_s: expected nothing: it has no effect with workload.load"),
         ({"lublin": 3}, "workload: expected one of swf, lublin, nas and applications, got lublin and nas"),
     ],
 )
@@ -95,12 +94,14 @@ def test_wrong_settings_are_refused(keys: dict[str, Any], text: str) -> None:
 
 
 def test_settings_of_these_programs_go_with_no_other_jobs() -> None:
-    with pytest.raises(ConfigurationError, match=r"workload.gap_s: expected nothing: it has no effect on the Lublin"):
+    with pytest.raises(
+        ConfigurationError, match=r"workload.gap_s: expected nothing: it has no effect without jobs of workload.nas"
+    ):
         prepare({"cluster": {"nodes": 16}, "workload": {"lublin": 5, "gap_s": 9.0}})
 
 
 def test_a_scenario_without_these_programs_says_nothing_of_them() -> None:
-    keys = {"nas", *OF_NAS}
+    keys = {"nas", "gap_s", "nas_programs", "nas_classes", "nas_sizes", "nas_memory_mb", "memory"}
     assert not keys & read_scenario(None, {"workload": {"lublin": 3}}).as_dict()["workload"].keys()
     assert keys <= read_scenario(None, {"workload": {"nas": 3}}).as_dict()["workload"].keys()
 
