@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from tests.runs import runs_on
 
 from cosched_emulator.couplings.link import DirectLink
 from cosched_emulator.manager.agenda import Agenda
 from cosched_emulator.manager.contended_nodes import ContendedNodes
+from cosched_emulator.manager.difficult import DifficultAgenda, DifficultManager
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.run.loop import Simulation
@@ -19,7 +21,7 @@ from cosched_emulator.workload.swf.swf_reader import SwfOptions
 from cosched_hwmodel.bandwidth.bandwidth_model import BandwidthModel
 from cosched_hwmodel.composition import composition_named
 from cosched_hwmodel.contention import ContentionModel
-from cosched_plugin.common.allocation import Machine
+from cosched_plugin.common.allocation import Machine, ResumeCosts
 from cosched_plugin.protocol import messages as m
 
 BELIEF = m.Belief("bandwidth", "bulk-synchronous", ("memory_bandwidth",))
@@ -82,17 +84,9 @@ def manager(
     if model is None and contention:
         model = BandwidthModel(("memory_bandwidth",))
     truth = None if model is None else ContendedNodes(Machine(nodes), model, composition_named("bulk-synchronous"))
-    return Manager(
-        nodes,
-        BELIEF,
-        truth,
-        measure_after_us,
-        measure_above_ppm,
-        resume_us,
-        lags=lags,
-        switch_us=switch_us,
-        image_mbs=image_mbs,
-    )
+    costs = ResumeCosts(resume_us, switch_us, image_mbs)
+    make = Manager if lags is None else partial(DifficultManager, lags)
+    return make(nodes, BELIEF, truth, measure_after_us, measure_above_ppm, costs)
 
 
 class Player:
@@ -131,7 +125,11 @@ def play(
 
     player.inventory = checked
     link = DirectLink(lambda _welcome: player)
-    simulation = Simulation(managed, Agenda(managed, jobs, script, requeue=requeue), link, progress=progress)
+    if isinstance(managed, DifficultManager):
+        agenda: Agenda = DifficultAgenda(managed, jobs, script, requeue=requeue)
+    else:
+        agenda = Agenda(managed, jobs, script, requeue=requeue)
+    simulation = Simulation(managed, agenda, link, progress=progress)
     records = simulation.run()
     managed.check()
     assert simulation.batches == len(player.batches) == managed.seq

@@ -19,6 +19,7 @@ from cosched_emulator.accounting.run_meta import check_meta, meta_of
 from cosched_emulator.errors import ConfigurationError, InvariantError
 from cosched_emulator.live.journal import begin_step, play, time_step
 from cosched_emulator.live.live_manager import LiveManager
+from cosched_emulator.manager.difficult import DifficultManager
 from cosched_emulator.run.prepare import Prepared, prepare
 from cosched_emulator.scenario.sections import ClusterSection
 from cosched_plugin.common.allocation import each_node
@@ -104,7 +105,7 @@ def begin_anew(
 def _check_jobs(before: LiveManager, live: LiveManager) -> None:
     """Raise ConfigurationError for jobs that cannot be carried over to a new manager."""
     old, new = before.manager, live.manager
-    if old.lags is not None or before.agenda.acts is not None:
+    if isinstance(old, DifficultManager):
         raise ConfigurationError("manager", "a manager without lags and acts of its own", "one with them")
     if old.processes is not None and old.running:
         expected = "no running job where jobs share time: drain all nodes, and wait"

@@ -205,11 +205,8 @@ class LiveManager:
 
     def take_restart(self) -> bool:
         """Return whether the manager has restarted by itself since the last call: the scheduler must take over its state anew."""
-        acts = self.agenda.acts
-        if acts is None or not acts.restarted:
-            return False
-        acts.restarted = False
-        return True
+        restarted, self.agenda.restarted = self.agenda.restarted, False
+        return restarted
 
     # ------------------------------------------------------------ the accounting's side
 

@@ -409,8 +409,7 @@ class Commands:
             origin = Origin(user, array_id, task, told)
             self._owners.add(job_id, origin, longest_us(submission.job))
             job = submission.numbered(job_id)
-            lags = self._manager.lags
-            seen_us = begin_us if lags is None else max(begin_us, now_us + lags.us("submitted_s", job))
+            seen_us = max(begin_us, now_us + self._manager.submission_lag_us(job))
             self._room.enter(now_us, job, origin, after, held=request.held, begin_us=seen_us)
         if request.token:
             tokens = self._tokens.setdefault(user, OrderedDict())
@@ -462,7 +461,7 @@ class Commands:
         manager = self._manager
         if job_id not in manager.jobs:
             return "it has ended"  # together with another job of the same request
-        if job_id in manager.running and manager.running[job_id].absent == GONE:
+        if job_id in manager.running and manager.running[job_id].state == GONE:
             return "it has ended"
         waits = job_id in self._room.jobs
         if isinstance(request, CancelJobs):

@@ -17,7 +17,7 @@ from cosched_emulator.errors import AccountingError
 from cosched_emulator.live.dependencies import HELD, QUEUED, UNSERVED
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.live.start_estimates import StartEstimates
-from cosched_emulator.manager.managed_job import SUSPENDED, ManagedJob
+from cosched_emulator.manager.managed_job import ABSENT, RUNNING, SUSPENDED, ManagedJob
 from cosched_emulator.manager.node_states import NodeStates
 from cosched_emulator.manager.time_sharing.shared_progress import ProcessProgress
 from cosched_emulator.users.idset import idset
@@ -329,7 +329,7 @@ class _View:
             None if origin is None else origin.array_index,
             spec.name,
             (origin.owner if origin is not None else "") or spec.user,
-            job.state,
+            RUNNING if job.state in ABSENT else job.state,
             "" if runs else self.reason(job),
             spec.submit_us / SECOND_US,
             job.start_us / SECOND_US if runs else None,

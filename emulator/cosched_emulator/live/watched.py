@@ -79,7 +79,7 @@ class Watched:
         if manager.processes is None:
             now_us = self._live.now_us
             for job in shared:
-                work_us = 0 if job.state != RUNNING or job.absent else manager.work_us(job, now_us)
+                work_us = 0 if job.state != RUNNING else manager.work_us(job, now_us)
                 if work_us > 0:
                     slowdowns.append((job.idle_until(now_us) - job.start_us - job.idle_us) / work_us)
         return {

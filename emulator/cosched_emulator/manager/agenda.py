@@ -11,9 +11,8 @@ from collections.abc import Iterable, Sequence
 from heapq import heappop
 from typing import Final
 
-from cosched_emulator.manager.managed_job import GONE, ManagedJob
+from cosched_emulator.manager.managed_job import ManagedJob
 from cosched_emulator.manager.manager import Manager
-from cosched_emulator.manager.own_acts import OwnActs, free_place
 from cosched_emulator.manager.timeline import (
     END,
     MEASURE,
@@ -21,9 +20,7 @@ from cosched_emulator.manager.timeline import (
     NODE_NORMAL,
     NODE_RETURN,
     NODE_SLOW,
-    OWN,
     QUANTUM,
-    STARTED,
     SUBMISSION,
     USER_CHANGE,
     WAKE,
@@ -33,67 +30,32 @@ from cosched_emulator.manager.timeline import (
 from cosched_emulator.scenario.faults import NodeFault
 from cosched_emulator.scenario.planned_events import Scripted
 from cosched_emulator.workload.job import WorkloadJob
-from cosched_hwmodel.draws import uniform
 from cosched_plugin.protocol.messages import (
     CANCELLED,
     NODE_FAIL,
-    UNKNOWN,
     ActionRefused,
     Event,
     JobEnded,
     JobHeld,
     JobReleased,
     JobRequeued,
-    JobSpec,
-    JobStarted,
     JobSubmitted,
-    NodeFailed,
-    Run,
     Woken,
 )
-
-# The effect of a node failure on its jobs: each runs again from its start, or ends as NODE_FAIL.
-
-
-def fail_node(manager: Manager, node: int, at_us: int, before: Iterable[Event], *, requeue: bool) -> list[Event]:
-    """Return the events of a node failure, including those of its jobs; none if the node is broken already.
-
-    ``before`` are the earlier events of the same instant: a job that they end or requeue is gone. ``requeue`` says whether
-    jobs without a setting of their own run again.
-    """
-    nodes = manager.nodes
-    if node in nodes.broken:
-        return []
-    events = nodes.fail(node, at_us)
-    gone = {event.job_id for event in before if isinstance(event, JobEnded | JobRequeued)}
-    for job_id, job in sorted(_jobs_on(manager, node)):
-        if job_id not in gone and job.absent == GONE:
-            events.append(JobEnded(job_id, job.outcome))
-        elif job_id not in gone:
-            again = requeue if job.job.requeue is None else job.job.requeue
-            events.append(JobRequeued(job_id) if again else JobEnded(job_id, NODE_FAIL))
-    return events
-
-
-def _jobs_on(manager: Manager, node: int) -> list[tuple[int, ManagedJob]]:
-    """Return the jobs with hardware threads on a node, or with an image on its disk."""
-    bit = 1 << node
-    return [(job_id, job) for job_id, job in manager.running.items() if any(layer & bit for layer in job.layers)]
-
 
 _new = tuple.__new__  # a call of the class of an event takes twice as long
 _RANKS: Final = {"fail-node": NODE_FAILURE, "return-node": NODE_RETURN}
 _FAULT_RANKS: Final = {"fail": NODE_FAILURE, "return": NODE_RETURN, "slow": NODE_SLOW, "normal": NODE_NORMAL}
 _SCRIPT, _PLAN = 0, 1  # versions of entries: the source of a node's change
-_SEEN: Final = (
-    1  # version of the entry by which the scheduler is told of a submission; that of the submission itself is 0
-)
+# Order of the events of one instant that come out of the order of their entries: late refusals of starts are first, and wakes are
+# last, also those that were requested too late.
+_PLACES: Final = {ActionRefused: 0, Woken: 2}
 
 
 class Agenda:
     """The due events of one manager."""
 
-    __slots__ = ("_endless", "_faults", "_heap", "_jobs", "_manager", "_requeue", "_script", "_timeline", "acts")
+    __slots__ = ("_endless", "_faults", "_heap", "_jobs", "_manager", "_requeue", "_script", "restarted")
 
     def __init__(
         self,
@@ -104,7 +66,6 @@ class Agenda:
         *,
         requeue: bool = False,
         endless: bool = False,
-        acts: OwnActs | None = None,
     ) -> None:
         """Take ``jobs`` in order of (submission, id) and ``faults`` in order of (time, rank, node), one at a time.
 
@@ -112,9 +73,8 @@ class Agenda:
         is due, because users may submit more jobs.
         """
         timeline = manager.timeline
-        self.acts = acts  # what the manager does by itself; None: nothing
+        self.restarted = False  # the manager has restarted by itself: a scheduler must say hello again
         self._manager = manager
-        self._timeline = timeline
         self._heap = timeline.heap
         self._jobs = Source(timeline, jobs, _submission)
         self._script = Source(timeline, sorted(script, key=_scripted_change), _scripted_change)
@@ -168,123 +128,82 @@ class Agenda:
         """Return the events at ``now_us``, in order; reject a submission that does not fit the machine."""
         manager, heap = self._manager, self._heap
         events: list[Event] = []
-        refusals: list[Event] = []  # of starts, late ones: these come first
-        wakes: list[Event] = []  # wakes come last, also those that were requested too late
         # If the run only waits for nodes to return, no more nodes fail.
         failing = len(heap) != 1 or not self._only_faults()
         while heap and heap[0][0] <= now_us:
             at_us, rank, ident, version = heappop(heap)
             if rank == END:
-                end = manager.end_event(ident, version)
-                if end is not None and manager.lags is None:
+                end = self._end(ident, version, now_us)
+                if end is not None:
                     events.append(end)
-                elif end is not None and not manager.ends_unseen(ident, now_us):
-                    events.append(self._as_told(end))
             elif rank == SUBMISSION:
-                if version == _SEEN:
-                    events += self._see(ident)
-                    continue
-                job = self._jobs.pop()
-                refusal = manager.refusal_of(job.spec)
-                if refusal is not None:
-                    manager.reject(job, now_us, refusal)
-                    continue
-                submitted = manager.accept(job)
-                if manager.lags is None or not self._stays_unseen(submitted):
-                    events.append(_new(JobSubmitted, (job.spec,)))
-            elif rank == STARTED:
-                self._await(ident, version, now_us, events, refusals)
-            elif rank == OWN:
-                events += self._act(ident, version, now_us, alone=not (events or wakes or refusals))
+                submitted = self._submission(ident, version, now_us)
+                if submitted is not None:
+                    events.append(submitted)
             elif rank == MEASURE:
-                gone = _gone(events)
+                gone = taken_off(events)
                 measurement = None if ident in gone else manager.measurement_event(ident, version, gone)
                 if measurement is not None:
                     events.append(measurement)
             elif rank == WAKE:
-                wakes.append(Woken(at_us))
+                events.append(Woken(at_us))
             elif rank == QUANTUM:
-                ended = manager.quantum_event(version, _gone(events))
+                ended = manager.quantum_event(version, taken_off(events))
                 if ended is not None:
                     events.append(ended)
-            elif version == _SCRIPT:
-                events += self._carry_out(self._script.pop(), events)
             else:
-                fault = self._faults.pop()
-                if failing or fault.kind != "fail":
-                    events += self._strike(fault, events)
-        return [*refusals, *events, *wakes] if wakes or refusals else events
+                events += self._happenings(rank, ident, version, now_us, events, failing=failing)
+        if len(events) > 1:
+            events.sort(key=_place)
+        return events
 
-    # ------------------------------------------------------------ what a difficult manager does
+    def _end(self, job_id: int, version: int, _now_us: int) -> JobEnded | None:
+        return self._manager.end_event(job_id, version)
 
-    def _as_told(self, end: JobEnded) -> JobEnded:
-        """Return an end as the scheduler is told of it."""
-        lags = self._manager.lags
-        return end if lags is None or not lags.loses(end.job_id) else end._replace(state=UNKNOWN)
+    def _submission(self, _job_id: int, _version: int, now_us: int) -> JobSubmitted | None:
+        """Take the scenario's next job; None: it does not fit the machine, and is rejected."""
+        manager, job = self._manager, self._jobs.pop()
+        refusal = manager.refusal_of(job.spec)
+        if refusal is not None:
+            manager.reject(job, now_us, refusal)
+            return None
+        manager.accept(job)
+        return _new(JobSubmitted, (job.spec,))
 
-    def _await(self, job_id: int, version: int, now_us: int, events: list[Event], refusals: list[Event]) -> None:
-        """Add what becomes of a start that was awaited; nothing if it is void.
-
-        It comes true as decided if nodes fail at the same instant, or another job starts: what they leave is not known yet.
-        """
-        if job_id in _gone(events):
-            return
-        moves = not any(isinstance(event, NodeFailed | JobStarted) for event in events)
-        manager = self._manager
-        seed = 0 if manager.lags is None else manager.lags.seed
-
-        def place(spec: JobSpec) -> tuple[Run, ...] | None:
-            return free_place(manager.pool, spec, uniform(spec.id, "manager place", seed, now_us)) if moves else None
-
-        came = manager.start_event(job_id, version, now_us, place)
-        if came is not None:
-            (refusals if isinstance(came, ActionRefused) else events).append(came)
-
-    def _act(self, ident: int, version: int, now_us: int, *, alone: bool) -> list[Event]:
-        """Return the events of what the manager does by itself."""
-        acts = self.acts
-        assert acts is not None
-        others = len(self._heap) - (acts.standing - 1) - (self._faults.head is not None)
-        return acts.due(ident, version, now_us, alone=alone, last=others <= 0 and not self._endless)
-
-    # ------------------------------------------------------------ submissions that the scheduler hears of later
-
-    def _stays_unseen(self, job: ManagedJob) -> bool:
-        """Return whether the scheduler is told of a job later; its entry is made then."""
-        seen_us = self._seen_us(job)
-        if seen_us == job.job.spec.submit_us:
-            return False
-        self._manager.unseen[job.id] = job
-        self._timeline.schedule(seen_us, SUBMISSION, job.id, _SEEN)
-        return True
-
-    def _seen_us(self, job: ManagedJob) -> int:
-        assert self._manager.lags is not None
-        return job.job.spec.submit_us + self._manager.lags.us("submitted_s", job.job)
-
-    def _see(self, job_id: int) -> list[Event]:
-        """Return the submission of a job that is told of now; none if it has been cancelled, or waits to be released."""
-        job = self._manager.unseen.get(job_id)
-        if job is None or job.held:
-            return []
-        del self._manager.unseen[job_id]
-        return [JobSubmitted(job.job.spec)]
-
-    def _change_unseen(self, item: Scripted) -> None:
-        """Carry out a change of a job that the scheduler has not been told of: it is told of no such job that is held."""
-        manager, job_id = self._manager, item.target
-        job = manager.unseen[job_id]
+    def _happenings(
+        self, _rank: int, _ident: int, version: int, _now_us: int, before: Sequence[Event], *, failing: bool
+    ) -> list[Event]:
+        """Return the events of a scripted change, or of a planned fault, after the events ``before`` it at the same instant."""
+        if version != _SCRIPT:
+            fault = self._faults.pop()
+            return self._strike(fault, before) if failing or fault.kind != "fail" else []
+        item = self._script.pop()
         match item.change:
-            case "cancel":
-                del manager.unseen[job_id]
-                manager.finish(job, item.at_us, CANCELLED)
-            case "hold":
-                job.held = True
-            case "release" if job.held:
-                job.held = False
-                self._timeline.schedule(max(item.at_us, self._seen_us(job)), SUBMISSION, job_id, _SEEN)
+            case "fail-node":
+                return self._fail(item.target, item.at_us, before)
+            case "return-node":
+                return self._manager.nodes.mend(item.target, item.at_us)
+        return self._change_job(item, before)
 
     # ------------------------------------------------------------ nodes
+
+    def _fail(self, node: int, at_us: int, before: Iterable[Event]) -> list[Event]:
+        """Return the events of a node failure, after those ``before`` it at the same instant; none if the node is broken already."""
+        manager, bit = self._manager, 1 << node
+        if node in manager.nodes.broken:
+            return []
+        events = manager.nodes.fail(node, at_us)
+        gone = taken_off(before)
+        for job_id, job in sorted(manager.running.items()):
+            # With hardware threads on the node, or with an image on its disk.
+            if job_id not in gone and any(layer & bit for layer in job.layers):
+                events.append(self._of_failure(job))
+        return events
+
+    def _of_failure(self, job: ManagedJob) -> JobEnded | JobRequeued:
+        """Return the event of a job on a node that fails: it runs again from its start, or ends."""
+        requeue = self._requeue if job.job.requeue is None else job.job.requeue
+        return JobRequeued(job.id) if requeue else JobEnded(job.id, NODE_FAIL)
 
     def _strike(self, fault: NodeFault, before: Iterable[Event]) -> list[Event]:
         """Return the events of a planned fault, after the events ``before`` it at the same instant."""
@@ -294,7 +213,7 @@ class Agenda:
         self._manager.diary.note_fault(at_us, f"node {kind}", text)
         match kind:
             case "fail":
-                return fail_node(self._manager, node, at_us, before, requeue=self._requeue)
+                return self._fail(node, at_us, before)
             case "return":
                 return nodes.mend(node, at_us)
             case "slow":
@@ -305,25 +224,16 @@ class Agenda:
 
     # ------------------------------------------------------------ scripts
 
-    def _carry_out(self, item: Scripted, before: Sequence[Event]) -> list[Event]:
-        """Return the events of one scripted change, none if its job or node is gone.
+    def _change_job(self, item: Scripted, before: Sequence[Event]) -> list[Event]:
+        """Return the events of one scripted change of a job, none if it is gone.
 
         The events ``before`` it at the same instant are not committed yet, but count.
         """
         manager = self._manager
         target = item.target
-        match item.change:
-            case "fail-node":
-                return fail_node(manager, target, item.at_us, before, requeue=self._requeue)
-            case "return-node":
-                return manager.nodes.mend(target, item.at_us)
-        if target in manager.unseen:
-            self._change_unseen(item)
-            return []
         ended = any(isinstance(event, JobEnded) and event.job_id == target for event in before)
         if item.change == "cancel":
-            running = manager.running.get(target)
-            known = target in manager.pending or (running is not None and running.absent != GONE)
+            known = target in manager.pending or target in manager.running
             return [JobEnded(target, CANCELLED)] if known and not ended else []
         requeued = any(isinstance(event, JobRequeued) and event.job_id == target for event in before)
         held = target in manager.pending and manager.pending[target].held
@@ -356,9 +266,13 @@ class ProcessAgenda(Agenda):
         return super()._only_faults() and not self._manager.processes_run
 
 
-def _gone(events: Iterable[Event]) -> set[int]:
+def taken_off(events: Iterable[Event]) -> set[int]:
     """Return the jobs that these events take off their nodes, or out of the queue."""
     return {event.job_id for event in events if isinstance(event, JobEnded | JobRequeued)}
+
+
+def _place(event: Event) -> int:
+    return _PLACES.get(type(event), 1)
 
 
 def _submission(job: WorkloadJob) -> Entry:

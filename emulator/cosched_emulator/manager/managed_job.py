@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from cosched_emulator.manager.record import JobRecord, OnDisk, Stay, Suspension
-from cosched_emulator.scenario.difficult_manager import Fate
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_hwmodel.units import ThreadMask
 from cosched_plugin.common.allocation import Layers
@@ -16,58 +15,28 @@ PENDING: Final = "PENDING"
 RUNNING: Final = "RUNNING"
 SUSPENDED: Final = "SUSPENDED"  # still among the running jobs: it keeps its resources, or its place on disk
 
-# Why a job that is among the running ones is not on its nodes; it holds its threads.
-AWAITED: Final = "awaited"  # its start was decided, and it has not started yet
-GONE: Final = "gone"  # it has ended, and the manager has not seen that yet
+# States of a job of a difficult manager that holds its threads, and is not on its nodes.
+AWAITED: Final = "AWAITED"  # its start was decided, and it has not started yet
+GONE: Final = "GONE"  # it has ended, and the manager has not seen that yet
+ABSENT: Final = (AWAITED, GONE)
 
 _new = tuple.__new__  # a call of the class of a named tuple takes twice as long
-
-
-def _plain(value: Any) -> Any:
-    return value
 
 
 def _runs(runs: Iterable[Sequence[int]]) -> tuple[Run, ...]:
     return tuple([Run(first, count, ThreadMask(mask), processes) for first, count, mask, processes in runs])
 
 
-# What a job takes along to another manager, and how it is read back. Without lags all else follows, or is empty.
-_CARRIED: Final[Mapping[str, Callable[[Any], Any]]] = {
-    **dict.fromkeys(
-        (
-            *(
-                "state",
-                "held",
-                "start_us",
-                "since_us",
-                "resumed",
-                "done_us",
-                "suspended_us",
-                "on_disk",
-                "ready_us",
-                "idle_us",
-            ),
-            *(
-                "measured_ppm",
-                "work_us",
-                "slot",
-                "quanta",
-                "cpu_us",
-                "dispatched_us",
-                "reason",
-                "estimate_us",
-                "limit_us",
-            ),
-        ),
-        _plain,
-    ),
+# What does not go along with a job to another manager: it follows there, or is over at the end of an instant.
+NOT_CARRIED: Final = frozenset({"job", "id", "leaving", "end_us", "layers", "outcome", "version", "disturbances"})
+# How plain values are read there, where they do not say it themselves.
+_READ: Final[Mapping[str, Callable[[Any], Any]]] = {
     "runs": _runs,
     "shares": tuple,
     "intervals": lambda stays: tuple([Stay(begin, end, _runs(runs), resumed) for begin, end, runs, resumed in stays]),
     "disk": lambda times: tuple([OnDisk(*time) for time in times]),
     "suspensions": lambda times: tuple([Suspension(*time) for time in times]),
 }
-CARRIED: Final = _CARRIED.keys()
 
 
 class ManagedJob:
@@ -76,12 +45,7 @@ class ManagedJob:
     # Fields that few jobs change are class attributes, so that a job is quick to create.
     state = PENDING
     held = False  # pending: it must not be started; running: the manager has suspended it
-    absent = ""  # AWAITED or GONE; empty: it is on its nodes, or not among the running jobs
-    gone_us: int | None = None  # when it ended, if the manager sees that later
     leaving = False  # a scheduler has asked to kill or to requeue it
-    fate: Fate = ""  # what becomes of its start while it is awaited
-    decided = (0, 0)  # batch and action of that start
-    tries = 0  # starts that were decided, if any of them may come to nothing
     start_us = 0
     since_us = 0  # start of the present stay on its nodes
     resumed = False  # this stay began with its return from disk
@@ -120,12 +84,12 @@ class ManagedJob:
 
     def state_of(self) -> dict[str, Any]:
         """Return in plain values what differs from a job that has just been submitted, for `carry_on`."""
-        return {key: value for key, value in vars(self).items() if key in CARRIED}
+        return {key: value for key, value in vars(self).items() if key not in NOT_CARRIED}
 
     def carry_on(self, state: Mapping[str, Any]) -> None:
         """Take over the state of a job in another manager; `layers`, and all versions, are made anew."""
-        for key in CARRIED & state.keys():
-            setattr(self, key, _CARRIED[key](state[key]))
+        for key, value in state.items():
+            setattr(self, key, _READ[key](value) if key in _READ else value)
 
     def idle_until(self, now_us: int) -> int:
         """Return the time up to which `idle_us` counts: the present, the suspension, or the end of the return from disk."""
@@ -180,9 +144,8 @@ class ManagedJob:
     def record_at(self, now_us: int, work_us: int) -> JobRecord:
         """Return the record up to ``now_us`` of a job that has not ended, with ``work_us`` done since its last start."""
         present = None
-        if self.state in (RUNNING, SUSPENDED) and not self.on_disk and self.absent != AWAITED:
-            until_us = now_us if self.gone_us is None else min(now_us, self.gone_us)
-            present = Stay(self.since_us, until_us, self.runs, self.resumed)
+        if self.state in (RUNNING, SUSPENDED) and not self.on_disk:
+            present = Stay(self.since_us, now_us, self.runs, self.resumed)
         idle_us = self.idle_us
         if self.suspended_us is not None or self.ready_us:
             idle_us += now_us - self.idle_until(now_us)

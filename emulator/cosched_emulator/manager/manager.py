@@ -7,21 +7,20 @@ against the state at that moment. So `inventory` always returns the state as of 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, Final, assert_never
+from typing import Any, Final
 
 from cosched_emulator.errors import InvariantError
 from cosched_emulator.manager.actions import ActionExecutor
 from cosched_emulator.manager.contended_nodes import ContendedNodes
 from cosched_emulator.manager.diary import Diary
 from cosched_emulator.manager.job_ends import JobProgress
-from cosched_emulator.manager.managed_job import AWAITED, PENDING, RUNNING, SUSPENDED, ManagedJob
+from cosched_emulator.manager.managed_job import ABSENT, PENDING, RUNNING, SUSPENDED, ManagedJob
 from cosched_emulator.manager.node_states import NodeStates
 from cosched_emulator.manager.notes import Notes
 from cosched_emulator.manager.record import JobRecord, Origin
 from cosched_emulator.manager.running_jobs import RunningJobs
 from cosched_emulator.manager.time_sharing.shared_progress import ProcessNodes, ProcessProgress
 from cosched_emulator.manager.timeline import END, MEASURE, WAKE, Entry, Timeline
-from cosched_emulator.scenario.difficult_manager import Lags
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_hwmodel.units import WHOLE_PPM
 from cosched_plugin.common.allocation import (
@@ -42,22 +41,16 @@ from cosched_plugin.protocol.messages import (
     PROTOCOL_VERSION,
     REJECTED,
     SUBMIT,
-    UNKNOWN,
     Action,
     ActionRefused,
     Belief,
     Event,
     JobEnded,
     JobHeld,
-    JobModified,
     JobReleased,
     JobRequeued,
-    JobResumed,
-    JobRevised,
     JobSpec,
-    JobStarted,
     JobSubmitted,
-    JobSuspended,
     KillJob,
     NodeClass,
     NodeFailed,
@@ -66,9 +59,7 @@ from cosched_plugin.protocol.messages import (
     ProgressMeasured,
     QuantumEnded,
     RequeueJob,
-    Run,
     SetNote,
-    StartJob,
     Welcome,
     Woken,
 )
@@ -86,7 +77,7 @@ def check_holdings(
     taken_in = {0: none_of(machine)}
     memory_mb, swap_mb = list(machine.memory_mb), list(machine.swap_mb)
     for job_id, job in running.items():
-        if job.state not in (RUNNING, SUSPENDED) or job_id in pending:
+        if job.state not in (RUNNING, SUSPENDED, *ABSENT) or job_id in pending:
             raise InvariantError(f"job {job_id} is {job.state} among the running jobs")
         if (job.suspended_us is not None) != (job.state == SUSPENDED) or (job.on_disk and job.state != SUSPENDED):
             raise InvariantError(f"job {job_id} is {job.state}, and was suspended at {job.suspended_us}")
@@ -113,6 +104,7 @@ def check_holdings(
 MANAGER_FEATURES: Final = tuple(feature for feature in FEATURES if feature != SUBMIT)
 _new = tuple.__new__  # a call of the class of an event takes twice as long
 MOST_VOID: Final = 100_000  # void entries of the timeline before it is compacted
+NO_COSTS: Final = ResumeCosts()
 NO_ORIGIN: Final = Origin("")  # number of the scenario's jobs
 
 
@@ -122,15 +114,14 @@ class Manager:
     __slots__ = (
         "_belief",
         "_classes",
+        "_costs",
         "_executor",
         "_progress",
-        "_resume_costs",
         "_running_jobs",
         "_slots",
         "diary",
         "ended_jobs",
         "jobs",
-        "lags",
         "machine",
         "nodes",
         "notes",
@@ -153,23 +144,19 @@ class Manager:
         cluster: ContendedNodes | None,
         measure_after_us: int | None = None,
         measure_above_ppm: int = WHOLE_PPM,
-        resume_us: int = 0,
+        costs: ResumeCosts = NO_COSTS,
         processes: ProcessNodes | None = None,
-        lags: Lags | None = None,
-        switch_us: int = 0,
-        image_mbs: int = 0,
     ) -> None:
         """``cluster`` is the truth of the hardware; None without contention: every job then takes its run time alone.
 
         With ``processes``, which takes the place of ``cluster``, jobs are processes that share CPUs, and the machine has slots.
 
         A job's progress is measured ``measure_after_us`` after its neighbours changed (None: never), and reported if its slowdown is
-        above ``measure_above_ppm``. A job that is resumed makes no progress for as long as `ResumeCosts` says. ``lags`` are those of
-        `cosched_emulator.scenario.difficult_manager`.
+        above ``measure_above_ppm``. A job that is resumed makes no progress for as long as ``costs`` says.
         """
         self._classes = tuple(nodes)
         self._belief = belief
-        costs = self._resume_costs = ResumeCosts(resume_us, switch_us, image_mbs)
+        self._costs = costs
         self.timeline = Timeline()
         self.machine = Machine(nodes)
         self.diary = Diary()
@@ -179,8 +166,7 @@ class Manager:
         self._progress = plain if self.processes is None else self.processes
         self._slots = SlotPools(ThreadPool(self.machine))
         self.nodes = NodeStates(self._slots, cluster, self.diary)
-        self._running_jobs = RunningJobs(self._slots, self._progress, self.diary, costs, self.timeline, lags)
-        self.lags = lags
+        self._running_jobs = self._jobs_on_nodes()
         self.unseen: dict[int, ManagedJob] = {}  # submitted jobs of which the scheduler has not been told yet
         self.seq = self.now_us = self.refused = 0  # last answered batch; time of the last change; refusals
         self.jobs: dict[int, ManagedJob] = {}
@@ -196,6 +182,9 @@ class Manager:
         )
         # Called with the record of each job that has ended for good; the job is then forgotten. None: `forget` does that.
         self.ended_jobs: Callable[[JobRecord], None] | None = None
+
+    def _jobs_on_nodes(self) -> RunningJobs:
+        return RunningJobs(self._slots, self._progress, self.diary, self._costs, self.timeline)
 
     def allow_late_answers(self) -> None:
         """Allow late answers: a requested wake may have passed, and a limit may have grown."""
@@ -216,7 +205,7 @@ class Manager:
             pending=tuple(PendingJob(job.job.spec, job.held) for job in queue),
             notes=self.notes.inventory_entries(),
             wakes=tuple(sorted(self.wakes)),
-            **self._resume_costs._asdict(),
+            **self._costs._asdict(),
             slots=None if self.processes is None else self.processes.rotating.state(),
         )
 
@@ -240,25 +229,16 @@ class Manager:
             self.diary.note_submission(job.spec.submit_us if at_us is None else at_us, managed, origin)
         return managed
 
+    def submission_lag_us(self, job: WorkloadJob) -> int:  # noqa: ARG002 - a difficult manager has lags
+        """Return how long after its submission the scheduler is told of a job."""
+        return 0
+
     def end_event(self, job_id: int, version: int) -> JobEnded | None:
         """Return the event for a scheduled end; None if that end is void."""
         job = self.jobs.get(job_id)  # a live manager forgets jobs that have ended
         if job is None or job.state != RUNNING or job.version != version:
             return None
         return _new(JobEnded, (job_id, job.outcome))
-
-    def ends_unseen(self, job_id: int, now_us: int) -> bool:
-        """Return whether a job that has ended is still to be seen, or stays on its nodes a little longer."""
-        return self._running_jobs.ends_unseen(self.running[job_id], now_us)
-
-    def start_event(
-        self, job_id: int, version: int, now_us: int, place: Callable[[JobSpec], tuple[Run, ...] | None]
-    ) -> Event | None:
-        """Return what becomes of a start that was awaited, None if it is void; ``place`` finds another place for the job."""
-        job = self.running.get(job_id)
-        if job is None or job.absent != AWAITED or job.version != version:
-            return None
-        return self._running_jobs.awaited_event(job, now_us, place)
 
     @property
     def pool(self) -> ThreadPool:
@@ -268,7 +248,7 @@ class Manager:
     def measurement_event(self, job_id: int, disturbances: int, gone: Iterable[int]) -> ProgressMeasured | None:
         """Return the event for a scheduled measurement; None if it is void, as when neighbours in ``gone`` have just left."""
         job = self.jobs.get(job_id)
-        if job is None or job.state != RUNNING or job.disturbances != disturbances or job.absent:
+        if job is None or job.state != RUNNING or job.disturbances != disturbances:
             return None
         if any(other in self.running and share_nodes(job.layers, self.running[other].layers) for other in gone):
             return None
@@ -329,8 +309,6 @@ class Manager:
         execute, end = self._executor.carry_out, self._end
         left: list[Event] = []
         for number, action in enumerate(actions):
-            if self.lags is not None:
-                self._running_jobs.deciding = (seq, number)
             reason = _unaware_refusal(action, unaware) if unaware else None
             if reason is None:
                 reason = execute(action, now_us, end)
@@ -343,8 +321,7 @@ class Manager:
                 left.append(JobRequeued(action.job_id))
         if len(self.timeline.heap) > MOST_VOID:
             self._compact()
-        told = self._running_jobs.told_at_once(now_us) if self.lags is not None else []
-        return follow + left + told
+        return follow + left
 
     def _compact(self) -> None:
         """Drop the void entries of the timeline if most are void: revisions and cancellations leave void ends."""
@@ -381,13 +358,12 @@ class Manager:
 
     def unfinished_records(self, now_us: int) -> list[JobRecord]:
         """Return the records of the jobs that have not ended, with their work and allocations up to ``now_us``."""
-        running, work_us = self.running, self._progress.work_us
         if self.processes is not None:
-            self.processes.count(running.values(), now_us)
-        return [
-            job.record_at(now_us, job.work_us if job.absent else work_us(job, now_us) if job_id in running else 0)
-            for job_id, job in self.jobs.items()
-        ]
+            self.processes.count(self.running.values(), now_us)
+        return [self._unfinished_record(job, now_us) for job in self.jobs.values()]
+
+    def _unfinished_record(self, job: ManagedJob, now_us: int) -> JobRecord:
+        return job.record_at(now_us, self.work_us(job, now_us) if job.id in self.running else 0)
 
     # ------------------------------------------------------------ events
 
@@ -415,52 +391,18 @@ class Manager:
             case Woken():
                 self.wakes.discard(event.at_us)
             case ActionRefused():
-                if self.lags is not None:
-                    self._take_back(event)
-            case JobStarted() if event.job_id in self.running:
-                self._running_jobs.begin_awaited(event)
-            case JobStarted():
-                self._start_by_itself(event)
-            case JobModified():
-                job = self.pending[event.job.id]
-                job.job = job.job._replace(spec=event.job)
-                job.estimate_us, job.limit_us = event.job.estimate_us, event.job.limit_us
-            case JobRevised():
-                self._running_jobs.revise_by_itself(event)
-            case JobSuspended():
-                self._running_jobs.suspend_by_itself(event)
-            case JobResumed():
-                self._running_jobs.resume(event.job_id, event.at_us, own=True)
+                pass  # it has changed nothing
             case _:
-                assert_never(event)
+                raise InvariantError(f"only a difficult manager does this by itself: {event}")
 
     def _wait_again(self, job: ManagedJob, why: str) -> None:
         """Put a running job back into the queue."""
         self._running_jobs.vacate(job, self.now_us)
         job.state = PENDING
-        job.gone_us = None
         job.quanta = 0
         job.shares = ()
         self.pending[job.id] = job
         self.diary.note_state(self.now_us, job, why)
-
-    def _take_back(self, refusal: ActionRefused) -> None:
-        """Let jobs wait again whose start is refused late; a start that was refused at once has left them pending."""
-        for job_id in refusal.job_ids:
-            job = self.running.get(job_id)
-            if job is not None and job.absent and job.decided == (refusal.seq, refusal.action):
-                self._wait_again(job, "refused")
-
-    def _start_by_itself(self, event: JobStarted) -> None:
-        """Start a pending job, or one of which the scheduler has not heard, where no scheduler has decided that."""
-        job = self.pending.pop(event.job_id, None) or self.unseen.pop(event.job_id)
-        spec, pool = job.job.spec, self.pool
-        layers = pool.place(spec, event.runs)
-        if isinstance(layers, str):
-            raise InvariantError(f"the manager starts job {event.job_id} where it cannot: {layers}")
-        pool.take(spec, event.runs, layers)
-        start = StartJob(event.job_id, event.runs, event.estimate_us, event.limit_us, event.slot)
-        self._running_jobs.start(job, start, layers, event.start_us, own=True)
 
     def _layers_by_slot(self) -> dict[int, list[Layers]]:
         """Return the threads of each job on its nodes, by slot."""
@@ -471,22 +413,21 @@ class Manager:
         return found
 
     def _end(self, job: ManagedJob, state: str) -> None:
-        job_id = job.id
-        if state == UNKNOWN:
-            state = job.outcome  # what the scheduler is not told
-        if job.state in (RUNNING, SUSPENDED):
-            self._running_jobs.vacate(job, self.now_us)
+        job_id, now_us = job.id, self.now_us
+        left_us = None
+        if job_id in self.running:
+            left_us = self._running_jobs.vacate(job, now_us)
         else:
             del self.pending[job_id]
         self.notes.drop(job_id)
-        self.finish(job, self.now_us, state)
+        self.finish(job, now_us, state, left_us)
 
     # The last that is done to a job: it must have left the queue, its nodes and the notes before. Its record is complete from here
     # on.
-    def finish(self, job: ManagedJob, now_us: int, state: str) -> None:
-        """End a job that is neither pending nor running."""
+    def finish(self, job: ManagedJob, now_us: int, state: str, left_us: int | None = None) -> None:
+        """End a job that is neither pending nor running, and that has left its nodes at ``left_us`` (None: now)."""
         job.state = state
-        job.end_us = now_us if job.gone_us is None else min(now_us, job.gone_us)
+        job.end_us = now_us if left_us is None else left_us
         if self.diary.kept:
             self.diary.note_end(now_us, job)
         if self.ended_jobs is not None:
@@ -496,7 +437,7 @@ class Manager:
     # ------------------------------------------------------------ in another manager
 
     def state(self) -> dict[str, Any]:
-        """Return the state in plain values, for `carry_on`. All that was due has happened, and there are no lags."""
+        """Return the state in plain values, for `carry_on`. All that was due has happened."""
         meter = self.diary.meter
         return {
             "seq": self.seq,

@@ -36,7 +36,7 @@ class NodeStates:
         return {} if self._cluster is None else self._cluster.slow
 
     def fail(self, node: int, now_us: int) -> list[Event]:
-        """Return the event of a node failure, none for a drained node. `node_failure` handles the jobs."""
+        """Return the event of a node failure, none for a drained node. `Agenda` handles the jobs."""
         self.broken.add(node)
         self._diary.note_node(now_us, node, "DOWN")
         return [] if node in self.drained else [NodeFailed(node)]

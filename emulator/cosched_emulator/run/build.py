@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, TypeVar
 
 from cosched_emulator.manager.agenda import Agenda, ProcessAgenda
 from cosched_emulator.manager.contended_nodes import ContendedNodes, NoContention
+from cosched_emulator.manager.difficult import DifficultAgenda, DifficultManager
 from cosched_emulator.manager.managed_job import ManagedJob
 from cosched_emulator.manager.manager import Manager
-from cosched_emulator.manager.own_acts import OwnActs
 from cosched_emulator.manager.time_sharing.shared_progress import ProcessNodes
 from cosched_emulator.run.prepare import Prepared
+from cosched_emulator.scenario.difficult_manager import NO_LAGS
 from cosched_emulator.scenario.hardware import FactsOfJobs, truth_of
 from cosched_emulator.workload.job import WorkloadJob
-from cosched_hwmodel.composite.job_profile import Profile
 from cosched_hwmodel.composition import composition_named
 from cosched_hwmodel.contention import ContentionModel
 from cosched_hwmodel.units import SECOND_US, WHOLE_PPM, round_up_us
-from cosched_plugin.common.allocation import Machine
-from cosched_plugin.protocol.messages import SelfSlowdown, UsageTuple
+from cosched_plugin.common.allocation import Machine, ResumeCosts
 
 if TYPE_CHECKING:
     from cosched_emulator.scenario.sections import TimeSharingSection
@@ -53,65 +54,46 @@ def build_manager(prepared: Prepared, *, live: bool = False) -> Manager:
     Contention is computed only if the use of the nodes is known for some job; always for a ``live`` manager, whose future jobs are
     unknown.
     """
-    manager = _manager(prepared, live=live)
+    scenario = prepared.scenario
+    preemption, monitoring = scenario.preemption, scenario.monitoring
+    resume_us, switch_us = (round_up_us(span_s * SECOND_US) for span_s in (preemption.resume_s, preemption.switch_s))
+    processes = cluster = None
+    facts = [_FactOfJobs(attrgetter(name)) for name in ("usage", "self_slowdown", "profile")]
+    jobs = _FactOfJobs[WorkloadJob](lambda job: job)
+    if scenario.time_sharing is not None:
+        processes = _process_nodes(prepared, scenario.time_sharing)
+    else:
+        model = _contention_model(prepared, FactsOfJobs(jobs, *facts), live=live)
+        if model is not None:
+            composition = composition_named(prepared.hardware.composition)
+            cluster = ContendedNodes(Machine(prepared.nodes), model, composition)
+    difficult = prepared.lags is not None or prepared.own is not None
+    manager = (partial(DifficultManager, prepared.lags or NO_LAGS) if difficult else Manager)(
+        prepared.nodes,
+        prepared.belief,
+        cluster,
+        None if monitoring.after_s is None else max(1, round_up_us(monitoring.after_s * SECOND_US)),
+        round(monitoring.above * WHOLE_PPM),
+        ResumeCosts(resume_us, switch_us, preemption.disk_mbs),
+        processes,
+    )
+    for fact in (jobs, *facts):
+        fact.jobs = manager.jobs
     if prepared.power is not None:
         from cosched_emulator.manager.job_energy import JobEnergy  # noqa: PLC0415 - few machines have watts
 
-        time_shared = manager.processes is not None
-        manager.diary.meter = JobEnergy(prepared.nodes, prepared.power, time_shared=time_shared)
-    return manager
-
-
-def _manager(prepared: Prepared, *, live: bool) -> Manager:
-    """Return a manager with an empty queue, and no energy in its accounts."""
-    scenario = prepared.scenario
-    preemption = scenario.preemption
-    resume_us, switch_us = (round_up_us(span_s * SECOND_US) for span_s in (preemption.resume_s, preemption.switch_s))
-    if scenario.time_sharing is not None:
-        processes = _process_nodes(prepared, scenario.time_sharing)
-        return Manager(
-            prepared.nodes,
-            prepared.belief,
-            None,
-            resume_us=resume_us,
-            processes=processes,
-            lags=prepared.lags,
-            switch_us=switch_us,
-            image_mbs=preemption.disk_mbs,
-        )
-    usage_of, self_slowdown_of = _FactOfJobs(_usage), _FactOfJobs(_self_slowdown)
-    profile_of, jobs = _FactOfJobs(_profile), _FactOfJobs(_whole)
-    model = _contention_model(prepared, FactsOfJobs(jobs, usage_of, self_slowdown_of, profile_of), live=live)
-    composition = composition_named(prepared.hardware.composition)
-    after_s = scenario.monitoring.after_s
-    manager = Manager(
-        prepared.nodes,
-        prepared.belief,
-        None if model is None else ContendedNodes(Machine(prepared.nodes), model, composition),
-        measure_after_us=None if after_s is None else max(1, round_up_us(after_s * SECOND_US)),
-        measure_above_ppm=round(scenario.monitoring.above * WHOLE_PPM),
-        resume_us=resume_us,
-        lags=prepared.lags,
-        switch_us=switch_us,
-        image_mbs=preemption.disk_mbs,
-    )
-    usage_of.jobs = self_slowdown_of.jobs = profile_of.jobs = jobs.jobs = manager.jobs
+        manager.diary.meter = JobEnergy(prepared.nodes, prepared.power, time_shared=processes is not None)
     return manager
 
 
 def build_agenda(prepared: Prepared, manager: Manager, *, live: bool = False) -> Agenda:
     """Return the manager's agenda; planned faults of a ``live`` manager continue when its jobs have ended."""
     scenario, faults = prepared.scenario, prepared.faults
+    parts = (prepared.workload.jobs, prepared.script, faults.node_faults())
+    if isinstance(manager, DifficultManager):
+        return DifficultAgenda(manager, *parts, acts=prepared.own, requeue=scenario.requeue, endless=live)
     kind = Agenda if manager.processes is None else ProcessAgenda
-    return kind(
-        manager,
-        prepared.workload.jobs,
-        prepared.script,
-        faults.node_faults(),
-        requeue=scenario.requeue,
-        endless=live,
-        acts=None if prepared.own is None else OwnActs(manager, prepared.own),
-    )
+    return kind(manager, *parts, requeue=scenario.requeue, endless=live)
 
 
 def _process_nodes(prepared: Prepared, section: TimeSharingSection) -> ProcessNodes:
@@ -136,19 +118,3 @@ def _contention_model(prepared: Prepared, facts: FactsOfJobs, *, live: bool) -> 
     """Return the model of how jobs slow each other down; None if no job ever runs slower than alone, not even on a slow node."""
     model = truth_of(prepared.hardware).make(prepared.hardware, facts) if live or prepared.contends else None
     return NoContention() if model is None and prepared.faults.slow_nodes else model
-
-
-def _whole(job: WorkloadJob) -> WorkloadJob:
-    return job
-
-
-def _usage(job: WorkloadJob) -> UsageTuple | None:
-    return job.usage
-
-
-def _profile(job: WorkloadJob) -> Profile | None:
-    return job.profile
-
-
-def _self_slowdown(job: WorkloadJob) -> SelfSlowdown | None:
-    return job.self_slowdown

@@ -63,7 +63,6 @@ class Simulation:
         The run ends when nothing is due any more; jobs that are still pending (held, or never started) have no end.
         """
         manager, agenda, link = self.manager, self._agenda, self._link
-        acts = agenda.acts
         rotating = None if manager.processes is None else manager.processes.rotating
         committed = self._committed
         link.open(manager.inventory)
@@ -73,8 +72,8 @@ class Simulation:
                 if now_us > LAST_US:
                     raise EmulatorError(_too_late(manager, now_us))
                 events = agenda.due(now_us)
-                if acts is not None and acts.restarted:
-                    acts.restarted = False
+                if agenda.restarted:
+                    agenda.restarted = False
                     link.open(manager.inventory)
                 if events and type(events[0]) is not Woken:  # wakes are the last events of a batch
                     idle = 0

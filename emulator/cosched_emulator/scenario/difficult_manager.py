@@ -177,6 +177,9 @@ class Lags:
         return self.lost > 0 and uniform(self.seed, "manager lost", job_id) < self.lost
 
 
+NO_LAGS: Final = Lags(0, dict.fromkeys(LAGS, DrawnLag(0.0, "constant")))
+
+
 class OwnPlan(NamedTuple):
     """What the manager does by itself, and how often."""
 

@@ -42,7 +42,6 @@ from cosched_emulator.live.journal import answer_step, command_step, play, resto
 from cosched_emulator.live.journal_compaction import begin_anew
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.live.serving import LIVE, new_manager
-from cosched_emulator.manager.managed_job import CARRIED, ManagedJob
 from cosched_emulator.run.build import build_agenda, build_manager
 from cosched_emulator.users.requests import DrainNodes, Refused, Request, Requester
 from cosched_hwmodel.draws import uniform
@@ -158,14 +157,6 @@ def test_all_goes_on_as_if_the_journal_had_not_begun_anew(policy: str, late: boo
         assert carried["RUNNING"] > 2 * seeds
     for what in OFTEN.get(policy, ()):
         assert carried[what], what
-
-
-def test_all_of_a_job_is_carried_over_or_made_anew() -> None:
-    """A job that is neither pending nor running, and what only a manager with lags knows, is not there."""
-    state = {key for key, value in vars(ManagedJob).items() if not key.startswith("_") and not callable(value)}
-    anew = {"layers", "outcome", "version", "disturbances"}
-    assert state - CARRIED - anew == {"absent", "gone_us", "leaving", "fate", "decided", "tries", "end_us"}
-    assert {"estimate_us", "limit_us"} <= CARRIED
 
 
 WATTS: Final = {"idle_w": 100.0, "busy_w": 10.0, "spin_w": 5.0}

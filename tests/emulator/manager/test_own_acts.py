@@ -13,12 +13,11 @@ from tests.emulator.parts import Player, at_once, at_times, job, manager, node_c
 from tests.runs import runs_on
 
 from cosched_emulator.couplings.link import DirectLink
-from cosched_emulator.manager.agenda import Agenda
+from cosched_emulator.manager.difficult import DifficultAgenda, DifficultManager, free_place
 from cosched_emulator.manager.manager import Manager
-from cosched_emulator.manager.own_acts import OwnActs, free_place
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.run.loop import Simulation
-from cosched_emulator.scenario.difficult_manager import OwnPlan
+from cosched_emulator.scenario.difficult_manager import NO_LAGS, OwnPlan
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.common.allocation import Machine, ThreadPool
@@ -31,6 +30,7 @@ def acting(
     every_us: Mapping[str, float], jobs: Sequence[WorkloadJob], on: Manager, answer: Callable[..., Any] = at_once
 ) -> tuple[Player, dict[int, JobRecord], int]:
     """Run a simulation in which the manager acts by itself; return how often a scheduler took over its state, too."""
+    assert isinstance(on, DifficultManager)
     plan: Any = OwnPlan(1, every_us, 50.0)  # type: ignore[arg-type]
     player, opened = Player(answer), 0
 
@@ -44,7 +44,7 @@ def acting(
         return on.inventory()
 
     player.inventory = checked
-    records = Simulation(on, Agenda(on, jobs, acts=OwnActs(on, plan)), DirectLink(take_over)).run()
+    records = Simulation(on, DifficultAgenda(on, jobs, acts=plan), DirectLink(take_over)).run()
     return player, {record.job.spec.id: record for record in records}, opened
 
 
@@ -110,7 +110,7 @@ def test_the_manager_starts_jobs_even_some_that_the_scheduler_never_heard_of(con
 @both
 def test_the_manager_suspends_jobs_and_resumes_them(contention: bool) -> None:
     jobs = [job(number, 0, 400) for number in range(1, 3)]
-    player, records, _ = acting({"suspend": 90.0}, jobs, manager(contention=contention))
+    player, records, _ = acting({"suspend": 90.0}, jobs, manager(contention=contention, lags=NO_LAGS))
     suspended, resumed = events_of(player, m.JobSuspended), events_of(player, m.JobResumed)
     assert suspended
     assert [event.job_id for event in suspended] == [event.job_id for event in resumed]
@@ -122,7 +122,7 @@ def test_the_manager_suspends_jobs_and_resumes_them(contention: bool) -> None:
 
 
 def test_only_the_manager_resumes_a_job_that_it_has_suspended() -> None:
-    on = manager()
+    on = manager(lags=NO_LAGS)
     on.accept(job(1))
     on.apply(0, [m.JobSubmitted(job(1).spec)])
     on.carry_out(1, 0, [start(1)])
@@ -137,7 +137,7 @@ def test_only_the_manager_resumes_a_job_that_it_has_suspended() -> None:
 def test_the_manager_modifies_pending_jobs_and_revises_running_ones(contention: bool) -> None:
     long_us = 100 * SECOND_US
     jobs = [job(number, 0, long_us, limit_us=3 * long_us) for number in range(1, 4)]
-    on = manager(contention=contention)
+    on = manager(contention=contention, lags=NO_LAGS)
     every = {"modify": float(SECOND_US), "revise": 5.0 * SECOND_US}
     starts = [start(1, limit_us=3 * long_us), start(2, mask=2, limit_us=3 * long_us)]  # job 3 never starts
     player, records, _ = acting(every, jobs, on, at_times(at_0=starts))
@@ -151,14 +151,14 @@ def test_the_manager_modifies_pending_jobs_and_revises_running_ones(contention: 
 
 
 def test_a_restart_has_the_scheduler_take_over_anew() -> None:
-    player, records, opened = acting({"restart": 30.0}, [job(1, 0, 500), job(2, 200, 100)], manager())
+    player, records, opened = acting({"restart": 30.0}, [job(1, 0, 500), job(2, 200, 100)], manager(lags=NO_LAGS))
     assert opened > 3
     assert all(record.state == m.COMPLETED for record in records.values())
     assert len(player.batches) == 4  # a restart is no batch
 
 
 def test_a_run_ends_although_the_manager_could_go_on() -> None:
-    _, records, opened = acting({"restart": 30.0, "suspend": 1e6}, [job(1, 0, 50)], manager(), idle)
+    _, records, opened = acting({"restart": 30.0, "suspend": 1e6}, [job(1, 0, 50)], manager(lags=NO_LAGS), idle)
     assert (records[1].end_us, opened) == (None, 1)  # the job waits for ever, and nothing will happen
 
 

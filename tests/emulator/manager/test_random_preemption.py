@@ -25,7 +25,7 @@ from cosched_hwmodel.bandwidth.bandwidth_model import BandwidthModel
 from cosched_hwmodel.composition import composition_named
 from cosched_hwmodel.contention import ContentionModel, Load
 from cosched_hwmodel.topology import NodeShape
-from cosched_plugin.common.allocation import Machine, each_node
+from cosched_plugin.common.allocation import Machine, ResumeCosts, each_node
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.core.views.view import View
 from cosched_plugin.protocol import messages as m
@@ -307,7 +307,7 @@ def test_random_preemption_conserves_work(kind: str, resume_us: int, seeds: int)
         cluster = (
             None if model is None else ContendedNodes(Machine(NODES), model, composition_named("bulk-synchronous"))
         )
-        managed = Manager(NODES, BELIEF, cluster, random.choice((None, 15)), resume_us=resume_us)
+        managed = Manager(NODES, BELIEF, cluster, random.choice((None, 15)), costs=ResumeCosts(resume_us))
         records, whims = played(managed, kind, resume_us, seed, random)
         managed.check()
         assert managed.refused == 0

@@ -22,6 +22,7 @@ from cosched_emulator.nodeos.settings import NodeSettings
 from cosched_emulator.run.loop import Simulation
 from cosched_emulator.scenario.planned_events import Scripted
 from cosched_emulator.workload.job import WorkloadJob
+from cosched_plugin.common.allocation import ResumeCosts
 from cosched_plugin.core.engine import Policy, SchedulerCore
 from cosched_plugin.protocol import messages as m
 
@@ -53,7 +54,7 @@ def time_shared(
     truth = ExactCluster(SETTINGS, nodes, 1) if cluster is None else cluster
     machine = [m.NodeClass(nodes, 1, 1, threads, memory_mb, 0, 0, 0, swap_mb)]
     processes = ProcessNodes(truth, program_of, QUANTUM_US)
-    return Manager(machine, BELIEF, None, resume_us=resume_us, processes=processes)
+    return Manager(machine, BELIEF, None, costs=ResumeCosts(resume_us), processes=processes)
 
 
 def rotating_of(manager: Manager) -> Rotating:

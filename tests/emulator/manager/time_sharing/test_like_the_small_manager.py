@@ -20,6 +20,7 @@ from cosched_emulator.manager.time_sharing.shared_progress import ProcessNodes
 from cosched_emulator.nodeos.exact import ExactCluster
 from cosched_emulator.nodeos.programs import Compute, Loop, Program
 from cosched_emulator.workload.job import WorkloadJob
+from cosched_plugin.common.allocation import ResumeCosts
 from cosched_plugin.protocol import messages as m
 from cosched_plugin.testing.happenings import due_events
 from cosched_plugin.testing.site import Site
@@ -41,7 +42,7 @@ class Both:
         machine = (m.NodeClass(self.nodes, 1, 1, self.threads, random.choice((0, 8)), 0, 0, 0, random.choice((0, 4))),)
         resume_us = random.choice((0, 3, 14)) * S
         processes = ProcessNodes(ExactCluster(SETTINGS, self.nodes, 1), lambda _: ENDLESS, QUANTUM_US)
-        self.manager = Manager(machine, BELIEF, None, resume_us=resume_us, processes=processes)
+        self.manager = Manager(machine, BELIEF, None, costs=ResumeCosts(resume_us), processes=processes)
         self.agenda = ProcessAgenda(self.manager)
         self.site = Site(machine, BELIEF, resume_us, QUANTUM_US)
         self.now_us = 0

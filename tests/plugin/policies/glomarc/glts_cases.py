@@ -20,7 +20,7 @@ from cosched_emulator.scenario.planned_events import Scripted
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_hwmodel.composition import composition_named
 from cosched_hwmodel.statistical import StatisticalContention, StatisticalModel, draw_self_slowdown
-from cosched_plugin.common.allocation import Machine
+from cosched_plugin.common.allocation import Machine, ResumeCosts
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.core.trace import TraceRecord
 from cosched_plugin.core.views.view import View
@@ -123,7 +123,7 @@ def truth_of(
     cluster = ContendedNodes(
         Machine([node]), StatisticalContention(model, selves), composition_named("bulk-synchronous")
     )
-    return Manager([node], belief_of(model), cluster, resume_us=resume_us)
+    return Manager([node], belief_of(model), cluster, costs=ResumeCosts(resume_us))
 
 
 class Watched:
