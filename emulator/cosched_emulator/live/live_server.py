@@ -242,7 +242,8 @@ class LiveServer:
         for due_us in (live.due_us(), self._faults.next_us(), self._until_us):
             if due_us is not None:
                 wait_s = min(wait_s, self._clock.wait_s(due_us))
-        if live.manager.processes_run:
+        processes = live.manager.processes
+        if processes is not None and processes.allowed:
             wait_s = min(wait_s, PROCESSES_S)
         return max(wait_s, SHORTEST_WAIT_S)
 
@@ -421,7 +422,7 @@ class LiveServer:
             idle = manager.pending and port.instance and not port.silent_s and not manager.nodes.down
             waits = idle and not all(job.held for job in manager.pending.values())
             return f"nodes are idle and jobs are pending, and scheduler {port.instance} starts none" if waits else ""
-        if manager.processes is None or manager.processes.rotating.idle_quanta < IDLE_QUANTA:
+        if manager.processes is None or manager.processes.idle_quanta < IDLE_QUANTA:
             return ""
         return (
             f"the running jobs have used no CPU time in any of at least {IDLE_QUANTA} quanta: they wait, as for memory"

@@ -19,7 +19,7 @@ from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.live.start_estimates import StartEstimates
 from cosched_emulator.manager.managed_job import ABSENT, RUNNING, SUSPENDED, ManagedJob
 from cosched_emulator.manager.node_states import NodeStates
-from cosched_emulator.manager.time_sharing.shared_progress import ProcessProgress
+from cosched_emulator.manager.time_sharing.rotating import Rotating
 from cosched_emulator.users.idset import idset
 from cosched_emulator.users.requests import (
     Done,
@@ -105,11 +105,10 @@ SLOT_COLUMNS: Final = ("slot", "share")  # more columns of the queue, where jobs
 class SlotView:
     """A snapshot of a manager whose jobs share time."""
 
-    def __init__(self, live: LiveManager, processes: ProcessProgress) -> None:
+    def __init__(self, live: LiveManager, processes: Rotating) -> None:
         self._live = live
         self._running = live.manager.running
-        self._processes = processes
-        self._rotating = processes.rotating
+        self._rotating = processes
 
     @cached_property
     def _company(self) -> Mapping[int, set[int]]:
@@ -129,7 +128,7 @@ class SlotView:
 
     def elapsed_us(self, job: ManagedJob) -> int:
         """Return for how long a running job could run since its start; its limit counts this time."""
-        return self._processes.dispatched_us(job, self._live.now_us)
+        return self._rotating.dispatched_us(job, self._live.now_us)
 
     def columns(self, job: ManagedJob) -> tuple[Any, ...]:
         """Return the values of `SLOT_COLUMNS`."""
@@ -144,7 +143,7 @@ class SlotView:
             told["predicted"] = _part(predict(job.shares))
             told["shares"] = [_part(share) for share in job.shares]
             told["quanta"] = job.quanta
-            told["progress"] = self._processes.work_us(job, self._live.now_us) / job.job.run_us
+            told["progress"] = self._rotating.work_us(job, self._live.now_us) / job.job.run_us
             told["runs_as"] = self._rotating.role_of(job.id)
         return told
 

@@ -158,7 +158,7 @@ class ActionExecutor:
             reason = self._joining_refusal(change.job_id, member, {})
         if reason is None:
             self._running_jobs.change_slot(job, change.slot)
-            self._rotating.change()
+            self._rotating.change_slots()
         return reason
 
     def _set_rotation(self, action: SetRotation) -> str | None:

@@ -15,6 +15,7 @@ from cosched_emulator.manager.managed_job import ManagedJob
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.timeline import (
     END,
+    FOREVER_US,
     MEASURE,
     NODE_FAILURE,
     NODE_NORMAL,
@@ -253,17 +254,18 @@ class ProcessAgenda(Agenda):
 
     def next_us(self) -> int | None:
         """Let the processes run up to the next due entry; return the earliest due instant."""
-        self._manager.run_processes(super().next_us())
-        return super().next_us()
+        return self.next_by(FOREVER_US)
 
     def next_by(self, now_us: int) -> int | None:
         """Let the processes run up to the next due entry, at most until ``now_us``; return the earliest known instant."""
-        due_us = super().next_us()
-        self._manager.run_processes(now_us if due_us is None else min(due_us, now_us))
+        due_us, processes = super().next_us(), self._manager.processes
+        if processes is not None:
+            processes.run(now_us if due_us is None else min(due_us, now_us))
         return super().next_us()
 
     def _only_faults(self) -> bool:
-        return super()._only_faults() and not self._manager.processes_run
+        processes = self._manager.processes
+        return super()._only_faults() and (processes is None or not processes.allowed)
 
 
 def taken_off(events: Iterable[Event]) -> set[int]:

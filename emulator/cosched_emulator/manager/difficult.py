@@ -221,7 +221,9 @@ class DifficultManager(Manager):
         super().__init__(*parts)
 
     def _jobs_on_nodes(self) -> DifficultJobs:
-        return DifficultJobs(self.lags, self._slots, self._progress, self.diary, self._costs, self.timeline)
+        return DifficultJobs(
+            self.lags, self._slots, self.running, self._progress, self.diary, self._costs, self.timeline
+        )
 
     def submission_lag_us(self, job: WorkloadJob) -> int:
         """Return how long after its submission the scheduler is told of a job."""

@@ -20,13 +20,19 @@ from cosched_plugin.protocol.messages import COMPLETED, FAILED, TIMEOUT, Progres
 class JobProgress:
     """The progress of the running jobs; enters their ends and measurements into the manager's timeline."""
 
-    __slots__ = ("_cluster", "_measure_above_ppm", "_measure_after_us", "_measured", "_timeline")
+    __slots__ = ("_cluster", "_measure_above_ppm", "_measure_after_us", "_measured", "_running", "_timeline")
 
     def __init__(
-        self, timeline: Timeline, cluster: ContendedNodes | None, measure_after_us: int | None, measure_above_ppm: int
+        self,
+        timeline: Timeline,
+        running: Mapping[int, ManagedJob],
+        cluster: ContendedNodes | None = None,
+        measure_after_us: int | None = None,
+        measure_above_ppm: int = WHOLE_PPM,
     ) -> None:
-        """The parameters other than ``timeline`` are those of `Manager`."""
+        """``running`` are the manager's jobs; the other parameters are those of `Manager`."""
         self._timeline = timeline
+        self._running = running
         self._cluster = cluster
         self._measure_after_us = measure_after_us
         self._measure_above_ppm = measure_above_ppm
@@ -109,17 +115,17 @@ class JobProgress:
             if job.measured_ppm:
                 self.remember(job, job.measured_ppm)
 
-    def settle(self, running: Mapping[int, ManagedJob], now_us: int) -> None:
+    def settle(self, now_us: int) -> None:
         """Let the hardware update the end of every job affected by the last changes."""
         if self._cluster is not None:
             if self._measure_after_us is not None:
                 for job_id in self._cluster.disturbed_jobs():
-                    job = running[job_id]
+                    job = self._running[job_id]
                     job.disturbances += 1
                     since_us = max(now_us, job.ready_us)  # no progress to measure before this time
                     self._timeline.schedule(since_us + self._measure_after_us, MEASURE, job_id, job.disturbances)
             for job_id, end_us in self._cluster.settle(now_us):
-                self.schedule_end(running[job_id], end_us)
+                self.schedule_end(self._running[job_id], end_us)
 
     def measure(self, job_id: int) -> ProgressMeasured | None:
         """Return the event for a measurement of a running job; None if its slowdown is too small to report."""
@@ -133,7 +139,7 @@ class JobProgress:
         job.measured_ppm = slowdown_ppm
         self._measured[job.id] = job
 
-    def check(self, _running: Mapping[int, ManagedJob]) -> None:
+    def check(self) -> None:
         """Check the hardware; AssertionError if it contradicts itself."""
         if self._cluster is not None:
             self._cluster.check()

@@ -19,7 +19,8 @@ from cosched_emulator.manager.node_states import NodeStates
 from cosched_emulator.manager.notes import Notes
 from cosched_emulator.manager.record import JobRecord, Origin
 from cosched_emulator.manager.running_jobs import RunningJobs
-from cosched_emulator.manager.time_sharing.shared_progress import ProcessNodes, ProcessProgress
+from cosched_emulator.manager.time_sharing.rotating import Rotating
+from cosched_emulator.manager.time_sharing.shared_progress import ProcessNodes
 from cosched_emulator.manager.timeline import END, MEASURE, WAKE, Entry, Timeline
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_hwmodel.units import WHOLE_PPM
@@ -161,9 +162,12 @@ class Manager:
         self.machine = Machine(nodes)
         self.diary = Diary()
         self.settles = cluster is not None or processes is not None
-        self.processes = None if processes is None else ProcessProgress(self.timeline, processes, self.diary)
-        plain = JobProgress(self.timeline, cluster, measure_after_us, measure_above_ppm)
-        self._progress = plain if self.processes is None else self.processes
+        self.running: dict[int, ManagedJob] = {}
+        self.processes: Rotating | None = None
+        if processes is None:
+            self._progress = JobProgress(self.timeline, self.running, cluster, measure_after_us, measure_above_ppm)
+        else:
+            self._progress = self.processes = Rotating(self.timeline, self.running, processes, self.diary)
         self._slots = SlotPools(ThreadPool(self.machine))
         self.nodes = NodeStates(self._slots, cluster, self.diary)
         self._running_jobs = self._jobs_on_nodes()
@@ -171,20 +175,16 @@ class Manager:
         self.seq = self.now_us = self.refused = 0  # last answered batch; time of the last change; refusals
         self.jobs: dict[int, ManagedJob] = {}
         self.pending: dict[int, ManagedJob] = {}
-        self.running = self._running_jobs.by_id
         self.notes = Notes()
         self.wakes: set[int] = set()
-        rotating = None if self.processes is None else self.processes.rotating
-        if self.processes is not None:
-            self.processes.running = self.running
         self._executor = ActionExecutor(
-            self.pending, self._running_jobs, self.notes, self.wakes, self.timeline, rotating
+            self.pending, self._running_jobs, self.notes, self.wakes, self.timeline, self.processes
         )
         # Called with the record of each job that has ended for good; the job is then forgotten. None: `forget` does that.
         self.ended_jobs: Callable[[JobRecord], None] | None = None
 
     def _jobs_on_nodes(self) -> RunningJobs:
-        return RunningJobs(self._slots, self._progress, self.diary, self._costs, self.timeline)
+        return RunningJobs(self._slots, self.running, self._progress, self.diary, self._costs, self.timeline)
 
     def allow_late_answers(self) -> None:
         """Allow late answers: a requested wake may have passed, and a limit may have grown."""
@@ -206,7 +206,7 @@ class Manager:
             notes=self.notes.inventory_entries(),
             wakes=tuple(sorted(self.wakes)),
             **self._costs._asdict(),
-            slots=None if self.processes is None else self.processes.rotating.state(),
+            slots=None if self.processes is None else self.processes.state(),
         )
 
     def refusal_of(self, spec: JobSpec) -> str | None:
@@ -256,17 +256,7 @@ class Manager:
 
     def quantum_event(self, version: int, gone: Collection[int]) -> QuantumEnded | None:
         """Return the event for the scheduled end of a quantum; None if it is void. Jobs in ``gone`` have just left."""
-        return None if self.processes is None else self.processes.rotating.end_event(version, self.running, gone)
-
-    def run_processes(self, until_us: int | None) -> None:
-        """Let processes run up to then, or to the first end of a job; None: to that end, however late it is."""
-        if self.processes is not None:
-            self.processes.run(until_us)
-
-    @property
-    def processes_run(self) -> bool:
-        """Return whether processes run now."""
-        return self.processes is not None and self.processes.runs
+        return None if self.processes is None else self.processes.end_event(version, gone)
 
     # In virtual time a batch changes nothing until it is answered: the events of `Agenda.due` are still to come for `inventory`, so
     # that a scheduler that restarts while it decides gets the state before the batch, and is asked the batch again. In running time
@@ -340,7 +330,7 @@ class Manager:
     # instant has slowed nobody down.
     def settle(self, now_us: int) -> None:
         """Let the hardware update the end of every job affected by the last changes; no effect without ``settles``."""
-        self._progress.settle(self.running, now_us)
+        self._progress.settle(now_us)
 
     # A number is never used twice: the answer to a batch that was given up may still be on its way.
     def skip_to(self, seq: int) -> None:
@@ -359,7 +349,7 @@ class Manager:
     def unfinished_records(self, now_us: int) -> list[JobRecord]:
         """Return the records of the jobs that have not ended, with their work and allocations up to ``now_us``."""
         if self.processes is not None:
-            self.processes.count(self.running.values(), now_us)
+            self.processes.count(now_us)
         return [self._unfinished_record(job, now_us) for job in self.jobs.values()]
 
     def _unfinished_record(self, job: ManagedJob, now_us: int) -> JobRecord:
@@ -387,7 +377,7 @@ class Manager:
                 self._progress.remember(self.running[event.job_id], event.slowdown_ppm)
             case QuantumEnded():
                 assert self.processes is not None
-                self.processes.rotating.apply(event, self.running)
+                self.processes.apply(event)
             case Woken():
                 self.wakes.discard(event.at_us)
             case ActionRefused():
@@ -449,7 +439,7 @@ class Manager:
             "notes": self.notes.inventory_entries(),
             "wakes": sorted(self.wakes),
             "nodes": self.nodes.state(),
-            "rotating": None if self.processes is None else self.processes.rotating.carried(),
+            "rotating": None if self.processes is None else self.processes.carried(),
             "energy": None if meter is None else meter.state(self.now_us),
         }
 
@@ -469,7 +459,7 @@ class Manager:
             self.wakes.add(at_us)
             self.timeline.schedule(at_us, WAKE, 0)
         if self.processes is not None:
-            self.processes.rotating.carry_on(state["rotating"])
+            self.processes.carry_on_turns(state["rotating"])
         if self.diary.meter is not None and state["energy"] is not None:
             there = [job for job in self.running.values() if not job.on_disk]
             self.diary.meter.carry_on(state["energy"], there, self.now_us)
@@ -479,7 +469,7 @@ class Manager:
     def check(self) -> None:
         """Recompute the resources that each job holds; InvariantError if they differ."""
         check_holdings(self.machine, self._slots, self.running, self.pending)
-        self._progress.check(self.running)
+        self._progress.check()
 
 
 def _unaware_refusal(action: Action, unaware: Collection[int]) -> str | None:

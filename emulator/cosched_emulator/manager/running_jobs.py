@@ -10,7 +10,6 @@ from cosched_emulator.manager.diary import Diary
 from cosched_emulator.manager.job_ends import JobProgress
 from cosched_emulator.manager.managed_job import RUNNING, SUSPENDED, ManagedJob
 from cosched_emulator.manager.record import TO_DISK, Stay
-from cosched_emulator.manager.time_sharing.shared_progress import ProcessProgress
 from cosched_emulator.manager.timeline import MEASURE, Timeline
 from cosched_plugin.common.allocation import Layers, ResumeCosts, layers_of, times_refusal
 from cosched_plugin.common.slots import SlotPools
@@ -39,7 +38,8 @@ class RunningJobs:
     def __init__(
         self,
         slots: SlotPools,
-        progress: JobProgress | ProcessProgress,
+        running: dict[int, ManagedJob],
+        progress: JobProgress,
         diary: Diary,
         resume_costs: ResumeCosts,
         timeline: Timeline,
@@ -47,7 +47,7 @@ class RunningJobs:
         """``resume_costs``: how long a job that is resumed makes no progress."""
         self.slots = slots
         self.pool = slots.base
-        self.by_id: dict[int, ManagedJob] = {}
+        self.by_id = running
         # A scheduler's answer may come late: its revision must not lower a limit that a suspension has extended meanwhile.
         self.allows_late_answers = False
         self._progress = progress

@@ -25,6 +25,8 @@ SUBMISSION: Final = 9
 WAKE: Final = 10
 OWN: Final = 11  # what the manager does by itself, alone at its instant
 
+FOREVER_US: Final = 1 << 61  # later than anything
+
 Entry: TypeAlias = tuple[int, int, int, int]
 Item = TypeVar("Item")
 

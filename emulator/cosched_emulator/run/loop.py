@@ -63,7 +63,7 @@ class Simulation:
         The run ends when nothing is due any more; jobs that are still pending (held, or never started) have no end.
         """
         manager, agenda, link = self.manager, self._agenda, self._link
-        rotating = None if manager.processes is None else manager.processes.rotating
+        rotating = manager.processes
         committed = self._committed
         link.open(manager.inventory)
         try:

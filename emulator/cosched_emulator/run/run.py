@@ -16,7 +16,6 @@ from cosched_emulator.manager.diary import Diary
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.record import JobFinished, JobRecord, QuantumRecord
 from cosched_emulator.manager.time_sharing.rotating import Rotating
-from cosched_emulator.manager.time_sharing.shared_progress import ProcessProgress
 from cosched_emulator.results.figures.metrics import Selection, Summary, summarise_columns
 from cosched_emulator.results.figures.turn_metrics import TIME_SHARING, TimeSharingTotals
 from cosched_emulator.results.files.run_files import RunFiles, run_files_of
@@ -143,9 +142,7 @@ class SharedTime:
 class EnergyUse:
     """Where jobs share time, the CPU time that they use on each node; elsewhere nothing, as the stays of jobs tell all."""
 
-    def __init__(
-        self, machine: Sequence[NodeClass], power: Sequence[NodePower], processes: ProcessProgress | None
-    ) -> None:
+    def __init__(self, machine: Sequence[NodeClass], power: Sequence[NodePower], processes: Rotating | None) -> None:
         from cosched_emulator.results.figures.run_energy import CpuEnergy, machine_power  # noqa: PLC0415 - few machines have watts
 
         self._machine = machine
@@ -210,7 +207,7 @@ def run(
     records: list[JobRecord] = []
     builder = ColumnBuilder()
     buffer = RecordBuffer(builder.add, records.append if files is None else files.add)
-    shared = None if manager.processes is None else SharedTime(manager.processes.rotating, files)
+    shared = None if manager.processes is None else SharedTime(manager.processes, files)
     if shared is not None:
         buffer = RecordBuffer(builder.add, shared.totals.add_job, records.append if files is None else files.add)
     use = _energy_use(prepared, manager)
@@ -252,7 +249,7 @@ def _energy_use(prepared: Prepared, manager: Manager) -> EnergyUse | None:
 def _simulated(manager: Manager) -> tuple[float | None, Counters | None]:
     """Return how much of the nodes was simulated burst by burst, and what happened there; None: no time sharing."""
     processes = manager.processes
-    return (None, None) if processes is None else (processes.simulated, processes.counters)
+    return (None, None) if processes is None else (processes.cluster.simulated, processes.cluster.counters())
 
 
 def _cut_figures(cut: CutRuns, offered_load: float | None) -> dict[str, Any]:

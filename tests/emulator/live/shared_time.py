@@ -11,7 +11,7 @@ from cosched_emulator.accounting.accounts import Accounting
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.live.views import answer_query
 from cosched_emulator.manager.record import JobFinished, QuantumPassed, QuantumRecord
-from cosched_emulator.manager.time_sharing.shared_progress import ProcessProgress
+from cosched_emulator.manager.time_sharing.rotating import Rotating
 from cosched_emulator.run.build import build_agenda, build_manager
 from cosched_emulator.users.requests import Done, Request, Requester, decode_answer, encode_answer
 from cosched_plugin.config import choose
@@ -61,7 +61,7 @@ class Site:
         self.scheduler_comes()
 
     @property
-    def processes(self) -> ProcessProgress:
+    def processes(self) -> Rotating:
         processes = self.live.manager.processes
         assert processes is not None
         return processes
@@ -69,7 +69,7 @@ class Site:
     @property
     def quantum(self) -> int:
         """Return the number of the last quantum that has ended."""
-        return self.processes.rotating.quantum
+        return self.processes.quantum
 
     def scheduler_comes(self) -> None:
         """Begin with a new scheduler, from the present state."""

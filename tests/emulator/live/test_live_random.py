@@ -386,7 +386,7 @@ class Life:
         processes = self.live.manager.processes
         for action in actions:
             if isinstance(action, m.SetRotation) and processes is not None:
-                self.rotations["late" if action.quantum <= processes.rotating.quantum else "at once"] += 1
+                self.rotations["late" if action.quantum <= processes.quantum else "at once"] += 1
 
     # ------------------------------------------------------------ whole runs
 

@@ -129,7 +129,7 @@ def test_random_slots_keep_scheduler_manager_and_replay_equal(late: bool, seeds:
         life.run_out()
         assert None not in life.books.states.values()
         assert life.live.manager.processes is not None
-        quanta += life.live.manager.processes.rotating.quantum
+        quanta += life.live.manager.processes.quantum
         refusals += life.refusals
     assert quanta > 20 * len(seeds)
     assert unpaired

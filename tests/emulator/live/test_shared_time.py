@@ -102,7 +102,7 @@ def test_a_late_answer_about_a_row_that_has_vanished_is_stale(tmp_path: Path) ->
     assert site.live.manager.running[3].slot == 2
     site.run_until(site.live.now_us / SECOND + 6.5)
     site.assert_agreement()
-    assert [turn.slots for turn in site.processes.rotating.rotation.turns] in ([(0,), (2,)], [(2,), (0,)])
+    assert [turn.slots for turn in site.processes.rotation.turns] in ([(0,), (2,)], [(2,), (0,)])
     assert set(site.live.manager.running) == {1, 3}  # job 4 was short, and has ended
     site.run_until(200)
     assert site.live.unfinished == 0
@@ -187,7 +187,7 @@ def test_the_queue_and_a_job_have_slot_and_share(tmp_path: Path) -> None:
     used = [dict(zip(nodes["columns"], row, strict=True)) for row in nodes["rows"]]
     assert {row["threads_used"] for row in used} == {1}
     site.run_until(24.5)
-    turns = site.processes.rotating.rotation.turns
+    turns = site.processes.rotation.turns
     slot = site.live.manager.running[late].slot
     assert all(len(turn.slots) == 1 for turn in turns if slot in turn.slots)
     site.do(CancelJobs((Target(late),)))

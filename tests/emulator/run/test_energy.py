@@ -19,7 +19,7 @@ from tests.runs import run_on
 from cosched_emulator import simulate
 from cosched_emulator.cli.commands.results import compare, plot
 from cosched_emulator.manager.record import JobRecord
-from cosched_emulator.manager.time_sharing.dispatch import CpuUse
+from cosched_emulator.manager.time_sharing.cpu_meter import CpuUse
 from cosched_emulator.results.figures.metrics import ALL_JOBS, summarise
 from cosched_emulator.results.figures.run_energy import (
     MOST,

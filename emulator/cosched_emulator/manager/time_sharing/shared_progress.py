@@ -1,21 +1,21 @@
-"""The progress of running jobs that are processes on their nodes: with the methods of `JobProgress`."""
+"""Running jobs as processes on the nodes of a cluster: what may run, what ends when, and what was used."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from cosched_emulator.errors import ConfigurationError, InvariantError
-from cosched_emulator.manager.diary import Diary
-from cosched_emulator.manager.managed_job import ManagedJob
-from cosched_emulator.manager.time_sharing.dispatch import FOREVER_US, CpuMeter, CpuUse, Dispatcher
-from cosched_emulator.manager.time_sharing.rotating import Rotating
-from cosched_emulator.manager.timeline import Timeline
+from cosched_emulator.manager.job_ends import JobProgress
+from cosched_emulator.manager.managed_job import RUNNING, ManagedJob
+from cosched_emulator.manager.time_sharing.cpu_meter import CpuMeter, CpuUse
+from cosched_emulator.manager.timeline import END, FOREVER_US, Timeline
 from cosched_emulator.workload.job import WorkloadJob
-from cosched_plugin.protocol.messages import ProgressMeasured
+from cosched_plugin.common.allocation import each_node
+from cosched_plugin.protocol.messages import COMPLETED, FAILED, TIMEOUT
 
 if TYPE_CHECKING:
-    from cosched_emulator.nodeos.clusters import Counters, ProcessCluster, Program
+    from cosched_emulator.nodeos.clusters import ProcessCluster, ProcessUse, Program
 
 
 def _asked_mb(job: WorkloadJob) -> int:
@@ -33,17 +33,23 @@ class ProcessNodes(NamedTuple):
     memory_mb: int = 0  # of a node, for the processes there; 0: everything fits
 
 
-class ProcessProgress:
-    """The progress of the running jobs; enters their ends into the manager's timeline as time goes on.
+class ProcessProgress(JobProgress):
+    """The processes of the running jobs. It enters the ends of jobs into the manager's timeline when they are known.
 
-    A job with a limit is killed when it could run for so long. Slowdowns are not measured.
+    An end is known when the cluster has come there: a completion lies never ahead. The kill at a limit, which counts the time for
+    which a job could run, is entered in advance, as far as the job may run. Slowdowns are not measured.
     """
 
-    def __init__(self, timeline: Timeline, nodes: ProcessNodes, diary: Diary) -> None:
-        self.running: Mapping[int, ManagedJob] = {}  # the manager's
+    def __init__(self, timeline: Timeline, running: Mapping[int, ManagedJob], nodes: ProcessNodes) -> None:
+        super().__init__(timeline, running)
+        self.allowed: dict[int, ManagedJob] = {}  # jobs that may run now
         self._nodes = nodes
-        self._dispatcher = Dispatcher(timeline, nodes.cluster, nodes.program_of, nodes.memory_of)
-        self.rotating = Rotating(timeline, self._dispatcher, nodes.quantum_us, diary)
+        self.cluster = nodes.cluster
+        self._jobs: dict[int, ManagedJob] = {}  # with processes in the cluster
+        self.nodes_of: dict[int, tuple[int, ...]] = {}  # of each running job
+        self._since_us: dict[int, int] = {}  # from when on the allowed jobs may run
+        self._until_us = FOREVER_US  # how long they may, at least
+        self._meter: CpuMeter | None = None  # of what jobs use on each node
 
     def refusal(self, job: WorkloadJob) -> str | None:
         """Return why the processes of a job cannot run, such as a number on which its program does not run; None: they can."""
@@ -56,93 +62,141 @@ class ProcessProgress:
             return f"a process wants {need_mb} MB of memory, nodes have {room_mb} MB for processes"
         return None
 
+    # ------------------------------------------------------------ jobs
+
     def start(self, job: ManagedJob, now_us: int) -> None:  # noqa: ARG002 - of `JobProgress`
-        """Put the processes of a job on its nodes."""
-        self._dispatcher.start(job)
-        self.rotating.start(job.id)
+        """Put the processes of a job on its nodes, stopped."""
+        places = [node for node, processes in each_node(job.runs) for _ in range(processes)]
+        self._jobs[job.id] = job
+        self.nodes_of[job.id] = tuple([node for node, _ in each_node(job.runs)])
+        self.cluster.start(job.id, self._nodes.program_of(job.job), places, self._nodes.memory_of(job.job))
+        job.dispatched_us = job.cpu_us = 0
 
     def leave(self, job: ManagedJob, now_us: int) -> None:
-        """Take a job off its nodes or the disk, and record its work done."""
-        self._dispatcher.leave(job, now_us)
-        self.rotating.leave(self.running, now_us)
+        """Take a job off its nodes or the disk, and note what it has done and used."""
+        job_id = job.id
+        self.stop(job, now_us)
+        if self._meter is not None:
+            self._meter.leave(job_id, now_us)
+        del self.nodes_of[job_id]
+        if self._jobs.pop(job_id, None) is not None:  # it has not ended by itself
+            job.work_us = self.work_us(job, now_us)
+            job.cpu_us = self._cpu_us(job)
+            self.cluster.remove(job_id)
 
-    def cease(self, job: ManagedJob, now_us: int) -> None:
-        """Likewise: jobs that share time have no lags."""
-        self.leave(job, now_us)
+    def stop(self, job: ManagedJob, now_us: int) -> bool:
+        """Count the time for which a job could run, as it leaves or is suspended; return whether it could run until now.
 
-    def change_neighbours(self, cause: ManagedJob) -> None:
-        """Do nothing: slowdowns are not measured."""
+        The next `allow` stops its processes.
+        """
+        job_id = job.id
+        if self.allowed.pop(job_id, None) is None:
+            return False
+        assert job.dispatched_us is not None
+        job.dispatched_us += now_us - self._since_us.pop(job_id)
+        job.version += 1  # its kill is void
+        return True
 
     def work_us(self, job: ManagedJob, now_us: int) -> int:  # noqa: ARG002 - of `JobProgress`
-        """Return the work that a running job has done since its start."""
-        return self._dispatcher.work_us(job)
+        """Return the work that a job has done: the share of its program that is done, of its run time alone."""
+        return round(self.cluster.progress(job.id) * job.job.run_us)
 
-    def suspend(self, job: ManagedJob, now_us: int) -> None:
-        """Stop a job that has just been suspended, and record its work done."""
-        job.work_us = self._dispatcher.work_us(job)
-        self.rotating.change(stopped=self._dispatcher.stop(job, now_us))
+    def _cpu_us(self, job: ManagedJob) -> int:
+        """Return the CPU time that a process of a job has used, in the mean."""
+        processes = job.job.spec.processes
+        return (2 * self.cluster.consumed_us(job.id) + processes) // (2 * processes)
 
-    def resume(self, job: ManagedJob, now_us: int) -> None:
-        """Let a job continue in its turn, when it is back from disk."""
-        if job.ready_us > now_us:
-            self.rotating.may_start_at(job.ready_us)
-        else:
-            self.rotating.may_start()
-
-    def schedule_end(self, job: ManagedJob, end_us: int) -> None:  # noqa: ARG002 - of `JobProgress`
-        """Enter the job's kill again, as its limit has changed."""
-        self._dispatcher.schedule_kill(job)
-
-    def progress_of(self, job_id: int) -> dict[str, Any] | None:
-        """Raise InvariantError: nobody can say in plain values where processes are."""
-        raise InvariantError(f"job {job_id} has processes")
-
-    def carry_on(self, jobs: Iterable[tuple[ManagedJob, Mapping[str, Any] | None, int | None]], now_us: int) -> None:
-        """Do nothing: no job runs."""
-
-    def settle(self, running: Mapping[int, ManagedJob], now_us: int) -> None:
-        """Let the jobs run whose turn it is."""
-        self.rotating.settle(running, now_us)
-
-    def measure(self, job_id: int) -> ProgressMeasured | None:  # noqa: ARG002 - of `JobProgress`
-        """Return None: slowdowns are not measured."""
-        return None
-
-    def remember(self, job: ManagedJob, slowdown_ppm: int) -> None:
-        """Do nothing: slowdowns are not measured."""
-
-    def run(self, until_us: int | None) -> None:
-        """Let the processes run until then (None: until the next job ends), at most until a job ends; enter its end."""
-        self._dispatcher.run(FOREVER_US if until_us is None else until_us)
-
-    @property
-    def simulated(self) -> float:
-        """Return the share of the time of nodes that was simulated burst by burst."""
-        return self._nodes.cluster.simulated
-
-    @property
-    def counters(self) -> Counters | None:
-        """Return what has happened on the nodes while they were simulated burst by burst; None: they never were."""
-        return self._nodes.cluster.counters()
-
-    @property
-    def runs(self) -> bool:
-        """Return whether a job may run now."""
-        return bool(self._dispatcher.allowed)
+    def count(self, now_us: int) -> None:
+        """Count CPU time and the time for which each job could run up to now; they go on."""
+        for job_id, job in self._running.items():
+            if job_id in self.allowed:
+                job.dispatched_us = self.dispatched_us(job, now_us)
+                self._since_us[job_id] = now_us
+            job.cpu_us = self._cpu_us(job)
 
     def dispatched_us(self, job: ManagedJob, now_us: int) -> int:
         """Return for how long a running job could run since its start."""
-        return self._dispatcher.dispatched_us(job, now_us)
+        assert job.dispatched_us is not None
+        return job.dispatched_us + now_us - self._since_us.get(job.id, now_us)
 
-    def count(self, jobs: Iterable[ManagedJob], now_us: int) -> None:
-        """Bring the times that running jobs have used up to date."""
+    # ------------------------------------------------------------ time
+
+    # Must be called before the timeline is asked what is due by ``until_us``: ends of processes enter it only as the cluster gets
+    # there.
+    def run(self, until_us: int) -> None:
+        """Let the processes run until ``until_us``, or until a job ends, and enter its end."""
+        if not self.allowed:
+            return
+        reached = self.cluster.advance(until_us)
+        if self._meter is not None:
+            for job_id in reached.ended:
+                self._meter.leave(job_id, reached.now_us)
+        for job_id in reached.ended:
+            job = self._jobs[job_id]
+            job.work_us = job.job.run_us
+            job.cpu_us = self._cpu_us(job)
+            del self._jobs[job_id]
+            job.version += 1
+            job.outcome = FAILED if job.job.exit_code else COMPLETED
+            self._timeline.schedule(reached.now_us, END, job_id, job.version)
+        if until_us >= FOREVER_US and not reached.ended:
+            raise InvariantError(f"jobs {sorted(self.allowed)} may run, and none of them ever ends")
+
+    # The only place where it changes who may run. The cluster must have been advanced to ``now_us``: what was used up to then
+    # belongs to the jobs that could run before.
+    def allow(self, jobs: Sequence[ManagedJob], now_us: int, until_us: int) -> Mapping[int, int]:
+        """Let these jobs run from now on, at least until ``until_us`` unless they are stopped, and stop all others.
+
+        Their order is that in which they get a CPU. Returns the number of jobs that may run on each node.
+        """
+        if not self.allowed:
+            self.cluster.advance(now_us)  # while nothing could run, time has stood still there
+            if self._meter is not None:
+                self._meter.resume(now_us)
+        wanted = {job.id: job for job in jobs}
+        for job_id in [job_id for job_id in self.allowed if job_id not in wanted]:
+            self.stop(self.allowed[job_id], now_us)
+        runnable: dict[int, list[int]] = {}
+        for job_id in wanted:
+            for node in self.nodes_of[job_id]:
+                runnable.setdefault(node, []).append(job_id)
+        self.cluster.allow(now_us, runnable)
+        if self._meter is not None:
+            self._meter.allow(now_us, wanted)
+        for job_id in wanted:
+            self._since_us.setdefault(job_id, now_us)
+        self.allowed = wanted
+        self._until_us = until_us
         for job in jobs:
-            self._dispatcher.count(job, now_us)
+            self.schedule_end(job)
+        return {node: len(there) for node, there in runnable.items()}
+
+    def schedule_end(self, job: ManagedJob, end_us: int = FOREVER_US) -> None:  # noqa: ARG002 - of `JobProgress`
+        """Enter the kill of a job at its limit, which counts only time for which it could run, if it may run until then."""
+        since_us = self._since_us.get(job.id)
+        if since_us is None or job.limit_us is None:
+            return
+        job.version += 1
+        assert job.dispatched_us is not None
+        kill_us = since_us + job.limit_us - job.idle_us - job.dispatched_us
+        if kill_us <= self._until_us:
+            job.outcome = TIMEOUT
+            self._timeline.schedule(kill_us, END, job.id, job.version)
+
+    def collect(self, now_us: int) -> list[ProcessUse]:
+        """Return what the jobs have used since the last call."""
+        return self.cluster.collect() if self._meter is None else self._meter.collect(now_us)
 
     def measure_use(self, receive: Callable[[Sequence[CpuUse]], None]) -> CpuMeter:
-        """Have all that jobs use on nodes passed on; return the meter, to collect what is left at the end."""
-        return self._dispatcher.measure_use(receive)
+        """Have what `collect` returns passed on, with its times; return the meter."""
+        self._meter = CpuMeter(self.cluster, receive)
+        return self._meter
 
-    def check(self, running: Mapping[int, ManagedJob]) -> None:
-        """Raise `InvariantError` if the processes are not those of the running jobs."""
-        self._dispatcher.check(running)
+    def check(self) -> None:
+        """Raise `InvariantError` if processes are there whose jobs do not run, or the other way round."""
+        running = self._running
+        if set(self.nodes_of) != set(running) or not set(self._jobs) <= set(running):
+            raise InvariantError(f"processes of jobs {sorted(self.nodes_of)}, and jobs {sorted(running)} run")
+        for job_id, job in self.allowed.items():
+            if running.get(job_id) is not job or job.state != RUNNING:
+                raise InvariantError(f"job {job_id} may use CPUs, and is {job.state}")

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cosched_emulator.manager.record import JobRecord
-from cosched_emulator.manager.time_sharing.dispatch import CpuUse
+from cosched_emulator.manager.time_sharing.cpu_meter import CpuUse
 from cosched_emulator.offered import POPULATIONS
 from cosched_emulator.results.figures.classes import cores_used
 from cosched_emulator.results.figures.metrics import Selection, Summary, population, statistics

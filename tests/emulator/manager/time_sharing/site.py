@@ -59,7 +59,7 @@ def time_shared(
 
 def rotating_of(manager: Manager) -> Rotating:
     assert manager.processes is not None
-    return manager.processes.rotating
+    return manager.processes
 
 
 class Shared(NamedTuple):

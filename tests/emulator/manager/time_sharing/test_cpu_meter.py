@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from cosched_emulator.manager.time_sharing.dispatch import CpuMeter, CpuUse
+from cosched_emulator.manager.time_sharing.cpu_meter import CpuMeter, CpuUse
 from cosched_emulator.nodeos.process_cluster import ProcessUse, Reached
 from cosched_emulator.nodeos.programs import Program
 

@@ -20,6 +20,7 @@ from tests.emulator.parts import Answer, job, play, start
 from tests.runs import runs_on
 
 from cosched_emulator.manager.manager import Manager
+from cosched_emulator.manager.timeline import FOREVER_US
 from cosched_emulator.nodeos.programs import Barrier, Compute, Loop, Program, Wait
 from cosched_emulator.nodeos.skeletons.paired_gang import fine_program
 from cosched_emulator.scenario.planned_events import Scripted
@@ -174,7 +175,7 @@ def test_a_late_rotation_takes_effect_with_the_next_quantum() -> None:
     assert (ended.slot, ended.left) == (2, 0)
     assert managed.inventory().slots == m.SlotState(QUANTUM_US, 3, turns((0,), (1,), (2,)))
     # One for the quantum that runs takes effect at once; what ran until then gets no share, as it was not half of it.
-    managed.run_processes(3_200_000)
+    rotating_of(managed).run(3_200_000)
     assert managed.commit(3, 3_200_000, (), [m.SetRotation(4, turns((1,), (2,), (0,)))]) == []
     managed.settle(3_200_000)
     ended = pass_quantum(managed, 4)
@@ -188,7 +189,7 @@ def test_a_late_rotation_takes_effect_with_the_next_quantum() -> None:
 def pass_quantum(managed: Manager, number: int) -> m.QuantumEnded:
     """Let the quantum that runs end, and the next one begin."""
     at_us = number * QUANTUM_US
-    managed.run_processes(at_us)
+    rotating_of(managed).run(at_us)
     for time_us, _, _, version in managed.timeline.pop_due(at_us):
         event = managed.quantum_event(version, ())
         if event is not None:
@@ -229,17 +230,17 @@ def test_a_late_rotation_that_lets_nothing_run_yet_stops_no_job() -> None:
     ])  # fmt: skip
     managed.settle(0)
     pass_quantum(managed, 1)
-    managed.run_processes(1_200_000)
+    rotating_of(managed).run(1_200_000)
     assert managed.commit(2, 1_200_000, (), [m.SetRotation(1, ())]) == []  # late: there is to be no rotation any more
     managed.settle(1_200_000)
-    managed.run_processes(2 * S)
+    rotating_of(managed).run(2 * S)
     managed.check()
     end = managed.end_event(1, managed.jobs[1].version)
     assert end == m.JobEnded(1, m.COMPLETED)
     managed.commit(3, 1_500_000, [end], ())
     managed.settle(1_500_000)
     managed.check()
-    managed.run_processes(None)  # slot 0 runs from then on
+    rotating_of(managed).run(FOREVER_US)  # slot 0 runs from then on
     assert managed.timeline.next_us() is not None
     assert [entry[0] for entry in sorted(managed.timeline.heap) if entry[2] == 2] == [4_500_000]
 
