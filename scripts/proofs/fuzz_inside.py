@@ -17,10 +17,9 @@ from cosched_emulator import prepare
 from cosched_emulator.accounting.accounts import Accounting
 from cosched_emulator.live.journal import answer_step, command_step, time_step
 from cosched_emulator.live.live_manager import LiveManager
-from cosched_emulator.live.live_server import CHANGES
 from cosched_emulator.live.views import answer_query
 from cosched_emulator.run.build import build_agenda, build_manager
-from cosched_emulator.users.requests import Done, Refused, Requester, SubmitJob, decode_request, encode_answer
+from cosched_emulator.users.requests import Change, Done, Refused, Requester, SubmitJob, decode_request, encode_answer
 from cosched_hwmodel.draws import key
 from cosched_plugin.common.errors import PluginError
 from cosched_plugin.config import choose
@@ -210,7 +209,7 @@ def users_inside(count: int, seed: int, progress: Progress) -> Counter[str]:
             continue
         who = people[number % 3]
         live = site.live
-        if not isinstance(request, CHANGES):
+        if not isinstance(request, Change):
             answer = answer_query(live, site.books, lambda: {"uptime_s": 1.0}, request)
         else:
             examined = live.examine(who, request)

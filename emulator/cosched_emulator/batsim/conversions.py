@@ -30,6 +30,7 @@ from cosched_emulator.scenario.reader import read_faults
 from cosched_emulator.workload.job import NO_EPOCH, WARNING, Workload, WorkloadJob
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.batsim.messages import read_hosts
+from cosched_plugin.common.allocation import is_plain
 from cosched_plugin.protocol.limits import MAX_NODES
 from cosched_terminal.console import printable
 
@@ -45,19 +46,7 @@ _LOSSES: Final[tuple[tuple[Callable[[WorkloadJob], bool], str], ...]] = (
         "have a user or a name that is no number: it is lost",
     ),
     (
-        lambda job: (
-            job.spec
-            != job.spec._replace(
-                ppn_min=1,
-                ppn_max=0,
-                threads_per_process=1,
-                exclusive=False,
-                eligible=(),
-                resources=(),
-                licences=(),
-                unpaired=False,
-            )
-        ),
+        lambda job: job.spec.unpaired or not is_plain(job.spec._replace(memory_mb=0)),
         "ask for certain nodes, for threads or for resources, which no log holds: it is lost",
     ),
 )

@@ -30,14 +30,10 @@ from cosched_emulator.users.door import Asked, Audit, UserDoor
 from cosched_emulator.users.requests import (
     TOO_MANY,
     TOO_MANY_CHANGES,
-    CancelJobs,
+    Change,
     Done,
-    DrainNodes,
     EstimateStart,
-    HoldJobs,
     Refused,
-    ReleaseJobs,
-    ResumeNodes,
     SubmitJob,
 )
 from cosched_emulator.users.user_limits import Turns
@@ -52,7 +48,6 @@ from cosched_plugin.protocol.session import State
 from cosched_terminal.console import WARNING, Log
 
 MOST_MESSAGES: Final = 64  # messages of the scheduler in one turn
-CHANGES: Final = (SubmitJob, CancelJobs, HoldJobs, ReleaseJobs, DrainNodes, ResumeNodes)
 GAUGES: Final = {
     "seq": Gauge("batch_number", "Number of the last batch that was answered, or given up."),
     "now_us": Gauge("emulated_time_microseconds", "Emulated time."),
@@ -321,7 +316,7 @@ class LiveServer:
         self._advance()
         if isinstance(asked.request, EstimateStart):
             return self._estimate(asked, asked.request.job)
-        if not isinstance(asked.request, CHANGES):
+        if not isinstance(asked.request, Change):
             served = bool(self._port.instance)
             return answer_query(
                 live, self._accounting, self.status.as_dict, asked.request, served=served, estimates=self._estimates

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from hashlib import blake2b
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 
 from cosched_emulator.live.dependencies import WaitingRoom
 from cosched_emulator.live.outbox import Outbox
@@ -19,6 +19,8 @@ from cosched_emulator.users.requests import (
     Done,
     DrainNodes,
     HoldJobs,
+    JobChange,
+    NodeChange,
     Refused,
     ReleaseJobs,
     Request,
@@ -218,8 +220,6 @@ SHARE: Final = 5  # one part of so many of what other users have left, of jobs a
 RESERVE: Final = 0.05  # this part is for operators alone
 MOST_LINKS: Final = 50_000  # dependencies of one submission: tasks times dependencies of each
 LINKS_A_CHANGE: Final = 10
-JobChange: TypeAlias = CancelJobs | HoldJobs | ReleaseJobs
-NodeChange: TypeAlias = DrainNodes | ResumeNodes
 
 
 class Accepted(NamedTuple):

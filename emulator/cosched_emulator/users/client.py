@@ -19,17 +19,10 @@ from cosched_emulator.errors import ConfigurationError, EmulatorError, LinkError
 from cosched_emulator.users.requests import (
     MAX_ANSWER_BYTES,
     MAX_REQUEST_BYTES,
+    Change,
     Done,
-    EstimateStart,
-    ListHistory,
-    ListJobs,
-    ListNodes,
-    ListStarts,
     Refused,
     Request,
-    ShowJobs,
-    ShowOverview,
-    ShowStatus,
     decode_answer,
     encode_request,
 )
@@ -37,16 +30,6 @@ from cosched_plugin.protocol.endpoint import takes_keys, why_not
 from cosched_plugin.protocol.errors import RemoteProtocolError
 from cosched_plugin.protocol.messages import JobSpec
 
-QUESTIONS: Final = (
-    ListJobs,
-    ListStarts,
-    EstimateStart,
-    ListNodes,
-    ShowJobs,
-    ListHistory,
-    ShowStatus,
-    ShowOverview,
-)  # requests that change nothing
 TEMPORARY: Final = frozenset({"rate", "busy"})  # refusals after which the same request may be repeated
 AGAIN_S: Final = 0.25  # after such a refusal; a manager does not answer those who ask on at once
 _NO_TICKET: Final = 0  # ticket of an answer to an unreadable request
@@ -167,7 +150,7 @@ class ManagerConnection:
                 continue
             meanwhile()
             if time.monotonic() >= deadline:
-                unknown = "" if isinstance(request, QUESTIONS) else _UNKNOWN
+                unknown = _UNKNOWN if isinstance(request, Change) else ""
                 raise SilenceError(f"the manager did not answer within {timeout_s:g} s{unknown}", self.endpoint)
 
     def _dial(self) -> zmq.Socket[bytes]:

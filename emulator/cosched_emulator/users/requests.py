@@ -212,21 +212,11 @@ class ShowOverview(NamedTuple):
     most: Annotated[int, Range(1, 10_000)] = 200
 
 
+JobChange: TypeAlias = CancelJobs | HoldJobs | ReleaseJobs
+NodeChange: TypeAlias = DrainNodes | ResumeNodes
+Change: TypeAlias = SubmitJob | JobChange | NodeChange  # the others are questions
 Request: TypeAlias = (
-    SubmitJob
-    | CancelJobs
-    | HoldJobs
-    | ReleaseJobs
-    | DrainNodes
-    | ResumeNodes
-    | ListJobs
-    | ListStarts
-    | EstimateStart
-    | ListNodes
-    | ShowJobs
-    | ListHistory
-    | ShowStatus
-    | ShowOverview
+    Change | ListJobs | ListStarts | EstimateStart | ListNodes | ShowJobs | ListHistory | ShowStatus | ShowOverview
 )
 
 
