@@ -50,8 +50,9 @@ class _Plain(ast.NodeTransformer):
 
 def records() -> dict[str, type]:
     """Return the records by name: the named tuples of the api, the belief, and two objects with attributes."""
-    exported = {name: getattr(api, name) for name in api.__all__}
-    found = {name: kind for name, kind in exported.items() if isinstance(kind, type) and hasattr(kind, "_fields")}
+    found = {
+        name: kind for name, kind in sorted(vars(api).items()) if isinstance(kind, type) and hasattr(kind, "_fields")
+    }
     return {**found, "Belief": Belief, "Machine": api.Machine, "Queue": api.Queue}
 
 

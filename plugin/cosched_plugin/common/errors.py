@@ -17,19 +17,10 @@ from __future__ import annotations
 import traceback
 from typing import Final
 
-from cosched_plugin.protocol.errors import LocalProtocolError, PluginError, ProtocolError, RemoteProtocolError
-
-__all__ = [
-    "EndpointError",
-    "LocalProtocolError",
-    "MachineError",
-    "PluginError",
-    "PolicyError",
-    "ProtocolError",
-    "RemoteProtocolError",
-    "UsageError",
-    "described",
-]
+from cosched_plugin.protocol.errors import LocalProtocolError as LocalProtocolError
+from cosched_plugin.protocol.errors import PluginError as PluginError
+from cosched_plugin.protocol.errors import ProtocolError as ProtocolError
+from cosched_plugin.protocol.errors import RemoteProtocolError as RemoteProtocolError
 
 _LONGEST: Final = 1_000  # characters of a decision, or of an error
 

@@ -18,44 +18,22 @@ from cosched_plugin.protocol.fields import (
     Positive,
     SlotNumber,
 )
-from cosched_plugin.protocol.machine import (
-    ANY_LAYOUT,
-    CAPABILITIES,
-    FILLED,
-    HARDWARE,
-    LAYOUTS,
-    MOST_SHARES,
-    PROFILE,
-    RESOURCES,
-    SLOTS,
-    Amounts,
-    CacheLevel,
-    Capabilities,
-    NodeClass,
-    NodeHardware,
-    SlotState,
-    Turn,
-)
-
-__all__ = [
-    "ANY_LAYOUT",
-    "CAPABILITIES",
-    "FILLED",
-    "HARDWARE",
-    "LAYOUTS",
-    "MOST_SHARES",
-    "PROFILE",
-    "RESOURCES",
-    "SLOTS",
-    "Amounts",
-    "CacheLevel",
-    "Capabilities",
-    "NodeClass",
-    "NodeHardware",
-    "SlotState",
-    "Turn",
-]
-
+from cosched_plugin.protocol.machine import ANY_LAYOUT as ANY_LAYOUT
+from cosched_plugin.protocol.machine import CAPABILITIES as CAPABILITIES
+from cosched_plugin.protocol.machine import FILLED as FILLED
+from cosched_plugin.protocol.machine import HARDWARE as HARDWARE
+from cosched_plugin.protocol.machine import LAYOUTS as LAYOUTS
+from cosched_plugin.protocol.machine import MOST_SHARES as MOST_SHARES
+from cosched_plugin.protocol.machine import PROFILE as PROFILE
+from cosched_plugin.protocol.machine import RESOURCES as RESOURCES
+from cosched_plugin.protocol.machine import SLOTS as SLOTS
+from cosched_plugin.protocol.machine import Amounts as Amounts
+from cosched_plugin.protocol.machine import CacheLevel as CacheLevel
+from cosched_plugin.protocol.machine import Capabilities as Capabilities
+from cosched_plugin.protocol.machine import NodeClass as NodeClass
+from cosched_plugin.protocol.machine import NodeHardware as NodeHardware
+from cosched_plugin.protocol.machine import SlotState as SlotState
+from cosched_plugin.protocol.machine import Turn as Turn
 
 Shares: TypeAlias = Annotated[
     tuple[tuple[int, int], ...], Form("shares")
