@@ -19,7 +19,7 @@ from tests.commands import Commands
 from tests.emulator.studies.experiments import SHARED, toml
 from tests.processes import is_alive, wait_until
 
-from cosched_plugin.slurm.loop import run
+from cosched_plugin.site.poll_loop import PollLoop, run
 from cosched_terminal.console import Log
 
 SLOW: Final = """
@@ -137,8 +137,11 @@ def test_a_run_leaves_no_process_and_no_files(arguments: Sequence[str], commands
     assert commands.left_over() == []
 
 
-class Turns:
+class Turns(PollLoop):
     """A driver of Slurm whose terminal is closed in its first turn."""
+
+    def __init__(self) -> None:
+        pass
 
     def begin(self) -> None:
         pass
@@ -147,7 +150,7 @@ class Turns:
         os.kill(os.getpid(), signal.SIGHUP)
         return True
 
-    def next_due_s(self) -> float:
+    def next_poll_s(self) -> float:
         return 0.0
 
 

@@ -25,8 +25,8 @@ from cosched_emulator.live.lease import STILL_S
 from cosched_emulator.studies.study_folder import LOCK
 from cosched_plugin.common.curve import read_secret, write_keys
 from cosched_plugin.common.errors import PluginError, UsageError
+from cosched_plugin.site.poll_loop import only_process, wake_socket
 from cosched_plugin.site.store import Store
-from cosched_plugin.slurm.loop import only_one, poked
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
 STRANGER: Final = 54_321
@@ -167,7 +167,7 @@ def test_an_archive_is_no_link(commands: Commands, folder: Path) -> None:
 
 def test_the_driver_s_files(folder: Path) -> None:
     state = str(folder / "state")
-    for place, hold in ((f"{state}.lock", lambda: only_one(state)), (state, lambda: closing(Store(state)))):
+    for place, hold in ((f"{state}.lock", lambda: only_process(state)), (state, lambda: closing(Store(state)))):
         as_stranger(partial(os.symlink, "precious", place))
         with pytest.raises(PluginError, match=f"{place}: expected .*, got a link"), hold():
             pass
@@ -210,7 +210,7 @@ def test_only_a_left_over_socket_is_replaced_for_hooks(folder: Path) -> None:
             yield
 
     def refused(why: str) -> None:
-        with pytest.raises(UsageError, match=why), poked(str(wake)):
+        with pytest.raises(UsageError, match=why), wake_socket(str(wake)):
             pass
 
     with bound(wake):
@@ -220,7 +220,7 @@ def test_only_a_left_over_socket_is_replaced_for_hooks(folder: Path) -> None:
         refused("expected a socket to replace, or nothing")
         wake.unlink()
         (folder / "elsewhere").rename(wake)
-    with poked(str(wake)):
+    with wake_socket(str(wake)):
         assert wake.is_socket()
     assert not wake.exists()
     as_stranger(lambda: socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).bind(str(wake)))

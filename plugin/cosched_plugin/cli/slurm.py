@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
-from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 import click
 
 from cosched_plugin.cli.options import CONTENTION, LOG_JSON, QUIET, SET, SET_ASIDE, TRACE
 from cosched_plugin.common.errors import UsageError
-from cosched_terminal.console import WARNING, Log, say
-from cosched_terminal.own_file import open_folder
+from cosched_terminal.console import Log
 
-if TYPE_CHECKING:
-    from cosched_plugin.config import PolicyChoice
-    from cosched_plugin.protocol.scheduler import SchedulerFactory
-    from cosched_plugin.slurm.rest import Rest
-    from cosched_plugin.slurm.site_file import Site
-
-WAIT_S: Final = 60.0
 _REST: Final = click.option(
     "--rest", "rest_address", required=True, metavar="unix:PATH", help="The socket of slurmrestd (rest_auth/local)."
 )
@@ -126,7 +114,6 @@ def slurm(
 
     log = Log("cosched-plugin", as_json=log_json, quiet=quiet)
     choice = choose(policy, assignments)
-    site = _site(site_file, partitions)
     for given, name, modes in (
         (folder is not None, "--out", ("observe", "advise")),
         (anonymise, "--anonymise", ("observe", "advise")),
@@ -138,109 +125,15 @@ def slurm(
     ):
         if given and mode not in modes:
             raise UsageError(f"{name} has no effect with --mode {mode}")
-    if mode != "enforce":
-        writes = mode == "advise" and not dry_run
-        sys.exit(
-            _look_on(
-                _rest(rest_address, api), site, choice, allow_models(models), log, share, wake, folder,
-                anonymous=anonymise, writes=writes,
-            )
-        )  # fmt: skip
-    code = _enforce(
-        _rest(rest_address, api), site, choice, allow_models(models), log, state or default_state(), share,
-        tick_partition, wake, trace_file, record, set_aside=set_aside,
-    )  # fmt: skip
+    from cosched_plugin.slurm.adapter import Asked, default_state, enforce, observe, rest_of, site_of
+
+    site = site_of(site_file, partitions)
+    asked = Asked(rest_of(rest_address, api), site, choice, allow_models(models), share, wake, log)
+    if mode == "enforce":
+        code = enforce(asked, state or default_state(), tick_partition, trace_file, record, set_aside=set_aside)
+    else:
+        code = observe(asked, folder, anonymous=anonymise, writes=mode == "advise" and not dry_run)
     sys.exit(code)
-
-
-def _enforce(
-    rest: Rest,
-    site: Site,
-    choice: PolicyChoice,
-    models: Mapping[str, Any],
-    log: Log,
-    state: str,
-    share: int | None,
-    tick_partition: str,
-    wake: str | None,
-    trace_file: str | None,
-    record: str | None,
-    *,
-    set_aside: bool,
-) -> int:
-    """Begin, and enforce until a signal."""
-    from cosched_plugin.common.trace_file import TraceFile
-    from cosched_plugin.quarantine import Quarantine
-    from cosched_plugin.slurm.actuator import Commands
-    from cosched_plugin.slurm.cluster import Cluster
-    from cosched_plugin.slurm.loop import Enforcer, begun, only_one, recorder, run, welcome_of
-
-    with ExitStack() as open_things:
-        open_things.enter_context(only_one(state))
-        poller = begun(rest, WAIT_S, log)
-        shared = share or site.share or _share(site.partitions, choice.settings)
-        cluster = Cluster(poller.nodes, site, shared, getattr(choice.make(), "ignored", frozenset()))
-        choice.scheduler(welcome_of(cluster, site), models=models)  # a policy that cannot work here is refused now
-        store = open_store(state, cluster.names, log)
-        open_things.callback(store.close)
-        trace = None if trace_file is None else open_things.enter_context(TraceFile(trace_file)).write
-        ticks = tick_partition if _partition(tick_partition) else None
-        if ticks is None:
-            log("no-tick", f"there is no partition {tick_partition}: starts may take a second longer")
-        tools = Commands(ticks)
-        open_things.callback(tools.close)
-        make: SchedulerFactory = partial(choice.scheduler, trace=trace, models=models)
-        enforcer = Enforcer(
-            poller, rest, tools, cluster, store, Quarantine(make, log) if set_aside else make, log,
-            record=None if record is None else recorder(record, open_things),
-        )  # fmt: skip
-        log(
-            "enforcing",
-            f"{choice.name} decides for {len(cluster.names)} nodes of {', '.join(site.partitions)}, {cluster.share} jobs a core",
-            api=rest.version,
-        )
-        return run(enforcer, log, wake)
-
-
-def _look_on(
-    rest: Rest,
-    site: Site,
-    choice: PolicyChoice,
-    models: Mapping[str, Any],
-    log: Log,
-    share: int | None,
-    wake: str | None,
-    folder: str | None,
-    *,
-    anonymous: bool,
-    writes: bool,
-) -> int:
-    """Say what would be done until a signal."""
-    from cosched_plugin.slurm.actuator import Commands
-    from cosched_plugin.slurm.cluster import Cluster
-    from cosched_plugin.slurm.loop import begun, run, welcome_of
-    from cosched_plugin.slurm.observing import JobLog, Onlooker
-
-    poller = begun(rest, WAIT_S, log)
-    shared = share or site.share or _share(site.partitions, choice.settings)
-    cluster = Cluster(poller.nodes, site, shared, getattr(choice.make(), "ignored", frozenset()), onlooker=True)
-    choice.scheduler(welcome_of(cluster, site), models=models)
-    record = None if folder is None else JobLog(folder, cluster, list(poller.jobs), anonymous=anonymous)
-    onlooker = Onlooker(
-        poller, cluster, lambda welcome, sink: choice.scheduler(welcome, trace=sink, models=models), log, say, record,
-        Commands(None) if writes else None,
-    )  # fmt: skip
-    names = ", ".join(site.partitions)
-    log("looking-on", f"{choice.name} looks at {len(cluster.names)} nodes of {names}", api=rest.version)
-    try:
-        return run(onlooker, log, wake)
-    finally:
-        if record is not None:
-            record.close()
-            log(
-                "logged",
-                f"{folder}: {record.written} jobs that have ended; {record.running} still run, and are not in it",
-            )
 
 
 @slurm.command("release-all")
@@ -255,92 +148,8 @@ def release_all(rest_address: str, partitions: tuple[str, ...], site_file: str |
     Example:
       cosched-plugin slurm release-all --rest unix:/run/slurmrestd/rest.sock --partition batch
     """
-    from cosched_plugin.common.slurm_notation import WAITING
-    from cosched_plugin.site.driver import Unsettled
-    from cosched_plugin.slurm.loop import begun
+    from cosched_plugin.slurm import adapter
 
-    rest = _rest(rest_address, "")
-    site = _site(site_file, partitions)
-    jobs = begun(rest, WAIT_S, Log("cosched-plugin")).jobs
-    failed = 0
-    for job in jobs:
-        if job.state not in WAITING or job.held == "admin" or not site.is_ours(job):
-            continue
-        label = str(job.array_id if job.array_id and job.task is None else job.job_id)
-        body: dict[str, object] = {"hold": False}
-        if job.restarts and job.required:  # pinned to the nodes that it had: Slurm would wait for them
-            body["nodelist"] = ""
-        elif not job.held:
-            continue
-        outcome = None if dry_run else rest.change(label, body)
-        words = outcome.reason if isinstance(outcome, Unsettled) else outcome
-        failed += words is not None
-        say(f"job {label}: {words or ('would be released' if dry_run else 'released')}")
+    failed = adapter.release_all(adapter.rest_of(rest_address), adapter.site_of(site_file, partitions), dry_run=dry_run)
     if failed:
         raise click.ClickException(f"{failed} jobs could not be released")
-
-
-def open_store(state: str, names: Sequence[str], log: Log) -> Any:
-    """Return the store; a fresh one, beside the old, where that is about other nodes."""
-    from cosched_plugin.site.store import Store
-
-    if why := open_folder(state):
-        log("open-folder", why, level=WARNING)
-    key = f"nodes {','.join(names)}"  # the first number is theirs: the books count nodes in this order
-    store = Store(state)
-    if store.number(key) != 1:
-        store.close()
-        os.replace(state, f"{state}.old")
-        for suffix in ("-wal", "-shm"):
-            with suppress(FileNotFoundError):
-                os.remove(state + suffix)
-        log("other-nodes", f"{state} is about other nodes, and is now {state}.old: notes and wakes in it are lost")
-        store = Store(state)
-        store.number(key)
-    return store
-
-
-def default_state() -> str:
-    """Return where the state is kept where nothing else is said."""
-    home = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
-    return os.path.join(home, "cosched", "slurm.sqlite")
-
-
-def _rest(address: str, version: str) -> Rest:
-    from cosched_plugin.slurm.rest import Rest, UnixTransport
-
-    scheme, _, path = address.partition(":")
-    if scheme != "unix" or not path:
-        raise UsageError(f"--rest {address}: expected unix:PATH, the socket of slurmrestd")
-    return Rest(UnixTransport(path), version)
-
-
-def _site(file: str | None, partitions: Sequence[str]) -> Site:
-    from cosched_plugin.slurm.site_file import read_site
-
-    site = read_site(file)
-    if partitions:
-        site = site._replace(partitions=tuple(partitions))
-    if not site.partitions:
-        raise UsageError("whose jobs are cosched's? expected --partition NAME, or [ours] partitions in the site file")
-    return site
-
-
-def _partition(name: str) -> str:
-    """Return what scontrol shows of a partition; empty where it shows nothing."""
-    import subprocess
-
-    try:
-        done = subprocess.run(
-            ["scontrol", "-o", "show", "partition", name],
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=WAIT_S, check=False,
-        )  # fmt: skip
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout if done.returncode == 0 else ""
-
-
-def _share(partitions: Sequence[str], settings: Mapping[str, Any]) -> int:
-    """Return how many jobs may be on a core: two, where the policy pairs jobs and every partition lets it."""
-    pairs = settings.get("matching", "none") not in ("none", {"name": "none"})
-    return 2 if pairs and all("OverSubscribe=FORCE:" in _partition(name) for name in partitions) else 1

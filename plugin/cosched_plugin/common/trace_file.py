@@ -15,11 +15,11 @@ from cosched_plugin.common.errors import PluginError, UsageError
 class TraceFile:
     """A new file for records; a context manager, which removes an empty file if its block raises.
 
-    Lines are buffered, at most until the file is closed. Raises UsageError if the file exists (unless ``force``: then it is
-    replaced) or cannot be created, PluginError if a record cannot be written.
+    Lines are buffered, at most until the file is closed, or written ``at_once``. Raises UsageError if the file exists (unless
+    ``force``: then it is replaced) or cannot be created, PluginError if a record cannot be written.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, force: bool = False) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, force: bool = False, at_once: bool = False) -> None:
         self.path = os.fspath(path)
         self.records = 0
         if os.path.lexists(self.path) and (os.path.islink(self.path) or not os.path.isfile(self.path)):
@@ -28,7 +28,7 @@ class TraceFile:
             if force:
                 with suppress(FileNotFoundError):
                     os.unlink(self.path)
-            self._stream = open(self.path, "x", encoding="utf-8", newline="\n")  # noqa: SIM115 - see close
+            self._stream = open(self.path, "x", 1 if at_once else -1, "utf-8", newline="\n")  # noqa: SIM115 - see close
         except FileExistsError as error:
             raise UsageError(f"{self.path}: expected a new file for the trace, got one that exists") from error
         except (OSError, ValueError) as error:

@@ -67,6 +67,9 @@ class Unsettled(NamedTuple):
 
     reason: str
 
+    def __str__(self) -> str:
+        return self.reason
+
 
 Outcome: TypeAlias = "str | Unsettled | None"  # why it was refused; of unknown fate; None: accepted, and will be seen
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 import subprocess
 import time
-from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Final, Protocol
 
 from cosched_plugin.common.slurm_notation import WAITING
@@ -24,11 +24,12 @@ from cosched_plugin.protocol.messages import (
     StartJob,
     StartTogether,
     SuspendJob,
-    starts_of,
 )
 from cosched_plugin.site.driver import Outcome, Unsettled
-from cosched_plugin.slurm.cluster import MINUTE_US, Cluster, label_of
-from cosched_plugin.slurm.rest import Rest
+from cosched_plugin.site.enforcing import BaseActuator
+from cosched_plugin.site.observing import MARK
+from cosched_plugin.site.poll_loop import Clock
+from cosched_plugin.slurm.cluster import MINUTE_US, Cluster
 from cosched_terminal.console import WARNING, Log
 
 WAIT_S: Final = 25.0
@@ -112,50 +113,15 @@ class Commands:
                 tick.wait()
 
 
-class SlurmActuator:
+class SlurmActuator(BaseActuator):
     """The actuator of a `Driver` at Slurm."""
 
-    def __init__(
-        self,
-        rest: Rest,
-        tools: Tools,
-        cluster: Cluster,
-        now_us: Callable[[], int],
-        limit_of: Callable[[int], int | None],
-        log: Log,
-    ) -> None:
-        """``limit_of`` returns the limit that a job has by its own description, whatever it was granted."""
-        self.placed = 0  # placements since the last tick
-        self.refused = 0  # starts that were refused, in all
-        self._rest = rest
-        self._tools = tools
+    def __init__(self, cluster: Cluster, tools: Tools, clock: Clock, log: Log) -> None:
+        super().__init__(cluster, clock, log)
         self._cluster = cluster
-        self._now_us = now_us
-        self._limit_of = limit_of
-        self._log = log
-        self._silent = ""  # why Slurm is not asked for more, until it answers a poll
+        self._rest = cluster.polls.rest
+        self._tools = tools
         self._resumes: dict[int, int] = {}  # resumptions that are due later, by job
-
-    def heard(self) -> None:
-        """Slurm has answered a poll: it may be asked again."""
-        self._silent = ""
-
-    def carry_out(self, action: Action) -> Outcome:
-        """Carry an action out, once Slurm has answered the last one."""
-        if self._silent:
-            outcome: Outcome = self._silent
-        else:
-            outcome = self._carry_out(action)
-        if isinstance(outcome, Unsettled):
-            # The next call would block as long. It has not been made, so it is refused and not unsettled.
-            self._silent = f"Slurm does not answer: {outcome.reason}"
-            self._log("unsettled", f"it is not known whether this was done: {action}: {outcome.reason}", level=WARNING)
-        elif outcome is not None:
-            self._log("refused", f"Slurm refuses {_words(action)}: {outcome}", level=WARNING)
-            starts = starts_of(action)
-            self.refused += len(starts)
-            self._cluster.back_off([start.job_id for start in starts], self._now_us())
-        return outcome
 
     def _carry_out(self, action: Action) -> Outcome:
         match action:
@@ -174,8 +140,7 @@ class SlurmActuator:
             case RequeueJob(job_id):
                 return self._command("requeuehold", job_id)
             case KillJob(job_id):
-                job = self._cluster.records.get(job_id)
-                return None if job is None else self._rest.cancel(label_of(job_id, job))
+                return self._rest.cancel(self._cluster.label(job_id)) if job_id in self._cluster.records else None
             case _:
                 return f"Slurm cannot do that: {type(action).__name__}"
 
@@ -194,10 +159,10 @@ class SlurmActuator:
             body["time_limit"] = minutes
         if job.restarts:  # a requeue has set it ahead
             body["begin_time"] = "now"
-        outcome = self._rest.change(label_of(start.job_id, job), body)
+        label = self._cluster.label(start.job_id)
+        outcome = self._rest.change(label, body)
         if outcome is None:
-            self.placed += 1
-            self._log("placed", f"job {label_of(start.job_id, job)} on {body['nodelist']}", job=job.job_id)
+            self._log("placed", f"job {label} on {body['nodelist']}", job=job.job_id)
         return outcome
 
     def _place_together(self, group: StartTogether) -> Outcome:
@@ -216,33 +181,21 @@ class SlurmActuator:
 
     def _undo(self, start: StartJob) -> None:
         """Take a placement back that may have come true already: such a job is requeued, and held."""
-        problem = self._take_back(start)
+        problem = self._take_back(start.job_id)
         if problem is not None:
             problem = self._command("requeuehold", start.job_id)
         if problem is not None:
-            text = problem.reason if isinstance(problem, Unsettled) else problem
-            self._log("not-undone", f"job {start.job_id} cannot be taken back: {text}", level=WARNING)
+            self._log("not-undone", f"job {start.job_id} cannot be taken back: {problem}", level=WARNING)
 
-    def withdraw(self, start: StartJob) -> bool:
-        """Hold a job again that did not start in time, and let it wait a while."""
-        job = self._cluster.records.get(start.job_id)
-        self._cluster.back_off([start.job_id], self._now_us())
+    def _withdraw(self, job_id: int) -> Outcome:
+        job = self._cluster.records.get(job_id)
         # Somebody may have held it meanwhile, and an operator's hold must stay one.
-        problem = self._silent or (self.clear(start.job_id) if job is not None and job.held else self._take_back(start))
-        if isinstance(problem, Unsettled):
-            self._silent = f"Slurm does not answer: {problem.reason}"
-        reason = "" if job is None else f" ({job.reason})"
-        also = "" if problem is None else f", and cannot be taken back: {problem}"
-        self._log("withdrawn", f"job {start.job_id} has not started in time{reason}{also}", level=WARNING)
-        return True
+        return self.clear(job_id) if job is not None and job.held else self._take_back(job_id)
 
-    def _take_back(self, start: StartJob) -> Outcome:
+    def _take_back(self, job_id: int) -> Outcome:
         """Hold a pending job as its user would, and clear what the placement has changed."""
-        job = self._cluster.records.get(start.job_id)
-        if job is None:
-            return None
         # The hold comes first: a job without its list, and not held, would start anywhere.
-        return self._command("uhold", start.job_id) or self.clear(start.job_id)
+        return self._command("uhold", job_id) or self.clear(job_id)
 
     def clear(self, job_id: int) -> Outcome:
         """Take the list of nodes from a held job, and give it the limit back that it had."""
@@ -250,19 +203,26 @@ class SlurmActuator:
         if job is None:
             return None
         body: dict[str, object] = {"nodelist": ""}
-        minutes = _minutes(self._limit_of(job_id))
+        minutes = _minutes(self._cluster.own_limit_us(job_id))
         if minutes is not None and minutes != job.limit_min:
             body["time_limit"] = minutes
-        return self._rest.change(label_of(job_id, job), body)
+        return self._rest.change(self._cluster.label(job_id), body)
 
-    # Slurm starts a requeued job by itself, on the nodes that it had: a dead one among them.
-    def hold_requeued(self) -> None:
-        """Hold the jobs that Slurm has requeued, and clear their lists."""
+    def follow_up(self) -> None:
+        """Resume the jobs that could not be resumed so soon after their suspension, and hold those that Slurm has requeued."""
+        for job_id in [job_id for job_id, due_us in self._resumes.items() if due_us <= self._clock.now_us()]:
+            del self._resumes[job_id]
+            problem = self._command("resume", job_id)
+            if problem is not None:  # the driver asks again if it is not seen
+                self._log("not-resumed", f"job {job_id} cannot be resumed: {problem}", level=WARNING)
+        # Slurm starts a requeued job by itself, on the nodes that it had: a dead one among them.
         for job_id in self._cluster.to_hold:
-            problem = self._silent or self._command("uhold", job_id) or self.clear(job_id)
-            if isinstance(problem, Unsettled):
-                self._silent = f"Slurm does not answer: {problem.reason}"
+            problem = self._unless_silent(partial(self._take_back, job_id))
             self._log("requeued", f"job {job_id} was requeued, and is held" + (f"; {problem}" if problem else ""))
+
+    def due_us(self) -> int | None:
+        """Return when a resumption is due."""
+        return min(self._resumes.values(), default=None)
 
     # ------------------------------------------------------------ jobs that run
 
@@ -270,57 +230,44 @@ class SlurmActuator:
         job, minutes = self._cluster.records.get(job_id), _minutes(limit_us)
         if job is None or minutes is None or minutes == job.limit_min:
             return None
-        return self._rest.change(label_of(job_id, job), {"time_limit": minutes})
+        return self._rest.change(self._cluster.label(job_id), {"time_limit": minutes})
 
     def _suspend(self, job_id: int) -> Outcome:
         outcome = self._command("suspend", job_id)
         if outcome is None:
-            self._cluster.suspended_us[job_id] = self._now_us()
+            self._cluster.suspended_us[job_id] = self._clock.now_us()
         return outcome
 
     def _resume(self, job_id: int) -> Outcome:
         due_us = self._cluster.suspended_us.get(job_id, 0) + RESUME_AFTER_US
-        if due_us > self._now_us():
+        if due_us > self._clock.now_us():
             self._resumes[job_id] = due_us
             return None
         return self._command("resume", job_id)
 
-    def resume_due(self) -> None:
-        """Resume the jobs that could not be resumed so soon after their suspension."""
-        for job_id in [job_id for job_id, due_us in self._resumes.items() if due_us <= self._now_us()]:
-            del self._resumes[job_id]
-            problem = self._command("resume", job_id)
-            if problem is not None:  # the driver asks again if it is not seen
-                self._log("not-resumed", f"job {job_id} cannot be resumed: {problem}", level=WARNING)
-
-    def due_us(self) -> int | None:
-        """Return when a resumption is due."""
-        return min(self._resumes.values(), default=None)
-
     def _reject(self, job_id: int, reason: str) -> Outcome:
         """Leave a job held that the policy can never place, and say so; it is its user's, and is not cancelled."""
         self._cluster.rejected[job_id] = f"the policy can never place it: {reason}"
-        job = self._cluster.records.get(job_id)
-        if job is not None:
-            self._tools.scontrol("update", f"JobId={label_of(job_id, job)}", f"AdminComment=cosched: {reason}")
+        if job_id in self._cluster.records:
+            self._tools.scontrol("update", f"JobId={self._cluster.label(job_id)}", f"AdminComment={MARK}{reason}")
         return None
 
     def _command(self, verb: str, job_id: int) -> Outcome:
-        job = self._cluster.records.get(job_id)
-        return None if job is None else self._tools.scontrol(verb, label_of(job_id, job))
+        return self._tools.scontrol(verb, self._cluster.label(job_id)) if job_id in self._cluster.records else None
 
-    def wake_slurm(self) -> None:
+    def flush(self) -> None:
         """Let Slurm begin what was placed."""
         if self.placed:
-            self.placed = 0
             self._tools.tick()
+        super().flush()
 
 
-def _words(action: Action) -> str:
-    starts = starts_of(action)
-    if starts:
-        return f"the start of job {', '.join(str(start.job_id) for start in starts)}"
-    return f"{type(action).__name__} of job {getattr(action, 'job_id', '')}"
+def annotate(cluster: Cluster, tools: Tools, job_id: int, text: str) -> Outcome:
+    """Write words into AdminComment, unless somebody else has written there."""
+    job = cluster.records.get(job_id)
+    if job is None or (job.admin_comment and not job.admin_comment.startswith(MARK)):
+        return None
+    return tools.scontrol("update", f"JobId={cluster.label(job_id)}", f"AdminComment={MARK}{text}")
 
 
 def _minutes(limit_us: int | None) -> int | None:

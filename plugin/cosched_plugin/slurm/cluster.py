@@ -1,4 +1,4 @@
-"""Slurm's jobs and nodes as the protocol's: which are cosched's, how they are described, and the look that a poll gives.
+"""Slurm's jobs and nodes as the protocol's: which are cosched's, how they are described, and the snapshot that a poll gives.
 
 A job is *ours* if the site file says so and the driver understands all that it asks for. It waits for us while Slurm shows it as held
 by its user (JobHeldUser). An operator's hold (JobHeldAdmin), a time before which it must not start, a dependency and a back-off of ours
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Final, NamedTuple
 
@@ -18,17 +18,29 @@ from cosched_hwmodel.units import SECOND_US, ThreadMask
 from cosched_plugin.api import COUNTABLE
 from cosched_plugin.common.allocation import each_node
 from cosched_plugin.common.errors import UsageError
-from cosched_plugin.common.slurm_notation import ENDED, ON_NODES, STOPPED, WAITING, natural, tasks_in
+from cosched_plugin.common.slurm_notation import ENDED, ON_NODES, STOPPED, WAITING, natural, swf_status, tasks_in
 from cosched_plugin.parts.needs import FILLED_LAYOUTS
 from cosched_plugin.protocol.limits import MAX_THREADS
-from cosched_plugin.protocol.messages import ANY_LAYOUT, FILLED, Capabilities, JobSpec, NodeClass, Run, StartJob
+from cosched_plugin.protocol.messages import (
+    ANY_LAYOUT,
+    FEATURES,
+    FILLED,
+    PROTOCOL_VERSION,
+    Capabilities,
+    JobSpec,
+    NodeClass,
+    Run,
+    StartJob,
+    Welcome,
+)
 from cosched_plugin.site.books import Books, Job
+from cosched_plugin.site.poll_loop import LoggedJob, Manager
 from cosched_plugin.site.snapshots import PENDING, RUNNING, SUSPENDED, PolledJob, Rules, Snapshot
 from cosched_plugin.slurm.records import SlurmJob, SlurmNode
+from cosched_plugin.slurm.rest import Polls
 from cosched_plugin.slurm.site_file import Site
 
 MINUTE_US: Final = 60 * SECOND_US
-RULES: Final = Rules(grain_us=2 * SECOND_US, limit_grain_us=MINUTE_US)  # whole seconds, and a start may take up to 2 s
 CAPABILITIES: Final = Capabilities(
     limit_grain_us=MINUTE_US,
     limit_late_us=30 * SECOND_US,  # slurmctld looks at limits every 30 s
@@ -38,8 +50,7 @@ CAPABILITIES: Final = Capabilities(
 )
 REVOKED_US: Final = 1_200_000  # a job that starts within the second of its requeue is killed for good
 _MOST_TASKS: Final = 1_000  # of an array that the scheduler is told of; the others follow as these leave
-_FIRST_BACK_OFF_US: Final = 2 * SECOND_US
-_MOST_BACK_OFF_US: Final = 64 * SECOND_US
+FEATURES_HERE: Final = tuple(name for name in FEATURES if name not in ("disk", "slots", "submit"))
 
 
 class Layout(NamedTuple):
@@ -49,72 +60,100 @@ class Layout(NamedTuple):
     nodes: int
 
 
-class Cluster:
+class Cluster(Manager):
     """The nodes of our partitions, numbered by their names, and the jobs of the last poll."""
 
+    rules = Rules(grain_us=2 * SECOND_US, limit_grain_us=MINUTE_US)  # whole seconds, and a start may take up to 2 s
+
     def __init__(
-        self,
-        nodes: Sequence[SlurmNode],
-        site: Site,
-        share: int,
-        ignored: frozenset[str] = frozenset(),
-        *,
-        onlooker: bool = False,
+        self, polls: Polls, site: Site, share: int, ignored: frozenset[str] = frozenset(), *, observed: bool = False
     ) -> None:
         """``share``: how many jobs may be on a core; ``ignored``: what the policy does not honour, so that such jobs are Slurm's.
 
-        For an ``onlooker`` the jobs that Slurm may start are those that wait. UsageError for no nodes, or several threads a core.
+        Of a cluster that is ``observed`` the jobs that Slurm may start are those that wait. ``polls`` have been answered once.
+        UsageError for no nodes, or several threads a core.
         """
+        self.source = self.polls = polls
         self.site = site
         self.share = share
-        self._waits_for_us = "" if onlooker else "user"  # how a job is held that may be started
+        self._waits_for_us = "" if observed else "user"  # how a job is held that may be started
         # Where it is told of jobs with the same number of processes on all nodes alone, there is one layout, and no filling.
         self._even = FILLED_LAYOUTS in ignored
         self._counts = COUNTABLE not in ignored
-        self.capabilities = CAPABILITIES._replace(layout=ANY_LAYOUT if self._even else FILLED)
-        ours = _nodes_of(nodes, site.partitions, share)
+        ours = _nodes_of(polls.nodes, site.partitions, share)
         self.names = tuple(node.name for node in ours)
-        self.classes = _classes(ours, site, share)
+        self.machine = Welcome(
+            PROTOCOL_VERSION, FEATURES_HERE, 0, 0, _classes(ours, site, share), (), site.belief, (), (), (), (),
+            capabilities=CAPABILITIES._replace(layout=ANY_LAYOUT if self._even else FILLED),
+        )  # fmt: skip
         self.records: dict[int, SlurmJob] = {}  # by the protocol's number
-        self.left: dict[int, str] = {}  # jobs of our partitions that are left to Slurm, and why; by Slurm's number
+        self.left = {}
         self.rejected: dict[int, str] = {}  # jobs that the policy can never place, and why
         self.to_hold: list[int] = []  # jobs that Slurm has requeued, and would start itself
-        self.comments: dict[int, str] = {}  # what is wrong with jobs' comments; by Slurm's number
+        self.comments = {}
         self.suspended_us: dict[int, int] = {}  # when we last suspended a job
         self._numbers = {name: number for number, name in enumerate(self.names)}
         cores = {node.sockets * node.cores_per_socket for node in ours}
         self._cores = cores.pop() if len(cores) == 1 else 0  # of each node; 0: they differ
         self._cores_of = [node.sockets * node.cores_per_socket for node in ours]
         self.down = frozenset(range(len(ours)))  # nodes that take no jobs, at the last poll
-        self._not_before_us: dict[int, int] = {}  # jobs that must not be started before
-        self._failures: dict[int, int] = {}  # starts of a job that did not come true, in a row
+        self.not_before_us = {}
+        self.failures = {}
         self._restarts: dict[int, int] = {}  # of jobs, at the last poll
         self._by_slurm: Mapping[int, Sequence[SlurmJob]] = {}  # a job, or the tasks of an array, by its number there
         self._same: Mapping[tuple[str, str], int] = {}  # jobs that have not ended, by user and name
+        self._books: Books[Job] | None = None  # of the driver
 
-    # ------------------------------------------------------------ what the actuator needs
+    def label(self, job_id: int) -> str:
+        """Return the name by which Slurm's commands know a job."""
+        # Not Slurm's own number of a task: that of the last one is the array's, which means all.
+        return f"{job_id >> 32}_{(job_id & 0xFFFFFFFF) - 1}" if job_id >> 32 else str(job_id)
 
     def names_of(self, start: StartJob) -> list[str]:
         """Return the names of a start's nodes."""
         return [self.names[node] for node, _ in sorted(each_node(start.runs))]
 
-    def back_off(self, job_ids: Iterable[int], now_us: int) -> None:
-        """Let jobs wait whose start has failed: 2 s, and twice as long with every failure in a row."""
-        for job_id in job_ids:
-            failures = self._failures.get(job_id, 0)
-            wait_us = min(_MOST_BACK_OFF_US, _FIRST_BACK_OFF_US << min(failures, 10))
-            self._failures[job_id] = failures + 1
-            self._not_before_us[job_id] = now_us + wait_us
+    def pending_reason(self, job_id: int) -> str:
+        """Return why a job is pending, in Slurm's words."""
+        return self.records[job_id].reason if job_id in self.records else ""
 
-    def due_us(self) -> int | None:
-        """Return when a job may be started that must not be now."""
-        return min(self._not_before_us.values(), default=None)
+    def own_limit_us(self, job_id: int) -> int | None:
+        """Return the limit that a job has by its own description, whatever it was granted."""
+        job = None if self._books is None else self._books.jobs.get(job_id)
+        return None if job is None else job.spec.limit_us
 
-    # ------------------------------------------------------------ looks
+    def history(self, done: Container[int]) -> Iterator[LoggedJob]:
+        """Yield the jobs of our partitions but those ``done``; by Slurm's numbers."""
+        for job in self.polls.jobs:
+            if job.partition not in self.site.partitions or job.job_id in done:
+                continue
+            if job.state not in ENDED:
+                yield LoggedJob(job.job_id, job.submit_s, bool(job.nodes))
+                continue
+            traits, _ = self.site.traits_of(job)
+            limit_s = 60 * job.limit_min if job.limit_min is not None else self.site.default_us // SECOND_US
+            yield LoggedJob(
+                job.job_id,
+                job.submit_s,
+                status=swf_status(job.state),
+                start_s=job.start_s,
+                # what it had run when it was last suspended or resumed, and what it has run since
+                run_s=job.ran_s + job.end_s - job.suspend_s if job.suspend_s else job.end_s - job.start_s,
+                nodes=len(job.nodes) if job.start_s and job.end_s >= job.start_s else 0,
+                processors=job.tasks * job.cpus_per_task or job.cpus,
+                estimate_s=traits.estimate_us / SECOND_US if traits.estimate_us else limit_s,
+                usage=traits.usage,
+                user=job.user,
+                name=job.name,
+                queue=job.partition,
+            )
 
-    def look(self, now_us: int, jobs: Sequence[SlurmJob], nodes: Sequence[SlurmNode], books: Books[Job]) -> Snapshot:
-        """Return the look of a poll; ``books`` are what the scheduler knows."""
-        self._not_before_us = {job_id: at_us for job_id, at_us in self._not_before_us.items() if at_us > now_us}
+    # ------------------------------------------------------------ snapshots
+
+    def snapshot(self, now_us: int, books: Books[Job]) -> Snapshot:
+        """Return what the last poll has shown; ``books`` are what the scheduler knows."""
+        self._books, jobs = books, self.polls.jobs
+        self.not_before_us = {job_id: at_us for job_id, at_us in self.not_before_us.items() if at_us > now_us}
         self._by_slurm = _by_array(jobs)
         self._same = Counter((job.user, job.name) for job in jobs if job.state not in ENDED)
         running = Counter(job.array_id for job in jobs if job.array_id and job.state in ON_NODES)
@@ -147,11 +186,11 @@ class Cluster:
                 moved.append((number, job, known))
         taken = self._add_moved(moved, seen, room)
         self._restarts = {number: job.restarts for number, job in self.records.items() if job.restarts}
-        self._failures = {number: count for number, count in self._failures.items() if _fails(self.records.get(number))}
+        self.failures = {number: count for number, count in self.failures.items() if _fails(self.records.get(number))}
         self.rejected = {number: why for number, why in self.rejected.items() if number in self.records}
         self.comments = {number: text for number, text in self.comments.items() if number in self._by_slurm}
         self.suspended_us = {number: at_us for number, at_us in self.suspended_us.items() if number in self.records}
-        self.down = self._out_of_service(nodes)
+        self.down = self._out_of_service(self.polls.nodes)
         return Snapshot(seen, self.down | taken)
 
     def _out_of_service(self, nodes: Sequence[SlurmNode]) -> frozenset[int]:
@@ -181,7 +220,7 @@ class Cluster:
                 self.left[job.job_id] = why
             return None
         if requeued:
-            self._not_before_us[number] = max(self._not_before_us.get(number, 0), now_us + REVOKED_US)
+            self.not_before_us[number] = max(self.not_before_us.get(number, 0), now_us + REVOKED_US)
         if self._waits_for_us and not job.held and (requeued or known is None):
             self.to_hold.append(number)
         spec = known.spec if known is not None and (why is not None or known.state == "running") else None
@@ -192,10 +231,10 @@ class Cluster:
             why is not None
             or job.held != self._waits_for_us
             or self._depends(job)
-            or max(begins_us, self._not_before_us.get(number, 0)) > now_us
+            or max(begins_us, self.not_before_us.get(number, 0)) > now_us
         )
         if begins_us > now_us:
-            self._not_before_us[number] = max(self._not_before_us.get(number, 0), begins_us)
+            self.not_before_us[number] = max(self.not_before_us.get(number, 0), begins_us)
         if why is not None:
             self.left[job.job_id] = why or "it is not ours any more"
         return PolledJob(spec, PENDING, held, restarts=job.restarts)
@@ -408,11 +447,6 @@ def _numbers_of(job: SlurmJob, running: int) -> Iterable[int]:
 def task_number(array_id: int, task: int) -> int:
     """Return the number that the protocol calls a task of an array by; it is that before and after Slurm gives it one of its own."""
     return array_id << 32 | task + 1
-
-
-def label_of(number: int, job: SlurmJob) -> str:
-    """Return the name by which Slurm's commands know a job; the last task of an array has the array's own number, which means all."""
-    return f"{number >> 32}_{(number & 0xFFFFFFFF) - 1}" if number >> 32 else str(job.job_id)
 
 
 def _joined(counts: Mapping[int, int]) -> tuple[Run, ...]:

@@ -20,6 +20,7 @@ from cosched_hwmodel.units import MIB
 from cosched_plugin.common.slurm_notation import ON_NODES
 from cosched_plugin.protocol.errors import Fault, refuse, show
 from cosched_plugin.site.driver import Outcome, Unsettled
+from cosched_plugin.site.poll_loop import Silent, Source
 from cosched_plugin.slurm.records import SlurmJob, SlurmNode, job_of, node_of
 
 VERSIONS: Final = ("v0.0.38", "v0.0.37")  # those that have been met, the best first
@@ -28,15 +29,12 @@ WAIT_S: Final = 25.0
 MOST_BYTES: Final = 512 * MIB  # of an answer: records of jobs have 2 to 6 kB
 _MOST_WORDS: Final = 300  # letters of what is passed on of an error
 WHOLE_S: Final = 2.0
+NODES_S: Final = 0.5
 SLOW_S: Final = 8.0  # a refusal that took as long comes from slurmrestd, which has given slurmctld up
 # Errors that say that slurmctld was not reached, or did not answer: 1000 and 1800 to 1899 are those of its communication.
 _COMMUNICATION: Final = frozenset({-1, 1000, 5004, *range(1800, 1900)})
 _HELD: Final = 2042  # `Job is in held state`: no error where a job is to be held
 _ARRAY: Final = "job array update"  # the one error, without a number, of an array's change that has worked
-
-
-class Silent(Exception):
-    """There is no answer, or none of slurmctld's."""
 
 
 class Reply(NamedTuple):
@@ -266,6 +264,43 @@ class Rest:
         if took_s > SLOW_S or (not parsed and numbers & _COMMUNICATION):
             return Unsettled(f"{words} (after {took_s:.1f} s)")
         return words
+
+
+class Polls(Source):
+    """Asks Slurm for jobs, and every half second for nodes, and keeps the last answers."""
+
+    name = "Slurm"
+
+    def __init__(self, rest: Rest) -> None:
+        self.rest = rest
+        self.odd = {}
+        self.jobs: Sequence[SlurmJob] = ()
+        self.nodes: Sequence[SlurmNode] = ()
+        self._nodes_at = float("-inf")
+
+    def connect(self, until_s: float) -> None:
+        """Agree on a version, and get the first answers; Silent."""
+        self.rest.begin(until_s)
+        self.rest.forget()
+        self.poll(time.time())
+        if not self.nodes:
+            raise Silent("it shows no nodes")
+
+    def poll(self, now_s: float) -> bool:
+        """Ask; return whether something has changed. Silent."""
+        try:
+            jobs = self.rest.jobs(now_s)
+            nodes = self.rest.nodes() if not 0 <= now_s - self._nodes_at < NODES_S else None
+        except Silent:
+            self.rest.forget()
+            raise
+        self.odd = {name: why for kind in self.rest.odd.values() for name, why in kind.items()}
+        changed = (jobs is not None and jobs != self.jobs) or (nodes is not None and nodes != self.nodes)
+        if jobs is not None:
+            self.jobs = jobs
+        if nodes is not None:
+            self.nodes, self._nodes_at = nodes, now_s
+        return changed
 
 
 # ---------------------------------------------------------------- what answers hold

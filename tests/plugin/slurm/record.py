@@ -18,11 +18,12 @@ from tests.plugin.slurm.bed import Bed, bed
 
 from cosched_plugin.config import choose
 from cosched_plugin.site.driver import Outcome
+from cosched_plugin.site.enforcing import Enforcer
+from cosched_plugin.site.poll_loop import Clock
 from cosched_plugin.site.store import Store
-from cosched_plugin.slurm.actuator import Commands
+from cosched_plugin.slurm.actuator import Commands, SlurmActuator
 from cosched_plugin.slurm.cluster import Cluster
-from cosched_plugin.slurm.loop import Enforcer, Poller
-from cosched_plugin.slurm.rest import Reply, Rest, UnixTransport
+from cosched_plugin.slurm.rest import Polls, Reply, Rest, UnixTransport
 from cosched_plugin.slurm.site_file import Site
 from cosched_terminal.console import Log
 
@@ -94,16 +95,16 @@ def main() -> None:
 
         os.environ["SLURM_CONF"] = one.env["SLURM_CONF"]
         recorded, log = Recorded(one), Log("record")
-        rest = Rest(recorded, "v0.0.38")
+        polls = Polls(Rest(recorded, "v0.0.38"))
         now = [time.time()]
-        poller = Poller(rest, log)
-        assert poller.poll(now[0])
+        assert polls.poll(now[0])
         recorded.rows.insert(0, {"begin": now[0]})
         recorded.texts = {text: place + 1 for text, place in recorded.texts.items()}
-        cluster = Cluster(poller.nodes, Site(partitions=("co",)), 1)
+        cluster = Cluster(polls, Site(partitions=("co",)), 1)
+        clock = Clock(lambda: now[0])
         enforcer = Enforcer(
-            poller, rest, recorded, cluster, Store(f"{folder}/store"), lambda welcome: choose("easy").scheduler(welcome), log,
-            now_s=lambda: now[0],
+            cluster, SlurmActuator(cluster, recorded, clock, log), Store(f"{folder}/store"),
+            lambda welcome: choose("easy").scheduler(welcome), clock, log,
         )  # fmt: skip
         enforcer.begin()
         begun = time.monotonic()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import socket
 import time
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -38,11 +37,12 @@ from cosched_plugin.protocol.messages import (
 from cosched_plugin.quarantine import PolicyFailed
 from cosched_plugin.site.books import Books, Job
 from cosched_plugin.site.driver import Outcome, Unsettled
+from cosched_plugin.site.enforcing import Enforcer
+from cosched_plugin.site.poll_loop import Clock, connect, only_process, wait, wake_socket
 from cosched_plugin.site.store import Store
 from cosched_plugin.slurm.actuator import SlurmActuator
 from cosched_plugin.slurm.cluster import Cluster, task_number
-from cosched_plugin.slurm.loop import Enforcer, Poller, begun, notify, only_one, poked, wait, welcome_of
-from cosched_plugin.slurm.rest import WAIT_S, Reply, Rest
+from cosched_plugin.slurm.rest import WAIT_S, Polls, Reply, Rest
 from cosched_plugin.slurm.site_file import Site
 from cosched_terminal.console import Log
 
@@ -121,16 +121,19 @@ class Told:
         return self.answers.pop(0) if self.answers else []
 
 
-def enforcer_of(slurm: Slurm, told: Told, tmp_path: Path, share: int = 1) -> Enforcer:
-    rest, log = Rest(slurm, "v0.0.38"), Log("test", write=lines.append)
-    poller = Poller(rest, log)
-    assert poller.poll(slurm.now_s)
-    cluster = Cluster(poller.nodes, Site(partitions=("co",)), share)
-    one = Enforcer(
-        poller, rest, slurm, cluster, Store(str(tmp_path / "store")), told.make, log, now_s=lambda: slurm.now_s
-    )  # fmt: skip
+def enforcer_of(slurm: Slurm, told: Told, tmp_path: Path) -> Enforcer:
+    actuator = actuator_of(slurm)
+    log, clock = Log("test", write=lines.append), Clock(lambda: slurm.now_s)
+    one = Enforcer(actuator._cluster, actuator, Store(str(tmp_path / "store")), told.make, clock, log)
     one.begin()
     return one
+
+
+def actuator_of(slurm: Slurm) -> SlurmActuator:
+    polls = Polls(Rest(slurm, "v0.0.38"))
+    assert polls.poll(slurm.now_s)
+    cluster = Cluster(polls, Site(partitions=("co",)), 1)
+    return SlurmActuator(cluster, slurm, Clock(lambda: slurm.now_s), Log("test", write=lines.append))
 
 
 lines: list[str] = []
@@ -138,8 +141,8 @@ lines: list[str] = []
 
 def go_on(one: Enforcer, slurm: Slurm, seconds: float) -> None:
     slurm.now_s += seconds
-    rest = one._poller._rest
-    rest.forget()
+    assert isinstance(one.actuator, SlurmActuator)
+    one.actuator._cluster.polls.rest.forget()
     one.turn()
 
 
@@ -147,19 +150,12 @@ def start(job_id: int, node: int = 0, limit_us: int | None = 5 * MINUTE_US) -> S
     return StartJob(job_id, (Run(node, 1, ALL, 4),), 10 * SECOND_US, limit_us)
 
 
-def hands_of(slurm: Slurm) -> tuple[SlurmActuator, Callable[[Action], Outcome]]:
-    rest = Rest(slurm, "v0.0.38")
-    jobs = rest.jobs(0.0)
-    assert jobs is not None
-    cluster = Cluster(rest.nodes(), Site(partitions=("co",)), 1)
-    told = Told()
-    del told
-
-    cluster.look(0, jobs, rest.nodes(), Books(welcome_of(cluster, cluster.site), Job))
-    log = Log("test", write=lines.append)
-    limits = dict.fromkeys(cluster.records, 5 * MINUTE_US)
-    hands = SlurmActuator(rest, slurm, cluster, lambda: int(slurm.now_s * SECOND_US), limits.get, log)
-    return hands, hands.carry_out
+def ready_actuator(slurm: Slurm) -> SlurmActuator:
+    actuator = actuator_of(slurm)
+    books = Books(actuator._cluster.machine, Job)
+    for job_id, job in actuator._cluster.snapshot(0, books).jobs.items():
+        books.jobs[job_id] = Job(job.spec)
+    return actuator
 
 
 def test_what_is_asked_for_each_action() -> None:
@@ -168,7 +164,8 @@ def test_what_is_asked_for_each_action() -> None:
     again = {"job_id": 4, "restart_cnt": 1}
     array = {"job_id": 9, "array_job_id": 9, "array_task_id": None, "array_task_string": "3,5"}
     slurm = Slurm({"job_id": 1}, running, free, again, array)
-    hands, carry_out = hands_of(slurm)
+    actuator = ready_actuator(slurm)
+    carry_out = actuator.carry_out
     two = (Run(0, 1, ALL, 4), Run(1, 1, ThreadMask(3), 2))
     for action, asked in (
         (start(1), ("job/1", {"nodelist": "n0", "hold": False})),
@@ -189,7 +186,7 @@ def test_what_is_asked_for_each_action() -> None:
     assert carry_out(ResumeJob(2)) is None  # so soon after the suspension: later
     assert slurm.asked == []
     slurm.now_s += 2.2
-    hands.resume_due()
+    actuator.follow_up()
     assert slurm.asked == [("resume", "2")]
     impossible: list[Action] = [SuspendJob(2, to_disk=True), SubmitJob(JobSpec(0, 0, 1, 1))]
     for other in impossible:
@@ -202,19 +199,20 @@ def test_what_is_asked_for_each_action() -> None:
 
 def test_after_a_silence_nothing_more_is_asked_until_a_poll_is_answered() -> None:
     slurm = Slurm({"job_id": 1}, {"job_id": 2})
-    hands, carry_out = hands_of(slurm)
+    actuator = ready_actuator(slurm)
+    carry_out = actuator.carry_out
     slurm.answers["job/1"] = Reply(0, "timed out")
     assert isinstance(carry_out(start(1)), Unsettled)
     slurm.asked.clear()
     assert isinstance(carry_out(start(2, 1)), str)
     assert slurm.asked == []
-    hands.heard()
+    actuator.silence = ""
     assert carry_out(start(2, 1)) is None
 
 
 def test_a_group_of_which_one_is_refused_is_taken_back() -> None:
     slurm = Slurm({"job_id": 1}, {"job_id": 2})
-    _, carry_out = hands_of(slurm)
+    carry_out = ready_actuator(slurm).carry_out
     slurm.answers["job/2"] = Reply(500, REFUSED)
     group = StartTogether((start(1), start(2, 1)))
     assert "job 2 of a group" in str(carry_out(group))
@@ -325,19 +323,19 @@ def test_a_job_that_runs_elsewhere_than_decided_is_told_of(tmp_path: Path) -> No
 
 def test_one_process_enforces(tmp_path: Path) -> None:
     state = str(tmp_path / "state")
-    with only_one(state), pytest.raises(UsageError, match="another process"), only_one(state):
+    with only_process(state), pytest.raises(UsageError, match="another process"), only_process(state):
         pass
 
 
 def test_a_hook_wakes_the_driver(tmp_path: Path) -> None:
     path = str(tmp_path / "wake")
-    with poked(path) as socket_, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as hook:
+    with wake_socket(path) as socket_, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as hook:
         begun = time.monotonic()
         hook.sendto(b"x", path)
         wait(socket_, 20.0)
         assert time.monotonic() - begun < 10
     (tmp_path / "file").touch()
-    with pytest.raises(UsageError, match="expected a socket to replace"), poked(str(tmp_path / "file")):
+    with pytest.raises(UsageError, match="expected a socket to replace"), wake_socket(str(tmp_path / "file")):
         pass
 
 
@@ -355,24 +353,14 @@ def test_a_slurm_that_never_answers_is_given_up_when_it_is_said_to_be(monkeypatc
         now_s += seconds
 
     clock = SimpleNamespace(monotonic=lambda: now_s, time=lambda: now_s, sleep=pass_time)
-    for module in ("loop", "rest"):
-        monkeypatch.setattr(f"cosched_plugin.slurm.{module}.time", clock)
+    for module in ("site.poll_loop", "slurm.rest"):
+        monkeypatch.setattr(f"cosched_plugin.{module}.time", clock)
     said: list[str] = []
     with pytest.raises(
         ProtocolError, match=r"^no Slurm after 75 s: none of .* is answered: 0 TimeoutError: timed out$"
     ):
-        begun(Rest(Deaf()), 60.0, Log("test", write=said.append))
+        connect(Polls(Rest(Deaf())), 60.0, Log("test", write=said.append))
     assert now_s == 1_075.0
-
-
-def test_systemd_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = str(tmp_path / "notify")
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as one:
-        one.bind(path)
-        one.settimeout(5)
-        monkeypatch.setenv("NOTIFY_SOCKET", path)
-        notify("WATCHDOG=1")
-        assert one.recv(64) == b"WATCHDOG=1"
 
 
 def test_a_scheduler_whose_policy_fails_begins_anew_from_slurms_state(tmp_path: Path) -> None:

@@ -19,11 +19,13 @@ import pytest
 from tests.plugin.slurm.test_recorded import OWN, NoTools, Watched
 
 from cosched_plugin.site.driver import Unsettled
+from cosched_plugin.site.enforcing import Enforcer
+from cosched_plugin.site.poll_loop import MOST_NEW, Clock, Notices, Silent
 from cosched_plugin.site.store import Store
 from cosched_plugin.slurm import rest as rest_module
+from cosched_plugin.slurm.actuator import SlurmActuator
 from cosched_plugin.slurm.cluster import Cluster
-from cosched_plugin.slurm.loop import MOST_ODD, Enforcer, Poller
-from cosched_plugin.slurm.rest import Reply, Rest, Silent, UnixTransport
+from cosched_plugin.slurm.rest import Polls, Reply, Rest, UnixTransport
 from cosched_plugin.slurm.site_file import Site
 from cosched_terminal.console import Log
 
@@ -142,20 +144,20 @@ def test_an_odd_value_anywhere_in_a_record_costs_that_record_alone(
 ) -> None:
     slurm, said = Odd(VALUES[value], state), list[str]()
     slurm.odd = odd_at_first
-    rest, log = Rest(slurm, "v0.0.38"), Log("test", write=said.append)
-    clock = [2e9]
-    poller = Poller(rest, log)
-    assert poller.poll(clock[0])
-    cluster = Cluster(poller.nodes, Site(partitions=("co",)), 1)
+    polls, log = Polls(Rest(slurm, "v0.0.38")), Log("test", write=said.append)
+    now_s = [2e9]
+    clock = Clock(lambda: now_s[0])
+    assert polls.poll(now_s[0])
+    cluster = Cluster(polls, Site(partitions=("co",)), 1)
     one = Enforcer(
-        poller, rest, NoTools(), cluster, Store(str(tmp_path / "store")), lambda welcome: Watched(welcome, [], []), log,
-        now_s=lambda: clock[0], record=list[Any]().append,
+        cluster, SlurmActuator(cluster, NoTools(), clock, log), Store(str(tmp_path / "store")),
+        lambda welcome: Watched(welcome, [], []), clock, log, record=list[Any]().append,
     )  # fmt: skip
     one.begin()
     slurm.odd = True
     for _ in range(3):
-        clock[0] += 1.0
-        rest.forget()
+        now_s[0] += 1.0
+        polls.rest.forget()
         assert one.turn()
     assert one.driver.books.jobs[2].state == "running"
     assert any(target.endswith("job/1") and body["nodelist"] for target, body in slurm.changes), "\n".join(said)
@@ -238,11 +240,13 @@ def test_an_answer_whose_records_cannot_be_told_apart_is_silence(text: str) -> N
 def test_of_many_odd_records_some_are_named_and_the_others_counted() -> None:
     said: list[str] = []
     text = answer(*[row(number, tasks=-1) for number in range(1, 101)])
-    poller = Poller(Rest(Canned(text[:-1] + ', "nodes": []}')), Log(write=said.append))
+    polls = Polls(Rest(Canned(text[:-1] + ', "nodes": []}')))
+    notices = Notices(Log(write=said.append))
     for now_s in range(3):
-        poller.poll(float(now_s))
-    assert len(said) == MOST_ODD + 1
-    assert "80 further records" in said[-1]
+        polls.poll(float(now_s))
+        notices.tell("odd-record", "{} is not understood: {}", polls.odd)
+    assert len(said) == MOST_NEW + 1
+    assert "80 more like this" in said[-1]
 
 
 @pytest.mark.parametrize(

@@ -30,11 +30,13 @@ from cosched_plugin.protocol.messages import (
     Welcome,
 )
 from cosched_plugin.site.driver import Outcome, Unsettled
+from cosched_plugin.site.enforcing import Enforcer
+from cosched_plugin.site.poll_loop import Clock, Silent
 from cosched_plugin.site.store import Store
+from cosched_plugin.slurm.actuator import SlurmActuator, Tools
 from cosched_plugin.slurm.cluster import Cluster
-from cosched_plugin.slurm.loop import Enforcer, Poller
 from cosched_plugin.slurm.records import SlurmJob, SlurmNode, job_of, node_of
-from cosched_plugin.slurm.rest import Reply, Rest, Silent
+from cosched_plugin.slurm.rest import Polls, Reply, Rest, Transport
 from cosched_plugin.slurm.site_file import Site
 from cosched_terminal.console import Log
 
@@ -276,29 +278,34 @@ class Watched:
         return found
 
 
+def enforcer_of(
+    slurm: Transport, tools: Tools, partition: str, now_s: list[float], folder: Path, said: list[str], events: list[Event],
+    actions: list[Action],
+) -> tuple[Enforcer, Cluster]:  # fmt: skip
+    """Return what enforces EASY on a Slurm, and its cluster, after one poll."""
+    clock, log = Clock(lambda: now_s[0]), Log("test", write=said.append)
+    polls = Polls(Rest(slurm, "v0.0.38"))
+    assert polls.poll(now_s[0])
+    cluster = Cluster(polls, Site(partitions=(partition,)), 1)
+    actuator, store = SlurmActuator(cluster, tools, clock, log), Store(str(folder / "store"))
+    return Enforcer(cluster, actuator, store, lambda welcome: Watched(welcome, events, actions), clock, log), cluster
+
+
 def played(tmp_path: Path, spoil: Random | None = None) -> tuple[list[Event], Played, NoTools, list[str]]:
     """Replay the session; no node but the one that died and the one that was drained may be out of service ever."""
     slurm, tools, said = Played(session(), spoil), NoTools(), list[str]()
     events: list[Event] = []
     actions: list[Action] = []
-    log = Log("test", write=said.append)
-    rest = Rest(slurm, "v0.0.38")
     now_s = slurm.go_on()
     assert now_s is not None
-    poller = Poller(rest, log)
-    spoiled, slurm.spoil = slurm.spoil, None
-    assert poller.poll(now_s)
-    slurm.spoil = spoiled
     clock = [now_s]
-    cluster = Cluster(poller.nodes, Site(partitions=("ex",)), 1)
-    enforcer = Enforcer(
-        poller, rest, tools, cluster, Store(str(tmp_path / "store")), lambda welcome: Watched(welcome, events, actions), log,
-        now_s=lambda: clock[0],
-    )  # fmt: skip
+    spoiled, slurm.spoil = slurm.spoil, None
+    enforcer, cluster = enforcer_of(slurm, tools, "ex", clock, tmp_path, said, events, actions)
+    slurm.spoil = spoiled
     enforcer.begin()
     while (at_s := slurm.go_on()) is not None:
         clock[0] = at_s
-        rest.forget()
+        cluster.polls.rest.forget()
         enforcer.turn()
         assert cluster.down <= {0, 5}
     return events, slurm, tools, said
@@ -371,15 +378,7 @@ def test_our_own_recording_gives_the_same_orders(tmp_path: Path) -> None:
     events: list[Event] = []
     actions: list[Action] = []
     clock = [repeated.rows[0]["begin"]]
-    said: list[str] = []
-    rest, log = Rest(repeated, "v0.0.38"), Log("test", write=said.append)
-    poller = Poller(rest, log)
-    assert poller.poll(clock[0])
-    cluster = Cluster(poller.nodes, Site(partitions=("co",)), 1)
-    enforcer = Enforcer(
-        poller, rest, repeated, cluster, Store(str(tmp_path / "store")), lambda welcome: Watched(welcome, events, actions), log,
-        now_s=lambda: clock[0],
-    )  # fmt: skip
+    enforcer, cluster = enforcer_of(repeated, repeated, "co", clock, tmp_path, [], events, actions)
     enforcer.begin()
     while repeated.next < len(repeated.rows):
         row = repeated.rows[repeated.next]

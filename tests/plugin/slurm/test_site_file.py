@@ -16,9 +16,10 @@ from cosched_emulator import simulate
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.common.slurm_notation import count_nodes, expand, tasks_in
 from cosched_plugin.protocol.messages import Belief
+from cosched_plugin.site.observing import JobLog
 from cosched_plugin.slurm.cluster import Cluster
-from cosched_plugin.slurm.observing import JobLog
 from cosched_plugin.slurm.records import SlurmJob, SlurmNode, gres, job_of
+from cosched_plugin.slurm.rest import Polls, Rest, UnixTransport
 from cosched_plugin.slurm.site_file import Site, read_site
 
 PLAIN = {
@@ -194,10 +195,13 @@ def test_a_log_has_nodes_that_differ_and_jobs_on_as_many_nodes(tmp_path: Path) -
     nodes = [
         SlurmNode(f"n{place}", True, 1, cores, 1, 4000, (), ("batch",)) for place, cores in enumerate([4] * 8 + [64])
     ]
-    cluster = Cluster(nodes, Site(partitions=("batch",)), 1)
-    log = JobLog(str(tmp_path / "log"), cluster, [], anonymous=False)
+    polls = Polls(Rest(UnixTransport("")))
+    polls.nodes = nodes
+    cluster = Cluster(polls, Site(partitions=("batch",)), 1)
+    log = JobLog(str(tmp_path / "log"), cluster.machine.nodes, [], anonymous=False)
     ran = {"job_state": "COMPLETED", "tasks": 10, "cpus": 10, "start_time": 2_000_000_000, "end_time": 2_000_000_060}
-    log.see([job(**ran)._replace(nodes=tuple(node.name for node in nodes[:8]))], cluster)
+    polls.jobs = [job(**ran)._replace(nodes=tuple(node.name for node in nodes[:8]))]
+    log.add(cluster.history(log.done))
     log.close()
     run = simulate(str(tmp_path / "log" / "scenario.toml"), settings=["shape=threads"])
     assert run.jobs.processes.tolist() == [8]

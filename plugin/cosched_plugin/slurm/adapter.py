@@ -1,0 +1,181 @@
+"""What `cosched-plugin slurm` does: enforce, observe or advise until a signal; and the way back, which releases all jobs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from cosched_plugin.common.errors import UsageError
+from cosched_plugin.common.slurm_notation import WAITING
+from cosched_plugin.common.trace_file import TraceFile
+from cosched_plugin.config import PolicyChoice
+from cosched_plugin.protocol.scheduler import SchedulerFactory
+from cosched_plugin.quarantine import Quarantine
+from cosched_plugin.site.enforcing import Enforcer
+from cosched_plugin.site.observing import JobLog, Observer
+from cosched_plugin.site.poll_loop import Clock, connect, only_process, run
+from cosched_plugin.site.store import Store
+from cosched_plugin.slurm.actuator import Commands, SlurmActuator, annotate
+from cosched_plugin.slurm.cluster import Cluster
+from cosched_plugin.slurm.rest import Polls, Rest, UnixTransport
+from cosched_plugin.slurm.site_file import Site, read_site
+from cosched_terminal.console import WARNING, Log, say
+from cosched_terminal.own_file import open_folder
+
+WAIT_S: Final = 60.0
+
+
+class Asked(NamedTuple):
+    """What enforcing and observing are asked for alike."""
+
+    rest: Rest
+    site: Site
+    choice: PolicyChoice
+    models: Mapping[str, Any]
+    share: int | None  # None: as site file, policy and partition say
+    wake: str | None
+    log: Log
+
+    def cluster(self, *, observed: bool) -> Cluster:
+        """Wait for Slurm; UsageError for nodes or a policy that cannot be served."""
+        polls = Polls(self.rest)
+        connect(polls, WAIT_S, self.log)
+        share = self.share or self.site.share or _share(self.site.partitions, self.choice.settings)
+        ignored: frozenset[str] = getattr(self.choice.make(), "ignored", frozenset())
+        cluster = Cluster(polls, self.site, share, ignored, observed=observed)
+        self.choice.scheduler(cluster.machine, models=self.models)  # a policy that cannot work here is refused now
+        return cluster
+
+    def say(self, event: str, words: str, cluster: Cluster, more: str = "") -> None:
+        """Log what begins."""
+        text = f"{self.choice.name} {words} {len(cluster.names)} nodes of {', '.join(self.site.partitions)}{more}"
+        self.log(event, text, api=self.rest.version)
+
+
+def enforce(
+    asked: Asked, state: str, tick_partition: str, trace_file: str | None, record_file: str | None, *, set_aside: bool
+) -> int:
+    """Enforce until a signal; return the exit code."""
+    log, clock = asked.log, Clock()
+    with ExitStack() as open_things:
+        open_things.enter_context(only_process(state))
+        cluster = asked.cluster(observed=False)
+        store = open_store(state, cluster.names, log)
+        open_things.callback(store.close)
+        trace = None if trace_file is None else open_things.enter_context(TraceFile(trace_file)).write
+        record = None if record_file is None else open_things.enter_context(TraceFile(record_file, at_once=True)).write
+        ticks = tick_partition if _partition(tick_partition) else None
+        if ticks is None:
+            log("no-tick", f"there is no partition {tick_partition}: starts may take a second longer")
+        tools = Commands(ticks)
+        open_things.callback(tools.close)
+        make: SchedulerFactory = partial(asked.choice.scheduler, trace=trace, models=asked.models)
+        actuator = SlurmActuator(cluster, tools, clock, log)
+        enforcer = Enforcer(cluster, actuator, store, Quarantine(make, log) if set_aside else make, clock, log, record)
+        asked.say("enforcing", "decides for", cluster, f", {cluster.share} jobs a core")
+        return run(enforcer, log, asked.wake)
+
+
+def observe(asked: Asked, folder: str | None, *, anonymous: bool, writes: bool) -> int:
+    """Say what would be done until a signal, and log what happens in a new folder; return the exit code."""
+    log = asked.log
+    cluster = asked.cluster(observed=True)
+    job_log = (
+        None if folder is None else JobLog(folder, cluster.machine.nodes, cluster.history(()), anonymous=anonymous)
+    )
+    observer = Observer(
+        cluster, lambda welcome, sink: asked.choice.scheduler(welcome, trace=sink, models=asked.models), Clock(), log, say,
+        job_log, partial(annotate, cluster, Commands(None)) if writes else None,
+    )  # fmt: skip
+    asked.say("looking-on", "looks at", cluster)
+    try:
+        return run(observer, log, asked.wake)
+    finally:
+        if job_log is not None:
+            job_log.close()
+            ended = f"{folder}: {job_log.written} jobs that have ended"
+            log("logged", f"{ended}; {job_log.running} still run, and are not in it")
+
+
+def release_all(rest: Rest, site: Site, *, dry_run: bool) -> int:
+    """Give all waiting jobs back to Slurm; return how many could not be."""
+    polls = Polls(rest)
+    connect(polls, WAIT_S, Log("cosched-plugin"))
+    failed = 0
+    for job in polls.jobs:
+        if job.state not in WAITING or job.held == "admin" or not site.is_ours(job):
+            continue
+        label = str(job.array_id if job.array_id and job.task is None else job.job_id)
+        body: dict[str, object] = {"hold": False}
+        if job.restarts and job.required:  # pinned to the nodes that it had: Slurm would wait for them
+            body["nodelist"] = ""
+        elif not job.held:
+            continue
+        outcome = None if dry_run else rest.change(label, body)
+        failed += outcome is not None
+        say(f"job {label}: {outcome or ('would be released' if dry_run else 'released')}")
+    return failed
+
+
+def open_store(state: str, names: tuple[str, ...], log: Log) -> Store:
+    """Return the store; a fresh one, beside the old, where that is about other nodes."""
+    if why := open_folder(state):
+        log("open-folder", why, level=WARNING)
+    key = f"nodes {','.join(names)}"  # the first number is theirs: the books count nodes in this order
+    store = Store(state)
+    if store.number(key) != 1:
+        store.close()
+        os.replace(state, f"{state}.old")
+        for suffix in ("-wal", "-shm"):
+            with suppress(FileNotFoundError):
+                os.remove(state + suffix)
+        log("other-nodes", f"{state} is about other nodes, and is now {state}.old: notes and wakes in it are lost")
+        store = Store(state)
+        store.number(key)
+    return store
+
+
+def default_state() -> str:
+    """Return where the state is kept where nothing else is said."""
+    home = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
+    return os.path.join(home, "cosched", "slurm.sqlite")
+
+
+def rest_of(address: str, version: str = "") -> Rest:
+    """Return the conversation with the slurmrestd at an address; UsageError for an address of another form."""
+    scheme, _, path = address.partition(":")
+    if scheme != "unix" or not path:
+        raise UsageError(f"--rest {address}: expected unix:PATH, the socket of slurmrestd")
+    return Rest(UnixTransport(path), version)
+
+
+def site_of(file: str | None, partitions: tuple[str, ...]) -> Site:
+    """Return what a site file and the command line say; UsageError where neither names a partition."""
+    site = read_site(file)
+    if partitions:
+        site = site._replace(partitions=partitions)
+    if not site.partitions:
+        raise UsageError("whose jobs are cosched's? expected --partition NAME, or [ours] partitions in the site file")
+    return site
+
+
+def _partition(name: str) -> str:
+    """Return what scontrol shows of a partition; empty where it shows nothing."""
+    try:
+        done = subprocess.run(
+            ["scontrol", "-o", "show", "partition", name],
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=WAIT_S, check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout if done.returncode == 0 else ""
+
+
+def _share(partitions: tuple[str, ...], settings: Mapping[str, Any]) -> int:
+    """Return how many jobs may be on a core: two, where the policy pairs jobs and every partition lets it."""
+    pairs = settings.get("matching", "none") not in ("none", {"name": "none"})
+    return 2 if pairs and all("OverSubscribe=FORCE:" in _partition(name) for name in partitions) else 1
