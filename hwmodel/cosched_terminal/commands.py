@@ -11,14 +11,17 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from importlib import import_module
-from pathlib import Path
+from os import PathLike
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, get_args, get_origin, get_type_hints
 
 import click
 
-if TYPE_CHECKING:  # older releases of click do not export the generic type
-    Kind: TypeAlias = click.ParamType[Any] | Sequence[str] | None
+if TYPE_CHECKING:
+    _ParamType = click.ParamType[Any]
+    Kind: TypeAlias = _ParamType | type | Sequence[str] | None
+else:  # older releases of click do not export the generic type
+    _ParamType = click.ParamType
 
 _WIDTH: Final = 8  # width of a name, so that the helps of all groups begin in one column
 
@@ -26,29 +29,28 @@ _WIDTH: Final = 8  # width of a name, so that the helps of all groups begin in o
 class LazyGroup(click.Group):
     """A group that prints its help from ``table``, and imports the command that is called.
 
-    The table maps the title of a group of commands in the help to module -> name -> help in one line.
+    The table maps the title of a group of commands in the help to name -> (module of ``package``, help in one line).
     """
 
-    def __init__(self, table: Mapping[str, Mapping[str, Mapping[str, str]]], **settings: Any) -> None:
+    def __init__(self, package: str, table: Mapping[str, Mapping[str, tuple[str, str]]], **settings: Any) -> None:
+        self._package = package
         self._table = table
-        modules = [item for group in table.values() for item in group.items()]
-        self._module_of = {name: module for module, helps in modules for name in helps}
-        summaries = [click.Command(name, help=text) for _, helps in modules for name, text in helps.items()]
-        super().__init__(commands=summaries, **settings)
+        self._module_of = {name: module for rows in table.values() for name, (module, _) in rows.items()}
+        summaries = [click.Command(name, help=text) for rows in table.values() for name, (_, text) in rows.items()]
+        super().__init__(commands=summaries, context_settings={"help_option_names": ["-h", "--help"]}, **settings)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - signature of click
         """Write the commands, group by group, in the order of the table."""
         limit = formatter.width - 6 - max(map(len, self.commands))
-        for title, modules in self._table.items():
-            names = [name for helps in modules.values() for name in helps]
+        for title, rows in self._table.items():
             with formatter.section(title):
                 formatter.write_dl(
-                    [(f"{name:<{_WIDTH}}", self.commands[name].get_short_help_str(limit)) for name in names]
+                    [(f"{name:<{_WIDTH}}", self.commands[name].get_short_help_str(limit)) for name in rows]
                 )
 
     def load(self, name: str) -> click.Command:
         """Return a command with its options, which the module has under the same name."""
-        command: click.Command = getattr(import_module(self._module_of[name]), name)
+        command: click.Command = getattr(import_module(f"{self._package}.{self._module_of[name]}"), name)
         return command
 
     def resolve_command(
@@ -57,6 +59,32 @@ class LazyGroup(click.Group):
         """Return the name, the command and the rest of the arguments of a command line."""
         name, summary, rest = super().resolve_command(ctx, args)
         return name, self.load(name) if name is not None and summary is not None else None, rest
+
+
+class Misread(click.BadParameter):
+    """A value that an option does not accept."""
+
+    def __init__(self, expected: str, got: str, context: click.Context | None, option: click.Parameter | None) -> None:
+        super().__init__(f"expected {expected}, got {got!r}", context, option)
+        self.expected = expected
+        self.got = got
+
+
+class Reader(_ParamType):
+    """A kind of values: ``read`` turns text into one, or raises ValueError with the expected form."""
+
+    def __init__(self, read: Callable[[str], Any], metavar: str) -> None:
+        self.name = metavar
+        self._read = read
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the value of an option's text."""
+        if not isinstance(value, str):
+            return value
+        try:
+            return self._read(value)
+        except ValueError as error:
+            raise Misread(str(error), value, ctx, param) from None
 
 
 class _Declared(NamedTuple):
@@ -80,8 +108,11 @@ class _Declared(NamedTuple):
             settings |= {"is_flag": True, "default": None if optional else False}
         else:
             kind = self.kind or (get_args(hint)[0] if many else hint)
-            kind = click.Path(path_type=Path) if kind is Path else kind
-            settings["type"] = click.Choice(kind) if isinstance(kind, Sequence) else kind
+            if isinstance(kind, Sequence):
+                kind = click.Choice(kind)
+            elif isinstance(kind, type) and issubclass(kind, PathLike):
+                kind = click.Path(path_type=kind)
+            settings["type"] = kind
             if self.make is click.Argument:
                 settings |= {"nargs": -1 if many else 1, "required": not optional}
             else:

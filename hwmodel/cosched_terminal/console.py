@@ -36,6 +36,11 @@ def say(text: str, *, err: bool = False, nl: bool = True) -> None:
         stream.flush()
 
 
+def warn(text: str) -> None:
+    """Print a warning on standard error."""
+    say(f"{WARNING}: {text}", err=True)
+
+
 # Tables for a terminal: each column is as wide as its widest cell.
 
 

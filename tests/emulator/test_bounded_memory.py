@@ -83,7 +83,7 @@ def trace_of(file: Path, entries: int) -> str:
 
 def explained(folder: Path, entries: int) -> Work:
     file = trace_of(folder / f"{entries}.jsonl", entries)
-    return lambda: explain(entries // 2, file, None, as_json=True)
+    return lambda: explain.main([str(entries // 2), "--trace", file, "--json"], standalone_mode=False)
 
 
 def handed_on(folder: Path, entries: int) -> Work:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
-from cosched_emulator.cli.job_options import Reader, read_seconds
+from cosched_emulator.cli.job_options import read_seconds
 from cosched_emulator.errors import ConfigurationError, EmulatorError, LinkError
 from cosched_emulator.users.idset import read_idset, read_job
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.endpoint import USERS_SOCKET, takes_keys, usual_endpoint
-from cosched_terminal.commands import argument, option
+from cosched_terminal.commands import Reader, argument, option
 from cosched_terminal.console import say
 
 if TYPE_CHECKING:  # a help must not load zmq and msgpack

@@ -7,40 +7,63 @@ from typing import Any
 
 import click
 
-from cosched_emulator.batsim.happenings import Options
-from cosched_emulator.batsim.outputs import Outputs
-from cosched_emulator.batsim.platform import MASTER
-from cosched_emulator.batsim.run import Inputs, build, run
-from cosched_emulator.cli.reporting import warn
-from cosched_emulator.cli.scenario_options import overrides
-from cosched_emulator.couplings.batsim_link import BatsimLink
-from cosched_terminal.console import align, say
+from cosched_emulator import offered
+from cosched_emulator.cli.scenario_options import A_FILE, SCENARIO, overrides
+from cosched_terminal.commands import argument, command, option
+from cosched_terminal.console import align, say, warn
 
 
-# Over 50 lines: one argument for each option, passed on.
+# Over 50 lines: one parameter for each option.
+@command()
 def batsim(
-    scenario_file: str | None,
-    endpoint: str,
-    workloads: tuple[str, ...],
-    platform: str | None,
-    master_host: str,
-    mmax: int | None,
-    sharing: bool,
-    dynamic: bool,
-    acknowledged: bool,
-    forward_profiles: bool,
-    tell_run_times: bool,
-    events: str | None,
-    forward_unknown: bool,
-    energy: bool,
-    config: str,
-    wait_s: float,
-    prefix: str | None,
-    force: bool,
-    as_json: bool,
-    **options: Any,
+    scenario_file: str | None = argument("[SCENARIO.toml]", click.Path()),
+    endpoint: str = option(
+        "--connect ENDPOINT",
+        "Where the scheduler listens: tcp:// on this machine, or ipc://.",
+        default="tcp://127.0.0.1:28000",
+    ),
+    workloads: tuple[str, ...] = option("-w --workload FILE", "Jobs: JSON of Batsim's; may be repeated.", click.Path()),
+    platform: str | None = option(
+        "-p --platform FILE.xml", "Hosts: of a SimGrid platform, with their speeds and watts.", A_FILE
+    ),
+    master_host: str = option(
+        "-m --master-host NAME", "Platform: the simulator's host, without jobs.", default="master_host"
+    ),
+    mmax: int | None = option("--mmax N", "Platform: use the first N hosts.", click.IntRange(min=1)),
+    options: dict[str, Any] = SCENARIO,
+    sharing: bool = option("--enable-compute-sharing", "Let jobs share hosts, as far as these have hardware threads."),
+    dynamic: bool = option("--enable-dynamic-jobs", "Let the scheduler register jobs."),
+    acknowledged: bool = option("--acknowledge-dynamic-jobs", "Tell it of these as of others."),
+    forward_profiles: bool = option(
+        "--forward-profiles-on-submission", "Send profiles with jobs, not at the beginning."
+    ),
+    tell_run_times: bool = option(
+        "--tell-run-times", "Send profiles with all that is in them; else a scheduler does not see run times."
+    ),
+    events: str | None = option("--events FILE", "External events: a JSON object a line.", A_FILE),
+    forward_unknown: bool = option("--forward-unknown-events", "Pass on events of other types."),
+    energy: bool = option("-E --energy", "States of hosts, and their energy."),
+    config: str = option("--sched-cfg TEXT", "Text for the scheduler.", default=""),
+    wait_s: float = option("--wait S", "Seconds to wait for a scheduler.", click.FloatRange(min=0), offered.WAIT_S),
+    prefix: str | None = option("-e --export PREFIX", "Write PREFIX_jobs.csv and Batsim's other files.", A_FILE),
+    force: bool = option("--force", "Replace older files."),
+    as_json: bool = option("--json", "Print the figures as JSON."),
 ) -> None:
-    """Take Batsim's place for a scheduler that was written for Batsim 4 (JSON), in virtual time."""
+    """Take Batsim's place for a scheduler that was written for Batsim 4 (JSON), in virtual time.
+
+    \b
+    Examples, in two terminals:
+      cosched-emulator batsim --swf log.swf --nodes 128 --cores 1 --export out
+      pybatsim -t 0 -s tcp://127.0.0.1:28000 easyBackfill
+    and with Batsim's own files:
+      cosched-emulator batsim -p platform.xml -m master -w workload.json --export out
+    """
+    from cosched_emulator.batsim.happenings import Options
+    from cosched_emulator.batsim.outputs import Outputs
+    from cosched_emulator.batsim.platform import MASTER
+    from cosched_emulator.batsim.run import Inputs, build, run
+    from cosched_emulator.couplings.batsim_link import BatsimLink
+
     if acknowledged and not dynamic:
         raise click.UsageError("--acknowledge-dynamic-jobs needs --enable-dynamic-jobs")
     if platform is None and (mmax is not None or master_host != MASTER):

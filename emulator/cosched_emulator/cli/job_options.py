@@ -10,12 +10,13 @@ import re
 from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal, InvalidOperation
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import click
 
 from cosched_emulator.users.idset import read_idset
 from cosched_hwmodel.units import SECOND_US
+from cosched_terminal.commands import Reader
 
 # The earliest start of a job, in the notation of sbatch's ``--begin``.
 
@@ -77,41 +78,10 @@ def _next(moment: time, now: datetime) -> datetime:
     return begin if begin >= now else begin + timedelta(days=1)
 
 
-if TYPE_CHECKING:
-    _ParamType = click.ParamType[Any]
-else:  # older releases of click do not export this type
-    _ParamType = click.ParamType
-
 DEFAULT_TIME: Final = "1:00:00"
 BOUNDS: Final = ("cpu", "network", "disk")  # the resources that may bound a job; of equal shares the first counts
 _MOST_S: Final = 10**10  # some 300 years
 _MOST_COUNT: Final = 10**9
-
-
-class Misread(click.BadParameter):
-    """A value that an option does not accept."""
-
-    def __init__(self, expected: str, got: str, context: click.Context | None, option: click.Parameter | None) -> None:
-        super().__init__(f"expected {expected}, got {got!r}", context, option)
-        self.expected = expected
-        self.got = got
-
-
-class Reader(_ParamType):
-    """A type of values: ``read`` turns text into one, or raises ValueError with the expected form."""
-
-    def __init__(self, read: Callable[[str], Any], metavar: str) -> None:
-        self.name = metavar
-        self._read = read
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the value of an option's text."""
-        if not isinstance(value, str):
-            return value
-        try:
-            return self._read(value)
-        except ValueError as error:
-            raise Misread(str(error), value, ctx, param) from None
 
 
 class Array(NamedTuple):

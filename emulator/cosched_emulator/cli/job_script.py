@@ -19,7 +19,6 @@ from cosched_emulator.cli.job_options import (
     DEFAULT_TIME,
     Array,
     JobCommand,
-    Misread,
     ignored_names,
     ignored_options,
     job_options,
@@ -29,6 +28,7 @@ from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.users.requests import MOST_TASKS, Dependency, SubmitJob
 from cosched_hwmodel.units import MIB
 from cosched_plugin.protocol.messages import JobSpec
+from cosched_terminal.commands import Misread
 
 _MARKS: Final = ("#SBATCH", "#COSCHED")
 _MOST_BYTES: Final = 16 * MIB

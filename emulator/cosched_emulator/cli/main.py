@@ -12,88 +12,57 @@ from cosched_plugin.common.errors import PluginError
 from cosched_terminal.command_line import run_command_line
 from cosched_terminal.commands import LazyGroup
 
-# Group of the help -> module -> the commands that it declares, with their help in one line.
+# Group of the help -> command -> the module in this package that has it, and its help in one line.
 COMMANDS: Final = {
     "Simulate": {
-        "cosched_emulator.cli.commands.simulate": {
-            "simulate": "Run a workload under a policy in virtual time, and print the results.",
-        },
-        "cosched_emulator.cli.commands.batsim": {
-            "batsim": "Take Batsim's place for a scheduler that was written for Batsim 4 (JSON), in virtual time.",
-        },
-        "cosched_emulator.cli.commands.study": {
-            "study": "Run many simulations as one: policies x workloads x loads x seeds, with intervals over seeds.",
-        },
-        "cosched_emulator.cli.commands.whatif": {
-            "whatif": (
-                "Say what other policies, and sharing nodes, would do to a log: for whom, how sure, and what that hangs on."
-            ),
-        },
-        "cosched_emulator.cli.commands.explain": {
-            "explain": "Explain why JOB, a number in the run, started when and where it did.",
-        },
+        "simulate": ("simulate", "Run a workload under a policy in virtual time, and print the results."),
+        "batsim": ("batsim", "Take Batsim's place for a scheduler that was written for Batsim 4 (JSON), in virtual time."),
+        "study": ("study", "Run many simulations as one: policies x workloads x loads x seeds, with intervals over seeds."),
+        "whatif": ("whatif",
+            "Say what other policies, and sharing nodes, would do to a log: for whom, how sure, and what that hangs on."),
+        "explain": ("explain", "Explain why JOB, a number in the run, started when and where it did."),
     },
     "Workloads and nodes": {
-        "cosched_emulator.cli.commands.workload": {
-            "workload": "Look at workloads, generate and import them.",
-        },
-        "cosched_emulator.cli.commands.presets": {
-            "presets": "List the shapes of nodes that ship with cosched.",
-        },
+        "workload": ("workload", "Look at workloads, generate and import them."),
+        "presets": ("presets", "List the shapes of nodes that ship with cosched."),
     },
     "Results": {
-        "cosched_emulator.cli.commands.results": {
-            "compare": "Compare the figures of several runs, one column per RUN_DIR.",
-            "classes": "Compare short, medium and long jobs, one column per RUN_DIR.",
-            "plot": "Draw a picture of a run.",
-            "losers": "List the jobs that respond later than in a baseline, by how much, and why.",
-        },
-        "cosched_emulator.cli.commands.report": {
-            "report": "Write one page about run folders or a study: tables, charts, and a Gantt chart that zooms.",
-        },
+        "compare": ("results", "Compare the figures of several runs, one column per RUN_DIR."),
+        "classes": ("results", "Compare short, medium and long jobs, one column per RUN_DIR."),
+        "plot": ("results", "Draw a picture of a run."),
+        "losers": ("results", "List the jobs that respond later than in a baseline, by how much, and why."),
+        "report": ("report", "Write one page about run folders or a study: tables, charts, and a Gantt chart that zooms."),
     },
     "Live cluster, manager": {
-        "cosched_emulator.cli.commands.serve": {
-            "serve": "Run the manager for a scheduler in another terminal.",
-        },
-        "cosched_emulator.cli.commands.accounts": {
-            "accounts": "Look after the database of a manager (serve --db).",
-        },
-        "cosched_emulator.cli.commands.keys": {
-            "keys": "Make keys for connections between machines, and set which keys a manager accepts.",
-        },
+        "serve": ("serve", "Run the manager for a scheduler in another terminal."),
+        "accounts": ("accounts", "Look after the database of a manager (serve --db)."),
+        "keys": ("keys", "Make keys for connections between machines, and set which keys a manager accepts."),
     },
     "Live cluster, jobs": {
-        "cosched_emulator.cli.jobs": {
-            "submit": "Submit a job, or an array of jobs.",
-            "queue": "List running and pending jobs, the jobs co-located with them, and their measured slowdown.",
-            "why": "Say why jobs do not run, and when they will.",
-            "job": "Show all details of jobs, also of jobs that have ended.",
-            "cancel": (
-                "End pending or running jobs: 12, a task 12_3, several tasks 12_[1-3,7]; the number of an array names all tasks."
-            ),
-            "hold": "Hold pending jobs: they do not start until released.",
-            "release": "Release held jobs.",
-            "wait": "Wait until jobs have ended; exit code 0 if all of them completed, else 1.",
-            "history": "List jobs that have ended, the latest last.",
-        },
+        "submit": ("jobs", "Submit a job, or an array of jobs."),
+        "queue": ("jobs", "List running and pending jobs, the jobs co-located with them, and their measured slowdown."),
+        "why": ("jobs", "Say why jobs do not run, and when they will."),
+        "job": ("jobs", "Show all details of jobs, also of jobs that have ended."),
+        "cancel": ("jobs",
+            "End pending or running jobs: 12, a task 12_3, several tasks 12_[1-3,7]; the number of an array names all tasks."),
+        "hold": ("jobs", "Hold pending jobs: they do not start until released."),
+        "release": ("jobs", "Release held jobs."),
+        "wait": ("jobs", "Wait until jobs have ended; exit code 0 if all of them completed, else 1."),
+        "history": ("jobs", "List jobs that have ended, the latest last."),
     },
     "Live cluster, nodes and state": {
-        "cosched_emulator.cli.nodes": {
-            "nodes": "List the nodes by state: IDLE, MIXED (some threads free), ALLOCATED, DRAINING, DRAINED, DOWN.",
-            "drain": "Start no more jobs on nodes: 3, 0-3,7.",
-            "resume": "Put drained or failed nodes back into service.",
-            "status": "Show the state of the manager and its scheduler.",
-            "top": (
-                "Watch the machine: utilisation, nodes and the jobs on them, queue, last decisions. q ends it, "
-                "arrows scroll and choose a node."
-            ),
-        },
+        "nodes": ("nodes", "List the nodes by state: IDLE, MIXED (some threads free), ALLOCATED, DRAINING, DRAINED, DOWN."),
+        "drain": ("nodes", "Start no more jobs on nodes: 3, 0-3,7."),
+        "resume": ("nodes", "Put drained or failed nodes back into service."),
+        "status": ("nodes", "Show the state of the manager and its scheduler."),
+        "top": ("nodes",
+            "Watch the machine: utilisation, nodes and the jobs on them, queue, last decisions. q ends it, "
+            "arrows scroll and choose a node."),
     },
-}
+}  # fmt: skip
 
 
-@click.group(cls=LazyGroup, table=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, package="cosched_emulator.cli", table=COMMANDS)
 @click.version_option(package_name="cosched", prog_name="cosched-emulator")
 def cli() -> None:
     """Emulate a resource manager and its nodes, and measure what a scheduling policy does to a workload.

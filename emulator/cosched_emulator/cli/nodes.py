@@ -4,17 +4,7 @@ from __future__ import annotations
 
 import click
 
-from cosched_emulator.cli.asking import (
-    NODES,
-    SECONDS,
-    Caller,
-    Words,
-    ask,
-    ask_for_change,
-    connect,
-    show,
-    understood,
-)
+from cosched_emulator.cli.asking import NODES, SECONDS, Caller, Words, ask, ask_for_change, connect, show, understood
 from cosched_emulator.cli.user_tables import long_node_table, node_table, rows_of, status_text
 from cosched_terminal.commands import command, option
 

@@ -1,17 +1,25 @@
 """The command ``presets``."""
-# Under 60 lines: an entry point, loaded when the command runs.
+# Under 60 lines: a command.
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict
 
-from cosched_hwmodel.topology import load_preset, preset_names
+from cosched_terminal.commands import command, option
 from cosched_terminal.console import say
 
 
-def presets(as_json: bool) -> None:
-    """List the shapes of nodes that ship with cosched."""
+@command()
+def presets(as_json: bool = option("--json", "Machine-readable output.")) -> None:
+    """List the shapes of nodes that ship with cosched.
+
+    \b
+    Example:
+      cosched-emulator presets --json
+    """
+    from cosched_hwmodel.topology import load_preset, preset_names
+
     shapes = [load_preset(name) for name in preset_names()]
     if as_json:
         say(json.dumps([{**asdict(shape), "threads": shape.threads} for shape in shapes], indent=2))

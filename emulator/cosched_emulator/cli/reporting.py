@@ -16,14 +16,9 @@ from cosched_emulator.results.files.run_folder import may_share_nodes, part_name
 from cosched_emulator.run.run import Finished
 from cosched_emulator.workload.job import WARNING
 from cosched_plugin.protocol.messages import REJECTED
-from cosched_terminal.console import say
+from cosched_terminal.console import say, warn
 
 _OF_ROWS: Final = re.compile(r"\d+ rows\b")  # a note of `RepairReport.lines`
-
-
-def warn(text: str) -> None:
-    """Print a warning."""
-    say(f"{WARNING}{text}", err=True)
 
 
 def report(

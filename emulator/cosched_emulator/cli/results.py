@@ -1,4 +1,4 @@
-"""The commands that read run folders: ``compare``, ``classes`` and ``plot``."""
+"""The commands that read run folders: ``compare``, ``classes``, ``plot`` and ``losers``."""
 
 from __future__ import annotations
 
@@ -6,47 +6,70 @@ import json
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from cosched_emulator.cli.commands.results import DISTRIBUTIONS
+from cosched_emulator import offered
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.results.compared_runs import (
-    NOT_ALIKE,
-    OTHER_JOBS,
-    are_alike,
-    compare_folders,
-    repeat_note,
-    run_names,
-)
-from cosched_emulator.results.figures import comparison, metrics
-from cosched_emulator.results.figures import plot as pictures
-from cosched_emulator.results.figures import plot_over_time as gantt
-from cosched_emulator.results.figures import plot_over_time as turns
-from cosched_emulator.results.figures.classes import ClassRules, class_figures_of_columns, class_tables
-from cosched_emulator.results.figures.plot_over_time import plot_jobs, plot_power
-from cosched_emulator.results.figures.turn_metrics import jobs_in_system
-from cosched_emulator.results.files.comparable import SeedColumn, seed_columns
-from cosched_emulator.results.files.run_folder import read_summary
-from cosched_emulator.results.files.run_reader import StoredRun, read_power, read_quanta, read_run
-from cosched_emulator.results.harm import LoserClasses, Outcomes, measure_harm, outcomes
-from cosched_emulator.results.harm_tables import harm_text, write_csv
-from cosched_emulator.statistics.intervals import all_equal
-from cosched_emulator.workload.atomic_file import new_text_file
+from cosched_terminal.commands import argument, command, option
 from cosched_terminal.console import say
 
+if TYPE_CHECKING:
+    from cosched_emulator.results.figures import plot as pictures
+    from cosched_emulator.results.files.comparable import SeedColumn
+    from cosched_emulator.results.files.run_reader import StoredRun
+    from cosched_emulator.results.harm import LoserClasses, Outcomes
 
+RUN_DIRS: Final = argument("RUN_DIR...")
+POPULATION: Final = option(
+    "--jobs",
+    "Jobs whose waits and slowdowns count: those that completed, or all that ran.",
+    offered.POPULATIONS,
+    offered.POPULATIONS[0],
+)
+SECONDS: Final = click.IntRange(0, 10**9)
+SHORT_S: Final = option("--short-s S", "Largest estimate of a short job.", SECONDS, 600)
+MEDIUM_S: Final = option("--medium-s S", "Of a medium one.", SECONDS, 10_800)
+TITLE: Final = option("--title", "Title of the picture.", default="")
+# Quantities of `plot --kind ecdf`: name on the command line -> (key in metrics, label, start of a logarithmic axis).
+DISTRIBUTIONS: dict[str, tuple[str, str, float | None]] = {
+    "bsld": ("bounded_slowdown_10s", "bounded slowdown (bound 10 s)", 1.0),
+    "bsld60": ("bounded_slowdown_60s", "bounded slowdown (bound 60 s)", 1.0),
+    "wait": ("wait_s", "wait [s]; less than 1 s drawn as 1 s", 1.0),
+    "response": ("response_s", "response time [s]", 1.0),
+    "penalised": ("penalised_percent", "penalised run time [%]", None),
+}
+
+
+@command()
 def compare(
-    run_dirs: tuple[Path, ...],
-    population: str,
-    common: bool,
-    as_json: bool,
-    markdown: bool,
-    plot_file: Path | None,
-    title: str,
+    run_dirs: tuple[Path, ...] = RUN_DIRS,
+    population: str = POPULATION,
+    common: bool = option("--common", "Only jobs that completed in all runs; the machine's figures do not change."),
+    as_json: bool = option("--json", "Print the summaries as JSON, and the intervals over seeds."),
+    markdown: bool = option("--markdown", "Print the table as Markdown."),
+    plot_file: Path | None = option("--plot FILE", "Also draw the main figures."),
+    title: str = TITLE,
 ) -> None:
-    """Compare the figures of several runs, one column per RUN_DIR."""
+    """Compare the figures of several runs, one column per RUN_DIR.
+
+    Utilisation, makespan, throughput and queue cover the whole run; the other figures exclude the warm-up. The best of a
+    row is marked where the runs are of the same workload and completed the same jobs.
+
+    Runs that differ in the seed alone form one column: the mean over seeds, with its 95 % interval. Policies with the same
+    seeds are compared seed by seed: then the best is marked where the intervals of the differences exclude 0.
+
+    \b
+    Examples:
+      cosched-emulator compare runs/fcfs runs/easy runs/rua
+      cosched-emulator compare runs/* --jobs all --markdown
+      cosched-emulator compare runs/easy runs/rua --plot easy-rua.png
+      cosched-emulator compare runs/easy-seed* runs/rua-seed*
+    """
+    from cosched_emulator.results.compared_runs import compare_folders, run_names
+    from cosched_emulator.results.figures import comparison
+
     if as_json and markdown:
         raise click.UsageError("--json and --markdown exclude each other")
     if common and population == "all":
@@ -68,10 +91,32 @@ def compare(
     say(show(compared.headings, compared.rows), nl=False)
 
 
+# Over 50 lines: one parameter for each option.
+@command()
 def classes(
-    run_dirs: tuple[Path, ...], short_s: int, medium_s: int, bound_s: int, high_load: int, as_json: bool
+    run_dirs: tuple[Path, ...] = RUN_DIRS,
+    short_s: int = SHORT_S,
+    medium_s: int = MEDIUM_S,
+    bound_s: int = option("--bound-s S", "Shorter run times count as this.", click.IntRange(1, 10**9), 60),
+    high_load: int = option(
+        "--high-load N", "Load is high while N jobs of a class are pending.", click.IntRange(min=1), 12
+    ),
+    as_json: bool = option("--json", "Print the figures as JSON, a list with an object for each run."),
 ) -> None:
-    """Compare short, medium and long jobs, one column per RUN_DIR."""
+    """Compare short, medium and long jobs, one column per RUN_DIR.
+
+    The user's estimate decides a job's class. Response times are those of completed jobs. The warm-up counts, too.
+
+    \b
+    Examples:
+      cosched-emulator classes runs/ssp runs/glts
+      cosched-emulator classes runs/glts --short-s 3600 --medium-s 36000 --json
+    """
+    from cosched_emulator.results.compared_runs import NOT_ALIKE, OTHER_JOBS, are_alike, run_names
+    from cosched_emulator.results.figures import comparison, metrics
+    from cosched_emulator.results.figures.classes import ClassRules, class_figures_of_columns, class_tables
+    from cosched_emulator.results.files.run_reader import read_run
+
     if short_s > medium_s:
         raise ConfigurationError("--short-s", f"at most --medium-s, {medium_s}", str(short_s))
     names = run_names(run_dirs)
@@ -100,17 +145,45 @@ def classes(
     say("\n".join(tables), nl=False)
 
 
+# Over 50 lines: one parameter for each option.
+@command()
 def plot(
-    run_dirs: tuple[Path, ...],
-    kind: str,
-    out: Path,
-    quantity: str,
-    population: str,
-    from_h: float | None,
-    to_h: float | None,
-    title: str,
+    run_dirs: tuple[Path, ...] = RUN_DIRS,
+    kind: str = option("--kind", "What to draw; see above.", offered.PLOT_KINDS),
+    out: Path = option("--out FILE", "A .png, .svg or .pdf file."),
+    quantity: str = option("--quantity", "What ecdf shows.", list(DISTRIBUTIONS), "bsld"),
+    population: str = POPULATION,
+    from_h: float | None = option("--from-h HOURS", "Where pictures over time begin.  [default: first submission]"),
+    to_h: float | None = option("--to-h HOURS", "Where pictures over time end.  [default: last end]"),
+    title: str = TITLE,
 ) -> None:
-    """Draw a picture of a run."""
+    """Draw a picture of a run.
+
+    \b
+    gantt  which job held which hardware threads, and which nodes were shared
+    load   nodes in use and shared, threads held, and the queue, over time
+    quanta which jobs ran in each quantum, and which shared a CPU; for runs with
+           time sharing
+    jobs   the number of jobs in the system over time, for one run or several
+    power  the watts of the machine over time, for one run or several whose
+           nodes have watts (--idle-w, --busy-w)
+    ecdf   the distribution of a per-job quantity, for one run or several;
+           runs that differ in the seed alone are one line with a band
+
+    \b
+    Examples:
+      cosched-emulator plot runs/rua --kind gantt --from-h 24 --to-h 36 --out schedule.png
+      cosched-emulator plot runs/rua --kind load --out load.svg
+      cosched-emulator plot runs/easy runs/rua --kind ecdf --quantity wait --out waits.png
+    """
+    from cosched_emulator.results.compared_runs import repeat_note, run_names
+    from cosched_emulator.results.figures import plot as pictures
+    from cosched_emulator.results.figures import plot_over_time
+    from cosched_emulator.results.files.comparable import seed_columns
+    from cosched_emulator.results.files.run_reader import read_quanta, read_run
+    from cosched_emulator.statistics.intervals import all_equal
+
+    window_s = (None if from_h is None else from_h * 3600, None if to_h is None else to_h * 3600)
     if kind == "ecdf":
         if from_h is not None or to_h is not None:
             raise click.UsageError("--from-h and --to-h belong to pictures over time")
@@ -122,42 +195,47 @@ def plot(
             say(note, err=True)
         key, label, floor = DISTRIBUTIONS[quantity]
         pictures.plot_distribution(out, _series(columns, runs, key, population), label, title, floor)
-        say(f"picture: {out}")
-        return
-    window_s = (None if from_h is None else from_h * 3600, None if to_h is None else to_h * 3600)
-    if kind == "jobs":
+    elif kind == "jobs":
         _plot_jobs(run_dirs, out, window_s, title)
-        return
-    if kind == "power":
+    elif kind == "power":
         _plot_power(run_dirs, out, window_s, title)
-        return
-    if len(run_dirs) > 1:
+    elif len(run_dirs) > 1:
         raise click.UsageError(f"{kind} shows one run, not {len(run_dirs)}")
-    run = read_run(run_dirs[0])
-    quanta = read_quanta(run_dirs[0])
-    if kind == "quanta":
-        if quanta is None:
-            raise click.UsageError(f"{run_dirs[0]} has no quanta: its jobs do not take turns")
-        turns.plot_turns(out, run.machine, run.jobs, run.stays, quanta, window_s, title)
-        say(f"picture: {out}")
-        return
-    if kind == "gantt" and quanta is not None:
-        raise click.UsageError("jobs of this run take turns on the same threads: --kind quanta shows them")
-    draw = gantt.plot_gantt if kind == "gantt" else pictures.plot_load
-    draw(out, run.machine, run.jobs, run.stays, window_s, title)
+    else:
+        run = read_run(run_dirs[0])
+        quanta = read_quanta(run_dirs[0])
+        if kind == "quanta":
+            if quanta is None:
+                raise click.UsageError(f"{run_dirs[0]} has no quanta: its jobs do not take turns")
+            plot_over_time.plot_turns(out, run.machine, run.jobs, run.stays, quanta, window_s, title)
+        elif kind == "gantt" and quanta is not None:
+            raise click.UsageError("jobs of this run take turns on the same threads: --kind quanta shows them")
+        else:
+            draw = plot_over_time.plot_gantt if kind == "gantt" else pictures.plot_load
+            draw(out, run.machine, run.jobs, run.stays, window_s, title)
     say(f"picture: {out}")
 
 
 def _plot_jobs(run_dirs: Sequence[Path], out: Path, window_s: tuple[float | None, float | None], title: str) -> None:
+    from cosched_emulator.results.compared_runs import run_names
+    from cosched_emulator.results.figures import plot as pictures
+    from cosched_emulator.results.figures.plot_over_time import plot_jobs
+    from cosched_emulator.results.figures.turn_metrics import jobs_in_system
+    from cosched_emulator.results.files.run_reader import read_run
+
     names = run_names(run_dirs)
     runs = [read_run(folder) for folder in run_dirs]
     windows = [pictures.window_us(run.jobs, run.stays, window_s) for run in runs]
     window = (min(begin_us for begin_us, _ in windows), max(end_us for _, end_us in windows))
     plot_jobs(out, names, [jobs_in_system(run.jobs) for run in runs], window, title)
-    say(f"picture: {out}")
 
 
 def _plot_power(run_dirs: Sequence[Path], out: Path, window_s: tuple[float | None, float | None], title: str) -> None:
+    from cosched_emulator.results.compared_runs import run_names
+    from cosched_emulator.results.figures.plot_over_time import plot_power
+    from cosched_emulator.results.files.run_folder import read_summary
+    from cosched_emulator.results.files.run_reader import read_power
+
     traces = []
     for folder in run_dirs:
         read_summary(folder)  # refuses what is no run folder
@@ -166,13 +244,15 @@ def _plot_power(run_dirs: Sequence[Path], out: Path, window_s: tuple[float | Non
             raise click.UsageError(f"{folder} has no power: no watts were given for its nodes")
         traces.append(trace)
     plot_power(out, run_names(run_dirs), traces, window_s, title)
-    say(f"picture: {out}")
 
 
 def _series(
     columns: Sequence[SeedColumn], runs: Sequence[StoredRun], key: str, population: str
 ) -> list[pictures.Series | pictures.SeedSeries]:
     """Return a sample for each column of one run, and the samples of all seeds for the others."""
+    from cosched_emulator.results.figures import metrics
+    from cosched_emulator.results.figures import plot as pictures
+
     samples = [metrics.quantity(run.jobs, key, metrics.population(run.jobs, population, run.selection)) for run in runs]
     return [
         pictures.SeedSeries(column.heading, tuple([samples[run] for run in column.runs]))
@@ -182,20 +262,37 @@ def _series(
     ]
 
 
-# What the command ``losers`` does.
-
-
+@command()
 def losers(
-    run_dir: Path,
-    baselines: tuple[Path, ...],
-    most: int,
-    short_s: int,
-    medium_s: int,
-    as_json: bool,
-    csv_file: Path | None,
-    force: bool,
+    run_dir: Path = argument("RUN_DIR"),
+    baselines: tuple[Path, ...] = option(
+        "--baseline DIR",
+        "Run of the same jobs; further ones are the first with slightly shaken run times.",
+        required=True,
+    ),
+    most: int = option("--jobs N", "Losers to list.", click.IntRange(min=0), 10),
+    short_s: int = SHORT_S,
+    medium_s: int = MEDIUM_S,
+    as_json: bool = option("--json", "Print the figures as JSON."),
+    csv_file: Path | None = option("--csv FILE", "Write a row for each job there."),
+    force: bool = option("--force", "Replace an older FILE."),
 ) -> None:
-    """List the jobs that respond later than in a baseline, by how much, and why."""
+    """List the jobs that respond later than in a baseline, by how much, and why.
+
+    H1 is the share of jobs with a response above 1.05 x that in the first baseline + 60 s. Any change reshuffles a
+    schedule, so a large H1 may be chance. With several baselines, Hshk is the share that is later than in every one of
+    them, and the floor is what chance alone gives: a baseline compared with the others.
+
+    \b
+    Examples:
+      cosched-emulator losers runs/lomarc-r --baseline runs/pss
+      cosched-emulator losers runs/rua --baseline runs/easy --baseline runs/easy-2 --baseline runs/easy-3 --csv rua.csv
+    """
+    from cosched_emulator.results.compared_runs import run_names
+    from cosched_emulator.results.harm import LoserClasses, measure_harm
+    from cosched_emulator.results.harm_tables import harm_text, write_csv
+    from cosched_emulator.workload.atomic_file import new_text_file
+
     if short_s > medium_s:
         raise ConfigurationError("--short-s", f"at most --medium-s, {medium_s}", str(short_s))
     names = run_names([run_dir, *baselines])
@@ -212,5 +309,8 @@ def losers(
 
 
 def _outcomes(folder: Path, classes: LoserClasses) -> Outcomes:
+    from cosched_emulator.results.files.run_reader import read_run
+    from cosched_emulator.results.harm import outcomes
+
     run = read_run(folder)
     return outcomes(run.jobs, run.machine, run.selection, classes)

@@ -12,62 +12,107 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from cosched_emulator.batsim.conversions import errors_name, faults_of
-from cosched_emulator.cli.reporting import report, warn
-from cosched_emulator.cli.scenario_options import overrides
+from cosched_emulator import offered
+from cosched_emulator.cli.scenario_options import A_FILE, DB, FAULTS, SCENARIO, overrides, sets
 from cosched_emulator.errors import ConfigurationError, InputError
-from cosched_emulator.results.files.run_files import RunFiles
-from cosched_emulator.results.files.run_folder import check_run_folder
-from cosched_emulator.run.coupling import record_answers
-from cosched_emulator.run.prepare import Prepared, prepare
-from cosched_emulator.run.remote import remote_link
-from cosched_emulator.run.run import open_accounts, run, store
-from cosched_emulator.scenario.reader import read_scenario
-from cosched_emulator.scenario.rules import SOURCES
-from cosched_emulator.scenario.schema import Scenario
 from cosched_hwmodel.units import SECOND_US
-from cosched_plugin.common.curve import Keyring
 from cosched_plugin.protocol.endpoint import SCHEDULER_SOCKET, usual_endpoint
-from cosched_terminal.console import WARNING, Log, progress_bar
+from cosched_terminal.commands import argument, command, option
+from cosched_terminal.console import WARNING, Log, progress_bar, warn
 
 if TYPE_CHECKING:
     from cosched_emulator.accounting.accounts import Accounting
     from cosched_emulator.accounting.chain import Reached
     from cosched_emulator.live.serving import Serving
+    from cosched_emulator.run.prepare import Prepared
+    from cosched_emulator.scenario.schema import Scenario
+    from cosched_plugin.common.curve import Keyring
 
 LONGEST_S: Final = 1e10  # three hundred years
 UNUSUAL: Final = ("takeover",)  # events that get a log line in a short run
 
 
-# Over 50 lines: one argument for each option
+# Over 50 lines: one parameter for each option.
+@command()
 def serve(
-    scenario_file: str | None,
-    endpoint: str | None,
-    clock: str | None,
-    speed: float | None,
-    users: str | None,
-    keys: str | None,
-    operators: tuple[str, ...],
-    faults: str | None,
-    until: float | None,
-    check: bool,
-    metrics: str | None,
-    estimate_starts: bool,
-    copied: tuple[str, ...],
-    log_json: bool,
-    wait: float | None,
-    db: str | None,
-    standby: bool,
-    accept_loss: bool,
-    compact: bool,
-    archive: str | None,
-    keep: float | None,
-    out: str | None,
-    force: bool,
-    as_json: bool,
-    **options: Any,
+    scenario_file: str | None = argument("[SCENARIO.toml]", click.Path()),
+    endpoint: str | None = option(
+        "--bind ENDPOINT",
+        "Where to listen for the scheduler (ipc://, or tcp://: beyond loopback with --keys only).  "
+        "[default: ipc:///run/cosched/scheduler.sock, if that folder can be written to]",
+    ),
+    options: dict[str, Any] = SCENARIO,
+    clock: str | None = sets(
+        "clock.mode", "--clock", f"How time passes.  [default: {offered.CLOCK_MODE}]", offered.CLOCK_MODES
+    ),
+    speed: float | None = sets("clock.speed", "--speed N", "Scaled clock: emulated seconds a second.", float),
+    users: str | None = option(
+        "--users ENDPOINT", "Running clock: where to listen for users (ipc://, or tcp:// with --keys)."
+    ),
+    db: str | None = DB,
+    standby: bool = option(
+        "--standby",
+        "Running clock, with --db: while another manager has FILE, stand by, and take over when it ends or hangs.",
+    ),
+    accept_loss: bool = option(
+        "--accept-loss",
+        "Running clock, with --db: if FILE is damaged, put it aside, and go on from the part that is whole.",
+    ),
+    compact: bool = option(
+        "--compact",
+        "Running clock, with --db: first replace the journal in FILE by what is alive; accounts of ended jobs stay.",
+    ),
+    archive: str | None = option(
+        "--archive FILE", "As --compact; accounts of ended jobs go to this FILE, with the same tables.", A_FILE
+    ),
+    keep: float | None = option(
+        "--keep S",
+        "With --archive: those of the last S emulated seconds stay.  [default: 0]",
+        click.FloatRange(min=0),
+    ),
+    keys: str | None = option("--keys FOLDER", "Keyring of this manager and of its peers.", A_FILE),
+    operators: tuple[str, ...] = option("--operator USER", "User with all rights; may be repeated."),
+    faults: str | None = FAULTS,
+    until: float | None = option("--until S", "Running clock: end after S emulated seconds.", click.FloatRange(min=0)),
+    check: bool = option("--check", "Running clock: check all invariants after every step."),
+    metrics: str | None = option("--metrics HOST:PORT", "Running clock: serve Prometheus there (loopback only)."),
+    estimate_starts: bool = option(
+        "--estimate-starts",
+        "Running clock, with --users: estimate when pending jobs start, in a process of its own (queue --start, why).",
+    ),
+    copied: tuple[str, ...] = option(
+        "--copy-policy MODULE:CLASS",
+        "Policy or part from outside that this process may import for that; may be repeated.",
+    ),
+    log_json: bool = option("--log-json", "Log as JSON lines on standard error."),
+    wait: float | None = sets(
+        "clock.wait_s",
+        "--wait S",
+        f"Virtual: seconds to wait for a scheduler.  [default: {offered.WAIT_S:g}]",
+        click.FloatRange(min=0),
+    ),
+    out: str | None = option("--out DIR", "Write the run folder there at the end.", click.Path()),
+    force: bool = option("--force", "Replace an older run folder."),
+    as_json: bool = option("--json", "Print the summary as JSON."),
 ) -> None:
-    """Run the manager for a scheduler in another terminal."""
+    """Run the manager for a scheduler in another terminal.
+
+    In virtual time: wait for the scheduler, run the scenario, exit. With a running clock: emulate the jobs of the scenario and of
+    users until a signal; jobs stay pending while there is no scheduler.
+
+    \b
+    Examples, in two terminals:
+      cosched-emulator serve scenario.toml --bind ipc:///tmp/cosched.sock --out runs/rua
+      cosched-plugin serve --connect ipc:///tmp/cosched.sock --policy rua
+    and a live manager for users:
+      cosched-emulator serve --nodes 16 --clock scaled --speed 100 --bind ipc:///tmp/cosched.sock \\
+          --users ipc:///tmp/cosched-users.sock --db cluster.db
+    """
+    from cosched_emulator.batsim.conversions import errors_name
+    from cosched_emulator.results.files.run_folder import check_run_folder
+    from cosched_emulator.run.prepare import prepare
+    from cosched_plugin.common.curve import Keyring
+
     began = time.perf_counter()
     endpoint = endpoint or usual_endpoint(SCHEDULER_SOCKET, listens=True)
     if not endpoint:
@@ -130,7 +175,7 @@ def serve(
         None if archive is None else Archive(archive, round((keep or 0.0) * SECOND_US)),
         copied,
     )
-    serve_live(prepared, serving, db, log, out, force=force, standby=standby, accept_loss=accept_loss)
+    _serve_running(prepared, serving, db, log, out, force=force, standby=standby, accept_loss=accept_loss)
 
 
 def _check_seconds(seconds: float | None, option: str) -> None:
@@ -141,6 +186,9 @@ def _check_seconds(seconds: float | None, option: str) -> None:
 
 def _read_scenario(scenario_file: str | None, table: dict[str, Any], faults: str | None) -> Scenario:
     """Return the scenario of a manager; refuse one with a policy."""
+    from cosched_emulator.batsim.conversions import faults_of
+    from cosched_emulator.scenario.reader import read_scenario
+
     scenario = read_scenario(scenario_file, table)
     if faults is not None:
         scenario = replace(scenario, faults=faults_of(faults))
@@ -153,6 +201,8 @@ def _read_scenario(scenario_file: str | None, table: dict[str, Any], faults: str
 
 def _check_options(scenario: Scenario, live: Mapping[str, object], virtual: Mapping[str, bool]) -> None:
     """Raise UsageError for options that do not apply to the kind of clock, and if there is neither a workload nor users."""
+    from cosched_emulator.scenario.rules import SOURCES
+
     if scenario.clock.mode == "virtual":
         for name, value in live.items():
             if value:
@@ -180,6 +230,11 @@ def _serve_virtual(
     as_json: bool,
 ) -> None:
     """Run the scenario with the scheduler that connects, and print the results; reading began at ``began``."""
+    from cosched_emulator.cli.reporting import report
+    from cosched_emulator.results.files.run_files import RunFiles
+    from cosched_emulator.run.coupling import record_answers
+    from cosched_emulator.run.remote import remote_link
+    from cosched_emulator.run.run import run, store
 
     def note(word: str, text: str) -> None:
         if word in UNUSUAL:
@@ -204,8 +259,8 @@ def _serve_virtual(
     report(finished, policy, began, out, as_json=as_json)
 
 
-# Over 50 lines: what it opens, one after the other
-def serve_live(
+# Over 50 lines: what it opens, one after the other.
+def _serve_running(
     prepared: Prepared,
     serving: Serving,
     db: str | None,
@@ -220,11 +275,12 @@ def serve_live(
 
     ``standby``: while another manager has the database, wait to take over. ``accept_loss``: go on from what is whole of a damaged one.
     """
-    from cosched_emulator.live import serving as live
     from cosched_emulator.live.journal_compaction import check_whole_run
     from cosched_emulator.live.lease import await_turn
     from cosched_emulator.live.saved_state import StateReader
+    from cosched_emulator.live.serving import LIVE, serve_live
     from cosched_emulator.results.files.from_accounts import export_run
+    from cosched_emulator.run.run import open_accounts
 
     states = StateReader()
     begin = _from_the_first_step if serving.anew else states.reached
@@ -235,7 +291,7 @@ def serve_live(
             log("loss-accepted", what, level=WARNING)
 
         def enter() -> Accounting:
-            return closing.enter_context(open_accounts(db, prepared, live.LIVE, accept if accept_loss else None, begin))
+            return closing.enter_context(open_accounts(db, prepared, LIVE, accept if accept_loss else None, begin))
 
         accounting = await_turn(enter, db, log) if standby and db is not None else enter()
         if isinstance(accounting, int):
@@ -243,7 +299,7 @@ def serve_live(
         if out is not None:
             check_whole_run(prepared, accounting)
         with bar as progress:
-            code, unfinished = live.serve_live(prepared, accounting, serving, log, progress, states.take())
+            code, unfinished = serve_live(prepared, accounting, serving, log, progress, states.take())
         if out is not None:
             config = {**prepared.scenario.as_dict(), "policy": {"name": ""}}
             export_run(

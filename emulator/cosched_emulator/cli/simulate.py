@@ -1,5 +1,4 @@
 """The command ``simulate``."""
-# Under 60 lines: an entry point, loaded when the command runs.
 
 from __future__ import annotations
 
@@ -9,31 +8,55 @@ from contextlib import redirect_stdout
 from dataclasses import replace
 from typing import Any
 
-from cosched_emulator.api.arguments import policy_of
-from cosched_emulator.api.simulate import simulate as simulate_scenario
-from cosched_emulator.batsim.conversions import errors_name, faults_of
-from cosched_emulator.cli.reporting import report, warn
-from cosched_emulator.cli.scenario_options import overrides
-from cosched_emulator.results.files.run_folder import check_run_folder
-from cosched_emulator.run.prepare import prepare
-from cosched_emulator.scenario.reader import read_scenario
-from cosched_terminal.console import progress_bar
+import click
+
+from cosched_emulator import offered
+from cosched_emulator.cli.scenario_options import A_FILE, DB, FAULTS, SCENARIO, overrides
+from cosched_terminal.commands import argument, command, option
+from cosched_terminal.console import progress_bar, warn
 
 
+# Over 50 lines: one parameter for each option.
+@command()
 def simulate(
-    scenario_file: str | None,
-    policy: str | None,
-    assignments: tuple[str, ...],
-    link: str,
-    out: str | None,
-    force: bool,
-    trace: str | None,
-    faults: str | None,
-    db: str | None,
-    as_json: bool,
-    **options: Any,
+    scenario_file: str | None = argument("[SCENARIO.toml]", click.Path()),
+    options: dict[str, Any] = SCENARIO,
+    policy: str | None = option(
+        "--policy", "Preset, FILE.toml, installed policy or MODULE:CLASS.  [default: the scenario's, else easy]"
+    ),
+    assignments: tuple[str, ...] = option("--set KEY=VALUE", "Change one setting of the policy; may be repeated."),
+    link: str = option(
+        "--link",
+        "Scheduler in this process, behind the codec, or in a process of its own.",
+        offered.LINKS,
+        offered.LINKS[0],
+    ),
+    out: str | None = option("--out DIR", "Write the run folder there.", click.Path()),
+    force: bool = option("--force", "Replace an older run folder or trace."),
+    trace: str | None = option("--trace FILE", "Write a decision trace there, for `explain`: JSON lines.", A_FILE),
+    faults: str | None = FAULTS,
+    db: str | None = DB,
+    as_json: bool = option("--json", "Print the summary as JSON."),
 ) -> None:
-    """Run a workload under a policy in virtual time, and print the results."""
+    """Run a workload under a policy in virtual time, and print the results.
+
+    \b
+    Examples:
+      cosched-emulator simulate --lublin 10000 --nodes 128 --policy easy
+      cosched-emulator simulate --swf CTC.swf.gz --first 0 --jobs 20000 --warmup 10000 --processors 338 \\
+          --node rua-4way --mix high --policy rua --link zmq --out runs/rua
+      cosched-emulator simulate scenario.toml --policy lct --set placement.threshold=1.25 --json
+      cosched-emulator simulate scenario.toml --policy lomarc-r --out runs/r --trace runs/r/trace.jsonl
+      cosched-emulator simulate scenario.toml --policy rua --link zmq --faults plan.toml
+    """
+    from cosched_emulator.api.arguments import policy_of
+    from cosched_emulator.api.simulate import simulate as simulate_scenario
+    from cosched_emulator.batsim.conversions import errors_name, faults_of
+    from cosched_emulator.cli.reporting import report
+    from cosched_emulator.results.files.run_folder import check_run_folder
+    from cosched_emulator.run.prepare import prepare
+    from cosched_emulator.scenario.reader import read_scenario
+
     began = time.perf_counter()
     with redirect_stdout(sys.stderr):  # a policy, or a module that the scenario names, may print
         scenario = read_scenario(scenario_file, overrides(options))

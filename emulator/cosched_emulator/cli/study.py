@@ -1,4 +1,4 @@
-"""The commands ``study run``, ``status``, ``table`` and ``plot``."""
+"""The command group ``study``: many runs declared in one file."""
 
 from __future__ import annotations
 
@@ -7,37 +7,71 @@ import shlex
 import sys
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from cosched_emulator.cli.reporting import warn
-from cosched_emulator.page.document import write_page
-from cosched_emulator.page.study_page import study_page
-from cosched_emulator.studies.cell_run import Failure
-from cosched_emulator.studies.cells import Plan, make_plan
-from cosched_emulator.studies.experiment import read_experiment
-from cosched_emulator.studies.pictures import plot_study
-from cosched_emulator.studies.runner import Made, Way, check_measures, run_plan, workers_of
-from cosched_emulator.studies.study_folder import REPORT, StudyFolder
-from cosched_emulator.studies.study_result import read_study
-from cosched_emulator.studies.study_table import RESULTS, check_figure, interval_rows
-from cosched_emulator.studies.text import FailedAlike, failed_alike, losers_text, study_text
-from cosched_terminal.console import progress_bar, say
+from cosched_emulator.studies.axes import DRAWN
+from cosched_terminal.commands import argument, command, option
+from cosched_terminal.console import progress_bar, say, warn
+
+if TYPE_CHECKING:
+    from cosched_emulator.studies.cell_run import Failure
+    from cosched_emulator.studies.cells import Plan
+    from cosched_emulator.studies.runner import Made
+    from cosched_emulator.studies.study_folder import StudyFolder
+    from cosched_emulator.studies.text import FailedAlike
+
+FOLDER: Final = argument("DIR")
+AS_JSON: Final = option("--json", "Machine-readable output.")
+LEVEL: Final = option(
+    "--level", "Probability that an interval covers the true value.", click.FloatRange(0.5, 0.9999), 0.95
+)
 
 
+@click.group()
+def study() -> None:
+    """Run many simulations as one: policies x workloads x loads x seeds, with intervals over seeds.
+
+    \b
+    Example:
+      cosched-emulator study run sharing.toml --out studies/sharing
+      cosched-emulator study table studies/sharing
+    """
+
+
+# Over 50 lines: one parameter for each option.
+@command(study)
 def run(
-    experiment: str,
-    out: Path,
-    jobs: int | None,
-    dask: str | None,
-    keep: bool,
-    timeout: float,
-    only: tuple[int, ...],
-    dry_run: bool,
-    as_json: bool,
+    experiment: str = argument("EXPERIMENT.toml", click.Path()),
+    out: Path = option("--out DIR", "Folder of the study, new or resumed."),
+    jobs: int | None = option("--jobs N", "Processes.  [default: one for each core]", click.IntRange(min=1)),
+    dask: str | None = option("--dask ADDRESS", "Run on the workers of this dask.distributed scheduler instead."),
+    keep: bool = option("--keep", "Write the run folder of each cell, below DIR/runs."),
+    timeout: float = option("--timeout S", "Longest time for one run.", click.FloatRange(min=0, min_open=True), 86_400),
+    only: tuple[int, ...] = option("--cell N", "Run only cell N; may be repeated.", click.IntRange(min=1)),
+    dry_run: bool = option("--dry-run", "Check the experiment and list its cells; run nothing."),
+    as_json: bool = AS_JSON,
 ) -> None:
-    """Run what is not done yet of an experiment, and write its tables."""
+    """Run what is not done yet of an experiment, and write its tables.
+
+    Exit code 1 if a run failed; the others are made all the same.
+
+    \b
+    Examples:
+      cosched-emulator study run sharing.toml --out studies/sharing
+      cosched-emulator study run sharing.toml --out studies/sharing --cell 12
+      cosched-emulator study run sharing.toml --out studies/sharing --dask tcp://head:8786
+    """
+    from cosched_emulator.page.document import write_page
+    from cosched_emulator.page.study_page import study_page
+    from cosched_emulator.studies.cells import make_plan
+    from cosched_emulator.studies.experiment import read_experiment
+    from cosched_emulator.studies.runner import Way, check_measures, run_plan, workers_of
+    from cosched_emulator.studies.study_folder import REPORT, StudyFolder
+    from cosched_emulator.studies.study_table import RESULTS
+    from cosched_emulator.studies.text import failed_alike, losers_text
+
     with redirect_stdout(sys.stderr):  # modules that the experiment names may print
         plan = make_plan(read_experiment(experiment))
         check_measures(plan)
@@ -70,8 +104,17 @@ def run(
         click.get_current_context().exit(1)
 
 
-def status(folder: Path, as_json: bool) -> None:
-    """Tell what is done of a study, what failed, and whether it is running."""
+@command(study)
+def status(folder: Path = FOLDER, as_json: bool = AS_JSON) -> None:
+    """Tell what is done of a study, what failed, and whether it is running.
+
+    \b
+    Example:
+      cosched-emulator study status studies/sharing
+    """
+    from cosched_emulator.studies.study_folder import StudyFolder
+    from cosched_emulator.studies.text import failed_alike
+
     study = StudyFolder(folder)
     plan, failed, runner = study.read_plan(), study.failures(), study.runner()
     cells, extra = (sum(study.has(cell.key) for cell in group) for group in (plan.cells, plan.extra))
@@ -100,8 +143,26 @@ def status(folder: Path, as_json: bool) -> None:
         say(f"failed: {alike}: {failure.text}")
 
 
-def table(folder: Path, figures: tuple[str, ...], losers: int, level: float, as_json: bool) -> None:
-    """Print means over seeds with their intervals, changes against the baseline, and who is worse off."""
+@command(study)
+def table(
+    folder: Path = FOLDER,
+    figures: tuple[str, ...] = option("--figure COLUMN", "A column of results.csv; may be repeated."),
+    losers: int = option("--losers N", "Largest losses to list.", click.IntRange(min=0), 5),
+    level: float = LEVEL,
+    as_json: bool = AS_JSON,
+) -> None:
+    """Print means over seeds with their intervals, changes against the baseline, and who is worse off.
+
+    \b
+    Examples:
+      cosched-emulator study table studies/sharing
+      cosched-emulator study table studies/sharing --figure wait_s_p95 --figure harm_h1 --json
+    """
+    from cosched_emulator.studies.study_folder import StudyFolder
+    from cosched_emulator.studies.study_result import read_study
+    from cosched_emulator.studies.study_table import check_figure, interval_rows
+    from cosched_emulator.studies.text import losers_text, study_text
+
     result = read_study(StudyFolder(folder))
     for figure in figures:
         check_figure(figure, result.rows)
@@ -119,8 +180,31 @@ def table(folder: Path, figures: tuple[str, ...], losers: int, level: float, as_
         say(f"note: {left} of {len(result.plan.cells)} cells are not done", err=True)
 
 
-def plot(folder: Path, out: Path, figure: str, axis: str | None, change: bool | None, title: str, level: float) -> None:
-    """Draw a figure of all policies along an axis, with intervals over seeds."""
+@command(study)
+def plot(
+    folder: Path = FOLDER,
+    out: Path = option("--out FILE", "A .png, .svg or .pdf file."),
+    figure: str = option("--figure COLUMN", "A column of results.csv.", default="response_s_mean"),
+    axis: str | None = option("--x", "Axis along which to draw.  [default: the first with several values]", DRAWN),
+    change: bool | None = option(
+        "--change/--levels",
+        "Draw the change against the baseline, in percent, or the figure.  [default: change where seeds pair the two]",
+    ),
+    title: str = option("--title", "Title of the picture.", default=""),
+    level: float = LEVEL,
+) -> None:
+    """Draw a figure of all policies along an axis, with intervals over seeds.
+
+    \b
+    Examples:
+      cosched-emulator study plot studies/sharing --out response.png
+      cosched-emulator study plot studies/sharing --x load --levels --figure wait_s_mean --out waits.svg
+    """
+    from cosched_emulator.studies.pictures import plot_study
+    from cosched_emulator.studies.study_folder import StudyFolder
+    from cosched_emulator.studies.study_result import read_study
+    from cosched_emulator.studies.study_table import check_figure
+
     result = read_study(StudyFolder(folder))
     check_figure(figure, result.rows)
     plot_study(out, result, figure, axis, change=change, title=title, level=level)
@@ -141,6 +225,9 @@ def _list(plan: Plan, folder: StudyFolder, *, as_json: bool) -> None:
 
 
 def _made_table(made: Made, out: Path) -> dict[str, Any]:
+    from cosched_emulator.studies.study_folder import REPORT
+    from cosched_emulator.studies.study_table import RESULTS
+
     return {
         "runs": made.wanted,
         "done_before": made.done_before,

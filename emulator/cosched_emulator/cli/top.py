@@ -11,19 +11,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
-from cosched_emulator.cli.top_frame import (
-    ALIKE,
-    BOLD,
-    CHOSEN,
-    DIM,
-    ONE,
-    OUT,
-    PLAIN,
-    SHARED,
-    Line,
-    Look,
-    frame,
-)
+from cosched_emulator.cli.top_frame import ALIKE, BOLD, CHOSEN, DIM, ONE, OUT, PLAIN, SHARED, Line, Look, frame
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.users.client import ManagerConnection, SilenceError, refusal_text
 from cosched_emulator.users.requests import Refused, ShowOverview

@@ -7,47 +7,62 @@ import sys
 from collections.abc import Callable
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from cosched_emulator.cli.reporting import warn
-from cosched_emulator.cli.scenario_options import overrides
-from cosched_emulator.page.document import write_page
-from cosched_emulator.studies.cells import Plan
-from cosched_emulator.studies.runner import Made, Way, run_plan
-from cosched_emulator.studies.study_folder import REPORT, StudyFolder
-from cosched_emulator.studies.text import failed_alike
-from cosched_emulator.whatif.answer import answer, best_of, compare
-from cosched_emulator.whatif.answer_text import as_dict, page, text
-from cosched_emulator.whatif.question import (
-    Question,
-    more_runs,
-    prepare_question,
-    site_of,
-    study_of,
-    with_scale,
-)
-from cosched_emulator.workload.sacct.sacct_log import SCENARIO, ImportOptions, import_dump
-from cosched_terminal.console import progress_bar, say
+from cosched_emulator.cli.scenario_options import A_FILE, AS_SUBMITTED, overrides, some_of_scenario
+from cosched_terminal.commands import argument, command, option
+from cosched_terminal.console import progress_bar, say, warn
 
+if TYPE_CHECKING:
+    from cosched_emulator.studies.cells import Plan
+    from cosched_emulator.studies.runner import Made, Way
+    from cosched_emulator.studies.study_folder import StudyFolder
+
+OF_SITE: Final = some_of_scenario(
+    "swf", "skip_bad_rows", "nodes", "node", "machine", "bandwidth_gbs", "idle_w", "busy_w",
+    "annotations", "characteristics", "pairs", "seed",
+)  # fmt: skip
 STUDY, LOG = "study", "log"  # folders in that of the answer
 
 
+# Over 50 lines: one parameter for each option.
+@command()
 def whatif(
-    site: str | None,
-    sacct: str | None,
-    as_submitted: bool,
-    policy: str | None,
-    assignments: tuple[str, ...],
-    window_count: int | None,
-    window_jobs: int | None,
-    workers: int | None,
-    out: Path,
-    as_json: bool,
-    **options: Any,
+    site: str | None = argument("[SITE.toml]", click.Path()),
+    options: dict[str, Any] = OF_SITE,
+    sacct: str | None = option("--sacct FILE", "Instead of a log: a dump of Slurm's accounting.", A_FILE),
+    as_submitted: bool = AS_SUBMITTED,
+    policy: str | None = option(
+        "--policy", "The present policy.  [default: the site's, else easy on nodes that each job has alone]"
+    ),
+    assignments: tuple[str, ...] = option("--set KEY=VALUE", "A setting of it; may be repeated."),
+    window_count: int | None = option("--window-count N", "Windows of the log.  [default: 10]", click.IntRange(min=1)),
+    window_jobs: int | None = option(
+        "--window-jobs N", "Jobs of each, at most.  [default: 3000]", click.IntRange(min=10)
+    ),
+    workers: int | None = option("--workers N", "Processes.  [default: one for each core]", click.IntRange(min=1)),
+    out: Path = option("--out DIR", "Folder of the study, new or resumed."),
+    as_json: bool = option("--json", "Machine-readable output."),
 ) -> None:
-    """Say what other policies, and sharing nodes, would do to a log."""
+    """Say what other policies, and sharing nodes, would do to a log: for whom, how sure, and what that hangs on.
+
+    \b
+    Examples:
+      cosched-emulator whatif --swf log.swf.gz --out whatif/log
+      cosched-emulator whatif --swf log.swf.gz --machine machine.toml --pairs pairs.csv --out whatif/log
+      cosched-emulator whatif site/scenario.toml --policy conservative --out whatif/site --json
+    """
+    from cosched_emulator.page.document import write_page
+    from cosched_emulator.studies.runner import Way
+    from cosched_emulator.studies.study_folder import REPORT, StudyFolder
+    from cosched_emulator.studies.text import failed_alike
+    from cosched_emulator.whatif.answer import answer, best_of, compare
+    from cosched_emulator.whatif.answer_text import as_dict, page, text
+    from cosched_emulator.whatif.question import Question, more_runs, prepare_question, site_of, study_of, with_scale
+    from cosched_emulator.workload.sacct.sacct_log import SCENARIO, ImportOptions, import_dump
+
     if sacct is not None:
         if site is not None or options.get("swf") is not None:
             raise click.UsageError("--sacct does not go with a site's file or --swf: it is the log")
@@ -82,6 +97,7 @@ def whatif(
 
 def _run(plan: Plan, folder: StudyFolder, way: Way, bar: Callable[..., None] | None, later: int) -> Made:
     """Run a plan; the bar is about its runs, those that are done already, and so many that follow."""
+    from cosched_emulator.studies.runner import run_plan
 
     def progress(done: int, total: int) -> None:
         if bar is not None:

@@ -1,4 +1,4 @@
-"""The commands of the group ``workload``: look at workloads, generate and import them."""
+"""The command group ``workload``: look at workloads, generate and import them."""
 
 from __future__ import annotations
 
@@ -7,34 +7,77 @@ import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
 from cosched_emulator import offered
-from cosched_emulator.cli.reporting import repairs_of, warn
-from cosched_emulator.cli.scenario_options import overrides
-from cosched_emulator.run.prepare import prepare
-from cosched_emulator.scenario.machine import build_machine, cores_of
-from cosched_emulator.scenario.reader import read_scenario
-from cosched_emulator.scenario.rules import check_cluster
-from cosched_emulator.workload.atomic_file import new_text_file
-from cosched_emulator.workload.characteristics import with_characteristics_of
-from cosched_emulator.workload.description import as_table
-from cosched_emulator.workload.description import describe as statistics_of
-from cosched_emulator.workload.job import Workload
-from cosched_emulator.workload.jobs_in_columns import columns_of
-from cosched_emulator.workload.lublin import LublinParameters, generate
-from cosched_emulator.workload.multicore import CORES_PER_NODE, with_grown_sizes, with_self_slowdowns
-from cosched_emulator.workload.side_files.annotations import (
-    annotation_lines,
-    profile_lines,
-    read_annotations,
-    with_annotations,
-)
-from cosched_emulator.workload.swf.swf_reader import SwfOptions, read_swf
-from cosched_emulator.workload.swf.swf_writer import write_swf
-from cosched_terminal.console import say
+from cosched_emulator.cli.scenario_options import A_FILE, AS_SUBMITTED, overrides, sets
+from cosched_terminal.commands import argument, command, option, several
+from cosched_terminal.console import say, warn
+
+if TYPE_CHECKING:
+    from cosched_emulator.workload.job import Workload
+
+_DESCRIBE_EXAMPLES = """Examples:
+
+\b
+  cosched-emulator workload describe CTC-SP2-1996-3.1-cln.swf.gz
+  cosched-emulator workload describe trace.swf --first 10000 --jobs 10000 --json
+  cosched-emulator workload describe --lublin 8000 --aarr 8.83 --characteristics M1
+  cosched-emulator workload describe --lublin 10000 --aarr 10.33 --self-slowdowns table4 --grow
+"""
+_LUBLIN_EXAMPLES = """Examples:
+
+\b
+  cosched-emulator workload lublin --jobs 8000 --aarr 9.83 --seed 3 --out w2.swf.gz
+  cosched-emulator workload lublin --jobs 1000 --processors 16 --gap-factor 0.025 --run-factor 0.025 --out small.swf
+  cosched-emulator workload lublin --jobs 8000 --characteristics M1 --usage-out w1-usage.csv --out w1.swf.gz
+  cosched-emulator workload lublin --jobs 8000 --self-slowdowns table4 --grow --usage-out w1-self.csv --out w1.swf.gz
+  cosched-emulator workload lublin --jobs 8000 --nodes 64 --node 2x16x2 --out large.swf
+  cosched-emulator workload lublin --jobs 20 --out -
+"""
+_CONVERT_EXAMPLES = """Examples:
+
+\b
+  cosched-emulator workload convert log.swf --out w.json
+  cosched-emulator workload convert log.swf --cores 4 --annotations usage.csv --out w.json
+  cosched-emulator workload convert w.json --usage-out usage.csv --out log.swf
+"""
+_IMPORT_EXAMPLES = """Examples:
+
+\b
+  cosched-emulator workload import
+  cosched-emulator workload import --sacct jobs.txt --out site --time-zone Europe/Athens
+  cosched-emulator simulate site/scenario.toml --policy easy
+"""
+_POSITIVE: Final = click.IntRange(min=1)
+_JOBS: Final = click.IntRange(1, offered.MOST_JOBS)  # of the model
+SELF_SLOWDOWNS: Final = option("--self-slowdowns", "Draw the self slowdowns of jobs.", offered.SELF_SLOWDOWNS)
+GROW: Final = option("--grow", "Let sizes grow: --processors are nodes of two CPUs with two cores each.")
+
+OF_LOG: Final = several([
+    sets("workload.annotations", "--annotations FILE", "Log: what bounds jobs, CSV or TOML.", A_FILE),
+    sets("workload.profiles", "--profiles FILE", "Log: what processes ask of nodes, CSV.", A_FILE),
+    sets("workload.characteristics", "--characteristics MIX", "Log: draw what bounds jobs."),
+    sets("workload.mix", "--mix", "Log: draw bandwidth demands."),
+    sets("workload.self_slowdowns", "--self-slowdowns", "Log: draw these.", offered.SELF_SLOWDOWNS),
+    sets("workload.limits", "--limits", "Log: none leaves walltimes out.", offered.LIMITS),
+    sets("seed", "--seed", f"Log: seed of all draws.  [default: {offered.SEED}]", int),
+])  # fmt: skip
+
+
+class MachineOptions(NamedTuple):
+    """The options that describe a machine, as an alternative to ``--processors``."""
+
+    nodes: int | None = option("--nodes N", f"Machine: how many nodes.  [default: {offered.NODES}]", _POSITIVE)
+    preset: str | None = option("--node SHAPE", "Machine: its nodes, of `presets` or SOCKETSxCORESxTHREADS.")
+    file: str | None = option("--machine FILE", "Machine: a TOML file of [[nodes]].", A_FILE)
+
+
+@click.group()
+def workload() -> None:
+    """Look at workloads, generate and import them."""
 
 
 class MachineSize(NamedTuple):
@@ -45,38 +88,51 @@ class MachineSize(NamedTuple):
     cores: int  # for jobs that grow
 
 
-DEFAULT_SIZE: Final = MachineSize(offered.NODES, offered.NODES, offered.NODES * CORES_PER_NODE)
-
-
+# Over 50 lines: one parameter for each option.
+@command(workload, epilog=_DESCRIBE_EXAMPLES)
 def describe(
-    file: str | None,
-    lublin_jobs: int | None,
-    processors: int | None,
-    nodes: int | None,
-    node: str | None,
-    machine: str | None,
-    aarr: float | None,
-    seed: int | None,
-    characteristics: str | None,
-    annotations: str | None,
-    self_slowdowns: str | None,
-    grow: bool,
-    first: int | None,
-    jobs: int | None,
-    skip_bad_rows: bool,
-    as_logged: bool,
-    as_json: bool,
+    *,
+    log: str | None = argument("[FILE]", click.Path()),
+    lublin_jobs: int | None = option("--lublin N", "Describe N jobs of the Lublin model.", _JOBS),
+    processors: int | None = option(
+        "--processors",
+        f"Size of the machine.  [default: the file's MaxProcs; {offered.NODES} with --lublin]",
+        _POSITIVE,
+    ),
+    aarr: float | None = option("--aarr", f"Lublin: parameter of the arrival rate.  [default: {offered.AARR:g}]"),
+    seed: int | None = option("--seed", f"Seed of all draws.  [default: {offered.SEED}]"),
+    characteristics: str | None = option(
+        "--characteristics MIX", "Draw what bounds jobs: M1, M2, M3, or shares such as 40:30:30."
+    ),
+    annotations: str | None = option(
+        "--annotations FILE", "Read what bounds jobs from a side file, CSV or TOML.", click.Path()
+    ),
+    described: MachineOptions,
+    self_slowdowns: str | None = SELF_SLOWDOWNS,
+    grow: bool = GROW,
+    first: int | None = option("--first N", "File: skip N usable jobs.  [default: 0]", click.IntRange(min=0)),
+    jobs: int | None = option("--jobs N", "File: read at most N jobs.  [default: all]", _POSITIVE),
+    skip_bad_rows: bool = option("--skip-bad-rows", "File: leave malformed rows out instead of stopping."),
+    as_logged: bool = option(
+        "--as-logged", "File: keep run times above the estimate, and short estimates, as they are."
+    ),
+    as_json: bool = option("--json", "Print JSON."),
 ) -> None:
     """Print statistics of a workload, its load, rhythm and users: an SWF file (plain or gzip), or the Lublin model."""
-    if (file is None) == (lublin_jobs is None):
+    from cosched_emulator.workload.description import as_table
+    from cosched_emulator.workload.description import describe as statistics_of
+    from cosched_emulator.workload.multicore import with_grown_sizes
+    from cosched_emulator.workload.swf.swf_reader import SwfOptions, read_swf
+
+    if (log is None) == (lublin_jobs is None):
         raise click.UsageError("give either a FILE or --lublin N")
     draw_seed = 1 if seed is None else seed
-    size = _machine_size(processors, nodes, node, machine)
-    if file is None:
+    size = _machine_size(processors, described)
+    if log is None:
         _refuse(
             {"--first": first, "--jobs": jobs, "--skip-bad-rows": skip_bad_rows, "--as-logged": as_logged}, "--lublin"
         )
-        size = size or DEFAULT_SIZE
+        size = size or _size_of(offered.NODES)
         chosen = _generate(lublin_jobs or 0, size.nodes if grow else size.asked, aarr, draw_seed)
     else:
         used = seed if characteristics is None and self_slowdowns is None else None
@@ -84,7 +140,7 @@ def describe(
         options = SwfOptions(skip_bad_rows=skip_bad_rows)
         if as_logged:
             options = replace(options, minimum_estimate_s=0, cap_run_at_estimate=False)
-        chosen = read_swf(file, options, first or 0, jobs)
+        chosen = read_swf(log, options, first or 0, jobs)
     chosen = _with_drawn_usage(chosen, characteristics, annotations, self_slowdowns, draw_seed)
     if grow and size is not None:
         chosen = with_grown_sizes(chosen, size.cores)
@@ -92,15 +148,24 @@ def describe(
     say(json.dumps(description.as_dict(), indent=2) if as_json else as_table(description))
 
 
-def _machine_size(
-    processors: int | None, nodes: int | None, node: str | None, machine: str | None
-) -> MachineSize | None:
+def _size_of(processors: int) -> MachineSize:
+    """Return the size that ``--processors`` stands for."""
+    from cosched_emulator.workload.multicore import CORES_PER_NODE
+
+    return MachineSize(processors, processors, processors * CORES_PER_NODE)
+
+
+def _machine_size(processors: int | None, described: MachineOptions) -> MachineSize | None:
     """Return the size of the machine that the options describe; None if they describe none."""
-    given = {key: value for key, value in (("nodes", nodes), ("preset", node), ("file", machine)) if value is not None}
+    from cosched_emulator.scenario.machine import build_machine, cores_of
+    from cosched_emulator.scenario.reader import read_scenario
+    from cosched_emulator.scenario.rules import check_cluster
+
+    given = {key: value for key, value in described._asdict().items() if value is not None}
     if processors is not None:
         if given:
             raise click.UsageError("--processors does not go with --nodes, --node or --machine")
-        return MachineSize(processors, processors, processors * CORES_PER_NODE)
+        return _size_of(processors)
     if not given:
         return None
     cluster = read_scenario(None, {"cluster": given}).cluster
@@ -117,29 +182,39 @@ def _refuse(flags: Mapping[str, object], other: str) -> None:
         raise click.UsageError(f"{', '.join(wrong)} does not go with {other}")
 
 
+@command(workload, epilog=_LUBLIN_EXAMPLES)
 def lublin(
-    jobs: int,
-    processors: int | None,
-    nodes: int | None,
-    node: str | None,
-    machine: str | None,
-    aarr: float | None,
-    seed: int,
-    gap_factor: float,
-    run_factor: float,
-    characteristics: str | None,
-    self_slowdowns: str | None,
-    grow: bool,
-    usage_out: str | None,
-    out: str,
-    force: bool,
+    *,
+    jobs: int = option("--jobs", "Number of jobs.", _JOBS),
+    processors: int | None = option("--processors", f"Size of the machine.  [default: {offered.NODES}]", _POSITIVE),
+    described: MachineOptions,
+    aarr: float | None = option(
+        "--aarr", f"Parameter of the arrival rate; smaller is busier.  [default: {offered.AARR:g}]"
+    ),
+    seed: int = option("--seed", "Seed of all draws.", default=offered.SEED),
+    gap_factor: float = option("--gap-factor", "Multiply the gaps between arrivals.", default=1.0),
+    run_factor: float = option("--run-factor", "Multiply the run times.", default=1.0),
+    characteristics: str | None = option(
+        "--characteristics MIX", "Draw what bounds jobs, too: M1, M2, M3, or shares such as 40:30:30."
+    ),
+    self_slowdowns: str | None = SELF_SLOWDOWNS,
+    grow: bool = GROW,
+    usage_out: str | None = option(
+        "--usage-out FILE", "Write the drawn values to FILE, as annotations in CSV.", click.Path()
+    ),
+    out: str = option("--out", "File to write (.gz compresses); - for standard output.", click.Path()),
+    force: bool = option("--force", "Overwrite the file if it exists."),
 ) -> None:
     """Generate a workload with the Lublin-Feitelson model and write it as SWF."""
+    from cosched_emulator.workload.atomic_file import new_text_file
+    from cosched_emulator.workload.multicore import with_grown_sizes
+    from cosched_emulator.workload.side_files.annotations import annotation_lines
+
     if (characteristics is None and self_slowdowns is None) != (usage_out is None):
         raise click.UsageError("--usage-out goes together with --characteristics, --self-slowdowns, or both")
     if grow and self_slowdowns is None:
         raise click.UsageError("--grow needs --self-slowdowns")
-    size = _machine_size(processors, nodes, node, machine) or DEFAULT_SIZE
+    size = _machine_size(processors, described) or _size_of(offered.NODES)
     generated = _generate(jobs, size.nodes if grow else size.asked, aarr, seed, gap_factor, run_factor)
     generated = _with_drawn_usage(generated, characteristics, None, self_slowdowns, seed)
     if grow:
@@ -153,6 +228,8 @@ def lublin(
 
 
 def _write(generated: Workload, out: str, *, force: bool) -> None:
+    from cosched_emulator.workload.swf.swf_writer import write_swf
+
     if out == "-":
         write_swf(sys.stdout, generated)
     else:
@@ -163,6 +240,10 @@ def _write(generated: Workload, out: str, *, force: bool) -> None:
 def _with_drawn_usage(
     workload: Workload, characteristics: str | None, annotations: str | None, self_slowdowns: str | None, seed: int
 ) -> Workload:
+    from cosched_emulator.workload.characteristics import with_characteristics_of
+    from cosched_emulator.workload.multicore import with_self_slowdowns
+    from cosched_emulator.workload.side_files.annotations import read_annotations, with_annotations
+
     if characteristics is not None:
         workload = with_characteristics_of(workload, characteristics, seed)
     if self_slowdowns is not None:
@@ -178,24 +259,31 @@ def _generate(
     gap_factor: float = 1.0,
     run_factor: float = 1.0,
 ) -> Workload:
+    from cosched_emulator.workload.lublin import LublinParameters, generate
+
     parameters = LublinParameters(gap_factor=gap_factor, run_factor=run_factor)
     if aarr is not None:
         parameters = LublinParameters(aarr=aarr, gap_factor=gap_factor, run_factor=run_factor)
     return generate(jobs, processors, parameters, seed)
 
 
+@command(workload, name="import", epilog=_IMPORT_EXAMPLES)
 def import_log(
-    sacct: str | None,
-    out: str | None,
-    partitions: tuple[str, ...],
-    time_zone: str | None,
-    threads_per_core: int,
-    default_estimate: float,
-    as_submitted: bool,
-    skip_bad_rows: bool,
-    anonymise: bool,
-    force: bool,
-    as_json: bool,
+    sacct: str | None = option("--sacct FILE", "What sacct -P or sacct --json printed.", click.Path()),
+    out: str | None = option("--out DIR", "Folder to write: trace.swf, jobs.csv, scenario.toml.", click.Path()),
+    partitions: tuple[str, ...] = option("--partition NAME", "Only jobs of this partition; may be repeated."),
+    time_zone: str | None = option(
+        "--time-zone ZONE", "Of times that name none, such as Europe/Athens.  [default: UTC]"
+    ),
+    threads_per_core: int = option("--threads-per-core N", "CPUs of Slurm on a core.", _POSITIVE, 1),
+    default_estimate: float = option(
+        "--default-estimate S", "Estimate of jobs without a limit, in seconds.", click.FloatRange(min=1), 86_400
+    ),
+    as_submitted: bool = AS_SUBMITTED,
+    skip_bad_rows: bool = option("--skip-bad-rows", "Leave malformed rows out instead of stopping."),
+    anonymise: bool = option("--anonymise", "Leave out names, numbers of jobs and the day."),
+    force: bool = option("--force", "Overwrite files that exist."),
+    as_json: bool = option("--json", "Print JSON."),
 ) -> None:
     """Make a log of Slurm's accounting; without options, print the command that dumps it."""
     from cosched_emulator.workload.sacct.sacct_log import ImportOptions, import_dump
@@ -228,19 +316,32 @@ def import_log(
 
 
 # Over 50 lines: one argument for each option, and what each direction does not take.
+@command(workload, epilog=_CONVERT_EXAMPLES)
 def convert(
-    files: tuple[str, ...],
-    cores: int,
-    platform: str | None,
-    master_host: str,
-    usage_out: str | None,
-    profiles_out: str | None,
-    out: str,
-    force: bool,
-    **options: Any,
+    files: tuple[str, ...] = argument(kind=click.Path()),
+    cores: int = option("--cores C", "Processes that fill a host.", _POSITIVE, 1),
+    options: dict[str, Any] = OF_LOG,
+    platform: str | None = option("-p --platform FILE.xml", "JSON: the speed of hosts; else 1 Gflop/s.", A_FILE),
+    master_host: str = option(
+        "-m --master-host NAME", "JSON: the platform's host without jobs.", default="master_host"
+    ),
+    usage_out: str | None = option(
+        "--usage-out FILE", "JSON: write what bounds jobs there, annotations in CSV.", A_FILE
+    ),
+    profiles_out: str | None = option(
+        "--profiles-out FILE", "JSON: write what processes ask of nodes there, CSV.", A_FILE
+    ),
+    out: str = option("--out", "File to write: .json of Batsim's, or SWF (.gz compresses).", click.Path()),
+    force: bool = option("--force", "Overwrite files that exist."),
 ) -> None:
     """Convert a log in SWF to a workload of Batsim's, or workloads of Batsim's (FILE.json) to a log."""
     from cosched_emulator.batsim.conversions import from_batsim, lost_of_log, to_batsim, told_exactly
+    from cosched_emulator.cli.reporting import repairs_of
+    from cosched_emulator.run.prepare import prepare
+    from cosched_emulator.scenario.reader import read_scenario
+    from cosched_emulator.workload.atomic_file import new_text_file
+    from cosched_emulator.workload.side_files.annotations import annotation_lines, profile_lines
+    from cosched_emulator.workload.swf.swf_writer import write_swf
 
     of_log = {f"--{name.replace('_', '-')}": value for name, value in options.items()}
     of_json = {"--platform": platform, "--usage-out": usage_out, "--profiles-out": profiles_out}
@@ -275,6 +376,8 @@ def convert(
 
 def _warn_of_lost(converted: Workload, usage_out: str | None, profiles_out: str | None) -> None:
     """Warn of what jobs ask of nodes, and no side file was written for."""
+    from cosched_emulator.workload.jobs_in_columns import columns_of
+
     jobs = columns_of(converted.jobs)
     if usage_out is None and (jobs.knows(jobs.usage) or jobs.knows(jobs.self_slowdown)):
         warn("what bounds jobs is lost: --usage-out FILE keeps it")

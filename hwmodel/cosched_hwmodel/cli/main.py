@@ -1,20 +1,18 @@
-"""The command ``cosched-hwmodel``, and the one place where its errors become exit codes.
-
-Each command imports its modules when it runs: ``--help`` must load no more than click.
-"""
+"""The commands of ``cosched-hwmodel``, and the one place where its errors become exit codes."""
 
 from __future__ import annotations
 
 import json
 import os
-from typing import Literal, NoReturn
+from typing import Final, Literal, NoReturn
 
 import click
 
 from cosched_hwmodel.errors import HardwareModelError
 from cosched_hwmodel.measured import METHODS, Method
 from cosched_terminal.command_line import run_command_line
-from cosched_terminal.console import say
+from cosched_terminal.commands import argument, command, option
+from cosched_terminal.console import progress_bar, say
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -27,10 +25,11 @@ def cli() -> None:
     """
 
 
-@cli.command()
-@click.argument("node")
-@click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
-def show(node: str, as_json: bool) -> None:
+AS_JSON: Final = option("--json", "Machine-readable output.")
+
+
+@command(cli)
+def show(node: str = argument(), as_json: bool = AS_JSON) -> None:
     """Draw NODE: its sockets, caches, cores and hardware threads, with their numbers, and its capacities.
 
     NODE is a TOML file of nodes, a preset (rua-4way), or a layout of sockets x cores x threads (2x16x2).
@@ -49,32 +48,23 @@ def show(node: str, as_json: bool) -> None:
     say("\n\n".join("\n".join(node_lines(shape, count)) for count, shape in classes))
 
 
-@cli.command()
-@click.option("--out", metavar="FILE", help="Write the node there as TOML, and the ratios of pairs beside it as CSV.")
-@click.option("--force", is_flag=True, help="Replace files that are there.")
-@click.option(
-    "--seconds",
-    default=60.0,
-    show_default=True,
-    type=click.FloatRange(min=0.2, max=3600),
-    help="Time to spend, about; more gives longer and more repeats.",
-)
-@click.option(
-    "--disk", metavar="FOLDER", help="Folder on the disk to measure; default: that of FILE, or the current one."
-)
-@click.option("--no-disk", is_flag=True, help="Write nothing to a disk.")
-@click.option("--name", default="measured", show_default=True, help="Name of the node.")
-@click.option("--numpy", "use_numpy", is_flag=True, help="Run the kernels with numpy, even if there is a C compiler.")
-@click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+@command(cli)
 def measure(
-    out: str | None,
-    force: bool,
-    seconds: float,
-    disk: str | None,
-    no_disk: bool,
-    name: str,
-    use_numpy: bool,
-    as_json: bool,
+    out: str | None = option("--out FILE", "Write the node there as TOML, and the ratios of pairs beside it as CSV."),
+    force: bool = option("--force", "Replace files that are there."),
+    seconds: float = option(
+        "--seconds",
+        "Time to spend, about; more gives longer and more repeats.",
+        click.FloatRange(min=0.2, max=3600),
+        60.0,
+    ),
+    disk: str | None = option(
+        "--disk FOLDER", "Folder on the disk to measure; default: that of FILE, or the current one."
+    ),
+    no_disk: bool = option("--no-disk", "Write nothing to a disk."),
+    name: str = option("--name", "Name of the node.", default="measured"),
+    use_numpy: bool = option("--numpy", "Run the kernels with numpy, even if there is a C compiler."),
+    as_json: bool = AS_JSON,
 ) -> None:
     """Measure this machine: its parts, small kernels alone and in pairs on CPUs that share a core, a cache, a socket.
 
@@ -85,55 +75,47 @@ def measure(
       cosched-hwmodel measure --out node.toml
       cosched-hwmodel show node.toml
     """
-    from cosched_hwmodel.cli.measuring.measure_command import run_measure
+    from cosched_hwmodel.cli.measuring.kernels import COMPILERS
+    from cosched_hwmodel.cli.measuring.measure import measure_node
+    from cosched_hwmodel.cli.measuring.report import measurement_values, report_lines, write_files
+    from cosched_hwmodel.cli.output import check_new
 
     if disk is not None and no_disk:
         raise click.UsageError("--disk and --no-disk: expected at most one of them")
-    run_measure(
-        out=out,
-        force=force,
-        seconds=seconds,
-        disk=None if no_disk else disk or os.path.dirname(out or "") or ".",
-        name=name,
-        use_numpy=use_numpy,
-        as_json=as_json,
-    )
+    if out is not None:
+        check_new(out, force)
+    folder = None if no_disk else disk or os.path.dirname(out or "") or "."
+    with progress_bar(1, "measurements") as bar:
+        found = measure_node(seconds, folder, name, () if use_numpy else COMPILERS, bar)
+    files = [] if out is None else write_files(found, out)
+    if as_json:
+        say(json.dumps({**measurement_values(found), "files": files}, indent=2))
+        return
+    for line in report_lines(found):
+        say(line)
+    for file in files:
+        say(f"written: {file}", err=True)
 
 
-@cli.command()
-@click.argument("words", nargs=-1, required=True, metavar="NODE JOB...")
-@click.option(
-    "--profiles",
-    metavar="FILE",
-    help="TOML file with a table of demands for each application; default: the one that measure has written beside NODE.",
-)
-@click.option(
-    "--seat", metavar="SEAT", help="Place two jobs on threads that share a core, a cache (L3), a socket, the node."
-)
-@click.option(
-    "--set", "assignments", multiple=True, metavar="KEY=VALUE", help="Change a parameter of the composite model."
-)
-@click.option(
-    "--pairs",
-    metavar="TABLE",
-    help="Predict from a table of co-runs; there is no NODE, and JOBs are applications of it.",
-)
-@click.option(
-    "--method",
-    default="components",
-    show_default=True,
-    type=click.Choice(METHODS),
-    help="With --pairs: how pairs that were not measured are predicted.",
-)
-@click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+# Over 50 lines: one parameter for each option.
+@command(cli)
 def predict(
-    words: tuple[str, ...],
-    profiles: str | None,
-    seat: str | None,
-    assignments: tuple[str, ...],
-    pairs: str | None,
-    method: Method,
-    as_json: bool,
+    words: tuple[str, ...] = argument("NODE JOB..."),
+    profiles: str | None = option(
+        "--profiles FILE",
+        "TOML file with a table of demands for each application; default: the one that measure has written beside NODE.",
+    ),
+    seat: str | None = option(
+        "--seat SEAT", "Place two jobs on threads that share a core, a cache (L3), a socket, the node."
+    ),
+    assignments: tuple[str, ...] = option("--set KEY=VALUE", "Change a parameter of the composite model."),
+    pairs: str | None = option(
+        "--pairs TABLE", "Predict from a table of co-runs; there is no NODE, and JOBs are applications of it."
+    ),
+    method: Method = option(
+        "--method", "With --pairs: how pairs that were not measured are predicted.", METHODS, "components"
+    ),
+    as_json: bool = AS_JSON,
 ) -> None:
     """Predict which of the JOBs slow each other down on NODE, and through which resource, by the composite model.
 
@@ -147,52 +129,50 @@ def predict(
       cosched-hwmodel predict --pairs node-pairs-L3.csv stream cache3
     """
     if pairs is not None:
-        from cosched_hwmodel.cli.predicting.table_commands import predict_from_table
+        from cosched_hwmodel.cli.predicting.table_fits import ratios_predicted
 
         if profiles is not None or seat is not None or assignments:
             raise click.UsageError("--pairs: expected no --profiles, --seat and --set beside it")
-        predict_from_table(pairs, words, method=method, as_json=as_json)
+        values, lines = ratios_predicted(pairs, words, method)
+        say(json.dumps(values, indent=2) if as_json else "\n".join(lines))
         return
-    from cosched_hwmodel.cli.predicting.predict_command import predict_on_node
+    from cosched_hwmodel.cli.node_choice import one_node
+    from cosched_hwmodel.cli.predicting.blame import blame_lines, blame_values, parameters_of, profiles_for, tell
+    from cosched_hwmodel.cli.predicting.job_words import jobs_of
+    from cosched_hwmodel.composite.composite_model import CompositeModel
 
-    node, *jobs = words
+    name, *jobs = words
     if not jobs:
         raise click.UsageError("Missing argument 'JOB...'.")
-    predict_on_node(node, jobs, profiles=profiles, seat=seat, assignments=assignments, as_json=as_json)
+    node = one_node(name)
+    placed = jobs_of(jobs, profiles_for(name, profiles), node, seat)
+    told = tell(CompositeModel.from_parameters(parameters_of(assignments)), node, placed)
+    if as_json:
+        say(json.dumps({"node": node.name, "jobs": [blame_values(each) for each in told]}, indent=2))
+        return
+    say("\n".join(blame_lines(node, told)))
 
 
-@cli.command()
-@click.argument("table")
-@click.option(
-    "--method",
-    default="components",
-    show_default=True,
-    type=click.Choice([*METHODS, "composite"]),
-    help="Two forms of the ratios themselves, or the composite model with fitted demands of the applications.",
-)
-@click.option("--node", metavar="NODE", help="With composite: the node on which TABLE was measured.")
-@click.option(
-    "--seat",
-    metavar="SEAT",
-    help="With composite: a process each on this seat; default: half of the cores of each socket.",
-)
-@click.option(
-    "--out",
-    metavar="FILE",
-    help="Write the table there, with predicted ratios where none was measured; with composite, the demands (--profiles).",
-)
-@click.option("--force", is_flag=True, help="Replace FILE if it is there.")
-@click.option("--all", "every", is_flag=True, help="Print all pairs that were not measured, not the first ones.")
-@click.option("--json", "as_json", is_flag=True, help="Machine-readable output, with all pairs.")
+@command(cli)
 def calibrate(
-    table: str,
-    method: Method | Literal["composite"],
-    node: str | None,
-    seat: str | None,
-    out: str | None,
-    force: bool,
-    every: bool,
-    as_json: bool,
+    table: str = argument(),
+    method: Method | Literal["composite"] = option(
+        "--method",
+        "Two forms of the ratios themselves, or the composite model with fitted demands of the applications.",
+        (*METHODS, "composite"),
+        "components",
+    ),
+    node: str | None = option("--node NODE", "With composite: the node on which TABLE was measured."),
+    seat: str | None = option(
+        "--seat SEAT", "With composite: a process each on this seat; default: half of the cores of each socket."
+    ),
+    out: str | None = option(
+        "--out FILE",
+        "Write the table there, with predicted ratios where none was measured; with composite, the demands (--profiles).",
+    ),
+    force: bool = option("--force", "Replace FILE if it is there."),
+    every: bool = option("--all", "Print all pairs that were not measured, not the first ones."),
+    as_json: bool = option("--json", "Machine-readable output, with all pairs."),
 ) -> None:
     """Fit TABLE, measured co-runs in CSV, and predict the pairs that were not measured, with 90 % intervals.
 
@@ -203,19 +183,24 @@ def calibrate(
       cosched-hwmodel calibrate node-pairs-L3.csv --method bilinear --out complete.csv
       cosched-hwmodel calibrate nas.csv --method composite --node node.toml --out nas-profiles.toml
     """
-    from cosched_hwmodel.cli.output import check_new
-    from cosched_hwmodel.cli.predicting.table_commands import run_calibrate, run_composite
+    from cosched_hwmodel.cli.output import check_new, write_whole
+    from cosched_hwmodel.cli.predicting.table_fits import demands_fitted, ratios_fitted
 
     if out is not None:
         check_new(out, force)
     if method == "composite":
         if node is None:
             raise click.UsageError("--method composite: expected --node NODE beside it")
-        run_composite(table, node, seat, out=out, every=every, as_json=as_json)
-        return
-    if node is not None or seat is not None:
+        values, lines, content = demands_fitted(table, node, seat, every=every)
+    elif node is not None or seat is not None:
         raise click.UsageError("--node and --seat: expected --method composite beside them")
-    run_calibrate(table, method, out=out, every=every, as_json=as_json)
+    else:
+        values, lines, content = ratios_fitted(table, method, every=every)
+    if out is not None:
+        write_whole(out, content)
+    say(json.dumps(values, indent=2) if as_json else "\n".join(lines))
+    if out is not None:
+        say(f"written: {out}", err=True)
 
 
 def main() -> NoReturn:

@@ -1,7 +1,4 @@
-"""The commands of cosched-plugin, but for `slurm`: their options, and what they do.
-
-Each imports its modules when it runs: ``--help`` must not load numpy, zmq and the policies.
-"""
+"""The commands of cosched-plugin, but for `slurm`, and the options that several of them have."""
 
 from __future__ import annotations
 
@@ -9,73 +6,65 @@ import json
 import sys
 from contextlib import ExitStack
 from functools import partial
+from typing import Final
 
 import click
 
-from cosched_plugin.cli.options import CONTENTION, LOG_JSON, POLICY, QUIET, SET, SET_ASIDE, TRACE, seconds
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.protocol.endpoint import SCHEDULER_SOCKET, usual_endpoint
+from cosched_terminal.commands import argument, command, option
 from cosched_terminal.console import Log, say
 
+POLICY: Final = option(
+    "--policy", "A preset, a FILE.toml with a [policy] table, an installed policy, or MODULE:CLASS.", default="easy"
+)
+SET: Final = option(
+    "--set KEY=VALUE", "Change one setting of the policy, such as placement.threshold=1.25; may be repeated."
+)
+TRACE: Final = option("--trace FILE", "Write a decision trace there: a new file of JSON lines.")
+SET_ASIDE: Final = option(
+    "--set-aside", "Where the policy fails on a job, name the job and go on without it, instead of ending."
+)
+LOG_JSON: Final = option("--log-json", "Log as JSON lines on standard error.")
+QUIET: Final = option("--quiet", "Log only warnings and errors.")
+CONTENTION: Final = option(
+    "--contention MODULE:CLASS", "A contention model that the manager, or the site file, may name; may be repeated."
+)
 
-# Over 50 lines: one argument for each option, passed on.
-@click.command()
-@click.option(
-    "--connect",
-    "endpoint",
-    metavar="ENDPOINT",
-    help="The manager's endpoint: ipc:// or tcp://; beyond this machine only with keys.  "
-    "[default: ipc:///run/cosched/scheduler.sock, if that folder is there]",
-)
-@POLICY
-@SET
-@CONTENTION
-@seconds("--wait", "wait_s", 30.0, "Seconds to wait for a manager, also for one that has gone.")
-@seconds(
-    "--silence",
-    "silence_s",
-    30.0,
-    "Seconds of silence before the manager is pinged, and then seconds to wait for its answer.",
-    least=0.1,
-)
-@click.option("--standby", is_flag=True, help="Wait while another scheduler is served; take over when it falls silent.")
-@click.option("--key", "own_secret", envvar="COSCHED_KEY", metavar="FILE", help="Own secret key. [env: COSCHED_KEY]")
-@click.option(
-    "--manager-key",
-    "manager_public",
-    envvar="COSCHED_MANAGER_KEY",
-    metavar="FILE",
-    help="The manager's public key. [env: COSCHED_MANAGER_KEY]",
-)
-@SET_ASIDE
-@TRACE
-@click.option(
-    "--status",
-    "status_endpoint",
-    metavar="ENDPOINT",
-    help="Answer `cosched-plugin status` there (ipc:// or loopback tcp://).",
-)
-@click.option(
-    "--metrics", "metrics_address", metavar="HOST:PORT", help="Serve /metrics for Prometheus there (loopback only)."
-)
-@LOG_JSON
-@QUIET
+
+# Over 50 lines: one parameter for each option, passed on.
+@command()
 def serve(
-    endpoint: str | None,
-    policy: str,
-    assignments: tuple[str, ...],
-    models: tuple[str, ...],
-    wait_s: float,
-    silence_s: float,
-    standby: bool,
-    set_aside: bool,
-    own_secret: str | None,
-    manager_public: str | None,
-    trace_file: str | None,
-    status_endpoint: str | None,
-    metrics_address: str | None,
-    log_json: bool,
-    quiet: bool,
+    endpoint: str | None = option(
+        "--connect ENDPOINT",
+        "The manager's endpoint: ipc:// or tcp://; beyond this machine only with keys.  "
+        "[default: ipc:///run/cosched/scheduler.sock, if that folder is there]",
+    ),
+    policy: str = POLICY,
+    assignments: tuple[str, ...] = SET,
+    models: tuple[str, ...] = CONTENTION,
+    wait_s: float = option(
+        "--wait", "Seconds to wait for a manager, also for one that has gone.", click.FloatRange(min=0), 30.0
+    ),
+    silence_s: float = option(
+        "--silence",
+        "Seconds of silence before the manager is pinged, and then seconds to wait for its answer.",
+        click.FloatRange(min=0.1),
+        30.0,
+    ),
+    standby: bool = option("--standby", "Wait while another scheduler is served; take over when it falls silent."),
+    own_secret: str | None = option("--key FILE", "Own secret key. [env: COSCHED_KEY]", envvar="COSCHED_KEY"),
+    manager_public: str | None = option(
+        "--manager-key FILE", "The manager's public key. [env: COSCHED_MANAGER_KEY]", envvar="COSCHED_MANAGER_KEY"
+    ),
+    set_aside: bool = SET_ASIDE,
+    trace_file: str | None = TRACE,
+    status_endpoint: str | None = option(
+        "--status ENDPOINT", "Answer `cosched-plugin status` there (ipc:// or loopback tcp://)."
+    ),
+    metrics_address: str | None = option("--metrics HOST:PORT", "Serve /metrics for Prometheus there (loopback only)."),
+    log_json: bool = LOG_JSON,
+    quiet: bool = QUIET,
 ) -> None:
     """Serve one manager until it says goodbye; continue after its restarts.
 
@@ -120,40 +109,33 @@ def serve(
         sys.exit(code)
 
 
-# Over 50 lines: one argument for each option, passed on.
-@click.command()
-@click.option(
-    "--bind",
-    "endpoint",
-    default="tcp://127.0.0.1:28000",
-    show_default=True,
-    metavar="ENDPOINT",
-    help="Where Batsim connects (its -s): tcp:// on this machine, or ipc://.",
-)
-@POLICY
-@SET
-@click.option(
-    "--site", "site_file", metavar="FILE", help="TOML: jobs on a host, capacities, beliefs, and what jobs ask of hosts."
-)
-@CONTENTION
-@seconds("--decision-time", "decision_s", 0.0, "Seconds of Batsim's time that every decision takes.", most=86_400)
-@seconds("--wait", "wait_s", 60.0, "Seconds to wait for a simulation to begin.")
-@seconds("--silence", "silence_s", 600.0, "Seconds that Batsim may simulate without a message.", least=0.1)
-@TRACE
-@LOG_JSON
-@QUIET
+# Over 50 lines: one parameter for each option, passed on.
+@command()
 def batsim(
-    endpoint: str,
-    policy: str,
-    assignments: tuple[str, ...],
-    site_file: str | None,
-    models: tuple[str, ...],
-    decision_s: float,
-    wait_s: float,
-    silence_s: float,
-    trace_file: str | None,
-    log_json: bool,
-    quiet: bool,
+    endpoint: str = option(
+        "--bind ENDPOINT",
+        "Where Batsim connects (its -s): tcp:// on this machine, or ipc://.",
+        default="tcp://127.0.0.1:28000",
+    ),
+    policy: str = POLICY,
+    assignments: tuple[str, ...] = SET,
+    site_file: str | None = option(
+        "--site FILE", "TOML: jobs on a host, capacities, beliefs, and what jobs ask of hosts."
+    ),
+    models: tuple[str, ...] = CONTENTION,
+    decision_s: float = option(
+        "--decision-time",
+        "Seconds of Batsim's time that every decision takes.",
+        click.FloatRange(min=0, max=86_400),
+        0.0,
+    ),
+    wait_s: float = option("--wait", "Seconds to wait for a simulation to begin.", click.FloatRange(min=0), 60.0),
+    silence_s: float = option(
+        "--silence", "Seconds that Batsim may simulate without a message.", click.FloatRange(min=0.1), 600.0
+    ),
+    trace_file: str | None = TRACE,
+    log_json: bool = LOG_JSON,
+    quiet: bool = QUIET,
 ) -> None:
     """Decide for one simulation of Batsim 4 (JSON), and end with it.
 
@@ -187,11 +169,12 @@ def batsim(
         sys.exit(code)
 
 
-@click.command()
-@click.argument("endpoint")
-@click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
-@seconds("--timeout", "timeout_s", 5.0, "Seconds to wait for the answer.", least=0.1, most=3600)
-def status(endpoint: str, as_json: bool, timeout_s: float) -> None:
+@command()
+def status(
+    endpoint: str = argument(),
+    as_json: bool = option("--json", "Machine-readable output."),
+    timeout_s: float = option("--timeout", "Seconds to wait for the answer.", click.FloatRange(min=0.1, max=3600), 5.0),
+) -> None:
     """Show the status of the process that answers at ENDPOINT (serve --status).
 
     \b
@@ -205,9 +188,8 @@ def status(endpoint: str, as_json: bool, timeout_s: float) -> None:
     say(json.dumps(answer, indent=2) if as_json else "\n".join(status_lines(answer)))
 
 
-@click.command()
-@click.option("--json", "as_json", is_flag=True, help="Machine-readable output.")
-def policies(as_json: bool) -> None:
+@command()
+def policies(as_json: bool = option("--json", "Machine-readable output.")) -> None:
     """List the presets and the parts of policies.
 
     \b
@@ -220,24 +202,19 @@ def policies(as_json: bool) -> None:
     say(json.dumps(found, indent=2) if as_json else "\n".join(catalogue_lines(found)))
 
 
-@click.command()
-@click.argument("policy")
-@SET
-@CONTENTION
-@click.option("--seed", default=1, show_default=True, help="Seed of the random jobs.")
-@click.option("--runs", default=20, show_default=True, type=click.IntRange(min=1), help="Random workloads to try.")
-@seconds("--deadline", "deadline_s", 60.0, "Seconds that the policy may take for an answer.", least=0.1)
-@click.option(
-    "--replay", "batches", hidden=True, help="Answer the batches of another check, from the file that it wrote."
-)
+@command()
 def check(
-    policy: str,
-    assignments: tuple[str, ...],
-    models: tuple[str, ...],
-    seed: int,
-    runs: int,
-    deadline_s: float,
-    batches: str | None,
+    policy: str = argument(),
+    assignments: tuple[str, ...] = SET,
+    models: tuple[str, ...] = CONTENTION,
+    seed: int = option("--seed", "Seed of the random jobs.", default=1),
+    runs: int = option("--runs", "Random workloads to try.", click.IntRange(min=1), 20),
+    deadline_s: float = option(
+        "--deadline", "Seconds that the policy may take for an answer.", click.FloatRange(min=0.1), 60.0
+    ),
+    batches: str | None = option(
+        "--replay", "Answer the batches of another check, from the file that it wrote.", hidden=True
+    ),
 ) -> None:
     """Run the conformance check on POLICY: invariants, fixpoint, restart at every batch, faults, another process.
 

@@ -11,30 +11,23 @@ from cosched_plugin.common.errors import PluginError
 from cosched_terminal.command_line import run_command_line
 from cosched_terminal.commands import LazyGroup
 
-# Group of the help -> module -> the commands that it declares, with their help in one line.
+# Group of the help -> command -> the module in this package that has it, and its help in one line.
 COMMANDS: Final = {
     "A resource manager": {
-        "cosched_plugin.cli.commands": {
-            "serve": "Serve one manager until it says goodbye; continue after its restarts.",
-            "batsim": "Decide for one simulation of Batsim 4 (JSON), and end with it.",
-            "status": "Show the status of the process that answers at ENDPOINT (serve --status).",
-        },
-        "cosched_plugin.cli.slurm": {
-            "slurm": "Decide for a real Slurm: place the held jobs of a partition; or look on, and say what would be done.",
-        },
+        "serve": ("commands", "Serve one manager until it says goodbye; continue after its restarts."),
+        "batsim": ("commands", "Decide for one simulation of Batsim 4 (JSON), and end with it."),
+        "status": ("commands", "Show the status of the process that answers at ENDPOINT (serve --status)."),
+        "slurm": ("slurm", "Decide for a real Slurm: place the held jobs of a partition; or look on, and say what would be done."),
     },
     "Policies": {
-        "cosched_plugin.cli.commands": {
-            "policies": "List the presets and the parts of policies.",
-            "check": (
-                "Run the conformance check on POLICY: invariants, fixpoint, restart at every batch, faults, another process."
-            ),
-        },
+        "policies": ("commands", "List the presets and the parts of policies."),
+        "check": ("commands",
+            "Run the conformance check on POLICY: invariants, fixpoint, restart at every batch, faults, another process."),
     },
-}
+}  # fmt: skip
 
 
-@click.group(cls=LazyGroup, table=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, package="cosched_plugin.cli", table=COMMANDS)
 @click.version_option(package_name="cosched", prog_name="cosched-plugin")
 def cli() -> None:
     """Schedule jobs for a resource manager: cosched's scheduler as a process of its own.

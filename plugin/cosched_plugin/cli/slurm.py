@@ -7,98 +7,58 @@ from typing import Final
 
 import click
 
-from cosched_plugin.cli.options import CONTENTION, LOG_JSON, QUIET, SET, SET_ASIDE, TRACE
+from cosched_plugin.cli.commands import CONTENTION, LOG_JSON, QUIET, SET, SET_ASIDE, TRACE
 from cosched_plugin.common.errors import UsageError
+from cosched_terminal.commands import command, option
 from cosched_terminal.console import Log
 
-_REST: Final = click.option(
-    "--rest", "rest_address", required=True, metavar="unix:PATH", help="The socket of slurmrestd (rest_auth/local)."
-)
-_PARTITION: Final = click.option(
-    "--partition",
-    "partitions",
-    multiple=True,
-    help="Whose jobs are cosched's; may be repeated. Default: the site file's.",
-)
-_SITE: Final = click.option("--site", "site_file", metavar="FILE", help="What the site says of itself; docs/slurm.md.")
+PARTITION: Final = option("--partition", "Whose jobs are cosched's; may be repeated. Default: the site file's.")
+SITE: Final = option("--site FILE", "What the site says of itself; docs/slurm.md.")
 
 
-# Over 50 lines: one argument for each option, passed on.
-@click.group(invoke_without_command=True)
-@click.option("--rest", "rest_address", metavar="unix:PATH", help="The socket of slurmrestd (rest_auth/local).")
-@_PARTITION
-@_SITE
-@click.option(
-    "--policy",
-    default="easy",
-    show_default=True,
-    help="As in `serve`; one that needs time slots or suspends to disk is refused.",
-)
-@SET
-@CONTENTION
-@click.option(
-    "--state",
-    metavar="FILE",
-    help="Where jobs, notes and orders are kept. [default: cosched/slurm.sqlite in $XDG_STATE_HOME or ~/.local/state]",
-)
-@click.option(
-    "--share",
-    type=click.IntRange(1, 2),
-    help="Jobs on a core. [default: 2 if the policy pairs jobs and the partition is OverSubscribe=FORCE:2, else 1]",
-)
-@click.option(
-    "--tick",
-    "tick_partition",
-    default="tick",
-    show_default=True,
-    metavar="PARTITION",
-    help="A partition with an unused node, to wake Slurm's scheduler after placements.",
-)
-@click.option(
-    "--mode",
-    type=click.Choice(["enforce", "advise", "observe"]),
-    default="enforce",
-    show_default=True,
-    help="advise: write what would be done into AdminComment; observe: touch nothing.",
-)
-@click.option("--out", "folder", metavar="DIR", help="observe, advise: a new folder for a log of the jobs that end.")
-@click.option("--anonymise", is_flag=True, help="observe, advise: a log without names, job numbers and dates.")
-@click.option("--dry-run", is_flag=True, help="advise: only print it.")
-@click.option("--wake", metavar="PATH", help="A datagram socket that hooks may poke to be looked at at once.")
-@SET_ASIDE
-@TRACE
-@click.option("--record", metavar="FILE", help="Write every batch and its answer there: a new file of JSON lines.")
-@click.option(
-    "--api",
-    default="",
-    metavar="VERSION",
-    help="Version of the interface, such as v0.0.38. [default: the first answered]",
-)
-@LOG_JSON
-@QUIET
-@click.pass_context
+# Over 50 lines: one parameter for each option, passed on.
+@command(cls=click.Group, invoke_without_command=True)
 def slurm(
-    context: click.Context,
-    rest_address: str | None,
-    partitions: tuple[str, ...],
-    site_file: str | None,
-    policy: str,
-    assignments: tuple[str, ...],
-    models: tuple[str, ...],
-    state: str | None,
-    share: int | None,
-    tick_partition: str,
-    mode: str,
-    folder: str | None,
-    anonymise: bool,
-    dry_run: bool,
-    wake: str | None,
-    set_aside: bool,
-    trace_file: str | None,
-    record: str | None,
-    api: str,
-    log_json: bool,
-    quiet: bool,
+    rest_address: str | None = option("--rest unix:PATH", "The socket of slurmrestd (rest_auth/local)."),
+    partitions: tuple[str, ...] = PARTITION,
+    site_file: str | None = SITE,
+    policy: str = option(
+        "--policy", "As in `serve`; one that needs time slots or suspends to disk is refused.", default="easy"
+    ),
+    assignments: tuple[str, ...] = SET,
+    models: tuple[str, ...] = CONTENTION,
+    state: str | None = option(
+        "--state FILE",
+        "Where jobs, notes and orders are kept. [default: cosched/slurm.sqlite in $XDG_STATE_HOME or ~/.local/state]",
+    ),
+    share: int | None = option(
+        "--share",
+        "Jobs on a core. [default: 2 if the policy pairs jobs and the partition is OverSubscribe=FORCE:2, else 1]",
+        click.IntRange(1, 2),
+    ),
+    tick_partition: str = option(
+        "--tick PARTITION",
+        "A partition with an unused node, to wake Slurm's scheduler after placements.",
+        default="tick",
+    ),
+    mode: str = option(
+        "--mode",
+        "advise: write what would be done into AdminComment; observe: touch nothing.",
+        ("enforce", "advise", "observe"),
+        "enforce",
+    ),
+    folder: str | None = option("--out DIR", "observe, advise: a new folder for a log of the jobs that end."),
+    anonymise: bool = option("--anonymise", "observe, advise: a log without names, job numbers and dates."),
+    dry_run: bool = option("--dry-run", "advise: only print it."),
+    wake: str | None = option("--wake PATH", "A datagram socket that hooks may poke to be looked at at once."),
+    set_aside: bool = SET_ASIDE,
+    trace_file: str | None = TRACE,
+    record: str | None = option("--record FILE", "Write every batch and its answer there: a new file of JSON lines."),
+    api: str = option(
+        "--api VERSION", "Version of the interface, such as v0.0.38. [default: the first answered]", default=""
+    ),
+    log_json: bool = LOG_JSON,
+    quiet: bool = QUIET,
 ) -> None:
     """Decide for a real Slurm: place the held jobs of a partition; or look on, and say what would be done.
 
@@ -106,7 +66,7 @@ def slurm(
     Example:
       cosched-plugin slurm --policy easy --rest unix:/run/slurmrestd/rest.sock --partition batch --mode observe
     """
-    if context.invoked_subcommand is not None:
+    if click.get_current_context().invoked_subcommand is not None:
         return
     if rest_address is None:
         raise click.UsageError("Missing option '--rest'.")
@@ -136,12 +96,16 @@ def slurm(
     sys.exit(code)
 
 
-@slurm.command("release-all")
-@_REST
-@_PARTITION
-@_SITE
-@click.option("--dry-run", is_flag=True, help="Only say what would be released.")
-def release_all(rest_address: str, partitions: tuple[str, ...], site_file: str | None, dry_run: bool) -> None:
+assert isinstance(slurm, click.Group)
+
+
+@command(slurm, name="release-all")
+def release_all(
+    rest_address: str = option("--rest unix:PATH", "The socket of slurmrestd (rest_auth/local)."),
+    partitions: tuple[str, ...] = PARTITION,
+    site_file: str | None = SITE,
+    dry_run: bool = option("--dry-run", "Only say what would be released."),
+) -> None:
     """Give all waiting jobs back to Slurm: release those that their users hold, and free those that cosched has placed.
 
     \b

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from tests.emulator.results.samples import TWO_NODES, record, six_jobs, stay, workload_of
 from tests.runs import run_on
 
-from cosched_emulator.cli.commands.results import compare, plot
+from cosched_emulator.cli.results import compare, plot
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.results.figures import plot as pictures
 from cosched_emulator.results.figures.metrics import summarise

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from tests.processes import run_python
 
 from cosched_emulator import prepare, simulate
 from cosched_emulator.cli.main import cli
@@ -86,8 +85,3 @@ def test_mistakes(folder: Path) -> None:
     classes = losers("easy", "--baseline", "fcfs", "--short-s", "9", "--medium-s", "8")
     assert str(classes.exception) == "--short-s: expected at most --medium-s, 8, got 9"
     assert "Missing option '--baseline'" in losers("easy").output
-
-
-def test_its_help_does_not_import_numpy() -> None:
-    script = "import sys, cosched_emulator.cli.commands.results; sys.exit('numpy' in sys.modules)"
-    assert run_python("-c", script).code == 0

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 from tests.emulator.results.samples import TWO_NODES, six_jobs, workload_of
-from tests.processes import run_python
 
-from cosched_emulator.cli.commands.results import classes, compare, plot
+from cosched_emulator.cli.results import classes, compare, plot
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.results.compared_runs import run_names
@@ -281,11 +280,6 @@ def test_runs_are_named_by_the_shortest_distinct_ends_of_paths() -> None:
     assert run_names([Path("/a/x/easy"), Path("/a/y/easy")]) == ["x/easy", "y/easy"]
     with pytest.raises(ConfigurationError, match="every run once"):
         run_names([Path("/a/easy"), Path("/a/./easy")])
-
-
-def test_importing_the_commands_does_not_import_numpy() -> None:
-    script = "import sys, cosched_emulator.cli.commands.results; sys.exit('numpy' in sys.modules or 'matplotlib' in sys.modules)"
-    assert run_python("-c", script).code == 0
 
 
 def test_help_shows_examples() -> None:

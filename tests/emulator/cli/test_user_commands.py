@@ -64,8 +64,8 @@ CHANGED: dict[str, Any] = {"changed": [1], "unchanged": []}
 
 
 def test_every_command_has_help_with_an_example(run: Run) -> None:
-    helps = [*COMMANDS["Live cluster, jobs"].values(), *COMMANDS["Live cluster, nodes and state"].values()]
-    for name in [name for each in helps for name in each]:
+    names = [*COMMANDS["Live cluster, jobs"], *COMMANDS["Live cluster, nodes and state"]]
+    for name in names:
         ran = run(name, "--help", manager=False)
         assert ran.code == 0
         assert re.search(rf"Examples?:\s+cosched-emulator {name}", ran.out)

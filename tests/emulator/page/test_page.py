@@ -17,7 +17,7 @@ from click.testing import CliRunner
 from tests.emulator.page.conftest import EVIL
 
 from cosched_emulator import simulate
-from cosched_emulator.cli.commands.report import report
+from cosched_emulator.cli.report import report
 from cosched_emulator.page.document import Bars, Block, Figure, Page, Paragraph, Section, Table, page_parts
 from cosched_emulator.page.run_page import run_page
 from cosched_emulator.page.schedule import pack_numbers, pack_texts, schedule_figure, shown_jobs

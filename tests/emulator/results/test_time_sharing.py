@@ -12,7 +12,7 @@ from tests.emulator.results.samples import record, stay, workload_of
 from tests.runs import run_on
 
 from cosched_emulator import simulate
-from cosched_emulator.cli.commands.results import plot
+from cosched_emulator.cli.results import plot
 from cosched_emulator.errors import EmulatorError, InputError
 from cosched_emulator.manager.record import JobRecord, QuantumPart, QuantumRecord
 from cosched_emulator.results.figures import plot as pictures

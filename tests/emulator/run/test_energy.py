@@ -17,7 +17,7 @@ from tests.emulator.results.samples import SECOND, UNEQUAL_NODES, record, record
 from tests.runs import run_on
 
 from cosched_emulator import simulate
-from cosched_emulator.cli.commands.results import compare, plot
+from cosched_emulator.cli.results import compare, plot
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.manager.time_sharing.cpu_meter import CpuUse
 from cosched_emulator.results.figures.metrics import ALL_JOBS, summarise

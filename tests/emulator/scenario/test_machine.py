@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner
 from tests.emulator.parts import VERBATIM
 
-from cosched_emulator.cli.commands.workload import workload
 from cosched_emulator.cli.scenario_options import overrides
+from cosched_emulator.cli.workload import workload
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.scenario.machine import build_machine, cores_of
 from cosched_emulator.scenario.reader import read_scenario, scenario_of_table

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from tests.emulator.parts import VERBATIM
-from tests.processes import run_python
 
-from cosched_emulator.cli.commands.workload import workload as group
+from cosched_emulator.cli.workload import workload as group
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.workload.characteristics import CHARACTERISTICS, with_characteristics
 from cosched_emulator.workload.description import as_table, describe
@@ -240,14 +239,3 @@ def test_help_has_examples(command: str) -> None:
     result = run(command, "--help")
     assert result.exit_code == 0
     assert f"  cosched-emulator workload {command} " in result.output
-
-
-def test_help_imports_no_numpy() -> None:
-    code = (
-        "import sys; from cosched_emulator.cli.commands.workload import workload\n"
-        "try: workload(['lublin', '--help'])\n"
-        "finally: assert 'numpy' not in sys.modules"
-    )
-    code_, out, err = run_python("-c", code)
-    assert code_ == 0, err
-    assert "Examples" in out

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from cosched_emulator.cli.commands.workload import workload as group
+from cosched_emulator.cli.workload import workload as group
 from cosched_emulator.workload.description import as_table, describe, rhythm_lines, rhythm_of, user_shares
 from cosched_emulator.workload.job import Calendar
 from cosched_emulator.workload.jobs_in_columns import columns_of

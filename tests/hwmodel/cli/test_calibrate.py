@@ -9,7 +9,7 @@ import pytest
 from tests.commands import Commands, assert_one_line
 
 from cosched_hwmodel.cli.predicting.job_words import read_profiles
-from cosched_hwmodel.cli.predicting.table_commands import places_on
+from cosched_hwmodel.cli.predicting.table_fits import places_on
 from cosched_hwmodel.composite.calibration.pair_fit import fit_composite
 from cosched_hwmodel.composite.composite_model import CompositeModel
 from cosched_hwmodel.composite.job_profile import Profile

@@ -9,8 +9,8 @@ import pytest
 from tests.commands import Commands, assert_one_line
 
 from cosched_hwmodel.cli.drawing import node_lines
+from cosched_hwmodel.cli.predicting.blame import tell
 from cosched_hwmodel.cli.predicting.job_words import jobs_of, read_profiles
-from cosched_hwmodel.cli.predicting.predict_command import tell
 from cosched_hwmodel.composite.composite_model import CompositeModel
 from cosched_hwmodel.composite.job_profile import Profile
 from cosched_hwmodel.topology import Cache, NodeShape, load_shape

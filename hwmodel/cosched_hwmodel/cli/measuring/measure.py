@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from cosched_hwmodel.cli.measuring.cache_sizes import find_sizes
 from cosched_hwmodel.cli.measuring.host import Host, HostSeat, Layout, layout_of, read_host, seats_of
-from cosched_hwmodel.cli.measuring.kernels import COMPILERS, FILLED_KB_S, Kernel, kernels_of, toolchain
+from cosched_hwmodel.cli.measuring.kernels import FILLED_KB_S, Kernel, kernels_of, toolchain
 from cosched_hwmodel.cli.measuring.measurement import MeasuredFigure, NodeMeasurement
 from cosched_hwmodel.cli.measuring.measuring_session import MeasuringSession
 from cosched_hwmodel.cli.measuring.profiles import with_costs
@@ -27,40 +27,38 @@ ABSENT: Final = {
 }
 
 
-class Options(NamedTuple):
-    """What is asked for: ``seconds`` is the budget, about; ``disk`` a folder on the disk to measure, None for no disk."""
-
-    seconds: float = 60.0
-    disk: str | None = None
-    name: str = "measured"
-    compilers: tuple[str, ...] = COMPILERS
-
-
-def measure(options: Options, told: Callable[[int, int], None] | None = None) -> NodeMeasurement:
+def measure_node(
+    seconds: float,
+    disk: str | None,
+    name: str,
+    compilers: tuple[str, ...],
+    told: Callable[[int, int], None] | None = None,
+) -> NodeMeasurement:
     """Measure this machine; ``told`` gets the number of windows done, and of all windows.
 
+    ``seconds`` is the budget, about; ``disk`` a folder on the disk to measure, None for no disk.
     What cannot be measured is a note. Nothing waits without a deadline; no process or file is left, also after an exception.
     """
     began = time.monotonic()
     host = read_host()
     layout = layout_of(host)
     notes = [*host.notes, *layout.notes, *_surroundings(host)]
-    kernels = kernels_of(host, options.disk, notes, options.seconds)
+    kernels = kernels_of(host, disk, notes, seconds)
     seats = _seats(host, notes)
     before = _cpu_times()
-    with toolchain(notes, options.compilers) as tools:
-        left_s = options.seconds - (time.monotonic() - began)
-        left_s = max(options.seconds / 2, left_s)  # the compiler may have needed all of it
+    with toolchain(notes, compilers) as tools:
+        left_s = seconds - (time.monotonic() - began)
+        left_s = max(seconds / 2, left_s)  # the compiler may have needed all of it
         session = MeasuringSession(tools, left_s, max(1, len(seats)), notes, told)
         kernels, caches = find_sizes(kernels, layout.caches, session, min(host.allowed), notes)
         layout = layout._replace(caches=caches)
         for seat in seats or [HostSeat("alone", min(host.allowed), min(host.allowed))]:
             session.measure_seat(seat, kernels)
-        capacities = _capacities(host, kernels, session, options.seconds)
+        capacities = _capacities(host, kernels, session, seconds)
     stolen = _stolen(before, _cpu_times())
     if stolen > STOLEN:
         notes.append(f"time: the hypervisor kept {stolen:.0%} of the CPU time; rates are too low by about as much")
-    node, sources = _node(options.name, host, layout, capacities)
+    node, sources = _node(name, host, layout, capacities)
     if len(host.allowed) < len(host.cpus):
         notes.append(
             f"memory bandwidth: with {host.usable} of {len(host.cpus)} hardware threads, which may not be able to use all of it"

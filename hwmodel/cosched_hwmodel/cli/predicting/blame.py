@@ -1,21 +1,17 @@
-"""The command ``predict``."""
+"""Who slows whom on a node, and through which resource: the penalty of each job, and what of it goes away without another job."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from cosched_hwmodel.cli.node_choice import one_node
 from cosched_hwmodel.cli.output import CommandError
-from cosched_hwmodel.cli.predicting.job_words import Job, jobs_of, profiles_file, read_profiles
+from cosched_hwmodel.cli.predicting.job_words import Job, profiles_file, read_profiles
 from cosched_hwmodel.composite.composite_model import CompositeModel
 from cosched_hwmodel.composite.job_profile import Profile
 from cosched_hwmodel.topology import NodeShape
-from cosched_terminal.console import align, say
-
-# Who slows whom on a node, and through which resource: the penalty of each job, and what of it goes away without another job.
+from cosched_terminal.console import align
 
 LEAST: Final = 0.0005  # a smaller penalty is not told
 
@@ -70,27 +66,7 @@ def _largest(parts: Iterable[tuple[str, float]]) -> tuple[tuple[str, float], ...
     return tuple(sorted([part for part in parts if part[1] >= LEAST], key=lambda part: -part[1]))
 
 
-def predict_on_node(
-    node_text: str,
-    words: Sequence[str],
-    *,
-    profiles: str | None,
-    seat: str | None,
-    assignments: Sequence[str],
-    as_json: bool,
-) -> None:
-    """Print who slows whom on a node."""
-    node = one_node(node_text)
-    jobs = jobs_of(words, _profiles(profiles, node_text), node, seat)
-    told = tell(CompositeModel.from_parameters(_parameters(assignments)), node, jobs)
-    if as_json:
-        say(json.dumps({"node": node.name, "jobs": [_values(each) for each in told]}, indent=2))
-        return
-    for line in _lines(node, told):
-        say(line)
-
-
-def _profiles(file: str | None, node_text: str) -> dict[str, Profile]:
+def profiles_for(node_text: str, file: str | None) -> dict[str, Profile]:
     """Return the profiles of a file; without one, of the file that ``measure`` has written beside the node's, if any."""
     if file is None:
         beside = profiles_file(node_text)
@@ -98,7 +74,7 @@ def _profiles(file: str | None, node_text: str) -> dict[str, Profile]:
     return read_profiles(file)
 
 
-def _parameters(assignments: Iterable[str]) -> list[tuple[str, object]]:
+def parameters_of(assignments: Iterable[str]) -> list[tuple[str, object]]:
     """Return the parameters of ``KEY=VALUE`` words: whole numbers, else texts."""
     found: list[tuple[str, object]] = []
     for assignment in assignments:
@@ -109,7 +85,7 @@ def _parameters(assignments: Iterable[str]) -> list[tuple[str, object]]:
     return found
 
 
-def _lines(node: NodeShape, told: Sequence[Told]) -> list[str]:
+def blame_lines(node: NodeShape, told: Sequence[Told]) -> list[str]:
     """Return a row for each job, and further rows where several others slow it down."""
     rows = [["job", "threads", "takes", "slowed by", "through"]]
     for each in told:
@@ -129,7 +105,8 @@ def _parts(parts: Iterable[tuple[str, float]]) -> str:
     return ", ".join(f"{name} {part:.2f}" for name, part in parts) or "-"
 
 
-def _values(told: Told) -> dict[str, Any]:
+def blame_values(told: Told) -> dict[str, Any]:
+    """Return what a job suffers, for JSON."""
     return {
         "job": told.job.label,
         "threads": list(told.job.threads),

@@ -1,16 +1,15 @@
-"""The command ``calibrate``, and ``predict`` from a table: measured co-runs, and predictions of those that were not measured."""
+"""What ``calibrate`` and ``predict --pairs`` tell of measured co-runs, and of pairs that were not measured: for JSON, and as text."""
 
 from __future__ import annotations
 
 import io
-import json
 import math
 from collections.abc import Iterable, Sequence
 from itertools import product
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from cosched_hwmodel.cli.node_choice import one_node, threads_of_seat
-from cosched_hwmodel.cli.output import CommandError, write_whole
+from cosched_hwmodel.cli.output import CommandError
 from cosched_hwmodel.cli.predicting.job_words import profiles_text
 from cosched_hwmodel.composite.calibration.pair_fit import FITTED, CompositeFit, PairPlaces, fit_composite
 from cosched_hwmodel.errors import suggestion
@@ -18,7 +17,7 @@ from cosched_hwmodel.measured import Method
 from cosched_hwmodel.measured.calibration import Calibration, Errors, PairPrediction, calibrate, write_table
 from cosched_hwmodel.measured.co_run_table import CoRunTable, read_table
 from cosched_hwmodel.topology import NodeShape
-from cosched_terminal.console import align, progress_bar, say
+from cosched_terminal.console import align, progress_bar
 
 # Where two applications of a table of co-runs sit on a node.
 
@@ -45,37 +44,28 @@ MOST_LINES: Final = 20  # of unmeasured pairs, unless all are asked for
 _HEADER: Final = ("application", "beside", "ratio", "90 % interval", "")
 
 
-def run_calibrate(file: str, method: Method, *, out: str | None, every: bool, as_json: bool) -> None:
-    """Fit a table of co-runs, print the fit and the pairs that were not measured, and write the table without gaps."""
+Fit: TypeAlias = tuple[dict[str, Any], Iterable[str], str]  # for JSON, as text, and the file that can be written
+
+
+def ratios_fitted(file: str, method: Method, *, every: bool) -> Fit:
+    """Fit a table of co-runs: the fit with the pairs that were not measured, and the table without gaps."""
     found = calibrate(read_table(file), method)
     text = io.StringIO()
     write_table(text, found.completed())
-    _print(
-        json.dumps(_values(found), indent=2) if as_json else "\n".join(_lines(file, found, every)), out, text.getvalue()
-    )
+    return _values(found), _lines(file, found, every), text.getvalue()
 
 
-def run_composite(file: str, node_text: str, seat: str | None, *, out: str | None, every: bool, as_json: bool) -> None:
-    """Fit the composite model to a table of co-runs, print the demands that it found, and write them as profiles."""
+def demands_fitted(file: str, node_text: str, seat: str | None, *, every: bool) -> Fit:
+    """Fit the composite model to a table of co-runs: the demands that it found, and these as profiles."""
     node = one_node(node_text)
     with progress_bar(1, "rounds") as bar:
         found = fit_composite(read_table(file), places_on(node, seat), bar)
     text = profiles_text(f"demands fitted to {file} on {node.name}", found.profiles)
-    lines = _composite_lines(file, found, every)
-    _print(json.dumps(_composite_values(found), indent=2) if as_json else "\n".join(lines), out, text)
+    return _composite_values(found), _composite_lines(file, found, every), text
 
 
-def _print(report: str, out: str | None, content: str) -> None:
-    """Write the file that was asked for, and print the report."""
-    if out is not None:
-        write_whole(out, content)
-    say(report)
-    if out is not None:
-        say(f"written: {out}", err=True)
-
-
-def predict_from_table(file: str, names: Sequence[str], *, method: Method, as_json: bool) -> None:
-    """Print how long each of some applications takes beside each of the others, measured or predicted."""
+def ratios_predicted(file: str, names: Sequence[str], method: Method) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return how long each of some applications takes beside each of the others, measured or predicted: for JSON, and as text."""
     found = calibrate(read_table(file), method)
     for name in names:
         if name not in found.table.applications:
@@ -85,12 +75,8 @@ def predict_from_table(file: str, names: Sequence[str], *, method: Method, as_js
     different = list(dict.fromkeys(names))
     pairs = [pair for pair in product(different, repeat=2) if pair[0] != pair[1] or names.count(pair[0]) > 1]
     predicted = [found.predict(row, column) for row, column in pairs]
-    if as_json:
-        say(json.dumps([each._asdict() for each in predicted], indent=2))
-        return
-    say("Run time beside the other, alone = 1 in the sense of the table:")
-    for line in [*_table(predicted), *_doubt(found, predicted)]:
-        say(line)
+    head = "Run time beside the other, alone = 1 in the sense of the table:"
+    return [each._asdict() for each in predicted], [head, *_table(predicted), *_doubt(found, predicted)]
 
 
 def _lines(file: str, found: Calibration, every: bool) -> Iterable[str]:
