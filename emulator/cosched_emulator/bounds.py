@@ -129,6 +129,7 @@ Microseconds: TypeAlias = Annotated[int, between(0, 1_000_000_000, "a whole numb
 Above0: TypeAlias = Annotated[int, between(1, 1_000_000_000, "a whole number")]
 Amount: TypeAlias = Annotated[int, between(0, 1_000_000_000, "a whole number")]
 AtLeastOne: TypeAlias = Annotated[int, at_least(1)]
+Factor: TypeAlias = Annotated[float, Range("a number above 0, at most 10000", 0, 10_000, least_open=True)]
 Share: TypeAlias = Annotated[float, between(0, 1)]
 Slowdown: TypeAlias = Annotated[float, between(1, 1_000)]
 SlowdownLimit: TypeAlias = Annotated[float, between(0, 1_000)]

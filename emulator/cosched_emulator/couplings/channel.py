@@ -10,7 +10,7 @@ from typing import Final
 
 import zmq
 
-from cosched_emulator.scenario.faults import MessageFaults
+from cosched_emulator.scenario.faults import MessageFaultsSection
 from cosched_hwmodel.draws import uniform
 from cosched_plugin.common.sockets import receive_frames, send_frames
 
@@ -81,8 +81,8 @@ class FaultyChannel(Channel):
     receiver was gone.
     """
 
-    def __init__(self, faults: MessageFaults) -> None:
-        self._faults = faults
+    def __init__(self, faults: MessageFaultsSection, seed: int) -> None:
+        self._faults, self._seed = faults, seed
         self._directions = (_Direction(), _Direction())
         self._arrived: deque[Frames] = deque()
         self.counts: Counter[str] = Counter()
@@ -142,14 +142,14 @@ class FaultyChannel(Channel):
                 passing.append(frames)
             now_s = time.monotonic()
             if self._strikes("delay", faults.delay, which, number):
-                after_s = faults.delay_s * uniform(faults.seed, "message delay length", which, number)
+                after_s = faults.delay_s * uniform(self._seed, "message delay length", which, number)
                 heappush(direction.held, (now_s + after_s, number, passing.pop()))
             elif self._strikes("reorder", faults.reorder, which, number):
                 direction.overtaken.append((now_s + REORDER_S, number, passing.pop()))
         return passing + [held for _, _, held in waiting]
 
     def _strikes(self, what: str, probability: float, which: int, number: int) -> bool:
-        strikes = uniform(self._faults.seed, f"message {what}", which, number) < probability
+        strikes = uniform(self._seed, f"message {what}", which, number) < probability
         if strikes:
             self.counts[_PAST[what]] += 1
         return strikes

@@ -20,7 +20,7 @@ from typing import Final, Literal, NamedTuple, Self, TypeAlias
 
 from cosched_emulator.couplings.link import Link
 from cosched_emulator.errors import LinkError
-from cosched_emulator.scenario.faults import USUAL_BATCHES, PluginFaults
+from cosched_emulator.scenario.faults import USUAL_BATCHES, PluginFaultsSection
 from cosched_hwmodel.draws import key, uniform
 from cosched_plugin.protocol.endpoint import MAX_IPC_PATH_BYTES
 from cosched_plugin.protocol.messages import Action, Event, Welcome
@@ -184,7 +184,7 @@ class PluginFault(NamedTuple):
     share: float
 
 
-def plugin_faults(faults: PluginFaults, batches: int = USUAL_BATCHES) -> dict[int, list[PluginFault]]:
+def plugin_faults(faults: PluginFaultsSection, seed: int, batches: int = USUAL_BATCHES) -> dict[int, list[PluginFault]]:
     """Return the faults of the process by batch number, counted from 1: kills first.
 
     They fall among the first ``batches``, unless the plan gives another number. A batch has at most one kill and one stall, so few
@@ -194,10 +194,10 @@ def plugin_faults(faults: PluginFaults, batches: int = USUAL_BATCHES) -> dict[in
     drawn: dict[int, list[PluginFault]] = {}
     kinds: tuple[tuple[Literal["kill", "stall"], int], ...] = (("kill", faults.kills), ("stall", faults.stalls))
     for kind, count in kinds:
-        order = sorted(range(1, batches + 1), key=lambda batch: (key(faults.seed, f"plugin {kind}", batch), batch))
+        order = sorted(range(1, batches + 1), key=lambda batch: (key(seed, f"plugin {kind}", batch), batch))
         for batch in sorted(order[:count]):
-            moment = MOMENTS[key(faults.seed, f"plugin {kind} moment", batch) % len(MOMENTS)]
-            share = uniform(faults.seed, f"plugin {kind} time", batch)
+            moment = MOMENTS[key(seed, f"plugin {kind} moment", batch) % len(MOMENTS)]
+            share = uniform(seed, f"plugin {kind} time", batch)
             drawn.setdefault(batch, []).append(PluginFault(kind, moment, share))
     return drawn
 
@@ -212,7 +212,8 @@ class FaultyPluginLink:
         self,
         link: Link,
         plugin: SpawnedPlugin,
-        faults: PluginFaults,
+        faults: PluginFaultsSection,
+        seed: int,
         *,
         batches: int = USUAL_BATCHES,
         note: Callable[[str, str], None] = lambda _word, _text: None,
@@ -222,7 +223,7 @@ class FaultyPluginLink:
         self._link = link
         self._plugin = plugin
         self._stall_s = faults.stall_s
-        self._faults = plugin_faults(faults, batches)
+        self._faults = plugin_faults(faults, seed, batches)
         self._note = note
         self._batches = 0
         self._exchange_s = USUAL_EXCHANGE_S  # of the shortest exchange so far: longer ones were probably disturbed

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Annotated, Final, NamedTuple, TypeAlias
 
 from cosched_emulator import needs
-from cosched_emulator.bounds import Above0, Amount, Choice, Microseconds, Range, at_least, between, bounds_of
+from cosched_emulator.bounds import Above0, Amount, Choice, Microseconds, at_least, between, check_bounds
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.offered import LOCAL_SCHEDULERS
 
@@ -14,7 +14,6 @@ SLICE_US: Final = 200_000
 # Linux 2.4's, for its local scheduler.
 TICK_US: Final = 10_000
 EPOCH_TICKS: Final = 6  # of an epoch for a process of nice 0, where a second has 100
-_NO_NUMBERS: Final = ("local", "coscheduling", "coscheduling_parameters")
 
 # Costs of messages: the defaults of a scenario differ from those here, with which a message only takes its time.
 MessageCpu: TypeAlias = Annotated[Microseconds, at_least(1), "CPU time to send a message"]
@@ -57,7 +56,6 @@ class CommonSettings:
         at_least(1),
         "from the last arrival at a barrier to its release: communication, without CPU time",
     ] = 920
-    barrier_process_us: Annotated[Microseconds, needs.BARRIERS, "more for each process but the first"] = 0
     switch_us: Annotated[Microseconds, "CPU time that a switch between processes costs"] = 0
     refill_us: Annotated[Microseconds, "more after a switch, until the cache is filled again"] = 0
     memory_mb: Annotated[
@@ -103,17 +101,8 @@ class NodeSettings(CommonSettings):
     def __post_init__(self) -> None:
         from cosched_emulator.nodeos.coscheduling.policies import make_policy  # noqa: PLC0415 - few scenarios have such nodes
 
-        Choice(LOCAL_SCHEDULERS).check(self.local, "local")
         make_policy(self.coscheduling, self.coscheduling_parameters)
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name in _NO_NUMBERS:
-                continue
-            least = max([0, *(bound.least for bound in bounds_of(type(self), field.name) if isinstance(bound, Range))])
-            if type(value) is not int or value < least:
-                raise ConfigurationError(field.name, f"a whole number of at least {least}", repr(value))
-        if self.io_logged_ppm > 1_000_000:
-            raise ConfigurationError("io_logged_ppm", "at most 1000000", str(self.io_logged_ppm))
+        check_bounds(self)
         if self.daemon_us >= self.daemon_period_us:
             raise ConfigurationError(
                 "daemon_us", f"less than daemon_period_us, {self.daemon_period_us}", str(self.daemon_us)
@@ -128,10 +117,6 @@ class NodeSettings(CommonSettings):
     def has_message_layer(self) -> bool:
         """Tell whether messages do more than to arrive: cost CPU time at the receiver, poll, interrupt, or ask first."""
         return self.coscheduling != "none" or bool(self.receive_cpu_us or self.rendezvous_bytes or self.interrupt_us)
-
-    def barrier_time_us(self, processes: int) -> int:
-        """Return the time from the last arrival to the release of a barrier (paper section 4.1.1)."""
-        return self.barrier_us + self.barrier_process_us * (processes - 1)
 
 
 # For how long nodes are simulated exactly after a change, where they are not always (`windows`).

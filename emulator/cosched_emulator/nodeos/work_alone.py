@@ -34,10 +34,10 @@ def length_us(operation: Operation, processes: int, settings: NodeSettings) -> i
         case WriteFiles(files=files, shared=shared):
             return files * (settings.io_cpu_us + settings.io_service_us * (processes if shared else 1))
         case Barrier():
-            return settings.barrier_time_us(processes)
+            return settings.barrier_us
         case Collective(size_bytes=size_bytes):
             step_us = -(-size_bytes // settings.network_mb_s)
-            return settings.barrier_time_us(processes) + (processes - 1).bit_length() * step_us
+            return settings.barrier_us + (processes - 1).bit_length() * step_us
         case Send():
             return settings.message_cpu_us
         case Receive():

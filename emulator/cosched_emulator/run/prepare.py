@@ -15,7 +15,7 @@ from cosched_emulator.scenario.machine import BuiltMachine, build_nodes, cores_o
 from cosched_emulator.scenario.planned_events import Scripted, build_faults, build_script
 from cosched_emulator.scenario.rules import check_rules, settings_without_effect
 from cosched_emulator.scenario.scenario_jobs import build_workload
-from cosched_emulator.scenario.schema import ResultsSection, Scenario
+from cosched_emulator.scenario.schema import Scenario
 from cosched_emulator.scenario.sections import ClusterSection
 from cosched_emulator.workload.job import WARNING, Workload
 from cosched_emulator.workload.jobs_in_columns import Same, check_span, columns_of
@@ -55,7 +55,6 @@ def prepare(scenario: Scenario) -> Prepared:
     Raises InputError for a file that cannot be read, ConfigurationError for anything else that is wrong in the scenario.
     """
     check_bounds(scenario)
-    selection = _selection(scenario.results)
     check_rules(scenario)
     hardware = build_hardware(scenario)
     belief = build_belief(scenario, hardware)
@@ -89,7 +88,7 @@ def prepare(scenario: Scenario) -> Prepared:
         belief,
         build_faults(scenario, count),
         build_script(scenario, count, len(workload.jobs)),
-        selection,
+        Selection(scenario.results.warmup, scenario.results.cooldown),
         described,
         power,
         lags,
@@ -138,10 +137,3 @@ def _with_warnings(scenario: Scenario, nodes: tuple[NodeClass, ...], workload: W
                 "(--no-log-memory ignores what they request)"
             )
     return workload._replace(notes=(*workload.notes, *notes))
-
-
-def _selection(section: ResultsSection) -> Selection:
-    try:
-        return Selection(section.warmup, section.cooldown)
-    except ValueError as error:
-        raise ConfigurationError("results", "numbers of jobs, 0 or more", str(error)) from error

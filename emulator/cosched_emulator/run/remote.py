@@ -35,7 +35,7 @@ def open_port(
     faults = prepared.faults
     return SchedulerPort(
         endpoint,
-        channel=None if faults.messages is None else FaultyChannel(faults.messages),
+        channel=None if faults.messages is None else FaultyChannel(faults.messages, faults.seed),
         keys=keys,
         child=child,
         diagnose=diagnose,
@@ -66,7 +66,9 @@ def spawned_link(choice: PolicyChoice, prepared: Prepared, trace: str | None) ->
         port = open_port(prepared, plugin.endpoint, child=lambda: plugin.process, diagnose=plugin.stderr_tail)
         link: Link = _link(prepared, port)
         if faults.plugin is not None:
-            link = FaultyPluginLink(link, plugin, faults.plugin, batches=max(1, len(prepared.workload.jobs)))
+            link = FaultyPluginLink(
+                link, plugin, faults.plugin, faults.seed, batches=max(1, len(prepared.workload.jobs))
+            )
         try:
             yield link
         finally:

@@ -66,27 +66,6 @@ class Alternation(NamedTuple):
         return max(1, round(-mean_us * math.log1p(-uniform(seed, f"until {self.leave}", node, number))))
 
 
-class MessageFaults(NamedTuple):
-    """The faults of messages: probabilities, for each message in each direction."""
-
-    seed: int
-    drop: float
-    duplicate: float
-    delay: float
-    delay_s: float
-    reorder: float
-
-
-class PluginFaults(NamedTuple):
-    """The faults of the scheduler's process, at batches drawn among the first ``batches``."""
-
-    seed: int
-    kills: int
-    stalls: int
-    stall_s: float
-    batches: int | None
-
-
 class ClockJump(NamedTuple):
     """The clock of a live manager jumps."""
 
@@ -109,8 +88,8 @@ class Faults:
     nodes: int = 0
     alternations: tuple[Alternation, ...] = ()
     at: tuple[NodeFault, ...] = ()
-    messages: MessageFaults | None = None
-    plugin: PluginFaults | None = None
+    messages: MessageFaultsSection | None = None
+    plugin: PluginFaultsSection | None = None
     clock: tuple[ClockJump, ...] = ()
     disk: tuple[DiskFull, ...] = ()
 

@@ -121,18 +121,8 @@ def _classes_of(processors: int, shape: NodeShape) -> _Classes:
 
 
 def _node_class(count: int, shape: NodeShape) -> NodeClass:
-    return NodeClass(
-        count,
-        shape.sockets,
-        shape.cores_per_socket,
-        shape.threads_per_core,
-        shape.memory_mb,
-        shape.memory_bandwidth_mbs,
-        shape.network_mbs,
-        shape.disk_mbs,
-        shape.swap_mb,
-        _hardware(shape),
-    )
+    like = {name: getattr(shape, name) for name in NodeClass._fields if hasattr(shape, name)}
+    return NodeClass(count, **like, hardware=_hardware(shape))
 
 
 def _hardware(shape: NodeShape) -> NodeHardware | None:

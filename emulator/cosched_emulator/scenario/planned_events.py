@@ -13,12 +13,8 @@ from cosched_emulator.scenario.faults import (
     FaultKind,
     Faults,
     FaultsSection,
-    MessageFaults,
-    MessageFaultsSection,
     NodeFault,
     NodeFaultsSection,
-    PluginFaults,
-    PluginFaultsSection,
     SlowFaultsSection,
 )
 from cosched_emulator.scenario.schema import Change, Scenario, ScriptEntry
@@ -71,8 +67,8 @@ def build_faults(scenario: Scenario, nodes: int) -> Faults:
         nodes=nodes,
         alternations=_alternations(section.nodes, section.slow),
         at=tuple(_node_fault(entry, f"faults.at[{index}]", nodes) for index, entry in enumerate(section.at)),
-        messages=_messages(section.messages, seed),
-        plugin=_plugin(section.plugin, seed),
+        messages=section.messages,
+        plugin=section.plugin,
         clock=_clock(section),
         disk=_disk(section),
     )
@@ -94,20 +90,6 @@ def _node_fault(entry: FaultEntry, path: str, nodes: int) -> NodeFault:
         raise ConfigurationError(f"{path}.node", f"a node from 0 to {nodes - 1}", str(entry.node))
     slowdown = 1.0 if entry.slowdown is None else entry.slowdown
     return NodeFault(round(entry.at_s * SECOND_US), cast(FaultKind, entry.do), entry.node, slowdown)
-
-
-def _messages(section: MessageFaultsSection | None, seed: int) -> MessageFaults | None:
-    if section is None:
-        return None
-    return MessageFaults(
-        seed, section.drop, section.duplicate, section.delay, delay_s=section.delay_s, reorder=section.reorder
-    )
-
-
-def _plugin(section: PluginFaultsSection | None, seed: int) -> PluginFaults | None:
-    if section is None:
-        return None
-    return PluginFaults(seed, section.kills, section.stalls, section.stall_s, section.batches)
 
 
 def _clock(section: FaultsSection) -> tuple[ClockJump, ...]:

@@ -149,7 +149,7 @@ def _program(wanted: JobProgram, job: WorkloadJob, settings: NodeSettings, seed:
         return _skeleton(wanted, job)
     seconds = job.run_us / SECOND_US
     jitter_ppm = JITTER_PPM if wanted.jitter_ppm is None else wanted.jitter_ppm
-    barrier_us = settings.barrier_time_us(job.spec.processes)
+    barrier_us = settings.barrier_us
     match wanted.name:
         case "fine":
             return fine_program(seconds, wanted.cpu_share_ppm, jitter_ppm, barrier_us)

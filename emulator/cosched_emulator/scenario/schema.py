@@ -97,8 +97,10 @@ class PreemptionSection:
 class ResultsSection:
     """Which jobs count: all but the first ``warmup`` and the last ``cooldown``."""
 
-    warmup: Annotated[int, "the first N jobs, by (submission, id), run but do not count in the figures of jobs"] = 0
-    cooldown: Annotated[int, "likewise the last N"] = 0
+    warmup: Annotated[
+        int, at_least(0), "the first N jobs, by (submission, id), run but do not count in the figures of jobs"
+    ] = 0
+    cooldown: Annotated[int, at_least(0), "likewise the last N"] = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +153,8 @@ class Scenario:
         for setting in needs.settings_of(self):
             if not setting.recorded_in(self):
                 del (values[setting.section] if setting.section else values)[setting.key]
-        values["clock"] |= {"takeover_s": 1.2, "resend_s": 1.0}  # two settings that are gone, for the same reason
+        values["clock"] |= {"takeover_s": 1.2, "resend_s": 1.0}  # settings that are gone, for the same reason
         if self.time_sharing is not None:
+            values["time_sharing"]["barrier_process_us"] = 0  # likewise
             del values["time_sharing"]["windows"]  # where rates are kept changes no result
         return values

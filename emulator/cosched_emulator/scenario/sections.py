@@ -15,10 +15,12 @@ from cosched_emulator import needs, offered
 from cosched_emulator.bounds import (
     SECONDS,
     Above0,
+    Amount,
     AtLeastOne,
     Choice,
     Duration,
     DurationAboveZero,
+    Factor,
     Knowledge,
     Noise,
     Range,
@@ -63,7 +65,7 @@ OfNas: TypeAlias = Annotated[T, needs.Later(("workload.nas",)), needs.jobs_of("n
 NotNas: TypeAlias = Annotated[T, needs.jobs_of("swf", "lublin", "applications")]  # NAS jobs have their own
 OfApplications: TypeAlias = Annotated[T, needs.Later(("workload.applications",)), needs.jobs_of("applications")]
 Gaps: TypeAlias = Annotated[T, needs.absent("workload.load", refused=True)]
-OfMix: TypeAlias = Annotated[T, needs.given("workload.mix")]
+Demand: TypeAlias = Annotated[tuple[Amount, ...], needs.given("workload.mix")]
 OfGrow: TypeAlias = Annotated[T, needs.given("workload.grow")]
 OfProcesses: TypeAlias = Annotated[T, needs.Later(("time_sharing",)), needs.given("time_sharing")]
 OfLomarc: TypeAlias = Annotated[T, needs.models("lomarc"), needs.PAIRED]
@@ -337,15 +339,15 @@ class WorkloadSection:
         Choice(offered.MEMORY_TOLD),
         'jobs tell the scheduler what a process takes of its node\'s memory; `"unaware"`: the nodes alone know it',
     ] = offered.MEMORY
-    first: Annotated[OfLog[int], "skip this many usable jobs, in submit order, after all repairs"] = 0
+    first: Annotated[OfLog[int], at_least(0), "skip this many usable jobs, in submit order, after all repairs"] = 0
     jobs: Annotated[
-        int | None,
+        AtLeastOne | None,
         needs.jobs_of("swf", "applications"),
         "of a log: take this many; all where not given. Of `applications`: draw this many",
     ] = None
-    aarr: Annotated[OfModel[float], "arrival parameter, smaller is busier"] = offered.AARR
-    gap_factor: Annotated[Gaps[OfModel[float]], "multiplies the gaps between arrivals"] = 1.0
-    run_factor: Annotated[OfModel[float], "multiplies the run times"] = 1.0
+    aarr: Annotated[OfModel[Factor], "arrival parameter, smaller is busier"] = offered.AARR
+    gap_factor: Annotated[Gaps[OfModel[Factor]], "multiplies the gaps between arrivals"] = 1.0
+    run_factor: Annotated[OfModel[Factor], "multiplies the run times"] = 1.0
     load: Annotated[
         float | None,
         Range("a number above 0, at most 1000", 0, 1_000, least_open=True),
@@ -372,7 +374,9 @@ class WorkloadSection:
         "user, at most the estimate of the source, whose limits stay. Where not given: what the source says, exact for "
         "the model. Limits follow the new estimate",
     ] = None
-    estimate_factor: Annotated[float, needs.one_of("workload.estimates", "f-model", refused=True), "that factor"] = 1.0
+    estimate_factor: Annotated[
+        float, between(0, 1_000_000), needs.one_of("workload.estimates", "f-model", refused=True), "that factor"
+    ] = 1.0
     cap_runs: Annotated[
         OfLog[bool],
         "run times above the estimate are cut to it (`--no-cap-runs`: they are not). The run says how much work is "
@@ -393,11 +397,13 @@ class WorkloadSection:
         "demand classes, drawn for each job: `high` (80:10:10), `med` (50:10:40), `low` (10:10:80), or shares "
         "HIGH:MEDIUM:LOW. Without it no job has any demand, and there is no contention",
     ] = None
-    demand_high: Annotated[
-        OfMix[tuple[int, ...]], "what a process of a *high* job asks: memory bandwidth, network, disk, in MB/s"
-    ] = (2000, 0, 0)
-    demand_medium: Annotated[OfMix[tuple[int, ...]], "likewise"] = (1000, 0, 0)
-    demand_low: Annotated[OfMix[tuple[int, ...]], "likewise"] = (500, 0, 0)
+    demand_high: Annotated[Demand, "what a process of a *high* job asks: memory bandwidth, network, disk, in MB/s"] = (
+        2000,
+        0,
+        0,
+    )
+    demand_medium: Annotated[Demand, "likewise"] = (1000, 0, 0)
+    demand_low: Annotated[Demand, "likewise"] = (500, 0, 0)
     characteristics: Annotated[
         str | None,
         (needs.NO_PROCESSES, needs.USE_COUNTS),

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import heapq
-import math
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cosched_emulator import offered
-from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.workload.job import Workload
 from cosched_emulator.workload.jobs_in_columns import Column, Computed, Jobs, Numbers, Same, columns_of, round_up_all_us
 from cosched_hwmodel.draws import uniform, uniforms
@@ -29,7 +26,6 @@ def noisy(value: int, noise: float, seed: int, noise_key: str, source_id: int, i
 
 # Estimates of run times by users, for workloads without them.
 
-ESTIMATE_MODELS = offered.ESTIMATES
 DAY_US = 86_400 * SECOND_US
 
 
@@ -39,12 +35,8 @@ def with_estimates(workload: Workload, model: str, factor: float = 1.0, seed: in
     ``exact``: the run time. ``f-model``: run time x (1 + U x ``factor``) with U uniform in [0, 1), drawn for each job by
     its `source_id`. ``day``: a day for each job, as where all users give the longest time allowed; or the run time, if that
     is longer. ``predicted``: the mean of the user's last two run times that are known by then, as `predicted_us` says; limits
-    stay. Raises `ConfigurationError` for an unknown model or a negative factor.
+    stay.
     """
-    if model not in ESTIMATE_MODELS:
-        raise ConfigurationError.unknown_name("estimates", model, ESTIMATE_MODELS)
-    if not (math.isfinite(factor) and 0 <= factor <= 1_000_000):
-        raise ConfigurationError("estimates.factor", "a number from 0 to 1000000", str(factor))
     jobs = columns_of(workload.jobs)
     run_us = jobs.run_us.array
     if model == "predicted":

@@ -48,12 +48,6 @@ def choices(draws: NDArray[np.float64], weights: Sequence[int]) -> NDArray[np.ui
     return picked  # never one of weight 0
 
 
-def check_shares(shares: Sequence[int], key: str) -> None:
-    """Raise `ConfigurationError` for ``key`` if a share is negative or all are 0."""
-    if min(shares) < 0 or not sum(shares):
-        raise ConfigurationError(key, "shares of 0 or more, one of them above 0", str(tuple(shares)))
-
-
 class CharacteristicsMix(NamedTuple):
     """Shares of jobs bound by CPU, network and disk, relative to their sum."""
 
@@ -124,7 +118,6 @@ def with_characteristics(
     ``largest``: a job's class is that of its largest fraction (of equal ones, the drawn one first). `with_usage_belief`
     sets the scheduler's knowledge of it. Raises `ConfigurationError` for a mix without shares.
     """
-    check_shares(mix, "characteristics")
     jobs = columns_of(workload.jobs)
     bounds, usage = _draw(mix, seed, jobs.source_id.array, largest=largest)
     counts = np.bincount(bounds, minlength=len(BOUNDS)).tolist()
@@ -176,9 +169,6 @@ def _draw(
 
 # Demand mixes: shares of jobs with high, medium and low demand (RUA paper, section on workloads).
 
-BELIEFS = ("exact", "unknown")
-_LARGEST_MBS = 1_000_000_000
-
 
 class DemandMix(NamedTuple):
     """Shares of jobs with high, medium and low demand, relative to their sum."""
@@ -218,15 +208,8 @@ def with_demand(
 ) -> Workload:
     """Return the workload with a demand for every job, drawn by its `source_id`, independently of the other jobs.
 
-    Sets the truth, and in the spec the scheduler's knowledge: the same (``exact``) or nothing (``unknown``). Raises
-    `ConfigurationError` for another belief, a mix without shares, or a negative demand.
+    Sets the truth, and in the spec the scheduler's knowledge: the same (``exact``) or nothing (``unknown``).
     """
-    if belief not in BELIEFS:
-        raise ConfigurationError.unknown_name("belief", belief, BELIEFS)
-    check_shares(mix, "mix")
-    for name, level in zip(levels._fields, levels, strict=True):
-        if not all(0 <= rate <= _LARGEST_MBS for rate in level):
-            raise ConfigurationError(f"demand.{name}", "three rates of 0 MB/s or more", str(level))
     jobs = columns_of(workload.jobs)
     picked = choices(uniforms(seed, "demand", jobs.source_id.array), mix)
     demand = Interned(picked, levels)

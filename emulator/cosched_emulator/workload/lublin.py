@@ -11,12 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from typing import Literal
+from typing import Annotated, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cosched_emulator import offered
+from cosched_emulator.bounds import Factor, Range, Share, check_bounds
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.workload.job import Calendar, Workload
 from cosched_emulator.workload.jobs_in_columns import Jobs, Numbers, Same, round_up_all_us
@@ -30,6 +31,11 @@ _ROUNDS = 1_000  # redraws before the parameters are refused
 _BLOCK = 4_096  # fixed: the stream's numbers must not depend on the number of jobs
 
 
+_Log: TypeAlias = Annotated[
+    float, Range("a number above 0, at most 20", 0, 20, least_open=True)
+]  # e^20 s: fifteen years
+
+
 @dataclass(frozen=True, slots=True)
 class LublinParameters:
     """Parameters of the model; the defaults are the authors' values for all types of jobs. Gamma distributions are (shape, scale).
@@ -37,42 +43,30 @@ class LublinParameters:
     Raises `ConfigurationError` for values that define no distribution.
     """
 
-    serial: float = 0.244  # share of jobs of size 1
-    pow2: float = 0.576  # share of jobs with a power of two as size (others have one by chance)
+    serial: Share = 0.244  # share of jobs of size 1
+    pow2: Share = 0.576  # share of jobs with a power of two as size (others have one by chance)
     u_low: float = 0.8  # log2 of the smallest parallel size
     u_med: float | None = None  # log2 of the size at which the two parts meet; None: u_hi - 2.5
     u_hi: float | None = None  # log2 of the largest size; None: log2 of the machine
-    u_prob: float = 0.86  # share of small sizes
-    a1: float = 4.2  # log of short run times
-    b1: float = 0.94
-    a2: float = 312.0  # log of long run times
-    b2: float = 0.03
+    u_prob: Share = 0.86  # share of small sizes
+    a1: Factor = 4.2  # log of short run times
+    b1: Factor = 0.94
+    a2: Factor = 312.0  # log of long run times
+    b2: Factor = 0.03
     pa: float = -0.0054  # share of short run times: pa * size + pb
     pb: float = 0.78
-    aarr: float = offered.AARR  # log of gaps at peak hours; the papers' "alpha"
-    barr: float = 0.4871
-    anum: float = 8.1737  # arrivals over the day
-    bnum: float = 3.9631
-    arar: float = 1.0225
-    longest_log_run: float = 12.0  # larger logarithms of seconds are drawn again
-    longest_log_gap: float = 13.0
-    gap_factor: float = 1.0  # factor on all gaps, after the model
-    run_factor: float = 1.0  # factor on all run times, after the model
+    aarr: Factor = offered.AARR  # log of gaps at peak hours; the papers' "alpha"
+    barr: Factor = 0.4871
+    anum: Factor = 8.1737  # arrivals over the day
+    bnum: Factor = 3.9631
+    arar: Factor = 1.0225
+    longest_log_run: _Log = 12.0  # larger logarithms of seconds are drawn again
+    longest_log_gap: _Log = 13.0
+    gap_factor: Factor = 1.0  # factor on all gaps, after the model
+    run_factor: Factor = 1.0  # factor on all run times, after the model
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if value is not None and not math.isfinite(value):
-                raise ConfigurationError(field.name, "a finite number", str(value))
-        for name in ("serial", "pow2", "u_prob"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ConfigurationError(name, "a share from 0 to 1", str(getattr(self, name)))
-        for name in ("a1", "b1", "a2", "b2", "aarr", "barr", "anum", "bnum", "arar", "gap_factor", "run_factor"):
-            if not 0 < getattr(self, name) <= 10_000:
-                raise ConfigurationError(name, "a number above 0, at most 10000", str(getattr(self, name)))
-        for name in ("longest_log_run", "longest_log_gap"):
-            if not 0 < getattr(self, name) <= 20:  # e^20 s is fifteen years
-                raise ConfigurationError(name, "a number above 0, at most 20", str(getattr(self, name)))
+        check_bounds(self)
         if self.serial + self.pow2 > 1:
             raise ConfigurationError("pow2", f"a share of at most 1 - serial = {1 - self.serial:g}", str(self.pow2))
 
@@ -91,14 +85,8 @@ def generate(
 
     Estimates are exact; with ``limits`` they are the limits, too. The first submission is at time 0; a note gives its time of
     the model's first day. Sizes are limited by the machine; this matters only for machines with fewer than about ten processors,
-    or with a number that is not a power of two. Raises `ConfigurationError`.
+    or with a number that is not a power of two.
     """
-    if not 1 <= jobs <= offered.MOST_JOBS:
-        raise ConfigurationError("jobs", f"1 to {offered.MOST_JOBS}", str(jobs))
-    if processors < 1:
-        raise ConfigurationError("processors", "1 or more", str(processors))
-    if limits not in ("none", "estimate"):
-        raise ConfigurationError.unknown_name("limits", str(limits), ("none", "estimate"))
     clock = arrival_times(jobs, parameters, seed)
     sizes = job_sizes(jobs, processors, parameters, seed)
     runs = run_times(sizes, parameters, seed)

@@ -128,8 +128,6 @@ def kind_of(text: str, processes: int, path: str) -> NasKind:
 
 # Random workloads of the paper's programs: exponential gaps, and programs, classes and sizes that are equally likely.
 
-LONGEST_GAP_S = 1e9
-
 
 @dataclass(frozen=True, slots=True)
 class NasParameters:
@@ -173,10 +171,6 @@ def generate(
     `ConfigurationError`, with the keys of a scenario.
     """
     choices = choices_of(parameters)
-    if jobs < 1:
-        raise ConfigurationError("workload.nas", "1 or more", str(jobs))
-    if not 0 <= parameters.gap_s <= LONGEST_GAP_S:
-        raise ConfigurationError("workload.gap_s", "a number of seconds from 0 to 1e9", f"{parameters.gap_s:g}")
     drawn = [_draw(choices, seed, job) for job in range(1, jobs + 1)]
     arrivals = NasArrivals(parameters.gap_s, seed, "nas-gap")
     found = jobs_of([(kind.name, kind.processes, kind.seconds) for kind in drawn], arrivals, limits)

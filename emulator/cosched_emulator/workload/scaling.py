@@ -34,10 +34,8 @@ def with_shaken_runs(workload: Workload, shake: float, shake_seed: int = 0, seed
 
     U is drawn by both seeds and the job's source id. An estimate that equals the run time still does, and so does the
     limit; any other job stays on its side of its estimate: one that ends within it is cut at it, one that is longer, and
-    killed if it has a limit, stays longer. Raises `ConfigurationError` for a ``shake`` outside of [0, 1).
+    killed if it has a limit, stays longer.
     """
-    if not 0 <= shake < 1:
-        raise ConfigurationError("workload.shake", "a number from 0 to below 1", str(shake))
     jobs = columns_of(workload.jobs)
     run_us, estimate_us, source = jobs.run_us.array, jobs.estimate_us.array, jobs.source_id.array
     draws = uniforms(seed, "shake", np.full_like(source, shake_seed), source, _times_before(source))

@@ -308,7 +308,7 @@ def test_a_scenario_with_its_policy(commands: Commands) -> None:
         (("--processors", "8"), "cluster: expected either nodes or processors, got both"),
         (("--swf", "x.swf"), "workload: expected one of swf, lublin, nas and applications, got swf and lublin"),
         (("--first", "2"), "workload.first: expected nothing: it has no effect without jobs of workload.swf, got 2"),
-        (("--aarr", "nan"), "aarr: expected a finite number, got nan"),
+        (("--aarr", "nan"), "workload.aarr: expected a number above 0, at most 10000, got nan"),
         (("--deadline", "nan"), "clock.deadline_s: expected a number of seconds"),
         (("--cores", "100000"), "at most 1024 hardware threads a node, got 100000"),
         (("--nodes", "99999999999"), "at most 1048576 nodes, got 99999999999"),

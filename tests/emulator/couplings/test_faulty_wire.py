@@ -29,12 +29,14 @@ from cosched_emulator.errors import LinkError
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.run.prepare import Prepared, prepare
 from cosched_emulator.run.run import run
-from cosched_emulator.scenario.faults import MessageFaults, PluginFaults
+from cosched_emulator.scenario.faults import MessageFaultsSection, PluginFaultsSection
 from cosched_emulator.scenario.reader import read_scenario
 from cosched_plugin.config import choose
 from cosched_plugin.protocol.messages import Action, Event, Welcome
 
-NOTHING = MessageFaults(1, 0.0, 0.0, 0.0, 0.1, 0.0)
+
+def channel_with(seed: int = 1, **faults: float) -> FaultyChannel:
+    return FaultyChannel(MessageFaultsSection(**faults), seed)
 
 
 class Pair:
@@ -99,7 +101,7 @@ def pair() -> Iterator[Pair]:
 
 
 def test_without_faults_all_messages_pass_in_order(pair: Pair) -> None:
-    channel = FaultyChannel(NOTHING)
+    channel = channel_with()
     assert pair.outward(channel, 100) == list(range(100))
     assert pair.inward(channel, 100) == list(range(100))
     assert channel.next_due_s() is None
@@ -107,7 +109,7 @@ def test_without_faults_all_messages_pass_in_order(pair: Pair) -> None:
 
 
 def test_dropped_messages_are_lost_and_counted(pair: Pair) -> None:
-    channel = FaultyChannel(NOTHING._replace(drop=0.3))
+    channel = channel_with(drop=0.3)
     out = pair.outward(channel, 500)
     dropped = channel.counts["dropped"]
     assert len(out) == 500 - dropped
@@ -118,23 +120,23 @@ def test_dropped_messages_are_lost_and_counted(pair: Pair) -> None:
     assert len(came) - (500 - (channel.counts["dropped"] - dropped)) in (0, 1)  # "last" may be dropped, too
     assert came != out  # each direction has its own draws
     # The same seed drops the same messages.
-    assert pair.outward(FaultyChannel(NOTHING._replace(drop=0.3)), 500) == out
-    assert pair.outward(FaultyChannel(NOTHING._replace(drop=0.3, seed=2)), 500) != out
+    assert pair.outward(channel_with(drop=0.3), 500) == out
+    assert pair.outward(channel_with(drop=0.3, seed=2), 500) != out
 
 
 def test_duplicated_messages_arrive_twice(pair: Pair) -> None:
-    channel = FaultyChannel(NOTHING._replace(duplicate=0.25))
+    channel = channel_with(duplicate=0.25)
     out = pair.outward(channel, 400)
     assert out == sorted(out)
     assert set(out) == set(range(400))
     assert len(out) == 400 + channel.counts["duplicated"]
     assert 60 < channel.counts["duplicated"] < 140
-    came = pair.inward(FaultyChannel(NOTHING._replace(duplicate=1.0)), 20)
+    came = pair.inward(channel_with(duplicate=1.0), 20)
     assert came == sorted([*range(20), *range(20)])
 
 
 def test_a_quiet_socket_does_not_keep_delayed_messages(pair: Pair) -> None:
-    channel = FaultyChannel(NOTHING._replace(delay=1.0, delay_s=0.15))
+    channel = channel_with(delay=1.0, delay_s=0.15)
     started = time.monotonic()
     channel.send(pair.router, [pair.peer, b"7"])
     pair.dealer.send_multipart([b"8"])
@@ -150,7 +152,7 @@ def test_a_quiet_socket_does_not_keep_delayed_messages(pair: Pair) -> None:
 
 
 def test_delays_are_within_bounds_and_drawn(pair: Pair) -> None:
-    channel = FaultyChannel(NOTHING._replace(delay=0.5, delay_s=0.2))
+    channel = channel_with(delay=0.5, delay_s=0.2)
     started = time.monotonic()
     came = pair.inward(channel, 100, settle_s=0.4)
     assert sorted(came) == list(range(100))
@@ -160,7 +162,7 @@ def test_delays_are_within_bounds_and_drawn(pair: Pair) -> None:
 
 
 def test_a_receive_without_waiting_returns_at_once(pair: Pair) -> None:
-    channel = FaultyChannel(NOTHING._replace(delay=1.0, delay_s=10.0))
+    channel = channel_with(delay=1.0, delay_s=10.0)
     pair.dealer.send_multipart([b"1"])
     assert pair.router.poll(1000)
     started = time.monotonic()
@@ -176,13 +178,10 @@ def test_a_reordered_message_follows_the_next_one(pair: Pair) -> None:
     seed = next(
         seed
         for seed in range(1000)
-        if [
-            bool(FaultyChannel(NOTHING._replace(seed=seed))._strikes("reorder", 0.2, 0, number))
-            for number in range(1, 7)
-        ]
+        if [bool(channel_with(seed=seed)._strikes("reorder", 0.2, 0, number)) for number in range(1, 7)]
         == [False, True, False, False, True, True]
     )
-    channel = FaultyChannel(NOTHING._replace(seed=seed, reorder=0.2))
+    channel = channel_with(seed=seed, reorder=0.2)
     started = time.monotonic()
     for number in range(5):
         channel.send(pair.router, [pair.peer, b"%d" % number])
@@ -196,7 +195,7 @@ def test_a_reordered_message_follows_the_next_one(pair: Pair) -> None:
 
 
 def test_a_reordered_message_without_a_next_one_is_delivered_soon(pair: Pair) -> None:
-    channel = FaultyChannel(NOTHING._replace(reorder=1.0))
+    channel = channel_with(reorder=1.0)
     started = time.monotonic()
     assert pair.inward(channel, 0) == []
     pair.dealer.send_multipart([b"3"])
@@ -205,12 +204,12 @@ def test_a_reordered_message_without_a_next_one_is_delivered_soon(pair: Pair) ->
 
 
 def test_messages_to_a_lost_receiver_are_counted_or_an_error(pair: Pair) -> None:
-    channel = FaultyChannel(NOTHING._replace(delay=1.0, delay_s=0.02))
+    channel = channel_with(delay=1.0, delay_s=0.02)
     channel.send(pair.router, [b"nobody", b"1"])  # held: the error shows only when it is sent
     pair.poll(channel, 0.05)
     assert channel.counts == {"delayed": 1, "lost": 1}
     with pytest.raises(zmq.ZMQError) as caught:
-        FaultyChannel(NOTHING).send(pair.router, [b"nobody", b"1"])
+        channel_with().send(pair.router, [b"nobody", b"1"])
     assert caught.value.errno == zmq.EHOSTUNREACH
 
 
@@ -259,15 +258,15 @@ def eventually(condition: Callable[[], bool], within_s: float = 5.0) -> bool:
 
 @pytest.mark.parametrize("kills", [1, 6])
 def test_kills_restart_the_plugin_at_drawn_batches(kills: int) -> None:
-    faults = PluginFaults(2, kills, 0, 0.0, None)
+    faults = PluginFaultsSection(kills, 0, 0.0, None)
     stub = StubLink(0.01)
     told: list[tuple[str, str]] = []
     with SpawnedPlugin(SLEEPER) as plugin:
         seen = [plugin.process]
-        link = FaultyPluginLink(stub, plugin, faults, batches=20, note=lambda word, text: told.append((word, text)))
+        link = FaultyPluginLink(stub, plugin, faults, 2, batches=20, note=lambda word, text: told.append((word, text)))
         for seq in range(1, 21):
             link.exchange(seq, 0, ())
-            expected: list[PluginFault] = plugin_faults(faults, 20).get(seq, [])
+            expected: list[PluginFault] = plugin_faults(faults, 2, 20).get(seq, [])
             if expected:
                 last = seen[-1]
                 assert eventually(lambda last=last: plugin.process is not last)  # type: ignore[misc]
@@ -287,7 +286,7 @@ def test_kills_restart_the_plugin_at_drawn_batches(kills: int) -> None:
 def test_stalls_end_by_themselves() -> None:
     with SpawnedPlugin(SLEEPER) as plugin:
         process = plugin.process
-        link = FaultyPluginLink(StubLink(), plugin, PluginFaults(1, 0, 1, 0.3, 1))
+        link = FaultyPluginLink(StubLink(), plugin, PluginFaultsSection(0, 1, 0.3, 1), 1)
         link.exchange(1, 0, ())
         assert eventually(lambda: is_stopped(process))
         assert eventually(lambda: not is_stopped(process))
@@ -300,7 +299,7 @@ def test_a_fault_in_progress_ends_with_the_link() -> None:
     started = time.monotonic()
     with SpawnedPlugin(SLEEPER) as plugin:
         process = plugin.process
-        link = FaultyPluginLink(StubLink(), plugin, PluginFaults(1, 0, 1, 60.0, 1))
+        link = FaultyPluginLink(StubLink(), plugin, PluginFaultsSection(0, 1, 60.0, 1), 1)
         link.exchange(1, 0, ())
         assert eventually(lambda: is_stopped(process))
         before = threading.active_count()
@@ -338,7 +337,7 @@ def test_a_child_that_cannot_be_restarted_is_an_error(tmp_path: Path) -> None:
 
 # ------------------------------------------------------------ whole runs
 
-MESSAGES = MessageFaults(1, 0.01, 0.15, 0.15, 0.02, 0.1)
+MESSAGES = MessageFaultsSection(0.01, 0.15, 0.15, 0.02, 0.1)
 
 
 def overloaded() -> Prepared:
@@ -377,13 +376,13 @@ def in_slots() -> Prepared:
 
 
 def disturbed(
-    prepared: Prepared, policy: str, messages: MessageFaults | None, plugin_kills: PluginFaults | None
+    prepared: Prepared, policy: str, messages: MessageFaultsSection | None, plugin_kills: PluginFaultsSection | None
 ) -> list[JobRecord]:
     """Run with these faults, and check that they happened and that no process is left."""
     argv = [sys.executable, "-m", "cosched_plugin", "serve", "--connect", ENDPOINT, "--quiet"]
     argv += ["--silence", "30", *choose(policy).arguments()]
     with SpawnedPlugin(argv) as plugin:
-        channel = None if messages is None else FaultyChannel(messages)
+        channel = None if messages is None else FaultyChannel(messages, 1)
         near = ZmqLink(
             SchedulerPort(
                 plugin.endpoint,
@@ -395,7 +394,7 @@ def disturbed(
             deadline_s=60,
             wait_s=20,
         )
-        link = near if plugin_kills is None else FaultyPluginLink(near, plugin, plugin_kills, batches=40)
+        link = near if plugin_kills is None else FaultyPluginLink(near, plugin, plugin_kills, 1, batches=40)
         try:
             records = run(prepared, link).records
         finally:
@@ -412,18 +411,18 @@ def disturbed(
     ("policy", "messages", "kills"),
     [
         pytest.param("easy", MESSAGES, None, id="messages"),
-        pytest.param("easy", None, PluginFaults(1, 6, 3, 0.2, None), id="plugin", marks=pytest.mark.slow),
-        pytest.param("rua", MESSAGES, PluginFaults(1, 2, 1, 0.2, None), id="both"),
-        pytest.param("rua", MESSAGES, PluginFaults(1, 4, 2, 0.2, None), id="both-more", marks=pytest.mark.slow),
-        pytest.param("paired-gang", MESSAGES, PluginFaults(1, 2, 1, 0.2, None), id="both-paired-gang"),
+        pytest.param("easy", None, PluginFaultsSection(6, 3, 0.2, None), id="plugin", marks=pytest.mark.slow),
+        pytest.param("rua", MESSAGES, PluginFaultsSection(2, 1, 0.2, None), id="both"),
+        pytest.param("rua", MESSAGES, PluginFaultsSection(4, 2, 0.2, None), id="both-more", marks=pytest.mark.slow),
+        pytest.param("paired-gang", MESSAGES, PluginFaultsSection(2, 1, 0.2, None), id="both-paired-gang"),
         # The draws of faults do not depend on the policy, so these cases are slow tests.
         pytest.param("rua", MESSAGES, None, id="messages-rua", marks=pytest.mark.slow),
-        pytest.param("rua", None, PluginFaults(1, 6, 3, 0.2, None), id="plugin-rua", marks=pytest.mark.slow),
-        pytest.param("easy", MESSAGES, PluginFaults(1, 4, 2, 0.2, None), id="both-easy", marks=pytest.mark.slow),
+        pytest.param("rua", None, PluginFaultsSection(6, 3, 0.2, None), id="plugin-rua", marks=pytest.mark.slow),
+        pytest.param("easy", MESSAGES, PluginFaultsSection(4, 2, 0.2, None), id="both-easy", marks=pytest.mark.slow),
     ],
 )
 def test_faults_of_messages_and_scheduler_do_not_change_the_schedule(
-    policy: str, messages: MessageFaults | None, kills: PluginFaults | None
+    policy: str, messages: MessageFaultsSection | None, kills: PluginFaultsSection | None
 ) -> None:
     prepared = in_slots() if "gang" in policy else overloaded()
     quiet = simulate(prepared, policy).records

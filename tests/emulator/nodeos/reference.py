@@ -241,7 +241,7 @@ class Reference:
             elif isinstance(operation, Barrier):
                 task.state = "barrier"
                 if all(other.state == "barrier" for other in self.jobs[task.job]):
-                    self.releases[task.job] = self.now + self.settings.barrier_time_us(len(self.jobs[task.job]))
+                    self.releases[task.job] = self.now + self.settings.barrier_us
             elif isinstance(operation, Send):
                 task.rest, task.purpose, task.message = self.settings.message_cpu_us, "send", operation
                 if not task.rest:

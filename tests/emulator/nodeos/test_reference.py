@@ -61,7 +61,6 @@ def some_settings(chance: random.Random, local: str) -> NodeSettings:
         io_cpu_us=chance.choice((0, 100, 300)),
         io_service_us=chance.choice((300, 700)),
         barrier_us=chance.choice((100, 900)),
-        barrier_process_us=chance.choice((0, 100)),
         switch_us=chance.choice((0, 0, 200)),
         message_cpu_us=chance.choice((100, 200)),
         latency_us=chance.choice((100, 300)),

@@ -21,9 +21,9 @@ from cosched_emulator.scenario.faults import (
     FaultKind,
     Faults,
     FaultsSection,
-    MessageFaults,
+    MessageFaultsSection,
     NodeFault,
-    PluginFaults,
+    PluginFaultsSection,
 )
 from cosched_emulator.scenario.planned_events import build_faults
 from cosched_emulator.scenario.reader import read_faults, read_scenario
@@ -93,8 +93,8 @@ def test_a_plan_is_read_from_its_own_file(tmp_path: Path) -> None:
     section = read_faults(str(file))
     faults = build_faults(Scenario(seed=8, faults=section), 4)
     assert faults.seed == 3
-    assert faults.messages == MessageFaults(3, 0.01, 0.02, 0.03, 0.5, 1.0)
-    assert faults.plugin == PluginFaults(3, 5, 2, 0.25, 40)
+    assert faults.messages == MessageFaultsSection(0.01, 0.02, 0.03, 0.5, 1.0)
+    assert faults.plugin == PluginFaultsSection(5, 2, 0.25, 40)
     assert faults.clock == (ClockJump(50 * S, 3600 * S), ClockJump(60 * S, -30 * S))
     assert faults.disk == (DiskFull(100 * S, 120_500_000),)
     assert faults.at == (NodeFault(7_250_000, "slow", 1, 4.0), NodeFault(9 * S, "normal", 1))
@@ -295,10 +295,10 @@ def test_faults_that_a_run_cannot_make_are_refused(tables: dict[str, Any], lacki
 
 
 def test_kills_and_stalls_are_at_drawn_batches() -> None:
-    faults = PluginFaults(1, 50, 20, 0.1, None)
-    drawn = plugin_faults(faults, 2000)
-    assert drawn == plugin_faults(faults, 2000)
-    assert drawn != plugin_faults(faults._replace(seed=2), 2000)
+    faults = PluginFaultsSection(50, 20, 0.1, None)
+    drawn = plugin_faults(faults, 1, 2000)
+    assert drawn == plugin_faults(faults, 1, 2000)
+    assert drawn != plugin_faults(faults, 2, 2000)
     assert all(1 <= batch <= 2000 for batch in drawn)
     kinds = [fault.kind for batch in drawn.values() for fault in batch]
     assert (kinds.count("kill"), kinds.count("stall")) == (50, 20)
@@ -306,5 +306,5 @@ def test_kills_and_stalls_are_at_drawn_batches() -> None:
     assert {fault.moment for fault in kills} == set(MOMENTS)
     assert min(drawn) < 200
     assert max(drawn) > 1800
-    assert len(plugin_faults(faults, 10)) == 10  # at most one kill and one stall for each
-    assert set(plugin_faults(faults._replace(batches=30, kills=30, stalls=0), 5)) == set(range(1, 31))
+    assert len(plugin_faults(faults, 1, 10)) == 10  # at most one kill and one stall for each
+    assert set(plugin_faults(PluginFaultsSection(30, batches=30), 1, 5)) == set(range(1, 31))

@@ -396,7 +396,7 @@ def test_wrong_types_are_refused(text: str, path: str, expected: str, tmp_path: 
         ("[clock]\ndeadline_s = nan", "clock.deadline_s"),
         ("[clock]\ndeadline_s = inf", "clock.deadline_s"),
         ("[clock]\nwait_s = -1", "clock.wait_s"),
-        ("[results]\nwarmup = -1", "results"),
+        ("[results]\nwarmup = -1", "results.warmup"),
         ("[[script]]\nat_s = 1\ndo = 'cancl'\njob = 1", "script[0].do"),
         ("[[script]]\nat_s = 1\ndo = 'cancel'", "script[0].job"),
         ("[[script]]\nat_s = 1\ndo = 'cancel'\nnode = 1", "script[0].job"),

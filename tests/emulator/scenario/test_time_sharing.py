@@ -229,7 +229,7 @@ def test_a_scenario_without_the_section_says_nothing_of_it() -> None:
 
 
 @pytest.mark.parametrize("name", ["fine", "uniform", "qcrd", "qcrd-even", "compute", "io"])
-@pytest.mark.parametrize("sharing", [{}, {"barrier_us": 40_000, "barrier_process_us": 3_000}])
+@pytest.mark.parametrize("sharing", [{}, {"barrier_us": 40_000}])
 def test_programs_take_the_run_time_alone(name: str, sharing: dict[str, Any]) -> None:
     prepared = prepare(table({"programs": name, "run_factor": 1.0}, sharing))
     section = prepared.scenario.time_sharing

@@ -128,12 +128,6 @@ def test_wrong_mixes_are_refused(text: str) -> None:
     assert caught.value.path == "characteristics"
 
 
-def test_mixes_without_shares_are_refused() -> None:
-    for mix in (CharacteristicsMix(-1, 1, 1), CharacteristicsMix(0, 0, 0)):
-        with pytest.raises(ConfigurationError, match="characteristics"):
-            with_characteristics(WORKLOAD, mix)
-
-
 # ---------------------------------------------------------------- belief
 
 

@@ -207,11 +207,6 @@ def test_impossible_parameters_are_refused(name: str, value: float) -> None:
         replace(DEFAULTS, **{name: value})
 
 
-def test_impossible_requests_are_refused() -> None:
-    for jobs, processors in ((0, 128), (10, 0)):
-        with pytest.raises(ConfigurationError):
-            generate(jobs, processors)
-    with pytest.raises(ConfigurationError, match="limits"):
-        generate(1, 1, limits="never")  # type: ignore[arg-type]
+def test_a_day_without_arrivals_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="day profile"):
         day_profile(LublinParameters(anum=5_000, bnum=5_000))

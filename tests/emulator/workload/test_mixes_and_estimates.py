@@ -67,16 +67,6 @@ def test_wrong_mixes_are_refused(text: str) -> None:
     assert caught.value.suggestion == ("high" if text == "hihg" else None)
 
 
-def test_wrong_demands_are_refused() -> None:
-    with pytest.raises(ConfigurationError, match=r"demand\.medium"):
-        with_demand(WORKLOAD, DEMAND_MIXES["low"], levels=DemandLevels(medium=(-1, 0, 0)))
-    with pytest.raises(ConfigurationError, match="did you mean 'exact'"):
-        with_demand(WORKLOAD, DEMAND_MIXES["low"], belief="exakt")
-    for mix in (DemandMix(-1, 1, 1), DemandMix(0, 0, 0)):
-        with pytest.raises(ConfigurationError, match="mix"):
-            with_demand(WORKLOAD, mix)
-
-
 @given(factor=st.floats(0, 50), seed=st.integers(0, 2**63))
 @settings(deadline=None, max_examples=10)
 def test_f_model_estimates_are_within_bounds(factor: float, seed: int) -> None:
@@ -107,18 +97,6 @@ def test_estimates_of_a_day_say_nothing_of_the_job() -> None:
 def test_jobs_without_a_limit_stay_without_one() -> None:
     unlimited = generate(20, 64, seed=1)
     assert {job.spec.limit_us for job in with_estimates(unlimited, "f-model", 2.0).jobs} == {None}
-
-
-def test_wrong_estimate_models_are_refused() -> None:
-    with pytest.raises(ConfigurationError) as caught:
-        with_estimates(WORKLOAD, "fmodel")
-    assert (
-        str(caught.value)
-        == "estimates: expected one of day, exact, f-model, predicted, got 'fmodel'; did you mean 'f-model'?"
-    )
-    for factor in (-1.0, float("nan"), float("inf")):
-        with pytest.raises(ConfigurationError, match=r"estimates\.factor"):
-            with_estimates(WORKLOAD, "f-model", factor)
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ WAIT_STEP: Final = 1.1  # ratio of the steps to which waits are rounded
 def body_of(loop: Loop, processes: int, settings: NodeSettings) -> Body:
     """Return the body of a loop in a job of ``processes``, with barriers that last ``barrier_us`` for any size of the job.
 
-    What a barrier or a collective takes longer is a wait behind it, so a pattern can have fewer processes than the job.
+    What a collective takes longer is a wait behind it, so a pattern can have fewer processes than the job.
     Raises `ConfigurationError` if the processes are not alike.
     """
     if isinstance(loop.body, ByRank) or any(isinstance(operation, Send | Receive) for operation in loop.body):
@@ -52,11 +52,9 @@ def body_of(loop: Loop, processes: int, settings: NodeSettings) -> Body:
             plain.append(operation)
             continue
         plain.append(Barrier())
-        more_us = settings.barrier_time_us(processes) - settings.barrier_us
         if isinstance(operation, Collective):
-            more_us += (processes - 1).bit_length() * -(-operation.size_bytes // settings.network_mb_s)
-        if more_us:
-            plain.append(Wait(more_us))
+            more_us = (processes - 1).bit_length() * -(-operation.size_bytes // settings.network_mb_s)
+            plain += [Wait(more_us)] if more_us else []
     return tuple(plain)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from itertools import accumulate
 from math import ceil
 from typing import NamedTuple
@@ -173,7 +172,7 @@ class Rates:
 
     def __init__(self, windows: Windows, *, round_off: bool) -> None:
         self.windows = windows
-        self._settings = replace(windows.settings, barrier_process_us=0)  # bodies hold the whole barrier
+        self._settings = windows.settings
         self._round_off = round_off
         self._round_bodies = round_off and not depends_on_fractions(windows.settings.local)
         self._kinds: list[Kind] = []

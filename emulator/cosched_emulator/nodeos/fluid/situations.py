@@ -326,7 +326,7 @@ def measured_settings(settings: NodeSettings) -> NodeSettings:
     I/O takes some CPU time, as that is how its progress is seen.
     """
     io_cpu_us = max(1, settings.io_cpu_us)
-    return replace(settings, tick_us=0, memory_mb=0, io_logged_ppm=0, barrier_process_us=0, io_cpu_us=io_cpu_us)
+    return replace(settings, tick_us=0, memory_mb=0, io_logged_ppm=0, io_cpu_us=io_cpu_us)
 
 
 def feels_quanta(work: IterationNeed, quantum_us: int) -> bool:

@@ -183,7 +183,7 @@ class Execution:
         job.arrived += 1
         processes = len(job.processes)
         if job.arrived == processes:
-            us = self._settings.barrier_time_us(processes)
+            us = self._settings.barrier_us
             if size_bytes:
                 us += (processes - 1).bit_length() * self.layer.network.transfer_us(size_bytes)
             heappush(self._events, (now_us + us, RELEASE, 0, job.number, 0))

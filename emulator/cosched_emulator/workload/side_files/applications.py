@@ -50,8 +50,6 @@ def generate(
     itself: with another mean gap the jobs stay the same. Raises `ConfigurationError`, with the keys of a scenario.
     """
     choices = choices_of(table, parameters)
-    if jobs is not None and jobs < 1:
-        raise ConfigurationError("workload.jobs", "1 or more", str(jobs))
     number = np.arange(1, (len(choices) if jobs is None else jobs) + 1)
     drawn = np.arange(len(choices))
     if jobs is not None:

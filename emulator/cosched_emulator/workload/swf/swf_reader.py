@@ -15,6 +15,7 @@ from typing import Annotated, Literal, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from cosched_emulator.bounds import SECONDS, Choice, between, check_bounds
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.workload.job import WARNING, Calendar, CutRuns, Epoch, Workload
 from cosched_emulator.workload.jobs_in_columns import Interned, Jobs, Numbers, Same
@@ -78,11 +79,14 @@ class SwfOptions:
     missing_estimate: Annotated[
         MissingEstimate,
         Rule('field 9 <= 0: the run time is the estimate. `"drop"`: the row is left out', '`"refuse"`: it is an error'),
+        Choice(get_args(MissingEstimate)),
     ] = "run"
     sort: Annotated[
         bool, Rule("rows are put in submit order, equal times as in the file", "a row out of order is an error")
     ] = True
-    minimum_estimate_s: Annotated[float, Rule("an estimate that is present and shorter is raised to this", "`0`")] = 60
+    minimum_estimate_s: Annotated[
+        float, Rule("an estimate that is present and shorter is raised to this", "`0`"), between(0, LARGEST, SECONDS)
+    ] = 60
     cap_run_at_estimate: Annotated[
         bool,
         Rule(
@@ -93,20 +97,15 @@ class SwfOptions:
     rebase: Annotated[bool, Rule("submit times count from the first job that is read", "they are as in the file")] = (
         True
     )
-    limits: Annotated[Limits, Rule("a job is killed when its estimate ends", '`"none"`: never')] = "estimate"
+    limits: Annotated[
+        Limits, Rule("a job is killed when its estimate ends", '`"none"`: never'), Choice(get_args(Limits))
+    ] = "estimate"
     memory: Annotated[
         bool, Rule("field 10, in KB a processor and rounded up to MiB, is the memory of each process", "it is not read")
     ] = True
 
     def __post_init__(self) -> None:
-        if self.missing_estimate not in get_args(MissingEstimate):
-            raise ConfigurationError.unknown_name(
-                "missing_estimate", str(self.missing_estimate), get_args(MissingEstimate)
-            )
-        if self.limits not in get_args(Limits):
-            raise ConfigurationError.unknown_name("limits", str(self.limits), get_args(Limits))
-        if not 0 <= self.minimum_estimate_s <= LARGEST:
-            raise ConfigurationError("minimum_estimate_s", "seconds, 0 or more", str(self.minimum_estimate_s))
+        check_bounds(self)
 
 
 _DEFAULTS = SwfOptions()
