@@ -16,6 +16,7 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, get_args, get_origin, get_type_hints
 
 import click
+from click.core import ParameterSource
 
 if TYPE_CHECKING:
     _ParamType = click.ParamType[Any]
@@ -181,6 +182,15 @@ def command(
         return made
 
     return make
+
+
+def given_options() -> list[str]:
+    """Return the options of the running command that its command line names, in the order of the help."""
+    context = click.get_current_context()
+    named = [each for each in context.command.params if isinstance(each, click.Option)]
+    return [
+        each.opts[-1] for each in named if context.get_parameter_source(str(each.name)) is ParameterSource.COMMANDLINE
+    ]
 
 
 def _read(name: str, hint: Any, default: Any) -> click.Parameter | _Several:

@@ -17,7 +17,7 @@ from cosched_emulator.errors import ConfigurationError, EmulatorError, LinkError
 from cosched_emulator.users.idset import read_idset, read_job
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.endpoint import USERS_SOCKET, takes_keys, usual_endpoint
-from cosched_terminal.commands import Reader, argument, option
+from cosched_terminal.commands import Reader, argument, command, option
 from cosched_terminal.console import say
 
 if TYPE_CHECKING:  # a help must not load zmq and msgpack
@@ -61,18 +61,24 @@ USER: Final = option("-u --user NAME", "Only jobs of this user.", default="")
 ME: Final = option("--me", "Only your own jobs.")
 
 
-def understood(command: Callable[..., object]) -> Callable[..., object]:
-    """Turn what an answer of another form raises where it is read into LinkError: whoever listens may answer anything."""
+def user_command(**settings: Any) -> Callable[[Callable[..., object]], click.Command]:
+    """Return the decorator of a command that asks a manager: as `command`.
 
-    @wraps(command)
-    def call(*, caller: Caller, **values: Any) -> object:
-        try:
-            return command(caller=caller, **values)
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-            text = f"the answer cannot be read ({type(error).__name__}: {error}): expected a manager of the same version of cosched"
-            raise LinkError(text, str(values.get("database") or caller.manager)) from error
+    What an answer of another form raises where it is read becomes LinkError: whoever listens may answer anything.
+    """
 
-    return call
+    def make(function: Callable[..., object]) -> click.Command:
+        @wraps(function)
+        def call(*, caller: Caller, **values: Any) -> object:
+            try:
+                return function(caller=caller, **values)
+            except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+                text = f"the answer cannot be read ({type(error).__name__}: {error}): expected a manager of the same version of cosched"
+                raise LinkError(text, str(values.get("database") or caller.manager)) from error
+
+        return command(**settings)(call)
+
+    return make
 
 
 def targets_of(jobs: Named) -> tuple[Target, ...]:

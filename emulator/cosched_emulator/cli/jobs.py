@@ -22,7 +22,7 @@ from cosched_emulator.cli.asking import (
     connect,
     show,
     targets_of,
-    understood,
+    user_command,
     user_name,
 )
 from cosched_emulator.cli.job_options import JobCommand, ignored_names, ignored_options, job_options
@@ -38,7 +38,7 @@ from cosched_emulator.cli.user_tables import (
     why_text,
 )
 from cosched_emulator.errors import EmulatorError
-from cosched_terminal.commands import argument, command, option, several
+from cosched_terminal.commands import argument, option, several
 from cosched_terminal.console import ProgressLine, say
 
 if TYPE_CHECKING:
@@ -48,8 +48,7 @@ if TYPE_CHECKING:
 JOB: Final = several([*job_options(), *ignored_options()])
 
 
-@command(cls=JobCommand)
-@understood
+@user_command(cls=JobCommand)
 def submit(
     *,
     options: dict[str, Any] = JOB,
@@ -117,8 +116,7 @@ def _request(script: str | None, options: dict[str, Any], ignored: list[str]) ->
     return request, notes
 
 
-@command()
-@understood
+@user_command()
 def cancel(*, jobs: Named = JOBS, caller: Caller) -> None:
     """End pending or running jobs: 12, a task 12_3, several tasks 12_[1-3,7]; the number of an array names all tasks.
 
@@ -131,8 +129,7 @@ def cancel(*, jobs: Named = JOBS, caller: Caller) -> None:
     ask_for_change(caller, CancelJobs(targets_of(jobs)), "job")
 
 
-@command()
-@understood
+@user_command()
 def hold(*, jobs: Named = JOBS, caller: Caller) -> None:
     """Hold pending jobs: they do not start until released.
 
@@ -145,8 +142,7 @@ def hold(*, jobs: Named = JOBS, caller: Caller) -> None:
     ask_for_change(caller, HoldJobs(targets_of(jobs)), "job")
 
 
-@command()
-@understood
+@user_command()
 def release(*, jobs: Named = JOBS, caller: Caller) -> None:
     """Release held jobs.
 
@@ -159,8 +155,7 @@ def release(*, jobs: Named = JOBS, caller: Caller) -> None:
     ask_for_change(caller, ReleaseJobs(targets_of(jobs)), "job")
 
 
-@command()
-@understood
+@user_command()
 def queue(
     *,
     expand: bool = option("-r --array", "Print one line per task of an array, also for pending tasks."),
@@ -201,8 +196,7 @@ def _reason_first(told: Mapping[str, Any], pending: Mapping[int, Mapping[str, An
     return {**told, "reason": told["reason"] if asked else row["reason"]}
 
 
-@command()
-@understood
+@user_command()
 def why(*, jobs: Named = JOBS, caller: Caller) -> None:
     """Say why jobs do not run, and when they will.
 
@@ -244,8 +238,7 @@ def _estimates(caller: Caller) -> Mapping[str, Any]:
     return {"age_s": None, "draws": 0, "trouble": answer.text}
 
 
-@command()
-@understood
+@user_command()
 def job(*, jobs: Named = JOBS, caller: Caller) -> None:
     """Show all details of jobs, also of jobs that have ended.
 
@@ -265,8 +258,7 @@ def _check_all_exist(result: Mapping[str, Any]) -> None:
         raise EmulatorError(f"there is no such job: {', '.join(result['missing'][:MOST_NAMED])}")
 
 
-@command()
-@understood
+@user_command()
 def wait(
     *,
     jobs: Named = JOBS,
@@ -313,8 +305,7 @@ def check_success(rows: Sequence[Mapping[str, Any]]) -> None:
         )
 
 
-@command()
-@understood
+@user_command()
 def history(
     *,
     user: str = USER,

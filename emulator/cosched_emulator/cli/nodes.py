@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import click
 
-from cosched_emulator.cli.asking import NODES, SECONDS, Caller, Words, ask, ask_for_change, connect, show, understood
+from cosched_emulator.cli.asking import NODES, SECONDS, Caller, Words, ask, ask_for_change, connect, show, user_command
 from cosched_emulator.cli.user_tables import long_node_table, node_table, rows_of, status_text
-from cosched_terminal.commands import command, option
+from cosched_terminal.commands import option
 
 
-@command()
-@understood
+@user_command()
 def nodes(*, one_by_one: bool = option("-l --long", "Print one line per node, with its jobs."), caller: Caller) -> None:
     """List the nodes by state: IDLE, MIXED (some threads free), ALLOCATED, DRAINING, DRAINED, DOWN.
 
@@ -26,8 +25,7 @@ def nodes(*, one_by_one: bool = option("-l --long", "Print one line per node, wi
     show(caller, {"now_s": result["now_s"], "nodes": rows}, lambda: table(rows))
 
 
-@command()
-@understood
+@user_command()
 def drain(
     *,
     nodes: Words = NODES,
@@ -45,8 +43,7 @@ def drain(
     ask_for_change(caller, DrainNodes(_numbers(nodes), reason), "node")
 
 
-@command()
-@understood
+@user_command()
 def resume(*, nodes: Words = NODES, caller: Caller) -> None:
     """Put drained or failed nodes back into service. For operators.
 
@@ -63,8 +60,7 @@ def _numbers(words: Words) -> tuple[int, ...]:
     return tuple(dict.fromkeys([node for word in words for node in word]))
 
 
-@command()
-@understood
+@user_command()
 def status(*, caller: Caller) -> None:
     """Show the state of the manager and its scheduler.
 
@@ -78,8 +74,7 @@ def status(*, caller: Caller) -> None:
     show(caller, result, lambda: status_text(result))
 
 
-@command()
-@understood
+@user_command()
 def top(
     *,
     interval_s: float = option("-d --interval S", "Seconds between two pictures.", SECONDS, 1.0),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -17,7 +17,7 @@ from cosched_emulator.cli.scenario_options import A_FILE, DB, FAULTS, SCENARIO, 
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.endpoint import SCHEDULER_SOCKET, usual_endpoint
-from cosched_terminal.commands import argument, command, option
+from cosched_terminal.commands import argument, command, given_options, option
 from cosched_terminal.console import WARNING, Log, progress_bar, warn
 
 if TYPE_CHECKING:
@@ -29,6 +29,15 @@ if TYPE_CHECKING:
     from cosched_plugin.common.curve import Keyring
 
 LONGEST_S: Final = 1e10  # three hundred years
+LIVE_ONLY: Final = (
+    "--users", "--until", "--check", "--metrics", "--operator", "--estimate-starts", "--standby", "--accept-loss", "--compact",
+    "--archive", "--keep",
+)  # fmt: skip
+VIRTUAL_ONLY: Final = ("--wait", "--json")
+NEEDS: Final = {  # option -> the one that must be there, and why
+    "--estimate-starts": ("--users", ", who ask for them"), "--copy-policy": ("--estimate-starts", ""), "--standby": ("--db", ""),
+    "--accept-loss": ("--db", ""), "--compact": ("--db", ""), "--archive": ("--db", ""), "--keep": ("--archive", ""),
+}  # fmt: skip
 UNUSUAL: Final = ("takeover",)  # events that get a log line in a short run
 
 
@@ -123,33 +132,10 @@ def serve(
     scenario = _read_scenario(scenario_file, table, faults)
     if out is not None:
         check_run_folder(out, force=force)
-    live_options = {
-        "--users": users,
-        "--until": until,
-        "--check": check,
-        "--metrics": metrics,
-        "--operator": operators,
-        "--estimate-starts": estimate_starts,
-        "--standby": standby,
-        "--accept-loss": accept_loss,
-        "--compact": compact,
-        "--archive": archive,
-        "--keep": keep is not None,
-    }
-    _check_options(scenario, live_options, {"--wait": wait is not None, "--json": as_json})
-    if estimate_starts and users is None:
-        raise click.UsageError("--estimate-starts needs --users, who ask for them")
-    if copied and not estimate_starts:
-        raise click.UsageError("--copy-policy needs --estimate-starts")
-    present = {"--accept-loss": accept_loss, "--compact": compact, "--archive": archive is not None}
-    needs_db = next((name for name, given in {"--standby": standby, **present}.items() if given), None)
-    if db is None and needs_db is not None:
-        raise click.UsageError(f"{needs_db} needs --db")
-    needs_file = next((name for name, given in present.items() if given), None)
-    if db is not None and needs_file is not None and not os.path.lexists(db):
-        raise InputError(db, f"the database of {needs_file}", "no file")
-    if keep is not None and archive is None:
-        raise click.UsageError("--keep needs --archive")
+    _check_options(scenario, given_options())
+    if db is not None and (accept_loss or compact or archive is not None) and not os.path.lexists(db):
+        needed = "--accept-loss" if accept_loss else "--compact" if compact else "--archive"
+        raise InputError(db, f"the database of {needed}", "no file")
     if archive is not None and out is not None:
         raise click.UsageError("--archive does not go with --out: a run folder is of all jobs")
     with errors_name(faults):
@@ -199,22 +185,25 @@ def _read_scenario(scenario_file: str | None, table: dict[str, Any], faults: str
     return scenario
 
 
-def _check_options(scenario: Scenario, live: Mapping[str, object], virtual: Mapping[str, bool]) -> None:
-    """Raise UsageError for options that do not apply to the kind of clock, and if there is neither a workload nor users."""
+def _check_options(scenario: Scenario, given: Sequence[str]) -> None:
+    """Raise UsageError for options that lack another or the right clock, and if there is neither a workload nor users."""
     from cosched_emulator.scenario.rules import SOURCES
 
     if scenario.clock.mode == "virtual":
-        for name, value in live.items():
-            if value:
+        for name in LIVE_ONLY:
+            if name in given:
                 raise click.UsageError(f"{name} needs a running clock: --clock scaled or --clock real")
-        return
-    for name, value in virtual.items():
-        if value:
-            raise click.UsageError(
-                f"{name} needs virtual time: with a running clock, serve waits for no scheduler and prints no summary"
-            )
-    if live["--users"] is None and all(getattr(scenario.workload, key) is None for key in SOURCES):
-        raise click.UsageError("expected a workload, or --users, with which users submit jobs; got neither")
+    else:
+        for name in VIRTUAL_ONLY:
+            if name in given:
+                raise click.UsageError(
+                    f"{name} needs virtual time: with a running clock, serve waits for no scheduler and prints no summary"
+                )
+        if "--users" not in given and all(getattr(scenario.workload, key) is None for key in SOURCES):
+            raise click.UsageError("expected a workload, or --users, with which users submit jobs; got neither")
+    for name, (needed, more) in NEEDS.items():
+        if name in given and needed not in given:
+            raise click.UsageError(f"{name} needs {needed}{more}")
 
 
 def _serve_virtual(

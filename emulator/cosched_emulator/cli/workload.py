@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -13,7 +13,7 @@ import click
 
 from cosched_emulator import offered
 from cosched_emulator.cli.scenario_options import A_FILE, AS_SUBMITTED, overrides, sets
-from cosched_terminal.commands import argument, command, option, several
+from cosched_terminal.commands import argument, command, given_options, option, several
 from cosched_terminal.console import say, warn
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ _IMPORT_EXAMPLES = """Examples:
 _POSITIVE: Final = click.IntRange(min=1)
 _JOBS: Final = click.IntRange(1, offered.MOST_JOBS)  # of the model
 SELF_SLOWDOWNS: Final = option("--self-slowdowns", "Draw the self slowdowns of jobs.", offered.SELF_SLOWDOWNS)
+SEED: Final = option("--seed", "Seed of all draws.", default=offered.SEED)
 GROW: Final = option("--grow", "Let sizes grow: --processors are nodes of two CPUs with two cores each.")
 
 OF_LOG: Final = several([
@@ -99,8 +100,8 @@ def describe(
         f"Size of the machine.  [default: the file's MaxProcs; {offered.NODES} with --lublin]",
         _POSITIVE,
     ),
-    aarr: float | None = option("--aarr", f"Lublin: parameter of the arrival rate.  [default: {offered.AARR:g}]"),
-    seed: int | None = option("--seed", f"Seed of all draws.  [default: {offered.SEED}]"),
+    aarr: float = option("--aarr", "Lublin: parameter of the arrival rate.", default=offered.AARR),
+    seed: int = SEED,
     characteristics: str | None = option(
         "--characteristics MIX", "Draw what bounds jobs: M1, M2, M3, or shares such as 40:30:30."
     ),
@@ -121,27 +122,25 @@ def describe(
     """Print statistics of a workload, its load, rhythm and users: an SWF file (plain or gzip), or the Lublin model."""
     from cosched_emulator.workload.description import as_table
     from cosched_emulator.workload.description import describe as statistics_of
+    from cosched_emulator.workload.lublin import LublinParameters, generate
     from cosched_emulator.workload.multicore import with_grown_sizes
     from cosched_emulator.workload.swf.swf_reader import SwfOptions, read_swf
 
     if (log is None) == (lublin_jobs is None):
         raise click.UsageError("give either a FILE or --lublin N")
-    draw_seed = 1 if seed is None else seed
     size = _machine_size(processors, described)
     if log is None:
-        _refuse(
-            {"--first": first, "--jobs": jobs, "--skip-bad-rows": skip_bad_rows, "--as-logged": as_logged}, "--lublin"
-        )
+        _refuse(("--first", "--jobs", "--skip-bad-rows", "--as-logged"), "--lublin")
         size = size or _size_of(offered.NODES)
-        chosen = _generate(lublin_jobs or 0, size.nodes if grow else size.asked, aarr, draw_seed)
+        chosen = generate(lublin_jobs or 0, size.nodes if grow else size.asked, LublinParameters(aarr=aarr), seed)
     else:
-        used = seed if characteristics is None and self_slowdowns is None else None
-        _refuse({"--aarr": aarr, "--seed": used, "--grow": grow}, "a FILE")
+        draws = characteristics is not None or self_slowdowns is not None
+        _refuse(("--aarr", "--grow") if draws else ("--aarr", "--seed", "--grow"), "a FILE")
         options = SwfOptions(skip_bad_rows=skip_bad_rows)
         if as_logged:
             options = replace(options, minimum_estimate_s=0, cap_run_at_estimate=False)
         chosen = read_swf(log, options, first or 0, jobs)
-    chosen = _with_drawn_usage(chosen, characteristics, annotations, self_slowdowns, draw_seed)
+    chosen = _with_drawn_usage(chosen, characteristics, annotations, self_slowdowns, seed)
     if grow and size is not None:
         chosen = with_grown_sizes(chosen, size.cores)
     description = statistics_of(chosen, None if size is None else size.cores if grow else size.asked)
@@ -175,9 +174,10 @@ def _machine_size(processors: int | None, described: MachineOptions) -> MachineS
     return MachineSize(cores, sum(item.nodes for item in classes), cores)
 
 
-def _refuse(flags: Mapping[str, object], other: str) -> None:
-    """Raise UsageError for the given ones of these options, none of which goes with ``other``."""
-    wrong = [flag for flag, value in flags.items() if value is not None and value is not False]
+def _refuse(options: Sequence[str], other: str) -> None:
+    """Raise UsageError if some of these options are given, none of which goes with ``other``."""
+    given = given_options()
+    wrong = [each for each in options if each in given]
     if wrong:
         raise click.UsageError(f"{', '.join(wrong)} does not go with {other}")
 
@@ -188,10 +188,8 @@ def lublin(
     jobs: int = option("--jobs", "Number of jobs.", _JOBS),
     processors: int | None = option("--processors", f"Size of the machine.  [default: {offered.NODES}]", _POSITIVE),
     described: MachineOptions,
-    aarr: float | None = option(
-        "--aarr", f"Parameter of the arrival rate; smaller is busier.  [default: {offered.AARR:g}]"
-    ),
-    seed: int = option("--seed", "Seed of all draws.", default=offered.SEED),
+    aarr: float = option("--aarr", "Parameter of the arrival rate; smaller is busier.", default=offered.AARR),
+    seed: int = SEED,
     gap_factor: float = option("--gap-factor", "Multiply the gaps between arrivals.", default=1.0),
     run_factor: float = option("--run-factor", "Multiply the run times.", default=1.0),
     characteristics: str | None = option(
@@ -207,6 +205,7 @@ def lublin(
 ) -> None:
     """Generate a workload with the Lublin-Feitelson model and write it as SWF."""
     from cosched_emulator.workload.atomic_file import new_text_file
+    from cosched_emulator.workload.lublin import LublinParameters, generate
     from cosched_emulator.workload.multicore import with_grown_sizes
     from cosched_emulator.workload.side_files.annotations import annotation_lines
 
@@ -215,7 +214,8 @@ def lublin(
     if grow and self_slowdowns is None:
         raise click.UsageError("--grow needs --self-slowdowns")
     size = _machine_size(processors, described) or _size_of(offered.NODES)
-    generated = _generate(jobs, size.nodes if grow else size.asked, aarr, seed, gap_factor, run_factor)
+    parameters = LublinParameters(aarr=aarr, gap_factor=gap_factor, run_factor=run_factor)
+    generated = generate(jobs, size.nodes if grow else size.asked, parameters, seed)
     generated = _with_drawn_usage(generated, characteristics, None, self_slowdowns, seed)
     if grow:
         generated = with_grown_sizes(generated, size.cores)
@@ -251,22 +251,6 @@ def _with_drawn_usage(
     return workload if annotations is None else with_annotations(workload, read_annotations(annotations))
 
 
-def _generate(
-    jobs: int,
-    processors: int,
-    aarr: float | None,
-    seed: int,
-    gap_factor: float = 1.0,
-    run_factor: float = 1.0,
-) -> Workload:
-    from cosched_emulator.workload.lublin import LublinParameters, generate
-
-    parameters = LublinParameters(gap_factor=gap_factor, run_factor=run_factor)
-    if aarr is not None:
-        parameters = LublinParameters(aarr=aarr, gap_factor=gap_factor, run_factor=run_factor)
-    return generate(jobs, processors, parameters, seed)
-
-
 @command(workload, name="import", epilog=_IMPORT_EXAMPLES)
 def import_log(
     sacct: str | None = option("--sacct FILE", "What sacct -P or sacct --json printed.", click.Path()),
@@ -290,9 +274,7 @@ def import_log(
     from cosched_emulator.workload.sacct.sacct_rows import COMMAND
 
     if sacct is None:
-        given = {"--out": out, "--partition": bool(partitions), "--time-zone": time_zone, "--anonymise": anonymise}
-        given |= {"--as-submitted": as_submitted, "--skip-bad-rows": skip_bad_rows}
-        _refuse({**given, "--force": force, "--json": as_json}, "no --sacct FILE")
+        _refuse(given_options(), "no --sacct FILE")
         say(COMMAND)
         return
     if out is None:
@@ -343,12 +325,10 @@ def convert(
     from cosched_emulator.workload.side_files.annotations import annotation_lines, profile_lines
     from cosched_emulator.workload.swf.swf_writer import write_swf
 
-    of_log = {f"--{name.replace('_', '-')}": value for name, value in options.items()}
-    of_json = {"--platform": platform, "--usage-out": usage_out, "--profiles-out": profiles_out}
     if out.endswith((".json", ".json.gz")):
         if len(files) > 1 or files[0].endswith(".json"):
             raise click.UsageError("expected one log in SWF for a workload of Batsim's")
-        _refuse(of_json, "a log")
+        _refuse(("--platform", "--usage-out", "--profiles-out"), "a log")
         table = told_exactly({**overrides(options), "cluster": {"nodes": 1, "cores": cores}})
         as_logged = {"swf": files[0], "minimum_estimate_s": 0, "cap_runs": False}
         table["workload"] = {**table.get("workload", {}), **as_logged}
@@ -361,7 +341,7 @@ def convert(
         for lost in lost_of_log(converted):
             warn(lost)
     else:
-        _refuse(of_log, "workloads of Batsim's")
+        _refuse([f"--{name.replace('_', '-')}" for name in options], "workloads of Batsim's")
         converted = from_batsim(files, cores, platform, master_host)
         with ExitStack() as open_files:  # all files or none
             for side_file, lines in ((usage_out, annotation_lines), (profiles_out, profile_lines)):

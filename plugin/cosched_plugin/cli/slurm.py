@@ -9,10 +9,14 @@ import click
 
 from cosched_plugin.cli.commands import CONTENTION, LOG_JSON, QUIET, SET, SET_ASIDE, TRACE
 from cosched_plugin.common.errors import UsageError
-from cosched_terminal.commands import command, option
+from cosched_terminal.commands import command, given_options, option
 from cosched_terminal.console import Log
 
 PARTITION: Final = option("--partition", "Whose jobs are cosched's; may be repeated. Default: the site file's.")
+ONLY_WITH: Final = {  # option -> the modes in which it has an effect
+    "--out": ("observe", "advise"), "--anonymise": ("observe", "advise"), "--dry-run": ("advise",), "--trace": ("enforce",),
+    "--record": ("enforce",), "--state": ("enforce",), "--set-aside": ("enforce",),
+}  # fmt: skip
 SITE: Final = option("--site FILE", "What the site says of itself; docs/slurm.md.")
 
 
@@ -74,16 +78,8 @@ def slurm(
 
     log = Log("cosched-plugin", as_json=log_json, quiet=quiet)
     choice = choose(policy, assignments)
-    for given, name, modes in (
-        (folder is not None, "--out", ("observe", "advise")),
-        (anonymise, "--anonymise", ("observe", "advise")),
-        (dry_run, "--dry-run", ("advise",)),
-        (trace_file is not None, "--trace", ("enforce",)),
-        (record is not None, "--record", ("enforce",)),
-        (state is not None, "--state", ("enforce",)),
-        (set_aside, "--set-aside", ("enforce",)),
-    ):
-        if given and mode not in modes:
+    for name in given_options():
+        if mode not in ONLY_WITH.get(name, (mode,)):
             raise UsageError(f"{name} has no effect with --mode {mode}")
     from cosched_plugin.slurm.adapter import Asked, default_state, enforce, observe, rest_of, site_of
 
