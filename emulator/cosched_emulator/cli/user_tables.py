@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from cosched_emulator.users.idset import idset, ranges_text
@@ -51,33 +51,68 @@ def text_table(heads: Sequence[str], rows: Iterable[Sequence[str]], right: froze
     return "\n".join(align(lines, [column for column, head in enumerate(heads) if head in right])) + "\n"
 
 
-_QUEUE_HEADS: Final = ("JOBID", "NAME", "USER", "ST", "TIME", "TIME_LIMIT", "NODES", "SHARES_WITH")
-_SLOWDOWN: Final = ("SLOWDOWN",)
-_SLOTS: Final = ("SLOT", "CPU")  # instead, where jobs share time
-_ASKED: Final = {
-    "PRIORITY": "priority",
-    "GRES": "resources",
-    "LICENSES": "licences",
-}  # where any job of the table has it
-NUMBERS: Final = frozenset(
-    {
-        "JOBID",
-        "PRIORITY",
-        "TIME",
-        "TIME_LIMIT",
-        "NODES",
-        "SLOWDOWN",
-        "SLOT",
-        "CPU",
-        "WAIT",
-        "ELAPSED",
-        "STARTS",
-        "NODE",
-        "THREADS",
-        "MEMORY_MIB",
-        "SLOWED",
-    }
-)
+# The cells of tables of jobs, by the heads of their columns: texts, then numbers, which are right-aligned.
+
+_Cell = Callable[[Row], str]
+
+
+def _text(key: str) -> _Cell:
+    return lambda row: short(row.get(key) or UNKNOWN)
+
+
+def _whole(key: str) -> _Cell:
+    return lambda row: row.get(key) or UNKNOWN
+
+
+def _number(key: str) -> _Cell:
+    return lambda row: UNKNOWN if row.get(key) is None else str(row[key])
+
+
+def _clock(key: str, unknown: str = UNKNOWN) -> _Cell:
+    return lambda row: clock_text(row.get(key), unknown)
+
+
+_TEXTS: Final[Mapping[str, _Cell]] = {
+    "NAME": _text("name"),
+    "USER": _text("user"),
+    "ST": lambda row: SHORT_STATES.get(row["state"], row["state"]),
+    "STATE": _whole("state"),
+    "SHARES_WITH": lambda row: join_values(row["shares_with"]) or UNKNOWN,
+    "GRES": lambda row: _value("resources", row["resources"]),
+    "LICENSES": lambda row: _value("licences", row["licences"]),
+    "NODELIST(REASON)": lambda row: row["node_list"] or f"({row['reason']})",
+    "NODELIST": _whole("node_list"),
+    "REASON": _whole("reason"),
+}
+_NUMBERS: Final[Mapping[str, _Cell]] = {
+    "JOBID": job_label,
+    "TIME": _clock("elapsed_s"),
+    "TIME_LIMIT": _clock("limit_s", UNLIMITED),
+    "NODES": _number("nodes"),
+    "PRIORITY": _number("priority"),
+    "SLOWDOWN": lambda row: UNKNOWN if row["slowdown"] is None else f"{row['slowdown']:.2f}",
+    "SLOT": _number("slot"),
+    "CPU": lambda row: UNKNOWN if row["share"] is None else f"{row['share']:.0%}",
+    "SUBMIT": _clock("submit_s"),
+    "START": lambda row: ("after " if row.get("bound") else "") + clock_text(row.get("start_s")),
+    "FROM": _clock("low_s"),
+    "TO": _clock("high_s"),
+    "END": _clock("end_s"),
+    "ELAPSED": _clock("elapsed_s"),
+    "WAIT": _clock("wait_s"),
+    "STARTS": _number("starts"),
+}
+_ASKED: Final = {"PRIORITY": "priority", "GRES": "resources", "LICENSES": "licences"}  # where any job has it
+NUMBERS: Final = frozenset({*_NUMBERS, "NODE", "THREADS", "USED", "MEMORY_MIB", "SLOWED"})
+
+
+def _job_table(heads: Sequence[str], rows: Iterable[Row]) -> str:
+    return text_table(heads, _cells(heads, rows), NUMBERS)
+
+
+def _cells(heads: Sequence[str], rows: Iterable[Row]) -> list[list[str]]:
+    cells = [_TEXTS.get(head) or _NUMBERS[head] for head in heads]
+    return [[cell(row) for cell in cells] for row in rows]
 
 
 def queue_table(rows: Sequence[Row], *, expand: bool = False) -> str:
@@ -86,33 +121,16 @@ def queue_table(rows: Sequence[Row], *, expand: bool = False) -> str:
 
 
 def queue_heads(rows: Sequence[Row]) -> tuple[str, ...]:
-    """Return the heads of the queue's columns."""
+    """Return the heads of the queue's columns; where jobs share time, the slot and the CPU share take the place of the slowdown."""
     asked = [head for head, key in _ASKED.items() if any(row.get(key) for row in rows)]
-    return (*_QUEUE_HEADS, *asked, *(_SLOTS if rows and "slot" in rows[0] else _SLOWDOWN), "NODELIST(REASON)")
+    shared = ("SLOT", "CPU") if rows and "slot" in rows[0] else ("SLOWDOWN",)
+    heads = ("JOBID", "NAME", "USER", "ST", "TIME", "TIME_LIMIT", "NODES", "SHARES_WITH")
+    return (*heads, *asked, *shared, "NODELIST(REASON)")
 
 
-def queue_lines(rows: Sequence[Row], *, expand: bool = False) -> list[tuple[str, ...]]:
+def queue_lines(rows: Sequence[Row], *, expand: bool = False) -> list[list[str]]:
     """Return the cells of the queue's lines."""
-    lines: list[tuple[str, ...]] = []
-    asked = [_ASKED[head] for head in queue_heads(rows) if head in _ASKED]
-    for label, row in _group_tasks(rows, expand):
-        where = row["node_list"] or f"({row['reason']})"
-        lines.append(
-            (
-                label,
-                short(row["name"] or UNKNOWN),
-                short(row["user"] or UNKNOWN),
-                SHORT_STATES.get(row["state"], row["state"]),
-                clock_text(row["elapsed_s"]),
-                clock_text(row["limit_s"], UNLIMITED),
-                str(row["nodes"]),
-                join_values(row["shares_with"]) or UNKNOWN,
-                *[_value(key, row[key]) for key in asked],
-                *_sharing(row),
-                where,
-            )
-        )
-    return lines
+    return _cells(queue_heads(rows), rows if expand else _group_tasks(rows))
 
 
 # Estimates of starts.
@@ -123,21 +141,7 @@ _START_HEADS: Final = ("JOBID", "NAME", "USER", "NODES", "START", "FROM", "TO", 
 
 def start_table(told: Row, rows: Iterable[Row]) -> str:
     """Return when pending jobs are expected to start, on the manager's clock, and how old and how good that is."""
-    lines = [
-        (
-            job_label(row),
-            short(row["name"] or UNKNOWN),
-            short(row["user"] or UNKNOWN),
-            str(row["nodes"]),
-            ("after " if row["bound"] else "") + clock_text(row["start_s"]),
-            clock_text(row["low_s"]),
-            clock_text(row["high_s"]),
-            row["node_list"] or UNKNOWN,
-            row["reason"] or UNKNOWN,
-        )
-        for row in rows
-    ]
-    return text_table(_START_HEADS, lines, NUMBERS | {"START", "FROM", "TO"}) + basis_text(told) + "\n"
+    return _job_table(_START_HEADS, rows) + basis_text(told) + "\n"
 
 
 def start_text(told: Row) -> str:
@@ -179,25 +183,16 @@ def basis_text(told: Row) -> str:
     return text + (f"; {told['trouble']}" if told.get("trouble") else "")
 
 
-def _sharing(row: Row) -> tuple[str, ...]:
-    """Return the slowdown of a job among its neighbours, or where jobs share time its slot and CPU share."""
-    if "slot" not in row:
-        return (UNKNOWN if row["slowdown"] is None else f"{row['slowdown']:.2f}",)
-    slot, share = row["slot"], row["share"]
-    return (UNKNOWN if slot is None else str(slot)), (UNKNOWN if share is None else f"{share:.0%}")
-
-
-def _group_tasks(rows: Iterable[Row], expand: bool) -> list[tuple[str, Row]]:
-    """Return (label, row), with one label for the tasks of an array that are pending for the same reason."""
+def _group_tasks(rows: Iterable[Row]) -> list[Row]:
+    """Return the rows, with one for the tasks of an array that are pending for the same reason."""
     groups: dict[object, list[Row]] = {}
     for row in rows:
-        alike = row["state"] == "PENDING" and row["array_id"] is not None and not expand
+        alike = row["state"] == "PENDING" and row["array_id"] is not None
         groups.setdefault((row["array_id"], row["reason"]) if alike else row["job_id"], []).append(row)
     condensed = []
-    for group in groups.values():
-        first = group[0]
-        tasks = ranges_text(sorted([row["array_index"] for row in group])) if len(group) > 1 else ""
-        condensed.append((f"{first['array_id']}_[{tasks}]" if tasks else job_label(first), first))
+    for first, *others in groups.values():
+        tasks = ranges_text(sorted([row["array_index"] for row in (first, *others)])) if others else None
+        condensed.append({**first, "array_index": f"[{tasks}]"} if tasks else first)
     return condensed
 
 
@@ -218,9 +213,7 @@ def node_table(rows: Iterable[Row]) -> str:
         )
         for (state, reason, threads, memory_mb), group in sorted(groups.items())
     ]
-    return text_table(
-        ("STATE", "NODES", "THREADS", "USED", "MEMORY_MIB", "NODELIST", "REASON"), lines, NUMBERS | {"USED"}
-    )
+    return text_table(("STATE", "NODES", "THREADS", "USED", "MEMORY_MIB", "NODELIST", "REASON"), lines, NUMBERS)
 
 
 def long_node_table(rows: Iterable[Row]) -> str:
@@ -243,19 +236,7 @@ def long_node_table(rows: Iterable[Row]) -> str:
 def history_table(rows: Iterable[Row]) -> str:
     """Return jobs that have ended."""
     heads = ("JOBID", "NAME", "USER", "STATE", "SUBMIT", "START", "END", "ELAPSED", "WAIT", "STARTS", "REASON")
-    lines = [
-        (
-            job_label(row),
-            short(row.get("name") or UNKNOWN),
-            short(row.get("user") or UNKNOWN),
-            row["state"],
-            *[clock_text(row.get(key)) for key in ("submit_s", "start_s", "end_s", "elapsed_s", "wait_s")],
-            str(row.get("starts", UNKNOWN)),
-            row.get("reason") or UNKNOWN,
-        )
-        for row in rows
-    ]
-    return text_table(heads, lines, NUMBERS | {"SUBMIT", "START", "END"})
+    return _job_table(heads, rows)
 
 
 def job_text(row: Row) -> str:
