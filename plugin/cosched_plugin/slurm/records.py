@@ -7,11 +7,9 @@ after its published schema, and no such Slurm has been met yet.
 What comes out of here is within bounds: whatever the driver computes from it fits the protocol's 64 bits.
 """
 
-from __future__ import annotations
-
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import Annotated, Any, Final, NamedTuple
 
 from cosched_hwmodel.units import MIB
 from cosched_plugin.common.slurm_notation import WAITING, expand, tasks_in, words_of
@@ -51,47 +49,147 @@ _BAD_FLAGS: Final = frozenset(
 )  # fmt: skip
 
 
+# ---------------------------------------------------------------- values of both shapes
+
+
+def _set(value: Any) -> Any:
+    """Return a value without the map around a number; None where it is not set, or infinite."""
+    if isinstance(value, Mapping):
+        return value["number"] if value.get("set") and not value.get("infinite") else None
+    return value
+
+
+def _plain(value: Any) -> Any:
+    """Return a value without the map around a number; a number of all ones is not set either."""
+    value = _set(value)
+    return None if value in (0xFFFF, 0xFFFFFFFE) else value
+
+
+def _whole(record: Record, name: str, most: int = MOST) -> int | None:
+    """Return a whole number; None where it is not set, or infinite. Fault for anything else."""
+    value = _set(record.get(name))
+    if value is not None and (type(value) is not int or not 0 <= value <= most):
+        refuse_integer(0, most, value, name)
+    return value
+
+
+def _text(record: Record, name: str, most: int = MAX_STRING_BYTES) -> str:
+    """Return a text, which may be missing; Fault for anything else."""
+    value = record.get(name)
+    try:
+        if value is not None and (type(value) is not str or text_bytes(value) > most):
+            refuse(f"a string of at most {most} bytes", value)
+    except Fault as fault:
+        raise fault.under(name)  # noqa: B904 - the same fault, one level out
+    return value or ""
+
+
+def _required(record: Record) -> tuple[str, ...]:
+    return expand(",".join(words_of(record.get("required_nodes"))))
+
+
+def _job_state(record: Record) -> str:
+    """Return one state: the flags of a newer Slurm go before the state that they are about."""
+    value = record["job_state"]
+    words = [word.upper() for word in words_of(value)]
+    for flag in ("COMPLETING", "CONFIGURING", "SPECIAL_EXIT", "REQUEUE_HOLD", "RESV_DEL_HOLD"):
+        if flag in words:
+            return flag
+    if not words:
+        refuse("a state", value, "job_state")
+    return words[0]
+
+
+def _is_exclusive(record: Record) -> bool:
+    return "none" in words_of(record.get("shared")) or "EXCLUSIVE" in words_of(record.get("exclusive"))
+
+
+def _cores(record: Record) -> Mapping[str, int] | None:
+    """Return the cores that a job has on each node; None for v0.0.37, which shows none as allocated."""
+    resources = record.get("job_resources")
+    if not isinstance(resources, Mapping):
+        return None
+    newer = resources.get("nodes")
+    nodes = newer.get("allocation") if isinstance(newer, Mapping) else resources.get("allocated_nodes")
+    if not isinstance(nodes, list):
+        return None
+    found: dict[str, int] = {}
+    try:
+        for node in nodes:
+            name = node.get("nodename") or node.get("name")
+            count = sum(_allocated(node.get("sockets")))
+            if not name or not count:
+                return None
+            found[str(name)] = count
+    except (AttributeError, KeyError, TypeError):
+        raise Fault("field", "expected sockets and cores of nodes").under("job_resources") from None
+    return found or None
+
+
+def _allocated(sockets: Any) -> Iterable[bool]:
+    for socket in sockets.values() if isinstance(sockets, Mapping) else sockets or ():
+        cores = socket["cores"]
+        for core in cores.values() if isinstance(cores, Mapping) else cores:
+            words = core.get("status") if isinstance(core, Mapping) else core
+            yield any(word.lower().startswith("allocated") for word in words_of(words))
+
+
+# ---------------------------------------------------------------- jobs and nodes
+
+
+def _texts(name: str, most: int = MAX_STRING_BYTES) -> Callable[[Record], str]:
+    return lambda record: _text(record, name, most)
+
+
+def _numbers(name: str, most: int = MOST, unset: int = 0) -> Callable[[Record], int]:
+    return lambda record: _whole(record, name, most) or unset
+
+
 class SlurmJob(NamedTuple):
-    """A job of Slurm; times are seconds since the epoch, memory is in MiB."""
+    """A job of Slurm; times are seconds since the epoch, memory is in MiB. An annotation says how a field is read from a record."""
 
     job_id: int
-    array_id: int  # of its array; 0: it is in none
+    array_id: Annotated[int, _numbers("array_job_id", MOST_JOB)]  # of its array; 0: it is in none
     task: int | None  # its number there; None for all tasks that still wait together
     waiting_tasks: str  # these, as `1,3,5-7%2`
-    state: str
-    reason: str
+    state: Annotated[str, _job_state]
+    reason: Annotated[str, _texts("state_reason")]
     held: str  # `user`, `admin`, or empty
-    partition: str
-    user: str
-    account: str
-    name: str
-    comment: str
-    admin_comment: str
-    nodes: tuple[str, ...]  # those that it has or had
-    required: tuple[str, ...]  # those that it is pinned to
+    partition: Annotated[str, _texts("partition")]
+    user: Annotated[str, _texts("user_name")]
+    account: Annotated[str, _texts("account")]
+    name: Annotated[str, _texts("name")]
+    comment: Annotated[str, _texts("comment")]
+    admin_comment: Annotated[str, _texts("admin_comment")]
+    nodes: Annotated[tuple[str, ...], lambda record: expand(_text(record, "nodes", MIB))]  # those that it has or had
+    required: Annotated[tuple[str, ...], _required]  # those that it is pinned to
     wishes: tuple[str, ...]  # what the driver does not plan with
-    dependency: str
-    het_id: int
-    node_count: int
-    fixed_nodes: bool  # it wants exactly so many nodes; else as many as its tasks need
-    most_nodes: int  # 0: as many as its tasks need
-    tasks: int
-    tasks_per_node: int  # 0: as Slurm fills nodes
-    cpus: int
-    cpus_per_task: int
-    exclusive: bool
-    memory_per_node: int
-    memory_per_cpu: int
+    dependency: Annotated[str, _texts("dependency")]
+    het_id: Annotated[int, _numbers("het_job_id", MOST_JOB)]
+    node_count: Annotated[int, _numbers("node_count")]
+    most_nodes: Annotated[int, _numbers("max_nodes")]  # 0: as many as its tasks need
+    tasks: Annotated[int, _numbers("tasks")]
+    tasks_per_node: Annotated[int, _numbers("tasks_per_node")]  # 0: as Slurm fills nodes
+    cpus: Annotated[int, _numbers("cpus")]
+    cpus_per_task: Annotated[int, _numbers("cpus_per_task", unset=1)]
+    exclusive: Annotated[bool, _is_exclusive]
+    memory_per_node: Annotated[int, _numbers("memory_per_node", MOST_MB)]
+    memory_per_cpu: Annotated[int, _numbers("memory_per_cpu", MOST_MB)]
     resources: Amounts  # of each node
-    limit_min: int | None  # None: unlimited
-    submit_s: int
-    eligible_s: int
-    start_s: int
-    end_s: int
-    suspend_s: int  # when it was last suspended, or resumed
-    ran_s: int  # how long it had run by then, when it was ever suspended
-    restarts: int
-    cores: Mapping[str, int] | None  # that it has on each node; None where Slurm does not tell
+    limit_min: Annotated[int | None, lambda record: _whole(record, "time_limit")]  # None: unlimited
+    submit_s: Annotated[int, _numbers("submit_time", MOST_S)]
+    eligible_s: Annotated[int, _numbers("eligible_time", MOST_S)]
+    start_s: Annotated[int, _numbers("start_time", MOST_S)]
+    end_s: Annotated[int, _numbers("end_time", MOST_S)]
+    suspend_s: Annotated[int, _numbers("suspend_time", MOST_S)]  # when it was last suspended, or resumed
+    ran_s: Annotated[int, _numbers("pre_sus_time", MOST_S)]  # how long it had run by then, when it was ever suspended
+    restarts: Annotated[int, _numbers("restart_cnt")]
+    cores: Annotated[Mapping[str, int] | None, _cores]  # that it has on each node; None where Slurm does not tell
+
+    @property
+    def fixed_nodes(self) -> bool:
+        """Tell whether it wants exactly so many nodes; else it has as many as its tasks need."""
+        return self.most_nodes == self.node_count > 0
 
 
 class SlurmNode(NamedTuple):
@@ -107,65 +205,32 @@ class SlurmNode(NamedTuple):
     partitions: tuple[str, ...]
 
 
-# Over 50 lines: one line for each field.
+_READ: Final = {
+    name: mark
+    for name, hint in SlurmJob.__annotations__.items()
+    for mark in getattr(hint, "__metadata__", ())
+    if callable(mark)
+}
+
+
 def job_of(record: Record) -> SlurmJob:
     """Return a job from its record; Fault, or whatever else its parts raise, where it is none."""
     job_id = _whole(record, "job_id", MOST_JOB)
     if not job_id:
         refuse_integer(1, MOST_JOB, record.get("job_id"), "job_id")
-    state = _job_state(record["job_state"])
-    reason = _text(record, "state_reason")
-    array_id = _whole(record, "array_job_id", MOST_JOB) or 0
-    task = _whole(record, "array_task_id", MOST - 1) if array_id else None
+    fields = {name: read(record) for name, read in _READ.items()}
+    task = _whole(record, "array_task_id", MOST - 1) if fields["array_id"] else None
     waiting = _text(record, "array_task_string") if task is None else ""
     tasks_in(waiting)  # which says what is wrong with it
-    node_count = _whole(record, "node_count") or 0
-    most = _whole(record, "max_nodes") or 0
-    per_node = _text(record, "tres_per_node")
-    resources = gres(per_node)
+    state = fields["state"]
+    held = "admin" if state in _NEVER_HERE else _HOLDS.get(fields["reason"], "") if state in WAITING else ""
+    resources = gres(_text(record, "tres_per_node"))
     wishes = [name for name in _WISHES if _plain(record.get(name)) not in _PLAIN]
     wishes += [name for name in _ONES if (_whole(record, name) or 1) not in (1, 0xFFFF)]
     if resources is None:
         wishes.append("tres_per_node")
     return SlurmJob(
-        job_id,
-        array_id,
-        task,
-        waiting,
-        state,
-        reason,
-        "admin" if state in _NEVER_HERE else _HOLDS.get(reason, "") if state in WAITING else "",
-        _text(record, "partition"),
-        _text(record, "user_name"),
-        _text(record, "account"),
-        _text(record, "name"),
-        _text(record, "comment"),
-        _text(record, "admin_comment"),
-        expand(_text(record, "nodes", MIB)),
-        expand(_joined(record.get("required_nodes"))),
-        tuple(wishes),
-        _text(record, "dependency"),
-        _whole(record, "het_job_id", MOST_JOB) or 0,
-        node_count,
-        most == node_count > 0,
-        most,
-        _whole(record, "tasks") or 0,
-        _whole(record, "tasks_per_node") or 0,
-        _whole(record, "cpus") or 0,
-        _whole(record, "cpus_per_task") or 1,
-        "none" in words_of(record.get("shared")) or "EXCLUSIVE" in words_of(record.get("exclusive")),
-        _whole(record, "memory_per_node", MOST_MB) or 0,
-        _whole(record, "memory_per_cpu", MOST_MB) or 0,
-        resources or (),
-        _whole(record, "time_limit"),
-        _whole(record, "submit_time", MOST_S) or 0,
-        _whole(record, "eligible_time", MOST_S) or 0,
-        _whole(record, "start_time", MOST_S) or 0,
-        _whole(record, "end_time", MOST_S) or 0,
-        _whole(record, "suspend_time", MOST_S) or 0,
-        _whole(record, "pre_sus_time", MOST_S) or 0,
-        _whole(record, "restart_cnt") or 0,
-        _cores(record.get("job_resources")),
+        job_id, task=task, waiting_tasks=waiting, held=held, wishes=tuple(wishes), resources=resources or (), **fields
     )
 
 
@@ -204,82 +269,3 @@ def gres(text: str) -> Amounts | None:
         found[name] = found.get(name, 0) + (int(rest[0]) if rest else 1)
     amounts: Amounts = read_amounts(tuple(sorted((name, count) for name, count in found.items() if count)))
     return amounts
-
-
-# ---------------------------------------------------------------- values of both shapes
-
-
-def _set(value: Any) -> Any:
-    """Return a value without the map around a number; None where it is not set, or infinite."""
-    if isinstance(value, Mapping):
-        return value["number"] if value.get("set") and not value.get("infinite") else None
-    return value
-
-
-def _plain(value: Any) -> Any:
-    """Return a value without the map around a number; a number of all ones is not set either."""
-    value = _set(value)
-    return None if value in (0xFFFF, 0xFFFFFFFE) else value
-
-
-def _whole(record: Record, name: str, most: int = MOST) -> int | None:
-    """Return a whole number; None where it is not set, or infinite. Fault for anything else."""
-    value = _set(record.get(name))
-    if value is not None and (type(value) is not int or not 0 <= value <= most):
-        refuse_integer(0, most, value, name)
-    return value
-
-
-def _text(record: Record, name: str, most: int = MAX_STRING_BYTES) -> str:
-    """Return a text, which may be missing; Fault for anything else."""
-    value = record.get(name)
-    try:
-        if value is not None and (type(value) is not str or text_bytes(value) > most):
-            refuse(f"a string of at most {most} bytes", value)
-    except Fault as fault:
-        raise fault.under(name)  # noqa: B904 - the same fault, one level out
-    return value or ""
-
-
-def _joined(value: Any) -> str:
-    return ",".join(words_of(value))
-
-
-def _job_state(value: Any) -> str:
-    """Return one state: the flags of a newer Slurm go before the state that they are about."""
-    words = [word.upper() for word in words_of(value)]
-    for flag in ("COMPLETING", "CONFIGURING", "SPECIAL_EXIT", "REQUEUE_HOLD", "RESV_DEL_HOLD"):
-        if flag in words:
-            return flag
-    if not words:
-        refuse("a state", value, "job_state")
-    return words[0]
-
-
-def _cores(resources: Any) -> Mapping[str, int] | None:
-    """Return the cores that a job has on each node; None for v0.0.37, which shows none as allocated."""
-    if not isinstance(resources, Mapping):
-        return None
-    newer = resources.get("nodes")
-    nodes = newer.get("allocation") if isinstance(newer, Mapping) else resources.get("allocated_nodes")
-    if not isinstance(nodes, list):
-        return None
-    found: dict[str, int] = {}
-    try:
-        for node in nodes:
-            name = node.get("nodename") or node.get("name")
-            count = sum(_allocated(node.get("sockets")))
-            if not name or not count:
-                return None
-            found[str(name)] = count
-    except (AttributeError, KeyError, TypeError):
-        raise Fault("field", "expected sockets and cores of nodes").under("job_resources") from None
-    return found or None
-
-
-def _allocated(sockets: Any) -> Iterable[bool]:
-    for socket in sockets.values() if isinstance(sockets, Mapping) else sockets or ():
-        cores = socket["cores"]
-        for core in cores.values() if isinstance(cores, Mapping) else cores:
-            words = core.get("status") if isinstance(core, Mapping) else core
-            yield any(word.lower().startswith("allocated") for word in words_of(words))
