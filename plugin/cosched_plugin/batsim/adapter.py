@@ -16,8 +16,9 @@ from typing import Any, Final
 
 from cosched_plugin.batsim import messages as b
 from cosched_plugin.batsim.messages import BatsimEvent
-from cosched_plugin.batsim.site import Hosts, JobReader, SiteFile, by_number, read_hosts_of
+from cosched_plugin.batsim.site import Hosts, JobReader, SiteFile, read_hosts_of
 from cosched_plugin.common.errors import MachineError
+from cosched_plugin.common.slurm_notation import natural
 from cosched_plugin.protocol.errors import RemoteProtocolError
 from cosched_plugin.protocol.limits import MAX_NODES, MAX_ROUNDS
 from cosched_plugin.protocol.messages import (
@@ -178,7 +179,7 @@ class Decisions:
             else:
                 self._read[event.type](event, ends, nodes)
         if len(submitted) > 1:  # Batsim sorts those of one instant as texts, w0!10 before w0!2
-            submitted.sort(key=lambda event: (event.at_us, by_number(str(event.data.get("job_id")))))
+            submitted.sort(key=lambda event: (event.at_us, natural(str(event.data.get("job_id")))))
         happened = ends + nodes
         for event in submitted:
             happened += self._submitted(event, replies)

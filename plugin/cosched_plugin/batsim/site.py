@@ -19,19 +19,19 @@ The run time in a profile is not read: a scheduler does not know it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
-from cosched_hwmodel.text_formats import read_toml
 from cosched_plugin.batsim.messages import Data, flag, listed, microseconds, obj, refuse, text, walltime_us, whole
 from cosched_plugin.common.errors import UsageError
+from cosched_plugin.common.slurm_notation import natural
 from cosched_plugin.protocol.errors import Fault, RemoteProtocolError
 from cosched_plugin.protocol.limits import MAX_SPAN_US
 from cosched_plugin.protocol.messages import Belief, JobSpec, NodeClass
 from cosched_plugin.protocol.values import frozen
 from cosched_plugin.protocol.vocabulary import JOB, read_record
+from cosched_plugin.site.site_table import amounts_in, belief_in, table_of
 
 FIELDS: Final = "cosched"  # the object with a job's fields
 MOST_JOBS: Final = 64  # on a host
@@ -41,7 +41,6 @@ _OF_JOB: Final = frozenset(
     {"user", "name", "memory_mb", "demand", "usage", "self_slowdown", "profile", "priority", "estimate_us"}
 )
 _ESTIMATE: Final = frozenset({"estimate_us"})
-_MOST: Final = 1 << 40
 _OFFLINE: Final = "unavailable"
 
 
@@ -57,41 +56,25 @@ class SiteFile(NamedTuple):
 
 def read_site_file(file: str) -> SiteFile:
     """Return what a site file says; raises UsageError with the file, the key, what was expected and what was there."""
+    top = table_of(file)
+    hosts, profiles = top.table("hosts"), top.table("profiles")
+    site = SiteFile(
+        hosts.whole("jobs", 1, 1, MOST_JOBS) if hosts.has("jobs") else None,
+        amounts_in(hosts, _CAPACITIES),
+        belief_in(top.table("belief")),
+        top.table("jobs").every(),
+        {name: profiles.table(name).every() for name in profiles.names()},
+    )
+    top.end()
     try:
-        content = read_toml(file)
-    except OSError as error:
-        raise UsageError(f"{file}: {error.strerror}") from error
-    except ValueError as error:
-        raise UsageError(f"{file}: not a TOML file: {error}") from error
-    try:
-        return _site_of(content)
+        for path, fields in (
+            ("jobs", site.of_jobs),
+            *((f"profiles.{name}", each) for name, each in site.of_profiles.items()),
+        ):
+            _check_fields(fields, path)
     except RemoteProtocolError as error:
         raise UsageError(f"{file}: {error}") from error
-
-
-def _site_of(content: Data) -> SiteFile:
-    _check_keys(content, {"hosts", "belief", "jobs", "profiles"}, "")
-    tables = {key: obj(content, key, "") if key in content else {} for key in ("hosts", "belief", "jobs", "profiles")}
-    hosts, believed = tables["hosts"], tables["belief"]
-    _check_keys(hosts, {"jobs", *_CAPACITIES}, "hosts")
-    _check_keys(believed, {"contention", "composition", "resources", "parameters"}, "belief")
-    parameters = obj(believed, "parameters", "belief") if "parameters" in believed else {}
-    belief = Belief(
-        text({"contention": "none"} | believed, "contention", "belief"),
-        text({"composition": "bulk-synchronous"} | believed, "composition", "belief"),
-        tuple(map(str, listed({"resources": []} | believed, "resources", "belief"))),
-        tuple((key, frozen(value)) for key, value in parameters.items()),
-    )
-    of_profiles = {name: obj(tables["profiles"], name, "profiles") for name in tables["profiles"]}
-    for path, fields in (("jobs", tables["jobs"]), *((f"profiles.{name}", each) for name, each in of_profiles.items())):
-        _check_fields(fields, path)
-    return SiteFile(
-        whole(hosts, "jobs", "hosts", 1, MOST_JOBS) if "jobs" in hosts else None,
-        {key: whole(hosts, key, "hosts", 0, _MOST) for key in _CAPACITIES if key in hosts},
-        belief,
-        tables["jobs"],
-        of_profiles,
-    )
+    return site
 
 
 def _check_keys(table: Data, known: set[str], path: str) -> None:
@@ -118,7 +101,7 @@ class Hosts(NamedTuple):
 
 def read_hosts_of(begins: Data, path: str, site: SiteFile, jobs: int) -> Hosts:
     """Return the hosts that SIMULATION_BEGINS describes, each with places for ``jobs`` jobs."""
-    found: list[tuple[list[str | int], str, int, NodeClass, bool]] = []
+    found: list[tuple[tuple[tuple[str, int], ...], str, int, NodeClass, bool]] = []
     numbers: set[int] = set()
     for index, each in enumerate(listed(begins, "compute_resources", path)):
         place = f"{path}.compute_resources[{index}]"
@@ -130,7 +113,7 @@ def read_hosts_of(begins: Data, path: str, site: SiteFile, jobs: int) -> Hosts:
         numbers.add(number)
         properties = obj(each, "properties", place) if "properties" in each else {}
         kind = _node_class(properties, f"{place}.properties", site, jobs)
-        found.append((by_number(name), name, number, kind, each.get("state") == _OFFLINE))
+        found.append((natural(name), name, number, kind, each.get("state") == _OFFLINE))
     if not found:
         refuse(f"{path}.compute_resources", "at least one host", [])
     found.sort(key=lambda host: (host[0], host[1], host[2]))
@@ -143,11 +126,6 @@ def read_hosts_of(begins: Data, path: str, site: SiteFile, jobs: int) -> Hosts:
         tuple(node for node, host in enumerate(found) if host[4]),
         flag(begins, "allow_compute_sharing", path),
     )
-
-
-def by_number(name: str) -> list[str | int]:
-    """Return a key by which host2 comes before host10, and job 2 before job 10: texts and numbers take turns."""
-    return [int(part) if odd % 2 else part for odd, part in enumerate(re.split(r"([0-9]+)", name[:256]))]
 
 
 def _node_class(properties: Data, path: str, site: SiteFile, jobs: int) -> NodeClass:

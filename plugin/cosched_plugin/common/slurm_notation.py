@@ -123,7 +123,7 @@ def _range(text: str) -> range:
 
 def natural(name: str) -> tuple[tuple[str, int], ...]:
     """Return a key by which n10 follows n9."""
-    return tuple((text, int(digits or -1)) for text, digits in re.findall(r"(\D*)(\d*)", name))
+    return tuple((text, int(digits or -1)) for text, digits in re.findall(r"(\D*)(\d*)", name[:256]))
 
 
 def tasks_in(text: str) -> tuple[list[range], int]:

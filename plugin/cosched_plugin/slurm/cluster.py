@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice
+from itertools import chain, groupby, islice
 from typing import Final, NamedTuple
 
 from cosched_hwmodel.units import SECOND_US, ThreadMask
@@ -482,22 +482,10 @@ def _nodes_of(nodes: Sequence[SlurmNode], partitions: Sequence[str], share: int)
 
 def _classes(nodes: Sequence[SlurmNode], site: Site, share: int) -> tuple[NodeClass, ...]:
     """Return the classes of the nodes, in their order; with ``share``, a core has a thread for each job."""
-    classes: list[NodeClass] = []
-    for node in nodes:
-        rates = site.rates_of(node.name)
-        one = NodeClass(
-            1,
-            node.sockets,
-            node.cores_per_socket,
-            share,
-            node.memory_mb,
-            rates.get("memory_bandwidth_mbs", 0),
-            rates.get("network_mbs", 0),
-            rates.get("disk_mbs", 0),
-            resources=node.resources,
+    each = [
+        NodeClass(
+            1, node.sockets, node.cores_per_socket, share, node.memory_mb, *site.rates_of(node.name), resources=node.resources
         )
-        if classes and classes[-1]._replace(nodes=1) == one:
-            classes[-1] = classes[-1]._replace(nodes=classes[-1].nodes + 1)
-        else:
-            classes.append(one)
-    return tuple(classes)
+        for node in nodes
+    ]  # fmt: skip
+    return tuple(kind._replace(nodes=len(list(alike))) for kind, alike in groupby(each))

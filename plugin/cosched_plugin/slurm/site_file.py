@@ -8,22 +8,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from reprlib import repr as short_repr  # a comment may be long, or deeply nested
-from typing import Any, Final, NamedTuple
+from collections.abc import Mapping
+from typing import Final, NamedTuple
 
 from cosched_hwmodel.composite.job_profile import MOST, Profile, ProfileError, checked
-from cosched_hwmodel.text_formats import read_toml
 from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
 from cosched_plugin.common.errors import UsageError
-from cosched_plugin.common.slurm_notation import expand
-from cosched_plugin.protocol.messages import Belief, DemandTuple, NoteValue, UsageTuple
-from cosched_plugin.protocol.values import frozen
+from cosched_plugin.protocol.messages import Belief, DemandTuple, UsageTuple
+from cosched_plugin.site.site_table import MOST_AMOUNT, Table, amounts_in, belief_in, table_of
 from cosched_plugin.slurm.records import SlurmJob
 
 _OF_JOBS: Final = ("estimate_s", "demand", "usage", "profile")
 _BOUNDS: Final = ("cpu", "network", "disk")
 _RATES: Final = ("memory_bandwidth_mbs", "network_mbs", "disk_mbs")
+_DEMAND: Final = ("memory_mbs", "network_mbs", "disk_mbs")
 MOST_ESTIMATE_S: Final = 10.0 * 365 * 86400
 
 
@@ -69,9 +67,11 @@ class Site(NamedTuple):
         """Return whether a job is one that cosched decides about."""
         return job.partition in self.partitions and Rule(self.ours, Traits()).fits(job)
 
-    def rates_of(self, node: str) -> Mapping[str, int]:
-        """Return the bandwidths of a node, in MB/s; those that are missing are unknown."""
-        return {**self.rates, **next((rates for names, rates in self.nodes if node in names), {})}
+    def rates_of(self, node: str) -> tuple[int, int, int]:
+        """Return the bandwidths of a node in MB/s: memory, network, disk; 0: unknown."""
+        rates = {**self.rates, **next((rates for names, rates in self.nodes if node in names), {})}
+        memory_mbs, network_mbs, disk_mbs = (rates.get(name, 0) for name in _RATES)
+        return memory_mbs, network_mbs, disk_mbs
 
     # A comment is its user's: what is wrong in it makes the job an unknown one, and is told, but is no error of the site's.
     def traits_of(self, job: SlurmJob) -> tuple[Traits, str]:
@@ -81,7 +81,7 @@ class Site(NamedTuple):
             return of_rule, ""
         try:
             table = json.loads(job.comment)
-            told = _traits(_Table("comment", {key: table[key] for key in _OF_JOBS if key in table}))
+            told = _traits(Table("comment", {key: table[key] for key in _OF_JOBS if key in table}))
         except UsageError as error:
             return of_rule, str(error)
         except ValueError as error:
@@ -100,28 +100,17 @@ def read_site(file: str | None) -> Site:
     """Return what a file says; UsageError names the file and the key."""
     if file is None:
         return Site()
-    try:
-        content = read_toml(file)
-    except OSError as error:
-        raise UsageError(f"{file}: {error.strerror}") from error
-    except ValueError as error:
-        raise UsageError(f"{file}: not a TOML file: {error}") from error
-    top = _Table(file, content)
-    ours, machine, belief = top.table("ours"), top.table("machine"), top.table("belief")
-    classes = [(table.nodes("nodes"), _rates(table)) for table in machine.tables("class")]
+    top = table_of(file)
+    ours, machine = top.table("ours"), top.table("machine")
+    classes = [(table.nodes("nodes"), amounts_in(table, _RATES)) for table in machine.tables("class")]
     site = Site(
         tuple(ours.texts("partitions")),
         _patterns(ours),
         ours.flag("unknown_alone"),
         machine.whole("share", 0, 0, 4),
         tuple(classes),
-        _rates(machine),
-        Belief(
-            belief.text("contention", "none"),
-            belief.text("composition", "bulk-synchronous"),
-            tuple(belief.texts("resources")),
-            _parameters(belief),
-        ),
+        amounts_in(machine, _RATES),
+        belief_in(top.table("belief")),
         int(top.number("default_estimate_s", 86_400.0, 1e-3, MOST_ESTIMATE_S) * SECOND_US),
         tuple(Rule(_patterns(table), _traits(table)) for table in top.tables("jobs")),
     )
@@ -129,87 +118,7 @@ def read_site(file: str | None) -> Site:
     return site
 
 
-class _Table:
-    """A table of a file, each of whose keys is taken once; `end` refuses those that were not."""
-
-    def __init__(self, path: str, content: Any) -> None:
-        if not isinstance(content, Mapping):
-            raise UsageError(f"{path}: expected a table, got {short_repr(content)}")
-        self.path = path
-        self._left = dict(content)
-        self._inner: list[_Table] = []
-
-    def wrong(self, key: str, expected: str, value: object) -> UsageError:
-        return UsageError(f"{self.path}: {key}: expected {expected}, got {short_repr(value)}")
-
-    def take(self, key: str, default: Any = None) -> Any:
-        return self._left.pop(key, default)
-
-    def text(self, key: str, default: str) -> str:
-        value = self.take(key, default)
-        if not isinstance(value, str):
-            raise self.wrong(key, "a text", value)
-        return value
-
-    def nodes(self, key: str) -> frozenset[str]:
-        value = self.text(key, "")
-        try:
-            return frozenset(expand(value))
-        except ValueError as error:
-            raise self.wrong(key, f"nodes such as n[0-3,7] ({error})", value) from error
-
-    def texts(self, key: str) -> Sequence[str]:
-        value = self.take(key, [])
-        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            raise self.wrong(key, "a list of texts", value)
-        return value
-
-    def flag(self, key: str) -> bool | None:
-        value = self.take(key)
-        if value is not None and not isinstance(value, bool):
-            raise self.wrong(key, "true or false", value)
-        return value
-
-    def number(self, key: str, default: float, least: float, most: float) -> float:
-        value = self.take(key, default)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
-            raise self.wrong(key, f"a number from {least:g} to {most:g}", value)
-        return float(value)
-
-    def whole(self, key: str, default: int, least: int, most: int) -> int:
-        value = self.take(key, default)
-        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise self.wrong(key, f"a whole number from {least} to {most}", value)
-        return value
-
-    def table(self, key: str) -> _Table:
-        inner = _Table(f"{self.path}: {key}", self.take(key, {}))
-        self._inner.append(inner)
-        return inner
-
-    def tables(self, key: str) -> Sequence[_Table]:
-        value = self.take(key, [])
-        if not isinstance(value, list):
-            raise self.wrong(key, f"tables [[{key}]]", value)
-        found = [_Table(f"{self.path}: {key} {number}", item) for number, item in enumerate(value, 1)]
-        self._inner.extend(found)
-        return found
-
-    def has(self, key: str) -> bool:
-        return key in self._left
-
-    def end(self) -> None:
-        for key in self._left:
-            raise UsageError(f"{self.path}: no such key {key!r}")
-        for inner in self._inner:
-            inner.end()
-
-
-def _rates(table: _Table) -> dict[str, int]:
-    return {name: table.whole(name, 0, 0, 1 << 40) for name in _RATES if table.has(name)}
-
-
-def _patterns(table: _Table) -> dict[str, re.Pattern[str]]:
+def _patterns(table: Table) -> dict[str, re.Pattern[str]]:
     found = {}
     for key in ("user", "account", "name"):
         if table.has(key):
@@ -221,25 +130,15 @@ def _patterns(table: _Table) -> dict[str, re.Pattern[str]]:
     return found
 
 
-def _parameters(table: _Table) -> tuple[tuple[str, NoteValue], ...]:
-    value = table.take("parameters", {})
-    if not isinstance(value, Mapping):
-        raise table.wrong("parameters", "a table", value)
-    return tuple((str(key), frozen(item)) for key, item in value.items())
-
-
-def _traits(table: _Table) -> Traits:
+def _traits(table: Table) -> Traits:
     """Return the traits in a table of the file, or in a job's comment."""
     estimate_s = table.number("estimate_s", 0.0, 0.0, MOST_ESTIMATE_S)
     demand = profile = None
     if table.has("demand"):
         inner = table.table("demand")
-        demand = (
-            inner.whole("memory_mbs", 0, 0, 1 << 40),
-            inner.whole("network_mbs", 0, 0, 1 << 40),
-            inner.whole("disk_mbs", 0, 0, 1 << 40),
-        )
+        memory_mbs, network_mbs, disk_mbs = (inner.whole(name, 0, 0, MOST_AMOUNT) for name in _DEMAND)
         inner.end()
+        demand = memory_mbs, network_mbs, disk_mbs
     usage = _usage(table.table("usage")) if table.has("usage") else None
     if table.has("profile"):
         inner = table.table("profile")
@@ -252,7 +151,7 @@ def _traits(table: _Table) -> Traits:
     return Traits(round(estimate_s * SECOND_US), demand, usage, profile)
 
 
-def _usage(table: _Table) -> UsageTuple:
+def _usage(table: Table) -> UsageTuple:
     bound = table.text("bound", "cpu")
     if bound not in _BOUNDS:
         raise table.wrong("bound", " or ".join(_BOUNDS), bound)

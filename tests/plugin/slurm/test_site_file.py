@@ -52,8 +52,8 @@ def test_the_documented_file(tmp_path: Path) -> None:
         False,
         False,
     ]
-    assert site.rates_of("n2")["memory_bandwidth_mbs"] == 240_000
-    assert site.rates_of("n7")["memory_bandwidth_mbs"] == 120_000
+    assert site.rates_of("n2")[0] == 240_000
+    assert site.rates_of("n7")[0] == 120_000
     traits, problem = site.traits_of(job())
     assert (traits.demand, traits.usage, problem) == ((4000, 100, 0), ("cpu", 800_000, 150_000, 50_000, 300_000), "")
     assert not site.traits_of(job(name="other"))[0].known
