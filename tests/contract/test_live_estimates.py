@@ -24,7 +24,7 @@ from cosched_emulator.run.build import build_manager
 from cosched_emulator.users.client import ManagerConnection
 from cosched_emulator.users.requests import EstimateStart, ListJobs, ListStarts, ShowStatus, SubmitJob
 from cosched_plugin.protocol.codec import encode
-from cosched_plugin.protocol.vocabulary import JOB, write_record
+from cosched_plugin.protocol.vocabulary import JOB
 
 SECOND_US: Final = 1_000_000
 HOUR_S: Final = 3600
@@ -189,7 +189,7 @@ def test_a_policy_of_others_that_cannot_be_copied_is_named(
     def tells() -> bool:
         for message in process.receive():
             if message["kind"] == "ready" and not said:
-                jobs = [write_record(JOB, job.job.spec) for job in manager.pending.values()]
+                jobs = [JOB.write(job.job.spec) for job in manager.pending.values()]
                 process.send(kind="jobs", rows=jobs)
                 state = {
                     "welcome": encode(manager.inventory(pending=False))[1],

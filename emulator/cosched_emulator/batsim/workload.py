@@ -21,7 +21,7 @@ from cosched_plugin.batsim.site import FIELDS, spec_of
 from cosched_plugin.protocol.errors import RemoteProtocolError
 from cosched_plugin.protocol.limits import MAX_NODES
 from cosched_plugin.protocol.messages import JobSpec
-from cosched_plugin.protocol.vocabulary import JOB, write_record
+from cosched_plugin.protocol.vocabulary import JOB
 
 DAY_US: Final = 86_400 * SECOND_US
 OTHERS: Final = 1 << 31  # numbers of jobs whose names are none
@@ -320,7 +320,7 @@ def of_scenario(jobs: Sequence[WorkloadJob], cores: int) -> tuple[list[BatsimJob
         told |= {key: number for key in OF_LOGS if (number := getattr(job, key)) >= 0}
         if spec.user:
             told["user"] = spec.user
-        written = write_record(JOB, spec)
+        written = JOB.write(spec)
         fields: dict[str, Any] = {key: written[key] for key in _TOLD if key in written}
         on_host = -(-spec.processes // res)  # a scheduler of Batsim's sees hosts, not processes
         if "memory_mb" in fields:

@@ -25,7 +25,7 @@ from cosched_plugin.config import PolicyChoice, allow_models, choose
 from cosched_plugin.protocol.codec import decode, pack, unpack
 from cosched_plugin.protocol.limits import MAGIC, MAX_FRAME_BYTES
 from cosched_plugin.protocol.messages import JobSpec, PendingJob, Welcome
-from cosched_plugin.protocol.vocabulary import JOB, read_record
+from cosched_plugin.protocol.vocabulary import JOB
 
 SEED: Final = 1
 FIRST_S: Final = 8.0  # longest first run: jobs that it does not reach are "not before"
@@ -96,7 +96,7 @@ class _Worker:
     def _take(self, message: Any) -> None:
         match message["kind"]:
             case "jobs":
-                jobs = [read_record(JOB, raw) for raw in message["rows"]]
+                jobs = [JOB.read(raw) for raw in message["rows"]]
                 self._specs.update({job.id: job for job in jobs})
                 self._books.arrive(jobs)
             case "ended":
@@ -206,7 +206,7 @@ class _Worker:
         others, self._asks = self._asks, []  # they wait until this one is answered
         self._until_s = time.monotonic() + ANSWER_S
         try:
-            told = self._estimate_of(read_record(JOB, ask["job"]))
+            told = self._estimate_of(JOB.read(ask["job"]))
         except Exception as error:
             told = {"trouble": _failure(error)}
         self._asks = [*others, *self._asks]

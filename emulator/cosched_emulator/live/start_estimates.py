@@ -26,7 +26,7 @@ from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.codec import encode, unpack
 from cosched_plugin.protocol.limits import MAX_FRAME_BYTES
 from cosched_plugin.protocol.messages import JobSpec
-from cosched_plugin.protocol.vocabulary import JOB, write_record
+from cosched_plugin.protocol.vocabulary import JOB
 
 MOST_PAST: Final = 2_000  # ended jobs that a new process is told of
 MOST_AT_ONCE: Final = 200  # jobs that are written in one turn of the manager: some 3 ms
@@ -157,7 +157,7 @@ class StartEstimates:
         if len(self._questions) >= MOST_QUESTIONS:
             return Refused("busy", "many such questions are open: try again in a moment")
         self._tickets += 1
-        if not self._process.send(kind="ask", ticket=self._tickets, job=write_record(JOB, spec)):
+        if not self._process.send(kind="ask", ticket=self._tickets, job=JOB.write(spec)):
             return Refused("busy", "the process that makes estimates does not listen at present")
         self._questions[self._tickets] = _Question(asked, time.monotonic() + ANSWER_S)
         return None
@@ -229,7 +229,7 @@ class StartEstimates:
             jobs += changed[:MOST_AT_ONCE]
             self._known.update({job.id: job for job in changed[:MOST_AT_ONCE]})
         if jobs:
-            self._process.send(kind="jobs", rows=[write_record(JOB, job) for job in jobs])
+            self._process.send(kind="jobs", rows=[JOB.write(job) for job in jobs])
         return not self._jobs
 
     def _tell_past(self) -> None:

@@ -15,7 +15,7 @@ from cosched_plugin.protocol.errors import Fault, RemoteProtocolError
 from cosched_plugin.protocol.fields import Inline, Items, NodeNumber, Positive, Range
 from cosched_plugin.protocol.limits import INT64_MIN
 from cosched_plugin.protocol.messages import JobSpec
-from cosched_plugin.protocol.vocabulary import Record, read_tagged, record, write_record
+from cosched_plugin.protocol.vocabulary import Record, read_tagged, record
 
 # The user of a request: the name that the endpoint has verified, and its rights.
 
@@ -265,7 +265,7 @@ _BY_KIND: Final[dict[type, Record]] = {each.kind: each for each in _RECORDS}
 
 def to_map(request: Request) -> dict[str, Any]:
     """Return ``request`` as a map."""
-    return write_record(_BY_KIND[type(request)], request)
+    return _BY_KIND[type(request)].write(request)
 
 
 def from_map(raw: Any) -> Request:

@@ -30,7 +30,7 @@ from cosched_plugin.protocol.errors import Fault, RemoteProtocolError
 from cosched_plugin.protocol.limits import MAX_SPAN_US
 from cosched_plugin.protocol.messages import Belief, JobSpec, NodeClass
 from cosched_plugin.protocol.values import frozen
-from cosched_plugin.protocol.vocabulary import JOB, read_record
+from cosched_plugin.protocol.vocabulary import JOB
 from cosched_plugin.site.site_table import amounts_in, belief_in, table_of
 
 FIELDS: Final = "cosched"  # the object with a job's fields
@@ -210,7 +210,7 @@ class JobReader:
 def spec_of(raw: Mapping[str, Any], path: str) -> JobSpec:
     """Return the job with these fields by the rules of the scheduler protocol; raises RemoteProtocolError under ``path``."""
     try:
-        spec = read_record(JOB, frozen(raw))
+        spec = JOB.read(frozen(raw))
     except RecursionError:
         refuse(path, "fields of a job, and no lists within lists", raw)
     except Fault as fault:

@@ -80,7 +80,7 @@ from cosched_plugin.protocol.messages import (
     Woken,
 )
 from cosched_plugin.protocol.values import check_note
-from cosched_plugin.protocol.vocabulary import JOB, read_record, write_record
+from cosched_plugin.protocol.vocabulary import JOB
 
 LATEST_US: Final = (1 << 63) - 1
 _TO_RUNNING: Final = frozenset((ReviseJob, SuspendJob, ResumeJob, ChangeSlot, RequeueJob, KillJob))
@@ -543,7 +543,7 @@ def _place_together(state: State, starts: Sequence[StartJob]) -> list[Layers] | 
 def _check_submission(submission: SubmitJob) -> None:
     """Raise PolicyError where a job could not travel."""
     try:
-        read_record(JOB, write_record(JOB, submission.job))
+        JOB.read(JOB.write(submission.job))
     except (Fault, TypeError, ValueError, AttributeError) as error:
         raise PolicyError(submission, f"the job cannot travel: {error}") from None
 

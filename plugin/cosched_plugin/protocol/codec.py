@@ -19,7 +19,7 @@ from cosched_plugin.protocol.vocabulary import MESSAGES_BY_KIND, MESSAGES_BY_TAG
 
 def write(message: Message) -> dict[str, Any]:
     """Return the map that describes ``message``; raises KeyError for any other object."""
-    return MESSAGES_BY_KIND[type(message)].write(message)  # type: ignore[no-any-return]  # a map
+    return MESSAGES_BY_KIND[type(message)].write(message)
 
 
 class _Packers(threading.local):

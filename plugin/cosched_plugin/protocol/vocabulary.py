@@ -6,7 +6,7 @@ PROTOCOL.md says what they mean; ``fields`` has the marks of annotations.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from operator import attrgetter
 from types import UnionType
@@ -72,13 +72,15 @@ class Record:
         self.tag = tag
         self.fields = fields
         self.read: Read = self._first_read
-        self.write: Write = self._first_write
+        self.write: Callable[[Any], dict[str, Any]] = self._first_write
+
+    # `read` returns the tuple that a map describes, or raises Fault; `write` the map, without the fields that are at their default.
 
     def _first_read(self, raw: Any) -> Any:
         self.read = _reader(self)
         return self.read(raw)
 
-    def _first_write(self, value: Any) -> Any:
+    def _first_write(self, value: Any) -> dict[str, Any]:
         self.write = _writer(self)
         return self.write(value)
 
@@ -148,7 +150,7 @@ def _way(hint: Any) -> _Way:
     if hint is bool:
         return _special(read_flag)
     if hint is Profile:
-        return _special(_read_profile, lambda profile: write_record(_PROFILE, profile))
+        return _special(_read_profile, _nested(_PROFILE)[1])
     if hasattr(hint, "_fields"):
         return _special(*_nested(record(hint)))
     origin, args = get_origin(hint), get_args(hint)
@@ -250,17 +252,6 @@ def _tagged(kinds: Sequence[Any], most: int) -> _Way:
 # expected form alone; all else is read once more by the loop, which says what is wrong.
 
 
-def read_record(of: Record, raw: Any) -> Any:
-    """Return the tuple that map ``raw`` describes; raises Fault."""
-    return of.read(raw)
-
-
-def write_record(of: Record, value: Any) -> dict[str, Any]:
-    """Return the map that describes ``value``, without the fields that are at their default."""
-    written: dict[str, Any] = of.write(value)
-    return written
-
-
 def _made(lines: Sequence[str], names: Mapping[str, Any]) -> Any:
     made = dict(names)
     exec("\n".join(lines), made)
@@ -342,7 +333,7 @@ def _read_slowly(of: Record, raw: Any) -> Any:
 _GROUP: Final = 3  # fields that are compared with their defaults together, which most of them have
 
 
-def _writer(of: Record) -> Write:
+def _writer(of: Record) -> Callable[[Any], dict[str, Any]]:
     defaults = tuple(field.default for field in of.fields)
     names: dict[str, Any] = {}
     count = len(defaults)
@@ -369,7 +360,8 @@ def _writer(of: Record) -> Write:
             field = of.fields[place]
             condition = "" if defaults[place] is REQUIRED else f"if v{place} != d{place}: "
             lines.append(f"{indent}{condition}raw[{field.name!r}] = {_written(field, place, names)}")
-    return cast("Write", _made([*lines, " return raw"], names))
+    made: Callable[[Any], dict[str, Any]] = _made([*lines, " return raw"], names)
+    return made
 
 
 def _unpacked(begin: int, end: int, indent: str, *, whole: bool = False) -> str:
@@ -414,7 +406,7 @@ def _read_unknown(of: Record, raw: dict[str, Any]) -> None:
 
 def _read_profile(raw: Any) -> Any:
     """Return a job's profile; Fault where its fields contradict each other."""
-    profile = read_record(_PROFILE, raw)
+    profile = _PROFILE.read(raw)
     try:
         return checked(profile)
     except ProfileError as error:
@@ -436,7 +428,7 @@ def _read_classes(raw: Any) -> Any:
 
 
 def _write_classes(classes: Any) -> Any:
-    return [write_record(record(m.NodeClass), item) for item in classes]
+    return [record(m.NodeClass).write(item) for item in classes]
 
 
 # Issue slots are relative to a core; the bounds are those of the hardware model.

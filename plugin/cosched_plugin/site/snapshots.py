@@ -23,6 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from cosched_hwmodel.units import ThreadMask
+from cosched_plugin.common.allocation import each_mask, each_node
 from cosched_plugin.protocol.messages import (
     END_STATES,
     UNKNOWN,
@@ -209,17 +210,16 @@ def with_threads(look: Snapshot, plans: Mapping[int, Sequence[Run]], threads_of:
             continue
         plan = tuple(plans.get(job_id, ()))
         known = all(run.mask for run in seen.runs)
-        if not known and _counts(plan) != _counts(seen.runs):
+        if not known and dict(each_node(plan)) != dict(each_node(seen.runs)):
             unknown.append(job_id)
             continue
         placed[job_id] = seen.runs if known else plan
-        for first, count, mask, _ in placed[job_id] if not (seen.state == SUSPENDED and seen.to_disk) else ():
-            for node in range(first, first + count):
-                held[node] = held.get(node, 0) | mask
+        for node, mask in each_mask(placed[job_id]) if not (seen.state == SUSPENDED and seen.to_disk) else ():
+            held[node] = held.get(node, 0) | mask
     for job_id in unknown:
         seen = look.jobs[job_id]
         runs: list[Run] = []
-        for node, processes in _counts(seen.runs).items():
+        for node, processes in each_node(seen.runs):
             free = ((1 << threads_of[node]) - 1) & ~held.get(node, 0)
             wanted = processes * seen.spec.threads_per_process
             bits = [1 << bit for bit in range(threads_of[node]) if free >> bit & 1]
@@ -231,8 +231,3 @@ def with_threads(look: Snapshot, plans: Mapping[int, Sequence[Run]], threads_of:
         job_id: seen._replace(runs=placed[job_id]) if job_id in placed else seen for job_id, seen in look.jobs.items()
     }
     return look._replace(jobs=jobs)
-
-
-def _counts(runs: Sequence[Run]) -> dict[int, int]:
-    """Return the processes on each node."""
-    return {node: processes for first, count, _, processes in runs for node in range(first, first + count)}

@@ -24,7 +24,6 @@ from cosched_plugin.protocol.vocabulary import (
     ACTIONS_BY_TAG,
     MESSAGES_BY_KIND,
     read_tagged,
-    write_record,
 )
 from cosched_terminal.own_file import SQLITE_FILES, check_own, open_own
 
@@ -164,7 +163,7 @@ def _body(kind: str, row: Any) -> bytes:
     if kind == "state":
         return pack(dict(zip(("seq", "now_us", "down", "wakes"), row, strict=True)))
     if kind == "orders":
-        action = write_record(ACTIONS_BY_KIND[type(row.action)], row.action)
+        action = ACTIONS_BY_KIND[type(row.action)].write(row.action)
         return pack(row._replace(action=None)._asdict() | {"action": action})
     item, restarts = row
     return pack({"item": _write_field(kind, (item,))[0], "restarts": restarts})

@@ -12,7 +12,7 @@ from tests.runs import run_on
 
 from cosched_emulator.live import start_estimates
 from cosched_emulator.live.start_estimates import StartEstimates
-from cosched_plugin.protocol.vocabulary import JOB, read_record
+from cosched_plugin.protocol.vocabulary import JOB
 
 
 class Ear:
@@ -42,7 +42,7 @@ def test_past_jobs_are_told_as_they_were_submitted(monkeypatch: pytest.MonkeyPat
     site.advance(7)
     StartEstimates(site.live, site.books, lambda: ("easy",), ()).tend()
     (jobs,) = [message["rows"] for message in Ear.told if message["kind"] == "jobs"]
-    past, waiting = [read_record(JOB, row) for row in jobs]
+    past, waiting = [JOB.read(row) for row in jobs]
     assert past == wish.job._replace(id=1, submit_us=1_000_000, user=ROOT.name)
     assert waiting.id == 2
     (ended,) = [message["rows"] for message in Ear.told if message["kind"] == "ended"]

@@ -297,14 +297,14 @@ class Few(NamedTuple):
 
 def test_a_list_has_the_bounds_of_its_annotation() -> None:
     few, wake = vocabulary.record(Few), {"type": "wake_at", "at_us": 1}
-    assert vocabulary.read_record(few, {"actions": (wake,) * 2}) == Few((m.WakeAt(1),) * 2)
+    assert few.read({"actions": (wake,) * 2}) == Few((m.WakeAt(1),) * 2)
     for raw, text in (
         ({"actions": (wake,) * 3}, "3 items; the limit is 2"),
         ({"actions": (), "numbers": (1, 2, 3)}, "3 items; the limit is 2"),
         ({"actions": (), "numbers": ()}, "at least 1 item"),
     ):
         with pytest.raises(Fault, match=text):
-            vocabulary.read_record(few, raw)
+            few.read(raw)
 
 
 @pytest.mark.parametrize("hint", [float, list[int], "tuple[int, ...]", int | str, dict])

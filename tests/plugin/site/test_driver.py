@@ -47,7 +47,7 @@ from cosched_plugin.protocol.messages import (
 )
 from cosched_plugin.protocol.scheduler import Scheduler
 from cosched_plugin.protocol.session import ManagerSession, SchedulerSession
-from cosched_plugin.protocol.vocabulary import record, write_record
+from cosched_plugin.protocol.vocabulary import record
 from cosched_plugin.site.driver import Driver, Outcome, settle
 from cosched_plugin.site.snapshots import PENDING, RUNNING, Snapshot
 from cosched_plugin.site.store import SENT, Order, Store
@@ -473,7 +473,7 @@ def test_a_store_that_holds_what_cannot_be_is_refused(kind: str, change: Any, tm
         if isinstance(change, dict):
             told = {**unpack(body, len(body)), **change}
             if isinstance(told.get("item"), RunningJob):
-                told["item"] = write_record(record(RunningJob), told["item"])
+                told["item"] = record(RunningJob).write(told["item"])
         file.execute("UPDATE kept SET body = ? WHERE kind = ?", (pack(told), kind))
     file.close()
     with pytest.raises(UsageError, match="store: it holds what no adapter of this version has written: "):
