@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 from cosched_hwmodel.energy import NodePower
 from cosched_hwmodel.errors import TopologyError, suggestion
 from cosched_hwmodel.text_formats import read_toml
+from cosched_hwmodel.units import amounts_of
 from cosched_hwmodel.usage import Demand
 
 _PRESETS = Path(__file__).parent / "presets"
@@ -70,6 +71,7 @@ class NodeShape:
     idle_w: float | None = None  # of the node, all its cores idle
     busy_w: float | None = None  # more for each busy core
     spin_w: float | None = None  # more for each core whose process only polls; None: as for a busy one
+    resources: tuple[tuple[str, int], ...] = ()  # what can be counted on the node, such as GPUs, and how many
 
     def __post_init__(self) -> None:
         for field in ("sockets", "cores_per_socket", "threads_per_core", "memory_mb"):
@@ -151,6 +153,7 @@ class MachineShape:
     """Nodes by classes of (count, shape), numbered on from one class to the next; raises TopologyError."""
 
     classes: tuple[tuple[int, NodeShape], ...]
+    licences: tuple[tuple[str, int], ...] = ()  # what can be counted in the whole machine
     given: frozenset[str] = frozenset()  # keys that a table of its file has, other than those of its preset
 
     def __post_init__(self) -> None:
@@ -244,9 +247,10 @@ def from_table(table: Mapping[str, Any], where: str = "") -> MachineShape:
     """Build a machine from ``{"nodes": [{...}, ...]}``, the form of a TOML file with ``[[nodes]]`` tables.
 
     Each has ``count`` (default 1) and the keys of `NodeShape`, or a ``preset`` (or a layout, see `load_shape`) to start from
-    and the keys that differ from it. ``where`` names the source in errors. Raises TopologyError with that and the path of the key.
+    and the keys that differ from it; beside the tables, ``licences``. ``where`` names the source in errors. Raises TopologyError with
+    that and the path of the key.
     """
-    _refuse_unknown(table, ("nodes",), where, "")
+    _refuse_unknown(table, ("nodes", "licences"), where, "")
     entries = table.get("nodes")
     if not isinstance(entries, list | tuple) or not entries:
         raise TopologyError(_place(where, "nodes"), "must be a list of at least one table: [[nodes]]")
@@ -257,7 +261,8 @@ def from_table(table: Mapping[str, Any], where: str = "") -> MachineShape:
         count = _integer(keys.pop("count", 1), where, f"{path}.count")
         classes.append((count, _shape(keys, where, path, extra_key="count")))
     try:
-        return MachineShape(tuple(classes), frozenset(key for entry in entries for key in entry))
+        licences = _amounts(table["licences"], where, "licences") if "licences" in table else ()
+        return MachineShape(tuple(classes), licences, frozenset(key for entry in entries for key in entry))
     except TopologyError as error:
         raise TopologyError(_place(where, error.where), error.text) from None
 
@@ -282,6 +287,8 @@ def _shape(
             match key:
                 case "name":
                     values[key] = _text(table[key], where, at)
+                case "resources":
+                    values[key] = _amounts(table[key], where, at)
                 case "caches":
                     values[key] = _caches(table[key], where, at)
                 case "idle_w" | "busy_w" | "spin_w":
@@ -298,6 +305,13 @@ def _shape(
         return NodeShape(**{"name": default_name, **values})
     except TopologyError as error:
         raise TopologyError(_place(where, _join(path, error.where)), error.text) from None
+
+
+def _amounts(value: object, where: str, path: str) -> tuple[tuple[str, int], ...]:
+    try:
+        return amounts_of(_text(value, where, path))
+    except ValueError as error:
+        raise TopologyError(_place(where, path), f"must be {error}, not {value!r}") from None
 
 
 def _caches(value: object, where: str, path: str) -> tuple[Cache, ...]:

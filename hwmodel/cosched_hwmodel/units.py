@@ -1,14 +1,17 @@
 """The units in which quantities are counted (whole microseconds, parts per million, mebibytes), and types for sets of bits."""
-# Under 60 lines: one table, which every package imports.
 
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Iterable
 from typing import Final, NewType
 
 SECOND_US: Final = 1_000_000
 WHOLE_PPM: Final = 1_000_000
 MIB: Final = 1024 * 1024  # bytes
+
+_AMOUNT: Final = re.compile(r"\s*([^:].{0,63}?)(?::([0-9]{1,9}))?\s*")
 
 # Both are ints when the program runs. Bit operations yield int: wrap their result once, where it is returned.
 NodeSet = NewType("NodeSet", int)  # nodes of a machine: bit n is node n
@@ -46,3 +49,23 @@ def parse_seconds(text: str) -> int:
     if not good:
         raise ValueError(f"not a decimal of seconds with at most six places: {text!r}")
     return sign * (int(whole) * SECOND_US + int(fraction.ljust(6, "0")))
+
+
+# Countable resources, such as GPUs and licences: how many of each name.
+
+
+def amounts_of(text: str) -> tuple[tuple[str, int], ...]:
+    """Return the (name, number) of ``gpu:2,gpu:a100:1;shared``: a name may have colons, and one of it is meant without a number.
+
+    Raises ValueError, which says the expected form.
+    """
+    found = [_AMOUNT.fullmatch(part) for part in re.split("[,;]", text)]
+    amounts = {match[1]: int(match[2] or 1) for match in found if match}
+    if len(amounts) < len(found) or not all(amounts.values()):
+        raise ValueError("NAME:COUNT, each name once, several after commas or semicolons")
+    return tuple(amounts.items())
+
+
+def amounts_text(amounts: Iterable[tuple[str, int]]) -> str:
+    """Return the text of which `amounts_of` makes these amounts."""
+    return ";".join([f"{name}:{count}" for name, count in amounts])

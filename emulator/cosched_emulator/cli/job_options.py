@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 import click
 
 from cosched_emulator.users.idset import read_idset
-from cosched_hwmodel.units import SECOND_US
+from cosched_hwmodel.units import SECOND_US, amounts_of
 from cosched_terminal.commands import Reader
 
 # The earliest start of a job, in the notation of sbatch's ``--begin``.
@@ -103,15 +103,6 @@ def read_number(text: str) -> int:
     if not re.fullmatch(r"[+-]?\d{1,10}", text, re.ASCII):
         raise ValueError("a whole number")
     return int(text)
-
-
-def read_amounts(text: str) -> tuple[tuple[str, int], ...]:
-    """Return the (name, number) of ``gpu:2,gpu:a100:1,shared``: a name may have colons, and one of it is wanted without a number."""
-    found = [re.fullmatch(r"([^:].{0,63}?)(?::(\d{1,9}))?", part, re.ASCII) for part in text.split(",")]
-    amounts = {match[1]: int(match[2] or 1) for match in found if match}
-    if len(amounts) < len(found) or not all(amounts.values()):
-        raise ValueError("NAME:COUNT, each name once, several after commas")
-    return tuple(amounts.items())
 
 
 def read_node_range(text: str) -> tuple[int, int]:
@@ -266,8 +257,8 @@ def job_options() -> list[click.Option]:
         _read(read_begin, "WHEN", "-b --begin", "Not before: 16:00, 2030-01-31T12:00, now+1hour, tomorrow."),
         _read(read_exclusive, "[user]", "--exclusive", "Whole nodes, not shared with other jobs."),
         _flag("--unpaired", "Time sharing: no job of another slot on its nodes at the same time."),
-        _read(read_amounts, "LIST", "--gres resources", "Of each node, as it names them: gpu:2,gpu-big:1."),
-        _read(read_amounts, "LIST", "-L --licenses licences", "Of the whole cluster: matlab:4,ansys."),
+        _read(amounts_of, "LIST", "--gres resources", "Of each node, as it names them: gpu:2,gpu-big:1."),
+        _read(amounts_of, "LIST", "-L --licenses licences", "Of the whole cluster: matlab:4,ansys."),
         _read(read_number, "N", "--priority", "Priority; only operators raise it above 0.  [default: 0]"),
         _read(read_number, "[N]", "--nice", "Lower the priority, by 100 where N is left out."),
         _flag("-H --hold held", "Hold the job until it is released."),

@@ -356,10 +356,10 @@ def convert(
 
 def _warn_of_lost(converted: Workload, usage_out: str | None, profiles_out: str | None) -> None:
     """Warn of what jobs ask of nodes, and no side file was written for."""
-    from cosched_emulator.workload.jobs_in_columns import columns_of
+    from cosched_emulator.workload.jobs_in_columns import ANNOTATED, columns_of
 
     jobs = columns_of(converted.jobs)
-    if usage_out is None and (jobs.knows(jobs.usage) or jobs.knows(jobs.self_slowdown)):
+    if usage_out is None and any(map(jobs.says, ANNOTATED)):
         warn("what bounds jobs is lost: --usage-out FILE keeps it")
     if profiles_out is None and jobs.knows(jobs.profile):
         warn("what processes ask of nodes is lost: --profiles-out FILE keeps it")

@@ -44,6 +44,7 @@ from cosched_plugin.protocol.messages import (
     SUBMIT,
     Action,
     ActionRefused,
+    Amounts,
     Belief,
     Event,
     JobEnded,
@@ -147,6 +148,7 @@ class Manager:
         measure_above_ppm: int = WHOLE_PPM,
         costs: ResumeCosts = NO_COSTS,
         processes: ProcessNodes | None = None,
+        licences: Amounts = (),
     ) -> None:
         """``cluster`` is the truth of the hardware; None without contention: every job then takes its run time alone.
 
@@ -159,7 +161,7 @@ class Manager:
         self._belief = belief
         self._costs = costs
         self.timeline = Timeline()
-        self.machine = Machine(nodes)
+        self.machine = Machine(nodes, licences)
         self.diary = Diary()
         self.settles = cluster is not None or processes is not None
         self.running: dict[int, ManagedJob] = {}
@@ -205,6 +207,7 @@ class Manager:
             pending=tuple(PendingJob(job.job.spec, job.held) for job in queue),
             notes=self.notes.inventory_entries(),
             wakes=tuple(sorted(self.wakes)),
+            licences=tuple(self.machine.licences.items()),
             **self._costs._asdict(),
             slots=None if self.processes is None else self.processes.state(),
         )

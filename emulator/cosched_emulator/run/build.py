@@ -76,6 +76,7 @@ def build_manager(prepared: Prepared, *, live: bool = False) -> Manager:
         round(monitoring.above * WHOLE_PPM),
         ResumeCosts(resume_us, switch_us, preemption.disk_mbs),
         processes,
+        prepared.licences,
     )
     for fact in (jobs, *facts):
         fact.jobs = manager.jobs

@@ -21,7 +21,7 @@ from cosched_emulator.workload.job import WARNING, Workload
 from cosched_emulator.workload.jobs_in_columns import Same, check_span, columns_of
 from cosched_hwmodel.energy import NodePower
 from cosched_hwmodel.units import SECOND_US
-from cosched_plugin.protocol.messages import Belief, NodeClass
+from cosched_plugin.protocol.messages import Amounts, Belief, NodeClass
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,7 @@ class Prepared:
     script: tuple[Scripted, ...]
     selection: Selection  # the jobs that count
     described: ClusterSection  # [cluster], with the limits and watts that its file gives
+    licences: Amounts = ()  # of the whole machine
     power: tuple[NodePower, ...] | None = None  # watts of each class of nodes; None: unknown, so no energy is computed
     lags: Lags | None = None  # of the manager; None: it has none
     own: OwnPlan | None = None  # what the manager does by itself; None: nothing
@@ -58,7 +59,7 @@ def prepare(scenario: Scenario) -> Prepared:
     check_rules(scenario)
     hardware = build_hardware(scenario)
     belief = build_belief(scenario, hardware)
-    (nodes, power, described), workload = _nodes_and_workload(scenario)
+    (nodes, licences, power, described), workload = _nodes_and_workload(scenario)
     check_span(columns_of(workload.jobs))
     _check_selection(scenario, len(workload.jobs))
     if scenario.time_sharing is not None:
@@ -90,6 +91,7 @@ def prepare(scenario: Scenario) -> Prepared:
         build_script(scenario, count, len(workload.jobs)),
         Selection(scenario.results.warmup, scenario.results.cooldown),
         described,
+        licences,
         power,
         lags,
         build_own_plan(scenario.manager, scenario.seed),

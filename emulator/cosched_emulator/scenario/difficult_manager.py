@@ -21,7 +21,7 @@ from cosched_emulator.workload.side_files.side_file_rows import (
     JobKey,
     SideFileRow,
     csv_rows,
-    key_of,
+    keyed,
     keys_of,
     most_specific,
     patterns_of,
@@ -222,13 +222,7 @@ def _read_lags(file: str) -> Mapping[LagName, Mapping[JobKey, int]]:
     if not file:
         raise ConfigurationError("manager.lags", "a CSV file", "''")
     listed: dict[LagName, dict[JobKey, int]] = {name: {} for name in LAGS}
-    seen: set[JobKey] = set()
-    for row in csv_rows(file, LAG_COLUMNS):
-        key = key_of(row)
-        if key in seen:
-            text = ", ".join(f"{name} {value}" for name, value in zip(KEYS, key, strict=True) if value is not None)
-            raise row.error(None, "each key once", f"{text} again")
-        seen.add(key)
+    for key, row in keyed(csv_rows(file, LAG_COLUMNS), file):
         for name in LAGS:
             if row.values.get(name, ""):
                 listed[name][key] = _lag_us(row, name)

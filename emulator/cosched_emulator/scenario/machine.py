@@ -20,8 +20,9 @@ from cosched_hwmodel.topology import (
     parse_layout,
     preset_names,
 )
+from cosched_hwmodel.units import amounts_of
 from cosched_plugin.protocol.limits import MAX_NODES, MAX_THREADS
-from cosched_plugin.protocol.messages import CacheLevel, NodeClass, NodeHardware
+from cosched_plugin.protocol.messages import Amounts, CacheLevel, NodeClass, NodeHardware
 
 DEFAULT_NODES: Final = offered.NODES
 _OF_SHAPE: Final = ("memory_bandwidth_mbs", "network_mbs", "disk_mbs", "memory_mb", "swap_mb", *WATTS)
@@ -32,6 +33,7 @@ class BuiltMachine(NamedTuple):
     """The nodes of a run."""
 
     nodes: tuple[NodeClass, ...]
+    licences: Amounts  # of the whole machine
     power: tuple[NodePower, ...] | None  # of each class; None: watts are not known, and no energy is computed
     described: ClusterSection  # the section, with the limits and watts that its file gives, for warnings about them
 
@@ -47,9 +49,10 @@ def build_nodes(cluster: ClusterSection, log_processors: int | None = None) -> B
     try:
         if cluster.file is None:
             classes = _classes(cluster, log_processors)
+            licences = _amounts(cluster, "licences")
         else:
             machine = load_machine(cluster.file)
-            classes, described = machine.classes, _described(cluster, machine)
+            classes, licences, described = machine.classes, machine.licences, _described(cluster, machine)
     except HardwareModelError as error:
         raise ConfigurationError("cluster", "a possible machine", str(error)) from error
     nodes = sum(count for count, _ in classes)
@@ -59,7 +62,7 @@ def build_nodes(cluster: ClusterSection, log_processors: int | None = None) -> B
     if threads > MAX_THREADS:
         raise ConfigurationError("cluster", f"at most {MAX_THREADS} hardware threads a node", str(threads))
     power = tuple([shape.power for _, shape in classes if shape.power is not None])
-    return BuiltMachine(tuple([_node_class(*item) for item in classes]), power or None, described)
+    return BuiltMachine(tuple([_node_class(*item) for item in classes]), licences, power or None, described)
 
 
 def cores_of(classes: Iterable[NodeClass]) -> int:
@@ -92,9 +95,19 @@ def _shape(cluster: ClusterSection) -> NodeShape:
     """Return the preset, or the node of a layout, with the scenario's changes."""
     _check_shape(cluster.preset)
     changes = {key: value for key in _OF_SHAPE if (value := getattr(cluster, key)) is not None}
+    if cluster.resources is not None:
+        changes["resources"] = _amounts(cluster, "resources")
     if cluster.cores is not None:
         changes |= {"sockets": 1, "cores_per_socket": cluster.cores, "threads_per_core": 1, "caches": ()}
     return replace(load_shape(cluster.preset), **changes)
+
+
+def _amounts(cluster: ClusterSection, key: str) -> Amounts:
+    text = getattr(cluster, key)
+    try:
+        return () if text is None else amounts_of(text)
+    except ValueError as error:
+        raise ConfigurationError(f"cluster.{key}", str(error), repr(text)) from None
 
 
 def _check_shape(name: str) -> None:

@@ -130,6 +130,12 @@ class ClusterSection:
         "likewise: disk space for the memory of jobs that are suspended to disk, in MiB. No preset has any; jobs "
         "without `memory_mb` need none",
     ] = None
+    resources: Annotated[
+        Late[str | None],
+        "likewise: what can be counted on each node, and how many, such as `gpu:4;fpga:1`. A job takes what its "
+        "`resources` say ([annotations](../scenarios.md#characteristics-of-jobs))",
+    ] = None
+    licences: Annotated[Late[str | None], "what can be counted in the whole machine, likewise"] = None
     idle_w: Annotated[
         Late[Watts | None],
         "likewise: watts of a node, all its cores idle. No preset has any; with watts, a run reports its energy",

@@ -242,9 +242,9 @@ def prepare_question(question: Question, folder: Path) -> Prepared:
 def _draws(contention: str, question: Question, said: Annotations | None) -> bool:
     """Tell whether what jobs do to each other is drawn, as the site does not say it."""
     if contention == PAIRS:
-        return not (said and said.names)
+        return not (said and said.values["name"])
     told = any(key in question.site.get("workload", {}) for key in CONTENTIONS[contention].workload)
-    return not told and not (contention == FORMULA and said and said.usages)
+    return not told and not (contention == FORMULA and said and said.values["usage"])
 
 
 def _has_bandwidth(question: Question) -> bool:
@@ -297,7 +297,7 @@ def _hardware(
     if name == PAIRS:
         assert question.pairs is not None
         truth["pairs"] = question.pairs
-        if said and said.names:
+        if said and said.values["name"]:
             notes.append(
                 f"{name}: jobs are the programs of {question.pairs} that annotations name; others do not share"
             )

@@ -219,6 +219,14 @@ _UNSAID: Final[Mapping[str, Column[Any]]] = {
     "demand": Same(None),
     "logged_us": Same(None),
 }
+ANNOTATED: Final = (
+    "usage",
+    "self_slowdown",
+    "priority",
+    "eligible",
+    "resources",
+    "licences",
+)  # no field of a log has them
 _NUMBERS: Final = {*_OF_SPEC, *_OF_TRUTH} - _UNSAID.keys()  # columns that all jobs have
 
 
@@ -306,6 +314,11 @@ class Jobs(Sequence[WorkloadJob]):
         if isinstance(column, Same):
             return 0 if column.value is None else len(self)
         return sum([value is not None for value in self.each(column)])
+
+    def says(self, name: str) -> bool:
+        """Return whether a column has any value but None, nothing and 0."""
+        column = self._columns[name]
+        return bool(column.value) if isinstance(column, Same) else any(self.each(column))
 
     def work_us(self) -> int:
         """Return the sum of run time x processes, exactly."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import product
 from math import prod
 from types import MappingProxyType
 from typing import Any, Final
 
+from cosched_plugin.protocol.limits import MAX_NODES
 from cosched_plugin.protocol.messages import CANCELLED, COMPLETED, FAILED, NODE_FAIL, TIMEOUT
 
 # Slurm's states of jobs. What is in none of these maps is not known, and such a job is left alone.
@@ -119,6 +120,22 @@ def _range(text: str) -> range:
     if span is None or int(span[2] or span[1]) < int(span[1]):
         raise ValueError(f"a number or a range that ascends, not {text[:20]!r}")
     return range(int(span[1]), int(span[2] or span[1]) + 1, int(span[3] or 1))
+
+
+def ranges_of(text: str) -> tuple[tuple[int, int], ...]:
+    """Return the (first, how many) of nodes such as ``0-15,32``, also with semicolons; ValueError says the expected form."""
+    try:
+        ranges = [_range(part.strip()) for part in re.split("[,;]", text)]
+    except ValueError:
+        ranges = []
+    if not ranges or any(span.step != 1 or span.stop > MAX_NODES for span in ranges):
+        raise ValueError(f"nodes below {MAX_NODES}, such as 0-15;32")
+    return tuple([(span.start, len(span)) for span in ranges])
+
+
+def ranges_text(ranges: Iterable[tuple[int, int]]) -> str:
+    """Return the text of which `ranges_of` makes these ranges."""
+    return ";".join([str(first) if count == 1 else f"{first}-{first + count - 1}" for first, count in ranges])
 
 
 def natural(name: str) -> tuple[tuple[str, int], ...]:

@@ -11,7 +11,6 @@ from tests.emulator.submissions import submit_job
 
 from cosched_emulator.cli.job_options import (
     Array,
-    read_amounts,
     read_array,
     read_begin,
     read_dependency,
@@ -24,6 +23,7 @@ from cosched_emulator.cli.job_script import read_script, request_of
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.users.idset import idset, read_idset, read_job
 from cosched_emulator.users.requests import Dependency, SubmitJob
+from cosched_hwmodel.units import amounts_of
 
 HOUR_US = 3_600_000_000
 
@@ -353,4 +353,4 @@ def test_priority_resources_and_licences(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "gpu:0", "gpu:1,gpu:2", "gpu,", ":2", "x" * 65])
 def test_amounts_that_cannot_be_read_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="NAME:COUNT, each name once"):
-        read_amounts(text)
+        amounts_of(text)

@@ -50,8 +50,8 @@ def test_self_slowdowns_are_kept_with_a_run(tmp_path: Path) -> None:
     out = tmp_path / "run"
     simulate(prepared, "easy", out=out)
     found = read_annotations(str(out / "workload-usage.csv"))
-    assert found.usages == {}
-    assert list(found.selves.values()) == [job.self_slowdown for job in prepared.workload.jobs]
+    assert found.values["usage"] == {}
+    assert list(found.values["self_slowdown"].values()) == [job.self_slowdown for job in prepared.workload.jobs]
 
 
 # ---------------------------------------------------------------- belief

@@ -279,6 +279,7 @@ SHEETS: dict[str, Sheet] = {
             "memory_mb": ({"memory_mb": 1},),
             **{f"{name}_mbs": ({f"{name}_mbs": 90},) for name in ("memory_bandwidth", "network", "disk")},
             "swap_mb": ({"swap_mb": 100},),
+            "resources": ({"resources": "gpu:2"},),
             **{f"{kind}_slots_ppm": ({f"{kind}_slots_ppm": 900_000},) for kind in ("integer", "floating")},
             **{name: (_WATTS, {**_WATTS, name: 70.0}) for name in _WATTS},
             **{
@@ -301,6 +302,9 @@ SHEETS: dict[str, Sheet] = {
             **{name: (_SELVES, {**_SELVES, name: "1.9"}) for name in _SELVES},
             "name": ({"name": "d"},),
             "ppn": ({"ppn": 1}, {"ppn": 2}),
+            "priority": ({"priority": 7},),
+            "eligible": ({"eligible": "9-12"},),
+            **{name: ({name: "gpu:2"},) for name in ("resources", "licences")},
         },
     ),
     "workload.profiles": Sheet(

@@ -237,9 +237,9 @@ def test_programs_that_annotations_name_are_not_drawn_and_drawn_ones_have_no_lay
     assert not found["named.csv"].draws("pairs")
     assert "annotations" not in found["named.csv"].hardware["pairs"]["workload"]
     drawn = read_annotations(found["layout.csv"].hardware["pairs"]["workload"]["annotations"])
-    assert drawn.ppns == {}
-    assert set(drawn.names.values()) == {"a", "b"}
-    assert {(key.application, key.user) for key in drawn.names} == {
+    assert drawn.values["ppn"] == {}
+    assert set(drawn.values["name"].values()) == {"a", "b"}
+    assert {(key.application, key.user) for key in drawn.values["name"]} == {
         (job.spec.name, job.spec.user) for job in read_swf(log).jobs
     }
 

@@ -125,7 +125,7 @@ def test_rows_may_combine_a_job_with_other_keys(tmp_path: Path) -> None:
 )
 def test_values_are_read_as_usages(row: str, usage: UsageTuple, tmp_path: Path) -> None:
     file = write(tmp_path, f"job,bound,cpu,network,disk,memory\n\n{row}\n")
-    assert list(read_annotations(file).usages.values()) == [usage]
+    assert list(read_annotations(file).values["usage"].values()) == [usage]
 
 
 @pytest.mark.parametrize(
@@ -311,3 +311,38 @@ def test_processes_per_node_come_from_the_most_specific_row(tmp_path: Path) -> N
 def test_processes_per_node_are_a_whole_number(value: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=f"field 'ppn': expected a whole number from 1 to 1024, got '{value}'"):
         read_annotations(write(tmp_path, f"job,ppn\n1,{value}\n"))
+
+
+ASKED = "job,user,priority,eligible,resources,licences\n1,,-7,,,\n,8,5,0-3;32,gpu:2;fpga:1,solver:1\n"
+
+
+def test_jobs_ask_for_what_rows_say_and_a_written_file_says_it_again(tmp_path: Path) -> None:
+    jobs = (job(1, 1, "8", ""), job(2, 2, "7", ""), job(3, 3, "8", ""))
+    plain = Workload(jobs, None, "by hand")
+    annotated = with_annotations(plain, read_annotations(write(tmp_path, ASKED)))
+    asked = [
+        (each.spec.priority, each.spec.eligible, each.spec.resources, each.spec.licences) for each in annotated.jobs
+    ]
+    amounts = ((0, 4), (32, 1)), (("gpu", 2), ("fpga", 1)), (("solver", 1),)
+    assert asked == [(-7, *amounts), (0, (), (), ()), (5, *amounts)]
+    text = "".join(annotation_lines(annotated))
+    assert text.splitlines()[0] == "job,priority,eligible,resources,licences"
+    assert with_annotations(plain, read_annotations(write(tmp_path, text))).jobs == annotated.jobs
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "expected"),
+    [
+        ("priority", "1.5", "a whole number from -1000000000 to 1000000000"),
+        ("eligible", "3-1", "nodes below 1048576, such as 0-15;32"),
+        ("eligible", "0-9999999", "nodes below 1048576, such as 0-15;32"),
+        ("resources", ":2", "NAME:COUNT, each name once, several after commas or semicolons"),
+        ("resources", "gpu:0", "NAME:COUNT, each name once, several after commas or semicolons"),
+        ("licences", "a:1;a:2", "NAME:COUNT, each name once, several after commas or semicolons"),
+    ],
+)
+def test_what_jobs_ask_for_has_its_form(field: str, value: str, expected: str, tmp_path: Path) -> None:
+    file = write(tmp_path, f"job,{field}\n1,{value}\n")
+    with pytest.raises(InputError) as caught:
+        read_annotations(file)
+    assert str(caught.value) == f"{file}:2: field '{field}': expected {expected}, got '{value}'"

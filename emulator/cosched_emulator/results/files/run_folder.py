@@ -51,7 +51,7 @@ from cosched_emulator.results.files.run_files import (
 )
 from cosched_emulator.workload.atomic_file import make_folder
 from cosched_emulator.workload.job import Workload
-from cosched_emulator.workload.jobs_in_columns import columns_of
+from cosched_emulator.workload.jobs_in_columns import ANNOTATED, columns_of
 from cosched_emulator.workload.swf.swf_writer import write_swf
 from cosched_hwmodel.energy import NodePower
 from cosched_hwmodel.text_formats import json_of
@@ -168,7 +168,7 @@ def write_files(
     with open(folder / WORKLOAD, "x", encoding="utf-8", newline="\n") as stream:
         write_swf(stream, workload)
     jobs = columns_of(workload.jobs)
-    if jobs.knows(jobs.usage) or jobs.knows(jobs.self_slowdown):
+    if any(map(jobs.says, ANNOTATED)):
         from cosched_emulator.workload.side_files.annotations import annotation_lines  # noqa: PLC0415 - most workloads have none
 
         _write_lines(folder / USAGE, annotation_lines(workload))

@@ -10,30 +10,32 @@ CSV with a header, or TOML with ``[[job]]`` tables (a name that ends in ``.toml`
   the further factor with processes on all cores of a CPU. Both or none; with them, all other values may be left out.
 - ``ppn``: processes on each of the job's nodes, but for the last one; all other values may be left out.
 - ``name``: the job's name from now on, as its application in a table of co-runs; all other values may be left out.
+- ``priority``, ``eligible`` (nodes, as ``0-15;32``), ``resources`` (of each of its nodes, as ``gpu:2;fpga:1``), ``licences`` (of the
+  machine): what the job asks for; all other values may be left out.
 
-If several rows give a job's use of nodes, its self slowdown, its name or its ``ppn``, the most specific one wins: the one that names
-the job, then the application, then the user.
+Of several rows that say something of a job the most specific one wins: the one that names the job, then the application, then the user.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
 from functools import partial
-from typing import NamedTuple
+from itertools import chain
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.workload.job import WARNING, Workload
-from cosched_emulator.workload.jobs_in_columns import Computed, Same, columns_of
+from cosched_emulator.workload.jobs_in_columns import ANNOTATED, Computed, Same, columns_of
 from cosched_emulator.workload.side_files.side_file_rows import (
     KEYS,
     JobKey,
     SideFileRow,
     check_names,
     csv_rows,
-    key_of,
+    keyed,
     keys_of,
     most_specific,
     only,
@@ -42,77 +44,71 @@ from cosched_emulator.workload.side_files.side_file_rows import (
 )
 from cosched_hwmodel.composite.job_profile import FIELDS, Profile, ProfileError, from_mapping, to_mapping
 from cosched_hwmodel.text_formats import toml_of
-from cosched_hwmodel.units import WHOLE_PPM
+from cosched_hwmodel.units import WHOLE_PPM, amounts_of, amounts_text
 from cosched_hwmodel.usage import BOUNDS
+from cosched_plugin.common.slurm_notation import ranges_of, ranges_text
 from cosched_plugin.protocol.limits import MAX_THREADS
-from cosched_plugin.protocol.messages import SelfSlowdown, UsageTuple
+from cosched_plugin.protocol.messages import UsageTuple
 
 USAGE = ("bound", *BOUNDS, "memory")
 SELF = ("self_node", "self_core")
 NAME = "name"
 PPN = "ppn"
-ANNOTATION_COLUMNS = (*KEYS, *USAGE, *SELF, NAME, PPN)
+PRIORITY = "priority"
+ELIGIBLE = "eligible"
+AMOUNTS = ("resources", "licences")
+ANNOTATION_COLUMNS = (*KEYS, *USAGE, *SELF, NAME, PPN, PRIORITY, ELIGIBLE, *AMOUNTS)
 _SUM_ERROR = Decimal("1e-6")  # largest rounding error of the sum of the fractions
 _TABLES = "job"  # of a TOML file
 _LARGEST_FACTOR = 1_000
+_MOST_PRIORITY = 1_000_000_000
 _TYPES: Mapping[str, tuple[tuple[type, ...], str]] = {  # of values in TOML, except fractions
     "job": ((int,), "a job's number in the source"),
     "application": ((str, int), "a text or a whole number"),
     "user": ((str, int), "a text or a whole number"),
-    NAME: ((str,), "a text"),
+    **dict.fromkeys((NAME, ELIGIBLE, *AMOUNTS), ((str,), "a text")),
     PPN: ((int,), f"a whole number from 1 to {MAX_THREADS}"),
+    PRIORITY: ((int,), f"a whole number from -{_MOST_PRIORITY} to {_MOST_PRIORITY}"),
     "bound": ((str,), f"one of {', '.join(BOUNDS)}"),
     **dict.fromkeys(SELF, ((int, Decimal), f"a factor from 0.000001 to {_LARGEST_FACTOR}")),
 }
 
 
+class _Said(NamedTuple):
+    """What a row may say of jobs."""
+
+    names: tuple[str, ...]  # of columns of the file
+    read: Callable[[SideFileRow], Any]
+    write: Callable[[Any], Iterable[object]] = lambda value: (value,)  # the cells of which it is read again
+    columns: tuple[str, ...] = ()  # of the jobs; none: the one of its name
+
+
 class Annotations(NamedTuple):
-    """The content of a file, by key."""
+    """The content of a file: by what it says, the value of each key."""
 
     file: str
-    usages: Mapping[JobKey, UsageTuple]
-    selves: Mapping[JobKey, SelfSlowdown]
-    names: Mapping[JobKey, str]
-    ppns: Mapping[JobKey, int]
+    values: Mapping[str, Mapping[JobKey, Any]]
 
     def patterns(self) -> list[tuple[bool, ...]]:
         """Return the combinations of keys that occur, the most specific first."""
-        return patterns_of((*self.usages, *self.selves, *self.names, *self.ppns))
+        return patterns_of(chain.from_iterable(self.values.values()))
 
 
 def read_annotations(file: str) -> Annotations:
     """Read a side file. Raises `InputError`, with line and field, for invalid content and repeated keys."""
     if not file:
         raise ConfigurationError("annotations", "a CSV or TOML file", "''")
-    seen: set[JobKey] = set()
-    usages: dict[JobKey, UsageTuple] = {}
-    selves: dict[JobKey, SelfSlowdown] = {}
-    names: dict[JobKey, str] = {}
-    ppns: dict[JobKey, int] = {}
-    for row in _toml_rows(file) if file.endswith(".toml") else csv_rows(file, ANNOTATION_COLUMNS):
-        key = key_of(row)
-        if key in seen:
-            text = ", ".join(f"{name} {value}" for name, value in zip(KEYS, key, strict=True) if value is not None)
-            raise row.error(None, "each key once", f"{text} again")
-        seen.add(key)
-        own = any(row.values.get(name, "") for name in SELF)
-        if own:
-            selves[key] = (_factor_ppm(row, "self_node"), _factor_ppm(row, "self_core"))
-        named = row.values.get(NAME, "")
-        if named:
-            names[key] = named
-        on_node = row.values.get(PPN, "")
-        if on_node:
-            ppns[key] = _ppn(row)
-        if not (own or named or on_node) or any(row.values.get(name, "") for name in USAGE):
-            usages[key] = _usage(row)
-    if not seen:
-        raise InputError(file, "at least one row of values", "none")
-    return Annotations(file, usages, selves, names, ppns)
+    said: dict[str, dict[JobKey, Any]] = {name: {} for name in _SAID}
+    rows = _toml_rows(file) if file.endswith(".toml") else csv_rows(file, ANNOTATION_COLUMNS)
+    for key, row in keyed(rows, file):
+        here = [name for name, its in _SAID.items() if any(row.values.get(column, "") for column in its.names)]
+        for name in here or ["usage"]:
+            said[name][key] = _SAID[name].read(row)
+    return Annotations(file, said)
 
 
 def with_annotations(workload: Workload, annotations: Annotations) -> Workload:
-    """Return the workload with the annotated jobs' true usage, self slowdown and name replaced.
+    """Return the workload with what is said of the annotated jobs instead of what was known of them.
 
     A note gives the number of jobs for each combination of keys; a job counts for its most specific row. A warning is added if no
     row applies to any job.
@@ -120,27 +116,18 @@ def with_annotations(workload: Workload, annotations: Annotations) -> Workload:
     patterns = annotations.patterns()
     counts = dict.fromkeys(patterns, 0)
     jobs = columns_of(workload.jobs)
-    for whole in jobs.each(keys_of(jobs)):
-        keys = ((pattern, only(whole, pattern)) for pattern in patterns)
-        found = next((pattern for pattern, key in keys if any(key in values for values in annotations[1:])), None)
+    keys = keys_of(jobs)
+    for whole in jobs.each(keys):
+        of_job = ((pattern, only(whole, pattern)) for pattern in patterns)
+        found = next(
+            (pattern for pattern, key in of_job if any(key in values for values in annotations.values.values())), None
+        )
         if found is not None:
             counts[found] += 1
-    if annotations.usages:
-        usage = Computed(partial(most_specific, annotations.usages, patterns), keys_of(jobs), jobs.usage)
-        jobs = jobs.having(usage=usage)
-    if annotations.selves:
-        own = Computed(partial(most_specific, annotations.selves, patterns), keys_of(jobs), jobs.self_slowdown)
-        jobs = jobs.having(self_slowdown=own)
-    if annotations.names:
-        jobs = jobs.having(
-            name=Computed(partial(_annotated_name, annotations.names, patterns), keys_of(jobs), jobs.name)
-        )
-    if annotations.ppns:
-        least, most = (
-            Computed(partial(_annotated_ppn, annotations.ppns, patterns), keys_of(jobs), column)
-            for column in (jobs.ppn_min, jobs.ppn_max)
-        )
-        jobs = jobs.having(ppn_min=least, ppn_max=most)
+    for name, values in annotations.values.items():
+        for column in (_SAID[name].columns or (name,)) if values else ():
+            said = Computed(partial(most_specific, values, patterns), keys, getattr(jobs, column))
+            jobs = jobs.having(**{column: said})
     parts = [
         f"{number} jobs by {' and '.join(name for name, named in zip(KEYS, pattern, strict=True) if named)}"
         for pattern, number in counts.items()
@@ -148,7 +135,7 @@ def with_annotations(workload: Workload, annotations: Annotations) -> Workload:
     parts.append(f"{len(jobs) - sum(counts.values())} jobs not in it")
     without = len(jobs) - jobs.known(jobs.usage)
     note = f"annotations {annotations.file}: {', '.join(parts)}; {without} jobs without characteristics"
-    if annotations.selves:
+    if annotations.values["self_slowdown"]:
         note += f", {len(jobs) - jobs.known(jobs.self_slowdown)} without self slowdown"
     notes = (*workload.notes, note)
     if not any(counts.values()):
@@ -165,22 +152,16 @@ def annotation_lines(workload: Workload) -> Iterator[str]:
     jobs = columns_of(workload.jobs)
     repeated = len(np.unique(jobs.source_id.array)) < len(jobs)
     keys = KEYS if repeated else KEYS[:1]
-    columns = (keys_of(jobs), jobs.usage, jobs.self_slowdown)
-    known = (
-        (tuple(_logged(part) for part in key[: len(keys)]), usage, own)
-        for key, usage, own in zip(*(jobs.each(column) for column in columns), strict=True)
-        if usage is not None or own is not None
-    )
+    said = {name: _SAID[name] for name in ANNOTATED if jobs.says(name)}
+    rows = zip(jobs.each(keys_of(jobs)), *[jobs.each(getattr(jobs, name)) for name in said], strict=True)
+    known = ((tuple(map(_logged, key[: len(keys)])), values) for key, *values in rows if any(values))
     if repeated:  # of jobs with equal keys the last one counts
-        known = (row for row in {row[0]: row for row in known}.values())
-    usages, selves = jobs.knows(jobs.usage), jobs.knows(jobs.self_slowdown)
-    yield ",".join((*keys, *(USAGE if usages else ()), *(SELF if selves else ()))) + "\n"
-    for key, usage, own in known:
+        known = (row for row in dict(known).items())
+    yield ",".join((*keys, *[name for its in said.values() for name in its.names])) + "\n"
+    for key, values in known:
         cells = [*key]
-        if usages:
-            cells += [""] * len(USAGE) if usage is None else [usage[0], *map(_decimal, usage[1:])]
-        if selves:
-            cells += [""] * len(SELF) if own is None else map(_decimal, own)
+        for value, its in zip(values, said.values(), strict=True):
+            cells += [str(cell) for cell in its.write(value)] if value else [""] * len(its.names)
         yield ",".join(cells) + "\n"
 
 
@@ -194,21 +175,12 @@ def _decimal(ppm: int) -> str:
     return f"{ppm / WHOLE_PPM:.6f}"
 
 
-def _annotated_name(
-    names: Mapping[JobKey, str], patterns: Iterable[tuple[bool, ...]], whole: JobKey, before: str
-) -> str:
-    return most_specific(names, patterns, whole, None) or before
-
-
-def _annotated_ppn(ppns: Mapping[JobKey, int], patterns: Iterable[tuple[bool, ...]], whole: JobKey, before: int) -> int:
-    return most_specific(ppns, patterns, whole, None) or before
-
-
-def _ppn(row: SideFileRow) -> int:
-    text = row.values[PPN]
-    if not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS and 1 <= int(text) <= MAX_THREADS):
-        raise row.error(PPN, f"a whole number from 1 to {MAX_THREADS}", repr(text))
-    return int(text)
+def _of_text(row: SideFileRow, name: str, read: Callable[[str], Any]) -> Any:
+    text = row.values[name]
+    try:
+        return read(text)
+    except ValueError as error:
+        raise row.error(name, str(error), repr(text)) from None
 
 
 def _usage(row: SideFileRow) -> UsageTuple:
@@ -239,6 +211,24 @@ def _factor_ppm(row: SideFileRow, name: str) -> int:
         text = row.values.get(name, "")
         raise row.error(name, f"a factor from 0.000001 to {_LARGEST_FACTOR}", repr(text) if text else "none")
     return round(value * WHOLE_PPM)
+
+
+_SAID: Mapping[str, _Said] = {
+    "usage": _Said(USAGE, _usage, lambda usage: (usage[0], *map(_decimal, usage[1:]))),
+    "self_slowdown": _Said(
+        SELF, lambda row: tuple([_factor_ppm(row, name) for name in SELF]), lambda own: map(_decimal, own)
+    ),
+    "name": _Said((NAME,), lambda row: row.values[NAME]),
+    "ppn": _Said((PPN,), lambda row: row.whole(PPN, 1, MAX_THREADS), columns=("ppn_min", "ppn_max")),
+    "priority": _Said((PRIORITY,), lambda row: row.whole(PRIORITY, -_MOST_PRIORITY, _MOST_PRIORITY)),
+    "eligible": _Said(
+        (ELIGIBLE,), partial(_of_text, name=ELIGIBLE, read=ranges_of), lambda nodes: (ranges_text(nodes),)
+    ),
+    **{
+        name: _Said((name,), partial(_of_text, name=name, read=amounts_of), lambda amounts: (amounts_text(amounts),))
+        for name in AMOUNTS
+    },
+}
 
 
 def _fraction(row: SideFileRow, name: str) -> Decimal:
@@ -304,16 +294,7 @@ def read_profiles(file: str) -> Mapping[JobKey, Profile]:
     """Read a side file. Raises `InputError`, with line and field, for invalid content and repeated keys."""
     if not file:
         raise ConfigurationError("workload.profiles", "a CSV file", "''")
-    profiles: dict[JobKey, Profile] = {}
-    for row in csv_rows(file, PROFILE_COLUMNS):
-        key = key_of(row)
-        if key in profiles:
-            text = ", ".join(f"{name} {value}" for name, value in zip(KEYS, key, strict=True) if value is not None)
-            raise row.error(None, "each key once", f"{text} again")
-        profiles[key] = _profile(row)
-    if not profiles:
-        raise InputError(file, "at least one row of values", "none")
-    return profiles
+    return {key: _profile(row) for key, row in keyed(csv_rows(file, PROFILE_COLUMNS), file)}
 
 
 def profile_lines(workload: Workload) -> Iterator[str]:

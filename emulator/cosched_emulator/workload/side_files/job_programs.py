@@ -18,7 +18,6 @@ An empty value is that of the scenario. A column without effect on the row's pro
 from __future__ import annotations
 
 from collections.abc import Mapping
-from decimal import Decimal
 from typing import Final
 
 from cosched_emulator.errors import InputError
@@ -124,8 +123,8 @@ def _program(row: SideFileRow, usual: JobProgram) -> JobProgram:
         if column not in (parameters_of(name) or ()) and row.values.get(column, ""):
             raise row.error(column, f"nothing: it has no effect on {name}", repr(row.values[column]))
     share_ppm, jitter_ppm = _part_ppm(row, "cpu_share"), _part_ppm(row, "jitter")
-    statements, files = _whole(row, "null_statements", 1), _whole(row, "files", 1)
-    iterations = _whole(row, "iterations", 1)
+    statements, files = _whole(row, "null_statements"), _whole(row, "files")
+    iterations = _whole(row, "iterations")
     return JobProgram(
         name,
         usual.cpu_share_ppm if share_ppm is None else share_ppm,
@@ -157,14 +156,8 @@ def _grain(row: SideFileRow, usual: float) -> float:
     return float(value)
 
 
-def _whole(row: SideFileRow, name: str, least: int) -> int | None:
-    text = row.values.get(name, "")
-    if not text:
-        return None
-    value = row.number(name)
-    if not (value.is_finite() and value == value.to_integral_value() and least <= value <= Decimal(MOST)):
-        raise row.error(name, f"a whole number from {least} to {MOST}", repr(text))
-    return int(value)
+def _whole(row: SideFileRow, name: str) -> int | None:
+    return row.whole(name, 1, MOST) if row.values.get(name, "") else None
 
 
 def _flag(row: SideFileRow, name: str) -> bool:

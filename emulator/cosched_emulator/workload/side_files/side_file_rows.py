@@ -34,6 +34,13 @@ class SideFileRow(NamedTuple):
         except InvalidOperation:
             return Decimal("nan")
 
+    def whole(self, name: str, least: int, most: int) -> int:
+        """Return the whole number in a text. Raises `InputError` if it is another text, or beyond its bounds."""
+        value = self.number(name)
+        if not (value.is_finite() and least <= value <= most and value == value.to_integral_value()):
+            raise self.error(name, f"a whole number from {least} to {most}", repr(self.values.get(name, "")))
+        return int(value)
+
     def job(self) -> int | None:
         """Return the job's number in the source; None if the column is empty. Raises `InputError` for anything else."""
         text = self.values.get("job", "")
@@ -128,6 +135,20 @@ def only(whole: JobKey, pattern: tuple[bool, ...]) -> JobKey:
     """Return the key of one job, reduced to the parts that the pattern names."""
     job, application, user = pattern
     return JobKey(whole.job if job else None, whole.application if application else None, whole.user if user else None)
+
+
+def keyed(rows: Iterable[SideFileRow], file: str) -> Iterator[tuple[JobKey, SideFileRow]]:
+    """Yield the rows with their keys. Raises `InputError` for a repeated key, and if there is no row."""
+    seen: set[JobKey] = set()
+    for row in rows:
+        key = key_of(row)
+        if key in seen:
+            text = ", ".join(f"{name} {value}" for name, value in zip(KEYS, key, strict=True) if value is not None)
+            raise row.error(None, "each key once", f"{text} again")
+        seen.add(key)
+        yield key, row
+    if not seen:
+        raise InputError(file, "at least one row of values", "none")
 
 
 def key_of(row: SideFileRow) -> JobKey:

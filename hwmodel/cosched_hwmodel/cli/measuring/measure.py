@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from cosched_hwmodel.cli.measuring.cache_sizes import find_sizes
 from cosched_hwmodel.cli.measuring.host import Host, HostSeat, Layout, layout_of, read_host, seats_of
@@ -123,7 +123,8 @@ def _node(
     name: str, host: Host, layout: Layout, capacities: dict[str, MeasuredFigure]
 ) -> tuple[NodeShape, dict[str, str]]:
     """Return the node, and where each of its rates comes from."""
-    rates, sources = dict.fromkeys(("memory_bandwidth_mbs", "network_mbs", "disk_mbs"), 0), {}
+    rates: dict[str, Any] = {}
+    sources = {}
     if "stream" in capacities:
         rates["memory_bandwidth_mbs"] = max(1, round(capacities["stream"].value))
         sources["memory_bandwidth_mbs"] = "stream on all cores that could be used"

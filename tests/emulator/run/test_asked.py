@@ -1,0 +1,55 @@
+"""What jobs ask for besides threads and memory, from a file of annotations to the schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cosched_emulator import Run, simulate
+from cosched_plugin.common.errors import MachineError
+
+LOG = "".join(f"{job} 0 -1 100 1 -1 -1 1 100 -1 1 1 1 1 -1 -1 -1 -1\n" for job in (1, 2, 3))
+MACHINE = 'licences = "solver:1"\n[[nodes]]\npreset = "1x4x1"\nresources = "gpu:1"\n[[nodes]]\npreset = "1x4x1"\n'
+
+
+def scenario(folder: Path, annotations: str, cluster: Mapping[str, Any]) -> Mapping[str, Any]:
+    for name, text in {"log.swf": LOG, "asked.csv": annotations, "machine.toml": MACHINE}.items():
+        (folder / name).write_text(text)
+    workload = {"swf": str(folder / "log.swf"), "annotations": str(folder / "asked.csv")}
+    return {"cluster": cluster, "workload": workload}
+
+
+def schedule(run: Run) -> list[tuple[int, int]]:
+    """Return the start, in seconds, and the node of each job."""
+    stays = [record.stays[0] for record in sorted(run.finished.records, key=lambda record: record.job.spec.id)]
+    return [(stay.start_us // 1_000_000, stay.runs[0].first) for stay in stays]
+
+
+@pytest.mark.parametrize(
+    ("annotations", "expected"),
+    [
+        ("job,resources\n1,gpu:1\n2,gpu:1\n", [(0, 0), (100, 0), (0, 0)]),
+        ("user,licences\n1,solver:1\n", [(0, 0), (100, 0), (200, 0)]),
+        ("job,eligible\n1,1\n2,1\n", [(0, 1), (0, 1), (0, 0)]),
+    ],
+)
+def test_jobs_wait_for_what_is_counted_and_get_eligible_nodes(
+    annotations: str, expected: list[tuple[int, int]], tmp_path: Path
+) -> None:
+    table = scenario(tmp_path, annotations, {"file": str(tmp_path / "machine.toml")})
+    assert schedule(simulate(table, policy="easy")) == expected
+
+
+@pytest.mark.parametrize(("order", "expected"), [("priority", [100, 200, 0]), ("fcfs", [0, 100, 200])])
+def test_an_order_goes_by_the_annotated_priority(order: str, expected: list[int], tmp_path: Path) -> None:
+    table = scenario(tmp_path, "job,priority\n3,5\n2,-1\n", {"nodes": 1, "preset": "1x1x1"})
+    assert [start_s for start_s, _ in schedule(simulate(table, policy="easy", settings={"order": order}))] == expected
+
+
+def test_a_policy_that_does_not_count_declines_jobs_that_ask_for_resources(tmp_path: Path) -> None:
+    table = scenario(tmp_path, "job,resources\n1,gpu:1\n", {"nodes": 1, "resources": "gpu:1"})
+    with pytest.raises(MachineError, match=r"a pending job asks for countable resources, which .* does not honour"):
+        simulate(table, policy="conservative")
