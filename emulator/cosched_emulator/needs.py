@@ -127,9 +127,12 @@ def _named(values: tuple[str, ...]) -> str:
 # What it needs of the jobs: their source, and what their processes do.
 
 
+SOURCES: Final = ("swf", "lublin", "nas", "applications")  # of jobs, keys of [workload]
+
+
 def source_of(scenario: Any) -> str | None:
     """Return where the jobs come from; None: from users. Applications may also name the jobs of a log or of the model."""
-    return next((key for key in ("swf", "lublin", "nas", "applications") if value_at(scenario.workload, key)), None)
+    return next((key for key in SOURCES if value_at(scenario.workload, key)), None)
 
 
 def jobs_of(*sources: str) -> Needs:

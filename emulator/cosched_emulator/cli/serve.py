@@ -187,7 +187,7 @@ def _read_scenario(scenario_file: str | None, table: dict[str, Any], faults: str
 
 def _check_options(scenario: Scenario, given: Sequence[str]) -> None:
     """Raise UsageError for options that lack another or the right clock, and if there is neither a workload nor users."""
-    from cosched_emulator.scenario.rules import SOURCES
+    from cosched_emulator.needs import source_of
 
     if scenario.clock.mode == "virtual":
         for name in LIVE_ONLY:
@@ -199,7 +199,7 @@ def _check_options(scenario: Scenario, given: Sequence[str]) -> None:
                 raise click.UsageError(
                     f"{name} needs virtual time: with a running clock, serve waits for no scheduler and prints no summary"
                 )
-        if "--users" not in given and all(getattr(scenario.workload, key) is None for key in SOURCES):
+        if "--users" not in given and source_of(scenario) is None:
             raise click.UsageError("expected a workload, or --users, with which users submit jobs; got neither")
     for name, (needed, more) in NEEDS.items():
         if name in given and needed not in given:

@@ -277,11 +277,6 @@ KINDS: Final[Mapping[str, _Kind]] = MappingProxyType(
 )
 
 
-def counts_ticks(name: str) -> bool:
-    """Return whether the turns of a scheduler are counted in ticks of an epoch, and not in slices."""
-    return KINDS[name].counts_ticks
-
-
 def period_us(name: str, epoch_ticks: int) -> int:
     """Return after which time a scheduler's own state repeats, besides slices that end: an epoch of two processes; 0: it has none."""
     return 2 * epoch_ticks * TICK_US if KINDS[name].counts_ticks else 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Final, NamedTuple, TypeAlias
+from typing import Annotated, Final, NamedTuple
 
 from cosched_emulator import needs
 from cosched_emulator.bounds import Above0, Amount, Choice, Microseconds, at_least, between, check_bounds
@@ -15,17 +15,8 @@ SLICE_US: Final = 200_000
 TICK_US: Final = 10_000
 EPOCH_TICKS: Final = 6  # of an epoch for a process of nice 0, where a second has 100
 
-# Costs of messages: the defaults of a scenario differ from those here, with which a message only takes its time.
-MessageCpu: TypeAlias = Annotated[Microseconds, at_least(1), "CPU time to send a message"]
-ReceiveCpu: TypeAlias = Annotated[Microseconds, "CPU time to receive a message"]
-Latency: TypeAlias = Annotated[
-    Microseconds, "of the network; with both CPU times, a short message takes 10 µs from program to program"
-]
-NetworkSpeed: TypeAlias = Annotated[Above0, "speed of a node's way out to the network, MB/s"]
-RendezvousSize: TypeAlias = Annotated[
-    Amount, "larger messages leave when their receiver has answered a request; 0: none asks"
-]
-InterruptCpu: TypeAlias = Annotated[Microseconds, "CPU time of an interrupt by the network, used by no process"]
+_PAGED: Final = needs.given("time_sharing.memory_mb")
+_MESSAGES: Final = (needs.one_of("time_sharing.nodes", "windows", "exact"), needs.MESSAGES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +25,8 @@ class CommonSettings:
 
     The defaults are those of the paired gang paper (Wiseman and Feitelson 2003), and our decisions where it is silent:
     a file costs 0.1 ms of CPU that is logged to no process, and a server time with which 8 nodes that write 20 files
-    each take 75 ms, as long as its compute barrier.
+    each take 75 ms, as long as its compute barrier. A short message takes 10 µs one way (Choi et al. 2004, section
+    4.1: 9.7).
     """
 
     local: Annotated[str, Choice(LOCAL_SCHEDULERS), needs.SHARED_CPU, "which process of a node gets its CPU"] = (
@@ -42,9 +34,7 @@ class CommonSettings:
     )
     epoch_ticks: Annotated[
         int,
-        needs.Later(),
-        needs.one_of("time_sharing.local", "linux-epochs"),
-        needs.SHARED_CPU,
+        (needs.Later(), needs.one_of("time_sharing.local", "linux-epochs"), needs.SHARED_CPU),
         between(1, 10_000, "a whole number of ticks"),
         "ticks of 10 ms that each epoch gives a process under `linux-epochs`",
     ] = EPOCH_TICKS
@@ -64,15 +54,23 @@ class CommonSettings:
         "memory of a node for the processes that are there, in MB: where they do not fit, they are paged; "
         "0: everything fits. What the scheduler knows of is `memory_mb` of `[cluster]`",
     ] = 0
-    swap_mb_s: Annotated[Above0, needs.given("time_sharing.memory_mb"), "speed of a node's swap device, MB/s"] = 25
+    swap_mb_s: Annotated[Above0, _PAGED, "speed of a node's swap device, MB/s"] = 25
     paged_first_mb: Annotated[
-        Amount,
-        needs.given("time_sharing.memory_mb"),
-        "memory that a process touches at once when it gets the CPU, where memory is short",
+        Amount, _PAGED, "memory that a process touches at once when it gets the CPU, where memory is short"
     ] = 1
-    paged_mb_s: Annotated[
-        Amount, needs.given("time_sharing.memory_mb"), "memory that it touches as it runs, a second"
-    ] = 40
+    paged_mb_s: Annotated[Amount, _PAGED, "memory that it touches as it runs, a second"] = 40
+    message_cpu_us: Annotated[Microseconds, _MESSAGES, at_least(1), "CPU time to send a message"] = 2
+    receive_cpu_us: Annotated[Microseconds, _MESSAGES, "CPU time to receive a message"] = 2
+    latency_us: Annotated[
+        Microseconds,
+        _MESSAGES,
+        "of the network; with both CPU times, a short message takes 10 µs from program to program",
+    ] = 6
+    network_mb_s: Annotated[Above0, _MESSAGES, "speed of a node's way out to the network, MB/s"] = 80
+    rendezvous_bytes: Annotated[
+        Amount, _MESSAGES, "larger messages leave when their receiver has answered a request; 0: none asks"
+    ] = 16_384
+    interrupt_us: Annotated[Microseconds, _MESSAGES, "CPU time of an interrupt by the network, used by no process"] = 10
     daemon_us: Annotated[
         Microseconds, "CPU time of the system's own processes in each period, on each node; 0: there are none"
     ] = 0
@@ -89,12 +87,6 @@ class NodeSettings(CommonSettings):
     slice_us: Annotated[int, at_least(1)] = SLICE_US  # a process's turn; linux-epochs counts its own ticks
     tick_us: int = TICK_US  # CPU time is logged in ticks, rounded at random; 0 logs it exactly
     io_logged_ppm: int = 0  # share of I/O's CPU time that is logged to the process
-    message_cpu_us: MessageCpu = 5
-    receive_cpu_us: ReceiveCpu = 0
-    latency_us: Latency = 10
-    network_mb_s: NetworkSpeed = 100
-    rendezvous_bytes: RendezvousSize = 0
-    interrupt_us: InterruptCpu = 0
     coscheduling: str = "none"  # the policy of the message layer; none: who waits for a message blocks at once
     coscheduling_parameters: tuple[tuple[str, object], ...] = ()  # its parameters, by name
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.scenario.co_runs import PAIRS, believed_pairs, true_pairs
@@ -28,6 +28,8 @@ from cosched_hwmodel.statistical import StatisticalContention, StatisticalModel
 from cosched_hwmodel.units import WHOLE_PPM
 from cosched_plugin.protocol.limits import INT64_MAX
 from cosched_plugin.protocol.messages import Belief, NoteValue, SelfSlowdown, UsageTuple
+
+_Made = TypeVar("_Made")
 
 # Third-party contention models of a scenario: loaded by name, tried with their parameters.
 
@@ -55,28 +57,20 @@ def parameters_of(table: Mapping[str, Any] | None, section: str) -> dict[str, No
     return {key: _value(value, f"{section}.parameters.{key}") for key, value in (table or {}).items()}
 
 
-def check_belief(model: CustomModel, parameters: Mapping[str, NoteValue]) -> None:
-    """Raise ConfigurationError if no model can be made with these parameters."""
+def _made(section: str, make: Callable[[], _Made]) -> _Made:
+    """Return what is made with a section's ``parameters``; raises ConfigurationError."""
+    path = f"{section}.parameters"
     try:
-        model.pair_factory(parameters.items())
+        return make()
     except ContentionError as error:
-        raise _refused("belief", error) from error
-
-
-def check_truth(model: CustomModel, parameters: Mapping[str, NoteValue]) -> None:
-    """Raise ConfigurationError if no truth of nodes can be made with these parameters."""
-    try:
-        model.make_truth(parameters.items(), {})
-    except ContentionError as error:
-        raise _refused("truth", error) from error
+        raise ConfigurationError(path, f"valid parameters of {error.model}", error.text) from error
+    except HardwareModelError as error:
+        raise ConfigurationError(path, "parameters of composite", str(error)) from error
 
 
 def composite_model(parameters: Mapping[str, NoteValue], section: str) -> CompositeModel:
     """Return the composite model with a section's ``parameters``; raises ConfigurationError."""
-    try:
-        return CompositeModel.from_parameters(parameters.items())
-    except HardwareModelError as error:
-        raise ConfigurationError(f"{section}.parameters", "parameters of composite", str(error)) from error
+    return _made(section, lambda: CompositeModel.from_parameters(parameters.items()))
 
 
 def refuse_parameters(table: Mapping[str, Any] | None, name: str, section: str) -> None:
@@ -84,10 +78,6 @@ def refuse_parameters(table: Mapping[str, Any] | None, name: str, section: str) 
     if table:
         expected = f"nothing: {name} is built in, and has keys of its own"
         raise ConfigurationError(f"{section}.parameters", expected, ", ".join(map(str, table)))
-
-
-def _refused(section: str, error: ContentionError) -> ConfigurationError:
-    return ConfigurationError(f"{section}.parameters", f"valid parameters of {error.model}", error.text)
 
 
 def _value(value: object, path: str) -> NoteValue:
@@ -141,7 +131,7 @@ def build_hardware(scenario: Scenario) -> Hardware:
     elif custom is None:
         refuse_parameters(truth.parameters, truth.contention, "truth")
     else:
-        check_truth(custom, parameters)
+        _made("truth", lambda: custom.make_truth(parameters.items(), {}))
     return Hardware(
         truth.contention,
         truth.composition,
@@ -250,7 +240,7 @@ def _believed_custom(contention: str, scenario: Scenario, hardware: Hardware) ->
         return ()
     parameters = dict(hardware.parameters) if contention == hardware.contention else {}
     parameters |= parameters_of(own, "belief")
-    check_belief(model, parameters)
+    _made("belief", lambda: model.pair_factory(parameters.items()))
     return tuple(parameters.items())
 
 

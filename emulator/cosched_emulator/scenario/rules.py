@@ -9,14 +9,13 @@ from dataclasses import fields, is_dataclass
 from typing import Final
 
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.needs import unmet
+from cosched_emulator.needs import SOURCES, unmet
 from cosched_emulator.scenario.difficult_manager import ManagerSection
 from cosched_emulator.scenario.faults import FaultEntry, FaultsSection
 from cosched_emulator.scenario.schema import ClockSection, Scenario, ScriptEntry
 from cosched_emulator.scenario.sections import ClusterSection, WorkloadSection
 from cosched_hwmodel.topology import parse_layout
 
-SOURCES: Final = ("swf", "lublin", "nas", "applications")  # of jobs, keys of [workload]
 _NAMED: Final = ("swf", "lublin")  # whose jobs `applications` may name
 
 

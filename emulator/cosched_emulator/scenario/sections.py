@@ -32,18 +32,7 @@ from cosched_emulator.bounds import (
     at_least,
     between,
 )
-from cosched_emulator.nodeos.settings import (
-    SLICE_US,
-    TICK_US,
-    CommonSettings,
-    InterruptCpu,
-    Latency,
-    MessageCpu,
-    NetworkSpeed,
-    ReceiveCpu,
-    RendezvousSize,
-    WindowPlan,
-)
+from cosched_emulator.nodeos.settings import SLICE_US, TICK_US, CommonSettings, WindowPlan
 from cosched_emulator.workload.nas import CLASSES, NAS, NODE_MB, SIZES
 from cosched_emulator.workload.side_files.job_programs import LEAST_GRAIN, MOST_GRAIN, OF_NAS_PROGRAMS, PARAMETERS
 from cosched_hwmodel.composition import COMPOSITIONS
@@ -54,7 +43,6 @@ from cosched_hwmodel.units import SECOND_US
 _WINDOWS: Final = WindowPlan()
 _USE: Final = needs.given("workload.characteristics", "workload.annotations", users=True)
 _SELF: Final = needs.given("workload.self_slowdowns", "workload.annotations", users=True)
-_EXACT: Final = needs.one_of("time_sharing.nodes", "windows", "exact")
 
 # The type of a setting of some jobs, models or nodes, as in OfLog[int], with what it needs.
 T = TypeVar("T")
@@ -81,8 +69,7 @@ OfPairs: TypeAlias = Annotated[
 Fluid: TypeAlias = Annotated[T, needs.one_of("time_sharing.nodes", "fluid")]
 Windowed: TypeAlias = Annotated[T, needs.one_of("time_sharing.nodes", "windows")]
 WindowLength: TypeAlias = Windowed[Annotated[float, between(1, 1_000_000, SECONDS)]]
-OfMessages: TypeAlias = Annotated[T, _EXACT, needs.MESSAGES]
-OfPolicy: TypeAlias = Annotated[T, _EXACT, needs.MESSAGES_OR_OTHERS]
+OfPolicy: TypeAlias = Annotated[T, needs.one_of("time_sharing.nodes", "windows", "exact"), needs.MESSAGES_OR_OTHERS]
 
 
 def _limit(resource: str) -> tuple[needs.Needs, ...]:
@@ -526,9 +513,3 @@ class TimeSharingSection(CommonSettings):
         "of that policy, such as `{ spin_us = 1000 }`. An option, an override or a value of a study that names "
         "another policy is refused while these stay",
     ] = None
-    message_cpu_us: OfMessages[MessageCpu] = 2
-    receive_cpu_us: OfMessages[ReceiveCpu] = 2
-    latency_us: OfMessages[Latency] = 6
-    network_mb_s: OfMessages[NetworkSpeed] = 80
-    rendezvous_bytes: OfMessages[RendezvousSize] = 16_384
-    interrupt_us: OfMessages[InterruptCpu] = 10

@@ -37,6 +37,7 @@ NODES: Final = NodeSettings(
     latency_us=6,
     network_mb_s=80,
     rendezvous_bytes=16_384,
+    interrupt_us=0,
     refill_us=300,
     daemon_us=2_000,
 )

@@ -91,7 +91,7 @@ def test_cpu_time_is_conserved(local: str, seed: int) -> None:
 
 
 def test_a_barrier_waits_for_the_last_process() -> None:
-    settings = NodeSettings(barrier_us=100)
+    settings = NodeSettings(barrier_us=100, network_mb_s=100)
 
     def uneven(rank: int) -> tuple[Operation, ...]:
         return Compute(1_000 * (rank + 1)), Barrier(), Compute(500)
@@ -101,7 +101,7 @@ def test_a_barrier_waits_for_the_last_process() -> None:
 
 
 def test_messages_queue_at_the_way_out() -> None:
-    settings = NodeSettings(message_cpu_us=5, latency_us=50, network_mb_s=100)
+    settings = NodeSettings(message_cpu_us=5, receive_cpu_us=0, latency_us=50, network_mb_s=100, interrupt_us=0)
 
     def ping_pong(rank: int) -> tuple[Operation, ...]:
         other = 1 - rank

@@ -63,7 +63,11 @@ def some_settings(chance: random.Random, local: str) -> NodeSettings:
         barrier_us=chance.choice((100, 900)),
         switch_us=chance.choice((0, 0, 200)),
         message_cpu_us=chance.choice((100, 200)),
+        receive_cpu_us=0,
         latency_us=chance.choice((100, 300)),
+        network_mb_s=100,
+        rendezvous_bytes=0,
+        interrupt_us=0,
         epoch_ticks=chance.choice((1, 6, 6, 20)),
     )
 

@@ -27,14 +27,6 @@ from cosched_emulator.workload.nas import kinds
 from cosched_emulator.workload.side_files.job_programs import COLUMNS, PROGRAMS
 
 SECOND = 1_000_000
-MESSAGES: dict[str, Any] = {
-    "message_cpu_us": 2,
-    "receive_cpu_us": 2,
-    "latency_us": 6,  # one way from program to program takes 10 us (Choi et al. 2004, section 4.1: 9.7)
-    "network_mb_s": 80,
-    "rendezvous_bytes": 16_384,
-    "interrupt_us": 10,
-}
 
 
 def table(workload: dict[str, Any] | None = None, sharing: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
@@ -55,7 +47,7 @@ def programs_of(prepared: Prepared) -> list[Program]:
 
 
 def test_the_defaults_are_those_of_the_nodes() -> None:
-    usual = NodeSettings(**MESSAGES)
+    usual = NodeSettings()
     assert node_settings(TimeSharingSection()) == usual
     given = TimeSharingSection(slice_ms=2.0, tick_ms=0.0, io_logged=1.0, local="rr", memory_mb=512)
     changed: dict[str, Any] = {

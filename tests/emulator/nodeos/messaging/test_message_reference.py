@@ -79,6 +79,7 @@ def some_settings(
         message_cpu_us=chance.choice((100, 200)),
         receive_cpu_us=chance.choice((100, 200)),
         latency_us=chance.choice((100, 300)),
+        network_mb_s=100,
         rendezvous_bytes=chance.choice((0, 50_000)),
         interrupt_us=chance.choice((0, 0, 100)),
         coscheduling=policy,

@@ -114,7 +114,12 @@ def test_a_poller_uses_its_share_of_the_cpu() -> None:
 def test_a_spinner_blocks_after_its_time() -> None:
     waits = of_ranks(1, (Compute(10_000), Send(1, 0)), (Receive(0),))
     settings = NodeSettings(
-        local="linux-epochs", coscheduling="sb", coscheduling_parameters=(("spin_us", 300),), message_cpu_us=SEND_US
+        local="linux-epochs",
+        coscheduling="sb",
+        coscheduling_parameters=(("spin_us", 300),),
+        message_cpu_us=SEND_US,
+        receive_cpu_us=0,
+        interrupt_us=0,
     )
     cluster, ends = run(settings, waits)
     assert cluster.spun_us(0) == 300
