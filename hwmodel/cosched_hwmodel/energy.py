@@ -1,9 +1,9 @@
-"""The power that nodes draw by what their cores do, and the energy of a run by one formula (coscheduling paper, section 5.4).
+"""The power that nodes draw by what their cores do, whose it is, and the energy of a run by one formula (coscheduling paper, 5.4).
 
 A node draws idle watts at any time, with jobs on it or without; each core that is busy adds to them. A core is busy while a process
 computes on one of its hardware threads, or polls for a message. `MODEL.md` says which time counts as busy.
 """
-# Under 60 lines: one formula, which manager, results and accounts share.
+# Under 60 lines: rules that manager, results and accounts share.
 
 from __future__ import annotations
 
@@ -17,9 +17,17 @@ class NodePower(NamedTuple):
     busy_w: float  # more for each busy core
     spin_w: float  # more for each core whose process only polls for a message
 
-    def energy_j(self, nodes_s: float, busy_s: float, spinning_s: float = 0.0) -> float:
-        """Return joules from node seconds, seconds of busy cores, and the part of the latter in which processes polled."""
-        return self.idle_w * nodes_s + self.busy_w * (busy_s - spinning_s) + self.spin_w * spinning_s
+
+def threads_by_core(mask: int, cores: int) -> dict[int, int]:
+    """Return the cores of a set of hardware threads, in order, each with how many of its threads are in it.
+
+    Thread t is one of core t modulo ``cores``. The watts of a busy core belong to the jobs on it, by these numbers.
+    """
+    found: dict[int, int] = {}
+    for thread in range(mask.bit_length()):
+        if mask >> thread & 1:
+            found[thread % cores] = found.get(thread % cores, 0) + 1
+    return dict(sorted(found.items()))
 
 
 def formula_j(power: NodePower, utilisation: float, nodes: int, time_s: float, cores: float = 1.0) -> float:

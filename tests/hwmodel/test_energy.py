@@ -81,12 +81,8 @@ def test_the_idle_energy_of_both_tables_is_computed() -> None:
     assert off == [f"4 {name}" for name in EXCHANGED]
 
 
-def test_energy_of_a_node() -> None:
-    power = NodePower(200.0, 20.0, 25.0)
-    assert power.energy_j(10, 0) == 2000
-    assert power.energy_j(10, 15) == 2000 + 300  # two cores, one of them busy for half of the time
-    assert power.energy_j(10, 15, 4) == 2000 + 11 * 20 + 4 * 25
-    assert formula_j(power, 0.5, 4, 10, cores=8) == (200 + 0.5 * 8 * 20) * 40
+def test_the_formula_counts_the_cores_of_a_node() -> None:
+    assert formula_j(NodePower(200.0, 20.0, 25.0), 0.5, 4, 10, cores=8) == (200 + 0.5 * 8 * 20) * 40
 
 
 def test_watts_in_a_description() -> None:

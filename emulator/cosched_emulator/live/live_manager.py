@@ -24,7 +24,7 @@ from cosched_emulator.live.user_commands import Accepted, Commands, Owners, long
 from cosched_emulator.manager.agenda import Agenda
 from cosched_emulator.manager.managed_job import ManagedJob
 from cosched_emulator.manager.manager import Manager
-from cosched_emulator.manager.record import Change, JobCarried, JobFinished, Origin
+from cosched_emulator.manager.record import Change, JobCarried, JobFinished, NodeChanged, Origin
 from cosched_emulator.users.requests import (
     Done,
     Refused,
@@ -285,9 +285,9 @@ class LiveManager:
         self._changes += [JobCarried(row) for row in rows]
         nodes_before, nodes = state["nodes"]
         for node in range(nodes_before, nodes):
-            self.manager.diary.note_node(now_us, node, "UP", "added")
+            self.manager.diary.note(NodeChanged(now_us, node, "UP", "added"))
         for node in range(nodes, nodes_before):
-            self.manager.diary.note_node(now_us, node, "REMOVED")
+            self.manager.diary.note(NodeChanged(now_us, node, "REMOVED"))
         self._changes += self.manager.diary.drain()
 
     # ------------------------------------------------------------ consequences

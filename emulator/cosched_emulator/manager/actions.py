@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias, assert_never
 
 from cosched_emulator.manager.managed_job import ManagedJob
@@ -36,30 +36,23 @@ _SLOT_0: Final = 0
 _Placed: TypeAlias = tuple[ManagedJob, StartJob, Layers]  # a job with its allocated threads
 
 
-class ActionExecutor:
-    """Carries out actions on the manager's pending and running jobs, its rotation, its notes and its wakes."""
+class TakesActions:
+    """Carries out actions on a manager's pending and running jobs, its rotation, its notes and its wakes."""
 
-    __slots__ = ("_notes", "_pending", "_rotating", "_running_jobs", "_timeline", "_wakes")
+    notes: Notes
+    pending: dict[int, ManagedJob]
+    processes: Rotating | None  # None: a machine without slots
+    running: dict[int, ManagedJob]
+    timeline: Timeline
+    wakes: set[int]
+    _running_jobs: RunningJobs
 
-    def __init__(
-        self,
-        pending: dict[int, ManagedJob],
-        running_jobs: RunningJobs,
-        notes: Notes,
-        wakes: set[int],
-        timeline: Timeline,
-        rotating: Rotating | None,
-    ) -> None:
-        """``rotating`` is None for a machine without slots."""
-        self._rotating = rotating
-        self._pending = pending
-        self._running_jobs = running_jobs
-        self._notes = notes
-        self._wakes = wakes
-        self._timeline = timeline
+    def _end(self, job: ManagedJob, state: str) -> None:
+        """End a job for good."""
+        raise NotImplementedError
 
-    def carry_out(self, action: Action, now_us: int, end: Callable[[ManagedJob, str], None]) -> str | None:
-        """Carry out one action, or return why that is impossible. ``end`` ends a job for good, in the given state."""
+    def _carry_out(self, action: Action, now_us: int) -> str | None:
+        """Carry out one action, or return why that is impossible."""
         match action:
             case StartJob():
                 return self._start(action, now_us)
@@ -80,7 +73,7 @@ class ActionExecutor:
             case WakeAt():
                 return self._wake_at(action.at_us, now_us)
             case RejectJob():
-                return self._reject(action, end)
+                return self._reject(action)
             case RequeueJob() | KillJob():
                 return self._ask_to_leave(action)
             case SubmitJob():
@@ -96,7 +89,7 @@ class ActionExecutor:
         if isinstance(placed, str):
             return placed
         job, _, layers = placed
-        del self._pending[start.job_id]
+        del self.pending[start.job_id]
         self._running_jobs.start(job, start, layers, now_us)
         return None
 
@@ -113,7 +106,7 @@ class ActionExecutor:
                 return placed
             all_placed.append(placed)
         for job, start, layers in all_placed:
-            del self._pending[start.job_id]
+            del self.pending[start.job_id]
             self._running_jobs.start(job, start, layers, now_us)
         return None
 
@@ -122,18 +115,18 @@ class ActionExecutor:
 
         Jobs ``besides`` it have their threads, and start with it.
         """
-        job = self._pending.get(start.job_id)
+        job = self.pending.get(start.job_id)
         if job is None or job.held:
             return _not_pending(start)
         spec = job.job.spec
         pool = self._running_jobs.pool
         if start.slot is not _SLOT_0:
-            reason = NO_SLOTS if self._rotating is None else slot_refusal(start.slot)
+            reason = NO_SLOTS if self.processes is None else slot_refusal(start.slot)
             if reason is not None:
                 return reason
             pool = self._running_jobs.slots.pool(start.slot)
         layers = times_refusal(spec.limit_us, start) or pool.place(spec, start.runs)
-        if self._rotating is not None and not isinstance(layers, str):
+        if self.processes is not None and not isinstance(layers, str):
             members = {
                 other.job_id: Member(other.slot, theirs, their_job.job.spec.unpaired)
                 for their_job, other, theirs in besides
@@ -147,9 +140,9 @@ class ActionExecutor:
         return job, start, layers
 
     def _change_slot(self, change: ChangeSlot) -> str | None:
-        if self._rotating is None:
+        if self.processes is None:
             return NO_SLOTS
-        job = self._running_jobs.by_id.get(change.job_id)
+        job = self.running.get(change.job_id)
         if job is None:
             return f"job {change.job_id} does not run"
         reason = self._running_jobs.slots.change_refusal(change.slot, job.slot, job.layers)
@@ -158,53 +151,50 @@ class ActionExecutor:
             reason = self._joining_refusal(change.job_id, member, {})
         if reason is None:
             self._running_jobs.change_slot(job, change.slot)
-            self._rotating.change_slots()
+            self.processes.change_slots()
         return reason
 
     def _set_rotation(self, action: SetRotation) -> str | None:
-        return NO_SLOTS if self._rotating is None else self._rotating.set_rotation(action, self._members())
+        return NO_SLOTS if self.processes is None else self.processes.set_rotation(action, self._members())
 
     def _joining_refusal(self, job_id: int, member: Member, besides: Mapping[int, Member]) -> str | None:
         """Return why a job cannot be in a slot, given the rotation; jobs ``besides`` it are about to start."""
-        turns = () if self._rotating is None else pairing_turns(job_id, member.slot, self._rotating.rotation.turns)
+        turns = () if self.processes is None else pairing_turns(job_id, member.slot, self.processes.rotation.turns)
         return joining_refusal(job_id, member, turns, {**self._members(), **besides}) if turns else None
 
     def _members(self) -> dict[int, Member]:
         """Return the running jobs as time sharing sees them."""
-        return {
-            job_id: Member(job.slot, job.layers, job.job.spec.unpaired)
-            for job_id, job in self._running_jobs.by_id.items()
-        }
+        return {job_id: Member(job.slot, job.layers, job.job.spec.unpaired) for job_id, job in self.running.items()}
 
     def _set_note(self, note: SetNote) -> str | None:
-        if note.job_id is not None and note.job_id not in self._pending and note.job_id not in self._running_jobs.by_id:
+        if note.job_id is not None and note.job_id not in self.pending and note.job_id not in self.running:
             return f"there is no job {note.job_id}"
-        return self._notes.set(note.job_id, note.key, note.value)
+        return self.notes.set(note.job_id, note.key, note.value)
 
     def _wake_at(self, at_us: int, now_us: int) -> str | None:
         if at_us <= now_us and not self._running_jobs.allows_late_answers:
             return f"stale: a wake at {at_us} us is not after now, {now_us} us"
-        if at_us not in self._wakes:
-            if len(self._wakes) >= MOST_WAKES:
+        if at_us not in self.wakes:
+            if len(self.wakes) >= MOST_WAKES:
                 return f"there are {MOST_WAKES} wakes to come already"
-            self._wakes.add(at_us)
-            self._timeline.schedule(at_us, WAKE, 0)
+            self.wakes.add(at_us)
+            self.timeline.schedule(at_us, WAKE, 0)
         return None
 
     def _ask_to_leave(self, action: RequeueJob | KillJob) -> str | None:
         """Mark a running job, which leaves in the next round."""
-        job = self._running_jobs.by_id.get(action.job_id)
+        job = self.running.get(action.job_id)
         if job is None or job.leaving:
             return f"job {action.job_id} does not run, or leaves already"
         job.leaving = True
         return None
 
-    def _reject(self, action: RejectJob, end: Callable[[ManagedJob, str], None]) -> str | None:
-        job = self._pending.get(action.job_id)
+    def _reject(self, action: RejectJob) -> str | None:
+        job = self.pending.get(action.job_id)
         if job is None:
             return f"job {action.job_id} does not wait"
         job.reason = action.reason
-        end(job, REJECTED)
+        self._end(job, REJECTED)
         return None
 
 

@@ -13,6 +13,7 @@ from typing import Final
 
 from cosched_emulator.manager.managed_job import ManagedJob
 from cosched_emulator.manager.manager import Manager
+from cosched_emulator.manager.record import FaultHappened
 from cosched_emulator.manager.timeline import (
     END,
     FOREVER_US,
@@ -55,8 +56,6 @@ _PLACES: Final = {ActionRefused: 0, Woken: 2}
 
 class Agenda:
     """The due events of one manager."""
-
-    __slots__ = ("_endless", "_faults", "_heap", "_jobs", "_manager", "_requeue", "_script", "restarted")
 
     def __init__(
         self,
@@ -211,7 +210,7 @@ class Agenda:
         at_us, kind, node, slowdown = fault
         nodes = self._manager.nodes
         text = f"node {node}" + (f", {slowdown:g} times as long" if kind == "slow" else "")
-        self._manager.diary.note_fault(at_us, f"node {kind}", text)
+        self._manager.diary.note(FaultHappened(at_us, f"node {kind}", text))
         match kind:
             case "fail":
                 return self._fail(node, at_us, before)
@@ -249,8 +248,6 @@ class Agenda:
 
 class ProcessAgenda(Agenda):
     """The agenda of a manager whose jobs are processes: the end of a job is due once its processes have come there."""
-
-    __slots__ = ()
 
     def next_us(self) -> int | None:
         """Let the processes run up to the next due entry; return the earliest due instant."""

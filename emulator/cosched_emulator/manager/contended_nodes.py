@@ -61,8 +61,6 @@ class NoContention:
 class ContendedNodes:
     """Nodes under contention, with jobs that progress at 1/(1 + penalty) in work time."""
 
-    __slots__ = ("_composition", "_jobs", "_kinds", "_loads", "_model", "_penalties", "_shapes", "_touched", "slow")
-
     def __init__(self, machine: Machine, model: ContentionModel, composition: Composition) -> None:
         self._model = model
         self._composition = composition

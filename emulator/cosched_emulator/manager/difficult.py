@@ -59,8 +59,6 @@ class _Awaited(NamedTuple):
 class DifficultJobs(RunningJobs):
     """Running jobs of which some are absent, and some are suspended by the manager itself."""
 
-    __slots__ = ("_awaited", "_gone_us", "_lags", "_noticed", "_tries", "deciding")
-
     def __init__(self, lags: Lags, *parts: Any) -> None:
         """``parts`` are those of `RunningJobs`."""
         super().__init__(*parts)
@@ -212,7 +210,6 @@ def _started(job: ManagedJob, at_us: int) -> JobStarted:
 class DifficultManager(Manager):
     """A manager with lags, which may act by itself."""
 
-    __slots__ = ("lags",)
     _running_jobs: DifficultJobs
 
     def __init__(self, lags: Lags, *parts: Any) -> None:
@@ -304,7 +301,6 @@ _SEEN: Final = (
 class DifficultAgenda(ProcessAgenda):
     """The agenda of a difficult manager."""
 
-    __slots__ = ("_acts",)
     _manager: DifficultManager
 
     def __init__(self, manager: DifficultManager, *parts: Any, acts: OwnPlan | None = None, **how: Any) -> None:
@@ -389,8 +385,6 @@ _RESUMPTION: Final = 1  # version of the entry that resumes a job
 
 class OwnActs:
     """The acts of one manager; each kind has one entry on the timeline, which enters the next one when it is due."""
-
-    __slots__ = ("_counts", "_manager", "_plan", "_timeline", "restarted", "standing")
 
     def __init__(self, manager: DifficultManager, plan: OwnPlan) -> None:
         self._manager = manager

@@ -20,8 +20,6 @@ from cosched_plugin.protocol.messages import COMPLETED, FAILED, TIMEOUT, Progres
 class JobProgress:
     """The progress of the running jobs; enters their ends and measurements into the manager's timeline."""
 
-    __slots__ = ("_cluster", "_measure_above_ppm", "_measure_after_us", "_measured", "_running", "_timeline")
-
     def __init__(
         self,
         timeline: Timeline,

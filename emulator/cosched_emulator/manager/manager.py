@@ -10,14 +10,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from cosched_emulator.errors import InvariantError
-from cosched_emulator.manager.actions import ActionExecutor
+from cosched_emulator.manager.actions import TakesActions
 from cosched_emulator.manager.contended_nodes import ContendedNodes
 from cosched_emulator.manager.diary import Diary
 from cosched_emulator.manager.job_ends import JobProgress
 from cosched_emulator.manager.managed_job import ABSENT, PENDING, RUNNING, SUSPENDED, ManagedJob
 from cosched_emulator.manager.node_states import NodeStates
 from cosched_emulator.manager.notes import Notes
-from cosched_emulator.manager.record import JobRecord, Origin
+from cosched_emulator.manager.record import JobEntered, JobRecord, Origin
 from cosched_emulator.manager.running_jobs import RunningJobs
 from cosched_emulator.manager.time_sharing.rotating import Rotating
 from cosched_emulator.manager.time_sharing.shared_progress import ProcessNodes
@@ -110,34 +110,8 @@ NO_COSTS: Final = ResumeCosts()
 NO_ORIGIN: Final = Origin("")  # number of the scenario's jobs
 
 
-class Manager:
+class Manager(TakesActions):
     """Jobs, nodes and notes. All their changes happen here."""
-
-    __slots__ = (
-        "_belief",
-        "_classes",
-        "_costs",
-        "_executor",
-        "_progress",
-        "_running_jobs",
-        "_slots",
-        "diary",
-        "ended_jobs",
-        "jobs",
-        "machine",
-        "nodes",
-        "notes",
-        "now_us",
-        "pending",
-        "processes",
-        "refused",
-        "running",
-        "seq",
-        "settles",
-        "timeline",
-        "unseen",
-        "wakes",
-    )
 
     def __init__(
         self,
@@ -179,9 +153,6 @@ class Manager:
         self.pending: dict[int, ManagedJob] = {}
         self.notes = Notes()
         self.wakes: set[int] = set()
-        self._executor = ActionExecutor(
-            self.pending, self._running_jobs, self.notes, self.wakes, self.timeline, self.processes
-        )
         # Called with the record of each job that has ended for good; the job is then forgotten. None: `forget` does that.
         self.ended_jobs: Callable[[JobRecord], None] | None = None
 
@@ -229,7 +200,7 @@ class Manager:
         """Enter a job whose submission is in progress, or that waits for other jobs first; ``at_us``: None is its own time."""
         managed = self.jobs[job.spec.id] = ManagedJob(job)
         if self.diary.kept:
-            self.diary.note_submission(job.spec.submit_us if at_us is None else at_us, managed, origin)
+            self.diary.note(JobEntered(job.spec.submit_us if at_us is None else at_us, job, origin))
         return managed
 
     def submission_lag_us(self, job: WorkloadJob) -> int:  # noqa: ARG002 - a difficult manager has lags
@@ -299,12 +270,12 @@ class Manager:
         follow: list[Event] = []
         if not actions:
             return follow
-        execute, end = self._executor.carry_out, self._end
+        execute = self._carry_out
         left: list[Event] = []
         for number, action in enumerate(actions):
             reason = _unaware_refusal(action, unaware) if unaware else None
             if reason is None:
-                reason = execute(action, now_us, end)
+                reason = execute(action, now_us)
             if reason is not None:
                 self.refused += 1
                 follow.append(ActionRefused(seq, number, reason, started_by(action)))

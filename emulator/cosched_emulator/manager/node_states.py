@@ -8,6 +8,7 @@ from typing import Any
 from cosched_emulator.errors import InvariantError
 from cosched_emulator.manager.contended_nodes import ContendedNodes
 from cosched_emulator.manager.diary import Diary
+from cosched_emulator.manager.record import NodeChanged
 from cosched_plugin.common.allocation import Layers
 from cosched_plugin.common.slots import SlotPools
 from cosched_plugin.protocol.messages import Event, NodeFailed, NodeReturned
@@ -19,8 +20,6 @@ class NodeStates:
     A node is out of service while it is broken, drained by an operator, or both. The scheduler only learns whether it may
     use the node. `fail`, `mend`, `drain` and `undrain` return the events for it; `take_out` and `put_back` apply these events.
     """
-
-    __slots__ = ("_cluster", "_diary", "_slots", "broken", "down", "drained")
 
     def __init__(self, slots: SlotPools, cluster: ContendedNodes | None, diary: Diary) -> None:
         self._slots = slots
@@ -38,7 +37,7 @@ class NodeStates:
     def fail(self, node: int, now_us: int) -> list[Event]:
         """Return the event of a node failure, none for a drained node. `Agenda` handles the jobs."""
         self.broken.add(node)
-        self._diary.note_node(now_us, node, "DOWN")
+        self._diary.note(NodeChanged(now_us, node, "DOWN"))
         return [] if node in self.drained else [NodeFailed(node)]
 
     def mend(self, node: int, now_us: int) -> list[Event]:
@@ -47,14 +46,14 @@ class NodeStates:
             return []
         self.broken.discard(node)
         drained = node in self.drained
-        self._diary.note_node(now_us, node, "DRAINED" if drained else "UP", self.drained.get(node, ""))
+        self._diary.note(NodeChanged(now_us, node, "DRAINED" if drained else "UP", self.drained.get(node, "")))
         return [] if drained else [NodeReturned(node)]
 
     def drain(self, node: int, now_us: int, reason: str) -> list[Event]:
         """Return the events when an operator drains a node: its running jobs continue."""
         in_service = node not in self.drained and node not in self.broken
         self.drained[node] = reason
-        self._diary.note_node(now_us, node, "DRAINED", reason)
+        self._diary.note(NodeChanged(now_us, node, "DRAINED", reason))
         return [NodeFailed(node)] if in_service else []
 
     def undrain(self, node: int, now_us: int) -> list[Event]:
@@ -63,7 +62,7 @@ class NodeStates:
             return []
         self.drained.pop(node, None)
         self.broken.discard(node)
-        self._diary.note_node(now_us, node, "UP")
+        self._diary.note(NodeChanged(now_us, node, "UP"))
         return [NodeReturned(node)]
 
     def set_slowdown(self, node: int, slowdown: float | None) -> None:

@@ -17,8 +17,6 @@ _EACH_BYTES: Final = 32  # size of a note without its key and its value
 class Notes:
     """The notes, by (job id, or `CLUSTER`; key)."""
 
-    __slots__ = ("_bytes", "_keys", "_sizes", "_values")
-
     def __init__(self) -> None:
         self._values: dict[tuple[int, str], NoteValue] = {}
         self._sizes: dict[tuple[int, str], int] = {}  # size of each note by `_size`

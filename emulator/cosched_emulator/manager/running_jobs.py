@@ -9,7 +9,7 @@ from cosched_emulator.errors import InvariantError
 from cosched_emulator.manager.diary import Diary
 from cosched_emulator.manager.job_ends import JobProgress
 from cosched_emulator.manager.managed_job import RUNNING, SUSPENDED, ManagedJob
-from cosched_emulator.manager.record import TO_DISK, Stay
+from cosched_emulator.manager.record import TO_DISK, DiskLeft, Stay
 from cosched_emulator.manager.timeline import MEASURE, Timeline
 from cosched_plugin.common.allocation import Layers, ResumeCosts, layers_of, times_refusal
 from cosched_plugin.common.slots import SlotPools
@@ -23,17 +23,6 @@ class RunningJobs:
 
     The caller has checked that a job is pending before it starts, and has taken its threads.
     """
-
-    __slots__ = (
-        "_diary",
-        "_progress",
-        "_resume_costs",
-        "_timeline",
-        "allows_late_answers",
-        "by_id",
-        "pool",
-        "slots",
-    )
 
     def __init__(
         self,
@@ -214,4 +203,4 @@ class RunningJobs:
 
     def _leave_disk(self, job: ManagedJob, now_us: int) -> None:
         job.leave_disk(now_us)
-        self._diary.note_disk_time(job)
+        self._diary.note(DiskLeft(job.id, job.disk[-1]))

@@ -37,8 +37,6 @@ Item = TypeVar("Item")
 class Timeline:
     """A heap of entries; the caller keeps the time."""
 
-    __slots__ = ("heap",)
-
     def __init__(self) -> None:
         self.heap: list[Entry] = []  # to be read: the first is the earliest
 

@@ -178,20 +178,6 @@ class Process:
 class ParallelJob:
     """A job in an exact cluster."""
 
-    __slots__ = (
-        "_bodies",
-        "arrived",
-        "barriers",
-        "delayed",
-        "delays_us",
-        "left_out",
-        "messages",
-        "number",
-        "processes",
-        "program",
-        "running",
-    )
-
     def __init__(self, number: int, program: Program) -> None:
         self.number = number
         self.program = program

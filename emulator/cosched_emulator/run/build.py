@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from cosched_emulator.manager.agenda import Agenda, ProcessAgenda
 from cosched_emulator.manager.contended_nodes import ContendedNodes, NoContention
+from cosched_emulator.manager.diary import JobEnergy
 from cosched_emulator.manager.difficult import DifficultAgenda, DifficultManager
 from cosched_emulator.manager.managed_job import ManagedJob
 from cosched_emulator.manager.manager import Manager
@@ -81,8 +82,6 @@ def build_manager(prepared: Prepared, *, live: bool = False) -> Manager:
     for fact in (jobs, *facts):
         fact.jobs = manager.jobs
     if prepared.power is not None:
-        from cosched_emulator.manager.job_energy import JobEnergy  # noqa: PLC0415 - few machines have watts
-
         manager.diary.meter = JobEnergy(prepared.nodes, prepared.power, time_shared=processes is not None)
     return manager
 

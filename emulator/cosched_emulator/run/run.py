@@ -16,7 +16,7 @@ from cosched_emulator.manager.diary import Diary
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.record import JobFinished, JobRecord, QuantumRecord
 from cosched_emulator.manager.time_sharing.rotating import Rotating
-from cosched_emulator.results.figures.metrics import Selection, Summary, summarise_columns
+from cosched_emulator.results.figures.metrics import summarise_columns
 from cosched_emulator.results.figures.turn_metrics import TIME_SHARING, TimeSharingTotals
 from cosched_emulator.results.files.run_files import RunFiles, run_files_of
 from cosched_emulator.results.files.run_folder import TRACE, new_run_folder, write_files
@@ -27,13 +27,12 @@ from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.workload.job import CutRuns
 from cosched_hwmodel.energy import NodePower
 from cosched_plugin.common.process import freeze_heap
-from cosched_plugin.protocol.messages import NodeClass
 
 if TYPE_CHECKING:
     from cosched_emulator.accounting.accounts import Accounting
     from cosched_emulator.accounting.chain import Reached
     from cosched_emulator.nodeos.clusters import Counters
-    from cosched_emulator.results.figures.run_energy import RunEnergy
+    from cosched_emulator.results.figures.run_energy import CpuEnergy, RunEnergy
 
 # The accounts of a run: new ones, or those of a killed run, which then resumes.
 
@@ -111,58 +110,6 @@ class RecordBuffer:
         self.spent_s += time.perf_counter() - started
 
 
-# What a run with time sharing keeps of its quanta: figures, and the quanta themselves in memory or in files.
-
-
-class SharedTime:
-    """Receives the quanta of a manager as they end."""
-
-    def __init__(self, rotating: Rotating, files: RunFiles | None) -> None:
-        """With ``files`` the quanta are written there, and not kept in memory."""
-        self.totals = TimeSharingTotals()
-        self._quantum_us = rotating.quantum_us
-        self.quanta: list[QuantumRecord] = []
-        self._keep = self.quanta.append if files is None else files.add_quantum
-        rotating.ended_quanta = self._add
-
-    def figures(
-        self, jobs: RecordColumns, stays: StayColumns, machine: Sequence[NodeClass], selection: Selection
-    ) -> dict[str, Any]:
-        """Return the figures of the run."""
-        return self.totals.figures(jobs, stays, machine, self._quantum_us, selection)
-
-    def _add(self, record: QuantumRecord) -> None:
-        self.totals.add_quantum(record)
-        self._keep(record)
-
-
-# What a run on nodes with watts keeps for its energy.
-
-
-class EnergyUse:
-    """Where jobs share time, the CPU time that they use on each node; elsewhere nothing, as the stays of jobs tell all."""
-
-    def __init__(self, machine: Sequence[NodeClass], power: Sequence[NodePower], processes: Rotating | None) -> None:
-        from cosched_emulator.results.figures.run_energy import CpuEnergy, machine_power  # noqa: PLC0415 - few machines have watts
-
-        self._machine = machine
-        self._power = power
-        self._cpu = self._meter = None
-        if processes is not None:
-            self._cpu = CpuEnergy(machine_power(machine, power))
-            self._meter = processes.measure_use(self._cpu.add)
-
-    def energy(self, jobs: RecordColumns, stays: StayColumns, selection: Selection, summary: Summary) -> RunEnergy:
-        """Return the energy of the run that is over, whose other figures are in ``summary``."""
-        from cosched_emulator.results.figures.run_energy import run_energy  # noqa: PLC0415 - likewise
-
-        utilisation = None
-        if self._meter is not None:
-            self._meter.collect()  # of jobs that never ended
-            utilisation = summary[TIME_SHARING]["cpu_utilisation"]
-        return run_energy(jobs, stays, self._machine, self._power, selection, self._cpu, utilisation)
-
-
 Progress = Callable[[int], None]
 
 
@@ -205,15 +152,18 @@ def run(
         manager.diary.kept = True
         committed = partial(_record_changes, accounting, manager.diary)
     records: list[JobRecord] = []
-    builder = ColumnBuilder()
-    buffer = RecordBuffer(builder.add, records.append if files is None else files.add)
-    shared = None if manager.processes is None else SharedTime(manager.processes, files)
-    if shared is not None:
-        buffer = RecordBuffer(builder.add, shared.totals.add_job, records.append if files is None else files.add)
-    use = _energy_use(prepared, manager)
+    quanta: list[QuantumRecord] = []
+    builder, totals, processes = ColumnBuilder(), TimeSharingTotals(), manager.processes
+    receivers = [builder.add, records.append if files is None else files.add]
+    cpu = None
+    if processes is not None:
+        receivers.insert(1, totals.add_job)
+        processes.ended_quanta += [totals.add_quantum, quanta.append if files is None else files.add_quantum]
+        cpu = None if prepared.power is None else _cpu_energy(prepared, prepared.power, processes)
+    buffer = RecordBuffer(*receivers)
     simulation = Simulation(manager, agenda, link, progress=progress, committed=committed, ended=buffer.add)
     started = time.perf_counter()
-    with freeze_heap(cycles=manager.processes is not None):  # processes and jobs refer to each other
+    with freeze_heap(cycles=processes is not None):  # processes and jobs refer to each other
         left = simulation.run()
     if accounting is not None:
         _complete_accounts(accounting, manager, left)
@@ -223,33 +173,48 @@ def run(
     buffer.flush()
     records.sort(key=_job_id)
     jobs, stays = builder.columns()
-    summary = summarise_columns(jobs, stays, prepared.nodes, prepared.selection)
-    if shared is not None:
-        summary[TIME_SHARING] = shared.figures(jobs, stays, prepared.nodes, prepared.selection)
-    energy = None
-    if use is not None:
-        energy = use.energy(jobs, stays, prepared.selection, summary)
+    summary, energy = _figures(prepared, jobs, stays, totals, processes, cpu)
+    simulated, counters = (
+        (None, None) if processes is None else (processes.cluster.simulated, processes.cluster.counters())
+    )
+    unfinished = [_job_id(record) for record in left]
+    done = (simulation.batches, manager.refused, unfinished)
+    return Finished(prepared, records, summary, wall_s, *done, jobs, stays, quanta, simulated, counters, energy)
+
+
+def _cpu_energy(prepared: Prepared, power: Sequence[NodePower], processes: Rotating) -> CpuEnergy:
+    """Return the energy by the CPU time that processes use from now on."""
+    from cosched_emulator.results.figures.run_energy import CpuEnergy, machine_power  # noqa: PLC0415 - few machines have watts
+
+    cpu = CpuEnergy(machine_power(prepared.nodes, power))
+    processes.measure_use(cpu.add)
+    return cpu
+
+
+def _figures(
+    prepared: Prepared,
+    jobs: RecordColumns,
+    stays: StayColumns,
+    totals: TimeSharingTotals,
+    processes: Rotating | None,
+    cpu: CpuEnergy | None,
+) -> tuple[dict[str, Any], RunEnergy | None]:
+    """Return the figures of a run that is over, and its energy; None: the watts of the nodes are not known."""
+    machine, selection, energy, utilisation = prepared.nodes, prepared.selection, None, None
+    summary = summarise_columns(jobs, stays, machine, selection)
+    if processes is not None:
+        shared = summary[TIME_SHARING] = totals.figures(jobs, stays, machine, processes.quantum_us, selection)
+        utilisation = shared["cpu_utilisation"]
+        if processes.meter is not None:
+            processes.meter.collect()  # of jobs that never ended
+    if prepared.power is not None:
+        from cosched_emulator.results.figures.run_energy import run_energy  # noqa: PLC0415 - few machines have watts
+
+        energy = run_energy(jobs, stays, machine, prepared.power, selection, cpu, utilisation)
         summary["energy"] = energy.figures
     if prepared.workload.cut is not None:
         summary["cut_runs"] = _cut_figures(prepared.workload.cut, summary["machine"]["offered_load"])
-    unfinished = [_job_id(record) for record in left]
-    quanta = [] if shared is None else shared.quanta
-    done = (simulation.batches, manager.refused, unfinished)
-    return Finished(prepared, records, summary, wall_s, *done, jobs, stays, quanta, *_simulated(manager), energy)
-
-
-def _energy_use(prepared: Prepared, manager: Manager) -> EnergyUse | None:
-    """Return what is kept for the energy of a run; None: the watts of the nodes are not known."""
-    if prepared.power is None:
-        return None
-
-    return EnergyUse(prepared.nodes, prepared.power, manager.processes)
-
-
-def _simulated(manager: Manager) -> tuple[float | None, Counters | None]:
-    """Return how much of the nodes was simulated burst by burst, and what happened there; None: no time sharing."""
-    processes = manager.processes
-    return (None, None) if processes is None else (processes.cluster.simulated, processes.cluster.counters())
+    return summary, energy
 
 
 def _cut_figures(cut: CutRuns, offered_load: float | None) -> dict[str, Any]:

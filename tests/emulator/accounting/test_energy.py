@@ -14,7 +14,7 @@ from tests.emulator.results.samples import UNEQUAL_NODES, records_on_unequal_nod
 from tests.emulator.run.test_energy import CLUSTER, GANG, GANG_RUN, POWER
 
 from cosched_emulator import simulate
-from cosched_emulator.manager.job_energy import JobEnergy
+from cosched_emulator.manager.diary import JobEnergy
 from cosched_emulator.manager.managed_job import ManagedJob
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.results.figures.metrics import ALL_JOBS

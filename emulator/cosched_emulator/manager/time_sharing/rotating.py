@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from cosched_emulator.manager.diary import Diary
 from cosched_emulator.manager.managed_job import RUNNING, ManagedJob
-from cosched_emulator.manager.record import GUEST, PARTNER, ROW, QuantumPart, QuantumRecord
+from cosched_emulator.manager.record import GUEST, PARTNER, ROW, QuantumPart, QuantumPassed, QuantumRecord
 from cosched_emulator.manager.time_sharing.shared_progress import ProcessNodes, ProcessProgress
 from cosched_emulator.manager.timeline import FOREVER_US, QUANTUM, Timeline
 from cosched_hwmodel.units import WHOLE_PPM
@@ -68,7 +68,7 @@ class Rotating(ProcessProgress):
         self.rotation = Rotation()
         self._slots: frozenset[int] = frozenset()  # of all its turns
         self._guests: frozenset[int] = frozenset()
-        self.ended_quanta: Callable[[QuantumRecord], None] | None = None  # called with the record of each quantum
+        self.ended_quanta: list[Callable[[QuantumRecord], object]] = []  # called with the record of each quantum
         self.idle_quanta = 0  # the last ones in which no job used any CPU time
         self._diary = diary
         self._undecided = False  # what may run must be decided anew
@@ -214,11 +214,11 @@ class Rotating(ProcessProgress):
                 continue
             if 2 * allowed_us >= self.quantum_us * present.seen[job_id].processes:
                 shares[job_id] = min(WHOLE_PPM, (2 * logged_us * WHOLE_PPM + allowed_us) // (2 * allowed_us))
-        if self.ended_quanta is not None or self._diary.kept:
+        if self.ended_quanta or self._diary.kept:
             record = _record(present, now_us, used, shares)
-            self._diary.note_quantum(record)
-            if self.ended_quanta is not None:
-                self.ended_quanta(record)
+            self._diary.note(QuantumPassed(record))
+            for receive in self.ended_quanta:
+                receive(record)
         return shares
 
     # ------------------------------------------------------------ what may run

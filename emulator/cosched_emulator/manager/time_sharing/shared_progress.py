@@ -49,7 +49,7 @@ class ProcessProgress(JobProgress):
         self.nodes_of: dict[int, tuple[int, ...]] = {}  # of each running job
         self._since_us: dict[int, int] = {}  # from when on the allowed jobs may run
         self._until_us = FOREVER_US  # how long they may, at least
-        self._meter: CpuMeter | None = None  # of what jobs use on each node
+        self.meter: CpuMeter | None = None  # of what jobs use on each node
 
     def refusal(self, job: WorkloadJob) -> str | None:
         """Return why the processes of a job cannot run, such as a number on which its program does not run; None: they can."""
@@ -76,8 +76,8 @@ class ProcessProgress(JobProgress):
         """Take a job off its nodes or the disk, and note what it has done and used."""
         job_id = job.id
         self.stop(job, now_us)
-        if self._meter is not None:
-            self._meter.leave(job_id, now_us)
+        if self.meter is not None:
+            self.meter.leave(job_id, now_us)
         del self.nodes_of[job_id]
         if self._jobs.pop(job_id, None) is not None:  # it has not ended by itself
             job.work_us = self.work_us(job, now_us)
@@ -128,9 +128,9 @@ class ProcessProgress(JobProgress):
         if not self.allowed:
             return
         reached = self.cluster.advance(until_us)
-        if self._meter is not None:
+        if self.meter is not None:
             for job_id in reached.ended:
-                self._meter.leave(job_id, reached.now_us)
+                self.meter.leave(job_id, reached.now_us)
         for job_id in reached.ended:
             job = self._jobs[job_id]
             job.work_us = job.job.run_us
@@ -151,8 +151,8 @@ class ProcessProgress(JobProgress):
         """
         if not self.allowed:
             self.cluster.advance(now_us)  # while nothing could run, time has stood still there
-            if self._meter is not None:
-                self._meter.resume(now_us)
+            if self.meter is not None:
+                self.meter.resume(now_us)
         wanted = {job.id: job for job in jobs}
         for job_id in [job_id for job_id in self.allowed if job_id not in wanted]:
             self.stop(self.allowed[job_id], now_us)
@@ -161,8 +161,8 @@ class ProcessProgress(JobProgress):
             for node in self.nodes_of[job_id]:
                 runnable.setdefault(node, []).append(job_id)
         self.cluster.allow(now_us, runnable)
-        if self._meter is not None:
-            self._meter.allow(now_us, wanted)
+        if self.meter is not None:
+            self.meter.allow(now_us, wanted)
         for job_id in wanted:
             self._since_us.setdefault(job_id, now_us)
         self.allowed = wanted
@@ -185,12 +185,11 @@ class ProcessProgress(JobProgress):
 
     def collect(self, now_us: int) -> list[ProcessUse]:
         """Return what the jobs have used since the last call."""
-        return self.cluster.collect() if self._meter is None else self._meter.collect(now_us)
+        return self.cluster.collect() if self.meter is None else self.meter.collect(now_us)
 
-    def measure_use(self, receive: Callable[[Sequence[CpuUse]], None]) -> CpuMeter:
-        """Have what `collect` returns passed on, with its times; return the meter."""
-        self._meter = CpuMeter(self.cluster, receive)
-        return self._meter
+    def measure_use(self, receive: Callable[[Sequence[CpuUse]], None]) -> None:
+        """Have what `collect` returns passed on, with its times."""
+        self.meter = CpuMeter(self.cluster, receive)
 
     def check(self) -> None:
         """Raise `InvariantError` if processes are there whose jobs do not run, or the other way round."""

@@ -42,30 +42,6 @@ class FluidStage(NamedTuple):
 class FluidJob:
     """A job, what it has done and used, and where it may run."""
 
-    __slots__ = (
-        "alike",
-        "allowed",
-        "begins_us",
-        "collected_us",
-        "counted_us",
-        "cpu_us",
-        "done",
-        "index",
-        "io_us",
-        "memory_mb",
-        "nodes",
-        "number",
-        "part_us",
-        "places",
-        "processes",
-        "rate",
-        "ready_us",
-        "since_us",
-        "stage",
-        "stages",
-        "whole_us",
-    )
-
     def __init__(
         self, number: int, stages: Sequence[FluidStage], places: tuple[int, ...], memory_mb: int, now_us: int
     ) -> None:

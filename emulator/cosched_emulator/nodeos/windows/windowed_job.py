@@ -151,28 +151,6 @@ class WindowJob:
     processes still have to leave out.
     """
 
-    __slots__ = (
-        "_at_pace",
-        "_counted_us",
-        "_useful_by_rank",
-        "allowed",
-        "allowed_us",
-        "collected",
-        "extent",
-        "lags",
-        "memory_mb",
-        "nodes",
-        "number",
-        "pace",
-        "paced",
-        "places",
-        "processes",
-        "record",
-        "shape",
-        "skipped_us",
-        "target_us",
-    )
-
     def __init__(
         self,
         record: ParallelJob,

@@ -52,6 +52,7 @@ from cosched_emulator.results.record_columns import (
 from cosched_emulator.results.thread_intervals import mask_intervals
 from cosched_emulator.statistics.weighted import LENGTHS, MEDIUM_S, SHORT_S, length_numbers
 from cosched_emulator.workload.jobs_in_columns import Interned
+from cosched_hwmodel.energy import threads_by_core
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.messages import COMPLETED, NodeClass
 
@@ -238,12 +239,8 @@ def _core_ranges(mask: int, cores: int) -> list[tuple[int, int]]:
 
 
 def _cores_of(mask: int, cores: int) -> int:
-    """Return the cores of the hardware threads in ``mask`` as a bit set; thread t belongs to core t modulo their number."""
-    folded = 0
-    while mask:
-        folded |= mask & ((1 << cores) - 1)
-        mask >>= cores
-    return folded
+    """Return the cores of the hardware threads in ``mask`` as a bit set."""
+    return sum([1 << core for core in threads_by_core(mask, cores)])
 
 
 def phases_of(steps: Steps, least: int, last_us: int) -> list[tuple[int, int]]:

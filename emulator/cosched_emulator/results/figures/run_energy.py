@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -26,8 +26,7 @@ from cosched_emulator.results.figures.classes import cores_used
 from cosched_emulator.results.figures.metrics import Selection, Summary, population, statistics
 from cosched_emulator.results.figures.occupancy import PAIRS_AT_ONCE, counters, integral, node_groups, pairs_on, span_us
 from cosched_emulator.results.record_columns import IntArray, RecordColumns, StayColumns, job_columns, stay_columns
-from cosched_emulator.results.thread_intervals import mask_intervals
-from cosched_hwmodel.energy import NodePower, formula_j
+from cosched_hwmodel.energy import NodePower, formula_j, threads_by_core
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.messages import NodeClass
 
@@ -143,31 +142,27 @@ class _Held(NamedTuple):
     weight: IntArray  # hardware threads of the core; 1 for a node
 
 
-def idle_energy(stays: StayColumns, jobs: int, power: MachinePower) -> FloatArray:
-    """Return the idle energy of each of ``jobs`` jobs, in joules."""
-    joules = np.zeros(jobs)
-    for stay, node in _pairs(stays, power.nodes, PAIRS_AT_ONCE):
-        span_us = shared_us(node, stays.start_us[stay], stays.end_us[stay], np.ones(stay.size, dtype=np.int64))
-        joules += np.bincount(stays.job[stay], span_us * power.idle_w[node], jobs) / SECOND_US
-    return joules
-
-
-def busy_energy(
-    stays: StayColumns, jobs: int, machine: Sequence[NodeClass], power: MachinePower, bins: EnergyBins
+def held_energy(
+    stays: StayColumns, jobs: int, held: Iterable[_Held], watts: FloatArray, bins: EnergyBins | None = None
 ) -> FloatArray:
-    """Return the energy of the busy cores of each of ``jobs`` jobs, in joules, and add it to the bins."""
+    """Return the joules of each of ``jobs`` jobs from the ``watts`` of the parts of nodes that it holds; add them to the bins."""
     joules = np.zeros(jobs)
     last_us = int(stays.end_us.max()) if len(stays) else 0
-    deepest = max((item.sockets * item.cores_per_socket for item in machine), default=1)
-    cores_held = _cores_of(stays, machine)
-    for stay, node in _pairs(stays, power.nodes, max(_LEAST, PAIRS_AT_ONCE // deepest)):
-        for held in cores_held(stay, node):
-            start_us, end_us, watts = stays.start_us[held.stay], stays.end_us[held.stay], power.busy_w[held.node]
-            span_us = shared_us(held.part, start_us, end_us, held.weight)
-            joules += np.bincount(stays.job[held.stay], span_us * watts, jobs) / SECOND_US
-            times_us, changes = _busy_steps(held.part, start_us, end_us, watts)
+    for rows in held:
+        start_us, end_us, of_rows = stays.start_us[rows.stay], stays.end_us[rows.stay], watts[rows.node]
+        span_us = shared_us(rows.part, start_us, end_us, rows.weight)
+        joules += np.bincount(stays.job[rows.stay], span_us * of_rows, jobs) / SECOND_US
+        if bins is not None:
+            times_us, changes = _busy_steps(rows.part, start_us, end_us, of_rows)
             bins.add_steps(times_us, changes, last_us)
     return joules
+
+
+def _nodes_held(stays: StayColumns, nodes: int) -> Iterator[_Held]:
+    """Yield the nodes of all stays, some nodes at a time."""
+    for first, last in node_groups(stays, nodes, PAIRS_AT_ONCE):
+        stay, node = pairs_on(stays, first, last)
+        yield _Held(stay, node, node, np.ones(stay.size, dtype=np.int64))
 
 
 def shared_us(part: IntArray, start_us: IntArray, end_us: IntArray, weight: IntArray) -> FloatArray:
@@ -195,26 +190,14 @@ def _busy_steps(part: IntArray, start_us: IntArray, end_us: IntArray, watts: Flo
     return times[order], turns * np.concatenate([watts, watts])[order]
 
 
-def _pairs(stays: StayColumns, nodes: int, most: int) -> Iterator[tuple[IntArray, IntArray]]:
-    """Yield the pairs of stay and node, some nodes at a time, with all stays on them."""
-    for first, last in node_groups(stays, nodes, most):
-        yield pairs_on(stays, first, last)
-
-
-def _cores_of(stays: StayColumns, machine: Sequence[NodeClass]) -> Callable[[IntArray, IntArray], Iterator[_Held]]:
-    """Return the function that makes of pairs of stay and node, for one class of nodes after another, rows of cores."""
+def _cores_held(stays: StayColumns, machine: Sequence[NodeClass]) -> Iterator[_Held]:
+    """Yield the cores of all stays, for one class of nodes after another, some nodes at a time."""
     masks = stays.mask.places
-    tables: dict[int, tuple[IntArray, IntArray, IntArray]] = {}  # by cores of a node: count by mask, core, weight
-
-    def table(cores: int) -> tuple[IntArray, IntArray, IntArray]:
-        if cores not in tables:
-            found = [_weights(mask, cores) for mask in stays.mask.distinct]
-            flat = [pair for weights in found for pair in weights]
-            columns = np.array(flat, dtype=np.int64).reshape(-1, 2).T
-            tables[cores] = np.array([len(weights) for weights in found], dtype=np.int64), columns[0], columns[1]
-        return tables[cores]
-
-    def expand(stay: IntArray, node: IntArray) -> Iterator[_Held]:
+    sizes = {item.sockets * item.cores_per_socket for item in machine}
+    tables = {cores: _core_table(stays.mask.distinct, cores) for cores in sizes}
+    nodes = sum(item.nodes for item in machine)
+    for low, high in node_groups(stays, nodes, max(_LEAST, PAIRS_AT_ONCE // max(sizes, default=1))):
+        stay, node = pairs_on(stays, low, high)
         first = 0
         for item in machine:
             here = (node >= first) & (node < first + item.nodes)
@@ -222,23 +205,20 @@ def _cores_of(stays: StayColumns, machine: Sequence[NodeClass]) -> Callable[[Int
             if not here.any():
                 continue
             cores = item.sockets * item.cores_per_socket
-            count_of, core_of, weight_of = table(cores)
+            count_of, core_of, weight_of = tables[cores]
             mask = masks[stay[here]]
             counts = count_of[mask]
             row = np.repeat((np.cumsum(count_of) - count_of)[mask], counts) + counters(counts)
             on = np.repeat(node[here], counts)
             yield _Held(np.repeat(stay[here], counts), on, on * cores + core_of[row], weight_of[row])
 
-    return expand
 
-
-def _weights(mask: int, cores: int) -> list[tuple[int, int]]:
-    """Return the cores of a set of threads, each with how many of its threads are in it; thread t is one of core t modulo cores."""
-    found: dict[int, int] = {}
-    for first, last in mask_intervals(mask):
-        for thread in range(first, last + 1):
-            found[thread % cores] = found.get(thread % cores, 0) + 1
-    return sorted(found.items())
+def _core_table(masks: Sequence[int], cores: int) -> tuple[IntArray, IntArray, IntArray]:
+    """Return how many cores each mask has, and these cores with their numbers of threads."""
+    found = [threads_by_core(mask, cores) for mask in masks]
+    flat = [pair for threads in found for pair in threads.items()]
+    columns = np.array(flat, dtype=np.int64).reshape(-1, 2).T
+    return np.array([len(threads) for threads in found], dtype=np.int64), columns[0], columns[1]
 
 
 # Energy by the CPU time of processes, where jobs share time: what each used on each node, and when.
@@ -342,10 +322,10 @@ def run_energy(
     begin_us, end_us = span_us(jobs, stays)
     time_s = (end_us - begin_us) / SECOND_US
     cores = sum(item.nodes * item.sockets * item.cores_per_socket for item in machine)
-    idle_of_jobs = idle_energy(stays, len(jobs), of_nodes)
+    idle_of_jobs = held_energy(stays, len(jobs), _nodes_held(stays, of_nodes.nodes), of_nodes.idle_w)
     if cpu is None:
         bins, spin_j = EnergyBins(), 0.0
-        busy_of_jobs = busy_energy(stays, len(jobs), machine, of_nodes, bins)
+        busy_of_jobs = held_energy(stays, len(jobs), _cores_held(stays, machine), of_nodes.busy_w, bins)
         utilisation = integral(cores_used(stays, machine)) / (cores * (end_us - begin_us)) if time_s and cores else None
     else:
         bins, spin_j, utilisation = cpu.bins, cpu.spin_j, cpu_utilisation

@@ -97,7 +97,7 @@ def share(
     """Run a whole simulation with the scheduler `answer`; invariants are checked before every batch and at the end."""
     managed = time_shared() if manager is None else manager
     quanta: list[QuantumRecord] = []
-    rotating_of(managed).ended_quanta = quanta.append
+    rotating_of(managed).ended_quanta.append(quanta.append)
     player = Player(answer)
 
     def checked() -> m.Welcome:
