@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from cosched_emulator.errors import InputError
+from cosched_emulator.manager.record import GUEST, PARTNER, ROW
 from cosched_hwmodel.units import SECOND_US, WHOLE_PPM, seconds_text
 
 # The funnel of searches for partners and hosts: the candidates left after each constraint, and the chosen one (LOMARC's table 5).
@@ -226,11 +227,7 @@ def ordinal_text(number: int) -> str:
 
 Facts = dict[str, Any]  # JSON-ready
 
-# How a job runs in a quantum.
-OWN: Final = "row"  # its row has its turn
-PARTNER: Final = "partner"  # its row runs beside another one
-GUEST: Final = "guest"  # it is an alternate
-_ROLES: Final = (OWN, PARTNER, GUEST)
+_ROLES: Final = (ROW, PARTNER, GUEST)  # how a job runs in a quantum
 
 
 def row_of_start(record: Record) -> Facts | None:
@@ -284,7 +281,7 @@ class Quanta:
             self._first_quantum = turn["quantum"]
         self._last_quantum = turn["quantum"]
         self._roles[role] += 1
-        if role == OWN:
+        if role == ROW:
             self._paired += len(turn["slots"]) > 1
             if "alone" in turn:
                 self._alone[turn["alone"]] += 1
@@ -318,7 +315,7 @@ def role_in(turn: Record, job: int) -> str | None:
     """Return how a job runs in a turn; None: it does not."""
     for place, jobs in enumerate(turn["jobs"]):
         if job in jobs:
-            return PARTNER if place else OWN
+            return PARTNER if place else ROW
     return GUEST if any(guest == job for guest, _ in turn["guests"]) else None
 
 
@@ -384,11 +381,11 @@ def turns_of_row(start: ToldFacts) -> Iterator[str]:
     turns = start["turns"]
     if turns is None:
         return
-    quanta = sum(turns[role] for role in (OWN, PARTNER, GUEST))
+    quanta = sum(turns[role] for role in (ROW, PARTNER, GUEST))
     parts = [
         f"{turns[role]} {text}"
         for role, text in (
-            (OWN, "in the turn of its row"),
+            (ROW, "in the turn of its row"),
             (PARTNER, "with its row as the partner of another one"),
             (GUEST, "as an alternate"),
         )

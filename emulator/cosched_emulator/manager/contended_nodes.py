@@ -85,13 +85,13 @@ class ContendedNodes:
             load = Load(job_id, processes, mask, demand_of(demand or (0, 0, 0), processes))
             loads += [(node, load) for node in range(first, first + count)]
         self._jobs[job_id] = _Resident(loads, run_us, now_us, self._composition)
-        self._add(loads)
+        self._change(loads, adds=True)
 
     def leave(self, job_id: int, now_us: int) -> int:
         """Take a job off its nodes; return its work done, in microseconds."""
         resident = self._jobs.pop(job_id)
         if not resident.suspended:
-            self._remove(resident.loads)
+            self._change(resident.loads, adds=False)
         resident.settle(now_us)
         return work_done_us(resident.run_us, resident.remaining)
 
@@ -106,7 +106,7 @@ class ContendedNodes:
         resident.settle(now_us)
         resident.suspended = True
         resident.slowdowns = [math.inf] * len(resident.remaining)
-        self._remove(resident.loads)
+        self._change(resident.loads, adds=False)
         return work_done_us(resident.run_us, resident.remaining)
 
     def resume(self, job_id: int, now_us: int, after_us: int = 0) -> None:
@@ -118,7 +118,7 @@ class ContendedNodes:
         resident.settle(now_us)
         resident.suspended = False
         resident.since_us = now_us + after_us
-        self._add(resident.loads)
+        self._change(resident.loads, adds=True)
 
     def progress_of(self, job_id: int) -> dict[str, Any]:
         """Return the progress of a job in plain values, for `carry_on`."""
@@ -142,7 +142,7 @@ class ContendedNodes:
         resident.slowdowns = list(progress_so_far["slowdowns"])
         resident.suspended = suspended
         if suspended:
-            self._remove(resident.loads)
+            self._change(resident.loads, adds=False)
 
     def set_slowdown(self, node: int, factor: float | None) -> None:
         """Slow everything on a node by ``factor`` (at least 1) from the next settlement on, in addition to contention.
@@ -217,27 +217,16 @@ class ContendedNodes:
             penalties = [(1.0 + penalty) * factor - 1.0 for penalty in penalties]
         return {load.job_id: penalty for load, penalty in zip(loads, penalties, strict=True)}
 
-    def _add(self, loads: Sequence[tuple[int, Load]]) -> None:
+    def _change(self, loads: Sequence[tuple[int, Load]], *, adds: bool) -> None:
+        """Add the loads of a job to those of its nodes, or take them away."""
         last: tuple[tuple[Load, ...], Load] | None = None  # the node before, on which most was the same
         after: tuple[Load, ...] = ()
         for node, load in loads:
             there = self._loads[node]
             if last is None or there is not last[0] or load is not last[1]:
                 last = (there, load)
-                after = tuple(sorted((*there, load))) if there else (load,)
+                after = tuple(sorted((*there, load)) if adds else [other for other in there if other is not load])
             self._loads[node] = after
             self._touched[node] = None
-
-    def _remove(self, loads: Sequence[tuple[int, Load]]) -> None:
-        last: tuple[tuple[Load, ...], Load] | None = None  # the node before, on which most was the same
-        after: tuple[Load, ...] = ()
-        for node, load in loads:
-            there = self._loads[node]
-            if last is None or there is not last[0] or load is not last[1]:
-                last = (there, load)
-                after = tuple([other for other in there if other is not load])
-            self._loads[node] = after
-            self._penalties[node].pop(
-                load.job_id, None
-            )  # if it comes back at this instant, its end must be reported again
-            self._touched[node] = None
+            if not adds:  # if it comes back at this instant, its end must be reported again
+                self._penalties[node].pop(load.job_id, None)

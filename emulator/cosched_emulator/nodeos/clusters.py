@@ -12,19 +12,17 @@ Only `cluster_for` loads what simulates: scenarios without time sharing do not p
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, TypeVar
 
 from cosched_emulator.nodeos.process_cluster import Counters, ProcessCluster, ProcessUse
 from cosched_emulator.nodeos.programs import Program
 from cosched_emulator.nodeos.settings import NodeSettings, WindowPlan
 from cosched_emulator.nodeos.work_alone import IterationNeed
 
-if TYPE_CHECKING:
-    from cosched_emulator.nodeos.fluid.situations import Windows
-    from cosched_emulator.nodeos.windows.window_groups import LonePaces
-
+Rates = TypeVar("Rates")
 __all__ = [
     "ClusterWish",
     "Counters",
@@ -59,28 +57,20 @@ def cluster_for(settings: NodeSettings, wish: ClusterWish) -> ProcessCluster:
 
             return ExactCluster(settings, wish.nodes, wish.seed)
         case "windows":
+            from cosched_emulator.nodeos.windows.window_groups import LonePaces  # noqa: PLC0415 - likewise
             from cosched_emulator.nodeos.windows.windowed_cluster import WindowedCluster  # noqa: PLC0415 - likewise
 
-            alone = _lone_paces(settings)
+            alone = _shared(LonePaces, settings)
             return WindowedCluster(settings, wish.nodes, wish.seed, wish.plan, wish.turn_us, alone)
         case _:
             from cosched_emulator.nodeos.fluid.fluid_cluster import FluidCluster  # noqa: PLC0415 - likewise
+            from cosched_emulator.nodeos.fluid.situations import Windows  # noqa: PLC0415 - likewise
 
-            windows = _windows(settings, wish.quantum_us, wish.rates)
+            windows = _shared(Windows, settings, wish.quantum_us, None if wish.rates is None else Path(wish.rates))
             return FluidCluster(settings, wish.nodes, wish.seed, windows, wish.rounded)
 
 
 @lru_cache(maxsize=8)
-def _windows(settings: NodeSettings, quantum_us: int, folder: str | None) -> Windows:
-    """Return the rates that runs of this process have measured: they do not depend on the run."""
-    from cosched_emulator.nodeos.fluid.situations import Windows  # noqa: PLC0415 - few scenarios share time
-
-    return Windows(settings, quantum_us, None if folder is None else Path(folder))
-
-
-@lru_cache(maxsize=8)
-def _lone_paces(settings: NodeSettings) -> LonePaces:
-    """Return the paces of lone jobs that runs of this process have measured: they do not depend on the run."""
-    from cosched_emulator.nodeos.windows.window_groups import LonePaces  # noqa: PLC0415 - few scenarios share time
-
-    return LonePaces(settings)
+def _shared(kind: Callable[..., Rates], *parts: Hashable) -> Rates:
+    """Return what runs of this process have measured: it does not depend on the run."""
+    return kind(*parts)

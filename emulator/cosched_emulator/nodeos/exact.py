@@ -7,7 +7,7 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Final
 
-from cosched_emulator.errors import ConfigurationError, InvariantError
+from cosched_emulator.errors import InvariantError
 from cosched_emulator.nodeos.coscheduling.policies import make_policy
 from cosched_emulator.nodeos.coscheduling.protocol import FOREVER
 from cosched_emulator.nodeos.freezing import Freezer
@@ -32,7 +32,7 @@ from cosched_emulator.nodeos.local import make_local
 from cosched_emulator.nodeos.messaging.delivery import CoscheduledCpu, Delivery
 from cosched_emulator.nodeos.messaging.execution import Execution
 from cosched_emulator.nodeos.messaging.layer import MessageLayer
-from cosched_emulator.nodeos.process_cluster import Counters, Messages, ProcessUse, Reached
+from cosched_emulator.nodeos.process_cluster import Counters, Messages, ProcessUse, Reached, check_start
 from cosched_emulator.nodeos.programs import Compute, Loop, Program, Wait
 from cosched_emulator.nodeos.settings import NodeSettings
 from cosched_emulator.nodeos.simulated_process import DONE, POLLING, RESUMABLE, RUNNABLE, ParallelJob, Process
@@ -106,13 +106,7 @@ class ExactCluster:
 
     def start(self, job: int, program: Program, places: Sequence[int], memory_mb: int = 0) -> None:
         """Put the processes of a job on nodes, stopped (see `ProcessCluster.start`)."""
-        if job in self.jobs:
-            raise InvariantError(f"job {job} is on its nodes already")
-        if not places or not all(0 <= node < len(self.cpus) for node in places):
-            raise ConfigurationError("places", f"nodes from 0 to {len(self.cpus) - 1}", repr(list(places)))
-        if self.settings.memory_mb and memory_mb > self.settings.memory_mb:
-            raise ConfigurationError("memory_mb", f"at most the node's {self.settings.memory_mb} MB", str(memory_mb))
-        program.check(len(places))
+        check_start(self.settings, len(self.cpus), self.jobs, job, program, places, memory_mb)
         record = ParallelJob(job, program)
         for rank, node in enumerate(places):
             process = Process(next(self._indices), record, rank, node, memory_mb)

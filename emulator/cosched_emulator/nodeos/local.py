@@ -1,10 +1,10 @@
-"""Local schedulers: which process of a node has its CPU next. The protocol, one class for each scheduler, and their names."""
+"""Local schedulers: which process of a node has its CPU next. Their base, one class for each scheduler, and their names."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from cosched_emulator.nodeos.settings import EPOCH_TICKS, TICK_US
 from cosched_emulator.nodeos.simulated_process import Process
@@ -13,13 +13,15 @@ from cosched_hwmodel import draws
 # What a node's CPU asks its local scheduler.
 
 
-class LocalScheduler(Protocol):
+class LocalScheduler:
     """The scheduler of one CPU. It keeps the runnable processes, that on the CPU included; it never sees time pass
     but through its arguments, in microseconds.
     """
 
-    counts: bool  # whether `ran` does anything
-    queue: list[Process]  # the runnable processes, for reading only
+    counts = False  # whether `ran` does anything
+
+    def __init__(self) -> None:
+        self.queue: list[Process] = []  # the runnable processes, for reading only
 
     def enter(self, process: Process) -> None:
         """A process has come to the node; it is not runnable yet."""
@@ -29,24 +31,31 @@ class LocalScheduler(Protocol):
 
     def wake(self, process: Process) -> None:
         """A process is runnable, because what it waited for is there."""
+        raise NotImplementedError
 
     def resume(self, process: Process) -> None:
         """A process is runnable, because it was stopped and may go on."""
+        raise NotImplementedError
 
     def sleep(self, process: Process) -> None:
         """A runnable process waits, or has been stopped."""
+        self.queue.remove(process)
 
     def pick(self, previous: Process | None) -> Process | None:
         """Return the process that gets the CPU; ``previous`` had it last. None: no process is runnable."""
+        raise NotImplementedError
 
-    def preempts(self, woken: Process, current: Process) -> bool:
+    def preempts(self, woken: Process, current: Process) -> bool:  # noqa: ARG002 - of those who preempt
         """Return whether a process that has just been woken takes the CPU from the present one."""
+        return False
 
-    def takes_advice(self, process: Process) -> bool:
+    def takes_advice(self, process: Process) -> bool:  # noqa: ARG002 - of those who count ticks
         """Return whether a runnable process that a coscheduling policy advises may have the CPU now."""
+        return True
 
     def turn_end_us(self, current: Process, since_us: int, now_us: int) -> int:
         """Return when the turn of the process ends that has had the CPU since ``since_us``, if others are runnable."""
+        raise NotImplementedError
 
     def end_turn(self, current: Process) -> None:
         """The turn of a process is over, and others are runnable."""
@@ -61,23 +70,15 @@ class LocalScheduler(Protocol):
 # Round robin with a slice; a process that wakes queues up and preempts none.
 
 
-class RoundRobin:
+class RoundRobin(LocalScheduler):
     """Processes take turns of ``slice_us``; the first of the queue has the CPU.
 
     A process that is alone gets one slice after the other, so one that comes waits for the end of the present one.
     """
 
-    counts = False
-
     def __init__(self, slice_us: int) -> None:
+        super().__init__()
         self._slice_us = slice_us
-        self.queue: list[Process] = []
-
-    def enter(self, process: Process) -> None:
-        """Nothing is kept of processes that are not runnable."""
-
-    def leave(self, process: Process) -> None:
-        """Nothing is kept of processes that are not runnable."""
 
     def wake(self, process: Process) -> None:
         """Put the process at the end."""
@@ -87,21 +88,9 @@ class RoundRobin:
         """Put the process at the end."""
         self.queue.append(process)
 
-    def sleep(self, process: Process) -> None:
-        """Take the process out."""
-        self.queue.remove(process)
-
     def pick(self, previous: Process | None) -> Process | None:  # noqa: ARG002  (part of the protocol)
         """Return the first process."""
         return self.queue[0] if self.queue else None
-
-    def preempts(self, woken: Process, current: Process) -> bool:  # noqa: ARG002  (part of the protocol)
-        """Return False."""
-        return False
-
-    def takes_advice(self, process: Process) -> bool:  # noqa: ARG002  (part of the protocol)
-        """Return True."""
-        return True
 
     def turn_end_us(self, current: Process, since_us: int, now_us: int) -> int:  # noqa: ARG002  (part of the protocol)
         """Return the end of the slice in which ``now_us`` lies."""
@@ -112,12 +101,6 @@ class RoundRobin:
         """Put the process at the end."""
         self.queue.remove(current)
         self.queue.append(current)
-
-    def ran(self, process: Process, begin_us: int, end_us: int) -> None:
-        """Nothing is counted."""
-
-    def shift(self, by_us: int) -> None:
-        """No instant is kept."""
 
 
 # A process that wakes preempts; else round robin with a slice.
@@ -141,7 +124,7 @@ _BASE: Final = 20  # of goodness
 _MARGIN: Final = 1  # a woken process preempts if its goodness is larger by more
 
 
-class LinuxEpochs:
+class LinuxEpochs(LocalScheduler):
     """Counters fall by one at each tick on the CPU; at 0 a process waits until those of all runnable ones are 0.
 
     Then every process of the node gets half of what it has left and ``epoch_ticks`` more (6 in Linux 2.4), those that sleep
@@ -153,11 +136,11 @@ class LinuxEpochs:
     counts = True
 
     def __init__(self, phase_us: int, seed: int, epoch_ticks: int = EPOCH_TICKS) -> None:
+        super().__init__()
         self._phase_us = phase_us
         self._seed = seed
         self._epoch_ticks = epoch_ticks
         self._residents: list[Process] = []
-        self.queue: list[Process] = []  # the run queue; the process on the CPU stays in it
         self._last: Process | None = None
 
     def enter(self, process: Process) -> None:
@@ -177,10 +160,6 @@ class LinuxEpochs:
     def resume(self, process: Process) -> None:
         """Put the process at the front of the run queue."""
         self.queue.insert(0, process)
-
-    def sleep(self, process: Process) -> None:
-        """Take the process out of the run queue."""
-        self.queue.remove(process)
 
     def pick(self, previous: Process | None) -> Process | None:
         """Return the process of the highest goodness; of equal ones the one that ran last, then the first in the queue."""
@@ -206,9 +185,6 @@ class LinuxEpochs:
         """Return the tick at which the counter is 0."""
         ticks = (now_us - self._phase_us) // TICK_US + max(1, current.counter)
         return self._phase_us + ticks * TICK_US
-
-    def end_turn(self, current: Process) -> None:
-        """Nothing to do: the counter is 0."""
 
     def ran(self, process: Process, begin_us: int, end_us: int) -> None:
         """Count the ticks in (begin_us, end_us]."""

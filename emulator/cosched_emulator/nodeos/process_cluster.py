@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from cosched_emulator.errors import ConfigurationError, InvariantError
 from cosched_emulator.nodeos.programs import Program
+from cosched_emulator.nodeos.settings import NodeSettings
 from cosched_emulator.nodeos.simulated_process import ParallelJob
 
 
@@ -54,6 +56,25 @@ class Counters(NamedTuple):
     switches: int
     interrupts: int
     messages: Messages
+
+
+def check_start(
+    settings: NodeSettings,
+    nodes: int,
+    jobs: Container[int],
+    job: int,
+    program: Program,
+    places: Sequence[int],
+    memory_mb: int,
+) -> None:
+    """Raise an error if a job cannot be put on nodes: it is there already, or has no place, or its program cannot run so."""
+    if job in jobs:
+        raise InvariantError(f"job {job} is on its nodes already")
+    if not places or not all(0 <= node < nodes for node in places):
+        raise ConfigurationError("places", f"nodes from 0 to {nodes - 1}", repr(list(places)))
+    if settings.memory_mb and memory_mb > settings.memory_mb:
+        raise ConfigurationError("memory_mb", f"at most the node's {settings.memory_mb} MB", str(memory_mb))
+    program.check(len(places))
 
 
 class ProcessCluster(Protocol):

@@ -11,7 +11,7 @@ from cosched_emulator.nodeos.fluid.rates import FluidJob, FluidStage, Rates
 from cosched_emulator.nodeos.fluid.situations import Windows
 from cosched_emulator.nodeos.kernel.cpu import TickLog
 from cosched_emulator.nodeos.kernel.devices import FifoServer, NodeMemory, swap_us
-from cosched_emulator.nodeos.process_cluster import ProcessUse, Reached
+from cosched_emulator.nodeos.process_cluster import ProcessUse, Reached, check_start
 from cosched_emulator.nodeos.programs import Program
 from cosched_emulator.nodeos.settings import NodeSettings
 from cosched_hwmodel.units import WHOLE_PPM
@@ -80,13 +80,7 @@ class FluidCluster:
 
     def start(self, job: int, program: Program, places: Sequence[int], memory_mb: int = 0) -> None:
         """Put the processes of a job on nodes, stopped (see `ProcessCluster.start`)."""
-        if job in self.jobs:
-            raise InvariantError(f"job {job} is on its nodes already")
-        if not places or not all(0 <= node < self._nodes for node in places):
-            raise ConfigurationError("places", f"nodes from 0 to {self._nodes - 1}", repr(list(places)))
-        if self.settings.memory_mb and memory_mb > self.settings.memory_mb:
-            raise ConfigurationError("memory_mb", f"at most the node's {self.settings.memory_mb} MB", str(memory_mb))
-        program.check(len(places))
+        check_start(self.settings, self._nodes, self.jobs, job, program, places, memory_mb)
         stages = []
         for loop in program.loops:
             body = body_of(loop, len(places), self.settings)
