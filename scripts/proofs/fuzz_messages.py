@@ -95,7 +95,8 @@ MESSAGES: Final[tuple[m.Message, ...]] = (
     m.Bye("fuzz"),
 )
 SUBMISSION: Final = r.SubmitJob(
-    m.JobSpec(0, 0, 2, 60_000_000, 60_000_000, "", "name", 1, 2, 1, 10, demand=(1, 2, 3)), 30_000_000, (0, 1, 5), 1,
+    m.JobSpec(0, 0, 2, 60_000_000, 60_000_000, "", "name", 1, 2, 1, 10, demand=(1, 2, 3), eligible=((0, 1),), priority=-3),
+    30_000_000, (0, 1, 5), 1,
     after=(r.Dependency("afterok", 10**9),),
 )  # fmt: skip
 REQUESTS: Final[tuple[r.Request, ...]] = (

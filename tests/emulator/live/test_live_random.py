@@ -328,6 +328,7 @@ class Life:
             after=tuple(after) if draws.chance(0.25) else (),
             held=draws.chance(0.1),
             requeue=draws.chance(0.7),
+            priority=-draws.below(4),
             exit_code=int(draws.chance(0.2)),
             delay_us=draws.below(2 * spec.estimate_us) if draws.chance(0.1) else 0,
         )
