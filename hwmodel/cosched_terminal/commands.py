@@ -74,8 +74,9 @@ class Misread(click.BadParameter):
 class Reader(_ParamType):
     """A kind of values: ``read`` turns text into one, or raises ValueError with the expected form."""
 
-    def __init__(self, read: Callable[[str], Any], metavar: str) -> None:
-        self.name = metavar
+    name = "value"
+
+    def __init__(self, read: Callable[[str], Any]) -> None:
         self._read = read
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:

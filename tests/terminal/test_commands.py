@@ -38,7 +38,7 @@ def work(
     count: int = option("-n --count N", "How many."),
     kind: str = option("--kind", "Which.", ("red", "green"), "red"),
     parts: tuple[int, ...] = option("--part N", "Some; may be repeated."),
-    even: int | None = option("--even N", "Half of it.", Reader(doubled, "N")),
+    even: int | None = option("--even N", "Half of it.", Reader(doubled)),
     force: bool = option("--force", "At any rate."),
     sign: bool | None = option("--sign/--no-sign", "Neither: as usual."),
     more: dict[str, Any] = MORE,

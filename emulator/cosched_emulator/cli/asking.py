@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # a help must not load zmq and msgpack
 
 MOST_NAMED: Final = 20  # jobs or nodes in an error's text
 DEFAULT_TIMEOUT_S: Final = 10.0
-SECONDS: Final = Reader(lambda text: read_seconds(text) / SECOND_US, "S")
+SECONDS: Final = Reader(lambda text: read_seconds(text) / SECOND_US)
 
 
 class Caller(NamedTuple):
@@ -55,8 +55,8 @@ class Caller(NamedTuple):
 
 Named = tuple[tuple[tuple[int, "int | None"], ...], ...]  # for each word: (job, task) of everything it names
 Words = tuple[tuple[int, ...], ...]  # for each word: the nodes that it names
-JOBS: Final = argument("JOB...", Reader(lambda text: tuple(read_job(text)), "JOB"))
-NODES: Final = argument("NODE...", Reader(read_idset, "NODE"))
+JOBS: Final = argument("JOB...", Reader(lambda text: tuple(read_job(text))))
+NODES: Final = argument("NODE...", Reader(read_idset))
 USER: Final = option("-u --user NAME", "Only jobs of this user.", default="")
 ME: Final = option("--me", "Only your own jobs.")
 

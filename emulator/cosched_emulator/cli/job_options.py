@@ -230,7 +230,7 @@ def _number(text: str, least: Decimal, most: Decimal, expected: str) -> Decimal:
 
 
 def _read(read: Callable[[str], Any], metavar: str, names: str, text: str) -> click.Option:
-    return click.Option(names.split(), type=Reader(read, metavar), metavar=metavar, help=text)
+    return click.Option(names.split(), type=Reader(read), metavar=metavar, help=text)
 
 
 def _flag(names: str, text: str) -> click.Option:

@@ -39,7 +39,7 @@ class _Amount(click.FloatRange):
         return number
 
 
-A_FILE: Final = Reader(_name_of_file, "FILE")
+A_FILE: Final = Reader(_name_of_file)
 _ABOVE_ZERO, _FROM_ZERO = _Amount(0, 1e9, min_open=True), _Amount(0, 1e9)
 
 
