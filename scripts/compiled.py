@@ -20,10 +20,8 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 ROOTS: Final = ("hwmodel", "plugin", "emulator")
 COMPILED: Final = (
-    *(
-        f"plugin/cosched_plugin/core/{name}.py"
-        for name in ("contention", "first_fit", "queue", "running", "state", "work")
-    ),
+    *(f"plugin/cosched_plugin/core/{name}.py" for name in ("first_fit", "state", "work")),
+    *(f"plugin/cosched_plugin/ledger/{name}.py" for name in ("ledger", "running")),
     *(f"plugin/cosched_plugin/core/views/{name}.py" for name in ("view", "virtual_machine", "whole_nodes")),
     "plugin/cosched_plugin/policies/backfilling/compression.py",
     *(f"plugin/cosched_plugin/policies/planning/{name}.py" for name in ("placed_profile", "profile", "reservation")),

@@ -34,12 +34,17 @@ ALLOWED = [
     )),
     (COMMON, (COMMON, "cosched_plugin.protocol", "cosched_hwmodel.units", TERMINAL, "zmq")),
     (f"{COMMON}.allocation", ("cosched_plugin.protocol", "cosched_hwmodel.units")),
+    ("cosched_plugin.ledger", (
+        "cosched_plugin.ledger", "cosched_plugin.protocol", f"{COMMON}.errors", f"{COMMON}.allocation", f"{COMMON}.slots",
+        "cosched_hwmodel.units", "numpy",
+    )),
     ("cosched_plugin.core", (
-        "cosched_plugin.core", "cosched_plugin.protocol", f"{COMMON}.errors", f"{COMMON}.allocation", f"{COMMON}.slots",
-        "cosched_hwmodel", "numpy",
+        "cosched_plugin.core", "cosched_plugin.ledger", "cosched_plugin.protocol", f"{COMMON}.errors", f"{COMMON}.allocation",
+        f"{COMMON}.slots", "cosched_hwmodel", "numpy",
     )),
     ("cosched_plugin.parts", (
-        "cosched_plugin.parts", "cosched_plugin.core", "cosched_plugin.protocol", f"{COMMON}.allocation", "cosched_hwmodel", "numpy",
+        "cosched_plugin.parts", "cosched_plugin.core", "cosched_plugin.ledger", "cosched_plugin.protocol", f"{COMMON}.allocation",
+        "cosched_hwmodel", "numpy",
     )),
     ("cosched_plugin.policies", ("cosched_plugin.policies", "cosched_plugin.api", "numpy")),
     ("cosched_emulator", (
@@ -99,6 +104,7 @@ NEVER = [
     *(
         (part, PURE)
         for part in (
+            "cosched_plugin.ledger",
             "cosched_plugin.core",
             "cosched_plugin.parts",
             "cosched_plugin.policies",

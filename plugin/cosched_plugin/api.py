@@ -47,6 +47,7 @@ from cosched_hwmodel.usage import BOUNDS as BOUNDS, UNKNOWN_USAGE as UNKNOWN_USA
 from cosched_plugin.common.allocation import (
     Layers as Layers,
     Machine as Machine,
+    any_layer as any_layer,
     bits_of as bits_of,
     each_mask as each_mask,
     each_node as each_node,
@@ -66,10 +67,8 @@ from cosched_plugin.common.errors import (
     UsageError as UsageError,
 )
 from cosched_plugin.common.slots import Rotation as Rotation, predict as predict
-from cosched_plugin.core.contention import Neighbours as Neighbours, load_of as load_of
 from cosched_plugin.core.engine import Policy as Policy
 from cosched_plugin.core.first_fit import (
-    any_layer as any_layer,
     fill_nodes as fill_nodes,
     first_fit as first_fit,
     lowest_nodes as lowest_nodes,
@@ -80,8 +79,7 @@ from cosched_plugin.core.first_fit import (
     thread_mask as thread_mask,
 )
 from cosched_plugin.core.note_table import read_table as read_table, table_note as table_note
-from cosched_plugin.core.queue import Queue as Queue, short_or_narrow as short_or_narrow
-from cosched_plugin.core.running import Ended as Ended, Running as Running, side_by_side as side_by_side
+from cosched_plugin.core.state import Neighbours as Neighbours, load_of as load_of
 from cosched_plugin.core.trace import Trace as Trace
 from cosched_plugin.core.views.view import COUNTABLE as COUNTABLE, ELIGIBLE_NODES as ELIGIBLE_NODES, View as View
 from cosched_plugin.core.views.virtual_machine import VirtualMachine as VirtualMachine
@@ -92,6 +90,8 @@ from cosched_plugin.core.views.whole_nodes import (
     whole_nodes as whole_nodes,
 )
 from cosched_plugin.core.work import Price as Price, Rate as Rate, Work as Work
+from cosched_plugin.ledger.ledger import Queue as Queue, short_or_narrow as short_or_narrow
+from cosched_plugin.ledger.running import Ended as Ended, Running as Running, side_by_side as side_by_side
 from cosched_plugin.parts import colocated, tenancies, prices as prices
 from cosched_plugin.parts.colocated import (
     PAIRING as PAIRING,

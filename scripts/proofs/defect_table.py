@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 CORE: Final = "plugin/cosched_plugin/core"
+LEDGER: Final = "plugin/cosched_plugin/ledger"
 COMMON: Final = "plugin/cosched_plugin/common"
 POLICIES: Final = "plugin/cosched_plugin/policies"
 PROTOCOL: Final = "plugin/cosched_plugin/protocol"
@@ -31,7 +32,7 @@ DEFECTS: Final = (
     Defect(
         "core-limit-of-suspended",
         "the scheduler does not lengthen a limit by the time of a suspension",
-        f"{CORE}/running.py",
+        f"{LEDGER}/running.py",
         "limit_us=None if running.limit_us is None else running.limit_us + by_us,",
         "limit_us=running.limit_us,",
     ),
@@ -45,14 +46,14 @@ DEFECTS: Final = (
     Defect(
         "core-queue-columns",
         "the arrays of a long queue keep their order when a requeued job is put into its middle",
-        f"{CORE}/queue.py",
+        f"{LEDGER}/ledger.py",
         "        # It was held, or comes back.\n        self.changes += 1\n        self._columns = None\n",
         "        # It was held, or comes back.\n        self.changes += 1\n",
     ),
     Defect(
         "core-notes-of-ended",
         "the notes of a job stay when it has ended",
-        f"{CORE}/state.py",
+        f"{LEDGER}/ledger.py",
         "for key in self.notes.pop(job_id, ()):",
         "for key in self.notes.get(job_id, ()):",
     ),
@@ -60,7 +61,7 @@ DEFECTS: Final = (
     Defect(
         "policies-easy-rule",
         "EASY refuses a job that ends exactly at the shadow time",
-        f"{CORE}/queue.py",
+        f"{LEDGER}/ledger.py",
         "(job.estimate_us <= longest_us or job.processes <= extra)]",
         "(job.estimate_us < longest_us or job.processes <= extra)]",
     ),

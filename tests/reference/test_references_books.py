@@ -1,4 +1,4 @@
-"""The books of adapters and of the conformance check keep pools of threads; the literal ones derive everything anew."""
+"""Books are the ledger that the scheduler has, too, which keeps what is free; the literal ones derive everything anew."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from copy import copy
 from random import Random
 
 import pytest
-from tests.reference.literal_books import LiteralBooks
+from tests.reference.literal_books import Job, LiteralBooks, places
 
 from cosched_hwmodel.units import ThreadMask
+from cosched_plugin.ledger.ledger import Ledger
 from cosched_plugin.protocol.messages import (
     ANY_LAYOUT,
     COMPLETED,
@@ -38,18 +39,19 @@ from cosched_plugin.protocol.messages import (
     ResumeJob,
     ReviseJob,
     Run,
+    SlotState,
     StartJob,
     StartTogether,
     SuspendJob,
     Welcome,
 )
-from cosched_plugin.site.books import Books, Job
+from cosched_plugin.site.books import Books
 
 S = 1_000_000
 
 
-class SlottedBooks(Books[Job]):
-    """Books whose machine has slots, in which anything may run."""
+class SlottedBooks(LiteralBooks[Job]):
+    """Books whose machine has slots."""
 
     def _slot_problem(self, job: Job) -> str | None:
         return None
@@ -78,8 +80,8 @@ class Twins:
             capabilities=can,
             licences=(("solver", 2),),
         )
-        self.kept = SlottedBooks(machine, Job)
-        self.literal = LiteralBooks(machine)
+        self.kept = Books(machine._replace(slots=SlotState(10 * S, 0, ())))
+        self.literal = SlottedBooks(machine, Job)
         self.submitted = 0
 
     def act(self, action: Action) -> bool:
@@ -88,28 +90,24 @@ class Twins:
         return refusals[0] is None
 
     def happen(self, event: Event) -> None:
-        self.kept.happen(event)
+        self.kept.happen((event,))
         self.literal.happen(event)
 
     def step(self) -> None:
         """Let time pass and something happen."""
-        for books in (self.kept, self.literal):
-            books.now_us += self.random.randint(0, 2 * S)
-            books.seq += 1
-            self.random = Random(str(self.random.random()))
-        self.literal.now_us = self.kept.now_us
+        kept, literal = self.kept, self.literal
+        literal.now_us = kept.ledger.now_us = literal.now_us + self.random.randint(0, 2 * S)
+        kept.seq = literal.seq = literal.seq + 1
         self.one()
-        assert self.kept.inventory() == self.literal.inventory()
-        if self.kept._kept is not None:
-            kept, self.kept._kept = self.kept.pools, None
-            anew = self.kept.pools
-            self.kept._kept = kept  # what it has kept until now goes on
-            slots = range(3)
-            assert [kept.free(slot) for slot in slots] == [anew.free(slot) for slot in slots]
-            for name in ("free_memory_mb", "free_swap_mb"):
-                assert getattr(kept.base, name) == getattr(anew.base, name)
-            assert kept.base.counts.resources == anew.base.counts.resources
-            assert kept.base.counts.licences == anew.base.counts.licences
+        assert kept.inventory()._replace(slots=None) == literal.inventory()
+        now, anew = kept.ledger, Ledger(kept.inventory())
+        assert [now.pools.free(slot) for slot in range(3)] == [anew.pools.free(slot) for slot in range(3)]
+        for name in ("free_memory_mb", "free_swap_mb"):
+            assert getattr(now.pool, name) == getattr(anew.pool, name)
+        assert now.pool.counts.resources == anew.pool.counts.resources
+        assert now.pool.counts.licences == anew.pool.counts.licences
+        for name in ("releases", "on_disk", "away", "measured"):
+            assert getattr(now, name) == getattr(anew, name)
 
     def one(self) -> None:
         random = self.random
@@ -126,7 +124,7 @@ class Twins:
                 late = ActionRefused(0, 0, "late", (job_id,))
                 self.happen(random.choice((JobEnded(job_id, COMPLETED), JobRequeued(job_id), late)))
             case "action":
-                self.act(self.action(random.choice(running)))
+                self.change(random.choice(running))
             case "node":
                 node = random.randrange(self.literal.machine.nodes)
                 self.happen(NodeReturned(node) if node in self.literal.down else NodeFailed(node))
@@ -178,14 +176,23 @@ class Twins:
         if other is not job and self.random.random() < 0.3:
             self.act(StartTogether((start, self.asked(other))))
             return
-        before = copy(self.kept.jobs[job.spec.id]), copy(self.literal.jobs[job.spec.id])
+        before = copy(self.literal.jobs[job.spec.id])
         if self.act(start) and self.random.random() < 0.2:  # a manager takes no notice of it, at once or after all
             if self.random.random() < 0.5:
                 self.kept.take_back(job.spec.id)
                 self.literal._leave(self.literal.jobs[job.spec.id], "pending")
             else:
-                self.kept.put_back({job.spec.id: before[0]})
-                self.literal.jobs[job.spec.id] = before[1]
+                self.kept.put_back(start, {})
+                self.literal.jobs[job.spec.id] = before
+
+    def change(self, job: Job) -> None:
+        """Decide about a running job; the manager may refuse it after all."""
+        job_id = job.spec.id
+        action, before, running = self.action(job), copy(job), self.kept.ledger.running[job_id]
+        if self.act(action) and self.random.random() < 0.2:
+            self.kept.put_back(action, {job_id: running})
+            before.measured_ppm = self.literal.jobs[job_id].measured_ppm
+            self.literal.jobs[job_id] = before
 
     def action(self, job: Job) -> Action:
         random, job_id = self.random, job.spec.id
@@ -202,25 +209,31 @@ class Twins:
         )
 
     def itself(self, job: Job, pending: list[Job]) -> None:
-        """Let the manager do what no scheduler has asked for, on threads that others may have."""
+        """Let the manager do what no scheduler has asked for, on threads that no other job has."""
         random, now_us = self.random, self.literal.now_us
         spec = job.spec
         if random.random() < 0.3:
             started = random.choice([*pending, job])
-            places = tuple(run for run in self.runs(started.spec, 0) if run.first not in self.literal.down)
-            if not places or len({run.first for run in places}) < len(places):
-                return
-            width = min(self.literal.machine.threads_of[run.first] for run in places)
-            if max(run.mask for run in places).bit_length() <= width:
-                self.happen(JobStarted(started.spec.id, now_us, places, 5 * S, started.spec.limit_us, 0, None))
+            runs = self.runs(started.spec, 0)
+            there = places(runs)
+            exist = all(thread < self.literal.machine.threads_of[node] for node, thread in there)
+            once = len({run.first for run in runs}) == len(runs)
+            whole = sum(run.processes for run in runs) == started.spec.processes
+            if exist and once and whole and not self.others(started, 0) & set(there):
+                self.happen(JobStarted(started.spec.id, now_us, runs, 5 * S, started.spec.limit_us, 0, None))
         elif random.random() < 0.3:
             self.happen(ProgressMeasured(spec.id, 1_300_000))
         elif random.random() < 0.3:
             self.happen(JobModified(spec._replace(memory_mb=random.choice((0, 2)), name="other")))
         elif job.suspended_us is None:
             self.happen(JobSuspended(spec.id, now_us, random.random() < 0.5))
-        else:
+        elif not (job.on_disk and self.others(job, job.slot) & set(places(job.runs))):
             self.happen(JobResumed(spec.id, now_us))
+
+    def others(self, job: Job, slot: int) -> set[tuple[int, int]]:
+        """Return the threads that other jobs hold in a slot."""
+        own = job.state == "running" and job.slot == slot and not job.on_disk
+        return self.literal._held_threads(slot) - set(places(job.runs) if own else ())
 
 
 @pytest.mark.by_default(40)

@@ -74,6 +74,14 @@ def size(layers: Layers) -> int:
     return sum(map(int.bit_count, layers))
 
 
+def any_layer(layers: Layers) -> NodeSet:
+    """Return the nodes that have at least one thread in the set."""
+    nodes = 0
+    for layer in layers:
+        nodes |= layer
+    return nodes  # type: ignore[return-value]  # a call of NodeSet takes as long as the loop
+
+
 def busy_refusal(wanted: Layers, free: Layers) -> str | None:
     """Return why a job cannot have these threads, or None if they are free."""
     for layer, there in zip(wanted, free, strict=True):

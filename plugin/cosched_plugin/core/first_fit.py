@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cosched_hwmodel.units import NodeSet, ThreadMask
-from cosched_plugin.common.allocation import Layers, Machine, bits_of, is_plain, room_on, size
+from cosched_plugin.common.allocation import Layers, Machine, any_layer, bits_of, is_plain, room_on, size
 from cosched_plugin.protocol.messages import JobSpec, Run
 
 _Members = TypeVar("_Members", NodeSet, ThreadMask)
@@ -59,14 +59,6 @@ def packed(job: JobSpec, free: Layers, machine: Machine, free_memory_mb: Sequenc
         return lowest_nodes(job.processes, free[0])
     nodes = sorted(bits_of(any_layer(free)), key=lambda node: (thread_mask(free, node).bit_count(), node))
     return fill_nodes(job, free, machine, free_memory_mb, nodes)
-
-
-def any_layer(layers: Layers) -> NodeSet:
-    """Return the nodes that have at least one thread in the set."""
-    nodes = 0
-    for layer in layers:
-        nodes |= layer
-    return nodes  # type: ignore[return-value]  # a call of NodeSet takes as long as the loop
 
 
 def runs_from(placed: Iterable[tuple[int, ThreadMask, int]]) -> tuple[Run, ...]:

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cosched_plugin.common.allocation import Counts, Layers, busy_refusal, each_node, layers_of, minus, none_of, union
+from cosched_plugin.common.allocation import (
+    Counts,
+    Layers,
+    any_layer,
+    busy_refusal,
+    each_node,
+    layers_of,
+    minus,
+    none_of,
+    union,
+)
 from cosched_plugin.common.slots import pairing_refusal
-from cosched_plugin.core.contention import Residents
-from cosched_plugin.core.first_fit import any_layer
-from cosched_plugin.core.slots import members
-from cosched_plugin.core.state import State
+from cosched_plugin.core.state import Residents, State
+from cosched_plugin.ledger.entries import members
 from cosched_plugin.protocol.messages import MOST_SHARES
 
 
@@ -55,7 +63,7 @@ def check_invariants(state: State) -> None:
     if state.job_nodes is not None:
         nodes = {job_id: any_layer(running.layers) for job_id, running in state.running.items()}
         _hold(state.job_nodes == nodes, "the nodes of running jobs")
-    if state.residents is not None:
+    if state.residents is not None:  # then `node_table` has been asked for
         anew = Residents(state.model, machine, state.running.values())
         _hold(state.node_table().same_as(anew.table()), "the node table differs from running jobs")
 

@@ -9,11 +9,11 @@ from cosched_hwmodel.composite.node_classes import shape_of
 from cosched_hwmodel.pairs import PairModel
 from cosched_hwmodel.topology import NodeShape
 from cosched_hwmodel.units import WHOLE_PPM, NodeSet, ThreadMask, round_up_us
-from cosched_plugin.common.allocation import Layers, bits_of, each_mask, layers_of, minus, share_nodes, size
-from cosched_plugin.core.first_fit import any_layer, first_fit, runs_from, thread_mask
-from cosched_plugin.core.running import Running
+from cosched_plugin.common.allocation import Layers, any_layer, bits_of, each_mask, layers_of, minus, share_nodes, size
+from cosched_plugin.core.first_fit import first_fit, runs_from, thread_mask
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.whole_nodes import Occupancy
+from cosched_plugin.ledger.running import Running
 from cosched_plugin.parts.kinds import Context
 from cosched_plugin.parts.offers import Gate, Offer, nodes_of, snapshot_now
 from cosched_plugin.protocol.messages import (

@@ -14,9 +14,9 @@ from cosched_hwmodel.pairs import PairModel
 from cosched_hwmodel.units import NodeSet
 from cosched_plugin.common.allocation import size
 from cosched_plugin.core.engine import Policy
-from cosched_plugin.core.running import Ended, Running
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.whole_nodes import WholeNodesView
+from cosched_plugin.ledger.running import Ended, Running
 from cosched_plugin.parts.needs import NONE, Needs
 from cosched_plugin.parts.offers import (
     EMPTY,

@@ -15,9 +15,9 @@ from typing import Final, NamedTuple
 from cosched_hwmodel.pairs import PairModel
 from cosched_hwmodel.units import WHOLE_PPM, NodeSet, round_up_us
 from cosched_plugin.common.allocation import Layers, size, union
-from cosched_plugin.core.running import Running
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.whole_nodes import Occupancy
+from cosched_plugin.ledger.running import Running
 from cosched_plugin.parts.colocated import delete_stale_notes, expect_end, slowed
 from cosched_plugin.parts.kinds import Context
 from cosched_plugin.parts.offers import Offer, nodes_of, snapshot_now

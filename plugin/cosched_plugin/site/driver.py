@@ -15,10 +15,10 @@ its last reply: it hands on again what may have been handed on already, so `Actu
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from copy import copy
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from cosched_plugin.common.allocation import started_by
+from cosched_plugin.ledger.running import Running
 from cosched_plugin.protocol.errors import RemoteProtocolError
 from cosched_plugin.protocol.limits import MAX_ROUNDS
 from cosched_plugin.protocol.messages import (
@@ -45,7 +45,7 @@ from cosched_plugin.protocol.messages import (
     starts_of,
 )
 from cosched_plugin.protocol.scheduler import Scheduler, SchedulerFactory
-from cosched_plugin.site.books import Books, Job
+from cosched_plugin.site.books import Books
 from cosched_plugin.site.snapshots import (
     EXACT,
     PENDING,
@@ -97,7 +97,8 @@ class Driver:
         self, machine: Welcome, store: Store, actuator: Actuator, rules: Rules = EXACT, confirm_us: int = CONFIRM_US
     ) -> None:
         """``machine`` says what a welcome says of nodes and beliefs; jobs, notes and wakes come from the store and from looks."""
-        self.books: Books[Job] = Books(machine, Job)
+        saved = store.load(machine)
+        self.books = Books(machine if saved is None else saved.welcome)
         self.unfit: dict[int, str] = {}  # jobs that the scheduler is not told of, and why
         self.unsettled: list[
             tuple[int, int]
@@ -114,11 +115,8 @@ class Driver:
         self._open: Events | None = None
         self._rounds = 0  # batches in a row that held nothing but refusals
         self._begun = False
-        saved = store.load(machine)
         if saved is not None:
-            self.books.restore(saved.welcome)
-            for job_id, restarts in saved.restarts.items():
-                self.books.jobs[job_id].restarts = restarts
+            self.books.restarts.update(saved.restarts)
             self._orders = list(saved.orders)
         self._new = saved is None
 
@@ -133,7 +131,7 @@ class Driver:
     def due_us(self) -> int | None:
         """Return when something is due without a look: a wake, or an order that should have been seen by then."""
         late = [order.since_us + self._confirm_us for order in self._orders]
-        return min([*self.books.wakes, *late], default=None)
+        return min([*self.books.ledger.wakes, *late], default=None)
 
     # ------------------------------------------------------------ looks
 
@@ -146,41 +144,42 @@ class Driver:
         if finished:
             self._finish()
             self.lost.append(f"the last reply was finished: {finished} actions, some maybe for the second time")
-        held = len(self.books.jobs)
+        held = len(self.books)
         self.see(now_us, look)
         events = self._absorb()
         unseen = sum(isinstance(event, JobEnded) and event.state == UNKNOWN for event in events)
         if unseen:
             self.lost.append(f"{unseen} jobs have ended since, and nobody saw how")
         if self._new:
-            running = len(self.books.in_state("running"))
+            running = len(self.books.ledger.running)
             self.lost.append(
-                f"there was no store: {len(self.books.jobs)} jobs are as the manager shows them, {running} of them running; "
+                f"there was no store: {len(self.books)} jobs are as the manager shows them, {running} of them running; "
                 "what was expected of these, notes and wakes are lost"
             )
-        elif not held and self.books.jobs:
+        elif not held and len(self.books):
             self.lost.append("the store held no jobs")
 
     def _absorb(self) -> list[Event]:
         """Let what the last look tells happen in the books alone, for a scheduler that begins with them; return it."""
         events = self._changes()
-        for event in events:
-            if not isinstance(event, ActionRefused):
-                self.books.happen(event)
-        self.books.forget_ended()
+        self._tell_books(events)
         self._save()
         return events
 
     def see(self, now_us: int, look: Snapshot) -> None:
         """Take a look; what has changed since is told with the next batch."""
         self._advance(now_us)
-        plans = {job.spec.id: job.runs for job in self.books.in_state("running")}
-        self._look = with_threads(look, plans, self.books.machine.threads_of)
+        plans = {job_id: running.runs for job_id, running in self.books.ledger.running.items()}
+        self._look = with_threads(look, plans, self.books.ledger.machine.threads_of)
+
+    def _tell_books(self, events: Sequence[Event]) -> None:
+        """Apply events to the books; what was refused is undone there already."""
+        self.books.happen([event for event in events if not isinstance(event, ActionRefused)])
 
     def _advance(self, now_us: int) -> None:
-        if now_us < self.books.now_us:
-            raise RemoteProtocolError("clock", "", f"time runs backwards, from {self.books.now_us} to {now_us}")
-        self.books.now_us = now_us
+        if now_us < self.books.ledger.now_us:
+            raise RemoteProtocolError("clock", "", f"time runs backwards, from {self.books.ledger.now_us} to {now_us}")
+        self.books.ledger.now_us = now_us
 
     def _changes(self) -> list[Event]:
         """Return what the last look tells that the books do not know; late refusals come first."""
@@ -189,10 +188,10 @@ class Driver:
             return []
         refusals: list[Event] = []
         jobs = dict(look.jobs)
-        known = self.books.look()
+        known = self.books.snapshot()
         held = _held(jobs)
         for order in [order for order in self._orders if order.state == SENT]:
-            waits = self.books.now_us - order.since_us < self._confirm_us
+            waits = self.books.ledger.now_us - order.since_us < self._confirm_us
             if self._is_seen(order, jobs):
                 self._orders.remove(order)
             elif waits and (order.seq, order.number) not in self.unsettled and not _is_in_the_way(order, jobs, held):
@@ -201,12 +200,12 @@ class Driver:
             else:
                 self._orders.remove(order)
                 refusals += self._give_up(order, jobs)
-        known = self.books.look()
+        known = self.books.snapshot()
         self._leave_out(jobs, known)
         for job_id, seen in jobs.items():
-            if job_id in self.books.jobs:
-                self.books.jobs[job_id].restarts = seen.restarts
-        events = events_between(known, look._replace(jobs=jobs), self.books.now_us, self._rules)
+            if self.books.ledger.description(job_id) is not None:
+                self.books.restarts[job_id] = seen.restarts
+        events = events_between(known, look._replace(jobs=jobs), self.books.ledger.now_us, self._rules)
         return [*refusals, *events]
 
     def _leave_out(self, jobs: dict[int, PolledJob], known: Snapshot) -> None:
@@ -215,7 +214,7 @@ class Driver:
         for job_id, seen in list(jobs.items()):
             if job_id in known.jobs or seen.state != PENDING:
                 continue
-            most = self.books.machine.most_processes(seen.spec)
+            most = self.books.ledger.machine.most_processes(seen.spec)
             if seen.spec.processes > most:
                 self.unfit[job_id] = f"it has {seen.spec.processes} processes, and the machine holds {most} like its"
                 del jobs[job_id]
@@ -224,10 +223,8 @@ class Driver:
         """Return whether an order has had its effect, or can have none any more."""
         there = {job_id: jobs[job_id] for job_id in _jobs_of(order.action) if job_id in jobs}
         states = {seen.state for seen in there.values()}
-        again = any(
-            job_id in self.books.jobs and seen.restarts > self.books.jobs[job_id].restarts
-            for job_id, seen in there.items()
-        )
+        known = {job_id: self.books.polled(job_id) for job_id in there}
+        again = any(each is not None and there[job_id].restarts > each.restarts for job_id, each in known.items())
         match order.action:
             case StartJob() | StartTogether():
                 return again or PENDING not in states  # it may have started, and been requeued since
@@ -240,12 +237,12 @@ class Driver:
             case KillJob() | RequeueJob():
                 return again or not {RUNNING, SUSPENDED} & states
             case ReviseJob(job_id, _, limit_us):
-                job = self.books.jobs.get(job_id)
+                running = self.books.ledger.running.get(job_id)
                 grain_us = self._rules.limit_grain_us
                 granted = jobs[job_id].limit_us if job_id in jobs else None
-                if job is None or limit_us is None or granted is None:
+                if running is None or limit_us is None or granted is None:
                     return True
-                return abs(granted + job.idle_us - limit_us) <= grain_us
+                return abs(granted + running.idle_us - limit_us) <= grain_us
             case _:
                 return True  # events will say
 
@@ -254,8 +251,8 @@ class Driver:
         if isinstance(
             order.action, ResumeJob | RejectJob | KillJob | RequeueJob
         ):  # once more: no event says that it failed
-            self._send(order._replace(since_us=self.books.now_us))
-            _hide(order.action.job_id, jobs, self.books.look())
+            self._send(order._replace(since_us=self.books.ledger.now_us))
+            _hide(order.action.job_id, jobs, self.books.snapshot())
         late = []
         for start in starts_of(order.action):
             if start.job_id in jobs and jobs[start.job_id].state == PENDING:
@@ -263,7 +260,7 @@ class Driver:
                 jobs[start.job_id] = jobs[start.job_id]._replace(held=held or jobs[start.job_id].held)
                 self.books.take_back(start.job_id)
                 late.append(start.job_id)
-        reason = f"not seen to start within {(self.books.now_us - order.since_us) / 1_000_000:g} s"
+        reason = f"not seen to start within {(self.books.ledger.now_us - order.since_us) / 1_000_000:g} s"
         return [ActionRefused(order.seq, order.number, reason, tuple(late))] if late else []
 
     # ------------------------------------------------------------ rounds
@@ -278,7 +275,7 @@ class Driver:
         books = self.books
         refused, self._refused = self._refused, []
         events: list[Event] = [*refused, *self._changes()]
-        wakes = [Woken(at_us) for at_us in sorted(books.wakes) if at_us <= books.now_us]
+        wakes = [Woken(at_us) for at_us in sorted(books.ledger.wakes) if at_us <= books.ledger.now_us]
         if not (events or wakes or self._asks):
             self._save()
             return None
@@ -289,12 +286,9 @@ class Driver:
             raise RemoteProtocolError("rounds", "actions", f"the scheduler insists on refused actions: {text}")
         self._asks = False
         books.seq += 1
-        for event in (*events, *wakes):
-            if not isinstance(event, ActionRefused):
-                books.happen(event)
-        books.forget_ended()
+        self._tell_books((*events, *wakes))
         self._save()
-        self._open = Events(books.seq, books.now_us, (*events, *wakes))
+        self._open = Events(books.seq, books.ledger.now_us, (*events, *wakes))
         return self._open
 
     def answer(self, now_us: int, actions: Sequence[Action]) -> None:
@@ -304,7 +298,7 @@ class Driver:
         self._open = None
         self._advance(now_us)
         self._orders += [
-            Order(self.books.seq, number, action, self.books.now_us) for number, action in enumerate(actions)
+            Order(self.books.seq, number, action, self.books.ledger.now_us) for number, action in enumerate(actions)
         ]
         self._finish()
 
@@ -317,39 +311,25 @@ class Driver:
             if order.state == HANDING:  # by the driver before this one: the books have it already
                 self._send(order)
                 continue
-            notes = dict(self.books.notes)
-            before = {
-                job_id: copy(self.books.jobs[job_id]) for job_id in _jobs_of(order.action) if job_id in self.books.jobs
-            }
-            self.books.number = order.number
+            running = self.books.ledger.running
+            before = {job_id: running[job_id] for job_id in _jobs_of(order.action) if job_id in running}
             reason = self.books.act(order.action)
             if reason is not None:
                 self._refuse(order, f"stale: {reason}")
             elif not isinstance(order.action, SetNote | WakeAt):
-                refused = len(self._refused)
                 self._send(order, before)
-                self.books.left.clear()  # a look will tell
-                self.books.asked.clear()
-                if len(self._refused) > refused:
-                    self.books.notes = notes
-        self.books.forget_ended()
         self._save()
 
-    def _send(self, order: Order, before: dict[int, Job] | None = None) -> None:
-        """Hand an order on; ``before`` are its jobs without it."""
+    def _send(self, order: Order, before: dict[int, Running] | None = None) -> None:
+        """Hand an order on; ``before`` are its running jobs without it."""
         handing = order._replace(state=HANDING)
         self._orders.append(handing)
         self._save()
         outcome = self._actuator.carry_out(order.action)
         self._orders.remove(handing)
-        starts = started_by(order.action)
-        tried_again = before is None and not starts
+        tried_again = before is None and not started_by(order.action)
         if isinstance(outcome, str) and not tried_again and not isinstance(order.action, RejectJob):
-            if before is None:
-                before = {}
-                for job_id in starts:
-                    self.books.take_back(job_id)
-            self.books.put_back(before)
+            self.books.put_back(order.action, before or {})
             self._refuse(order, outcome)
             return
         if isinstance(outcome, Unsettled):
@@ -360,8 +340,13 @@ class Driver:
         self._refused.append(ActionRefused(order.seq, order.number, reason, started_by(order.action)))
 
     def _save(self) -> None:
-        restarts = {job_id: job.restarts for job_id, job in self.books.jobs.items() if job.restarts}
-        self._store.save(self.books.inventory(), restarts, self._orders)
+        books = self.books
+        books.restarts = {
+            job_id: count
+            for job_id, count in books.restarts.items()
+            if count and books.ledger.description(job_id) is not None
+        }
+        self._store.save(books.inventory(), books.restarts, self._orders)
 
 
 def settle(driver: Driver, make: SchedulerFactory, scheduler: Scheduler | None = None) -> Scheduler:

@@ -21,6 +21,7 @@ from cosched_plugin.protocol.messages import Action, NodeClass, RejectJob, Start
 from cosched_plugin.protocol.scheduler import Scheduler
 from cosched_plugin.site.driver import Driver, Outcome
 from cosched_plugin.site.poll_loop import Clock, LoggedJob, Manager, PollLoop
+from cosched_plugin.site.snapshots import PENDING
 from cosched_plugin.site.store import IN_MEMORY, Store
 from cosched_terminal.console import WARNING, Log
 
@@ -90,8 +91,8 @@ class Observer(PollLoop):
             if self._advised.get(job_id) != text:
                 self._advise(job_id, text)
         for job_id in sorted(self._advised.keys() - advice.keys()):
-            job = self.driver.books.jobs.get(job_id)
-            if job is not None and job.state == "pending":  # otherwise the manager has started it, or it is gone
+            job = self.driver.books.polled(job_id)
+            if job is not None and job.state == PENDING:  # otherwise the manager has started it, or it is gone
                 self._advise(job_id, "it waits")
         self._advised = advice
 

@@ -24,7 +24,7 @@ from cosched_plugin.common.process import freeze_heap, stop_on_signals
 from cosched_plugin.common.service import Service
 from cosched_plugin.common.sockets import check_free_path
 from cosched_plugin.protocol.messages import StartJob, UsageTuple, Welcome
-from cosched_plugin.site.books import Books, Job
+from cosched_plugin.site.books import Books
 from cosched_plugin.site.driver import Driver
 from cosched_plugin.site.snapshots import Rules, Snapshot
 from cosched_terminal.console import INFO, WARNING, Log
@@ -85,7 +85,7 @@ class Manager(Protocol):
     not_before_us: dict[int, int]  # jobs that a snapshot shows as held until then
     failures: dict[int, int]  # starts of a job that have not come true, in a row
 
-    def snapshot(self, now_us: int, books: Books[Job]) -> Snapshot:
+    def snapshot(self, now_us: int, books: Books) -> Snapshot:
         """Return what the last poll has shown; ``books`` are what the scheduler knows."""
 
     def label(self, job_id: int) -> str:
@@ -156,7 +156,7 @@ class PollLoop:
         self._silent_since: float | None = None
         self._took_s = 0.0  # by the last poll
         self._least_rest_s = POLL_S  # between two polls
-        clock.latest_us = max(clock.latest_us, driver.books.now_us)
+        clock.latest_us = max(clock.latest_us, driver.books.ledger.now_us)
 
     def begin(self) -> None:
         """Take over, from the store and the last poll."""

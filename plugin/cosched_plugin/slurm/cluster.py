@@ -33,7 +33,7 @@ from cosched_plugin.protocol.messages import (
     StartJob,
     Welcome,
 )
-from cosched_plugin.site.books import Books, Job
+from cosched_plugin.site.books import Books
 from cosched_plugin.site.poll_loop import LoggedJob, Manager
 from cosched_plugin.site.snapshots import PENDING, RUNNING, SUSPENDED, PolledJob, Rules, Snapshot
 from cosched_plugin.slurm.records import SlurmJob, SlurmNode
@@ -102,7 +102,7 @@ class Cluster(Manager):
         self._restarts: dict[int, int] = {}  # of jobs, at the last poll
         self._by_slurm: Mapping[int, Sequence[SlurmJob]] = {}  # a job, or the tasks of an array, by its number there
         self._same: Mapping[tuple[str, str], int] = {}  # jobs that have not ended, by user and name
-        self._books: Books[Job] | None = None  # of the driver
+        self._books: Books | None = None  # of the driver
 
     def label(self, job_id: int) -> str:
         """Return the name by which Slurm's commands know a job."""
@@ -119,8 +119,8 @@ class Cluster(Manager):
 
     def own_limit_us(self, job_id: int) -> int | None:
         """Return the limit that a job has by its own description, whatever it was granted."""
-        job = None if self._books is None else self._books.jobs.get(job_id)
-        return None if job is None else job.spec.limit_us
+        job = None if self._books is None else self._books.ledger.description(job_id)
+        return None if job is None else job.limit_us
 
     def history(self, done: Container[int]) -> Iterator[LoggedJob]:
         """Yield the jobs of our partitions but those ``done``; by Slurm's numbers."""
@@ -150,7 +150,7 @@ class Cluster(Manager):
 
     # ------------------------------------------------------------ snapshots
 
-    def snapshot(self, now_us: int, books: Books[Job]) -> Snapshot:
+    def snapshot(self, now_us: int, books: Books) -> Snapshot:
         """Return what the last poll has shown; ``books`` are what the scheduler knows."""
         self._books, jobs = books, self.polls.jobs
         self.not_before_us = {job_id: at_us for job_id, at_us in self.not_before_us.items() if at_us > now_us}
@@ -161,15 +161,13 @@ class Cluster(Manager):
         self.to_hold.clear()
         self.left = {}
         seen: dict[int, PolledJob] = {}
-        moved: list[tuple[int, SlurmJob, Job | None]] = []  # jobs that Slurm has put on nodes itself
+        moved: list[tuple[int, SlurmJob, PolledJob | None]] = []  # jobs that Slurm has put on nodes itself
         room = [cores * self.share for cores in self._cores_of]
         for number, job in self.records.items():
-            known = books.jobs.get(number)
-            if known is not None and known.state not in ("pending", "running"):
-                known = None
+            known = books.polled(number)
             # One that completes is still there, with all of its nodes; it may be on its way back to the queue.
             completes = job.state == "COMPLETING"
-            was_there = known is not None and known.state == "running" and (completes or known.restarts == job.restarts)
+            was_there = known is not None and known.state != PENDING and (completes or known.restarts == job.restarts)
             if job.state in ENDED:
                 if known is not None:
                     seen[number] = PolledJob(known.spec, ENDED[job.state])
@@ -203,7 +201,7 @@ class Cluster(Manager):
                 down.add(number)
         return frozenset(down)
 
-    def _waiting(self, number: int, job: SlurmJob, known: Job | None, now_us: int) -> PolledJob | None:
+    def _waiting(self, number: int, job: SlurmJob, known: PolledJob | None, now_us: int) -> PolledJob | None:
         """Return a pending job as the scheduler is to see it; None: it is not ours."""
         requeued = job.restarts > (known.restarts if known is not None else self._restarts.get(number, 0))
         why = self.rejected.get(number) or self._not_ours(job, known)
@@ -223,7 +221,7 @@ class Cluster(Manager):
             self.not_before_us[number] = max(self.not_before_us.get(number, 0), now_us + REVOKED_US)
         if self._waits_for_us and not job.held and (requeued or known is None):
             self.to_hold.append(number)
-        spec = known.spec if known is not None and (why is not None or known.state == "running") else None
+        spec = known.spec if known is not None and (why is not None or known.state != PENDING) else None
         if spec is None:
             spec = self._spec(number, job, known)
         begins_us = 0 if job.restarts else job.eligible_s * SECOND_US
@@ -266,9 +264,11 @@ class Cluster(Manager):
         good = all(job.state == "COMPLETED" for job in others)
         return bool(others) and ((kind == "afterok" and not good) or (kind == "afternotok" and good))
 
-    def _is_there(self, job: SlurmJob, known: Job) -> bool:
+    def _is_there(self, job: SlurmJob, known: PolledJob) -> bool:
         """Return whether a job has the nodes that it is known to have, with the processes that it is known to have there."""
-        if tuple(sorted(self._numbers.get(name, -1) for name in job.nodes)) != tuple(sorted(known.nodes)):
+        if tuple(sorted(self._numbers.get(name, -1) for name in job.nodes)) != tuple(
+            sorted(dict(each_node(known.runs)))
+        ):
             return False
         runs = self._runs(job)
         return runs is None or dict(each_node(runs)) == dict(each_node(known.runs))
@@ -288,14 +288,14 @@ class Cluster(Manager):
     # A job that Slurm has started is told of where it fits beside those that the scheduler knows. Where it does not, as in a partition
     # that lets jobs share nodes, the nodes are out of service until there is room; if it waited for us, it is held until then.
     def _add_moved(
-        self, moved: Sequence[tuple[int, SlurmJob, Job | None]], seen: dict[int, PolledJob], room: list[int]
+        self, moved: Sequence[tuple[int, SlurmJob, PolledJob | None]], seen: dict[int, PolledJob], room: list[int]
     ) -> set[int]:
         """Add the jobs that are where nobody expected them; return the nodes that are taken."""
         taken: set[int] = set()
         for number, job, known in moved:
             why = None if known is not None else self._not_ours(job, None, runs=True)
             runs = self._runs(job) if why is None and job.state != "COMPLETING" else None
-            spec = known.spec if known is not None and known.state == "running" else self._spec(number, job, known)
+            spec = known.spec if known is not None and known.state != PENDING else self._spec(number, job, known)
             if runs is not None and self._fits(spec, runs, room):
                 self._occupy(spec, runs, room)
                 seen[number] = self._seen(spec, job, runs)
@@ -323,7 +323,7 @@ class Cluster(Manager):
 
     # ------------------------------------------------------------ descriptions
 
-    def _not_ours(self, job: SlurmJob, known: Job | None, *, runs: bool = False) -> str | None:
+    def _not_ours(self, job: SlurmJob, known: PolledJob | None, *, runs: bool = False) -> str | None:
         """Return why a job is Slurm's: empty if it is not meant for us at all; None if it is ours."""
         if not self.site.is_ours(job):
             return ""
@@ -364,7 +364,7 @@ class Cluster(Manager):
             return None
         return Layout(processes, nodes)
 
-    def _spec(self, number: int, job: SlurmJob, known: Job | None) -> JobSpec:
+    def _spec(self, number: int, job: SlurmJob, known: PolledJob | None) -> JobSpec:
         """Return a job's description; what a known one asks of its nodes stays what it was said to be."""
         traits, problem = self.site.traits_of(job)
         if problem:

@@ -29,7 +29,6 @@ from cosched_plugin.common.allocation import started_by
 from cosched_plugin.common.deadline import Overdue, overdue_after
 from cosched_plugin.common.errors import MachineError
 from cosched_plugin.core.engine import Policy, SchedulerCore
-from cosched_plugin.core.running import Ended
 from cosched_plugin.protocol.messages import (
     Action,
     ActionRefused,
@@ -307,8 +306,8 @@ class _Trial:
                 self._sizes = note_sizes(self.site.notes)
         self._run_out()
         self.notes_grow = any_larger(self._sizes, note_sizes(self.site.notes))
-        starved = [job.spec for job in self.site.in_state("pending") if not job.held and self.site.could_run(job.spec)]
-        stopped = [job.spec for job in self.site.in_state("running")]
+        starved = [job for job in self.site.pending if job.id in self.site.ledger.queue and self.site.could_run(job)]
+        stopped = [job.job for job in self.site.running]
         if stopped:
             waits = "" if self.site.slots is None else ", or no turn has their slot"
             raise self._problem(f"nothing will happen, and these are suspended{waits}: {brief(stopped)}")
@@ -347,8 +346,8 @@ class _Trial:
             elif self.site.down and not self.site.ends():
                 self._batches([NodeReturned(node) for node in sorted(self.site.down)])
             elif due_us is not None:
-                self.site.now_us = max(
-                    due_us, self.site.now_us
+                self.site.ledger.now_us = max(
+                    due_us, self.site.ledger.now_us
                 )  # a limit may have fallen below the time that a job has run
                 self._batches(due_events(self._sharing, self.site))
             else:
@@ -357,10 +356,10 @@ class _Trial:
     def _step(self) -> None:
         """Advance to the next instant, and draw what happens there, in the protocol's order."""
         site, random = self.site, self._random
-        before_us, due_us = site.now_us, site.due_us()
-        site.now_us += random.choice((0, 0, 1, 1, 2, 5)) * self._tick_us
-        if due_us is not None and (site.now_us > due_us or random.random() < 0.3):
-            site.now_us = max(due_us, before_us)
+        before_us, due_us = site.ledger.now_us, site.due_us()
+        site.ledger.now_us += random.choice((0, 0, 1, 1, 2, 5)) * self._tick_us
+        if due_us is not None and (site.ledger.now_us > due_us or random.random() < 0.3):
+            site.ledger.now_us = max(due_us, before_us)
         most = 10 if self._measured else 4  # makes queues, in which policies have a choice
         kinds = random.choices(list(self._weights), list(self._weights.values()), k=random.randint(1, most))
         events = due_events(self._sharing, self.site)
@@ -400,7 +399,7 @@ class _Trial:
             late = [refusal for refusal in refuse_late(self._own, self.site) if not gone & set(refusal.job_ids)]
         jobs = {job_id for refusal in late for job_id in refusal.job_ids}
         number = len(self.site.jobs) + 1
-        new = self.site.jobs[self._draw_job().id]
+        new = self._draw_job()
         own = act_itself(self._own, self.site, gone | jobs, new)
         if not any(isinstance(event, JobStarted) and event.job_id == number for event in own):
             del self.site.jobs[number]
@@ -423,13 +422,13 @@ class _Trial:
     def _batch(self, events: list[Event]) -> list[Event]:
         site = self.site
         watched = Watched(self._new_policy())
-        welcome, batch = arrived(site.inventory()), arrived(Events(site.seq + 1, site.now_us, tuple(events)))
+        welcome, batch = arrived(site.inventory()), arrived(Events(site.seq + 1, site.ledger.now_us, tuple(events)))
         shadow = SchedulerCore(watched, welcome, models=self._models)
         actions = self._handle(self._core, events)
         restarted = self._handle(shadow, batch.events)
         if actions != restarted:
             raise self._problem(f"a restart changes decisions: {apart(actions, restarted, 'restarted')}")
-        lost = find_loss(site.seq + 1, site.now_us, actions)
+        lost = find_loss(site.seq + 1, site.ledger.now_us, actions)
         if lost is not None:
             raise self._problem(lost)
         self._recording.add(self._run, welcome, batch, actions)
@@ -445,13 +444,11 @@ class _Trial:
         self.decisions += len(actions)
         self.events += len(events)
         site.seq += 1
-        ended: list[Ended] = []
-        for event in events:
-            ended += site.ended_by(event)
-            site.happen(event)
+        site.happen(events)
         for seen in (self._watched.ended, watched.ended):
-            if list(seen) != ended:
-                raise self._problem(f"the policy's view is not what the manager says: ended {apart(list(seen), ended)}")
+            if list(seen) != site.ended:
+                text = f"ended {apart(list(seen), site.ended)}"
+                raise self._problem(f"the policy's view is not what the manager says: {text}")
         follow = self._carry_out(actions)
         follow += self._what_follows()
         site.settle()
@@ -493,8 +490,9 @@ class _Trial:
         follow: list[Event] = [*sorted(left, key=lambda event: event.job_id)]
         for job in asked:
             number = len(site.jobs) + 1
-            site.jobs[number] = SiteJob(job._replace(id=number, submit_us=site.now_us), job.estimate_us)
-            follow.append(JobSubmitted(site.jobs[number].spec))
+            spec = job._replace(id=number, submit_us=site.ledger.now_us)
+            site.jobs[number] = SiteJob(job.estimate_us)
+            follow.append(JobSubmitted(spec))
         return follow
 
     def _is_stale(self, action: Action) -> bool:
@@ -503,7 +501,7 @@ class _Trial:
 
     def _handle(self, core: SchedulerCore, events: Sequence[Event]) -> list[Action]:
         try:
-            return core.handle(self.site.now_us, tuple(events))
+            return core.handle(self.site.ledger.now_us, tuple(events))
         except Exception as error:
             if isinstance(error, MachineError) and (not self.decisions or self._less is not None):
                 raise
@@ -530,7 +528,7 @@ class _Trial:
         return policy
 
     def _problem(self, text: str) -> PolicyCheckError:
-        return PolicyCheckError(self._seed, self._run, self.site.now_us, self._events, text)
+        return PolicyCheckError(self._seed, self._run, self.site.ledger.now_us, self._events, text)
 
     def _draw_job(self) -> JobSpec:
         """Enter a job that the machine can hold."""
@@ -539,7 +537,7 @@ class _Trial:
         while True:
             shaped = random.random() < self._shapes
             tick_us = random.choice(_JOB_TICKS_S) * SECOND_US if self._measured else self._tick_us
-            spec, run_us = draw_job(random, site.machine, number, site.now_us, shaped=shaped, tick_us=tick_us)
+            spec, run_us = draw_job(random, site.machine, number, site.ledger.now_us, shaped=shaped, tick_us=tick_us)
             if self._measured:
                 spec = with_self_slowdown(random, spec)
             if self._less is not None:
@@ -552,5 +550,5 @@ class _Trial:
                     spec = with_profile(self._hardware, spec)
                 if site.slots is not None:
                     spec = maybe_unpaired(self._sharing, spec)
-                site.jobs[number] = SiteJob(spec, run_us)
+                site.jobs[number] = SiteJob(run_us)
                 return spec

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NoReturn, TypeVar, cast
 
-from cosched_plugin.common.allocation import Machine, layers_of, minus
+from cosched_plugin.common.allocation import Machine, any_layer, layers_of, minus
 from cosched_plugin.common.errors import PolicyError, ProtocolError
 from cosched_plugin.core.engine import Policy
-from cosched_plugin.core.first_fit import any_layer
-from cosched_plugin.core.running import Ended
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.whole_nodes import nodes_view
+from cosched_plugin.ledger.running import Ended
 from cosched_plugin.parts.kinds import Context
 from cosched_plugin.parts.needs import WHOLE_NODES
 from cosched_plugin.parts.offers import Gate, Offer, Seat, Snapshot, nodes_of

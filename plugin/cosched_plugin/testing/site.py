@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from cosched_hwmodel.units import ThreadMask
-from cosched_plugin.common.allocation import Counts, bits_of, room_on
-from cosched_plugin.core.running import REQUEUED, Ended, running_job
+from cosched_plugin.common.allocation import Counts, any_layer, bits_of, room_on
+from cosched_plugin.ledger.running import Ended, Running, progress_us
 from cosched_plugin.protocol.messages import (
+    CANCELLED,
     FEATURES,
     PROTOCOL_VERSION,
+    Action,
+    ActionRefused,
     Amounts,
     Belief,
     Capabilities,
@@ -17,19 +21,28 @@ from cosched_plugin.protocol.messages import (
     JobEnded,
     JobRequeued,
     JobSpec,
+    JobStarted,
+    JobSuspended,
+    KillJob,
     NodeClass,
-    QuantumEnded,
+    NoteValue,
+    RequeueJob,
     Run,
+    SetNote,
     SetRotation,
+    SlotState,
+    SubmitJob,
+    SuspendJob,
     Welcome,
+    starts_of,
 )
 from cosched_plugin.site.books import Books
-from cosched_plugin.testing.site_slots import SiteJob, TimeSharing, pairing_problem
+from cosched_plugin.testing.site_slots import SiteJob, TimeSharing
 
 ALL_IT_SAYS: Final = Capabilities()
 
 
-class Site(Books[SiteJob]):
+class Site(Books):
     """A manager whose jobs run for as long as was drawn; with a ``quantum_us``, its machine has slots."""
 
     def __init__(
@@ -42,100 +55,144 @@ class Site(Books[SiteJob]):
         capabilities: Capabilities = ALL_IT_SAYS,
         features: tuple[str, ...] = FEATURES,
     ) -> None:
-        machine = Welcome(PROTOCOL_VERSION, features, 0, 0, nodes, (), belief, (), (), (), (), resume_us)
-        super().__init__(machine._replace(capabilities=capabilities, licences=licences), SiteJob)
-        self.slots = None if quantum_us is None else TimeSharing(quantum_us)
+        slots = None if quantum_us is None else SlotState(quantum_us, 0, ())
+        told = Welcome(PROTOCOL_VERSION, features, 0, 0, nodes, (), belief, (), (), (), (), resume_us, slots=slots)
+        super().__init__(told._replace(capabilities=capabilities, licences=licences))
+        self.machine, self.belief = self.ledger.machine, belief
+        self.jobs: dict[int, SiteJob] = {}  # all that ever were
+        self.slots = None if self.ledger.slots is None else TimeSharing(self.ledger.slots, self.jobs)
+        self.number = 0  # of the action that is carried out
+        self.left: list[JobEnded | JobRequeued] = []  # what follows from the actions: jobs that were to leave do
+        self.asked: list[JobSpec] = []  # jobs that the scheduler has submitted
+        self.ended: list[Ended] = []  # jobs that have left their nodes with the last batch
+        self._noted: set[tuple[int | None, str]] = set()  # what has ever been noted
 
-    def inventory(self) -> Welcome:
-        """Return the state that a scheduler needs to continue from the last answered batch."""
-        told = super().inventory()
-        return told if self.slots is None else told._replace(slots=self.slots.told())
+    @property
+    def running(self) -> list[Running]:
+        """Return the running jobs, by id."""
+        return [running for _, running in sorted(self.ledger.running.items())]
 
-    def on_node(self, node: int) -> list[SiteJob]:
+    @property
+    def pending(self) -> list[JobSpec]:
+        """Return the pending jobs, by id, held ones too."""
+        return sorted([*self.ledger.queue.values(), *self.ledger.held.values()], key=lambda job: job.id)
+
+    @property
+    def down(self) -> set[int]:
+        """Return the nodes out of service."""
+        return {node for node in range(self.machine.nodes) if not self.ledger.pool.up >> node & 1}
+
+    @property
+    def notes(self) -> dict[tuple[int | None, str], NoteValue]:
+        """Return all notes, None for one that was removed."""
+        notes = self.ledger.notes
+        return {(job_id, key): notes.get(job_id, {}).get(key) for job_id, key in self._noted}
+
+    def on_node(self, node: int) -> list[Running]:
         """Return the running jobs that hold threads of ``node``, or have their image on its disk."""
-        return [job for job in self.in_state("running") if node in job.nodes]
+        return [job for job in self.running if any_layer(job.layers) >> node & 1]
 
-    def sharing(self) -> list[SiteJob]:
+    def sharing(self) -> list[Running]:
         """Return the jobs that make progress beside others that do, by id."""
-        active = [job for job in self.in_state("running") if job.suspended_us is None]
-        return [job for job in active if any(other is not job and other.nodes & job.nodes for other in active)]
+        active = [(job, any_layer(job.layers)) for job in self.running if job.suspended_us is None]
+        return [job for job, nodes in active if any(other is not job and nodes & theirs for other, theirs in active)]
+
+    def end_us(self, job: Running) -> int | None:
+        """Return when a running job will end or be killed at its limit; None while it makes no progress."""
+        return self.jobs[job.job.id].end_us(job)
 
     def ends(self) -> list[int]:
         """Return the times at which jobs will end or be killed at their limits."""
-        return [job.end_us for job in self.in_state("running") if job.end_us is not None]
+        return [end_us for job in self.running if (end_us := self.end_us(job)) is not None]
 
     def due_us(self) -> int | None:
         """Return the instant of the next due event, or at which a quantum begins; None if there is none."""
-        quantum = [] if self.slots is None else self.slots.due_us(self.now_us, self.in_state("running"))
-        return min(self.ends() + quantum + list(self.wakes), default=None)
+        quantum = [] if self.slots is None else self.slots.due_us(self.ledger.now_us, self.running)
+        return min(self.ends() + quantum + list(self.ledger.wakes), default=None)
 
     def settle(self) -> None:
         """Let the jobs run whose turn it is; after a batch has been answered."""
         if self.slots is not None:
-            self.slots.settle(self.now_us, self.in_state("running"))
+            self.slots.settle(self.ledger.now_us, self.running)
 
     def could_run(self, spec: JobSpec) -> bool:
         """Return whether the nodes in service could hold such a job if they were empty."""
-        machine = self.machine
+        machine, down = self.machine, self.down
         nodes = Counts(machine.resources, machine.licences).open_to(spec, machine.eligible(spec))
         threads, memory_mb = machine.threads_of, machine.memory_mb
-        up = [node for node in bits_of(nodes) if node not in self.down]
+        up = [node for node in bits_of(nodes) if node not in down]
         rooms = [(1, room_on(spec, threads[node], threads[node], memory_mb[node])) for node in up]
         return spec.processes <= machine.held_by(rooms)
 
-    def ended_by(self, event: Event) -> list[Ended]:
-        """Return the entry of a running job among the ended ones after ``event``, which has not happened yet."""
-        if not isinstance(event, JobEnded | JobRequeued) or self.jobs[event.job_id].state != "running":
-            return []
-        job = self.jobs[event.job_id]
-        running = running_job(job.told(), self.machine)._replace(measured_ppm=job.measured_ppm)
-        return [
-            Ended(
-                running,
-                event.state if isinstance(event, JobEnded) else REQUEUED,
-                self.now_us,
-                job.progressed_us(self.now_us),
-            )
-        ]
-
     def place_for(self, spec: JobSpec, slot: int = 0) -> tuple[Run, ...] | None:
         """Return free threads on which a job can start, on nodes drawn by their numbers; None if there are too few."""
-        pools = self.pools
-        pool = pools.pool(slot)
+        pool, down = self.ledger.pool_of(slot), self.down
         nodes = pool.counts.open_to(spec._replace(licences=()), self.machine.eligible(spec))
         runs: list[Run] = []
         left = spec.processes
         for node in bits_of(nodes):
             free = [thread for thread, layer in enumerate(pool.free) if layer >> node & 1]
             width, memory_mb = self.machine.threads_of[node], pool.free_memory_mb[node]
-            count = 0 if node in self.down else min(left, room_on(spec, len(free), width, memory_mb))
+            count = 0 if node in down else min(left, room_on(spec, len(free), width, memory_mb))
             if count:
                 taken = free if spec.exclusive else free[: count * spec.threads_per_process]
                 runs.append(Run(node, 1, ThreadMask(sum(1 << thread for thread in taken)), count))
                 left -= count
         placed = left == 0 and not isinstance(pool.place(spec, runs), str)
-        pools.drop(slot)
+        self.ledger.pools.drop(slot)
         return tuple(runs) if placed else None
 
-    def _end_quantum(self, event: QuantumEnded) -> None:
-        assert self.slots is not None
-        self.slots.end(event, self.in_state("running"))
+    def happen(self, events: Sequence[Event]) -> None:
+        """Apply all events of one instant."""
+        ledger = self.ledger
+        for event in events:
+            for job_id in [job_id for job_id in _leaving(event) if job_id in ledger.running]:
+                if self.slots is not None:
+                    self.slots.left_by(job_id)
+            if isinstance(event, JobStarted):
+                self.jobs[event.job_id].start(None)
+            elif isinstance(event, JobSuspended):
+                self._stop(event.job_id)
+        super().happen(events)
+        now_us = ledger.now_us
+        self.ended = [Ended(running, how, now_us, progress_us(running, now_us)) for running, how in ledger.ended]
+        if self.slots is not None and ledger.slots is not None and ledger.slots.quantum_ended:
+            self.slots.ends_us = None
 
-    def _set_rotation(self, action: SetRotation) -> str | None:
-        if self.slots is None:
-            return super()._set_rotation(action)
-        return self.slots.set_rotation(action, self.now_us, self.in_state("running"))
+    def act(self, action: Action) -> str | None:
+        """Carry out an action, or return why it is impossible."""
+        reason = super().act(action)
+        if reason is not None:
+            return reason
+        for start in starts_of(action):
+            self.jobs[start.job_id].start((self.seq, self.number))
+        match action:
+            case SuspendJob():
+                self._stop(action.job_id)
+            case SetRotation() if self.slots is not None:
+                self.slots.follow(self.ledger.now_us, self.running)
+            case SetNote():
+                self._noted.add((action.job_id, action.key))
+            case RequeueJob():
+                self.left.append(JobRequeued(action.job_id))
+            case KillJob():
+                self.left.append(JobEnded(action.job_id, CANCELLED))
+            case SubmitJob():
+                self.asked.append(action.job)
+            case _:
+                pass
+        return None
 
-    def _slot_problem(self, job: SiteJob) -> str | None:
-        if self.slots is None:
-            return super()._slot_problem(job)
-        return pairing_problem(self.slots.turns, self.in_state("running"))
-
-    def _stops(self, job: SiteJob) -> None:
-        job.let_run(self.now_us, may_run=True)  # it waits no more: it is suspended
+    def _stop(self, job_id: int) -> None:
+        """Let a job that is suspended wait no more for its slot, and run no more in the present quantum."""
+        self.jobs[job_id].let_run(self.ledger.running[job_id], self.ledger.now_us, may_run=True)
         if self.slots is not None:
-            self.slots.stop(job)
+            self.slots.stop(job_id)
 
-    def _leaves(self, job: SiteJob) -> None:
-        if self.slots is not None:
-            self.slots.left_by(job)
+
+def _leaving(event: Event) -> Iterator[int]:
+    """Yield the jobs that leave their nodes with an event, if they have any."""
+    if isinstance(event, JobEnded | JobRequeued | JobStarted):
+        yield event.job_id
+    elif isinstance(event, ActionRefused):
+        yield from event.job_ids

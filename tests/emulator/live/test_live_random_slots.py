@@ -26,7 +26,7 @@ from cosched_plugin.api import (
 )
 from cosched_plugin.common.allocation import busy_refusal, layers_of
 from cosched_plugin.common.slots import Member, joining_refusal, pairing_refusal
-from cosched_plugin.core.slots import members
+from cosched_plugin.ledger.entries import members
 
 MOST_SLOTS = 5
 POLICY = f"{__name__}:RandomSlots"

@@ -19,7 +19,7 @@ from cosched_emulator.scenario.reader import read_scenario
 from cosched_emulator.workload.side_files.annotations import profile_lines, read_profiles
 from cosched_hwmodel.composite.job_profile import Profile
 from cosched_plugin.config import choose
-from cosched_plugin.core.contention import believed_pairs
+from cosched_plugin.core.state import believed_pairs
 from cosched_plugin.protocol.messages import CacheLevel, NodeHardware
 
 ROW = "{} 0 -1 100 2 -1 -1 2 200 -1 1 {} 1 {} -1 -1 -1 -1\n"

@@ -23,8 +23,7 @@ from cosched_emulator.workload.side_files.annotations import read_annotations
 from cosched_hwmodel.models.paper_pairs import StatisticalPairs
 from cosched_hwmodel.statistical import SelfSlowdown, StatisticalModel, draw_self_slowdown
 from cosched_plugin.config import choose
-from cosched_plugin.core.contention import believed_model, believed_pairs
-from cosched_plugin.core.state import State
+from cosched_plugin.core.state import State, believed_model, believed_pairs
 from cosched_plugin.core.views.view import View
 from cosched_plugin.protocol.codec import decode, encode
 from cosched_plugin.protocol.errors import RemoteProtocolError

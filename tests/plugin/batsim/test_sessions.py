@@ -31,7 +31,7 @@ from cosched_plugin.protocol.messages import (
     WakeAt,
     Welcome,
 )
-from cosched_plugin.site.books import Books, Job
+from cosched_plugin.site.books import Books
 from cosched_terminal.console import Log
 
 SESSIONS = [*shared_sessions(), *own_sessions()]
@@ -45,24 +45,20 @@ class Recorded:
     """The scheduler that was recorded, and a manager's books that check it."""
 
     def __init__(self, welcome: Welcome, numbers: Mapping[str, int]) -> None:
-        self.books: Books[Job] = Books(welcome, Job)
+        self.books = Books(welcome)
         self.numbers = numbers
         self.reply: dict[str, Any] = {"events": []}
 
     def handle(self, now_us: int, events: Sequence[Event]) -> list[Action]:
         """Return the recorded decisions; AssertionError where they cannot be."""
         books = self.books
-        books.now_us, books.seq = now_us, books.seq + 1
-        for event in events:
-            assert not isinstance(event, JobStarted)
-            books.happen(event)
-        books.forget_ended()
+        books.ledger.now_us, books.seq = now_us, books.seq + 1
+        assert not any(isinstance(event, JobStarted) for event in events)
+        books.happen(events)
         actions = []
-        for number, (kind, data) in enumerate(events_of(self.reply, *NOT_OURS)):
+        for kind, data in events_of(self.reply, *NOT_OURS):
             actions.append(self.action(kind, data))
-            books.number = number
             assert books.act(actions[-1]) is None, actions[-1]
-            books.left.clear()
         return actions
 
     def action(self, kind: str, data: dict[str, Any]) -> Action:
@@ -74,14 +70,13 @@ class Recorded:
         if kind == "REJECT_JOB":
             return RejectJob(number, "recorded")
         taken: dict[int, int] = {}
-        for job in self.books.in_state("running"):
+        ledger = self.books.ledger
+        for job in ledger.running.values():
             for node, _, mask, _ in job.runs:
                 taken[node] = taken.get(node, 0) | mask
-        places = [
-            (host, ~taken.get(host, 0)) for host in read_hosts(data, "alloc", "", len(self.books.machine.threads_of))
-        ]
+        places = [(host, ~taken.get(host, 0)) for host in read_hosts(data, "alloc", "", len(ledger.machine.threads_of))]
         runs = tuple(Run(host, 1, ThreadMask(free & -free), 1) for host, free in places)
-        spec = self.books.jobs[number].spec
+        spec = ledger.queue[number]
         return StartJob(number, runs, spec.estimate_us, spec.limit_us)
 
 

@@ -18,8 +18,8 @@ from cosched_hwmodel.topology import NodeShape
 from cosched_plugin.api import JobFacts
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.config import allow_models, choose
-from cosched_plugin.core.contention import believed_pairs
 from cosched_plugin.core.engine import SchedulerCore
+from cosched_plugin.core.state import believed_pairs
 from cosched_plugin.protocol.errors import RemoteProtocolError
 from cosched_plugin.protocol.messages import Belief, JobSpec, PendingJob, RunningJob, StartJob
 

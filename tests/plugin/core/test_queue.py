@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from cosched_plugin.core.queue import Queue
+from cosched_plugin.ledger.ledger import Queue
 from cosched_plugin.protocol.messages import JobSpec
 
 

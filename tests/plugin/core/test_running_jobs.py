@@ -14,7 +14,7 @@ from cosched_hwmodel.lomarc.lomarc_model import LomarcModel
 from cosched_hwmodel.models.paper_pairs import LomarcPairs
 from cosched_plugin.common.errors import PluginError, PolicyError, RemoteProtocolError
 from cosched_plugin.core.engine import SchedulerCore
-from cosched_plugin.core.running import Running
+from cosched_plugin.ledger.running import Running
 from cosched_plugin.protocol.messages import (
     CANCELLED,
     COMPLETED,

@@ -191,7 +191,7 @@ def test_refused_starts_leave_no_slot_behind() -> None:
             core.handle(NOW_US, ())
         assert seen(core) == seen(site())
         assert core._state.slots is not None
-        assert sorted(core._state.slots.pools._above) == [1, 2]
+        assert sorted(core._state.pools._above) == [1, 2]
 
 
 def test_a_job_changes_its_slot() -> None:

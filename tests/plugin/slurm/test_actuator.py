@@ -35,7 +35,7 @@ from cosched_plugin.protocol.messages import (
     Welcome,
 )
 from cosched_plugin.quarantine import PolicyFailed
-from cosched_plugin.site.books import Books, Job
+from cosched_plugin.site.books import Books
 from cosched_plugin.site.driver import Outcome, Unsettled
 from cosched_plugin.site.enforcing import Enforcer
 from cosched_plugin.site.poll_loop import Clock, connect, only_process, wait, wake_socket
@@ -152,9 +152,9 @@ def start(job_id: int, node: int = 0, limit_us: int | None = 5 * MINUTE_US) -> S
 
 def ready_actuator(slurm: Slurm) -> SlurmActuator:
     actuator = actuator_of(slurm)
-    books = Books(actuator._cluster.machine, Job)
-    for job_id, job in actuator._cluster.snapshot(0, books).jobs.items():
-        books.jobs[job_id] = Job(job.spec)
+    books = Books(actuator._cluster.machine)
+    for job in actuator._cluster.snapshot(0, books).jobs.values():
+        books.ledger.queue.enter(job.spec)
     return actuator
 
 

@@ -31,8 +31,8 @@ from cosched_plugin.api import (
 )
 from cosched_plugin.common.errors import MachineError, PluginError
 from cosched_plugin.core.engine import Policy
-from cosched_plugin.core.running import Running
 from cosched_plugin.core.state import State
+from cosched_plugin.ledger.running import Running
 from cosched_plugin.policies.composition.composed import compose
 from cosched_plugin.policies.composition.presets import PRESETS
 from cosched_plugin.policies.composition.resolved import resolve

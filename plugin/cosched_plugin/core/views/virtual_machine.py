@@ -14,9 +14,9 @@ from typing import cast
 
 from cosched_hwmodel.units import NodeSet
 from cosched_plugin.common.allocation import Layers, each_node, size
-from cosched_plugin.core.running import Ended, Running
 from cosched_plugin.core.views.view import View
 from cosched_plugin.core.views.whole_nodes import Occupancy, WholeNodesView
+from cosched_plugin.ledger.running import Ended, Running
 from cosched_plugin.protocol.messages import JobSpec
 
 

@@ -12,11 +12,11 @@ from typing import NamedTuple, cast
 
 from cosched_hwmodel.bandwidth.bandwidth_matrix import NodeTable
 from cosched_hwmodel.units import NodeSet
-from cosched_plugin.common.allocation import Counts, Layers, is_plain, layers_of, size
+from cosched_plugin.common.allocation import Counts, Layers, any_layer, is_plain, layers_of, size
 from cosched_plugin.common.errors import MachineError
-from cosched_plugin.core.first_fit import any_layer, first_fit
-from cosched_plugin.core.running import Availability, side_by_side
-from cosched_plugin.core.views.view import View
+from cosched_plugin.core.first_fit import first_fit
+from cosched_plugin.core.views.view import Availability, View
+from cosched_plugin.ledger.running import side_by_side
 from cosched_plugin.protocol.messages import JobSpec, Run
 
 

@@ -1,4 +1,4 @@
-"""The manager against the small one of the conformance check: random rotations, starts, moves, suspensions and failures.
+"""The manager against the literal site, written as it was from PROTOCOL.md: random rotations, starts, moves, suspensions and failures.
 
 Both follow PROTOCOL.md, section 4, "Slots", and share no code: what is possible, what runs when, and what the scheduler is told must
 be the same.
@@ -12,6 +12,7 @@ from random import Random
 import pytest
 from tests.emulator.manager.time_sharing.site import SETTINGS
 from tests.emulator.parts import BELIEF
+from tests.reference.literal_site import LiteralSite, SiteJob, due_events
 from tests.runs import runs_on
 
 from cosched_emulator.manager.agenda import ProcessAgenda
@@ -22,9 +23,6 @@ from cosched_emulator.nodeos.programs import Compute, Loop, Program
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.common.allocation import ResumeCosts
 from cosched_plugin.protocol import messages as m
-from cosched_plugin.testing.happenings import due_events
-from cosched_plugin.testing.site import Site
-from cosched_plugin.testing.site_slots import SiteJob
 
 S = 1_000_000
 QUANTUM_US = 10 * S
@@ -44,7 +42,7 @@ class Both:
         processes = ProcessNodes(ExactCluster(SETTINGS, self.nodes, 1), lambda _: ENDLESS, QUANTUM_US)
         self.manager = Manager(machine, BELIEF, None, costs=ResumeCosts(resume_us), processes=processes)
         self.agenda = ProcessAgenda(self.manager)
-        self.site = Site(machine, BELIEF, resume_us, QUANTUM_US)
+        self.site = LiteralSite(machine, BELIEF, resume_us, QUANTUM_US)
         self.now_us = 0
         self.jobs = 0
         self.often = random.choice((3, 6))  # most actions at one instant

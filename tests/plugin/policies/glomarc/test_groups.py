@@ -29,7 +29,7 @@ from tests.reference.glomarc import coscheduled, form_groups, preselect, u_gain
 from cosched_emulator.scenario.planned_events import Scripted
 from cosched_hwmodel.statistical import draw_self_slowdown
 from cosched_plugin.core.engine import SchedulerCore
-from cosched_plugin.core.running import Running
+from cosched_plugin.ledger.running import Running
 from cosched_plugin.policies.composition.composed import compose
 from cosched_plugin.policies.glomarc.formation import Found, Search, groups, select_candidates
 from cosched_plugin.policies.glomarc.upkeep import Member, Slowdown, evolve, gain_alone
