@@ -5,7 +5,6 @@ module imports nothing. Each owner takes its names from here, refuses others, an
 here only where a command's help shows it, or where packages share it that do not import each other; all other defaults
 stand with their setting.
 """
-# Under 60 lines: one table, which command lines and what they offer share.
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@
 A node draws idle watts at any time, with jobs on it or without; each core that is busy adds to them. A core is busy while a process
 computes on one of its hardware threads, or polls for a message. `MODEL.md` says which time counts as busy.
 """
-# Under 60 lines: rules that manager, results and accounts share.
 
 from __future__ import annotations
 

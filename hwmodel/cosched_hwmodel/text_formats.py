@@ -1,4 +1,7 @@
-"""Reads TOML and JSON for all programs: whatever is wrong is an OSError or a ValueError, never another error."""
+"""Text formats that all programs share: TOML and JSON as they are read, and names as CSV files hold them.
+
+Whatever is wrong in TOML or JSON is an OSError or a ValueError, never another error.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import tomllib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, NoReturn
+from urllib.parse import quote, unquote
 
 MOST_BITS: Final = 1_000  # of an integer: more are no double, and Python prints no thousands of digits
 
@@ -62,3 +66,29 @@ def check_numbers(value: Any, *, finite: bool = True) -> None:
 
 def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no number of JSON")
+
+
+# Names that users give, in CSV files. A name may hold anything: NUL and ESC, which a terminal obeys when a file is shown; a line
+# end or a comma, which break rows for readers that split them; ``=cmd|...``, which a spreadsheet carries out. So separators, quotes,
+# ``%`` and all that is not printable are percent-encoded, as bytes of UTF-8, and so is a first character that begins a formula.
+
+_SEPARATORS: Final = frozenset('%,;"')
+_FORMULA: Final = frozenset("=+-@")  # with tab and return, which are not printable
+_ERRORS: Final = "surrogatepass"  # half a character is written, and read, as it is
+
+
+def encoded(name: str) -> str:
+    """Return a name as a field that needs no quotes."""
+    if name.isalnum():
+        return name
+    field = "".join([char if char.isprintable() and char not in _SEPARATORS else _escaped(char) for char in name])
+    return f"%{ord(field[0]):02X}{field[1:]}" if field[:1] in _FORMULA else field
+
+
+def decoded(field: str) -> str:
+    """Return the name that a field stands for."""
+    return unquote(field, errors=_ERRORS)
+
+
+def _escaped(char: str) -> str:
+    return quote(char.encode(errors=_ERRORS), safe="")

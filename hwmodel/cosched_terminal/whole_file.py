@@ -1,5 +1,4 @@
 """Files that are there whole, or not at all, and folders that do not stay: the one way in which all programs write them."""
-# Under 60 lines: both command lines, workloads and results write files this way, each with errors of its own.
 
 from __future__ import annotations
 

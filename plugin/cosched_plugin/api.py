@@ -78,7 +78,6 @@ from cosched_plugin.core.first_fit import (
     runs_from as runs_from,
     thread_mask as thread_mask,
 )
-from cosched_plugin.core.note_table import read_table as read_table, table_note as table_note
 from cosched_plugin.core.state import Neighbours as Neighbours, load_of as load_of
 from cosched_plugin.core.trace import Trace as Trace
 from cosched_plugin.core.views.view import COUNTABLE as COUNTABLE, ELIGIBLE_NODES as ELIGIBLE_NODES, View as View
@@ -210,7 +209,9 @@ from cosched_plugin.protocol.messages import (
 from cosched_plugin.protocol.values import (
     note_of_runs as note_of_runs,
     note_travels as note_travels,
+    read_table as read_table,
     runs_of_note as runs_of_note,
+    table_note as table_note,
 )
 
 NodeLoad = contention.Load

@@ -11,8 +11,7 @@ from contextlib import ExitStack
 from typing import Final
 
 from cosched_plugin.common.errors import PolicyError, ProtocolError, RemoteProtocolError, UsageError
-from cosched_plugin.common.process import freeze_heap, stop_on_signals
-from cosched_plugin.common.service import Service
+from cosched_plugin.common.process import Service, freeze_heap, stop_on_signals
 from cosched_plugin.common.status import Gauge, MetricsServer, Status, Value
 from cosched_plugin.connection import Change, Connection, Keys
 from cosched_plugin.protocol.codec import decode

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import strategies as st
 from tests.properties import drawn
 
-from cosched_hwmodel.csv_names import decoded, encoded
+from cosched_hwmodel.text_formats import decoded, encoded
 
 
 @drawn(st.text(st.characters(codec=None)), few=200, many=20_000)

@@ -15,7 +15,7 @@ import pytest
 from tests.commands import Commands
 from tests.processes import ROOT
 
-from cosched_plugin.common.service import Service
+from cosched_plugin.common.process import Service
 
 UNITS = sorted((ROOT / "scripts" / "systemd").glob("*.service"))
 

@@ -11,7 +11,7 @@ from typing import Final, TextIO
 from cosched_emulator.batsim.happenings import Ended
 from cosched_emulator.batsim.simulator import Simulator
 from cosched_emulator.workload.atomic_file import new_text_file
-from cosched_hwmodel.csv_names import encoded
+from cosched_hwmodel.text_formats import encoded
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.batsim.messages import SUCCESS, write_hosts
 from cosched_plugin.protocol.messages import REJECTED

@@ -1,5 +1,4 @@
 """The command group ``accounts``: look at the database of a manager that does not run."""
-# Under 60 lines: a command.
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
 """Jobs that have ended, read from a manager's database, unchanged, whether the manager runs or not."""
-# Under 60 lines: the one reader of a database that no manager need have open.
 
 from __future__ import annotations
 

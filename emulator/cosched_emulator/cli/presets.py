@@ -1,5 +1,4 @@
 """The command ``presets``."""
-# Under 60 lines: a command.
 
 from __future__ import annotations
 

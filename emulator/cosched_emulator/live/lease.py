@@ -20,8 +20,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from cosched_emulator.accounting.file import InUseError
 from cosched_emulator.errors import InputError
-from cosched_plugin.common.process import stop_on_signals
-from cosched_plugin.common.service import Service
+from cosched_plugin.common.process import Service, stop_on_signals
 from cosched_terminal.console import WARNING, Log
 from cosched_terminal.own_file import open_own
 

@@ -40,7 +40,7 @@ from cosched_emulator.users.user_limits import Turns
 from cosched_hwmodel.units import MIB
 from cosched_plugin.common.allocation import started_by
 from cosched_plugin.common.errors import ProtocolError
-from cosched_plugin.common.service import Service
+from cosched_plugin.common.process import Service
 from cosched_plugin.common.status import Gauge, Status
 from cosched_plugin.protocol.limits import MAX_ACTIONS, MAX_ACTIONS_A_JOB, MAX_FRAME_BYTES
 from cosched_plugin.protocol.messages import CUT_SHORT, Actions, Hello, Ready, Welcome

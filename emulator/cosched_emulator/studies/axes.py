@@ -1,5 +1,4 @@
 """The axes of a study: one table that the experiment's reader, the cells, the tables of results and ``study plot`` read."""
-# Under 60 lines: a table that the command line reads without what makes studies.
 
 from __future__ import annotations
 

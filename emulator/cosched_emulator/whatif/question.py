@@ -49,8 +49,8 @@ from cosched_emulator.workload.sacct.sacct_log import assumptions_of
 from cosched_emulator.workload.side_files.annotations import Annotations, read_annotations
 from cosched_emulator.workload.side_files.side_file_rows import KEYS, JobKey
 from cosched_emulator.workload.swf.swf_writer import write_swf
-from cosched_hwmodel.csv_names import decoded
 from cosched_hwmodel.draws import uniform
+from cosched_hwmodel.text_formats import decoded
 from cosched_plugin.config import PolicyChoice, choose, from_table
 from cosched_plugin.protocol.messages import NodeClass
 

@@ -1,5 +1,4 @@
 """New folders and text files, compressed or not, with the errors of the emulator."""
-# Under 60 lines: reading a log needs none of it, and writers of four packages do.
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
 """Files that a command writes: there whole, or not at all; texts of TOML."""
-# Under 60 lines: what all commands of cosched-hwmodel share.
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
 """The command ``cosched-plugin``, and the one place where its errors become exit codes."""
-# Under 60 lines: an entry point.
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a long-running program does to its own process: its end at signals, garbage collections, and memory that goes back."""
+"""What a long-running program does to its own process: its end at signals, what systemd hears, garbage collections, free memory."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import gc
 import os
 import select
 import signal
+import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Final, NoReturn
@@ -72,6 +74,36 @@ def _end_at_once(number: int, log: Log) -> NoReturn:
                 os.write(stream, (line + "\n").encode())
     finally:
         os._exit(128 + number)
+
+
+# What systemd wants to know of a service of type notify: that it is ready, and that it goes on taking its turns.
+
+_TIMES: Final = 3.0  # it is told so often in the time after which it would end a service that says nothing
+
+
+class Service:
+    """Tells the service manager that started this process, if one did and asked for it (sd_notify)."""
+
+    def __init__(
+        self, environment: Mapping[str, str] = os.environ, clock_s: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._address = environment.get("NOTIFY_SOCKET", "").replace("@", "\0", 1)
+        self._clock_s = clock_s
+        self._every_s: float | None = None
+        if environment.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid()):
+            with suppress(ValueError):
+                self._every_s = int(environment.get("WATCHDOG_USEC", "")) / 1e6 / _TIMES
+        self._next_s = float("-inf")
+
+    def turn(self) -> None:
+        """Say that the process is ready, at the first call, and later that it is alive, as often as that is wanted."""
+        if not self._address or (now_s := self._clock_s()) < self._next_s:
+            return
+        text = b"READY=1" if self._next_s == float("-inf") else b"WATCHDOG=1"
+        self._next_s = float("inf") if self._every_s is None else now_s + self._every_s
+        with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as told:
+            told.setblocking(False)
+            told.sendto(text, self._address)
 
 
 # Garbage collection in long-running programs: objects from before the work are not examined again.

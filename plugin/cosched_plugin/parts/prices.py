@@ -2,7 +2,6 @@
 
 A pass pays with ``view.work.pay(PRICE, *counts)`` before a check. `docs/policies.md` shows this table.
 """
-# Under 60 lines: one table, which passes, searches and the documentation read.
 
 from __future__ import annotations
 

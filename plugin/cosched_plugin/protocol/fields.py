@@ -3,7 +3,6 @@
 A record of the protocol is a named tuple; `vocabulary` makes its form on the wire from these annotations alone. An absent field has
 the tuple's default; without one it is None where the type allows that, and an error elsewhere.
 """
-# Under 60 lines: the marks that every declaration of a message is written with, below what declares and what reads them.
 
 from __future__ import annotations
 

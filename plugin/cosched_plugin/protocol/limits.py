@@ -1,5 +1,4 @@
 """Limits of the wire format, version 1. PROTOCOL.md lists them; a test compares the two."""
-# Under 60 lines: one table, which both ends and PROTOCOL.md share.
 
 from __future__ import annotations
 

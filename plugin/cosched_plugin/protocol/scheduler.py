@@ -1,5 +1,4 @@
 """The interface of a scheduler for a driver: the core implements it, and other classes may."""
-# Under 60 lines: a protocol that others implement.
 
 from __future__ import annotations
 

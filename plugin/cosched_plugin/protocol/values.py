@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, cast
 
 from cosched_hwmodel.units import WHOLE_PPM
 from cosched_plugin.protocol.errors import Fault, refuse, refuse_integer
@@ -264,6 +264,28 @@ def check_note(key: object, value: object) -> None:
         read_value(value)
     except Fault as fault:
         raise fault.under(part)  # noqa: B904 - the same fault, one level out
+
+
+# A table of numbers by name, in the form of a note: a part's memory of users, applications or queues.
+
+
+def table_note(table: Mapping[str, float], most: int) -> NoteValue:
+    """Return a table as a note: names and numbers, in their order; if there are more than ``most``, those with the largest numbers."""
+    if len(table) > most:
+        table = dict(sorted(table.items(), key=lambda row: (-row[1], row[0]))[:most])
+    return (tuple(table), tuple(map(float, table.values())))
+
+
+def read_table(note: NoteValue) -> dict[str, float]:
+    """Return the table that `table_note` wrote; an empty one for any other note, and for None."""
+    if type(note) is not tuple or len(note) != 2:
+        return {}
+    names, numbers = note
+    if type(names) is not tuple or type(numbers) is not tuple or len(names) != len(numbers):
+        return {}
+    if not (set(map(type, names)) <= {str} and set(map(type, numbers)) <= {float}):
+        return {}
+    return dict(zip(cast("tuple[str, ...]", names), cast("tuple[float, ...]", numbers), strict=True))
 
 
 def note_travels(key: str, value: NoteValue) -> bool:

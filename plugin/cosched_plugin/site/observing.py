@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TextIO
 
-from cosched_hwmodel.csv_names import encoded
+from cosched_hwmodel.text_formats import encoded
 from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
 from cosched_plugin.common.allocation import nearest_layout
 from cosched_plugin.common.errors import UsageError

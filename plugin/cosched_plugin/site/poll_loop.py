@@ -20,8 +20,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.common.errors import PluginError, ProtocolError, UsageError
-from cosched_plugin.common.process import freeze_heap, stop_on_signals
-from cosched_plugin.common.service import Service
+from cosched_plugin.common.process import Service, freeze_heap, stop_on_signals
 from cosched_plugin.common.sockets import check_free_path
 from cosched_plugin.protocol.messages import StartJob, UsageTuple, Welcome
 from cosched_plugin.site.books import Books

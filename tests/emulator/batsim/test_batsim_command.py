@@ -18,7 +18,7 @@ from tests.emulator.batsim.simulations import PROFILES, job
 
 from cosched_emulator.batsim.platform import read_platform
 from cosched_emulator.errors import InputError
-from cosched_hwmodel.csv_names import decoded
+from cosched_hwmodel.text_formats import decoded
 
 PLATFORM = """<?xml version="1.0"?>
 <!DOCTYPE platform SYSTEM "https://simgrid.org/simgrid.dtd">

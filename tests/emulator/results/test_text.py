@@ -23,7 +23,7 @@ from cosched_emulator.results.files.run_reader import read_owners
 from cosched_emulator.results.record_columns import RecordColumns
 from cosched_emulator.results.thread_intervals import ThreadNumbering, interval_text, mask_intervals
 from cosched_emulator.workload.swf.swf_reader import load_swf
-from cosched_hwmodel.csv_names import encoded
+from cosched_hwmodel.text_formats import encoded
 from cosched_hwmodel.units import parse_seconds, seconds_text
 from cosched_plugin.protocol.messages import CANCELLED, Run
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from cosched_emulator.manager.record import JobRecord, OnDisk, QuantumRecord, Suspension
 from cosched_emulator.results.thread_intervals import ThreadNumbering
-from cosched_hwmodel.csv_names import encoded
+from cosched_hwmodel.text_formats import encoded
 from cosched_hwmodel.units import seconds_text
 from cosched_plugin.protocol.messages import CANCELLED, COMPLETED, FAILED, NODE_FAIL, REJECTED, TIMEOUT
 

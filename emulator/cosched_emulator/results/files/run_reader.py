@@ -37,7 +37,7 @@ from cosched_emulator.results.record_columns import (
     distinct_stays,
 )
 from cosched_emulator.workload.jobs_in_columns import Interned, intern_values
-from cosched_hwmodel.csv_names import decoded
+from cosched_hwmodel.text_formats import decoded
 from cosched_hwmodel.units import parse_seconds
 from cosched_plugin.protocol.errors import Fault
 from cosched_plugin.protocol.messages import NodeClass, Welcome

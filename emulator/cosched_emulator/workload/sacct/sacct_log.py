@@ -24,7 +24,7 @@ from cosched_emulator.workload.sacct.sacct_machine import machine_of
 from cosched_emulator.workload.sacct.sacct_rows import HINT
 from cosched_emulator.workload.sacct.sacct_unmodelled import TOLD_OF_JOBS, unmodelled
 from cosched_emulator.workload.swf.swf_writer import format_row, header_lines
-from cosched_hwmodel.csv_names import encoded
+from cosched_hwmodel.text_formats import encoded
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.common.allocation import nearest_layout
 
