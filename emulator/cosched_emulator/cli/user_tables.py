@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from cosched_emulator.users.idset import idset, ranges_text
-from cosched_hwmodel.units import MIB
+from cosched_hwmodel.units import MIB, amounts_text
 from cosched_terminal.console import align, printable
 
 Row = Mapping[str, Any]
@@ -286,7 +286,7 @@ def _value(key: str, value: Any) -> str:
     if isinstance(value, int) and key.endswith("_bytes"):
         return f"{value / MIB:.0f} MiB"
     if key in ("resources", "licences"):
-        return ",".join([f"{name}:{amount}" for name, amount in value]) or UNKNOWN
+        return amounts_text(value) or UNKNOWN
     if isinstance(value, list | tuple):
         return join_values(value) or UNKNOWN
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -7,7 +7,8 @@ from typing import Any, Final, NamedTuple
 
 from cosched_emulator.expected_starts.estimates import Estimate
 from cosched_emulator.explain.gang_facts import count_text, span_text
-from cosched_plugin.common.allocation import Machine, each_node, room_on
+from cosched_hwmodel.units import amounts_text
+from cosched_plugin.common.allocation import Counts, Machine, each_node, room_on
 from cosched_plugin.protocol.messages import JobSpec, RunningJob, Welcome
 
 # Kinds of reasons, for counts.
@@ -36,9 +37,11 @@ class Reasons:
         self._matches = _part(settings, "matching") not in ("", "none")
         self._free_at: dict[int, int] = {}  # by node that is in use: the last expected end of its jobs
         self._threads: dict[int, int] = {}  # by node: in use
+        self._counts = Counts(self._machine.resources, self._machine.licences)
         for job in welcome.running:
             if not job.on_disk:
                 self._occupy(job)
+                self._counts.count(job.spec, job.runs, -1)
         self._down = set(welcome.down)
         self._idle = self._machine.nodes - len(self._down | self._free_at.keys())
         self._reserved: tuple[int, int] | None = None  # job, expected start
@@ -97,14 +100,16 @@ class Reasons:
             return f"needs {alone}, and {self._idle} {'is' if self._idle == 1 else 'are'} empty", self._idle >= nodes
         threads = spec.processes * spec.threads_per_process
         free, room = 0, 0
+        there = self._counts.open_to(spec, self._machine.eligible(spec))
         for node, all_threads in enumerate(self._machine.threads_of):
-            if node not in self._down:
+            if there >> node & 1 and node not in self._down:
                 left = all_threads - self._threads.get(node, 0)
                 free += left
                 room += room_on(spec, left, all_threads, self._machine.memory_mb[node])
         least = f", at least {spec.ppn_min} processes a node" if spec.ppn_min > 1 else ""
+        asked = "".join([f" with {amounts_text((amount,))}" for amount in (*spec.resources, *spec.licences)])
         return (
-            f"needs {count_text(threads, 'thread')}{least}, and {free} of {self._machine.threads} are free",
+            f"needs {count_text(threads, 'thread')}{least}{asked}, and {free} of {self._machine.threads} are free",
             room >= spec.processes,
         )
 

@@ -77,6 +77,24 @@ def test_a_job_that_would_fit_is_told_of_the_reservation() -> None:
     assert told[2].text.endswith("job 8 has the reservation")
 
 
+def test_of_threads_where_resources_or_licences_are_lacking_none_is_free() -> None:
+    """The threads are there: what the job waits for is what it asked for besides."""
+    before = state([job(8, 1, licences=(("matlab", 1),)), job(9, 1, resources=(("gpu", 2),))], 1)
+    (running,) = before.running
+    (nodes,) = before.nodes
+    holds = running._replace(spec=running.spec._replace(licences=(("matlab", 2),), resources=(("gpu", 1),)))
+    welcome = before._replace(
+        running=(holds,), licences=(("matlab", 2),), nodes=(nodes._replace(nodes=1, resources=(("gpu", 2),)), nodes)
+    )
+    told = [Reasons(welcome, ()).of(each.spec, None) for each in welcome.pending]
+    assert told == [
+        (NODES, "needs 1 thread with matlab:1, and 0 of 10 are free"),
+        (NODES, "needs 1 thread with gpu:2, and 0 of 10 are free"),
+    ]
+    free = Reasons(welcome._replace(running=()), ()).of(welcome.pending[1].spec, None)
+    assert free.text.startswith("needs 1 thread with gpu:2, and 2 of 10 are free; other jobs come first")
+
+
 def test_a_promise_and_an_exclusive_job() -> None:
     (promised,) = reasons(state([job(8, 8)], 1), "conservative")
     assert promised.text.endswith("it is promised a start at 1:00:00")
