@@ -1,12 +1,13 @@
 """Errors of the hardware model.
 
 HardwareModelError
-├── TopologyError               a node description that is invalid, or cannot be read
 ├── UnknownNameError            an unknown name
 ├── TableError                  a table of measured co-runs that is invalid, or cannot be read (in ``measured``)
-├── CommandError                an argument or a file of the command cosched-hwmodel (in ``cli``)
-├── ContentionError             a contention model of others that cannot be used, or returns invalid values
-├── ProfileError                an impossible demand of a process (in ``composite``)
+├── PlacedError                 what is wrong, and where
+│   ├── TopologyError           a node description that is invalid, or cannot be read
+│   ├── ContentionError         a contention model of others that cannot be used, or returns invalid values
+│   ├── ProfileError            an impossible demand of a process (in ``composite``)
+│   └── CommandError            an argument or a file of the command cosched-hwmodel (in ``cli``)
 ├── FitError                    numbers from which no fit can be made (in ``composite``)
 ├── LomarcParameterError        an invalid parameter of the LOMARC model (in ``lomarc``)
 └── StatisticalParameterError   an invalid parameter of the statistical model (in ``statistical``)
@@ -32,26 +33,27 @@ class UnknownNameError(HardwareModelError):
         super().__init__(f'unknown {kind} "{name}"; {suggestion(name, self.known)}')
 
 
-class TopologyError(HardwareModelError):
-    """A node description that is invalid, or cannot be read; ``where`` names the file and key."""
+class PlacedError(HardwareModelError):
+    """An error at a place: ``where`` names it, such as a file, a key or an argument; ``text`` says what is wrong."""
 
     def __init__(self, where: str, text: str) -> None:
-        super().__init__(f"{where}: {text}" if where else text)
+        super().__init__(where, text)
         self.where = where
         self.text = text
 
+    def __str__(self) -> str:
+        return f"{self.where}: {self.text}" if self.where else self.text
 
-class ContentionError(HardwareModelError):
-    """A contention model of others cannot be used, or returns invalid values; ``model`` is its name."""
 
-    def __init__(self, model: str, text: str) -> None:
-        super().__init__(f"contention {model}: {text}")
-        self.model = model
-        self.text = text
+class TopologyError(PlacedError):
+    """A node description that is invalid, or cannot be read; ``where`` names the file and key."""
 
-    def __reduce__(self) -> tuple[type[ContentionError], tuple[str, str]]:
-        """Support pickling: there are two arguments, but one text."""
-        return (ContentionError, (self.model, self.text))
+
+class ContentionError(PlacedError):
+    """A contention model of others cannot be used, or returns invalid values; ``where`` is its name."""
+
+    def __str__(self) -> str:
+        return f"contention {super().__str__()}"
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

@@ -132,7 +132,7 @@ def test_unknown_pairs_and_jobs() -> None:
 
 def test_errors_survive_pickling() -> None:
     error = pickle.loads(pickle.dumps(ContentionError("some:Model", "it is tired")))
-    assert (str(error), error.model) == ("contention some:Model: it is tired", "some:Model")
+    assert (str(error), error.where) == ("contention some:Model: it is tired", "some:Model")
 
 
 # ---------------------------------------------------------------- finding models

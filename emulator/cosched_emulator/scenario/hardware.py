@@ -63,7 +63,7 @@ def _made(section: str, make: Callable[[], _Made]) -> _Made:
     try:
         return make()
     except ContentionError as error:
-        raise ConfigurationError(path, f"valid parameters of {error.model}", error.text) from error
+        raise ConfigurationError(path, f"valid parameters of {error.where}", error.text) from error
     except HardwareModelError as error:
         raise ConfigurationError(path, "parameters of composite", str(error)) from error
 

@@ -5,23 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from cosched_hwmodel.errors import HardwareModelError
+from cosched_hwmodel.errors import PlacedError
 from cosched_terminal.whole_file import whole_file
 
-# The error of the command ``cosched-hwmodel``.
 
-
-class CommandError(HardwareModelError):
-    """An argument, or a file, that is not as expected; ``where`` names it, ``text`` says what was expected."""
-
-    def __init__(self, where: str, text: str) -> None:
-        super().__init__(f"{where}: {text}")
-        self.where = where
-        self.text = text
-
-    def __reduce__(self) -> tuple[type[CommandError], tuple[str, str]]:
-        """Support pickling: there are two arguments, but one text."""
-        return (CommandError, (self.where, self.text))
+class CommandError(PlacedError):
+    """An argument, or a file, that is not as expected."""
 
 
 def quoted(text: str) -> str:

@@ -5,24 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from cosched_hwmodel.errors import HardwareModelError, suggestion
+from cosched_hwmodel.errors import PlacedError, suggestion
 from cosched_hwmodel.units import WHOLE_PPM
 
 # The shape of a `Profile` as a plain tuple.
 ProfileTuple: TypeAlias = tuple[int, ...]
 
 
-class ProfileError(HardwareModelError):
-    """A profile with an unknown field or an impossible value; ``field`` names it."""
-
-    def __init__(self, field: str, text: str) -> None:
-        super().__init__(f"{field}: {text}")
-        self.field = field
-        self.text = text
-
-    def __reduce__(self) -> tuple[type[ProfileError], tuple[str, str]]:
-        """Support pickling: there are two arguments, but one text."""
-        return (ProfileError, (self.field, self.text))
+class ProfileError(PlacedError):
+    """A profile with an unknown field or an impossible value; ``where`` names the field."""
 
 
 class Profile(NamedTuple):

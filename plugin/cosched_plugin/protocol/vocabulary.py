@@ -410,7 +410,7 @@ def _read_profile(raw: Any) -> Any:
     try:
         return checked(profile)
     except ProfileError as error:
-        raise Fault("field", error.text).under(error.field) from None
+        raise Fault("field", error.text).under(error.where) from None
 
 
 def _read_classes(raw: Any) -> Any:

@@ -322,5 +322,5 @@ def _profile(row: SideFileRow) -> Profile:
     try:
         return from_mapping(values)
     except ProfileError as error:
-        got = repr(row.values.get(error.field, ""))
-        raise row.error(error.field, f"a possible value ({error.text})", got) from error
+        got = repr(row.values.get(error.where, ""))
+        raise row.error(error.where, f"a possible value ({error.text})", got) from error

@@ -123,7 +123,7 @@ def _profile(table: Any, where: str) -> Profile:
     try:
         return from_mapping(table)
     except ProfileError as error:
-        raise CommandError(f"{where}: {error.field}", error.text) from error
+        raise CommandError(f"{where}: {error.where}", error.text) from error
 
 
 def _threads(text: str, word: str) -> tuple[int, ...]:
