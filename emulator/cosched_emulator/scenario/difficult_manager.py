@@ -130,18 +130,12 @@ class ManagerSection:
     ] = None
 
 
-class DrawnLag(NamedTuple):
-    """A lag of the scenario, before it is drawn for a job."""
-
-    mean_us: float
-    draw: str
-
-    def us(self, seed: int, name: str, job_id: int, number: int) -> int:
-        """Return the lag of a job; ``number`` counts its stays on nodes."""
-        if self.draw == "constant" or not self.mean_us:
-            return round(self.mean_us)
-        part = uniform(seed, f"manager {name}", job_id, number)
-        return round(self.mean_us * (2 * part if self.draw == "uniform" else -math.log1p(-part)))
+def drawn_us(mean_us: float, draw: str, seed: int, name: str, job_id: int, number: int) -> int:
+    """Return the lag of a job; ``number`` counts its stays on nodes."""
+    if draw == "constant" or not mean_us:
+        return round(mean_us)
+    part = uniform(seed, f"manager {name}", job_id, number)
+    return round(mean_us * (2 * part if draw == "uniform" else -math.log1p(-part)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,11 +143,8 @@ class Lags:
     """The lags of a manager, for each job."""
 
     seed: int
-    drawn: Mapping[LagName, DrawnLag]
+    settings: ManagerSection = ManagerSection()
     listed: Mapping[LagName, Mapping[JobKey, int]] = field(default_factory=dict)  # of the side file
-    elsewhere: float = 0.0
-    refused: float = 0.0
-    lost: float = 0.0
 
     def us(self, name: LagName, job: WorkloadJob, number: int = 0) -> int:
         """Return a lag of a job, in its stay of this ``number`` on nodes."""
@@ -163,21 +154,22 @@ class Lags:
             listed_us = most_specific(rows, patterns_of(rows), whole, None)
             if listed_us is not None:
                 return listed_us
-        return self.drawn[name].us(self.seed, name, job.spec.id, number)
+        mean_us, draw = getattr(self.settings, name) * SECOND_US, getattr(self.settings, _draw_of(name))
+        return drawn_us(mean_us, draw, self.seed, name, job.spec.id, number)
 
     def fate(self, job_id: int, number: int) -> Fate:
         """Return what becomes of a start, the one of this ``number`` that was decided."""
-        if self.refused and uniform(self.seed, "manager refused", job_id, number) < self.refused:
+        if uniform(self.seed, "manager refused", job_id, number) < self.settings.refused:
             return "refused"
-        moves = self.elsewhere and uniform(self.seed, "manager elsewhere", job_id, number) < self.elsewhere
+        moves = uniform(self.seed, "manager elsewhere", job_id, number) < self.settings.elsewhere
         return "elsewhere" if moves else ""
 
     def loses(self, job_id: int) -> bool:
         """Return whether the manager does not know how a job has ended."""
-        return self.lost > 0 and uniform(self.seed, "manager lost", job_id) < self.lost
+        return uniform(self.seed, "manager lost", job_id) < self.settings.lost
 
 
-NO_LAGS: Final = Lags(0, dict.fromkeys(LAGS, DrawnLag(0.0, "constant")))
+NO_LAGS: Final = Lags(0)
 
 
 class OwnPlan(NamedTuple):
@@ -192,12 +184,10 @@ def build_lags(section: ManagerSection | None, seed: int) -> Lags | None:
     """Return the lags of a scenario with this ``seed``; None: there are none. Raises `InputError` for a bad side file."""
     if section is None:
         return None
-    drawn = {name: DrawnLag(getattr(section, name) * SECOND_US, getattr(section, _draw_of(name))) for name in LAGS}
     listed = {} if section.lags is None else _read_lags(section.lags)
-    shares = (section.elsewhere, section.refused, section.lost)
-    if not listed and not any(shares) and not any(lag.mean_us for lag in drawn.values()):
+    if not listed and not any(getattr(section, name) for name in (*LAGS, "elsewhere", "refused", "lost")):
         return None
-    return Lags(seed if section.seed is None else section.seed, drawn, listed, *shares)
+    return Lags(seed if section.seed is None else section.seed, section, listed)
 
 
 def build_own_plan(section: ManagerSection | None, seed: int) -> OwnPlan | None:

@@ -134,7 +134,6 @@ def _applications(section: WorkloadSection, file: str, seed: int) -> Workload:
     parameters = ApplicationParameters(
         section.application_names,
         section.application_processes,
-        section.application_run_s,
         section.gap_s,
         section.shuffle_seed,
     )

@@ -153,8 +153,11 @@ class Scenario:
         for setting in needs.settings_of(self):
             if not setting.recorded_in(self):
                 del (values[setting.section] if setting.section else values)[setting.key]
-        values["clock"] |= {"takeover_s": 1.2, "resend_s": 1.0}  # settings that are gone, for the same reason
+        # Settings that are gone, for the same reason.
+        values["clock"] |= {"takeover_s": 1.2, "resend_s": 1.0}
+        if self.workload.applications is not None:
+            values["workload"]["application_run_s"] = None
         if self.time_sharing is not None:
-            values["time_sharing"]["barrier_process_us"] = 0  # likewise
+            values["time_sharing"]["barrier_process_us"] = 0
             del values["time_sharing"]["windows"]  # where rates are kept changes no result
         return values

@@ -19,7 +19,6 @@ from cosched_emulator.bounds import (
     AtLeastOne,
     Choice,
     Duration,
-    DurationAboveZero,
     Factor,
     Knowledge,
     Noise,
@@ -309,9 +308,6 @@ class WorkloadSection:
         "only those with one of these numbers of processes; empty: all. Where the table has none (no `procs`), "
         "the one number here is that of all",
     ] = ()
-    application_run_s: Annotated[
-        OfApplications[DurationAboveZero | None], "run time in seconds where the table has none (no `compact_s`)"
-    ] = None
     shuffle_seed: Annotated[OfApplications[int], "the same jobs in another order for each seed; 0: as drawn"] = 0
     gap_s: Annotated[
         Gaps[float],

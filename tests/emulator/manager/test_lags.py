@@ -11,7 +11,7 @@ from tests.runs import runs_on
 
 from cosched_emulator import prepare, simulate
 from cosched_emulator.errors import ConfigurationError, InputError
-from cosched_emulator.scenario.difficult_manager import DrawnLag, Lags
+from cosched_emulator.scenario.difficult_manager import Lags, ManagerSection, drawn_us
 from cosched_emulator.scenario.planned_events import Scripted
 from cosched_plugin.protocol import messages as m
 
@@ -19,9 +19,9 @@ both = pytest.mark.parametrize("contention", [False, True])
 ROW = "{} {} -1 {} 2 -1 -1 2 {} -1 1 {} 1 1 1 -1 -1 -1\n"
 
 
-def lags(submitted_us: int = 0, start_us: int = 0, ended_us: int = 0, extra_us: int = 0) -> Lags:
-    constant = [DrawnLag(float(us), "constant") for us in (submitted_us, start_us, ended_us, extra_us)]
-    return Lags(1, dict(zip(("submitted_s", "start_s", "ended_s", "extra_s"), constant, strict=True)))
+def lags(submitted_us: int = 0, start_us: int = 0, ended_us: int = 0, extra_us: int = 0, **shares: Any) -> Lags:
+    submitted_s, start_s, ended_s, extra_s = (us / 1e6 for us in (submitted_us, start_us, ended_us, extra_us))
+    return Lags(1, ManagerSection(submitted_s=submitted_s, start_s=start_s, ended_s=ended_s, extra_s=extra_s, **shares))
 
 
 def told(player: Any) -> list[tuple[int, tuple[m.Event, ...]]]:
@@ -140,7 +140,7 @@ def test_a_side_file_has_the_lags_of_some_jobs_and_the_others_are_drawn(tmp_path
 
 def test_draws_have_the_mean_that_was_asked_for() -> None:
     for draw in ("uniform", "exponential"):
-        drawn = [DrawnLag(1e6, draw).us(1, "x", number, 0) for number in range(4000)]
+        drawn = [drawn_us(1e6, draw, 1, "x", number, 0) for number in range(4000)]
         assert sum(drawn) / len(drawn) == pytest.approx(1e6, rel=0.05)
 
 

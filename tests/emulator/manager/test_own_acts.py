@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -54,7 +53,7 @@ def events_of(player: Player, kind: type) -> list[Any]:
 
 @both
 def test_a_start_that_is_refused_late_leaves_the_job_pending(contention: bool) -> None:
-    fates = replace(lags(0, 10), refused=1.0)
+    fates = lags(0, 10, refused=1.0)
     on = manager(contention=contention, lags=fates)
     player, _, records = play(at_times(at_0=[start(2), start(1, mask=2)]), [job(1), job(2, 0)], on=on)
     reason = "job {} did not start after all"
@@ -68,7 +67,7 @@ def test_a_start_that_is_refused_late_leaves_the_job_pending(contention: bool) -
 
 @both
 def test_a_job_starts_elsewhere_on_an_empty_node(contention: bool) -> None:
-    fates = replace(lags(0, 10), elsewhere=1.0)
+    fates = lags(0, 10, elsewhere=1.0)
     player, _, records = play(at_times(at_0=[start(1)]), [job(1)], on=manager(contention=contention, lags=fates))
     there = runs_on((1, 1, 1, 1))
     assert told(player)[1] == (10, (m.JobStarted(1, 10, there, 100, None),))
@@ -76,14 +75,14 @@ def test_a_job_starts_elsewhere_on_an_empty_node(contention: bool) -> None:
 
 
 def test_a_job_stays_where_it_is_if_there_is_no_other_place() -> None:
-    fates = replace(lags(0, 10), elsewhere=1.0)
+    fates = lags(0, 10, elsewhere=1.0)
     on = manager(node_class(nodes=1), lags=fates)
     player, _, _ = play(at_times(at_0=[start(1, mask=3)]), [job(1, processes=2)], on=on)
     assert events_of(player, m.JobStarted) == [m.JobStarted(1, 10, runs_on((0, 1, 3, 2)), 100, None)]
 
 
 def test_an_end_that_nobody_saw_is_known_to_the_results_alone() -> None:
-    fates = replace(lags(0, 0, 5), lost=1.0)
+    fates = lags(0, 0, 5, lost=1.0)
     player, _, records = play(at_times(at_0=[start(1)]), [job(1)], on=manager(lags=fates))
     assert told(player)[-1] == (105, (m.JobEnded(1, m.UNKNOWN),))
     assert (records[1].state, records[1].end_us) == (m.COMPLETED, 100)

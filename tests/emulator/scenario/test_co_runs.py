@@ -26,8 +26,8 @@ a,b,0.8,8,100
 b,a,1.5,8,200
 b,b,1.2,8,200
 """
-LARGE = "who," + ",".join(f"p{j}" for j in range(6)) + "\n" + "".join(
-    f"p{i}," + ",".join(f"{0.7 + 0.1 * i + (0.02 + 0.01 * i) * j:.4f}" for j in range(6)) + "\n" for i in range(6)
+LARGE = "who,compact_s," + ",".join(f"p{j}" for j in range(6)) + "\n" + "".join(
+    f"p{i},100," + ",".join(f"{0.7 + 0.1 * i + (0.02 + 0.01 * i) * j:.4f}" for j in range(6)) + "\n" for i in range(6)
 )  # fmt: skip
 
 
@@ -94,7 +94,7 @@ def test_the_belief_arrives_over_every_coupling(policy: str, link: str, tmp_path
 def test_noise_and_gaps_are_the_scheduler_s_alone(tmp_path: Path) -> None:
     file = tmp_path / "large.csv"
     file.write_text(LARGE)
-    given: dict[str, Any] = {"application_processes": [8], "application_run_s": 100.0}
+    given: dict[str, Any] = {"application_processes": [8]}
     exact, noisy, gaps = (
         prepared_of(file, belief, **given) for belief in ({}, {"pair_noise": 0.1}, {"pair_missing": 0.5})
     )
@@ -252,8 +252,8 @@ def test_gaps_are_exponential(table: Path) -> None:
 
 def test_applications_are_chosen_by_name_and_processes(tmp_path: Path) -> None:
     file = tmp_path / "sizes.csv"
-    file.write_text("who,procs,compact_s,x\nx,4,10,1\ny,8,20,1\nz,,,1\n")
-    chosen = prepared_of(file, application_processes=[4], application_run_s=30.0).workload.jobs
+    file.write_text("who,procs,compact_s,x\nx,4,10,1\ny,8,20,1\nz,,30,1\n")
+    chosen = prepared_of(file, application_processes=[4]).workload.jobs
     assert [(job.name, job.processes, job.run_us) for job in chosen] == [("x", 4, 10 * SECOND), ("z", 4, 30 * SECOND)]
     named = prepared_of(file, application_names=["y", "x"]).workload.jobs
     assert [job.name for job in named] == ["x", "y"]
@@ -264,9 +264,8 @@ def test_applications_are_chosen_by_name_and_processes(tmp_path: Path) -> None:
     [
         ({}, "workload.application_processes: expected one number of processes: the table has none of z, got []"),
         ({"application_processes": [4, 8]}, "workload.application_processes: expected one number of processes"),
-        ({"application_processes": [5]}, "workload.application_run_s: expected a number of seconds: the table has no run time"),
+        ({"application_processes": [5]}, "workload.applications: expected a table with the run time (compact_s) of each"),
         ({"application_names": ["x"], "application_processes": [5]}, "workload.application_processes: expected numbers of "),
-        ({"application_names": ["x"], "application_run_s": 5.0}, "workload.application_run_s: expected nothing: the table has the run"),
         ({"application_names": ["w"]}, "workload.application_names[0]: expected one of x, y, z, got 'w'"),
         ({"application_names": ["x"], "jobs": 0}, "workload.jobs: expected 1 or more, got 0"),
         ({"application_names": ["x"], "first": 2}, "workload.first: expected nothing: it has no effect without jobs of workload.swf"),

@@ -24,7 +24,6 @@ class ApplicationParameters:
 
     names: tuple[str, ...] = ()  # empty: all
     processes: tuple[int, ...] = ()  # only those with one of these numbers of processes; empty: all
-    run_s: float | None = None  # run time, in seconds, of those without one in the table
     gap_s: float = 100.0  # mean gap between arrivals; 0: all jobs come at once
     shuffle_seed: int = 0  # the same jobs in another order; 0: as drawn
 
@@ -90,10 +89,11 @@ def choices_of(table: CoRunTable, parameters: ApplicationParameters) -> list[App
         known = ", ".join(map(str, sorted(set(sizes.values()))))
         got = str(list(parameters.processes))
         raise ConfigurationError("workload.application_processes", f"numbers of processes among {known}", got)
-    if parameters.run_s is not None and all(name in table.compact_s for name in wanted):
-        expected = "nothing: the table has the run time (compact_s) of each of these applications"
-        raise ConfigurationError("workload.application_run_s", expected, f"{parameters.run_s:g}")
-    return [Application(name, sizes[name], _run_s(table, name, parameters.run_s)) for name in wanted]
+    without = next((name for name in wanted if name not in table.compact_s), None)
+    if without is not None:
+        expected = f"a table with the run time (compact_s) of each application, as of {without}"
+        raise ConfigurationError("workload.applications", expected, "none")
+    return [Application(name, sizes[name], table.compact_s[name]) for name in wanted]
 
 
 def _processes(table: CoRunTable, name: str, given: Sequence[int]) -> int:
@@ -105,11 +105,3 @@ def _processes(table: CoRunTable, name: str, given: Sequence[int]) -> int:
         expected = f"one number of processes: the table has none of {name}"
         raise ConfigurationError("workload.application_processes", expected, str(list(given)))
     return given[0]
-
-
-def _run_s(table: CoRunTable, name: str, given: float | None) -> float:
-    run_s = table.compact_s.get(name, given)
-    if run_s is None:
-        expected = f"a number of seconds: the table has no run time (compact_s) of {name}"
-        raise ConfigurationError("workload.application_run_s", expected, "none")
-    return run_s
