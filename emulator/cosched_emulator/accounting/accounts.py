@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 
 from cosched_emulator.accounting.archive import Archive, remove
 from cosched_emulator.accounting.chain import BASE, Base, Mark, Reached, base_of, first_link, next_link
-from cosched_emulator.accounting.database_schema import CHAINED, VERSION
+from cosched_emulator.accounting.database_schema import CHAINED, VERSION, job_columns
 from cosched_emulator.accounting.fact_rows import faults_like, write_change
 from cosched_emulator.accounting.file import (
     MADE_BY,
@@ -51,22 +51,17 @@ _PASSING: Final = frozenset(
         sqlite3.SQLITE_NOMEM,
     }
 )
-_COLUMNS: Final = (
-    "id", "user", "owner", "name", "array_id", "array_index", "after", "state", "reason", "submit_us", "start_us", "end_us",
-    "processes", "ppn_min", "ppn_max", "threads_per_process", "memory_mb", "exclusive", "estimate_us", "limit_us", "demand",
-    "usage", "self_slowdown", "run_us", "source_id", "starts", "requeues", "preemptions", "nodes", "work_us", "expected_us",
-    "granted_us", "suspended_us", "unpaired", "cpu_us", "dispatched_us", "slot",
-    "energy_j",
-)  # fmt: skip
-_IF_ANY: Final = (
-    "cpu_us",
-    "dispatched_us",
-    "slot",
-    "energy_j",
-)  # left out where jobs do not share time, or watts are unknown
+_NOT_TOLD: Final = (
+    "true_demand",
+    "true_usage",
+    "true_self_slowdown",
+    "job",
+    "entered_step",
+    "finished_step",
+)  # not told
+_IF_ANY: Final = ("cpu_us", "dispatched_us", "slot", "energy_j")  # told where jobs share time, or watts are known
 _FLAGS: Final = ("exclusive", "unpaired")
 _JSON: Final = ("after", "demand", "usage", "self_slowdown")
-_SELECT: Final = f"SELECT {', '.join(_COLUMNS)} FROM jobs"
 
 
 class Step(NamedTuple):
@@ -414,7 +409,7 @@ class Accounting:
         self.flush()
         where, values = ("AND user = ?", [user]) if user else ("", [])
         yield from self._rows(
-            f"{_SELECT} WHERE end_us IS NOT NULL {where} ORDER BY end_us DESC, id DESC LIMIT ?", [*values, most]
+            f"WHERE end_us IS NOT NULL {where} ORDER BY end_us DESC, id DESC LIMIT ?", [*values, most]
         )
 
     def jobs(self, ids: Sequence[int]) -> Iterator[dict[str, Any]]:
@@ -422,7 +417,7 @@ class Accounting:
         self.flush()
         for first in range(0, len(ids), _CHUNK):
             some = ids[first : first + _CHUNK]
-            rows = self._rows(f"{_SELECT} WHERE id IN ({','.join('?' * len(some))})", some)
+            rows = self._rows(f"WHERE id IN ({','.join('?' * len(some))})", some)
             found = {row["id"]: row for row in rows}
             yield from [found[job_id] for job_id in some if job_id in found]
 
@@ -458,14 +453,16 @@ class Accounting:
         except sqlite3.Error as error:
             raise AccountingError(f"the database cannot be read: {error}", self.path or "") from error
 
-    def _rows(self, query: str, values: Sequence[Any]) -> Iterator[dict[str, Any]]:
-        for values_of_row in self._select(query, values):
-            row = dict(zip(_COLUMNS, values_of_row, strict=True))
+    def _rows(self, where: str, values: Sequence[Any]) -> Iterator[dict[str, Any]]:
+        columns = [name for name in job_columns() if name not in _NOT_TOLD]
+        for values_of_row in self._select(f"SELECT {', '.join(columns)} FROM jobs {where}", values):
+            row = dict(zip(columns, values_of_row, strict=True))
             for key in _FLAGS:
                 row[key] = bool(row[key])
-            for key in _IF_ANY:
-                if row[key] is None:
-                    del row[key]
             for key in _JSON:
                 row[key] = None if row[key] is None else json.loads(row[key])
+            for key in _IF_ANY:
+                value = row.pop(key)
+                if value is not None:
+                    row[key] = value
             yield row

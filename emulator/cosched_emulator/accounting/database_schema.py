@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
+from functools import cache
 from typing import Final
 
 from cosched_emulator.accounting.chain import first_link, next_link
@@ -184,6 +186,14 @@ STEPS: Final = (
 )  # number n makes version n+1 of version n; never changed, only added to
 VERSION: Final = len(STEPS)
 CHAINED: Final = 5  # the first version with a chain and a mark; its tables are those of the present one
+
+
+@cache
+def job_columns() -> tuple[str, ...]:
+    """Return the columns of the table of jobs."""
+    with closing(sqlite3.connect(":memory:")) as connection:
+        migrate(connection, 0)
+        return tuple([name for (name,) in connection.execute("SELECT name FROM pragma_table_info('jobs')")])
 
 
 def _links(connection: sqlite3.Connection) -> Callable[[int, str, int, bytes], bytes]:

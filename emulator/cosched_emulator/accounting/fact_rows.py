@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import cache
+from operator import attrgetter
 from typing import Any, Final
 
+from cosched_emulator.accounting.database_schema import job_columns
 from cosched_emulator.errors import InvariantError
 from cosched_emulator.manager.managed_job import PENDING, RUNNING, SUSPENDED
 from cosched_emulator.manager.record import (
@@ -19,6 +22,7 @@ from cosched_emulator.manager.record import (
     JobFinished,
     NodeChanged,
     OnDisk,
+    Origin,
     QuantumPassed,
     StayEnded,
 )
@@ -26,25 +30,26 @@ from cosched_emulator.workload.job import WorkloadJob
 from cosched_hwmodel.composite.job_profile import Profile
 from cosched_plugin.protocol.messages import JobSpec
 
-_ENTER: Final = """INSERT INTO jobs (
-    id, user, owner, name, array_id, array_index, after, state, reason, submit_us, processes, ppn_min, ppn_max,
-    threads_per_process, memory_mb, exclusive, estimate_us, limit_us, demand, usage, self_slowdown, run_us, true_demand,
-    true_usage, true_self_slowdown, source_id, job, entered_step, unpaired)
-    VALUES (?,?,?,?,?,?,?,?,'',?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"""
 _CHANGE_JOB: Final = f"""UPDATE jobs SET
     starts = starts + (:state = '{RUNNING}' AND state = '{PENDING}'),
     requeues = requeues + (:state = '{PENDING}' AND state IN ('{RUNNING}', '{SUSPENDED}')),
     start_us = CASE WHEN :state = '{RUNNING}' AND state = '{PENDING}' THEN :at_us WHEN :state = '{PENDING}' THEN NULL ELSE start_us END,
     state = :state, reason = :reason
     WHERE id = :id"""
-_FINISH: Final = """UPDATE jobs SET state = ?, reason = ?, start_us = ?, end_us = ?, starts = ?, preemptions = ?, nodes = ?,
-    work_us = ?, expected_us = ?, granted_us = ?, suspended_us = ?, cpu_us = ?, dispatched_us = ?, slot = ?,
-    energy_j = ?, finished_step = ? WHERE id = ?"""
+# Fields of a record, and their columns in the row of a job that has ended.
+_SAME: Final = ("state", "end_us", "work_us", "suspended_us", "cpu_us", "dispatched_us")
+OF_RECORD: Final = {**{name: name for name in _SAME}, "estimate_us": "expected_us", "limit_us": "granted_us"}
+_TOLD: Final = attrgetter(*OF_RECORD)
+_DERIVED: Final = ("reason", "slot", "start_us", "starts", "preemptions", "nodes", "energy_j", "finished_step")
+_FINISH: Final = (
+    f"UPDATE jobs SET {', '.join([f'{name} = ?' for name in (*OF_RECORD.values(), *_DERIVED)])} WHERE id = ?"
+)
 _CHANGE: Final = "INSERT INTO changes (step, at_us, what, id, state, reason) VALUES (?,?,?,?,?,?)"
 _FAULT: Final = "INSERT INTO faults (step, at_us, kind, detail) VALUES (?,?,?,?)"
 _QUANTUM: Final = """INSERT INTO quanta (number, start_us, end_us, turn, jobs, nodes, paired_nodes, parts)
     VALUES (?,?,?,?,?,?,?,?)"""
 _LATER: Final = ("group", "status")  # of a job; -1 unless a log says them
+_json: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode  # `dumps` makes one at each call
 _FAULTS_LIKE: Final = "SELECT count(*) FROM faults WHERE step = ? AND at_us = ? AND kind = ? AND detail = ?"
 _STAYS: Final = "SELECT coalesce(max(stay) + 1, 0) FROM allocations WHERE job_id = ?"
 _ALLOCATION: Final = "INSERT INTO allocations VALUES (?,?,?,?,?,?,?,?,?,?)"
@@ -82,12 +87,10 @@ def _tuple(value: Any) -> Any:
     return tuple(map(_tuple, value)) if isinstance(value, list) else value
 
 
-def _json(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"), allow_nan=False)
-
-
-def _json_if_any(value: Any) -> str | None:
-    return None if value is None else _json(value)
+def _cell(value: Any) -> Any:
+    """Return a value as a column has it: texts that can be held, and JSON of what has parts."""
+    kind = type(value)
+    return _text(value) if kind is str else _json(value) if kind is tuple else value
 
 
 def _text(value: str) -> str:
@@ -97,47 +100,36 @@ def _text(value: str) -> str:
 
 def _write_job_entered(connection: sqlite3.Connection, step: int, change: JobEntered) -> None:
     job, origin = change.job, change.origin
-    spec = job.spec
-    row = (
-        spec.id,
-        _text(origin.owner or spec.user),
-        _text(origin.owner),
-        _text(spec.name),
-        origin.array_id,
-        origin.array_index,
-        _json(origin.after),
-        PENDING,
-        spec.submit_us,
-        spec.processes,
-        spec.ppn_min,
-        spec.ppn_max,
-        spec.threads_per_process,
-        spec.memory_mb,
-        spec.exclusive,
-        spec.estimate_us,
-        spec.limit_us,
-        _json_if_any(spec.demand),
-        _json_if_any(spec.usage),
-        _json_if_any(spec.self_slowdown),
-        job.run_us,
-        _json_if_any(job.demand),
-        _json_if_any(job.usage),
-        _json_if_any(job.self_slowdown),
-        job.source_id,
-        job_to_json(job),
-        step,
-        spec.unpaired,
-    )
+    statement, values_of = _entering()
+    user, whole = _text(origin.owner or job.spec.user), job_to_json(job)
     try:
-        connection.execute(_ENTER, row)
+        connection.execute(statement, (*map(_cell, values_of(change)), user, PENDING, "", whole, step))
     except sqlite3.IntegrityError as error:
-        raise InvariantError(f"job {spec.id} was entered into the accounting twice ({error})") from error
+        raise InvariantError(f"job {job.spec.id} was entered into the accounting twice ({error})") from error
+
+
+_OURS: Final = ("user", "state", "reason", "job", "entered_step")
+
+
+@cache
+def _entering() -> tuple[str, Callable[[JobEntered], tuple[Any, ...]]]:
+    """Return the statement that enters a job, and what returns its values up to `_OURS`: of the job, its spec and its origin."""
+    paths = {
+        **{f"true_{name}": f"job.{name}" for name in WorkloadJob._fields},
+        **{name: f"job.{name}" for name in ("run_us", "source_id")},
+        **{name: f"job.spec.{name}" for name in JobSpec._fields},
+        **{name: f"origin.{name}" for name in Origin._fields},
+    }
+    columns = [name for name in job_columns() if name in paths and name not in _OURS]
+    return _insert((*columns, *_OURS)), attrgetter(*[paths[name] for name in columns])
 
 
 def _write_job_carried(connection: sqlite3.Connection, _step: int, change: JobCarried) -> None:
-    row = change.row
-    columns, places = ", ".join(row), ",".join("?" * len(row))
-    connection.execute(f"INSERT INTO jobs ({columns}) VALUES ({places})", tuple(row.values()))
+    connection.execute(_insert(tuple(change.row)), tuple(change.row.values()))
+
+
+def _insert(columns: Sequence[str]) -> str:
+    return f"INSERT INTO jobs ({', '.join(columns)}) VALUES ({','.join('?' * len(columns))})"
 
 
 def _write_job_changed(connection: sqlite3.Connection, step: int, change: JobChanged) -> None:
@@ -170,25 +162,17 @@ def _write_job_finished(connection: sqlite3.Connection, step: int, change: JobFi
     job_id = record.job.spec.id
     stays = record.last_stays
     row = (
-        record.state,
+        *_TOLD(record),
         _text(record.reason),
+        None if record.cpu_us is None else record.slot,
         stays[0].start_us if stays else None,
-        record.end_us,
         record.starts,
         len(record.disk),
         sum(count for _, count, _, _ in stays[-1].runs) if stays else None,
-        record.work_us,
-        record.estimate_us,
-        record.limit_us,
-        record.suspended_us,
-        record.cpu_us,
-        record.dispatched_us,
-        None if record.cpu_us is None else record.slot,
         None if change.energy_j is None else round(change.energy_j, 6),
         step,
-        job_id,
     )
-    _check_known(connection.execute(_FINISH, row), job_id, change)
+    _check_known(connection.execute(_FINISH, (*row, job_id)), job_id, change)
     for time in record.disk[-1:]:
         if time.end_us is None:  # no `DiskLeft` will follow
             _write_time_on_disk(connection, job_id, time)

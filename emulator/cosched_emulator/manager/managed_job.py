@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, Final
 
 from cosched_emulator.manager.record import JobRecord, OnDisk, Stay, Suspension
@@ -21,6 +22,7 @@ GONE: Final = "GONE"  # it has ended, and the manager has not seen that yet
 ABSENT: Final = (AWAITED, GONE)
 
 _new = tuple.__new__  # a call of the class of a named tuple takes twice as long
+_IN_INVENTORY: Final = attrgetter(*RunningJob._fields[1:])
 
 
 def _runs(runs: Iterable[Sequence[int]]) -> tuple[Run, ...]:
@@ -123,23 +125,7 @@ class ManagedJob:
 
     def inventory_entry(self) -> RunningJob:
         """Return its entry in an inventory while it is among the running jobs."""
-        return RunningJob(
-            self.job.spec,
-            self.start_us,
-            self.runs,
-            self.estimate_us,
-            self.limit_us,
-            self.suspended_us,
-            self.measured_ppm,
-            self.idle_us,
-            self.on_disk,
-            self.ready_us,
-            self.slot,
-            self.quanta,
-            self.shares,
-            leaving=self.leaving,
-            held=self.held,
-        )
+        return _new(RunningJob, (self.job.spec, *_IN_INVENTORY(self)))
 
     def record_at(self, now_us: int, work_us: int) -> JobRecord:
         """Return the record up to ``now_us`` of a job that has not ended, with ``work_us`` done since its last start."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from cosched_emulator.accounting.accounts import Accounting
-from cosched_emulator.accounting.fact_rows import job_from_json
+from cosched_emulator.accounting.fact_rows import OF_RECORD, job_from_json
 from cosched_emulator.manager.managed_job import SUSPENDED
 from cosched_emulator.manager.record import TO_DISK, JobRecord, OnDisk, QuantumPart, QuantumRecord, Stay, Suspension
 from cosched_emulator.results.figures.metrics import ALL_JOBS, Selection, summarise
@@ -31,8 +31,8 @@ _ON_DISK: Final = "SELECT job_id, start_us, end_us FROM preemptions ORDER BY job
 _CHANGES: Final = f"""SELECT id, at_us, state, reason FROM changes WHERE what = 'job' AND id IN (
     SELECT id FROM changes WHERE what = 'job' AND state = '{SUSPENDED}' AND reason <> '{TO_DISK}') ORDER BY id, number"""
 _QUANTA: Final = "SELECT number, start_us, end_us, turn, jobs, nodes, paired_nodes, parts FROM quanta ORDER BY id"
-_JOBS: Final = """SELECT id, job, state, end_us, work_us, expected_us, granted_us, reason, suspended_us, cpu_us,
-    dispatched_us, slot, finished_step IS NOT NULL FROM jobs ORDER BY id"""
+_JOBS: Final = f"""SELECT id, job, state, finished_step IS NOT NULL, reason, coalesce(slot, 0), {", ".join(OF_RECORD.values())}
+    FROM jobs ORDER BY id"""
 
 
 def records_of(accounting: Accounting, unfinished: Iterable[JobRecord] = ()) -> list[JobRecord]:
@@ -46,44 +46,25 @@ def records_of(accounting: Accounting, unfinished: Iterable[JobRecord] = ()) -> 
     disk = _by_job(accounting.select(_ON_DISK))
     changes = _by_job(accounting.select(_CHANGES))
     records = []
-    for (
-        job_id,
-        text,
-        state,
-        end_us,
-        work_us,
-        expected_us,
-        granted_us,
-        reason,
-        suspended_us,
-        cpu_us,
-        dispatched_us,
-        slot,
-        finished,
-    ) in accounting.select(_JOBS):
+    for job_id, text, state, finished, reason, slot, *values in accounting.select(_JOBS):
         if job_id in known:
             records.append(known[job_id])
             continue
         job = job_from_json(text)
-        records.append(
-            JobRecord(
-                job,
-                state,
-                end_us,
-                tuple(_intervals(stays.get(job_id, ()))),
-                work_us if finished else 0,
-                expected_us if finished else job.spec.estimate_us,
-                granted_us if finished else job.spec.limit_us,
-                reason if finished else "",
-                suspended_us if finished else 0,
-                tuple(OnDisk(begin_us, until_us) for _, begin_us, until_us in disk.get(job_id, ())),
-                None,
-                cpu_us,
-                dispatched_us,
-                slot or 0,
-                tuple(_suspensions(changes.get(job_id, ()))),
-            )
+        record = JobRecord(
+            job,
+            state,
+            None,
+            tuple(_intervals(stays.get(job_id, ()))),
+            0,
+            job.spec.estimate_us,
+            job.spec.limit_us,
+            disk=tuple(OnDisk(begin_us, until_us) for _, begin_us, until_us in disk.get(job_id, ())),
+            suspensions=tuple(_suspensions(changes.get(job_id, ()))),
         )
+        if finished:
+            record = record._replace(reason=reason, slot=slot, **dict(zip(OF_RECORD, values, strict=True)))
+        records.append(record)
     return records
 
 
