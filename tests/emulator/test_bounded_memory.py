@@ -149,7 +149,7 @@ def cancelled(_folder: Path, entries: int) -> Work:
             for change in (HoldJobs(jobs), ReleaseJobs(jobs), CancelJobs(jobs)):
                 assert isinstance(live.command(number * SECOND, ANN, change), Done)
             live.drain()
-            live.discard_events()
+            live.outbox.discard()
         assert not live.unfinished
         accounts.close()
 

@@ -73,11 +73,11 @@ class LiveManager:
         self.now_us = 0
         self._owners = Owners()
         self.origins = self._owners.origins
-        self._outbox = Outbox(manager)
-        self._room = WaitingRoom(manager, self._outbox)
+        self.outbox = Outbox(manager)
+        self._room = WaitingRoom(manager, self.outbox)
         self.waiting = self._room.jobs
         self.members = self._room.members
-        self._commands = Commands(manager, self._room, self._owners, self._outbox, next_id, ended_state, tasks_of)
+        self._commands = Commands(manager, self._room, self._owners, self.outbox, next_id, ended_state, tasks_of)
         self.decisions: deque[tuple[int, str]] = deque(maxlen=LAST_DECISIONS)
         self._changes: list[Change] = []
 
@@ -93,7 +93,7 @@ class LiveManager:
         while (due_us := self.due_by(now_us)) is not None and due_us <= now_us:
             passed = True
             self.now_us = max(self.now_us, due_us)  # an entry that was scheduled too late is due now, not in the past
-            self._outbox.tell(self.now_us, *self.agenda.due(self.now_us))
+            self.outbox.tell(self.now_us, *self.agenda.due(self.now_us))
             self._follow_up()
             if self._room.begin(self.now_us):
                 self._follow_up()
@@ -124,13 +124,13 @@ class LiveManager:
         """Carry out the scheduler's answer to batch ``seq``, of the time ``decided_us`` (None: now), as far as possible now."""
         self._reject_impossible(actions)
         # Events after the scheduler's batch explain the actions that are impossible now.
-        stale = "stale: " if self._outbox.has_news else ""
+        stale = "stale: " if self.outbox.has_news else ""
         told = ["" if isinstance(action, SetNote | WakeAt) else describe(action, self.label) for action in actions]
-        unaware = self._outbox.changed_jobs(self.now_us if decided_us is None else decided_us)
+        unaware = self.outbox.changed_jobs(self.now_us if decided_us is None else decided_us)
         refusals: list[ActionRefused] = []
         for event in self.manager.carry_out(seq, self.now_us, actions, unaware):
             if not isinstance(event, ActionRefused):
-                self._outbox.tell(self.now_us, event)
+                self.outbox.tell(self.now_us, event)
                 continue
             text = event.reason.removeprefix("stale: ")  # of a job that is about to start, or whose end was not seen
             before = "stale: " if text != event.reason else stale
@@ -141,7 +141,7 @@ class LiveManager:
         for number, text in enumerate(told):
             if text and number not in refused:
                 self.decisions.append((self.now_us, text))
-        self._outbox.close_batch(refusals)
+        self.outbox.close_batch(refusals)
         self._follow_up()
 
     def _reject_impossible(self, actions: Sequence[Action]) -> None:
@@ -155,7 +155,7 @@ class LiveManager:
                 reason = None if job is None else manager.processes.refusal(job.job)
                 if job is not None and reason is not None:
                     job.reason = reason
-                    self._outbox.tell(self.now_us, JobEnded(job_id, REJECTED))
+                    self.outbox.tell(self.now_us, JobEnded(job_id, REJECTED))
 
     # A command or an answer with its time is a step, as the journal repeats it.
 
@@ -174,34 +174,11 @@ class LiveManager:
 
     def batch(self) -> tuple[int, int, tuple[Event, ...]] | None:
         """Return (number, time, events) of the next batch, and count it as sent; None if there is none, or a batch is unanswered."""
-        return self._outbox.batch(self.now_us)
-
-    @property
-    def has_only_wakes(self) -> bool:
-        """Return whether the next batch would tell of nothing but the time."""
-        return self._outbox.has_only_wakes
-
-    @property
-    def between_batches(self) -> bool:
-        """Return whether the scheduler owes no answer."""
-        return not self._outbox.awaits_answer
-
-    @property
-    def has_too_much_to_tell(self) -> bool:
-        """Return whether events were dropped: the scheduler must take over the present state anew."""
-        return self._outbox.overflows
-
-    def discard_events(self) -> None:
-        """Drop the events for the scheduler: it is gone, and the next one gets the present state."""
-        self._outbox.discard()
-
-    def forget_events(self) -> None:
-        """Keep no events for the next batch, only that there is one."""
-        self._outbox.empty()
+        return self.outbox.batch(self.now_us)
 
     def inventory(self) -> Welcome:
         """Return the present state for a new scheduler. It includes all events not sent yet; an unanswered batch is given up."""
-        return self._outbox.inventory(self.now_us)
+        return self.outbox.inventory(self.now_us)
 
     def take_restart(self) -> bool:
         """Return whether the manager has restarted by itself since the last call: the scheduler must take over its state anew."""
@@ -311,7 +288,7 @@ class LiveManager:
         """Forget a job that has ended, and release the jobs that waited for its end."""
         self.manager.forget(job_id)
         self._owners.drop(job_id)
-        self._outbox.forget(job_id)
+        self.outbox.forget(job_id)
         self._room.handle_end(self.now_us, job_id, state)
 
     # ------------------------------------------------------------ invariants

@@ -152,12 +152,12 @@ class LiveServer:
                 self._lease.turn()
             self._advance()
             restarted = self._live.take_restart()
-            if (restarted or self._live.has_too_much_to_tell) and session.state in (State.READY, State.OPEN):
+            if (restarted or self._live.outbox.overflows) and session.state in (State.READY, State.OPEN):
                 self._port.resync("the manager has restarted" if restarted else "there is too much to tell")
             if session.state is State.READY:
                 self._tell_scheduler()
             elif session.state in (State.START, State.GREETED, State.CLOSED):
-                self._live.discard_events()
+                self._live.outbox.discard()
             self._flush()
             self._saving.turn()
             poller.poll(round(self._wait_s() * 1000))
@@ -195,9 +195,9 @@ class LiveServer:
     # Only to a scheduler that is ready; `LiveManager.batch` gives nothing while a batch is unanswered, so one is on its way at
     # most.
     def _tell_scheduler(self) -> None:
-        if self._live.has_only_wakes and self._wakes_in_s() > 0:
+        if self._live.outbox.has_only_wakes and self._wakes_in_s() > 0:
             return
-        only_wakes = self._live.has_only_wakes
+        only_wakes = self._live.outbox.has_only_wakes
         batch = self._live.batch()
         if batch is not None:
             self._sent_s = time.monotonic()
@@ -232,7 +232,7 @@ class LiveServer:
             return 0.0
         live = self._live
         wait_s = self._port.wait_s(SLICE_S)
-        if live.has_only_wakes:
+        if live.outbox.has_only_wakes:
             wait_s = min(wait_s, self._wakes_in_s())
         for due_us in (live.due_us(), self._faults.next_us(), self._until_us):
             if due_us is not None:

@@ -130,7 +130,7 @@ class StateWriter:
         since = accounting.step - self._written
         if since < STEPS or live.unfinished > MOST_JOBS or since < STEPS + STEPS_A_JOB * live.unfinished:
             return
-        if live.between_batches:
+        if not live.outbox.awaits_answer:
             self.write()
 
     def write(self) -> bool:
@@ -167,7 +167,7 @@ def unpacked(state: bytes, accounting: object, prepared: Prepared) -> LiveManage
     """Return the manager as it was; whatever it has not told the scheduler is for the next one."""
     live: LiveManager = _Unpickler(accounting, io.BytesIO(state)).load()
     live.agenda.go_on(prepared.workload.jobs, prepared.script, prepared.faults.node_faults())
-    live.forget_events()
+    live.outbox.empty()
     return live
 
 

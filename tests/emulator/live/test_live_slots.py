@@ -85,7 +85,7 @@ def test_an_end_between_two_looks_at_the_clock_is_recorded_exactly() -> None:
     alone_us = round(1_500_000 / iteration_us) * iteration_us
     assert live.due_by(1_900_000) == S  # only the end of the quantum is known
     live.advance(2 * S + 900_000)
-    ended = [event for event in live._outbox._events if isinstance(event, m.JobEnded)]
+    ended = [event for event in live.outbox._events if isinstance(event, m.JobEnded)]
     assert ended == [m.JobEnded(first, m.COMPLETED)]
     (left,) = [change for change in live.drain() if isinstance(change, StayEnded) and change.job_id == first]
     assert left.stay.end_us == S + alone_us

@@ -61,7 +61,7 @@ def test_a_silent_scheduler_is_told_the_present_state_instead_of_all_that_happen
     assert batch is not None  # and it is never answered
     for _ in range(4):
         site.do(submit(tasks=(0, 1, 2)), 1)
-    assert site.live.has_too_much_to_tell, site.live._outbox._events
+    assert site.live.outbox.overflows, site.live.outbox._events
     assert site.live.batch() is None
     welcome = site.live.inventory()
     assert [job.spec.id for job in welcome.pending] == list(range(1, 14))
@@ -78,7 +78,7 @@ def test_a_scheduler_with_too_many_refused_actions_is_told_the_present_state(mon
     for number, (actions, too_many) in enumerate(((3, False), (4, True)), start=1):
         assert site.live.batch() is not None
         site.live.answer(number * SECOND, number, [begin(90 + each, run_on(0, 1, 1, 1)) for each in range(actions)])
-        assert site.live.has_too_much_to_tell is too_many
+        assert site.live.outbox.overflows is too_many
     assert site.live.manager.refused == 7
 
 
