@@ -4,9 +4,10 @@ EmulatorError                 root; exit code 1
 ├── InputError                a file that cannot be read as what it should be; exit code 2
 │   └── ConfigurationError    a key of a scenario, or an option, that is unknown or out of range; exit code 2
 ├── CoschedulingError         a coscheduling policy of others raised an error, or answered what none can; exit code 4
-├── AccountingError           the accounting's database cannot be written or read; exit code 1
-├── LinkError                 the scheduler at the other end broke the protocol or went away; exit code 3
-│   └── UnsupportedError      it cannot work as configured: its policy does not fit this machine; exit code 2
+├── PlacedError               what is wrong, and where; exit code 1
+│   ├── AccountingError       the accounting's database cannot be written or read; exit code 1
+│   └── LinkError             the scheduler at the other end broke the protocol or went away; exit code 3
+│       └── UnsupportedError  it cannot work as configured: its policy does not fit this machine; exit code 2
 └── InvariantError            the emulator contradicts itself: a defect in this program; exit code 4
 
 Every error carries its fields and can be pickled, so that a worker process can pass it to its parent.
@@ -108,32 +109,26 @@ class CoschedulingError(EmulatorError):
         return f"coscheduling {self.policy}, {self.hook}: {self.reason}"
 
 
-class AccountingError(EmulatorError):
-    """The accounting's database ``file`` cannot be written or read: a full disk, a lock that another process keeps, damage."""
+class PlacedError(EmulatorError):
+    """What is wrong, in words, and where: ``place`` is empty if it is not known."""
 
-    exit_code = 1
-
-    def __init__(self, text: str, file: str = "") -> None:
-        super().__init__(text, file)
+    def __init__(self, text: str, place: str = "") -> None:
+        super().__init__(text, place)
         self.text = text
-        self.file = file
+        self.place = place
 
     def __str__(self) -> str:
-        return f"{self.file}: {self.text}" if self.file else self.text
+        return f"{self.place}: {self.text}" if self.place else self.text
 
 
-class LinkError(EmulatorError):
-    """The scheduler broke the protocol, did not answer in time, or went away; ``endpoint`` says which one."""
+class AccountingError(PlacedError):
+    """The accounting's database cannot be written or read: a full disk, a lock that another process keeps, damage."""
+
+
+class LinkError(PlacedError):
+    """The scheduler broke the protocol, did not answer in time, or went away; ``place`` is its endpoint."""
 
     exit_code = 3
-
-    def __init__(self, text: str, endpoint: str = "") -> None:
-        super().__init__(text, endpoint)
-        self.text = text
-        self.endpoint = endpoint
-
-    def __str__(self) -> str:
-        return f"{self.endpoint}: {self.text}" if self.endpoint else self.text
 
 
 class UnsupportedError(LinkError):

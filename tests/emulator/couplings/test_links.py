@@ -197,7 +197,7 @@ def test_without_a_scheduler_opening_ends_in_time(endpoint: str) -> None:
         link.open(Manager(link).inventory)
     link.close()
     assert time.monotonic() - started < 1.5
-    assert caught.value.endpoint == endpoint
+    assert caught.value.place == endpoint
     assert caught.value.exit_code == 3
 
 
