@@ -26,8 +26,8 @@ from scripts.tables import write_tables
 
 import cosched_emulator
 from cosched_emulator.expected_starts.estimates import DRAWS, FURTHEST_US, Estimating
+from cosched_emulator.expected_starts.forecast import forecast
 from cosched_emulator.expected_starts.history import History, PastRun
-from cosched_emulator.expected_starts.run_ahead import run_ahead
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.run.prepare import Prepared
 from cosched_plugin.config import PolicyChoice, allow_models, choose
@@ -164,7 +164,7 @@ class _Estimator:
         drawn = estimating.of(job_id)
         took_s = process_time() - began
         head = welcome.pending[0].spec.id
-        planned = run_ahead(
+        planned = forecast(
             welcome,
             self._requested,
             lambda _spec, expected, elapsed: max(expected, elapsed + 1),

@@ -252,7 +252,7 @@ class Accounting:
 
     # The mark follows, and belongs to both journals (`chain.is_of`).
     # Over 50 lines: all in one transaction, so a process that is killed leaves the old journal or the new one.
-    def begin_anew(
+    def compact_journal(
         self, meta: Mapping[str, str], step: Step, changes: Sequence[Change], archive: Archive | None = None
     ) -> int:
         """Let ``step``, with all that is alive, and its ``changes`` take the place of the journal; rows of what has ended stay.

@@ -5,7 +5,8 @@ The end is told by the mark: SQLite drops what follows a damaged place of its wr
 gone. The mark is written after a step that was synced to the disk, so it is never ahead of what a crash leaves; a crash may leave an
 older mark, which tells less, and nothing wrong.
 
-A journal may begin anew (`Accounting.begin_anew`). Its meta data then has a `Base`, a digest of what went before: so the chain goes on.
+A journal may begin anew (`Accounting.compact_journal`). Its meta data then has a `Base`, a digest of what
+went before: so the chain goes on.
 """
 
 from __future__ import annotations

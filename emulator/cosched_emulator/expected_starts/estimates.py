@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
+from cosched_emulator.expected_starts.forecast import Forecast, RunTime, Start, forecast
 from cosched_emulator.expected_starts.history import DAY_US, History
 from cosched_emulator.expected_starts.ranges import Guess, quantile
-from cosched_emulator.expected_starts.run_ahead import Ahead, RunTime, Start, run_ahead
 from cosched_hwmodel.draws import key, uniform
 from cosched_plugin.protocol.messages import JobSpec, PendingJob, Run, Welcome
 from cosched_plugin.protocol.scheduler import SchedulerFactory
@@ -55,8 +55,8 @@ class Estimating:
         self._first_id = 1 + max(
             [job.spec.id for job in welcome.pending] + [job.spec.id for job in welcome.running], default=0
         )
-        self._predicted: Ahead | None = None
-        self._drawn: list[Ahead] = []
+        self._predicted: Forecast | None = None
+        self._drawn: list[Forecast] = []
 
     def with_job(self, spec: JobSpec, now_us: int) -> Estimating:
         """Return the estimates, not made yet, of one more job that is submitted at ``now_us``, when nothing else has happened."""
@@ -87,9 +87,9 @@ class Estimating:
             self._drawn.append(drawn)
         return whole
 
-    def _run(self, run_time: RunTime, arrivals: Iterable[JobSpec] = ()) -> Ahead:
+    def _run(self, run_time: RunTime, arrivals: Iterable[JobSpec] = ()) -> Forecast:
         until_us = self.welcome.now_us + FURTHEST_US
-        return run_ahead(
+        return forecast(
             self.welcome, self._make, run_time, self.wanted, arrivals, until_us=until_us, expired=self._expired
         )
 
@@ -104,7 +104,7 @@ class Estimating:
         return {job_id: estimate for job_id, estimate in found.items() if estimate is not None}
 
 
-def _estimate(job_id: int, runs: list[Ahead], draws: int) -> Estimate:
+def _estimate(job_id: int, runs: list[Forecast], draws: int) -> Estimate:
     """Return the estimate of a job from runs ahead; one in which it does not start says when it does not yet."""
     starts = [run.starts.get(job_id) or Start(run.reached_us, ()) for run in runs]
     times = sorted([start.at_us for start in starts])

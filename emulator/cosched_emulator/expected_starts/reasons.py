@@ -46,7 +46,7 @@ class Reasons:
         self._idle = self._machine.nodes - len(self._down | self._free_at.keys())
         self._reserved: tuple[int, int] | None = None  # job, expected start
         self._promised: dict[int, int] = {}
-        self._told: dict[int, str] = {}
+        self._reasons: dict[int, str] = {}
         for record in records:
             match record["kind"]:
                 case "reserve":
@@ -54,7 +54,7 @@ class Reasons:
                 case "promise" if record["start_us"] is not None:
                     self._promised[record["job"]] = record["start_us"]
                 case "wait":
-                    self._told[record["job"]] = str(record["reason"])
+                    self._reasons[record["job"]] = str(record["reason"])
 
     def _occupy(self, job: RunningJob) -> None:
         end_us = job.start_us + job.estimate_us
@@ -67,8 +67,8 @@ class Reasons:
 
     def of(self, spec: JobSpec, estimate: Estimate | None) -> Reason:
         """Return the reason of one pending job."""
-        if spec.id in self._told:
-            return Reason(ORDER, self._told[spec.id])
+        if spec.id in self._reasons:
+            return Reason(ORDER, self._reasons[spec.id])
         need, fits = self._need(spec)
         parts = [need]
         first_us = self._first_free(estimate)

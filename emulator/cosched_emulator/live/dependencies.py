@@ -166,7 +166,7 @@ class WaitingRoom:
     # ------------------------------------------------------------ in another manager
 
     def state(self) -> dict[str, Any]:
-        """Return the state in plain values, for `carry_on`."""
+        """Return the state in plain values, for `take_over`."""
         return {
             "waiting": [[job_id, waiting.reason] for job_id, waiting in self.jobs.items()],
             "after": [[job_id, sorted(waits_for)] for job_id, waits_for in self._after.items()],
@@ -179,7 +179,7 @@ class WaitingRoom:
             "begin_us": list(self.begin_us.items()),
         }
 
-    def carry_on(self, state: Mapping[str, Any], origins: Mapping[int, Origin]) -> None:
+    def take_over(self, state: Mapping[str, Any], origins: Mapping[int, Origin]) -> None:
         """Take over the state of another manager's jobs, whose ``origins`` are in order of their entry; the manager has them."""
         for job_id, origin in origins.items():
             if origin.array_id is not None and origin.array_index is not None:

@@ -32,23 +32,23 @@ class HistoryCheck:
     def __init__(self, accounting: Accounting, new_manager: Callable[[Accounting], LiveManager]) -> None:
         """``new_manager`` makes a manager before its first step. Call this before there are threads or sockets."""
         context = multiprocessing.get_context("fork")
-        self._told, theirs = context.Pipe(duplex=False)
+        self._answers, theirs = context.Pipe(duplex=False)
         self._process = context.Process(target=_play, args=(accounting, new_manager, theirs), daemon=True)
         self._process.start()
         theirs.close()
-        if self._told.poll(READY_S):
-            self._told.recv()
+        if self._answers.poll(READY_S):
+            self._answers.recv()
 
     def result(self) -> str | None:
         """Return what is damaged, once; `WHOLE`: nothing; None: that is not known yet, or was told before."""
-        if self._told.closed or not self._told.poll():
+        if self._answers.closed or not self._answers.poll():
             return None
         try:
-            return str(self._told.recv())
+            return str(self._answers.recv())
         except EOFError:
             return "the process that compares the history with its journal has ended without a result"
         finally:
-            self._told.close()
+            self._answers.close()
 
     def __enter__(self) -> HistoryCheck:
         return self

@@ -39,7 +39,7 @@ def answer_step(now_us: int, message: Actions) -> Step:
 
 
 def begin_step(now_us: int, state: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> Step:
-    """Return the first step of a journal that begins anew: the parameters of `LiveManager.carry_on`."""
+    """Return the first step of a journal that begins anew: the parameters of `LiveManager.take_over`."""
     told = json.dumps({"state": state, "rows": rows}, separators=(",", ":"))
     return Step(BEGIN, now_us, zlib.compress(told.encode()))
 
@@ -66,7 +66,7 @@ def play(live: LiveManager, step: Step) -> None:
             live.answer(step.at_us, message.seq, message.actions, message.now_us)
         case "begin":
             told = json.loads(zlib.decompress(step.body))
-            live.carry_on(step.at_us, told["state"], told["rows"])
+            live.take_over(step.at_us, told["state"], told["rows"])
         case _:
             raise InvariantError(f"a step of an unknown kind, {step.kind!r}")
 

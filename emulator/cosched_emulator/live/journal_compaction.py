@@ -71,7 +71,7 @@ def _each(classes: tuple[NodeClass, ...]) -> list[NodeClass]:
     return [item._replace(nodes=1) for item in classes for _ in range(item.nodes)]
 
 
-def begin_anew(
+def compact_journal(
     live: LiveManager, before: LiveManager, prepared: Prepared, accounting: Accounting, archive: Archive | None = None
 ) -> int:
     """Let ``live``, a new manager of this scenario, go on from the state of another one, and the journal begin with that.
@@ -99,7 +99,7 @@ def begin_anew(
         meta[MACHINES] = str(machines)
     if archive is not None or ARCHIVED in accounting.meta:
         meta[ARCHIVED] = "yes"
-    return accounting.begin_anew(meta, step, live.drain(), archive)
+    return accounting.compact_journal(meta, step, live.drain(), archive)
 
 
 def _check_jobs(before: LiveManager, live: LiveManager) -> None:

@@ -231,7 +231,7 @@ class LiveManager:
     # ------------------------------------------------------------ in another manager
 
     def state(self) -> dict[str, Any]:
-        """Return the state in plain values, for `carry_on`: without what is to be told to a scheduler, which gets the whole state.
+        """Return the state in plain values, for `take_over`: without what is to be told to a scheduler, which gets the whole state.
 
         All that was due has happened, and its changes were drained.
         """
@@ -243,7 +243,7 @@ class LiveManager:
             "decisions": list(self.decisions),
         }
 
-    def carry_on(self, now_us: int, state: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
+    def take_over(self, now_us: int, state: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> None:
         """Begin with the state of another manager; ``rows`` are those of its jobs in the accounts. This one is new."""
         self.now_us = now_us
         self.agenda.skip(state["now_us"])
@@ -255,9 +255,9 @@ class LiveManager:
             origins[row["id"]] = origin = Origin(row["owner"], row["array_id"], row["array_index"], after)
             if origin.owner:
                 self._owners.add(row["id"], origin, longest_us(job))
-        self.manager.carry_on(state["manager"], jobs)
-        self._room.carry_on(state["room"], origins)
-        self._commands.carry_on(state["commands"])
+        self.manager.take_over(state["manager"], jobs)
+        self._room.take_over(state["room"], origins)
+        self._commands.take_over(state["commands"])
         self.decisions.extend([(at_us, text) for at_us, text in state["decisions"]])
         self._changes += [JobCarried(row) for row in rows]
         nodes_before, nodes = state["nodes"]

@@ -124,7 +124,7 @@ class LiveServer:
         self._was_full = self._was_silent = False
         self._stuck = ""  # why nothing goes on, since when, and whether that was said
         self._stuck_since_s = self._stuck_looked_s = 0.0
-        self._stuck_told = False
+        self._stuck_reported = False
         self._woken_s = 0.0  # when a batch of nothing but wakes was last sent
         self._asked: Turns[Asked] = Turns()  # requests of users that are not answered yet
 
@@ -405,9 +405,9 @@ class LiveServer:
         self._stuck_looked_s = now_s
         stuck = self._why_stuck()
         if stuck != self._stuck:
-            self._stuck, self._stuck_since_s, self._stuck_told = stuck, now_s, False
-        elif stuck and not self._stuck_told and now_s - self._stuck_since_s >= STUCK_S:
-            self._stuck_told = True
+            self._stuck, self._stuck_since_s, self._stuck_reported = stuck, now_s, False
+        elif stuck and not self._stuck_reported and now_s - self._stuck_since_s >= STUCK_S:
+            self._stuck_reported = True
             self._log("stuck", f"for {STUCK_S:g} s {stuck}", level=WARNING)
 
     def _why_stuck(self) -> str:

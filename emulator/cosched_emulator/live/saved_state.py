@@ -166,7 +166,7 @@ def packed(live: LiveManager, accounting: object) -> bytes:
 def unpacked(state: bytes, accounting: object, prepared: Prepared) -> LiveManager:
     """Return the manager as it was; whatever it has not told the scheduler is for the next one."""
     live: LiveManager = _Unpickler(accounting, io.BytesIO(state)).load()
-    live.agenda.go_on(prepared.workload.jobs, prepared.script, prepared.faults.node_faults())
+    live.agenda.resume_with(prepared.workload.jobs, prepared.script, prepared.faults.node_faults())
     live.outbox.empty()
     return live
 

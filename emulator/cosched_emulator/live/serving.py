@@ -12,7 +12,7 @@ from cosched_emulator.accounting.archive import Archive
 from cosched_emulator.live.clock import LiveClock
 from cosched_emulator.live.history import HistoryCheck
 from cosched_emulator.live.journal import restore
-from cosched_emulator.live.journal_compaction import as_recorded, begin_anew
+from cosched_emulator.live.journal_compaction import as_recorded, compact_journal
 from cosched_emulator.live.lease import Lease
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.live.live_server import LiveServer
@@ -163,7 +163,7 @@ def restore_manager(
     if before is not prepared or (anew and steps > first + 1) or (archive is not None and steps):
         assert begins is None
         went_on, live = live, new_manager(prepared, accounting)
-        archived = begin_anew(live, went_on, prepared, accounting, archive)
+        archived = compact_journal(live, went_on, prepared, accounting, archive)
         nodes = live.manager.machine.nodes
         text = f"the journal begins anew with {live.unfinished} jobs that have not ended, on {nodes} nodes"
         if archive is not None:

@@ -255,7 +255,7 @@ class Commands:
         self._tokens: dict[str, OrderedDict[str, tuple[bytes, int, int]]] = {}
 
     def state(self) -> dict[str, Any]:
-        """Return the state in plain values, for `carry_on`."""
+        """Return the state in plain values, for `take_over`."""
         tokens = [
             [user, token, digest.hex(), first, count]
             for user, used in self._tokens.items()
@@ -263,7 +263,7 @@ class Commands:
         ]
         return {"next_id": self.next_id, "tokens": tokens}
 
-    def carry_on(self, state: Mapping[str, Any]) -> None:
+    def take_over(self, state: Mapping[str, Any]) -> None:
         """Take over the state of another manager's commands."""
         self.next_id = state["next_id"]
         for user, token, digest, first, count in state["tokens"]:

@@ -82,11 +82,11 @@ class Agenda:
         self._requeue = requeue
         self._endless = endless
 
-    def go_on(self, jobs: Iterable[WorkloadJob], script: Iterable[Scripted], faults: Iterable[NodeFault]) -> None:
+    def resume_with(self, jobs: Iterable[WorkloadJob], script: Iterable[Scripted], faults: Iterable[NodeFault]) -> None:
         """Go on after it was pickled, with the sequences that it was made with."""
-        self._jobs.go_on(jobs)
-        self._script.go_on(sorted(script, key=_scripted_change))
-        self._faults.go_on(faults)
+        self._jobs.resume_with(jobs)
+        self._script.resume_with(sorted(script, key=_scripted_change))
+        self._faults.resume_with(faults)
 
     def skip(self, until_us: int) -> None:
         """Leave out what the scenario has up to this time: it has happened in another manager. Nothing has happened here yet."""

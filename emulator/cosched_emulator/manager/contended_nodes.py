@@ -121,11 +121,11 @@ class ContendedNodes:
         self._change(resident.loads, adds=True)
 
     def progress_of(self, job_id: int) -> dict[str, Any]:
-        """Return the progress of a job in plain values, for `carry_on`."""
+        """Return the progress of a job in plain values, for `take_over`."""
         resident = self._jobs[job_id]
         return {"remaining": resident.remaining, "slowdowns": resident.slowdowns, "since_us": resident.since_us}
 
-    def carry_on(
+    def take_over(
         self,
         job_id: int,
         runs: Sequence[Run],

@@ -72,12 +72,12 @@ class JobEnergy:
         return self._joules.pop(job_id, 0.0)
 
     def state(self, now_us: int) -> dict[str, Any]:
-        """Return in plain values what jobs have drawn up to now, for `carry_on`."""
+        """Return in plain values what jobs have drawn up to now, for `take_over`."""
         for node in self._nodes:
             self._count(node, now_us)
         return {"joules": list(self._joules.items()), "counted_us": list(self._counted_us.items())}
 
-    def carry_on(self, state: Mapping[str, Any], jobs: Iterable[ManagedJob], now_us: int) -> None:
+    def take_over(self, state: Mapping[str, Any], jobs: Iterable[ManagedJob], now_us: int) -> None:
         """Go on with what jobs had drawn in another manager up to now; these jobs hold nodes."""
         self._joules |= dict(state["joules"])
         self._counted_us |= dict(state["counted_us"])

@@ -173,7 +173,7 @@ class DifficultJobs(RunningJobs):
             return f"the manager has suspended job {job_id}, and it alone resumes it"
         return super().resume(job_id, now_us)
 
-    def told_at_once(self, now_us: int) -> list[Event]:
+    def noticed_events(self, now_us: int) -> list[Event]:
         """Return the events of absent jobs of which the scheduler asked what is impossible."""
         jobs, self._noticed = sorted(self._noticed.items()), {}
         ends = [JobEnded(job_id, job.outcome) for job_id, job in jobs if job.state == GONE]
@@ -256,14 +256,14 @@ class DifficultManager(Manager):
                 jobs.deciding = (seq, number)
                 yield action
 
-        return super().carry_out(seq, now_us, counted(), unaware) + jobs.told_at_once(now_us)
+        return super().carry_out(seq, now_us, counted(), unaware) + jobs.noticed_events(now_us)
 
     def _apply(self, event: Event) -> None:
         jobs = self._running_jobs
         match event:
             case ActionRefused():
                 for job in jobs.take_back(event):
-                    self._wait_again(job, "refused")
+                    self._requeue(job, "refused")
             case JobStarted() if event.job_id in self.running:
                 jobs.begin_awaited(self.running[event.job_id], event)
             case JobStarted():

@@ -91,10 +91,10 @@ class JobProgress:
         heappush(self._timeline.heap, (end_us, END, job.id, job.version))  # as `Timeline.schedule`
 
     def progress_of(self, job_id: int) -> dict[str, Any] | None:
-        """Return the progress of a running job in plain values, for `carry_on`; None: its end says all."""
+        """Return the progress of a running job in plain values, for `take_over`; None: its end says all."""
         return None if self._cluster is None else self._cluster.progress_of(job_id)
 
-    def carry_on(self, jobs: Iterable[tuple[ManagedJob, Mapping[str, Any] | None, int | None]], now_us: int) -> None:
+    def take_over(self, jobs: Iterable[tuple[ManagedJob, Mapping[str, Any] | None, int | None]], now_us: int) -> None:
         """Let running jobs go on that ran elsewhere: each with what `progress_of` said there, and the time of its next measurement."""
         jobs = list(jobs)
         moved: dict[int, int] = {}
@@ -103,7 +103,7 @@ class JobProgress:
                 assert so_far is not None
                 suspended = job.suspended_us is not None
                 spec, whole = job.job.spec, job.job
-                self._cluster.carry_on(spec.id, job.runs, whole.run_us, whole.demand, so_far, suspended=suspended)
+                self._cluster.take_over(spec.id, job.runs, whole.run_us, whole.demand, so_far, suspended=suspended)
             moved = dict(self._cluster.settle(now_us))  # none, but by a program with another model
         for job, _, measured_us in jobs:
             if job.suspended_us is None:

@@ -85,10 +85,10 @@ class ManagedJob:
         self.limit_us = spec.limit_us
 
     def state_of(self) -> dict[str, Any]:
-        """Return in plain values what differs from a job that has just been submitted, for `carry_on`."""
+        """Return in plain values what differs from a job that has just been submitted, for `take_over`."""
         return {key: value for key, value in vars(self).items() if key not in NOT_CARRIED}
 
-    def carry_on(self, state: Mapping[str, Any]) -> None:
+    def take_over(self, state: Mapping[str, Any]) -> None:
         """Take over the state of a job in another manager; `layers`, and all versions, are made anew."""
         for key, value in state.items():
             setattr(self, key, _READ[key](value) if key in _READ else value)

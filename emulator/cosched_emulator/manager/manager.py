@@ -338,7 +338,7 @@ class Manager(TakesActions):
             case JobEnded() | JobSubmitted():
                 pass  # the most frequent events: `apply` handles them
             case JobRequeued():
-                self._wait_again(self.jobs[event.job_id], "requeued")
+                self._requeue(self.jobs[event.job_id], "requeued")
             case JobHeld() | JobReleased():
                 job = self.pending[event.job_id]
                 job.held = isinstance(event, JobHeld)
@@ -359,7 +359,7 @@ class Manager(TakesActions):
             case _:
                 raise InvariantError(f"only a difficult manager does this by itself: {event}")
 
-    def _wait_again(self, job: ManagedJob, why: str) -> None:
+    def _requeue(self, job: ManagedJob, why: str) -> None:
         """Put a running job back into the queue."""
         self._running_jobs.vacate(job, self.now_us)
         job.state = PENDING
@@ -401,7 +401,7 @@ class Manager(TakesActions):
     # ------------------------------------------------------------ in another manager
 
     def state(self) -> dict[str, Any]:
-        """Return the state in plain values, for `carry_on`. All that was due has happened."""
+        """Return the state in plain values, for `take_over`. All that was due has happened."""
         meter = self.diary.meter
         return {
             "seq": self.seq,
@@ -413,30 +413,30 @@ class Manager(TakesActions):
             "notes": self.notes.inventory_entries(),
             "wakes": sorted(self.wakes),
             "nodes": self.nodes.state(),
-            "rotating": None if self.processes is None else self.processes.carried(),
+            "rotating": None if self.processes is None else self.processes.turns_state(),
             "energy": None if meter is None else meter.state(self.now_us),
         }
 
-    def carry_on(self, state: Mapping[str, Any], jobs: Mapping[int, WorkloadJob]) -> None:
+    def take_over(self, state: Mapping[str, Any], jobs: Mapping[int, WorkloadJob]) -> None:
         """Take over the state of another manager, with these jobs; InvariantError if they do not fit this machine. It is a new one."""
         self.seq, self.now_us, self.refused = state["seq"], state["now_us"], state["refused"]
         for job_id, told in state["jobs"]:
             job = self.jobs[job_id] = ManagedJob(jobs[job_id])
-            job.carry_on(told)
+            job.take_over(told)
         self.pending.update({job_id: self.jobs[job_id] for job_id in state["pending"]})
-        self.nodes.carry_on(state["nodes"])
-        self._running_jobs.carry_on(state["running"], self.jobs, self.now_us)
+        self.nodes.take_over(state["nodes"])
+        self._running_jobs.take_over(state["running"], self.jobs, self.now_us)
         for node in sorted(self.nodes.broken | self.nodes.drained.keys()):
             self.nodes.take_out(node)
-        self.notes.carry_on(state["notes"])
+        self.notes.take_over(state["notes"])
         for at_us in state["wakes"]:
             self.wakes.add(at_us)
             self.timeline.schedule(at_us, WAKE, 0)
         if self.processes is not None:
-            self.processes.carry_on_turns(state["rotating"])
+            self.processes.take_over_turns(state["rotating"])
         if self.diary.meter is not None and state["energy"] is not None:
             there = [job for job in self.running.values() if not job.on_disk]
-            self.diary.meter.carry_on(state["energy"], there, self.now_us)
+            self.diary.meter.take_over(state["energy"], there, self.now_us)
 
     # ------------------------------------------------------------ invariants
 

@@ -90,14 +90,14 @@ class NodeStates:
     # ------------------------------------------------------------ in another manager
 
     def state(self) -> dict[str, Any]:
-        """Return the state in plain values, for `carry_on`."""
+        """Return the state in plain values, for `take_over`."""
         return {
             "broken": sorted(self.broken),
             "drained": sorted(self.drained.items()),
             "slow": sorted(self.slow.items()),
         }
 
-    def carry_on(self, state: Mapping[str, Any]) -> None:
+    def take_over(self, state: Mapping[str, Any]) -> None:
         """Take over the states of another manager's nodes; `take_out` must follow when jobs have their threads."""
         self.broken |= set(state["broken"])
         self.drained |= dict(state["drained"])

@@ -54,7 +54,7 @@ class Notes:
             self._bytes -= self._sizes.pop((job_id, key))
             del self._values[job_id, key]
 
-    def carry_on(self, entries: Iterable[Sequence[Any]]) -> None:
+    def take_over(self, entries: Iterable[Sequence[Any]]) -> None:
         """Take over all notes of another manager, from the plain values of its `inventory_entries`."""
         for job_id, key, value in entries:
             self.set(job_id, key, _noted(value))

@@ -170,7 +170,7 @@ class RunningJobs:
     # ------------------------------------------------------------ in another manager
 
     def state(self) -> list[list[Any]]:
-        """Return each job's id, progress and time of its next measurement in plain values, for `carry_on`."""
+        """Return each job's id, progress and time of its next measurement in plain values, for `take_over`."""
         measured_us = {
             ident: at_us
             for at_us, rank, ident, version in self._timeline.heap
@@ -178,7 +178,7 @@ class RunningJobs:
         }
         return [[job_id, self._progress.progress_of(job_id), measured_us.get(job_id)] for job_id in self.by_id]
 
-    def carry_on(self, state: Iterable[Sequence[Any]], jobs: Mapping[int, ManagedJob], now_us: int) -> None:
+    def take_over(self, state: Iterable[Sequence[Any]], jobs: Mapping[int, ManagedJob], now_us: int) -> None:
         """Give running jobs of another manager their places and their progress; InvariantError if they do not fit this machine."""
         told = [(jobs[job_id], progress, measured_us) for job_id, progress, measured_us in state]
         for job, _, _ in told:
@@ -193,7 +193,7 @@ class RunningJobs:
                 raise InvariantError(f"job {spec.id} cannot be where it runs: {layers}")
             job.layers = layers
             pool.take(spec, job.runs, layers)
-        self._progress.carry_on(told, now_us)
+        self._progress.take_over(told, now_us)
 
     def _leave_nodes(self, job: ManagedJob, now_us: int) -> None:
         """Record the stay on its nodes that ends now."""

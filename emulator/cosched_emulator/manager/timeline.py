@@ -104,9 +104,9 @@ class Source(Generic[Item]):
             heappush(self._heap, self._entry_of(self.head))
 
     def __getstate__(self) -> tuple[None, dict[str, Any]]:
-        """Leave out the items, which may be a generator: `go_on` gives them again."""
+        """Leave out the items, which may be a generator: `resume_with` gives them again."""
         return None, {"_entry_of": self._entry_of, "_heap": self._heap, "_taken": self._taken, "head": self.head}
 
-    def go_on(self, items: Iterable[Item]) -> None:
+    def resume_with(self, items: Iterable[Item]) -> None:
         """Go on behind the head, in a sequence that is the same as that which was left out."""
         self._items = islice(items, self._taken, None)

@@ -44,8 +44,8 @@ class Archived(Twins):
         self.archive = Archive(f"{self.path}-archive", keep_s * SECOND_US)
         self.whole = Accounting.create(f"{self.path}-whole", meta_of(self.site.scenario, self.site.workload, LIVE))
 
-    def begin_anew(self) -> None:
-        super().begin_anew()
+    def compact_journal(self) -> None:
+        super().compact_journal()
         assert self.archive is not None
         for job in rows(self.archive.path, "jobs"):  # what the manager is not told any more
             self.books.states.pop(job["id"], None)
@@ -93,7 +93,7 @@ def test_a_process_that_is_killed_between_copy_and_removal_loses_nothing_and_dou
     twice = {row["id"] for row in rows(life.archive.path, "jobs")} & {row["id"] for row in rows(life.path, "jobs")}
     assert len(twice) == copied
     life.accounts, _ = life.restored()  # the next process
-    life.begin_anew()
+    life.compact_journal()
     life.accounts.close()
     ids = [row["id"] for path in (life.path, life.archive.path) for row in rows(path, "jobs")]
     assert sorted(ids) == sorted(
@@ -171,13 +171,13 @@ def test_the_archive_of_another_database_is_refused(tmp_path: Path) -> None:
         life.run_out()
     second.archive = first.archive
     assert first.archive is not None
-    first.begin_anew()
+    first.compact_journal()
     second.accounts.flush()
     held = [*rows(second.path, "jobs")]
     with closing(sqlite3.connect(first.archive.path)) as connection:
         connection.execute("PRAGMA user_version=5")
     with pytest.raises(InputError, match=r"expected the archive of this database, got that of another one"):
-        second.begin_anew()
+        second.compact_journal()
     with closing(sqlite3.connect(first.archive.path)) as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (5,)
     assert [*rows(second.path, "jobs")] == held

@@ -39,7 +39,7 @@ from cosched_emulator.accounting.rebuild import AS_THEY_WERE, examine, salvage
 from cosched_emulator.accounting.run_meta import meta_of
 from cosched_emulator.errors import ConfigurationError, EmulatorError
 from cosched_emulator.live.journal import answer_step, command_step, play, restore, time_step
-from cosched_emulator.live.journal_compaction import begin_anew
+from cosched_emulator.live.journal_compaction import compact_journal
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.live.serving import LIVE, new_manager
 from cosched_emulator.run.build import build_agenda, build_manager
@@ -89,7 +89,7 @@ class Twins(Life):
 
     def scheduler_comes(self) -> None:
         if self.accounts.step:
-            self.begin_anew()
+            self.compact_journal()
         super().scheduler_comes()
 
     def restored(self) -> tuple[Accounting, LiveManager]:
@@ -102,16 +102,16 @@ class Twins(Life):
         manager = build_manager(self.prepared, live=True)
         return LiveManager(manager, build_agenda(self.site, manager, live=True), 1, books.ended_state, books.tasks)
 
-    def begin_anew(self) -> None:
+    def compact_journal(self) -> None:
         """Come back from the journal, and let it begin anew."""
         self.accounts.close()
         self.accounts, old = self.restored()
         if old.manager.processes is not None and old.manager.running:
             with pytest.raises(ConfigurationError, match=r"expected no running job where jobs share time: .* got job"):
-                begin_anew(self.new(self.books), old, self.site, self.accounts)
+                compact_journal(self.new(self.books), old, self.site, self.accounts)
             return
         self.live = self.new(self.books)
-        self.carried["archived"] += begin_anew(self.live, old, self.site, self.accounts, self.archive)
+        self.carried["archived"] += compact_journal(self.live, old, self.site, self.accounts, self.archive)
         if old.manager.processes is not None:  # CPUs count in ticks, from another phase on
             self.accounts.close()
             self.accounts, self.twin = Accounting.open(self.path), self.new(self.books)
@@ -192,7 +192,7 @@ def test_the_jobs_of_a_scenario_and_their_energy_are_carried_over(tmp_path: Path
     do(answer_step(middle_us, Actions(1, middle_us, (begin(1, *runs, limit_s=10**6),))))
     assert lives[0].manager.running
     before, lives[0] = lives[0], new_manager(prepared, accounts[0])
-    begin_anew(lives[0], before, prepared, accounts[0])
+    compact_journal(lives[0], before, prepared, accounts[0])
     do(time_step(prepared.workload.jobs[-1].spec.submit_us + 10**12))
     rows = []
     for books in accounts:
@@ -210,12 +210,12 @@ def test_the_jobs_of_a_scenario_and_their_energy_are_carried_over(tmp_path: Path
 class Again(Site):
     """A site whose journal may begin anew."""
 
-    def begin_anew(self) -> None:
+    def compact_journal(self) -> None:
         self.books.close()
         self.live, _, self.books = restored(Path(self.path))
         before, self.live = self.live, new_manager(PREPARED, self.books)
         run = self.books.meta["run"]
-        begin_anew(self.live, before, PREPARED, self.books)
+        compact_journal(self.live, before, PREPARED, self.books)
         assert self.books.meta["run"] == run  # `wait` asks for it
 
 
@@ -235,7 +235,7 @@ def killed(path: Path, die: Callable[[Accounting], None], after_s: float = 60.0)
             before, _, books = restored(path)
             live = new_manager(PREPARED, books)
             die(books)
-            begin_anew(live, before, PREPARED, books)
+            compact_journal(live, before, PREPARED, books)
         finally:
             os._exit(0)
     deadline_s = time.monotonic() + after_s
@@ -323,9 +323,9 @@ def left_anew(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("anew")
     site = Again(folder / "c.db")
     site.work(1, 20)
-    site.begin_anew()
+    site.compact_journal()
     site.work(21, 10)
-    site.begin_anew()
+    site.compact_journal()
     site.work(31, 10)
     site.do(DrainNodes((1,), "late"), 401)
     yield copied(folder / "c.db", folder / "copy")

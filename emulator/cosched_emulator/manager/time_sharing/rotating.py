@@ -84,11 +84,11 @@ class Rotating(ProcessProgress):
         """Return the time sharing of the machine, for an inventory."""
         return SlotState(self.quantum_us, self.quantum, self.rotation.turns, self.rotation.left)
 
-    def carried(self) -> dict[str, Any]:
-        """Return what `carry_on_turns` takes over, in plain values, while no job runs."""
+    def turns_state(self) -> dict[str, Any]:
+        """Return what `take_over_turns` takes over, in plain values, while no job runs."""
         return {"quantum": self.quantum, "rotation": self.rotation, "ended": list(self._ended.items())}
 
-    def carry_on_turns(self, state: Mapping[str, Any]) -> None:
+    def take_over_turns(self, state: Mapping[str, Any]) -> None:
         """Go on with the quanta and the rotation of another manager, in which no job ran."""
         turns, left = state["rotation"]
         self.quantum = state["quantum"]

@@ -10,8 +10,8 @@ import pytest
 
 import cosched_emulator
 from cosched_emulator.expected_starts.estimates import Estimating
+from cosched_emulator.expected_starts.forecast import forecast
 from cosched_emulator.expected_starts.history import DAY_US, History, PastRun
-from cosched_emulator.expected_starts.run_ahead import run_ahead
 from cosched_plugin.config import PolicyChoice, choose
 from cosched_plugin.protocol.messages import Action, Event, JobSpec, Welcome
 from cosched_plugin.protocol.scheduler import Scheduler, SchedulerFactory
@@ -67,7 +67,7 @@ def test_with_the_true_run_times_and_arrivals_the_true_starts_are_found(policy: 
 
         pending = [job.spec.id for job in state.pending]
         later = [spec for spec in sorted(jobs, key=lambda spec: spec.submit_us) if spec.submit_us > state.now_us]
-        ahead = run_ahead(state, choice.scheduler, true_us, pending, later, until_us=1 << 60)
+        ahead = forecast(state, choice.scheduler, true_us, pending, later, until_us=1 << 60)
         assert {job_id: start.at_us for job_id, start in ahead.starts.items()} == {
             job_id: records[job_id].intervals[0].start_us for job_id in pending if not records[job_id].starts > 1
         }
@@ -89,7 +89,7 @@ def test_a_job_beside_another_takes_as_much_longer_as_the_core_expects() -> None
     for state in states:
         pending = [job.spec.id for job in state.pending]
         coming = [spec for spec in later if spec.submit_us > state.now_us]
-        ahead = run_ahead(
+        ahead = forecast(
             state,
             choose("lomarc-r").scheduler,
             lambda _spec, expected, _elapsed: expected,

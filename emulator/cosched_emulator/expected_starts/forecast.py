@@ -51,7 +51,7 @@ class Start(NamedTuple):
     runs: tuple[Run, ...]
 
 
-class Ahead(NamedTuple):
+class Forecast(NamedTuple):
     """What a run ahead has found."""
 
     starts: Mapping[int, Start]  # of the jobs asked for
@@ -230,7 +230,7 @@ class _Copy:
         self._expect_end(job)
 
 
-def run_ahead(
+def forecast(
     welcome: Welcome,
     make: SchedulerFactory,
     run_time: RunTime,
@@ -239,7 +239,7 @@ def run_ahead(
     *,
     until_us: int,
     expired: Callable[[], bool] = lambda: False,
-) -> Ahead:
+) -> Forecast:
     """Run a core from the state of ``welcome`` until the ``wanted`` jobs have started, at the latest to ``until_us``.
 
     ``arrivals`` are submissions to come, in order of time. ``expired`` is asked at every instant, and ends the run when it is true.
@@ -271,7 +271,7 @@ def run_ahead(
             if idle > MOST_IDLE:
                 break
             _exchange(core, copy, events)
-    return Ahead(copy.starts, copy.now_us if copy.heap else until_us)
+    return Forecast(copy.starts, copy.now_us if copy.heap else until_us)
 
 
 def _exchange(core: Scheduler, copy: _Copy, events: list[Event]) -> None:
