@@ -138,14 +138,14 @@ def cancelled(_folder: Path, entries: int) -> Work:
         accounts = Accounting.create(None, {})
         live = live_manager(accounts)
         for number in range(0, entries, 5):
-            first = live.next_id
+            first = live.commands.next_id
             for wish in (
                 submit_job(1, SECOND, tasks=(0, 1), at_once=1),
                 submit_job(1, SECOND, tasks=(0, 1), after=(Dependency("afterany", first),), held=True),
                 submit_job(1, SECOND, delay_us=3 * SECOND),
             ):
                 assert isinstance(live.command(number * SECOND, ANN, wish), Done)
-            jobs = tuple([Target(job) for job in range(first, live.next_id)])
+            jobs = tuple([Target(job) for job in range(first, live.commands.next_id)])
             for change in (HoldJobs(jobs), ReleaseJobs(jobs), CancelJobs(jobs)):
                 assert isinstance(live.command(number * SECOND, ANN, change), Done)
             live.drain()

@@ -123,7 +123,9 @@ def _check_jobs(before: LiveManager, live: LiveManager) -> None:
 
 def _named(live: LiveManager, jobs: list[int]) -> str:
     more = f" and {len(jobs) - _NAMED} more" if len(jobs) > _NAMED else ""
-    return f"job{'s' if len(jobs) > 1 else ''} {', '.join([live.label(job_id) for job_id in jobs[:_NAMED]])}{more}"
+    return (
+        f"job{'s' if len(jobs) > 1 else ''} {', '.join([live.owners.label(job_id) for job_id in jobs[:_NAMED]])}{more}"
+    )
 
 
 def _of(states: dict[str, Any], count: int) -> dict[str, Any]:

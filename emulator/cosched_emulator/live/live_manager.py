@@ -71,13 +71,13 @@ class LiveManager:
         self.manager = manager
         self.agenda = agenda
         self.now_us = 0
-        self._owners = Owners()
-        self.origins = self._owners.origins
+        self.owners = Owners()
+        self.origins = self.owners.origins
         self.outbox = Outbox(manager)
-        self._room = WaitingRoom(manager, self.outbox)
-        self.waiting = self._room.jobs
-        self.members = self._room.members
-        self._commands = Commands(manager, self._room, self._owners, self.outbox, next_id, ended_state, tasks_of)
+        self.room = WaitingRoom(manager, self.outbox)
+        self.waiting = self.room.jobs
+        self.members = self.room.members
+        self.commands = Commands(manager, self.room, self.owners, self.outbox, next_id, ended_state, tasks_of)
         self.decisions: deque[tuple[int, str]] = deque(maxlen=LAST_DECISIONS)
         self._changes: list[Change] = []
 
@@ -95,7 +95,7 @@ class LiveManager:
             self.now_us = max(self.now_us, due_us)  # an entry that was scheduled too late is due now, not in the past
             self.outbox.tell(self.now_us, *self.agenda.due(self.now_us))
             self._follow_up()
-            if self._room.begin(self.now_us):
+            if self.room.begin(self.now_us):
                 self._follow_up()
         self.now_us = max(self.now_us, now_us)
         return passed
@@ -105,18 +105,14 @@ class LiveManager:
 
         ``replayed``: the journal has it.
         """
-        return self._commands.examine(self.now_us, who, request, replayed=replayed)
-
-    def jobs_changed(self, request: Request) -> float:
-        """Return how many jobs a command changes; ten dependencies count as one."""
-        return self._commands.jobs_changed(request)
+        return self.commands.examine(self.now_us, who, request, replayed=replayed)
 
     def carry_out(self, accepted: Accepted) -> Done:
         """Carry out a command that was accepted at the present time, after the journal has it.
 
         Nothing may change between `examine` and this: the command could have become impossible, and a replay would refuse it.
         """
-        result = self._commands.carry_out(self.now_us, accepted)
+        result = self.commands.carry_out(self.now_us, accepted)
         self._follow_up()
         return Done(result)
 
@@ -125,7 +121,9 @@ class LiveManager:
         self._reject_impossible(actions)
         # Events after the scheduler's batch explain the actions that are impossible now.
         stale = "stale: " if self.outbox.has_news else ""
-        told = ["" if isinstance(action, SetNote | WakeAt) else describe(action, self.label) for action in actions]
+        told = [
+            "" if isinstance(action, SetNote | WakeAt) else describe(action, self.owners.label) for action in actions
+        ]
         unaware = self.outbox.changed_jobs(self.now_us if decided_us is None else decided_us)
         refusals: list[ActionRefused] = []
         for event in self.manager.carry_out(seq, self.now_us, actions, unaware):
@@ -135,7 +133,7 @@ class LiveManager:
             text = event.reason.removeprefix("stale: ")  # of a job that is about to start, or whose end was not seen
             before = "stale: " if text != event.reason else stale
             refusals.append(event._replace(reason=before + text))
-            reason = _JOB.sub(lambda job: f"job {self.label(int(job[1]))}", text)
+            reason = _JOB.sub(lambda job: f"job {self.owners.label(int(job[1]))}", text)
             self.decisions.append((self.now_us, f"refused: {before}{reason}"))
         refused = {event.action for event in refusals}
         for number, text in enumerate(told):
@@ -198,30 +196,17 @@ class LiveManager:
 
     def due_by(self, now_us: int) -> int | None:
         """Return the same, with all that is due up to ``now_us``: processes run until then, or until something is due."""
-        begin_us = self._room.next_begin_us()
+        begin_us = self.room.next_begin_us()
         due_us = self.agenda.next_by(now_us if begin_us is None else min(now_us, begin_us))
         return due_us if begin_us is None else begin_us if due_us is None else min(due_us, begin_us)
-
-    def begin_us(self, job_id: int) -> int | None:
-        """Return the begin time of a job; None if it has passed, or the job has none."""
-        return self._room.begin_us.get(job_id)
 
     def jobs_of(self, user: str) -> Iterator[ManagedJob]:
         """Yield the jobs of a user that have not ended, in any order."""
         jobs = self.manager.jobs
-        yield from [jobs[job_id] for job_id in self._owners.jobs_of(user)]
+        yield from [jobs[job_id] for job_id in self.owners.jobs_of(user)]
         if len(jobs) > len(self.origins):
             scenarios = [jobs[job_id] for job_id in jobs.keys() - self.origins.keys()]
             yield from [job for job in scenarios if job.job.spec.user == user]
-
-    def label(self, job_id: int) -> str:
-        """Return the users' name of a job: its number, or array and task; its number if it has ended."""
-        return self._owners.label(job_id)
-
-    @property
-    def next_id(self) -> int:
-        """Return the id that the next submitted job will have."""
-        return self._commands.next_id
 
     @property
     def unfinished(self) -> int:
@@ -237,8 +222,8 @@ class LiveManager:
         """
         return {
             "now_us": self.now_us,
-            "commands": self._commands.state(),
-            "room": self._room.state(),
+            "commands": self.commands.state(),
+            "room": self.room.state(),
             "manager": self.manager.state(),
             "decisions": list(self.decisions),
         }
@@ -254,10 +239,10 @@ class LiveManager:
             after = tuple([(kind, other) for kind, other in json.loads(row["after"])])
             origins[row["id"]] = origin = Origin(row["owner"], row["array_id"], row["array_index"], after)
             if origin.owner:
-                self._owners.add(row["id"], origin, longest_us(job))
+                self.owners.add(row["id"], origin, longest_us(job))
         self.manager.take_over(state["manager"], jobs)
-        self._room.take_over(state["room"], origins)
-        self._commands.take_over(state["commands"])
+        self.room.take_over(state["room"], origins)
+        self.commands.take_over(state["commands"])
         self.decisions.extend([(at_us, text) for at_us, text in state["decisions"]])
         self._changes += [JobCarried(row) for row in rows]
         nodes_before, nodes = state["nodes"]
@@ -287,9 +272,9 @@ class LiveManager:
     def _forget(self, job_id: int, state: str) -> None:
         """Forget a job that has ended, and release the jobs that waited for its end."""
         self.manager.forget(job_id)
-        self._owners.drop(job_id)
+        self.owners.drop(job_id)
         self.outbox.forget(job_id)
-        self._room.handle_end(self.now_us, job_id, state)
+        self.room.handle_end(self.now_us, job_id, state)
 
     # ------------------------------------------------------------ invariants
 

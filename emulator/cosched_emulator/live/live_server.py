@@ -326,7 +326,9 @@ class LiveServer:
             if self._audit is not None and isinstance(examined, Refused) and examined.code == "permission":
                 self._audit.refused(f"user {asked.who.name} ({asked.peer})", examined.text)
             return examined
-        if self._door is not None and not self._door.takes_changes(asked.who, live.jobs_changed(asked.request)):
+        if self._door is not None and not self._door.takes_changes(
+            asked.who, live.commands.jobs_changed(asked.request)
+        ):
             return TOO_MANY_CHANGES
         # A command is on disk before it has any effect: a crash cannot undo what the user is told.
         try:
@@ -348,7 +350,7 @@ class LiveServer:
         if isinstance(examined, Refused):
             return examined
         assert examined.submission is not None
-        return self._estimates.ask(asked, examined.submission.numbered(self._live.next_id).spec)
+        return self._estimates.ask(asked, examined.submission.numbered(self._live.commands.next_id).spec)
 
     def _record_changes(self) -> None:
         """Pass the changes of the last step to the accounting."""

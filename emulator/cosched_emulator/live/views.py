@@ -149,7 +149,7 @@ class SlotView:
 
     def matrix(self) -> dict[str, Any]:
         """Return the rotation, what runs now, and the jobs of each slot."""
-        rotating, label = self._rotating, self._live.label
+        rotating, label = self._rotating, self._live.owners.label
         present = rotating.present
         rows: dict[int, list[ManagedJob]] = {}
         for _, job in sorted(self._running.items()):
@@ -167,7 +167,7 @@ class SlotView:
     def _cell(self, job: ManagedJob) -> dict[str, Any]:
         job_id = job.id
         return {
-            "job": self._live.label(job_id),
+            "job": self._live.owners.label(job_id),
             "node_list": node_list(job),
             "share": _part(job.shares[0]) if job.shares else None,
             "predicted": _part(predict(job.shares)),
@@ -297,7 +297,7 @@ class _View:
                 there.threads[node],
                 machine.memory_mb[node],
                 there.memory_mb[node],
-                [self.live.label(job_id) for job_id in there.jobs[node]],
+                [self.live.owners.label(job_id) for job_id in there.jobs[node]],
                 nodes.slow.get(node),
             )
             for node in range(machine.nodes)
@@ -337,7 +337,7 @@ class _View:
             spec.processes,
             sum([count for _, count, _, _ in job.runs]) if runs else self._least_nodes(spec),
             node_list(job) if runs else "",
-            [self.live.label(other) for other in self._neighbours(job)] if runs else (),
+            [self.live.owners.label(other) for other in self._neighbours(job)] if runs else (),
             job.measured_ppm / WHOLE_PPM if runs and job.measured_ppm else None,
             spec.priority,
             spec.resources,
@@ -372,7 +372,7 @@ class _View:
         runs = spec.id in self.manager.running
         return {
             **dict(zip(self.job_columns, self._row(job), strict=True)),
-            "begin_s": seconds(self.live.begin_us(spec.id)),
+            "begin_s": seconds(self.live.room.begin_us.get(spec.id)),
             "end_s": seconds(job.end_us),
             "estimate_s": (job.estimate_us - job.idle_us if runs else spec.estimate_us) / SECOND_US,
             **{name: value for name, value in spec._asdict().items() if name not in _TOLD_OTHERWISE},
@@ -403,7 +403,7 @@ def _show_jobs(view: _View, accounting: Accounting, targets: Sequence[Target]) -
     found: dict[int, None] = {}
     missing = []
     jobs, origins = view.manager.jobs, view.live.origins
-    known = dict.fromkeys([target.job_id for target in targets if target.job_id < view.live.next_id])
+    known = dict.fromkeys([target.job_id for target in targets if target.job_id < view.live.commands.next_id])
     told = _ended_jobs(accounting, [job_id for job_id in known if job_id not in jobs])
     heads = {job_id for job_id in known if job_id in origins and origins[job_id].array_id == job_id}
     heads.update([job_id for job_id, job in told.items() if job["array_id"] == job_id])

@@ -78,7 +78,7 @@ class Twins(Life):
         self.books.record(changes)
         self.live.check()
         assert_same(self.live, self.twin, void=False)
-        assert self.live.next_id == self.twin.next_id
+        assert self.live.commands.next_id == self.twin.commands.next_id
 
     def command(self, who: Requester, request: Request) -> None:
         due_us = self.live.due_us()
@@ -277,7 +277,7 @@ def assert_goes_on(path: Path, sound: LiveManager) -> bool:
     assert live.now_us == sound.now_us + begun
     live.now_us = sound.now_us
     assert_same(live, sound, void=False)
-    assert (live.next_id, live.manager.jobs.keys()) == (sound.next_id, sound.manager.jobs.keys())
+    assert (live.commands.next_id, live.manager.jobs.keys()) == (sound.commands.next_id, sound.manager.jobs.keys())
     books.close()
     assert examine(str(path)).whole
     return begun
@@ -395,7 +395,7 @@ def test_what_is_whole_is_saved(number: int, left_anew: Path, tmp_path: Path) ->
             salvage(str(path), meta_of(PREPARED.scenario, PREPARED.workload, LIVE))
             live, played, books = restored(path)
             assert played == len(rows_of(str(path))["journal"]), what
-            assert live.next_id == 1 or live.next_id > 30, what
+            assert live.commands.next_id == 1 or live.commands.next_id > 30, what
             books.close()
             assert examine(str(path)).whole, what
             kept.append(played)
