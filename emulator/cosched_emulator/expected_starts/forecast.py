@@ -61,20 +61,6 @@ class Forecast(NamedTuple):
 class _Job:
     """A job on its nodes, or suspended."""
 
-    __slots__ = (
-        "estimate_us",
-        "left_us",
-        "limit_us",
-        "on_disk",
-        "ready_us",
-        "runs",
-        "since_us",
-        "spec",
-        "start_us",
-        "suspended_us",
-        "version",
-    )
-
     def __init__(
         self, spec: JobSpec, runs: tuple[Run, ...], start_us: int, estimate_us: int, limit_us: int | None
     ) -> None:

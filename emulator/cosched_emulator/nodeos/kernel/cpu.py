@@ -77,31 +77,6 @@ _NEVER_US: Final = 1 << 62
 class Cpu:
     """One CPU. It asks its local scheduler which process runs, and enters the ends of bursts and turns as events."""
 
-    __slots__ = (
-        "_armed",
-        "_began_us",
-        "_counts",
-        "_events",
-        "_held_us",
-        "_owed_us",
-        "_queue",
-        "_since_us",
-        "_stint_us",
-        "_switch_us",
-        "_timer_us",
-        "_turn_end_us",
-        "busy_us",
-        "current",
-        "interrupts",
-        "local",
-        "missing_ppm",
-        "node",
-        "overhead_us",
-        "previous",
-        "settings",
-        "switches",
-    )
-
     def __init__(self, node: int, local: LocalScheduler, settings: NodeSettings, events: list[Event]) -> None:
         self.node = node
         self.local = local

@@ -29,8 +29,6 @@ class CoscheduledCpu(Cpu):
     An interrupt delays the process that has the CPU, or gets it then.
     """
 
-    __slots__ = ("_advises", "_interrupt_us", "_now_us", "_pending_us", "policy", "ports")
-
     def __init__(
         self, node: int, local: LocalScheduler, settings: NodeSettings, events: list[Event], policy: CoschedulingPolicy
     ) -> None:
