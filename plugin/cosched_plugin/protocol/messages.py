@@ -14,6 +14,7 @@ from cosched_plugin.protocol.fields import (
     Form,
     Items,
     Name,
+    NodeCount,
     NodeNumber,
     Positive,
     SlotNumber,
@@ -35,9 +36,7 @@ from cosched_plugin.protocol.machine import NodeHardware as NodeHardware
 from cosched_plugin.protocol.machine import SlotState as SlotState
 from cosched_plugin.protocol.machine import Turn as Turn
 
-Shares: TypeAlias = Annotated[
-    tuple[tuple[int, int], ...], Form("shares")
-]  # pairs of numbers, such as a job and its share
+Shares: TypeAlias = tuple[tuple[int, int], ...]  # pairs of numbers, such as a job and its share
 
 
 class QuantumEnded(NamedTuple):
@@ -77,13 +76,13 @@ class ChangeSlot(NamedTuple):
 # manager. ``PROTOCOL.md`` is the specification; ``codec`` turns these into bytes and back.
 
 # What one process asks of its node: (memory bandwidth, network, disk) in MB/s.
-DemandTuple: TypeAlias = Annotated[tuple[int, int, int], Form("demand")]
+DemandTuple: TypeAlias = tuple[int, int, int]
 # How a job uses its nodes: (class: cpu, network or disk; then, in millionths, the shares of its run time on cpu, network and disk,
 # which make up the whole, and its memory as a part of a node's).
 UsageTuple: TypeAlias = Annotated[tuple[str, int, int, int, int], Form("usage")]
 # How a job slows itself down, in millionths: by how much longer it takes with a process on each CPU of its nodes than with one
 # process a node, and by how much more with processes on all cores of a CPU than on one.
-SelfSlowdown: TypeAlias = Annotated[tuple[int, int], Form("self-slowdown")]
+SelfSlowdown: TypeAlias = tuple[Positive, Positive]
 # A value that a policy may leave with the manager.
 NoteValue: TypeAlias = "bool | int | float | str | tuple[NoteValue, ...] | None"
 
@@ -143,8 +142,8 @@ class JobSpec(NamedTuple):
     threads_per_process: Positive = 1  # how many each process takes
     memory_mb: int = 0  # memory of each process; 0: it asks for none
     exclusive: bool = False  # it takes all threads of its nodes, in its slot
-    eligible: Annotated[
-        tuple[tuple[int, int], ...], Form("ranges")
+    eligible: tuple[
+        tuple[NodeNumber, NodeCount], ...
     ] = ()  # nodes that it may have, as (first, count); none: all nodes
     resources: Annotated[Amounts, Feature((RESOURCES,))] = ()  # what it takes of each of its nodes, by name
     licences: Annotated[Amounts, Feature((RESOURCES,))] = ()  # what it takes of the whole cluster, by name

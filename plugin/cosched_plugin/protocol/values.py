@@ -103,13 +103,6 @@ def one_of(words: frozenset[str]) -> Read:
     return read
 
 
-def read_demand(raw: Any) -> Any:
-    """Return a demand: three rates in MB/s."""
-    if type(raw) is not tuple or len(raw) != 3:
-        refuse("a list of 3 integers", raw)
-    return read_each(raw, integer_reader(0))
-
-
 def read_usage(raw: Any) -> Any:
     """Return a job's use of its nodes: class, three shares that make up a whole, and memory."""
     if type(raw) is not tuple or len(raw) != 5 or type(raw[0]) is not str or raw[0] not in ("cpu", "network", "disk"):
@@ -122,55 +115,33 @@ def read_usage(raw: Any) -> Any:
     return raw
 
 
-def read_self_slowdown(raw: Any) -> Any:
-    """Return how a job slows itself down: two numbers of millionths above 0."""
-    if type(raw) is not tuple or len(raw) != 2:
-        refuse("a list of 2 integers", raw)
-    return read_each(raw, integer_reader(1))
+def row_reader(expected: str, reads: Sequence[Read]) -> Read:
+    """Return a reader of lists with one item for each of ``reads``, which change none; ``expected`` names such a list."""
+    numbered = tuple(enumerate(reads))
+
+    def read(raw: Any) -> Any:
+        if type(raw) is not tuple or len(raw) != len(reads):
+            refuse(expected, raw)
+        place = 0
+        try:
+            for place, read_item in numbered:
+                read_item(raw[place])
+        except Fault as fault:
+            raise fault.under(f"[{place}]")  # noqa: B904 - the same fault, one level out
+        return raw
+
+    return read
 
 
 def read_amounts(raw: Any) -> Any:
     """Return countable resources: pairs of a name and a number above 0, each name once."""
-    found = read_each(raw, _read_amount)
+    found = read_each(raw, _READ_AMOUNT)
     if len({name for name, _ in found}) < len(found):
         refuse("each name once", raw)
     return found
 
 
-def _read_amount(raw: Any) -> Any:
-    if type(raw) is not tuple or len(raw) != 2:
-        refuse("a list of a name and an integer", raw)
-    read_name(raw[0])
-    if type(raw[1]) is not int or not 1 <= raw[1] <= INT64_MAX:
-        refuse_integer(1, INT64_MAX, raw[1])
-    return raw
-
-
-def read_ranges(raw: Any) -> Any:
-    """Return ranges of nodes: pairs of the first one and how many."""
-    return read_each(raw, _read_range)
-
-
-def _read_range(raw: Any) -> Any:
-    if type(raw) is not tuple or len(raw) != 2:
-        refuse("a list of 2 integers", raw)
-    first, count = raw
-    if type(first) is not int or not 0 <= first < MAX_NODES:
-        refuse_integer(0, MAX_NODES - 1, first)
-    if type(count) is not int or not 1 <= count <= MAX_NODES:
-        refuse_integer(1, MAX_NODES, count)
-    return raw
-
-
-def read_shares(raw: Any) -> Any:
-    """Return what jobs consumed: pairs of a job and its share in millionths."""
-    return read_each(raw, _read_share)
-
-
-def _read_share(raw: Any) -> Any:
-    if type(raw) is not tuple or len(raw) != 2:
-        refuse("a list of 2 integers", raw)
-    return read_each(raw, integer_reader(0))
+_READ_AMOUNT: Final = row_reader("a list of a name and an integer", (read_name, integer_reader(1)))
 
 
 def read_runs(raw: Any) -> Any:
@@ -379,13 +350,10 @@ def text_bytes(text: str) -> int:
 
 def read_pairs(raw: Any) -> Any:
     """Return parameters: a list of ``[name, value]``, with values as in notes."""
-    return read_each(raw, _read_pair)
+    return read_each(raw, _READ_PAIR)
 
 
-def _read_pair(raw: Any) -> Any:
-    if type(raw) is not tuple or len(raw) != 2:
-        refuse("a list of name and value", raw)
-    return (read_name(raw[0]), read_value(raw[1]))
+_READ_PAIR: Final = row_reader("a list of name and value", (read_name, read_value))
 
 
 def read_free(raw: Any, maps: bool = True, depth: int = 0) -> Any:

@@ -25,19 +25,16 @@ from cosched_plugin.protocol.values import (
     one_of,
     optional,
     read_amounts,
-    read_demand,
     read_each,
     read_flag,
     read_free,
     read_name,
     read_pairs,
-    read_ranges,
     read_runs,
-    read_self_slowdown,
-    read_shares,
     read_text,
     read_usage,
     read_value,
+    row_reader,
     write_runs,
 )
 
@@ -158,6 +155,10 @@ def _way(hint: Any) -> _Way:
         return _marked(args[0], args[1:])
     if origin is tuple and args[1:] == (...,):
         return _list(args[0], Items())
+    if origin is tuple:
+        ways = [_way(item) for item in args]
+        items = "integers" if all(way.exact is int for way in ways) else "items"
+        return _special(row_reader(f"a list of {len(ways)} {items}", [way.read for way in ways]))
     if origin in (Union, UnionType) and args[1:] == (type(None),):
         way = _way(args[0])
         write = way.write
@@ -436,13 +437,9 @@ _PROFILE: Final = _record(Profile, None, {name: Annotated[int, Range(0, most)] f
 _FORMS: Final[Mapping[str, _Way]] = {
     "amounts": _special(read_amounts),
     "classes": _special(_read_classes, _write_classes),
-    "demand": _special(read_demand),
     "name": _special(read_name, read_name),
     "pairs": _special(read_pairs, read_pairs),
-    "ranges": _special(read_ranges),
     "runs": _special(read_runs, write_runs),
-    "self-slowdown": _special(read_self_slowdown),
-    "shares": _special(read_shares),
     "usage": _special(read_usage),
     "value": _special(read_value, read_value),
 }
