@@ -11,7 +11,7 @@ jobs on disk, slots, requeues or submissions. A suspension, which only a measure
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from cosched_plugin.batsim import messages as b
@@ -87,16 +87,6 @@ class Decisions:
         self._down: set[int] = set()  # nodes
         self.begun = self.ended = False  # SIMULATION_BEGINS and SIMULATION_ENDS have come
         self.jobs = self.starts = self.rejected = 0
-        self._read: Mapping[str, Callable[[BatsimEvent, list[Event], list[Event]], None]] = {
-            "JOB_COMPLETED": self._completed,
-            "JOB_KILLED": self._killed,
-            "REQUESTED_CALL": _nothing,  # wakes that are due are found by the time
-            "NOTIFY": self._notified,
-            "RESOURCE_STATE_CHANGED": _nothing,  # the states of hosts are the platform's business
-            "ANSWER": _nothing,
-            "QUERY": _nothing,
-            "FROM_JOB_MSG": _nothing,
-        }
 
     def answer(self, frame: bytes) -> bytes:
         """Return the reply to a message of Batsim's.
@@ -170,14 +160,22 @@ class Decisions:
         nodes: list[Event] = []
         submitted: list[BatsimEvent] = []
         for event in events:
-            if event.type == "JOB_SUBMITTED":
-                submitted.append(event)
-            elif event.type == "SIMULATION_ENDS":
-                self._end(event, len(events))
-            elif event.type == "SIMULATION_BEGINS":
-                raise RemoteProtocolError("state", event.path, "the simulation has begun already")
-            else:
-                self._read[event.type](event, ends, nodes)
+            match event.type:
+                case "JOB_SUBMITTED":
+                    submitted.append(event)
+                case "JOB_COMPLETED":
+                    ends.append(self._completed(event))
+                case "JOB_KILLED":  # the completions of its jobs have come before
+                    b.names(event.data, "job_ids", f"{event.path}.data")
+                    b.obj(event.data, "job_progress", f"{event.path}.data")
+                case "NOTIFY":
+                    nodes += self._notified(event)
+                case "SIMULATION_ENDS":
+                    self._end(event, len(events))
+                case "SIMULATION_BEGINS":
+                    raise RemoteProtocolError("state", event.path, "the simulation has begun already")
+                case _:  # REQUESTED_CALL: wakes that are due are found by the time; states of hosts are the platform's business
+                    pass
         if len(submitted) > 1:  # Batsim sorts those of one instant as texts, w0!10 before w0!2
             submitted.sort(key=lambda event: (event.at_us, natural(str(event.data.get("job_id")))))
         happened = ends + nodes
@@ -216,7 +214,7 @@ class Decisions:
         self._next_id += 1
         return self._next_id
 
-    def _completed(self, event: BatsimEvent, ends: list[Event], _nodes: list[Event]) -> None:
+    def _completed(self, event: BatsimEvent) -> JobEnded:
         data, path = event.data, f"{event.path}.data"
         name, state = b.text(data, "job_id", path), b.text(data, "job_state", path)
         if state not in _ENDS:
@@ -226,14 +224,9 @@ class Decisions:
             raise RemoteProtocolError("state", f"{path}.job_id", f"job {name} has completed, and it does not run")
         self._running.discard(number)
         del self.ids[name], self._names[number]
-        ends.append(JobEnded(number, _ENDS[state]))
+        return JobEnded(number, _ENDS[state])
 
-    def _killed(self, event: BatsimEvent, _ends: list[Event], _nodes: list[Event]) -> None:
-        """A kill was carried out; the completions of its jobs have come before."""
-        b.names(event.data, "job_ids", f"{event.path}.data")
-        b.obj(event.data, "job_progress", f"{event.path}.data")
-
-    def _notified(self, event: BatsimEvent, _ends: list[Event], nodes: list[Event]) -> None:
+    def _notified(self, event: BatsimEvent) -> Iterator[Event]:
         data, path = event.data, f"{event.path}.data"
         kind = b.text(data, "type", path)
         if kind not in ("event_machine_unavailable", "event_machine_available"):
@@ -244,7 +237,7 @@ class Decisions:
             if node is None or (node in self._down) == fails:
                 continue  # storage, or nothing new
             (self._down.add if fails else self._down.discard)(node)
-            nodes.append(NodeFailed(node) if fails else NodeReturned(node))
+            yield NodeFailed(node) if fails else NodeReturned(node)
 
     def _end(self, event: BatsimEvent, events: int) -> None:
         if events > 1:
@@ -309,10 +302,6 @@ class Decisions:
         self.starts += 1
         name = b.write_text(self._names[start.job_id])
         return b.write_event(now_us, "EXECUTE_JOB", f'{{"job_id":{name},"alloc":"{b.write_hosts(hosts)}"}}')
-
-
-def _nothing(_event: BatsimEvent, _ends: list[Event], _nodes: list[Event]) -> None:
-    """Leave out what changes nothing for the scheduler."""
 
 
 def features_of(policy: Any) -> frozenset[str]:
