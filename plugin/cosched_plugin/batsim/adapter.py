@@ -1,7 +1,7 @@
 """The decision process for Batsim: each of its messages becomes events of one instant, the scheduler's actions become its events.
 
 `Decisions.answer` is the whole story: a frame of Batsim's comes in, the reply goes out. There is no clock and no socket in here, and
-nothing is looked at or remembered for a restart as in `cosched_plugin.site`: Batsim tells every event in its order, carries out every
+nothing is polled or remembered for a restart as in `cosched_plugin.site`: Batsim tells every event in its order, carries out every
 decision or aborts, and a scheduler that dies cannot be replaced, because Batsim waits for the reply of the one that is gone. The books
 of `cosched_plugin.site` would take 2.4 times as long as all the rest (2,000 jobs under easy); tests keep them beside recordings.
 

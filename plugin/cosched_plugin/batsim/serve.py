@@ -31,7 +31,7 @@ from cosched_plugin.common.sockets import (
 from cosched_plugin.protocol.endpoint import why_not
 from cosched_terminal.console import WARNING, Log
 
-LOOK_MS: Final = 200  # how soon signals, deadlines and a lost connection are seen
+SLICE_MS: Final = 200  # how soon signals, deadlines and a lost connection are seen
 LINGER_MS: Final = 500
 NOBLOCK: Final = int(zmq.NOBLOCK)
 
@@ -78,7 +78,7 @@ class _Server:
         self._socket = router_socket(self._context)  # tells who says what, and serves REQ sockets like a REP one
         self._socket.linger = LINGER_MS
         self._socket.maxmsgsize = MAX_MESSAGE_BYTES
-        self._socket.rcvtimeo = LOOK_MS
+        self._socket.rcvtimeo = SLICE_MS
         self._socket.router_mandatory = True
         self._monitor = self._socket.get_monitor_socket(zmq.EVENT_ACCEPTED | zmq.EVENT_DISCONNECTED)
 
@@ -87,7 +87,7 @@ class _Server:
         return bind_private(self._socket, endpoint, OWNER_ONLY)
 
     def stop(self, number: int) -> None:
-        """End at the next look; may be called at any moment."""
+        """End within a slice; may be called at any moment."""
         self._signal = number
 
     def close(self) -> None:
@@ -136,7 +136,7 @@ class _Server:
                 self._peer = sender
                 self._fail(str(error))
                 raise
-            self._say(sender, _told(str(error)))
+            self._say(sender, _failure(str(error)))
             self._log("stranger", f"what came is no simulation that begins: {error}", level=WARNING)
             self._decisions = self._make()
             return False
@@ -181,13 +181,13 @@ class _Server:
     def _fail(self, reason: str) -> None:
         """Tell the served Batsim, which may stand in its wait for a reply, that none will come."""
         if self._peer is not None:
-            self._say(self._peer, _told(reason))
+            self._say(self._peer, _failure(reason))
 
     def _say(self, to: bytes, frame: bytes) -> None:
         with suppress(zmq.ZMQError):  # it is gone, which `_check` tells
             send_frames(self._socket, (to, b"", frame), NOBLOCK)
 
 
-def _told(reason: str) -> bytes:
+def _failure(reason: str) -> bytes:
     """Return a failure as a reply: no message of the protocol, so that Batsim ends, with the text in its log."""
     return f"cosched-plugin: {json.dumps(reason[:MOST_REASON])}".encode()

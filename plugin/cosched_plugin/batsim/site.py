@@ -131,13 +131,13 @@ def read_hosts_of(begins: Data, path: str, site: SiteFile, jobs: int) -> Hosts:
 def _node_class(properties: Data, path: str, site: SiteFile, jobs: int) -> NodeClass:
     amounts = []
     for key in _CAPACITIES:
-        told = properties.get(key)
-        if told is None:
+        amount = properties.get(key)
+        if amount is None:
             amounts.append(site.capacities.get(key, 0))
-        elif type(told) is str and told.isascii() and told.isdigit() and len(told) < 12:
-            amounts.append(int(told))
+        elif type(amount) is str and amount.isascii() and amount.isdigit() and len(amount) < 12:
+            amounts.append(int(amount))
         else:
-            refuse(f"{path}.{key}", "a whole number as a string", told)
+            refuse(f"{path}.{key}", "a whole number as a string", amount)
     memory_mb, memory_bandwidth_mbs, network_mbs, disk_mbs = amounts
     return NodeClass(1, 1, 1, jobs, memory_mb, memory_bandwidth_mbs, network_mbs, disk_mbs)
 

@@ -1,11 +1,11 @@
-"""An adapter's driver: looks at a real manager become batches, the answers to them become orders there.
+"""An adapter's driver: snapshots of a real manager become batches, the answers to them become orders there.
 
-Two calls in turn, and time comes in with each: `see` takes a look at the manager; `next_batch` and `answer` are the rounds that
-follow, until `next_batch` returns None. `settle` is that loop for a scheduler in this process; with one in another process, a
-`ManagerSession` stands between (``lockstep=False``, ``inventory=driver.inventory``).
+Two calls in turn, and time comes in with each: `update` takes a snapshot of the manager; `next_batch` and `answer` are the
+rounds that follow, until `next_batch` returns None. Where the scheduler is in another process, a `ManagerSession` stands between
+(``lockstep=False``, ``inventory=driver.inventory``).
 
 What the books hold is what the scheduler knows: every event of a batch has happened there, and every action that was accepted. So
-the events of the next batch are the difference between the books and the next look. An order that was accepted and is not seen yet
+the events of the next batch are the difference between the books and the next snapshot. An order that was accepted and is not seen yet
 is no difference, for `confirm_us`: after that, a start is refused late, and of all else the difference is told.
 
 A reply is saved before its first action is carried out, and each action before it is handed on. A driver that was killed finishes
@@ -14,10 +14,10 @@ its last reply: it hands on again what may have been handed on already, so `Actu
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
-from cosched_plugin.common.allocation import started_by
+from cosched_plugin.common.allocation import Layers, layers_of, minus, started_by
 from cosched_plugin.ledger.running import Running
 from cosched_plugin.protocol.errors import RemoteProtocolError
 from cosched_plugin.protocol.limits import MAX_ROUNDS
@@ -34,7 +34,6 @@ from cosched_plugin.protocol.messages import (
     RequeueJob,
     ResumeJob,
     ReviseJob,
-    Run,
     SetNote,
     StartJob,
     StartTogether,
@@ -44,7 +43,6 @@ from cosched_plugin.protocol.messages import (
     Woken,
     starts_of,
 )
-from cosched_plugin.protocol.scheduler import Scheduler, SchedulerFactory
 from cosched_plugin.site.books import Books
 from cosched_plugin.site.snapshots import (
     EXACT,
@@ -86,23 +84,22 @@ class Actuator(Protocol):
     def withdraw(self, start: StartJob) -> bool:
         """Take back a start that was accepted, but has not come true in time; the job must not start by itself any more.
 
-        Return whether it is held for now, so that it is not started again at once; later looks say when that ends.
+        Return whether it is held for now, so that it is not started again at once; later snapshots say when that ends.
         """
 
 
 class Driver:
-    """The manager's half of the conversation, for a real manager that is looked at and given orders."""
+    """The manager's half of the conversation, for a real manager that is polled and given orders."""
 
     def __init__(
         self, machine: Welcome, store: Store, actuator: Actuator, rules: Rules = EXACT, confirm_us: int = CONFIRM_US
     ) -> None:
-        """``machine`` says what a welcome says of nodes and beliefs; jobs, notes and wakes come from the store and from looks."""
+        """``machine`` says what a welcome says of nodes and beliefs; jobs, notes and wakes come from the store and from snapshots."""
         saved = store.load(machine)
         self.books = Books(machine if saved is None else saved.welcome)
         self.unfit: dict[int, str] = {}  # jobs that the scheduler is not told of, and why
-        self.unsettled: list[
-            tuple[int, int]
-        ] = []  # actions of unknown fate, as (batch, number): the scheduler must begin anew
+        # Actions of unknown fate, as (batch, number): the scheduler must begin from a new inventory.
+        self.unsettled: list[tuple[int, int]] = []
         self.lost: list[str] = []  # what a driver that has just begun does not know, in words
         self._store = store
         self._actuator = actuator
@@ -110,11 +107,10 @@ class Driver:
         self._confirm_us = confirm_us
         self._orders: list[Order] = []
         self._refused: list[ActionRefused] = []  # of the last answer, not told yet
-        self._look: Snapshot | None = None  # the last one, not told yet
+        self._snapshot: Snapshot | None = None  # the last one, not told yet
         self._asks = True  # a scheduler that has just begun has not been asked
         self._open: Events | None = None
         self._rounds = 0  # batches in a row that held nothing but refusals
-        self._begun = False
         if saved is not None:
             self.books.restarts.update(saved.restarts)
             self._orders = list(saved.orders)
@@ -129,23 +125,23 @@ class Driver:
         return self.books.inventory()
 
     def due_us(self) -> int | None:
-        """Return when something is due without a look: a wake, or an order that should have been seen by then."""
+        """Return when something is due without a new snapshot: a wake, or an order that should have been seen by then."""
         late = [order.since_us + self._confirm_us for order in self._orders]
         return min([*self.books.ledger.wakes, *late], default=None)
 
-    # ------------------------------------------------------------ looks
+    # ------------------------------------------------------------ snapshots
 
     # Must be called first after a start of the process: it finishes the last reply, and without a scheduler's having been told
     # anything yet, all that has changed meanwhile goes into the books alone, from which `inventory` tells it.
-    def begin(self, now_us: int, look: Snapshot) -> None:
-        """Take over from the store and from a first look."""
+    def begin(self, now_us: int, snapshot: Snapshot) -> None:
+        """Take over from the store and from a first snapshot."""
         self._advance(now_us)
         finished = sum(order.state != SENT for order in self._orders)
         if finished:
             self._finish()
             self.lost.append(f"the last reply was finished: {finished} actions, some maybe for the second time")
         held = len(self.books)
-        self.see(now_us, look)
+        self.update(now_us, snapshot)
         events = self._absorb()
         unseen = sum(isinstance(event, JobEnded) and event.state == UNKNOWN for event in events)
         if unseen:
@@ -160,17 +156,17 @@ class Driver:
             self.lost.append("the store held no jobs")
 
     def _absorb(self) -> list[Event]:
-        """Let what the last look tells happen in the books alone, for a scheduler that begins with them; return it."""
+        """Let what the last snapshot tells happen in the books alone, for a scheduler that begins with them; return it."""
         events = self._changes()
         self._tell_books(events)
         self._save()
         return events
 
-    def see(self, now_us: int, look: Snapshot) -> None:
-        """Take a look; what has changed since is told with the next batch."""
+    def update(self, now_us: int, snapshot: Snapshot) -> None:
+        """Take a snapshot; what has changed since is told with the next batch."""
         self._advance(now_us)
         plans = {job_id: running.runs for job_id, running in self.books.ledger.running.items()}
-        self._look = with_threads(look, plans, self.books.ledger.machine.threads_of)
+        self._snapshot = with_threads(snapshot, plans, self.books.ledger.machine.threads_of)
 
     def _tell_books(self, events: Sequence[Event]) -> None:
         """Apply events to the books; what was refused is undone there already."""
@@ -182,19 +178,25 @@ class Driver:
         self.books.ledger.now_us = now_us
 
     def _changes(self) -> list[Event]:
-        """Return what the last look tells that the books do not know; late refusals come first."""
-        look, self._look = self._look, None
-        if look is None:
+        """Return what the last snapshot tells that the books do not know; late refusals come first."""
+        snapshot, self._snapshot = self._snapshot, None
+        if snapshot is None:
             return []
         refusals: list[Event] = []
-        jobs = dict(look.jobs)
+        jobs = dict(snapshot.jobs)
         known = self.books.snapshot()
-        held = _held(jobs)
+        depth = self.books.ledger.machine.depth
+        on_nodes = [polled for polled in jobs.values() if polled.state in (RUNNING, SUSPENDED) and not polled.to_disk]
+        held = _threads_of(on_nodes, depth)
         for order in [order for order in self._orders if order.state == SENT]:
             waits = self.books.ledger.now_us - order.since_us < self._confirm_us
-            if self._is_seen(order, jobs):
+            if self._has_effect(order, jobs):
                 self._orders.remove(order)
-            elif waits and (order.seq, order.number) not in self.unsettled and not _is_in_the_way(order, jobs, held):
+            elif (
+                waits
+                and (order.seq, order.number) not in self.unsettled
+                and not _is_in_the_way(order, jobs, held, depth)
+            ):
                 for job_id in _jobs_of(order.action):
                     _hide(job_id, jobs, known)
             else:
@@ -202,32 +204,32 @@ class Driver:
                 refusals += self._give_up(order, jobs)
         known = self.books.snapshot()
         self._leave_out(jobs, known)
-        for job_id, seen in jobs.items():
+        for job_id, polled in jobs.items():
             if self.books.ledger.description(job_id) is not None:
-                self.books.restarts[job_id] = seen.restarts
-        events = events_between(known, look._replace(jobs=jobs), self.books.ledger.now_us, self._rules)
+                self.books.restarts[job_id] = polled.restarts
+        events = events_between(known, snapshot._replace(jobs=jobs), self.books.ledger.now_us, self._rules)
         return [*refusals, *events]
 
     def _leave_out(self, jobs: dict[int, PolledJob], known: Snapshot) -> None:
         """Leave out new jobs that the empty machine cannot hold: a scheduler is told of none."""
         self.unfit = {job_id: text for job_id, text in self.unfit.items() if job_id in jobs}
-        for job_id, seen in list(jobs.items()):
-            if job_id in known.jobs or seen.state != PENDING:
+        for job_id, polled in list(jobs.items()):
+            if job_id in known.jobs or polled.state != PENDING:
                 continue
-            most = self.books.ledger.machine.most_processes(seen.spec)
-            if seen.spec.processes > most:
-                self.unfit[job_id] = f"it has {seen.spec.processes} processes, and the machine holds {most} like its"
+            most = self.books.ledger.machine.most_processes(polled.spec)
+            if polled.spec.processes > most:
+                self.unfit[job_id] = f"it has {polled.spec.processes} processes, and the machine holds {most} like its"
                 del jobs[job_id]
 
-    def _is_seen(self, order: Order, jobs: dict[int, PolledJob]) -> bool:
+    def _has_effect(self, order: Order, jobs: dict[int, PolledJob]) -> bool:
         """Return whether an order has had its effect, or can have none any more."""
         there = {job_id: jobs[job_id] for job_id in _jobs_of(order.action) if job_id in jobs}
-        states = {seen.state for seen in there.values()}
+        states = {polled.state for polled in there.values()}
         known = {job_id: self.books.polled(job_id) for job_id in there}
-        again = any(each is not None and there[job_id].restarts > each.restarts for job_id, each in known.items())
+        restarted = any(each is not None and there[job_id].restarts > each.restarts for job_id, each in known.items())
         match order.action:
             case StartJob() | StartTogether():
-                return again or PENDING not in states  # it may have started, and been requeued since
+                return restarted or PENDING not in states  # it may have started, and been requeued since
             case SuspendJob():
                 return RUNNING not in states
             case ResumeJob():
@@ -235,7 +237,7 @@ class Driver:
             case RejectJob():
                 return PENDING not in states
             case KillJob() | RequeueJob():
-                return again or not {RUNNING, SUSPENDED} & states
+                return restarted or not {RUNNING, SUSPENDED} & states
             case ReviseJob(job_id, _, limit_us):
                 running = self.books.ledger.running.get(job_id)
                 grain_us = self._rules.limit_grain_us
@@ -247,10 +249,9 @@ class Driver:
                 return True  # events will say
 
     def _give_up(self, order: Order, jobs: dict[int, PolledJob]) -> list[ActionRefused]:
-        """Stop waiting for an order: a start is taken back; of all else the look tells what is."""
-        if isinstance(
-            order.action, ResumeJob | RejectJob | KillJob | RequeueJob
-        ):  # once more: no event says that it failed
+        """Stop waiting for an order: a start is taken back; of all else the snapshot tells what is."""
+        # Once more: no event says that it failed.
+        if isinstance(order.action, ResumeJob | RejectJob | KillJob | RequeueJob):
             self._send(order._replace(since_us=self.books.ledger.now_us))
             _hide(order.action.job_id, jobs, self.books.snapshot())
         late = []
@@ -349,15 +350,6 @@ class Driver:
         self._store.save(books.inventory(), books.restarts, self._orders)
 
 
-def settle(driver: Driver, make: SchedulerFactory, scheduler: Scheduler | None = None) -> Scheduler:
-    """Ask a scheduler in this process until nothing follows, and return the one to ask next; a new one where it must begin anew."""
-    if scheduler is None or driver.unsettled:
-        scheduler = make(driver.inventory())
-    while (batch := driver.next_batch()) is not None:
-        driver.answer(batch.now_us, scheduler.handle(batch.now_us, batch.events))
-    return scheduler
-
-
 def _jobs_of(action: Action) -> Iterator[int]:
     """Yield the jobs that an action is about."""
     for start in starts_of(action):
@@ -367,28 +359,16 @@ def _jobs_of(action: Action) -> Iterator[int]:
         yield job_id
 
 
-def _held(jobs: Mapping[int, PolledJob]) -> dict[int, int]:
-    """Return the threads of each node on which a look shows jobs."""
-    held: dict[int, int] = {}
-    for seen in jobs.values():
-        if seen.state == RUNNING or (seen.state == SUSPENDED and not seen.to_disk):
-            _add(seen.runs, held)
-    return held
+def _threads_of(placed: Iterable[PolledJob | StartJob], depth: int) -> Layers:
+    """Return the threads of some jobs; a mask of 0 names none."""
+    return layers_of((run for each in placed for run in each.runs if run.mask), depth)
 
 
-def _add(runs: Sequence[Run], held: dict[int, int]) -> None:
-    for first, count, mask, _ in runs:
-        for node in range(first, first + count):
-            held[node] = held.get(node, 0) | mask
-
-
-def _is_in_the_way(order: Order, jobs: Mapping[int, PolledJob], held: Mapping[int, int]) -> bool:
+def _is_in_the_way(order: Order, jobs: Mapping[int, PolledJob], held: Layers, depth: int) -> bool:
     """Return whether a start that has not come true wants threads on which another job is seen."""
-    wanted: dict[int, int] = {}
-    for start in starts_of(order.action):
-        if start.job_id in jobs and jobs[start.job_id].state == PENDING:
-            _add(start.runs, wanted)
-    return any(mask & held.get(node, 0) for node, mask in wanted.items())
+    late = [start for start in starts_of(order.action) if start.job_id in jobs and jobs[start.job_id].state == PENDING]
+    wanted = _threads_of(late, depth)
+    return minus(wanted, held) != wanted
 
 
 def _hide(job_id: int, jobs: dict[int, PolledJob], known: Snapshot) -> None:

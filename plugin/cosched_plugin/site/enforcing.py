@@ -147,7 +147,7 @@ class Enforcer(PollLoop):
             if self.actuator.refused > refused:
                 if self._poll() is None:
                     break  # the refusals are told once the manager answers
-                driver.see(self.clock.now_us(), self._snapshot())
+                driver.update(self.clock.now_us(), self._snapshot())
         self._notices.tell("unfit", "job {} waits for a larger machine: {}", driver.unfit)
         if self.actuator.placed:
             self._least_rest_s = AFTER_S  # what was placed starts now, and the poll can wait

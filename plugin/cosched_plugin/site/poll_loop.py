@@ -169,7 +169,7 @@ class PollLoop:
             return False
         due_us = self._due_us()
         if changed or (due_us is not None and due_us <= self.clock.now_us()):
-            self.driver.see(self.clock.now_us(), self._snapshot())
+            self.driver.update(self.clock.now_us(), self._snapshot())
             self._decide()
         return True
 

@@ -1,6 +1,6 @@
-"""What a real manager shows when somebody looks, and what has happened between two looks, in the protocol's events.
+"""What a poll of a real manager shows, a snapshot, and what has happened between two of them, in the protocol's events.
 
-A look says what is there now, not what happened: a job that came and went between two looks was never there, and one that is gone
+A snapshot says what is there now, not what happened: a job that came and went between two was never there, and one that is gone
 without a state ended `UNKNOWN`. Job by job, the rules are (`_of_job`):
 
 | before | after | events |
@@ -14,7 +14,7 @@ without a state ended `UNKNOWN`. Job by job, the rules are (`_of_job`):
 | running | running | modified, revised, suspended or resumed |
 | pending, running | ended, or gone | ended |
 
-Pure: the same two looks give the same events.
+Pure: the same two snapshots give the same events.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ SUSPENDED: Final = "SUSPENDED"
 
 
 class PolledJob(NamedTuple):
-    """A job as it is at a look."""
+    """A job as it is in a snapshot."""
 
     spec: JobSpec
     state: str  # PENDING, RUNNING, SUSPENDED, or a final state of the protocol
@@ -84,108 +84,112 @@ class Rules(NamedTuple):
 
 EXACT: Final = Rules()
 
-# The place of an event in its instant (PROTOCOL.md, section 3), for those that a look can tell.
+# The place of an event in its instant (PROTOCOL.md, section 3), for those that a snapshot can tell.
 _ENDS, _FAILED, _RETURNED, _CHANGES, _REVISED, _STOPPED, _STARTS, _SUBMITTED = range(8)
 _Entry = tuple[int, int, Event]  # 0 or 1 for what must have happened a little later; the place; the event
 
 
 def events_between(before: Snapshot, after: Snapshot, now_us: int, rules: Rules = EXACT) -> list[Event]:
-    """Return what has happened between two looks, in the protocol's order; the second was at ``now_us``."""
+    """Return what has happened between two snapshots, in the protocol's order; the second was at ``now_us``."""
     found: list[tuple[int, int, int, int, Event]] = []
     for node in before.down ^ after.down:
         event: Event = NodeFailed(node) if node in after.down else NodeReturned(node)
         found.append((0, _FAILED if node in after.down else _RETURNED, node, 0, event))
     for job_id in before.jobs.keys() | after.jobs.keys():
-        was, seen = before.jobs.get(job_id), after.jobs.get(job_id)
-        for number, (later, place, happened) in enumerate(_of_job(job_id, was, seen, now_us, rules)):
+        was, polled = before.jobs.get(job_id), after.jobs.get(job_id)
+        for number, (later, place, happened) in enumerate(_of_job(job_id, was, polled, now_us, rules)):
             found.append((later, place, job_id, number, happened))
     found.sort(key=lambda entry: entry[:4])
     return [entry[4] for entry in found]
 
 
-def _of_job(job_id: int, was: PolledJob | None, seen: PolledJob | None, now_us: int, rules: Rules) -> Iterator[_Entry]:
+def _of_job(
+    job_id: int, was: PolledJob | None, polled: PolledJob | None, now_us: int, rules: Rules
+) -> Iterator[_Entry]:
     """Yield what has happened to a job."""
     if was is not None and was.state in END_STATES:
         was = None
-    if seen is None or seen.state in END_STATES:
+    if polled is None or polled.state in END_STATES:
         if was is not None:
-            yield 0, _ENDS, JobEnded(job_id, UNKNOWN if seen is None else seen.state)
+            yield 0, _ENDS, JobEnded(job_id, UNKNOWN if polled is None else polled.state)
         return
-    spec = _told(seen.spec, was, now_us)
+    spec = _description(polled.spec, was, now_us)
     if was is None:
-        if seen.state == PENDING:
+        if polled.state == PENDING:
             yield 0, _SUBMITTED, JobSubmitted(spec)
-            if seen.held:
+            if polled.held:
                 yield 1, _CHANGES, JobHeld(job_id)
         else:
-            yield from _started(job_id, spec, seen, now_us, known=False)
+            yield from _started(job_id, spec, polled, now_us, known=False)
         return
     changed = spec != was.spec
-    if seen.state == PENDING:
+    if polled.state == PENDING:
         ran = was.state != PENDING
         if ran:
             yield 0, _CHANGES, JobRequeued(job_id)
         if changed:
             yield 0, _CHANGES, JobModified(spec)
-        if seen.held != (was.held and not ran):
-            yield 0, _CHANGES, JobHeld(job_id) if seen.held else JobReleased(job_id)
-    elif was.state == PENDING or _is_elsewhere(was, seen, rules) or spec.processes != was.spec.processes:
-        yield from _started(job_id, spec, seen, now_us, known=not changed)
+        if polled.held != (was.held and not ran):
+            yield 0, _CHANGES, JobHeld(job_id) if polled.held else JobReleased(job_id)
+    elif was.state == PENDING or _is_elsewhere(was, polled, rules) or spec.processes != was.spec.processes:
+        yield from _started(job_id, spec, polled, now_us, known=not changed)
     else:
         if changed:
             yield 0, _CHANGES, JobModified(spec)
-        yield from _still_running(job_id, spec, was, seen, now_us, rules)
+        yield from _still_running(job_id, spec, was, polled, now_us, rules)
 
 
-def _told(spec: JobSpec, was: PolledJob | None, now_us: int) -> JobSpec:
+def _description(spec: JobSpec, was: PolledJob | None, now_us: int) -> JobSpec:
     """Return a job's description: a requeue may have changed its instant of submission, which stays what it was."""
     submit_us = min(spec.submit_us, now_us) if was is None else was.spec.submit_us
     return spec if submit_us == spec.submit_us else spec._replace(submit_us=submit_us)
 
 
-def _is_elsewhere(was: PolledJob, seen: PolledJob, rules: Rules) -> bool:
+def _is_elsewhere(was: PolledJob, polled: PolledJob, rules: Rules) -> bool:
     """Return whether a running job has been started anew since, or has other nodes or another start."""
-    again = seen.restarts > was.restarts
-    return again or seen.runs != was.runs or abs(seen.start_us - was.start_us) > rules.grain_us
+    again = polled.restarts > was.restarts
+    return again or polled.runs != was.runs or abs(polled.start_us - was.start_us) > rules.grain_us
 
 
-def _started(job_id: int, spec: JobSpec, seen: PolledJob, now_us: int, *, known: bool) -> Iterator[_Entry]:
+def _started(job_id: int, spec: JobSpec, polled: PolledJob, now_us: int, *, known: bool) -> Iterator[_Entry]:
     """Yield the start of a job, described anew where its description is not known, and that it is suspended."""
-    start_us = min(seen.start_us, now_us)
-    estimate_us, limit_us = seen.estimate_us or spec.estimate_us, _granted(spec, seen)
+    start_us = min(polled.start_us, now_us)
+    estimate_us, limit_us = polled.estimate_us or spec.estimate_us, _granted(spec, polled)
     described = None if known else spec
-    yield 0, _STARTS, JobStarted(job_id, start_us, seen.runs, estimate_us, limit_us, job=described)
-    if seen.state == SUSPENDED:
-        yield 1, _STOPPED, JobSuspended(job_id, _moment(seen.since_us, start_us, now_us), seen.to_disk)
+    yield 0, _STARTS, JobStarted(job_id, start_us, polled.runs, estimate_us, limit_us, job=described)
+    if polled.state == SUSPENDED:
+        yield 1, _STOPPED, JobSuspended(job_id, _moment(polled.since_us, start_us, now_us), polled.to_disk)
 
 
 def _still_running(
-    job_id: int, spec: JobSpec, was: PolledJob, seen: PolledJob, now_us: int, rules: Rules
+    job_id: int, spec: JobSpec, was: PolledJob, polled: PolledJob, now_us: int, rules: Rules
 ) -> Iterator[_Entry]:
     """Yield what has changed for a job that is where it was."""
-    granted_us, limit_us = _granted(was.spec, was), _granted(spec, seen)
+    granted_us, limit_us = _granted(was.spec, was), _granted(spec, polled)
     both = granted_us is not None and limit_us is not None
     if both and abs((limit_us or 0) - (granted_us or 0)) <= rules.limit_grain_us:
         limit_us = granted_us
     expected_us = was.estimate_us or was.spec.estimate_us
-    estimate_us = seen.estimate_us or expected_us
+    estimate_us = polled.estimate_us or expected_us
     if (estimate_us, limit_us) != (expected_us, granted_us):
         limit_us = None if limit_us is None else limit_us + was.idle_us
         yield 0, _REVISED, JobRevised(job_id, estimate_us + was.idle_us, limit_us)
-    stopped, stops = was.state == SUSPENDED, seen.state == SUSPENDED
-    again = stopped and stops and (seen.to_disk != was.to_disk or abs(seen.since_us - was.since_us) > rules.grain_us)
-    at_us = _moment(seen.since_us, max(was.since_us, was.start_us), now_us)
+    stopped, stops = was.state == SUSPENDED, polled.state == SUSPENDED
+    again = (
+        stopped and stops and (polled.to_disk != was.to_disk or abs(polled.since_us - was.since_us) > rules.grain_us)
+    )
+    at_us = _moment(polled.since_us, max(was.since_us, was.start_us), now_us)
     if stopped and (again or not stops):
         yield 0, _STOPPED, JobResumed(job_id, at_us)
     if stops and (again or not stopped):
-        yield 0, _STOPPED, JobSuspended(job_id, at_us, seen.to_disk)
+        yield 0, _STOPPED, JobSuspended(job_id, at_us, polled.to_disk)
 
 
-def _granted(spec: JobSpec, seen: PolledJob) -> int | None:
+def _granted(spec: JobSpec, polled: PolledJob) -> int | None:
     """Return the limit of the present run: a job has one exactly where its description has one."""
     if spec.limit_us is None:
         return None
-    return spec.limit_us if seen.limit_us is None else seen.limit_us
+    return spec.limit_us if polled.limit_us is None else polled.limit_us
 
 
 def _moment(at_us: int, least_us: int, now_us: int) -> int:
@@ -196,8 +200,8 @@ def _moment(at_us: int, least_us: int, now_us: int) -> int:
 # Where a manager tells nodes and counts, but not which threads: the places of the plan, where the nodes are those of the plan.
 
 
-def with_threads(look: Snapshot, plans: Mapping[int, Sequence[Run]], threads_of: Sequence[int]) -> Snapshot:
-    """Return a look in which every running job has threads: of its plan, or else the lowest that no other job has.
+def with_threads(snapshot: Snapshot, plans: Mapping[int, Sequence[Run]], threads_of: Sequence[int]) -> Snapshot:
+    """Return a snapshot in which every running job has threads: of its plan, or else the lowest that no other job has.
 
     ``plans`` are the runs that were decided, by job. Where a node has more processes than threads are left, as on a node that is
     shared on purpose, the job keeps a mask of 0, and the adapter must say what that means.
@@ -205,29 +209,30 @@ def with_threads(look: Snapshot, plans: Mapping[int, Sequence[Run]], threads_of:
     held: dict[int, int] = {}  # by node
     placed: dict[int, tuple[Run, ...]] = {}
     unknown: list[int] = []
-    for job_id, seen in sorted(look.jobs.items()):
-        if seen.state not in (RUNNING, SUSPENDED):
+    for job_id, polled in sorted(snapshot.jobs.items()):
+        if polled.state not in (RUNNING, SUSPENDED):
             continue
         plan = tuple(plans.get(job_id, ()))
-        known = all(run.mask for run in seen.runs)
-        if not known and dict(each_node(plan)) != dict(each_node(seen.runs)):
+        known = all(run.mask for run in polled.runs)
+        if not known and dict(each_node(plan)) != dict(each_node(polled.runs)):
             unknown.append(job_id)
             continue
-        placed[job_id] = seen.runs if known else plan
-        for node, mask in each_mask(placed[job_id]) if not (seen.state == SUSPENDED and seen.to_disk) else ():
+        placed[job_id] = polled.runs if known else plan
+        for node, mask in each_mask(placed[job_id]) if not (polled.state == SUSPENDED and polled.to_disk) else ():
             held[node] = held.get(node, 0) | mask
     for job_id in unknown:
-        seen = look.jobs[job_id]
+        polled = snapshot.jobs[job_id]
         runs: list[Run] = []
-        for node, processes in each_node(seen.runs):
+        for node, processes in each_node(polled.runs):
             free = ((1 << threads_of[node]) - 1) & ~held.get(node, 0)
-            wanted = processes * seen.spec.threads_per_process
+            wanted = processes * polled.spec.threads_per_process
             bits = [1 << bit for bit in range(threads_of[node]) if free >> bit & 1]
-            taken = sum(bits if seen.spec.exclusive else bits[:wanted]) if len(bits) >= wanted else 0
+            taken = sum(bits if polled.spec.exclusive else bits[:wanted]) if len(bits) >= wanted else 0
             held[node] = held.get(node, 0) | taken
             runs.append(Run(node, 1, ThreadMask(taken), processes))
         placed[job_id] = tuple(runs)
     jobs = {
-        job_id: seen._replace(runs=placed[job_id]) if job_id in placed else seen for job_id, seen in look.jobs.items()
+        job_id: polled._replace(runs=placed[job_id]) if job_id in placed else polled
+        for job_id, polled in snapshot.jobs.items()
     }
-    return look._replace(jobs=jobs)
+    return snapshot._replace(jobs=jobs)

@@ -171,7 +171,7 @@ class SlurmActuator(BaseActuator):
         for start in group.starts:
             outcome = self._place(start)
             if isinstance(outcome, Unsettled):
-                return outcome  # what is true of each job, looks will tell
+                return outcome  # what is true of each job, snapshots will tell
             if outcome is not None:
                 for other in begun:
                     self._undo(other)

@@ -160,7 +160,7 @@ class Cluster(Manager):
         self.records = {number: job for job in jobs for number in _numbers_of(job, running[job.array_id])}
         self.to_hold.clear()
         self.left = {}
-        seen: dict[int, PolledJob] = {}
+        polled: dict[int, PolledJob] = {}
         moved: list[tuple[int, SlurmJob, PolledJob | None]] = []  # jobs that Slurm has put on nodes itself
         room = [cores * self.share for cores in self._cores_of]
         for number, job in self.records.items():
@@ -170,26 +170,26 @@ class Cluster(Manager):
             was_there = known is not None and known.state != PENDING and (completes or known.restarts == job.restarts)
             if job.state in ENDED:
                 if known is not None:
-                    seen[number] = PolledJob(known.spec, ENDED[job.state])
+                    polled[number] = PolledJob(known.spec, ENDED[job.state])
             elif job.state in WAITING:
                 waiting = self._waiting(number, job, known, now_us)
                 if waiting is not None:
-                    seen[number] = waiting
+                    polled[number] = waiting
                 if known is not None and was_there:  # it was placed, and has not started yet
                     self._occupy(known.spec, known.runs, room)
             elif known is not None and was_there and (completes or self._is_there(job, known)):
-                seen[number] = self._seen(known.spec, job, known.runs)._replace(restarts=known.restarts)
+                polled[number] = self._polled_job(known.spec, job, known.runs)._replace(restarts=known.restarts)
                 self._occupy(known.spec, known.runs, room)
             elif job.state in ON_NODES or job.nodes:
                 moved.append((number, job, known))
-        taken = self._add_moved(moved, seen, room)
+        taken = self._add_moved(moved, polled, room)
         self._restarts = {number: job.restarts for number, job in self.records.items() if job.restarts}
         self.failures = {number: count for number, count in self.failures.items() if _fails(self.records.get(number))}
         self.rejected = {number: why for number, why in self.rejected.items() if number in self.records}
         self.comments = {number: text for number, text in self.comments.items() if number in self._by_slurm}
         self.suspended_us = {number: at_us for number, at_us in self.suspended_us.items() if number in self.records}
         self.down = self._out_of_service(self.polls.nodes)
-        return Snapshot(seen, self.down | taken)
+        return Snapshot(polled, self.down | taken)
 
     def _out_of_service(self, nodes: Sequence[SlurmNode]) -> frozenset[int]:
         """Return the nodes that take no jobs; one of which Slurm does not know is as it was."""
@@ -273,7 +273,7 @@ class Cluster(Manager):
         runs = self._runs(job)
         return runs is None or dict(each_node(runs)) == dict(each_node(known.runs))
 
-    def _seen(self, spec: JobSpec, job: SlurmJob, runs: tuple[Run, ...]) -> PolledJob:
+    def _polled_job(self, spec: JobSpec, job: SlurmJob, runs: tuple[Run, ...]) -> PolledJob:
         stopped = job.state == STOPPED
         return PolledJob(
             spec,
@@ -288,7 +288,7 @@ class Cluster(Manager):
     # A job that Slurm has started is told of where it fits beside those that the scheduler knows. Where it does not, as in a partition
     # that lets jobs share nodes, the nodes are out of service until there is room; if it waited for us, it is held until then.
     def _add_moved(
-        self, moved: Sequence[tuple[int, SlurmJob, PolledJob | None]], seen: dict[int, PolledJob], room: list[int]
+        self, moved: Sequence[tuple[int, SlurmJob, PolledJob | None]], polled: dict[int, PolledJob], room: list[int]
     ) -> set[int]:
         """Add the jobs that are where nobody expected them; return the nodes that are taken."""
         taken: set[int] = set()
@@ -298,11 +298,11 @@ class Cluster(Manager):
             spec = known.spec if known is not None and known.state != PENDING else self._spec(number, job, known)
             if runs is not None and self._fits(spec, runs, room):
                 self._occupy(spec, runs, room)
-                seen[number] = self._seen(spec, job, runs)
+                polled[number] = self._polled_job(spec, job, runs)
                 continue
             taken.update(self._numbers[name] for name in job.nodes if name in self._numbers)
             if known is not None:
-                seen[number] = PolledJob(known.spec, PENDING, held=True, restarts=job.restarts)
+                polled[number] = PolledJob(known.spec, PENDING, held=True, restarts=job.restarts)
             if job.partition in self.site.partitions and why != "":
                 self.left[job.job_id] = why or "it runs where others do"
         return taken
@@ -440,8 +440,8 @@ def _numbers_of(job: SlurmJob, running: int) -> Iterable[int]:
         return ()  # tasks that were cancelled together
     tasks, most = tasks_in(job.waiting_tasks)
     room = max(0, most - running) if most else _MOST_TASKS
-    told = islice(chain.from_iterable(tasks), min(room, _MOST_TASKS))
-    return [task_number(job.array_id, task) for task in told]
+    shown = islice(chain.from_iterable(tasks), min(room, _MOST_TASKS))
+    return [task_number(job.array_id, task) for task in shown]
 
 
 def task_number(array_id: int, task: int) -> int:

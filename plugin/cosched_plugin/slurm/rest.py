@@ -200,11 +200,11 @@ class Rest:
 
     def change(self, label: str, body: Mapping[str, object]) -> Outcome:
         """Change a job, by its name in Slurm's commands."""
-        return self._told("POST", f"job/{label}", body)
+        return self._outcome_of("POST", f"job/{label}", body)
 
     def cancel(self, label: str) -> Outcome:
         """Cancel a job."""
-        return self._told("DELETE", f"job/{label}")
+        return self._outcome_of("DELETE", f"job/{label}")
 
     def _ask(self, target: str, key: str) -> list[Any] | None:
         begun = time.monotonic()
@@ -215,8 +215,8 @@ class Rest:
         errors = _errors(content)
         rows = content.get(key)
         if reply.status != 200 or errors or not isinstance(rows, list):
-            told = "; ".join(errors) or reply.text[:200] or "an empty answer"
-            raise Silent(f"{target}: status {reply.status} after {time.monotonic() - begun:.1f} s: {told}")
+            why = "; ".join(errors) or reply.text[:200] or "an empty answer"
+            raise Silent(f"{target}: status {reply.status} after {time.monotonic() - begun:.1f} s: {why}")
         return rows
 
     def _parsed(self, kind: str, rows: Sequence[Any], read: Any) -> list[Any]:
@@ -244,7 +244,7 @@ class Rest:
         self._known[kind], self.odd[kind] = after, odd
         return found
 
-    def _told(self, method: str, target: str, body: object = None) -> Outcome:
+    def _outcome_of(self, method: str, target: str, body: object = None) -> Outcome:
         begun = time.monotonic()
         reply = self._transport.call(method, f"/slurm/{self.version}/{target}", body)
         took_s = time.monotonic() - begun

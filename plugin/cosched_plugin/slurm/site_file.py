@@ -81,7 +81,7 @@ class Site(NamedTuple):
             return of_rule, ""
         try:
             table = json.loads(job.comment)
-            told = _traits(Table("comment", {key: table[key] for key in _OF_JOBS if key in table}))
+            own = _traits(Table("comment", {key: table[key] for key in _OF_JOBS if key in table}))
         except UsageError as error:
             return of_rule, str(error)
         except ValueError as error:
@@ -89,10 +89,10 @@ class Site(NamedTuple):
         except RecursionError:
             return of_rule, "its comment is nested too deeply"
         return Traits(
-            told.estimate_us or of_rule.estimate_us,
-            told.demand or of_rule.demand,
-            told.usage or of_rule.usage,
-            told.profile or of_rule.profile,
+            own.estimate_us or of_rule.estimate_us,
+            own.demand or of_rule.demand,
+            own.usage or of_rule.usage,
+            own.profile or of_rule.profile,
         ), ""
 
 

@@ -32,8 +32,8 @@ from cosched_plugin.protocol.messages import (
     WakeAt,
     Welcome,
 )
-from cosched_plugin.protocol.scheduler import Scheduler
-from cosched_plugin.site.driver import Outcome, Unsettled
+from cosched_plugin.protocol.scheduler import Scheduler, SchedulerFactory
+from cosched_plugin.site.driver import Driver, Outcome, Unsettled
 from cosched_plugin.site.snapshots import PENDING, RUNNING, SUSPENDED, PolledJob, Snapshot
 
 NODES: Final = 4
@@ -267,3 +267,12 @@ def _places(runs: tuple[Run, ...]) -> list[tuple[int, int]]:
         for bit in range(mask.bit_length())
         if mask >> bit & 1
     ]
+
+
+def settle(driver: Driver, make: SchedulerFactory, scheduler: Scheduler | None = None) -> Scheduler:
+    """Ask a scheduler in this process until nothing follows, and return the one to ask next; a new one where it must begin anew."""
+    if scheduler is None or driver.unsettled:
+        scheduler = make(driver.inventory())
+    while (batch := driver.next_batch()) is not None:
+        driver.answer(batch.now_us, scheduler.handle(batch.now_us, batch.events))
+    return scheduler

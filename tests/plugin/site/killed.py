@@ -9,11 +9,11 @@ import pickle
 import sys
 from typing import Any
 
-from tests.plugin.site.cluster import MACHINE, core_of
+from tests.plugin.site.cluster import MACHINE, core_of, settle
 
 from cosched_plugin.protocol.messages import Action, StartJob
 from cosched_plugin.protocol.scheduler import Scheduler
-from cosched_plugin.site.driver import Driver, Outcome, settle
+from cosched_plugin.site.driver import Driver, Outcome
 from cosched_plugin.site.store import Store
 
 
@@ -45,7 +45,7 @@ def main() -> None:
         now_us, look = ask("look", driver.due_us(), " ".join(driver.lost))
         if look is None:
             return
-        driver.see(now_us, look)
+        driver.update(now_us, look)
 
 
 if __name__ == "__main__":

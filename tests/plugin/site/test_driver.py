@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 from hypothesis import strategies as st
-from tests.plugin.site.cluster import MACHINE, NODES, WIDTH, Cluster, core_of, policy_of
+from tests.plugin.site.cluster import MACHINE, NODES, WIDTH, Cluster, core_of, policy_of, settle
 from tests.processes import PACKAGES, ROOT
 from tests.properties import drawn
 
@@ -48,7 +48,7 @@ from cosched_plugin.protocol.messages import (
 from cosched_plugin.protocol.scheduler import Scheduler
 from cosched_plugin.protocol.session import ManagerSession, SchedulerSession
 from cosched_plugin.protocol.vocabulary import record
-from cosched_plugin.site.driver import Driver, Outcome, settle
+from cosched_plugin.site.driver import Driver, Outcome
 from cosched_plugin.site.snapshots import PENDING, RUNNING, Snapshot
 from cosched_plugin.site.store import SENT, Order, Store
 
@@ -73,7 +73,7 @@ def play(
         if not due:
             return
         cluster.go_to(max(cluster.now_us, min(due)))
-        driver.see(cluster.now_us, cluster.look())
+        driver.update(cluster.now_us, cluster.look())
         scheduler = settle(driver, lambda welcome: core_of(policy, welcome), scheduler)
     raise AssertionError("no end")
 
@@ -197,9 +197,9 @@ def test_nothing_is_contradictory_lost_or_told_twice(tmp_path_factory: pytest.Te
         elif not due:
             break
         cluster.go_to(max([cluster.now_us, *([min(due)] if due else [])]))
-        driver.see(cluster.now_us, cluster.look())
+        driver.update(cluster.now_us, cluster.look())
         scheduler = settle(driver, lambda welcome: Doubled(policy, driver, welcome), scheduler)
-        driver.see(cluster.now_us, cluster.look())
+        driver.update(cluster.now_us, cluster.look())
         seen = {job_id: job.state for job_id, job in cluster.jobs.items() if job.starts_us is None}
         for job_id, booked in driver.books.snapshot().jobs.items():
             assert job_id not in seen or driver.due_us() or (booked.state == "PENDING") == (seen[job_id] == "PENDING")
@@ -313,11 +313,11 @@ def test_a_start_that_does_not_come_is_taken_back_and_tried_again(tmp_path: Path
     driver.begin(0, cluster.look())
     scheduler = settle(driver, lambda welcome: core_of("fcfs", welcome))
     cluster.go_to(SECOND_US)
-    driver.see(SECOND_US, cluster.look())
+    driver.update(SECOND_US, cluster.look())
     assert driver.next_batch() is None  # it is under way
     assert driver.due_us() == 2 * SECOND_US
     cluster.go_to(2 * SECOND_US)
-    driver.see(2 * SECOND_US, cluster.look())
+    driver.update(2 * SECOND_US, cluster.look())
     batch = driver.next_batch()
     assert batch is not None
     assert batch.events == (ActionRefused(1, 0, "not seen to start within 2 s", (1,)),)
@@ -325,7 +325,7 @@ def test_a_start_that_does_not_come_is_taken_back_and_tried_again(tmp_path: Path
     cluster.delay_us = 90_000
     driver.answer(2 * SECOND_US, scheduler.handle(batch.now_us, batch.events))
     cluster.go_to(3 * SECOND_US)
-    driver.see(3 * SECOND_US, cluster.look())
+    driver.update(3 * SECOND_US, cluster.look())
     late = driver.next_batch()
     assert late is not None
     assert late.events == (JobStarted(1, 2_090_000, (Run(0, 1, ThreadMask(3), 2),), 10 * SECOND_US, None),)
@@ -349,7 +349,7 @@ def test_a_rejection_is_tried_until_the_job_is_gone(tmp_path: Path) -> None:
     scheduler: Scheduler = Rejecting()
     for second in range(10):
         cluster.go_to(second * SECOND_US)
-        driver.see(cluster.now_us, cluster.look())
+        driver.update(cluster.now_us, cluster.look())
         settle(driver, lambda _: scheduler, scheduler)
         assert cluster.jobs[1].state == (PENDING if 1 <= second < 5 else "COMING" if second < 1 else CANCELLED)
         assert len(driver.books) == 0
@@ -412,7 +412,7 @@ def test_a_scheduler_in_another_process_is_asked_through_a_session(tmp_path: Pat
         if not due:
             break
         cluster.go_to(max(cluster.now_us, min(due)))
-        driver.see(cluster.now_us, cluster.look())
+        driver.update(cluster.now_us, cluster.look())
     assert {job_id: (job.start_us, job.runs) for job_id, job in cluster.jobs.items()} == planned(jobs, "easy")
 
 
