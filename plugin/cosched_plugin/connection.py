@@ -92,7 +92,7 @@ class Connection:
 
         (With ZeroMQ's IMMEDIATE no hello would wait, but the last message of a leaving manager, its bye, would be lost.)
         """
-        self._look()
+        self._read_monitor()
         if self._waits:
             return False
         self._waits = not self._connected
@@ -117,11 +117,11 @@ class Connection:
 
     def changes(self) -> list[Change]:
         """Return the events of the connection since the last call, in order."""
-        self._look()
+        self._read_monitor()
         found, self._found = self._found, []
         return found
 
-    def _look(self) -> None:
+    def _read_monitor(self) -> None:
         with suppress(zmq.Again):
             while True:
                 event = int(recv_monitor_message(self._monitor, zmq.NOBLOCK)["event"])

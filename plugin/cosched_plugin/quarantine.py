@@ -77,7 +77,7 @@ class _Guarded:
         self._owner = owner
         self._welcome: Welcome | None = welcome  # until the first batch is answered
         self._scheduler = owner.without(welcome, owner.jobs)
-        self._told = {note.job_id for note in welcome.notes if note.key == SET_ASIDE and note.job_id is not None}
+        self._noted = {note.job_id for note in welcome.notes if note.key == SET_ASIDE and note.job_id is not None}
         self._notes = "notes" in welcome.features
         self._held = {job.spec.id for job in welcome.pending if job.held}  # by the manager, not only set aside
 
@@ -88,7 +88,7 @@ class _Guarded:
 
     def handle(self, now_us: int, events: Sequence[Event]) -> list[Action]:
         """Apply events and decide; PolicyFailed where the policy fails in the middle of a conversation."""
-        heard = [*self._heard(events)]
+        heard = [*self._translated(events)]
         welcome, self._welcome = self._welcome, None
         try:
             actions = self._scheduler.handle(now_us, heard)
@@ -100,7 +100,7 @@ class _Guarded:
             actions = self._set_aside(_First(welcome, now_us, events), error)
         return [*actions, *self._tell()]
 
-    def _heard(self, events: Sequence[Event]) -> Iterator[Event]:
+    def _translated(self, events: Sequence[Event]) -> Iterator[Event]:
         """Yield events as the scheduler must hear them: for it a job that is set aside is held."""
         aside = self._owner.jobs
         for event in events:
@@ -121,7 +121,7 @@ class _Guarded:
                 case JobEnded(job_id):
                     aside.pop(job_id, None)
                     self._held.discard(job_id)
-                    self._told.discard(job_id)  # its notes are gone with it
+                    self._noted.discard(job_id)  # its notes are gone with it
                 case JobStarted(job_id):
                     aside.pop(job_id, None)
             yield event
@@ -174,12 +174,12 @@ class _Guarded:
     def _tell(self) -> Iterator[Action]:
         """Yield what the manager has not been told: which jobs are set aside, and which are not any more."""
         aside = self._owner.jobs
-        if self._notes and self._told != aside.keys():
-            for job_id in sorted(aside.keys() - self._told):
+        if self._notes and self._noted != aside.keys():
+            for job_id in sorted(aside.keys() - self._noted):
                 yield SetNote(job_id, SET_ASIDE, aside[job_id])
-            for job_id in sorted(self._told - aside.keys()):
+            for job_id in sorted(self._noted - aside.keys()):
                 yield SetNote(job_id, SET_ASIDE, None)
-            self._told = {*aside}
+            self._noted = {*aside}
 
 
 def _without(events: Sequence[Event], left_out: Collection[int]) -> Iterator[Event]:

@@ -220,7 +220,7 @@ class _Server:
         """Receive and handle one message, if one comes within the slice; return the exit code if it was the last one."""
         frames = self._connection.receive()
         if frames is None:
-            self._look_at_connection()
+            self._check_connection()
             return None
         try:
             received = self._session.receive(decode(frames))
@@ -249,7 +249,7 @@ class _Server:
         text = report.text.encode("utf-8", "replace").decode()
         self._connection.send(report._replace(text=text[:MAX_TEXT]))
 
-    def _look_at_connection(self) -> None:
+    def _check_connection(self) -> None:
         """Handle the events of the connection; called only in silence, so that messages need not wait for it."""
         for change in self._connection.changes():
             match change:

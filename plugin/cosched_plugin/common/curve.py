@@ -161,7 +161,7 @@ class Keyring:
             now_s = time.monotonic()
             if self._signature is None or now_s - self._looked_s >= SETTLED_S:
                 self._looked_s = now_s
-                self._look()
+                self._reread()
             return self._members
 
     def member(self, key: bytes, domain: str) -> Member | None:
@@ -209,7 +209,7 @@ class Keyring:
         doorkeeper.start()
         self._doorkeepers[id(context)] = doorkeeper
 
-    def _look(self) -> None:
+    def _reread(self) -> None:
         """Read the folders if anything in them has changed."""
         seen: list[object] = [_state(self.folder)]
         files: list[tuple[str, Path]] = []

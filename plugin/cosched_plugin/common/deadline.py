@@ -43,7 +43,7 @@ def overdue_after(deadline_s: float, waits_for: Callable[[], object], *, ends: b
     seen: object = None
     looks = 0
 
-    def look(_number: int, frame: FrameType | None) -> None:
+    def interrupt(_number: int, frame: FrameType | None) -> None:
         nonlocal seen, looks
         awaited = waits_for()
         if awaited is None or awaited != seen or sys.gettrace() is not None:  # someone looks at it in a debugger
@@ -66,7 +66,7 @@ def overdue_after(deadline_s: float, waits_for: Callable[[], object], *, ends: b
                 (_PATIENCE + 1) * deadline_s, exit=True, file=sys.__stderr__ or sys.stderr
             )
 
-    signal.signal(signal.SIGALRM, look)
+    signal.signal(signal.SIGALRM, interrupt)
     signal.setitimer(signal.ITIMER_REAL, deadline_s / _LOOKS, deadline_s / _LOOKS)
     try:
         wait_to_end()

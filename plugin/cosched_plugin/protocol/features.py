@@ -134,20 +134,20 @@ def lacking(features: Sequence[str], required: Sequence[str], inventory: Welcome
     return None
 
 
-def told_welcome(welcome: Welcome, features: Sequence[str]) -> Welcome:
+def welcome_for(welcome: Welcome, features: Sequence[str]) -> Welcome:
     """Return the welcome as a scheduler with these features is told it: without fields that it does not know."""
-    running = [_told(item._replace(spec=_told(item.spec, features)), features) for item in welcome.running]
+    running = [_adapted(item._replace(spec=_adapted(item.spec, features)), features) for item in welcome.running]
     pending = welcome.pending
     kind: Any = JobSpec
     if _left_out(kind, tuple(features)):  # else 100,000 jobs would be copied for nothing
-        pending = tuple([item._replace(spec=_told(item.spec, features)) for item in pending])
-    nodes = tuple([_told(item, features) for item in welcome.nodes])
-    return _told(welcome, features)._replace(nodes=nodes, running=tuple(running), pending=pending)
+        pending = tuple([item._replace(spec=_adapted(item.spec, features)) for item in pending])
+    nodes = tuple([_adapted(item, features) for item in welcome.nodes])
+    return _adapted(welcome, features)._replace(nodes=nodes, running=tuple(running), pending=pending)
 
 
-def told_batch(batch: Events, features: Sequence[str]) -> Events | str:
+def batch_for(batch: Events, features: Sequence[str]) -> Events | str:
     """Return the batch as a scheduler with these features is told it; or the feature without which it cannot be told."""
-    told: list[Event] = []
+    adapted: list[Event] = []
     for event in batch.events:
         needed = EVENT_FEATURES.get(type(event))
         if needed is not None and needed not in features:
@@ -158,22 +158,22 @@ def told_batch(batch: Events, features: Sequence[str]) -> Events | str:
             case ActionRefused(seq) if seq < batch.seq - 1 and RESYNC not in features:
                 return RESYNC
             case JobEnded(job_id, state) if state == UNKNOWN and UNKNOWN_ENDS not in features:
-                told.append(JobEnded(job_id, CANCELLED))
+                adapted.append(JobEnded(job_id, CANCELLED))
             case JobSubmitted(job):
-                told.append(JobSubmitted(_told(job, features)))
+                adapted.append(JobSubmitted(_adapted(job, features)))
             case JobModified(job):
-                told.append(JobModified(_told(job, features)))
+                adapted.append(JobModified(_adapted(job, features)))
             case JobStarted() if event.job is not None:
-                told.append(event._replace(job=_told(event.job, features)))
+                adapted.append(event._replace(job=_adapted(event.job, features)))
             case _:
-                told.append(event)
-    return batch._replace(events=tuple(told))
+                adapted.append(event)
+    return batch._replace(events=tuple(adapted))
 
 
 Described = TypeVar("Described", JobSpec, RunningJob, NodeClass, Welcome)
 
 
-def _told(described: Described, features: Sequence[str]) -> Described:
+def _adapted(described: Described, features: Sequence[str]) -> Described:
     """Return a record without the fields that a scheduler with these features does not know."""
     kind: Any = type(described)
     left_out = _left_out(kind, tuple(features))

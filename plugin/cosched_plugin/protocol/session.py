@@ -14,13 +14,13 @@ from cosched_plugin.protocol.errors import LocalProtocolError, RemoteProtocolErr
 from cosched_plugin.protocol.features import (
     DISK,
     OVERLOOKED,
+    batch_for,
     known_action,
     lacking,
     overlooked_feature,
     tells_all,
-    told_batch,
-    told_welcome,
     unknown_kinds,
+    welcome_for,
 )
 from cosched_plugin.protocol.limits import MAX_ROUNDS
 from cosched_plugin.protocol.messages import (
@@ -348,7 +348,7 @@ class ManagerSession(Session):
         self._lockstep = lockstep
         self._required = required
         self._rounds = 0  # batches in a row that held nothing but refusals
-        self._told: Welcome | None = None  # the last welcome, repeated unchanged
+        self._last_welcome: Welcome | None = None  # the last welcome, repeated unchanged
         self._asked: Resync | None = None  # the last request for a hello, repeated unchanged
         self.silent = False  # set by the driver: the served scheduler does not answer, and a standby may take over
         self._versions = versions
@@ -399,9 +399,9 @@ class ManagerSession(Session):
 
     def resend(self) -> tuple[Message, ...]:
         """Return what to send again after a long silence: the welcome or the open batch."""
-        if self.state is State.WELCOMED and self._told is not None:
+        if self.state is State.WELCOMED and self._last_welcome is not None:
             self._say(Welcome)
-            return (self._told,)
+            return (self._last_welcome,)
         if self.state is State.ASKED and self._asked is not None:
             self._say(Resync)
             return (self._asked,)
@@ -470,7 +470,7 @@ class ManagerSession(Session):
                 return NOTHING  # from a killed scheduler: its hello has come twice, and so has this
             raise RemoteProtocolError("sequence", "seq", f"expected {self.seq}, got {message.seq}")
         self.state = after
-        self._told = None
+        self._last_welcome = None
         return Received(self._send_batch(), message)
 
     def _on_actions(self, message: Actions) -> Received:
@@ -505,7 +505,7 @@ class ManagerSession(Session):
         _, features = self._agreed
         if self._tells_all:
             return (self.batch,)
-        told = told_batch(self.batch, features)
+        told = batch_for(self.batch, features)
         if isinstance(told, str):
             if self._lockstep:
                 raise LocalProtocolError(
@@ -534,8 +534,8 @@ class ManagerSession(Session):
         self._say(Welcome)
         self._rounds = 0
         told = inventory._replace(version=version, features=features, greeting=self._greeting)
-        self._told = told_welcome(told, features)
-        return self._told
+        self._last_welcome = welcome_for(told, features)
+        return self._last_welcome
 
 
 def _insistence(rounds: int, events: Sequence[Event]) -> str:

@@ -49,30 +49,33 @@ def arrived(message: SomeMessage) -> SomeMessage:
     return copy
 
 
-def find_difference(seen: View, told: View, notes: Mapping[tuple[int | None, str], NoteValue]) -> str | None:
+def find_difference(kept: View, rebuilt: View, notes: Mapping[tuple[int | None, str], NoteValue]) -> str | None:
     """Return the first difference of the policy's view, after its answer, from that of a scheduler with a new welcome."""
     pairs: dict[str, tuple[object, object]] = {
-        "queue": (seen.queue, told.queue),
-        "running": (dict(seen.running), dict(told.running)),
-        "ended": (list(seen.ended), list(told.ended)),
-        "releases": (list(seen.releases), list(told.releases)),
-        "on_disk": (list(seen.on_disk), list(told.on_disk)),
-        "resume_costs": (seen.resume_costs, told.resume_costs),
-        "free": (seen.free, told.free),
-        "in_service": (seen.in_service, told.in_service),
-        "free_memory_mb": (list(seen.free_memory_mb), list(told.free_memory_mb)),
-        "resources": (seen.free_resources, told.free_resources),
-        "licences": (seen.licences, told.licences),
-        "wakes": (list(seen.wakes()), list(told.wakes())),
-        "plan": (seen.availability(), told.availability()),
-        "thread_counts": (seen.thread_counts(seen.free).tolist(), told.thread_counts(told.free).tolist()),
-        "rotation": (seen.rotation, told.rotation),
-        "quantum": ((seen.quantum, seen.quantum_us), (told.quantum, told.quantum_us)),
-        "free_in": ([seen.free_in(slot) for slot in told.slots_used], [told.free_in(slot) for slot in told.slots_used]),
-        "notes": ({key: seen.note(*key) for key in notes}, notes),
+        "queue": (kept.queue, rebuilt.queue),
+        "running": (dict(kept.running), dict(rebuilt.running)),
+        "ended": (list(kept.ended), list(rebuilt.ended)),
+        "releases": (list(kept.releases), list(rebuilt.releases)),
+        "on_disk": (list(kept.on_disk), list(rebuilt.on_disk)),
+        "resume_costs": (kept.resume_costs, rebuilt.resume_costs),
+        "free": (kept.free, rebuilt.free),
+        "in_service": (kept.in_service, rebuilt.in_service),
+        "free_memory_mb": (list(kept.free_memory_mb), list(rebuilt.free_memory_mb)),
+        "resources": (kept.free_resources, rebuilt.free_resources),
+        "licences": (kept.licences, rebuilt.licences),
+        "wakes": (list(kept.wakes()), list(rebuilt.wakes())),
+        "plan": (kept.availability(), rebuilt.availability()),
+        "thread_counts": (kept.thread_counts(kept.free).tolist(), rebuilt.thread_counts(rebuilt.free).tolist()),
+        "rotation": (kept.rotation, rebuilt.rotation),
+        "quantum": ((kept.quantum, kept.quantum_us), (rebuilt.quantum, rebuilt.quantum_us)),
+        "free_in": (
+            [kept.free_in(slot) for slot in rebuilt.slots_used],
+            [rebuilt.free_in(slot) for slot in rebuilt.slots_used],
+        ),
+        "notes": ({key: kept.note(*key) for key in notes}, notes),
     }
     for name in [name for name in Machine.__slots__ if not name.startswith("_")]:
-        pairs[f"machine.{name}"] = (getattr(seen.machine, name), getattr(told.machine, name))
+        pairs[f"machine.{name}"] = (getattr(kept.machine, name), getattr(rebuilt.machine, name))
     for name, (one, other) in pairs.items():
         if one != other:
             return f"{name} {apart(one, other)}"

@@ -10,7 +10,7 @@ from tests.runs import runs_on
 
 from cosched_plugin.common.errors import LocalProtocolError, RemoteProtocolError
 from cosched_plugin.protocol import messages as m
-from cosched_plugin.protocol.features import told_welcome
+from cosched_plugin.protocol.features import welcome_for
 from cosched_plugin.protocol.limits import MAX_ROUNDS
 from cosched_plugin.protocol.session import ManagerSession, State
 
@@ -86,8 +86,8 @@ def test_pending_jobs_are_copied_only_for_a_scheduler_that_lacks_a_field() -> No
     """Copies of 100,000 jobs take longer than all else that a welcome needs."""
     jobs = (m.PendingJob(JOB._replace(priority=3), False),)
     told = welcome(5)._replace(pending=jobs)
-    assert told_welcome(told, m.FEATURES).pending is jobs
-    (job,) = told_welcome(told, without(m.PRIORITY)).pending
+    assert welcome_for(told, m.FEATURES).pending is jobs
+    (job,) = welcome_for(told, without(m.PRIORITY)).pending
     assert job.spec.priority == 0
 
 
