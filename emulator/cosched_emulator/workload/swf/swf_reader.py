@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Annotated, Literal, NamedTuple, get_args
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from cosched_emulator.bounds import SECONDS, Choice, between, check_bounds
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.workload.job import WARNING, Calendar, CutRuns, Epoch, Workload
-from cosched_emulator.workload.jobs_in_columns import Interned, Jobs, Numbers, Same
+from cosched_emulator.workload.jobs_in_columns import Column, Interned, Jobs, Numbers, Same
 from cosched_emulator.workload.swf.swf_header import HeaderReader
 from cosched_emulator.workload.swf.swf_table import (
     FIELD_NAMES,
@@ -198,17 +199,17 @@ def load_swf(
     if first >= report.jobs:
         raise InputError(file, f"more than {first} jobs (first = {first})", str(report.jobs))
     last = report.jobs if count is None else min(report.jobs, first + count)
-    window = _Rows(*(column[first:last].copy() for column in rows))
+    window = {name: column[first:last].copy() for name, column in rows.items()}
     notes = list(report.lines())
-    first_us = int(window.submit_us[0])
+    first_us = int(window["submit_us"][0])
     origin_us = first_us if options.rebase else 0
     jobs = _jobs(window, origin_us, options)
     cut = jobs.cut_runs()
     if cut is not None:
         notes.append(_cut_note(cut))
-    if options.memory and window.memory_mb.any():
-        asking = np.count_nonzero(window.memory_mb)
-        notes.append(f"{asking} jobs ask for memory, up to {window.memory_mb.max()} MiB a process")
+    memory_mb = window["memory_mb"]
+    if options.memory and memory_mb.any():
+        notes.append(f"{np.count_nonzero(memory_mb)} jobs ask for memory, up to {memory_mb.max()} MiB a process")
     if last - first < report.jobs:
         notes.append(f"jobs {first} to {last - 1} of them taken, counted from 0")
     if count is not None and last - first < count:
@@ -216,7 +217,7 @@ def load_swf(
     if options.rebase and first_us:
         notes.append(f"submit times counted from the first job's, {seconds_text(first_us)} s in the file")
     header = HeaderReader(table.header)
-    processors = header.machine_size(int(rows.processes.max()))
+    processors = header.machine_size(int(rows["processes"].max()))
     epoch = header.epoch()
     origin = os.fsencode(file).decode("utf-8", "backslashreplace")  # a name need not be UTF-8, the files of a run are
     notes += header.notes
@@ -240,22 +241,12 @@ def _cut_note(cut: CutRuns) -> str:
     return f"{WARNING}{text} (--no-cap-runs keeps it)" if cut.lost > _MUCH_LOST else text
 
 
-class _Rows(NamedTuple):
-    """The usable rows in submit order, by column."""
-
-    submit_us: NDArray[np.int64]
-    run_us: NDArray[np.int64]
-    processes: NDArray[np.int64]
-    estimate_us: NDArray[np.int64]
-    number: NDArray[np.int64]
-    user: NDArray[np.int64]
-    group: NDArray[np.int64]
-    name: NDArray[np.int64]
-    queue: NDArray[np.int64]
-    partition: NDArray[np.int64]
-    status: NDArray[np.int64]
-    memory_mb: NDArray[np.int64]  # a process; 0: not known
-    logged_us: NDArray[np.int64]  # run time before the cut
+# Fields of which few values are different, by column of the jobs, and what becomes of a number.
+_INTERNED: Final[Mapping[str, Callable[[int], int | str]]] = {
+    **dict.fromkeys(("user", "name"), lambda number: "" if number < 0 else str(number)),
+    **dict.fromkeys(("group", "queue", "partition", "status"), lambda number: max(-1, number)),
+}
+_Rows: TypeAlias = Mapping[str, NDArray[np.int64]]  # the usable rows in submit order, by column of the jobs
 
 
 class _Masks:
@@ -287,22 +278,17 @@ def _repair(table: SwfTable, file: str, options: SwfOptions) -> tuple[_Rows, Rep
     raised = ~missing & (estimate_us < minimum_us)
     estimate_us = np.where(raised, minimum_us, estimate_us)
     capped = (run_us > estimate_us) & options.cap_run_at_estimate
-    logged_us = run_us
-    run_us = np.where(capped, estimate_us, run_us)
+    rows = {
+        "submit_us": submit_us,
+        "run_us": np.where(capped, estimate_us, run_us),
+        "processes": _processes(table, options)[usable].astype(np.int64),
+        "estimate_us": estimate_us,
+        "source_id": columns[SwfField.NUMBER][usable].astype(np.int64),
+        **{name: columns[SwfField[name.upper()]][usable].astype(np.int64) for name in _INTERNED},
+        "memory_mb": np.ceil(np.maximum(columns[SwfField.MEMORY][usable], 0) / _KB_OF_MB).astype(np.int64),
+        "logged_us": run_us,
+    }
     order = np.argsort(submit_us, kind="stable")
-    processes = _processes(table, options)[usable].astype(np.int64)
-    fields = (
-        SwfField.NUMBER,
-        SwfField.USER,
-        SwfField.GROUP,
-        SwfField.NAME,
-        SwfField.QUEUE,
-        SwfField.PARTITION,
-        SwfField.STATUS,
-    )
-    whole = [columns[field][usable].astype(np.int64) for field in fields]
-    memory_mb = np.ceil(np.maximum(columns[SwfField.MEMORY][usable], 0) / _KB_OF_MB).astype(np.int64)
-    rows = (submit_us, run_us, processes, estimate_us, *whole, memory_mb, logged_us)
     report = replace(
         report,
         sizes_from_request=int(np.count_nonzero(columns[SwfField.ALLOCATED][usable] <= 0)),
@@ -310,7 +296,7 @@ def _repair(table: SwfTable, file: str, options: SwfOptions) -> tuple[_Rows, Rep
         estimates_raised=int(np.count_nonzero(raised)),
         runs_capped=int(np.count_nonzero(capped)),
     )
-    return _Rows(*(column[order] for column in rows)), report
+    return {name: column[order] for name, column in rows.items()}, report
 
 
 def _drop_rows(table: SwfTable, file: str, options: SwfOptions) -> tuple[NDArray[np.int64], RepairReport]:
@@ -390,34 +376,27 @@ def _refusal(table: SwfTable, file: str, row: int) -> InputError:
 
 
 def _jobs(rows: _Rows, origin_us: int, options: SwfOptions) -> Jobs:
-    estimate_us = Numbers(rows.estimate_us)
+    left_out = {
+        *(() if options.memory and rows["memory_mb"].any() else ("memory_mb",)),
+        *(("logged_us",) if np.array_equal(rows["logged_us"], rows["run_us"]) else ()),
+    }
+    columns = {name: _column(name, column) for name, column in rows.items() if name not in left_out}
     return Jobs(
-        id=Numbers(range(1, len(rows.number) + 1)),
-        submit_us=Numbers(rows.submit_us - origin_us),
-        processes=Numbers(rows.processes),
-        estimate_us=estimate_us,
-        run_us=Numbers(rows.run_us),
-        source_id=Numbers(rows.number),
-        limit_us=estimate_us if options.limits == "estimate" else Same(None),
-        user=_texts(rows.user),
-        name=_texts(rows.name),
-        memory_mb=Numbers(rows.memory_mb) if options.memory and rows.memory_mb.any() else Same(0),
-        queue=_numbers(rows.queue),
-        partition=_numbers(rows.partition),
-        group=_numbers(rows.group),
-        status=_numbers(rows.status),
-        logged_us=Same(None) if np.array_equal(rows.logged_us, rows.run_us) else Numbers(rows.logged_us),
+        **columns
+        | {
+            "id": Numbers(range(1, len(rows["source_id"]) + 1)),
+            "submit_us": Numbers(rows["submit_us"] - origin_us),
+            "limit_us": columns["estimate_us"] if options.limits == "estimate" else Same(None),
+        }
     )
 
 
-def _numbers(numbers: NDArray[np.int64]) -> Interned[int]:
-    distinct, places = np.unique(numbers, return_inverse=True)
-    return Interned(places.astype(np.uint32), [max(-1, number) for number in distinct.tolist()])
-
-
-def _texts(numbers: NDArray[np.int64]) -> Interned[str]:
+def _column(name: str, numbers: NDArray[np.int64]) -> Column[Any]:
+    value_of = _INTERNED.get(name)
+    if value_of is None:
+        return Numbers(numbers)
     distinct, places = np.unique(numbers, return_inverse=True)  # a log has few users
-    return Interned(places.astype(np.uint32), ["" if number < 0 else str(number) for number in distinct.tolist()])
+    return Interned(places.astype(np.uint32), list(map(value_of, distinct.tolist())))
 
 
 def _calendar(epoch: Epoch, time_0_us: int) -> Calendar | None:

@@ -73,17 +73,7 @@ _COUNTED = (_WAIT, 5, 6, 16, 17)
 _READ = (*SwfField, *_COUNTED)
 
 
-_WHOLE = (
-    SwfField.NUMBER,
-    SwfField.ALLOCATED,
-    SwfField.REQUESTED,
-    SwfField.STATUS,
-    SwfField.USER,
-    SwfField.GROUP,
-    SwfField.NAME,
-    SwfField.QUEUE,
-    SwfField.PARTITION,
-)
+_WHOLE = {*SwfField} - {SwfField.SUBMIT, SwfField.RUN, SwfField.ESTIMATE, SwfField.MEMORY}
 NOT_NEGATIVE = "a number that is not negative"
 _NOT_NEGATIVE = (SwfField.NUMBER, SwfField.SUBMIT)
 PART_STATUS = (2, 3, 4)  # of rows that are parts of a job; only its first part need have a submit time
