@@ -84,7 +84,7 @@ ONLY_BY = [
         "cosched_emulator.results.figures.plot", "cosched_emulator.results.figures.plot_over_time",
         "cosched_emulator.studies.pictures",
     )),
-    ("pandas", ("cosched_emulator.api.finished_run", "cosched_emulator.api.tables", "cosched_emulator.studies.study_result")),
+    ("pandas", ("cosched_emulator.api.simulate", "cosched_emulator.api.tables", "cosched_emulator.studies.study_result")),
     ("click", (TERMINAL, "cosched_hwmodel.cli", "cosched_plugin.cli", "cosched_emulator.cli")),
     ("cosched_plugin.core", (
         "cosched_plugin.core", "cosched_plugin.parts", "cosched_plugin.api", "cosched_plugin.config", "cosched_plugin.testing",

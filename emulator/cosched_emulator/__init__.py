@@ -12,9 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from cosched_emulator.api.arguments import prepare
-    from cosched_emulator.api.finished_run import Run
-    from cosched_emulator.api.simulate import simulate
+    from cosched_emulator.api.simulate import Run, prepare, simulate
     from cosched_emulator.run.prepare import Prepared
     from cosched_emulator.scenario.reader import read_scenario
     from cosched_emulator.scenario.schema import Scenario
@@ -24,9 +22,9 @@ __all__ = ["Prepared", "Run", "Scenario", "prepare", "read_scenario", "simulate"
 
 _MODULES: Final = {
     "Prepared": "run.prepare",
-    "Run": "api.finished_run",
+    "Run": "api.simulate",
     "Scenario": "scenario.schema",
-    "prepare": "api.arguments",
+    "prepare": "api.simulate",
     "read_scenario": "scenario.reader",
     "simulate": "api.simulate",
     "study": "studies.runner",

@@ -18,7 +18,7 @@ from tests.plugin.policies.harness import NO_CONTENTION
 
 from cosched_emulator import prepare
 from cosched_emulator.accounting.accounts import Accounting
-from cosched_emulator.api.arguments import read_records
+from cosched_emulator.api.simulate import read_records
 from cosched_emulator.cli.explain import explain
 from cosched_emulator.couplings.link import DirectLink
 from cosched_emulator.live.journal import command_step, play, restore

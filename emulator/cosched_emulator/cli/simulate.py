@@ -49,7 +49,7 @@ def simulate(
       cosched-emulator simulate scenario.toml --policy lomarc-r --out runs/r --trace runs/r/trace.jsonl
       cosched-emulator simulate scenario.toml --policy rua --link zmq --faults plan.toml
     """
-    from cosched_emulator.api.arguments import policy_of
+    from cosched_emulator.api.simulate import policy_of
     from cosched_emulator.api.simulate import simulate as simulate_scenario
     from cosched_emulator.batsim.conversions import errors_name, faults_of
     from cosched_emulator.cli.reporting import report

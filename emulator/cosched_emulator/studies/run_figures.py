@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from cosched_emulator.api.finished_run import Run
+from cosched_emulator.api.simulate import Run
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.results.figures.metrics import quantity
 from cosched_emulator.results.harm import Outcomes

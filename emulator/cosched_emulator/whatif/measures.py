@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from cosched_emulator.api.finished_run import Run
+from cosched_emulator.api.simulate import Run
 from cosched_emulator.workload.jobs_in_columns import columns_of
 
 USERS, NEIGHBOURS, HOURS = "user_responses", "neighbours", "neighbour_hours"
