@@ -8,7 +8,7 @@ from typing import NamedTuple
 from scripts.tables import NOTHING, number, percent
 
 from cosched_emulator.statistics.intervals import Interval
-from cosched_emulator.studies.study_table import OF_SERIES, SeedRows
+from cosched_emulator.studies.study_result import OF_SERIES, SeedRows
 
 
 def sections(figures: Figures, parts: Mapping[str, Callable[[Figures], list[str]]]) -> list[str]:

@@ -23,7 +23,7 @@ from scripts.tables import table_head, table_row
 
 from cosched_emulator.studies.axes import COLUMNS
 from cosched_emulator.studies.experiment import HARM
-from cosched_emulator.studies.study_table import Row
+from cosched_emulator.studies.study_result import Row
 
 STORED: Final = Path("docs/results/stored")  # below the project
 FORMAT: Final = 1

@@ -38,9 +38,8 @@ from cosched_emulator.studies.cells import Cell, Plan, make_plan, merged
 from cosched_emulator.studies.experiment import read_experiment
 from cosched_emulator.studies.runner import Way, run_plan
 from cosched_emulator.studies.study_folder import StudyFolder
-from cosched_emulator.studies.study_result import StudyResult
+from cosched_emulator.studies.study_result import StudyResult, series_of
 from cosched_emulator.studies.study_result import write_tables as write_study_tables
-from cosched_emulator.studies.study_table import series_of
 from cosched_plugin.common.errors import PluginError
 
 # Where the logs of the Parallel Workloads Archive and samples of the model lie, if anywhere.

@@ -19,8 +19,8 @@ from cosched_emulator.live.dependencies import REASONS
 from cosched_emulator.needs import Needs
 from cosched_emulator.nodeos.coscheduling.policies import POLICIES, parameters_of
 from cosched_emulator.nodeos.local import KINDS
-from cosched_emulator.results.figures import metrics, run_energy, turn_metrics
-from cosched_emulator.results.files.csv_files import (
+from cosched_emulator.results.figures import metrics, run_energy
+from cosched_emulator.results.files.run_files import (
     ALLOCATION_COLUMNS,
     JOB_COLUMNS,
     METADATA,
@@ -217,7 +217,7 @@ def run_folder_page() -> Iterator[str]:
     yield ""
     for name, figures in (
         ("machine", metrics.MACHINE),
-        ("time_sharing", turn_metrics.FIGURES),
+        ("time_sharing", metrics.TURNS),
         ("energy", run_energy.FIGURES),
     ):
         yield from (f"### `{name}`", "")

@@ -12,7 +12,7 @@ from scripts.reference_pages.records import fields_of, records
 from scripts.reference_pages.trace_records import GROUP, KINDS, SEARCH, START
 
 from cosched_emulator import simulate
-from cosched_emulator.results.figures import metrics, run_energy, turn_metrics
+from cosched_emulator.results.figures import metrics, run_energy
 from cosched_emulator.results.figures.run_energy import energy_of
 from cosched_emulator.results.record_columns import job_columns, stay_columns
 from cosched_hwmodel.energy import NodePower
@@ -60,8 +60,8 @@ def test_the_summary_has_the_figures_that_the_reference_names() -> None:
     machine = [NodeClass(1, 1, 1, 1, 1, 0, 0, 0)]
     energy = energy_of([], machine, [NodePower(1.0, 1.0, 1.0)], metrics.ALL_JOBS, shared).figures
     assert list(run_energy.FIGURES) == list(energy)
-    turns = turn_metrics.TimeSharingTotals().figures(job_columns([]), stay_columns([]), machine, 1)
-    assert list(turn_metrics.FIGURES) == list(turns)
+    turns = metrics.TimeSharingTotals().figures(job_columns([]), stay_columns([]), machine, 1)
+    assert list(metrics.TURNS) == list(turns)
 
 
 LOMARC: dict[str, Any] = {"cluster": {"nodes": 16, "preset": "lomarc-ht"}, "truth": {"contention": "lomarc"}}

@@ -26,7 +26,7 @@ from scripts.verdicts import claims_in, head_lines, marked, verdict_lines
 
 from cosched_emulator.statistics.intervals import Interval, Verdict, mean_interval, paired_ratio
 from cosched_emulator.studies.axes import COLUMNS
-from cosched_emulator.studies.study_table import series_of
+from cosched_emulator.studies.study_result import series_of
 
 HEAD = [
     "| id | claim |  | published | measured | seeds | p | to decide | verdict |",

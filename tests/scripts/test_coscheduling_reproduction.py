@@ -46,7 +46,7 @@ from cosched_emulator.statistics.intervals import Verdict
 from cosched_emulator.studies.axes import COLUMNS
 from cosched_emulator.studies.cells import Cell, make_plan
 from cosched_emulator.studies.experiment import read_experiment
-from cosched_emulator.studies.study_table import series_of
+from cosched_emulator.studies.study_result import series_of
 from cosched_emulator.workload.nas import CLASSES, NAS, PROGRAMS
 
 SIZE: Final = Size(30, 6)

@@ -55,7 +55,7 @@ from cosched_emulator.results.figures.classes import ClassRules, class_figures
 from cosched_emulator.studies.axes import COLUMNS
 from cosched_emulator.studies.cells import Cell, make_plan
 from cosched_emulator.studies.experiment import read_experiment
-from cosched_emulator.studies.study_table import series_of
+from cosched_emulator.studies.study_result import series_of
 
 PICTURES = {"g-lomarc-ts", "g-lomarc-ts-delay", "g-lomarc-ts-blocks", "g-lomarc-ts-slack", "g-lomarc-ts-load"}
 # Relative to SSP, in the order that the paper claims.

@@ -38,7 +38,7 @@ from cosched_emulator.statistics.intervals import Verdict, mean_interval
 from cosched_emulator.studies.axes import COLUMNS
 from cosched_emulator.studies.cells import Plan, make_plan
 from cosched_emulator.studies.experiment import read_experiment
-from cosched_emulator.studies.study_table import series_of
+from cosched_emulator.studies.study_result import series_of
 from cosched_plugin.policies.lomarc.queue_table import Future, Match
 
 ROOT = Path(__file__).resolve().parents[2]

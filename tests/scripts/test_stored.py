@@ -24,7 +24,7 @@ from tests.processes import ROOT
 from cosched_emulator.results.files.run_folder import own_version
 from cosched_emulator.studies.cells import make_plan
 from cosched_emulator.studies.experiment import read_experiment
-from cosched_emulator.studies.study_table import series_of
+from cosched_emulator.studies.study_result import series_of
 
 JOBS: Final = 12
 EASY, FCFS = Where("", "easy"), Where("", "fcfs")

@@ -219,8 +219,8 @@ def plot(
 def _plot_jobs(run_dirs: Sequence[Path], out: Path, window_s: tuple[float | None, float | None], title: str) -> None:
     from cosched_emulator.results.compared_runs import run_names
     from cosched_emulator.results.figures import plot as pictures
+    from cosched_emulator.results.figures.metrics import jobs_in_system
     from cosched_emulator.results.figures.plot_over_time import plot_jobs
-    from cosched_emulator.results.figures.turn_metrics import jobs_in_system
     from cosched_emulator.results.files.run_reader import read_run
 
     names = run_names(run_dirs)

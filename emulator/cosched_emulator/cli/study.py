@@ -69,7 +69,7 @@ def run(
     from cosched_emulator.studies.experiment import read_experiment
     from cosched_emulator.studies.runner import Way, check_measures, run_plan, workers_of
     from cosched_emulator.studies.study_folder import REPORT, StudyFolder
-    from cosched_emulator.studies.study_table import RESULTS
+    from cosched_emulator.studies.study_result import RESULTS
     from cosched_emulator.studies.text import failed_alike, losers_text
 
     with redirect_stdout(sys.stderr):  # modules that the experiment names may print
@@ -159,8 +159,7 @@ def table(
       cosched-emulator study table studies/sharing --figure wait_s_p95 --figure harm_h1 --json
     """
     from cosched_emulator.studies.study_folder import StudyFolder
-    from cosched_emulator.studies.study_result import read_study
-    from cosched_emulator.studies.study_table import check_figure, interval_rows
+    from cosched_emulator.studies.study_result import check_figure, interval_rows, read_study
     from cosched_emulator.studies.text import losers_text, study_text
 
     result = read_study(StudyFolder(folder))
@@ -202,8 +201,7 @@ def plot(
     """
     from cosched_emulator.studies.pictures import plot_study
     from cosched_emulator.studies.study_folder import StudyFolder
-    from cosched_emulator.studies.study_result import read_study
-    from cosched_emulator.studies.study_table import check_figure
+    from cosched_emulator.studies.study_result import check_figure, read_study
 
     result = read_study(StudyFolder(folder))
     check_figure(figure, result.rows)
@@ -226,7 +224,7 @@ def _list(plan: Plan, folder: StudyFolder, *, as_json: bool) -> None:
 
 def _made_table(made: Made, out: Path) -> dict[str, Any]:
     from cosched_emulator.studies.study_folder import REPORT
-    from cosched_emulator.studies.study_table import RESULTS
+    from cosched_emulator.studies.study_result import RESULTS
 
     return {
         "runs": made.wanted,

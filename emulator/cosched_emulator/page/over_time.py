@@ -10,7 +10,6 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from cosched_emulator.page.document import Figure
-from cosched_emulator.results.figures.bars import FloatArray, mean_share
 from cosched_emulator.results.figures.occupancy import (
     Steps,
     jobs_waiting,
@@ -20,6 +19,7 @@ from cosched_emulator.results.figures.occupancy import (
     threads_in_use,
     time_average,
 )
+from cosched_emulator.results.figures.plot import FloatArray, mean_share
 from cosched_emulator.results.figures.run_energy import PowerTrace
 from cosched_emulator.results.files.run_reader import StoredRun
 from cosched_emulator.results.record_columns import IntArray

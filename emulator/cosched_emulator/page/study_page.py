@@ -9,8 +9,7 @@ from cosched_emulator.page.document import Bars, Block, Page, Paragraph, Section
 from cosched_emulator.page.run_tables import MOST_ROWS, table_of
 from cosched_emulator.results.files.comparable import flat_settings
 from cosched_emulator.statistics.intervals import Interval
-from cosched_emulator.studies.study_result import StudyResult
-from cosched_emulator.studies.study_table import SeedRows
+from cosched_emulator.studies.study_result import SeedRows, StudyResult
 from cosched_emulator.studies.text import KNOWN, loser_tables, missing_note, setting_tables
 
 _DRAWN: Final = ("response_s_mean", "wait_s_mean", "bounded_slowdown_10s_mean")  # some of `CHANGED`

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.results.figures import comparison
 from cosched_emulator.results.figures import plot as pictures
-from cosched_emulator.results.figures.bars import COMPARED
 from cosched_emulator.results.figures.comparison import PolicyRuns, SeedRow, compare_seeds, rows_as_json, rows_of
 from cosched_emulator.results.figures.metrics import Summary
+from cosched_emulator.results.figures.plot import COMPARED
 from cosched_emulator.results.files.comparable import (
     SeedColumn,
     same_jobs_completed,

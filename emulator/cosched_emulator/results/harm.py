@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.results.figures.metrics import ALL_JOBS, PERCENTILE_RULE, Selection
-from cosched_emulator.results.figures.occupancy import exact_sum
+from cosched_emulator.results.figures.occupancy import exact_sum, ratio, rounded
 from cosched_emulator.results.record_columns import BoolArray, IntArray, RecordColumns
 from cosched_emulator.statistics.weighted import (
     CLASS_NAMES,
@@ -182,7 +182,6 @@ def _at(column: BoolArray, rows: IntArray) -> BoolArray:
 # H1 counts jobs that completed in the run and in the first baseline; Hshk and floor those that completed in every run.
 
 QUANTILES = (1, 5, 25, 50, 75, 95, 99, 100)
-_PLACES = 6
 
 
 class LaterRule(NamedTuple):
@@ -262,16 +261,16 @@ def harm_figures(jobs: PairedJobs, baselines: int) -> HarmFigures:
     return HarmFigures(
         jobs=number,
         later=later,
-        h1=_ratio(later, number),
+        h1=ratio(later, number),
         jobs_in_all=in_all,
         later_than_all=later_than_all,
-        hshk=_ratio(later_than_all, in_all),
-        hshk_floor=_ratio(int(jobs.floor_count.sum()), baselines * in_all),
-        lost_s=_round(lost / SECOND_US),
-        gained_s=_round(gained / SECOND_US),
-        lost_share=_ratio(lost, base_us),
-        response_mean_s=_ratio(exact_sum(jobs.response_us), number * SECOND_US),
-        baseline_mean_s=_ratio(base_us, number * SECOND_US),
+        hshk=ratio(later_than_all, in_all),
+        hshk_floor=ratio(int(jobs.floor_count.sum()), baselines * in_all),
+        lost_s=rounded(lost / SECOND_US),
+        gained_s=rounded(gained / SECOND_US),
+        lost_share=ratio(lost, base_us),
+        response_mean_s=ratio(exact_sum(jobs.response_us), number * SECOND_US),
+        baseline_mean_s=ratio(base_us, number * SECOND_US),
         response_p99_s=_p99_s(jobs.response_us),
         baseline_p99_s=_p99_s(jobs.baseline_us),
         ratio=_quantiles(jobs),
@@ -284,24 +283,16 @@ def _quantiles(jobs: PairedJobs) -> dict[str, float]:
         return {}
     values = _percentiles(jobs.response_us[some] / jobs.baseline_us[some], QUANTILES)
     names = ["max" if percent == 100 else f"p{percent}" for percent in QUANTILES]
-    return {name: _round(value) for name, value in zip(names, values, strict=True)}
+    return {name: rounded(value) for name, value in zip(names, values, strict=True)}
 
 
 def _p99_s(times_us: IntArray) -> float | None:
-    return _round(_percentiles(times_us, (99,))[0] / SECOND_US) if times_us.size else None
+    return rounded(_percentiles(times_us, (99,))[0] / SECOND_US) if times_us.size else None
 
 
 def _percentiles(values: npt.NDArray[np.float64] | IntArray, percents: tuple[int, ...]) -> list[float]:
     found: list[float] = np.percentile(values, percents, method=PERCENTILE_RULE).tolist()
     return found
-
-
-def _ratio(part: int, whole: int) -> float | None:
-    return _round(part / whole) if whole else None
-
-
-def _round(value: float) -> float:
-    return round(value, _PLACES)
 
 
 # The jobs that lose most, and what the records tell of the cause.

@@ -16,8 +16,7 @@ from cosched_emulator.manager.diary import Diary
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.record import JobFinished, JobRecord, QuantumRecord
 from cosched_emulator.manager.time_sharing.rotating import Rotating
-from cosched_emulator.results.figures.metrics import summarise_columns
-from cosched_emulator.results.figures.turn_metrics import TIME_SHARING, TimeSharingTotals
+from cosched_emulator.results.figures.metrics import TIME_SHARING, TimeSharingTotals, summarise_columns
 from cosched_emulator.results.files.run_files import RunFiles, run_files_of
 from cosched_emulator.results.files.run_folder import TRACE, new_run_folder, write_files
 from cosched_emulator.results.record_columns import ColumnBuilder, RecordColumns, StayColumns

@@ -12,8 +12,7 @@ from cosched_emulator.results.figures.comparison import Figure, error_lengths, u
 from cosched_emulator.results.figures.plot import RUN_COLOURS, RUN_DASHES, caption, drawing
 from cosched_emulator.statistics.intervals import LEVEL, Interval
 from cosched_emulator.studies.axes import NUMBERS
-from cosched_emulator.studies.study_result import StudyResult
-from cosched_emulator.studies.study_table import OF_SETTING, SeedRows
+from cosched_emulator.studies.study_result import OF_SETTING, SeedRows, StudyResult
 from cosched_emulator.studies.text import KNOWN
 
 if TYPE_CHECKING:

@@ -13,10 +13,9 @@ from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.results.files.run_folder import own_version
 from cosched_emulator.scenario.reader import FILES
 from cosched_emulator.scenario.schema import Scenario
-from cosched_emulator.studies.cell_run import KNOWN, CellOrder, Failure, Result, forget_prepared, prepared
+from cosched_emulator.studies.cell_run import KNOWN, CellOrder, Failure, Result, forget_prepared, load_measure, prepared
 from cosched_emulator.studies.cells import Cell, Plan, is_program_file, make_plan
 from cosched_emulator.studies.experiment import read_experiment
-from cosched_emulator.studies.run_figures import load_measure
 from cosched_emulator.studies.study_folder import RUNS, StudyFolder
 from cosched_emulator.studies.study_result import StudyResult, write_tables
 from cosched_emulator.studies.workers import Workers

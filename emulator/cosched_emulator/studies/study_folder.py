@@ -32,10 +32,9 @@ from cosched_emulator.errors import InputError
 from cosched_emulator.results.files.run_folder import own_version
 from cosched_emulator.results.harm import Outcomes
 from cosched_emulator.studies.axes import COLUMNS, NUMBERS
-from cosched_emulator.studies.cell_run import Failure, Result
+from cosched_emulator.studies.cell_run import Failure, Result, unpack_outcomes
 from cosched_emulator.studies.cells import Cell, Plan
 from cosched_emulator.studies.experiment import Names
-from cosched_emulator.studies.run_figures import unpack_outcomes
 from cosched_hwmodel.text_formats import json_of
 from cosched_terminal.own_file import open_own
 

@@ -1,10 +1,16 @@
-"""The result of a study, done wholly or in part: its rows, what failed, who is worse off, and intervals within a run."""
+"""The result of a study, done wholly or in part: its table, what failed, who is worse off, and intervals over seeds or within a run."""
 
 from __future__ import annotations
 
+import csv
+import io
+import json
+import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -13,29 +19,262 @@ import numpy as np
 import numpy.typing as npt
 
 from cosched_emulator.api.tables import frame_of
+from cosched_emulator.errors import ConfigurationError
+from cosched_emulator.results.figures.comparison import most_of
 from cosched_emulator.results.figures.metrics import PERCENTS
 from cosched_emulator.results.harm import Harm, HarmFigures, Outcomes, measure_harm
 from cosched_emulator.statistics.bootstrap import block_bootstrap, block_percentile
-from cosched_emulator.statistics.intervals import LEVEL, FloatArray, Interval
-from cosched_emulator.studies.cell_run import Failure
-from cosched_emulator.studies.experiment import HARM
-from cosched_emulator.studies.study_folder import StoredCell, StoredPlan, StudyFolder
-from cosched_emulator.studies.study_table import (
-    Row,
-    SeedRows,
-    Stored,
-    base_of,
-    interval_rows,
-    place_value,
-    rows_of,
-    series_of,
-    write_table,
-    write_timings,
+from cosched_emulator.statistics.intervals import (
+    LEVEL,
+    FloatArray,
+    Interval,
+    all_equal,
+    amount_of,
+    bounds_of,
+    change_of,
+    difference_of,
 )
+from cosched_emulator.studies.axes import AXES, BELIEVED, COLUMNS, NUMBERS
+from cosched_emulator.studies.cell_run import Failure
+from cosched_emulator.studies.experiment import HARM, ORIGIN, PLACES
+from cosched_emulator.studies.study_folder import FORMAT, StoredCell, StoredPlan, StudyFolder
 from cosched_hwmodel.units import SECOND_US
+from cosched_terminal.console import printable
 
 if TYPE_CHECKING:
     import pandas
+
+# The table of a study: a row for each cell that is done, in order of declaration, as CSV and in SQLite.
+#
+# Columns: number of the cell, a value of each axis, the figures, the figures of harm; and where the row comes from: key, version,
+# policy with all of its settings and resolved scenario, both as JSON. Wall times stand in a file of their own.
+
+RESULTS, TIMINGS, DATABASE = "results.csv", "timings.csv", "results.sqlite"
+Row = dict[str, Any]
+Stored = Mapping[
+    str, Mapping[str, Any]
+]  # key of a run that is done -> what it has given, as `StudyFolder.load` returns it
+
+
+def rows_of(cells: Iterable[StoredCell], stored: Stored, harm: Mapping[str, Mapping[str, Any]]) -> list[Row]:
+    """Return the rows of the cells that are done, all with the same columns; ``harm`` has figures by key."""
+    rows: list[Row] = []
+    for cell in cells:
+        run = stored.get(cell.key)
+        if run is None:
+            continue
+        origin = (cell.key, run["version"], _json(cell.settings), _json(cell.scenario))
+        rows.append(
+            {**cell.places, **run["figures"], **harm.get(cell.key, {}), **dict(zip(ORIGIN, origin, strict=True))}
+        )
+    figures = dict.fromkeys(name for row in rows for name in row if name not in PLACES and name not in ORIGIN)
+    names = (*PLACES, *figures, *ORIGIN)
+    return [{name: row.get(name) for name in names} for row in rows]
+
+
+def write_table(folder: StudyFolder, rows: Sequence[Row], others: Mapping[str, Sequence[Row]]) -> None:
+    """Write the table, wall times, and ``others``: more tables by name. Raises InputError where they cannot be written."""
+    folder.write(RESULTS, csv_text(rows).encode())
+    for name, table in others.items():
+        folder.write(f"{name}.csv", csv_text(table).encode())
+    folder.write(DATABASE, _database({"results": rows, **others}))
+
+
+def write_timings(folder: StudyFolder, cells: Iterable[StoredCell], stored: Stored) -> None:
+    """Write the wall times of all runs that are done, in seconds; raises InputError."""
+    rows: list[Row] = [
+        {"cell": cell.number, "key": cell.key, **{name: stored[cell.key][name] for name in ("wall_s", "total_s")}}
+        for cell in cells
+        if cell.key in stored
+    ]
+    folder.write(TIMINGS, csv_text(rows).encode())
+
+
+def csv_text(rows: Sequence[Row]) -> str:
+    """Return rows as CSV with a heading; None is an empty field, lists and tables are JSON."""
+    stream = io.StringIO(newline="")
+    writer = csv.writer(stream, lineterminator="\n")
+    if rows:
+        writer.writerow(rows[0])
+        writer.writerows([[_plain(value) for value in row.values()] for row in rows])
+    return stream.getvalue()
+
+
+def place_value(column: str, value: Any) -> Any:
+    """Return what a column of the table holds, as a number where its axis has numbers; None if that axis is not declared."""
+    if column in NUMBERS:
+        return NUMBERS[column](value) if value else None
+    return value
+
+
+def _database(tables: Mapping[str, Sequence[Row]]) -> bytes:
+    """Return the tables as an SQLite database: the same rows give the same bytes."""
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.execute(f"PRAGMA user_version = {FORMAT}")  # without any content a database has no bytes
+        for name, texts in tables.items():
+            rows = [{column: place_value(column, value) for column, value in row.items()} for row in texts]
+            if rows:
+                columns = ", ".join(f"{_quoted(column)} {_kind(rows, column)}".rstrip() for column in rows[0])
+                database.execute(f"CREATE TABLE {_quoted(name)} ({columns})")
+                places = ", ".join("?" * len(rows[0]))
+                database.executemany(
+                    f"INSERT INTO {_quoted(name)} VALUES ({places})",
+                    [[_plain(value) for value in row.values()] for row in rows],
+                )
+        database.commit()
+        return database.serialize()
+
+
+def _kind(rows: Sequence[Row], column: str) -> str:
+    kinds = {type(row[column]) for row in rows if row[column] is not None}
+    if kinds <= {int, bool}:
+        return "INTEGER"
+    return "REAL" if kinds <= {int, float} else "TEXT"
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, bool):
+        return int(value)
+    if isinstance(value, str):
+        return printable(value)
+    return value if isinstance(value, int | float | None) else _json(value)
+
+
+def _json(value: object) -> str:
+    return printable(
+        json.dumps(value, ensure_ascii=False, sort_keys=True)
+    )  # the same JSON: names of users may be in it
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+# Intervals over seeds: a series is what differs in the seed alone, compared with its baseline seed by seed.
+
+SEED: Final = COLUMNS["seeds"]
+POLICY: Final = COLUMNS["policies"]
+OF_SERIES: Final = tuple(COLUMNS[axis] for axis in AXES if axis != "seeds")
+OF_SETTING: Final = tuple(name for name in OF_SERIES if name != POLICY)
+
+
+@dataclass(frozen=True, eq=False)
+class SeedRows:
+    """The rows that differ in the seed alone."""
+
+    places: Mapping[str, str]  # column of an axis -> name
+    rows: tuple[Row, ...]
+
+    @property
+    def policy(self) -> str:
+        """Return the name of the policy."""
+        return self.places[POLICY]
+
+    @property
+    def setting(self) -> tuple[str, ...]:
+        """Return the names of everything but policy and seed."""
+        return tuple(self.places[name] for name in OF_SETTING)
+
+    @property
+    def text(self) -> str:
+        """Return the setting for people: ``workload=CTC load=0.9``."""
+        return " ".join(f"{name}={self.places[name]}" for name in OF_SETTING if self.places[name])
+
+    def by_seed(self, figure: str) -> dict[int, float]:
+        """Return a figure by seed, without the runs in which it does not exist."""
+        return {
+            int(row[SEED] or 0): float(row[figure]) for row in self.rows if isinstance(row.get(figure), int | float)
+        }
+
+    def interval(self, figure: str, level: float = LEVEL) -> Interval | None:
+        """Return the mean of a figure over seeds with its interval; None where it does not exist in any run."""
+        values = self.by_seed(figure)
+        if self.repeats and all_equal([*values.values()]):
+            values = dict([*values.items()][:1])
+        return amount_of(values, level, most_of(figure))
+
+    def change(self, figure: str, base: SeedRows, level: float = LEVEL) -> Interval | None:
+        """Return by how many percent a figure is above that of ``base``, over the seeds that both have (geometric mean).
+
+        None where there are none, or where a figure is not above 0.
+        """
+        return change_of(self._beside(figure, base), base.by_seed(figure), level)
+
+    def difference(self, figure: str, base: SeedRows, level: float = LEVEL) -> Interval | None:
+        """Return by how much a figure is above that of ``base``, over the seeds that both have; None where there are none."""
+        return difference_of(self._beside(figure, base), base.by_seed(figure), level)
+
+    def _beside(self, figure: str, base: SeedRows) -> dict[int, float]:
+        """Return a figure by seed for a comparison; a pair of runs that is the same under all seeds counts once."""
+        mine = self.by_seed(figure)
+        if self.repeats and base.repeats:
+            seeds = {int(row[SEED] or 0) for row in base.rows}
+            return dict([item for item in mine.items() if item[0] in seeds][:1])
+        return mine
+
+    @cached_property
+    def repeats(self) -> bool:
+        """Tell whether all seeds gave the same run, so that an interval over them says nothing: nothing is drawn.
+
+        Figures of harm may differ all the same: the baselines' shaken run times are drawn.
+        """
+        figures = [{name: row[name] for name in row if _of_run(name)} for row in self.rows]
+        return any(figures) and all_equal(figures)
+
+
+def _of_run(column: str) -> bool:
+    return column not in PLACES and column not in ORIGIN and not column.startswith(HARM)
+
+
+def series_of(rows: Iterable[Row]) -> list[SeedRows]:
+    """Return the series of a table's rows, in the order of their first rows."""
+    found: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        found.setdefault(tuple(row[name] for name in OF_SERIES), []).append(row)
+    return [SeedRows(dict(zip(OF_SERIES, places, strict=True)), tuple(group)) for places, group in found.items()]
+
+
+def base_of(series: SeedRows, all_series: Sequence[SeedRows], policy: str) -> SeedRows | None:
+    """Return the series of the baseline's policy with the same values; else with another belief, which it does not act on."""
+    same = [other for other in all_series if other.policy == policy]
+    for ignored in ((), tuple(COLUMNS[axis] for axis in BELIEVED)):
+        for other in same:
+            if all(other.places[name] == series.places[name] for name in OF_SETTING if name not in ignored):
+                return other
+    return None
+
+
+def interval_rows(rows: Sequence[Row], policy: str | None, level: float = LEVEL) -> Iterator[Row]:
+    """Yield a row for each series and figure: mean with its interval, and the change against the series of ``policy``."""
+    all_series = series_of(rows)
+    for series in all_series:
+        base = None if policy in (None, series.policy) else base_of(series, all_series, policy or "")
+        for figure in figures_in(series.rows):
+            found = series.interval(figure, level)
+            if found is not None:
+                change = None if base is None else series.change(figure, base, level)
+                yield {
+                    **series.places,
+                    "figure": figure,
+                    "seeds": found.n,
+                    **bounds_of(found),
+                    **bounds_of(change, "change_percent_"),
+                }
+
+
+def figures_in(rows: Sequence[Row]) -> list[str]:
+    """Return the names of the figures that are numbers."""
+    names = [name for name in (rows[0] if rows else ()) if name not in PLACES and name not in ORIGIN]
+    return [name for name in names if any(isinstance(row[name], int | float) for row in rows)]
+
+
+def check_figure(figure: str, rows: Sequence[Row]) -> None:
+    """Raise ConfigurationError for a figure that the table does not have."""
+    known = figures_in(rows)
+    if figure not in known:
+        close = get_close_matches(figure, known, n=1)
+        expected = "a column of results.csv that holds numbers"
+        raise ConfigurationError("--figure", expected, repr(figure), close[0] if close else None)
 
 
 # Intervals within a run, by moving blocks of jobs: what one run tells where there are no other seeds, as for a log.

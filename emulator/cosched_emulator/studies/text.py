@@ -8,8 +8,7 @@ from typing import Final, NamedTuple
 from cosched_emulator.results.figures.comparison import FIGURES, NOTHING, Figure, change_text, interval_texts
 from cosched_emulator.statistics.intervals import LEVEL, Interval
 from cosched_emulator.studies.cell_run import Failure
-from cosched_emulator.studies.study_result import StudyResult
-from cosched_emulator.studies.study_table import Row, SeedRows
+from cosched_emulator.studies.study_result import Row, SeedRows, StudyResult
 from cosched_emulator.users.idset import ranges_text
 from cosched_terminal.console import align
 

@@ -16,8 +16,7 @@ from cosched_emulator.statistics.intervals import (
     seeds_needed,
 )
 from cosched_emulator.statistics.weighted import CLASS_NAMES
-from cosched_emulator.studies.study_result import StudyResult
-from cosched_emulator.studies.study_table import Row
+from cosched_emulator.studies.study_result import Row, StudyResult
 from cosched_emulator.whatif.candidates import FORMULA, Candidate, Change, Place
 from cosched_emulator.whatif.measures import HOURS, NEIGHBOURS, USERS
 from cosched_emulator.whatif.question import PRESENT, Prepared, changes_of

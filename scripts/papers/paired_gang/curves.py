@@ -26,7 +26,7 @@ from scripts.papers.paired_gang.names import (
 from scripts.papers.paired_gang.published import RESPONSE as PUBLISHED
 from scripts.papers.pictures import MARK, Axes, error_line, grid, legend
 
-from cosched_emulator.studies.study_table import Row
+from cosched_emulator.studies.study_result import Row
 
 COLOURS: Final = ("#8d99ae", "#e0a458", "#0b3954", "#5fa8d3", "#7fb069", "#a288a6")
 CURVES: Final[Mapping[str, tuple[str, str]]] = {

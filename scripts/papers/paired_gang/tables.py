@@ -23,7 +23,7 @@ from scripts.papers.paired_gang.names import (
 )
 from scripts.tables import NOTHING, table_head, table_row
 
-from cosched_emulator.studies.study_table import Row
+from cosched_emulator.studies.study_result import Row
 
 # By column of the study: heading, and what a value is multiplied by.
 COLUMNS: Final[Mapping[str, tuple[str, float]]] = {

@@ -17,7 +17,7 @@ from scripts.papers.figures import Figures, Where
 from scripts.papers.rua.experiment import WINDOWS, in_window
 
 from cosched_emulator.statistics.intervals import LEVEL, Interval, change_of, difference_of, interval_of
-from cosched_emulator.studies.study_table import SEED, SeedRows
+from cosched_emulator.studies.study_result import SEED, SeedRows
 
 WINDOW: Final = 1_000  # a pair of window and seed as a number: window x 1,000 + seed
 

@@ -30,7 +30,7 @@ from cosched_emulator.results.compared_runs import run_names
 from cosched_emulator.results.figures.metrics import Selection, summarise, summarise_columns
 from cosched_emulator.results.files import run_files as run_files_module
 from cosched_emulator.results.files import run_folder as folder_module
-from cosched_emulator.results.files.csv_files import JOB_COLUMNS, job_row
+from cosched_emulator.results.files.run_files import JOB_COLUMNS, job_row
 from cosched_emulator.results.files.run_folder import check_run_folder, new_run_folder, read_summary, write_run
 from cosched_emulator.results.files.run_reader import read_run
 from cosched_emulator.workload.characteristics import CHARACTERISTICS, with_characteristics

@@ -11,7 +11,7 @@ from tests.emulator.results.samples import UNEQUAL_NODES
 
 from cosched_emulator.errors import InputError
 from cosched_emulator.results.files import run_reader
-from cosched_emulator.results.files.csv_files import ALLOCATION_COLUMNS
+from cosched_emulator.results.files.run_files import ALLOCATION_COLUMNS
 
 ROW = ["1", "0", "5", "7.25", "0", "1", "0x3", "1"]
 ODD = (

@@ -13,10 +13,10 @@ from tests.emulator.results.samples import TWO_NODES, six_jobs
 
 from cosched_emulator.errors import ConfigurationError, EmulatorError, InputError
 from cosched_emulator.results.figures import plot_over_time
-from cosched_emulator.results.figures.bars import COMPARED
 from cosched_emulator.results.figures.comparison import PolicyRuns, compare_seeds
 from cosched_emulator.results.figures.metrics import summarise
 from cosched_emulator.results.figures.plot import (
+    COMPARED,
     SeedSeries,
     Series,
     plot_comparison,

@@ -16,10 +16,9 @@ from cosched_emulator.cli.results import plot
 from cosched_emulator.errors import EmulatorError, InputError
 from cosched_emulator.manager.record import JobRecord, QuantumPart, QuantumRecord
 from cosched_emulator.results.figures import plot as pictures
-from cosched_emulator.results.figures.metrics import summarise
+from cosched_emulator.results.figures.metrics import TIME_SHARING, figures_of, jobs_in_system, summarise
 from cosched_emulator.results.figures.occupancy import threads_in_use
 from cosched_emulator.results.figures.sharing import TurnBox, turn_boxes
-from cosched_emulator.results.figures.turn_metrics import TIME_SHARING, figures_of, jobs_in_system
 from cosched_emulator.results.files.run_folder import write_run
 from cosched_emulator.results.files.run_reader import read_quanta, read_run
 from cosched_emulator.results.quanta import NOT_MEASURED, quanta_columns

@@ -9,7 +9,7 @@ import pytest
 
 from cosched_emulator.couplings.link import DirectLink
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.results.files.schedule_swf import schedule_row
+from cosched_emulator.results.files.run_files import schedule_row
 from cosched_emulator.run.policy_warnings import settings_without_use, sums_of_pairs
 from cosched_emulator.run.policy_warnings import warnings_of as policy_warnings
 from cosched_emulator.run.prepare import prepare

@@ -10,7 +10,7 @@ import pytest
 from tests.emulator.studies.experiments import SMALL
 
 from cosched_emulator import Run, simulate
-from cosched_emulator.studies.run_figures import add_measure
+from cosched_emulator.studies.cell_run import add_measure
 from cosched_plugin.common.errors import UsageError
 
 ENDLESS: list[Any] = []

@@ -20,10 +20,9 @@ from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.statistics.intervals import t_critical
 from cosched_emulator.statistics.saturation import saturation
 from cosched_emulator.studies.axes import COLUMNS
+from cosched_emulator.studies.cell_run import state_figures
 from cosched_emulator.studies.pictures import plot_study
-from cosched_emulator.studies.run_figures import state_figures
-from cosched_emulator.studies.study_result import StudyResult
-from cosched_emulator.studies.study_table import base_of, check_figure, series_of
+from cosched_emulator.studies.study_result import StudyResult, base_of, check_figure, series_of
 from cosched_emulator.studies.text import losers_text
 
 MODULE = "tests.emulator.studies.test_running"
@@ -173,7 +172,7 @@ def test_the_days_of_a_workload_are_as_long_as_its_load_makes_them(monkeypatch: 
         days_s.append(columns[-1])
         return saturation(*columns)
 
-    monkeypatch.setattr("cosched_emulator.studies.run_figures.saturation", noted)
+    monkeypatch.setattr("cosched_emulator.studies.cell_run.saturation", noted)
     run = simulate({"cluster": {"nodes": 8}, "workload": {"lublin": 50, "load": 0.5}}, "easy")
     state_figures(run)
     assert days_s == [run.prepared.workload.day_s] != [86_400.0]

@@ -34,6 +34,7 @@ from cosched_emulator.results.figures.occupancy import (
     Steps,
     jobs_waiting,
     nodes_held,
+    rounded,
     span_us,
     steps_of,
     sweep,
@@ -59,7 +60,6 @@ from cosched_plugin.protocol.messages import COMPLETED, NodeClass
 Columns = TypeVar("Columns", DiskColumns, RecordColumns, StayColumns)
 
 CLASSES = LENGTHS
-_PLACES = 6
 
 
 class ClassRules(NamedTuple):
@@ -141,7 +141,7 @@ def class_figures_of_columns(
         jobs={name: _job_figures(jobs, chosen, rules) for name, chosen in of_class.items()},
         high_load={name: _phase_figures(found, used, cores) for name, found in phases.items()},
         core_utilisation=_phase_figures([(first_us, last_us)], used, cores).core_utilisation,
-        makespan_s=_round((last_us - first_us) / SECOND_US) if len(jobs) else None,
+        makespan_s=rounded((last_us - first_us) / SECOND_US) if len(jobs) else None,
         queue_first_half=halves[0],
         queue_second_half=halves[1],
     )
@@ -295,10 +295,10 @@ def _job_figures(jobs: RecordColumns, chosen: BoolArray, rules: ClassRules) -> J
     return JobFigures(
         number,
         response_us.size,
-        _round(float(relative.mean())),
-        _round(median),
-        _round(p95),
-        _round(sum(response_us.tolist()) / response_us.size / SECOND_US),
+        rounded(float(relative.mean())),
+        rounded(median),
+        rounded(p95),
+        rounded(sum(response_us.tolist()) / response_us.size / SECOND_US),
     )
 
 
@@ -306,7 +306,7 @@ def _phase_figures(phases: Sequence[tuple[int, int]], used: Steps, cores: int) -
     length_us = sum(end_us - start_us for start_us, end_us in phases)
     held_us = _integral(used, int_array(edge for phase in phases for edge in phase))
     return PhaseFigures(
-        _round(length_us / SECOND_US), _round(held_us / (cores * length_us)) if cores * length_us else None
+        rounded(length_us / SECOND_US), rounded(held_us / (cores * length_us)) if cores * length_us else None
     )
 
 
@@ -334,8 +334,4 @@ def _halves(waiting: Steps, jobs: RecordColumns) -> tuple[float | None, float | 
         return None, None
     edges = int_array([min(submits), (min(submits) + max(submits)) // 2, max(submits)])
     first, second = time_average(waiting, edges).tolist()
-    return _round(first), _round(second)
-
-
-def _round(value: float) -> float:
-    return round(value, _PLACES)
+    return rounded(first), rounded(second)

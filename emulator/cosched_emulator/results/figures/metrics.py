@@ -15,22 +15,26 @@ Undefined figures are None. Figures are rounded to six decimals, so times are ex
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from cosched_emulator.manager.record import JobRecord
+from cosched_emulator.manager.record import JobRecord, QuantumRecord
 from cosched_emulator.offered import POPULATIONS
 from cosched_emulator.results.figures.occupancy import (
+    Steps,
     distinct,
     exact_sum,
     integral,
     occupancy,
     product_sum,
+    ratio,
+    rounded,
     span_us,
+    steps_of,
     swap_taken,
     threads_in_use,
 )
@@ -40,6 +44,7 @@ from cosched_emulator.results.record_columns import (
     IntArray,
     RecordColumns,
     StayColumns,
+    distinct_stays,
     job_columns,
     stay_columns,
 )
@@ -53,7 +58,6 @@ STATES = (COMPLETED, FAILED, TIMEOUT, CANCELLED, NODE_FAIL, REJECTED)
 UNFINISHED = "UNFINISHED"  # jobs that had not ended when the run was stopped
 SUMMARY_FORMAT = 1
 PERCENTILE_RULE: Literal["linear"] = "linear"
-_PLACES = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +106,7 @@ def summarise_columns(
         "states": {name: int(np.count_nonzero(counted & jobs.ended & jobs.state.where(name))) for name in STATES}
         | {UNFINISHED: int(np.count_nonzero(counted & ~jobs.ended))},
         "ran": int(np.count_nonzero(ran)),
-        "killed": {"count": killed, "share": _ratio(killed, int(np.count_nonzero(ran)))},
+        "killed": {"count": killed, "share": ratio(killed, int(np.count_nonzero(ran)))},
         "machine": _machine_figures(jobs, stays, machine),
         "percentile_rule": PERCENTILE_RULE,
         **{name: population_figures(jobs, population(jobs, name, selection)) for name in POPULATIONS},
@@ -139,7 +143,7 @@ def statistics(values: FloatArray) -> dict[str, float | int | None]:
         return {**dict.fromkeys(STATISTICS), "count": 0}
     percentiles = np.percentile(values, [*PERCENTS.values()], method=PERCENTILE_RULE).tolist()
     found = (values.mean(), *percentiles, values.std(), values.max())
-    return dict(zip(STATISTICS, (int(values.size), *map(_round, found)), strict=True))
+    return dict(zip(STATISTICS, (int(values.size), *map(rounded, found)), strict=True))
 
 
 # ---------------------------------------------------------------- quantities of jobs
@@ -278,14 +282,14 @@ def _machine_figures(
     return {
         "nodes": nodes,
         "threads": threads,
-        "makespan_s": _round(makespan_us / SECOND_US) if len(jobs) else None,
-        "utilisation": _ratio(thread_us, threads * makespan_us),
-        "node_utilisation": _ratio(held.used_us, nodes * makespan_us),
-        "node_sharing": _ratio(held.shared_us, held.used_us),
-        "node_efficiency": _ratio(product_sum(jobs.nodes, jobs.work_us), nodes * makespan_us),
-        "mean_queue_length": _ratio(exact_sum(np.maximum(queued_us, 0)), makespan_us),
-        "offered_load": _ratio(product_sum(jobs.threads, jobs.run_us), cores * submit_span_us),
-        "jobs_per_hour": _ratio(completed * 3600 * SECOND_US, makespan_us),
+        "makespan_s": rounded(makespan_us / SECOND_US) if len(jobs) else None,
+        "utilisation": ratio(thread_us, threads * makespan_us),
+        "node_utilisation": ratio(held.used_us, nodes * makespan_us),
+        "node_sharing": ratio(held.shared_us, held.used_us),
+        "node_efficiency": ratio(product_sum(jobs.nodes, jobs.work_us), nodes * makespan_us),
+        "mean_queue_length": ratio(exact_sum(np.maximum(queued_us, 0)), makespan_us),
+        "offered_load": ratio(product_sum(jobs.threads, jobs.run_us), cores * submit_span_us),
+        "jobs_per_hour": ratio(completed * 3600 * SECOND_US, makespan_us),
         **(_preemption_figures(disk) if len(disk) else {}),
     }
 
@@ -294,14 +298,137 @@ def _preemption_figures(disk: DiskColumns) -> dict[str, float | int | None]:
     peak_mb = int(swap_taken(disk).values.max())
     return {
         "preemptions": len(disk),
-        "preemptions_per_job": _ratio(len(disk), distinct(disk.job).size),
+        "preemptions_per_job": ratio(len(disk), distinct(disk.job).size),
         **({"peak_swap_mb": peak_mb} if peak_mb else {}),
     }
 
 
-def _ratio(part: int, whole: int) -> float | None:
-    return _round(part / whole) if whole else None
+# Figures of a run whose jobs share time: what the slots and the CPUs were used for, and slowdowns by time that counts.
+#
+# - A quantum counts as paired if on some node more than one job could run.
+# - Slots used: node time in quanta in which at least one job could run, of all node time in quanta; CPU used: CPU time that
+#   processes consumed in quanta, of the same. Without a rotation there are no quanta, and these are None.
+# - CPU utilisation: CPU time since the jobs' last starts, over nodes · makespan.
+# - Jobs in the matrix: jobs that hold nodes, whether it is their turn or not: the mean over the makespan, and the most at a time.
+# - Jobs at the last submission: submitted and not ended, the last one included; drain: the last end after it.
+# - Slowdown by CPU time = response / CPU time of a process; by dispatched time = response / time for which the job could run
+#   (the paired gang paper, section 4.2.1, leaves open which it means). Bounded as the others, with 10 s.
+
+TIME_SHARING = "time_sharing"  # key in a summary
+# The figures of `time_sharing` in `summary.json`: what they are.
+TURNS: Final[Mapping[str, str]] = {
+    "quantum_s": "length of a quantum",
+    "quanta": "how many there were",
+    "quanta_paired": "in how many of them a node had more than one job that could run",
+    "slots_used": "node time in quanta with a job that could run / all node time in quanta",
+    "cpu_used": "CPU time of processes in quanta / all node time in quanta",
+    "cpu_utilisation": "CPU time of processes since the jobs' last starts / (nodes · makespan)",
+    "mean_jobs": "jobs that hold nodes, in their turn or not: mean over the makespan",
+    "max_jobs": "the most of them at a time",
+    "jobs_at_last_submission": "jobs in the system then, the last one included",
+    "drain_s": "last end - last submission",
+    **dict.fromkeys(
+        POPULATIONS,
+        "`slowdown_cpu` = response / `cpu_s`, `slowdown_dispatched` = response / `dispatched_s`, and both bounded by 10 s",
+    ),
+}
+BOUND_S = 10
 
 
-def _round(value: float | np.floating[Any]) -> float:
-    return round(float(value), _PLACES)
+class TimeSharingTotals:
+    """Sums over the quanta and the jobs of a run, as they end."""
+
+    def __init__(self) -> None:
+        self._quanta = 0
+        self._paired = 0
+        self._length_us = 0
+        self._used_us = 0  # node time with a job that could run
+        self._consumed_us = 0  # CPU time in quanta
+        self._cpu_us = 0  # CPU time of jobs
+
+    def add_quantum(self, record: QuantumRecord) -> None:
+        """Count a quantum."""
+        length_us = record.end_us - record.start_us
+        self._quanta += 1
+        self._paired += record.paired_nodes > 0
+        self._length_us += length_us
+        self._used_us += length_us * record.nodes
+        self._consumed_us += sum([part.consumed_us for part in record.parts])
+
+    def add_job(self, record: JobRecord) -> None:
+        """Count a job that has ended."""
+        if record.cpu_us is not None:
+            self._cpu_us += record.cpu_us * record.job.spec.processes
+
+    def figures(
+        self,
+        jobs: RecordColumns,
+        stays: StayColumns,
+        machine: Sequence[NodeClass],
+        quantum_us: int,
+        selection: Selection = ALL_JOBS,
+    ) -> dict[str, Any]:
+        """Return the figures as plain JSON values."""
+        nodes = sum(node_class.nodes for node_class in machine)
+        first_us = int(jobs.submit_us.min()) if len(jobs) else 0
+        submitted_us = int(jobs.submit_us.max()) if len(jobs) else 0
+        ends_us = [jobs.end_us[jobs.ended], stays.end_us]
+        last_us = max([int(ends.max()) for ends in ends_us if ends.size], default=first_us)
+        makespan_us = last_us - first_us
+        held = jobs_on_nodes(stays)
+        left = (jobs.submit_us <= submitted_us) & ~(jobs.ended & (jobs.end_us <= submitted_us))
+        return {
+            "quantum_s": rounded(quantum_us / SECOND_US),
+            "quanta": self._quanta,
+            "quanta_paired": self._paired,
+            "slots_used": ratio(self._used_us, nodes * self._length_us),
+            "cpu_used": ratio(self._consumed_us, nodes * self._length_us),
+            "cpu_utilisation": ratio(self._cpu_us, nodes * makespan_us),
+            "mean_jobs": ratio(integral(held), makespan_us),
+            "max_jobs": int(held.values.max()) if held.values.size else 0,
+            "jobs_at_last_submission": int(np.count_nonzero(left)),
+            "drain_s": rounded((last_us - submitted_us) / SECOND_US) if len(jobs) else None,
+            **{name: _slowdowns(jobs, population(jobs, name, selection)) for name in POPULATIONS},
+        }
+
+
+def figures_of(
+    records: Sequence[JobRecord],
+    quanta: Iterable[QuantumRecord],
+    machine: Sequence[NodeClass],
+    quantum_us: int,
+    selection: Selection = ALL_JOBS,
+) -> dict[str, Any]:
+    """Return the figures of a run whose records are all there."""
+    totals = TimeSharingTotals()
+    for record in records:
+        totals.add_job(record)
+    for quantum in quanta:
+        totals.add_quantum(quantum)
+    return totals.figures(job_columns(records), stay_columns(records), machine, quantum_us, selection)
+
+
+def jobs_on_nodes(stays: StayColumns) -> Steps:
+    """Return over time the number of jobs that hold nodes."""
+    _, start_us, end_us = distinct_stays(stays)
+    return steps_of(np.concatenate([start_us, end_us]), np.repeat(np.array([1, -1]), start_us.size))
+
+
+def jobs_in_system(jobs: RecordColumns) -> Steps:
+    """Return over time the number of jobs that are submitted and have not ended."""
+    ends_us = jobs.end_us[jobs.ended]
+    changes = np.concatenate([np.ones(len(jobs), dtype=np.int64), np.full(ends_us.size, -1)])
+    return steps_of(np.concatenate([jobs.submit_us, ends_us]), changes)
+
+
+def _slowdowns(jobs: RecordColumns, rows: BoolArray) -> dict[str, Any]:
+    found = {}
+    none_us = np.zeros(len(jobs), dtype=np.int64)  # where no job has ever run
+    for name, times_us in (("cpu", jobs.cpu_us), ("dispatched", jobs.dispatched_us)):
+        spent_us = none_us if times_us is None else times_us
+        worked = rows & (spent_us > 0)
+        response_us: IntArray = jobs.end_us[worked] - jobs.submit_us[worked]
+        found[f"slowdown_{name}"] = statistics(response_us / spent_us[worked])
+        bounded = np.maximum(1.0, response_us / np.maximum(spent_us[worked], BOUND_S * SECOND_US))
+        found[f"bounded_slowdown_{BOUND_S}s_{name}"] = statistics(bounded)
+    return found

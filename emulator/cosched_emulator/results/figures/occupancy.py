@@ -265,6 +265,16 @@ def counters(counts: IntArray) -> IntArray:
     return np.arange(counts.sum(), dtype=np.int64) - np.repeat(ends - counts, counts)
 
 
+def rounded(value: float) -> float:
+    """Return a figure with six decimals, so that times are exact to the microsecond."""
+    return round(float(value), 6)
+
+
+def ratio(part: int, whole: int) -> float | None:
+    """Return part / whole as a figure; None where there is no whole."""
+    return rounded(part / whole) if whole else None
+
+
 def exact_sum(values: IntArray) -> int:
     """Return the exact sum of non-negative values, also if int64 would overflow."""
     return (int((values >> 32).sum()) << 32) + int((values & 0xFFFFFFFF).sum())

@@ -24,7 +24,15 @@ from cosched_emulator.manager.time_sharing.cpu_meter import CpuUse
 from cosched_emulator.offered import POPULATIONS
 from cosched_emulator.results.figures.classes import cores_used
 from cosched_emulator.results.figures.metrics import Selection, Summary, population, statistics
-from cosched_emulator.results.figures.occupancy import PAIRS_AT_ONCE, counters, integral, node_groups, pairs_on, span_us
+from cosched_emulator.results.figures.occupancy import (
+    PAIRS_AT_ONCE,
+    counters,
+    integral,
+    node_groups,
+    pairs_on,
+    rounded,
+    span_us,
+)
 from cosched_emulator.results.record_columns import IntArray, RecordColumns, StayColumns, job_columns, stay_columns
 from cosched_hwmodel.energy import NodePower, formula_j, threads_by_core
 from cosched_hwmodel.units import SECOND_US
@@ -277,9 +285,6 @@ def uses_of(records: Iterable[JobRecord]) -> Iterable[list[CpuUse]]:
         ]
 
 
-_PLACES: Final = 6
-
-
 class RunEnergy(NamedTuple):
     """The energy of a run."""
 
@@ -333,14 +338,14 @@ def run_energy(
     job_j = idle_of_jobs + busy_of_jobs
     idle_j, busy_j = of_nodes.total_idle_w * time_s, float(busy_of_jobs.sum())
     figures: dict[str, Any] = {
-        "total_j": _round(idle_j + busy_j),
-        "idle_j": _round(idle_j),
-        "busy_j": _round(busy_j),
-        **({} if cpu is None else {"spin_j": _round(spin_j)}),
-        "unheld_j": _round(max(0.0, idle_j - float(idle_of_jobs.sum()))),
-        "mean_w": _round((idle_j + busy_j) / time_s) if time_s else None,
-        "utilisation": None if utilisation is None else _round(utilisation),
-        "formula_j": None if utilisation is None else _round(_formula_j(machine, power, utilisation, time_s)),
+        "total_j": rounded(idle_j + busy_j),
+        "idle_j": rounded(idle_j),
+        "busy_j": rounded(busy_j),
+        **({} if cpu is None else {"spin_j": rounded(spin_j)}),
+        "unheld_j": rounded(max(0.0, idle_j - float(idle_of_jobs.sum()))),
+        "mean_w": rounded((idle_j + busy_j) / time_s) if time_s else None,
+        "utilisation": None if utilisation is None else rounded(utilisation),
+        "formula_j": None if utilisation is None else rounded(_formula_j(machine, power, utilisation, time_s)),
         **{name: {"energy_j": statistics(job_j[population(jobs, name, selection)])} for name in POPULATIONS},
     }
     by_job = dict(zip(jobs.id.tolist(), job_j.tolist(), strict=True))
@@ -373,7 +378,3 @@ def _formula_j(machine: Sequence[NodeClass], power: Sequence[NodePower], utilisa
         for item, watts in zip(machine, power, strict=True)
     )
     return formula_j(NodePower(idle_w, busy_w / nodes, busy_w / nodes), utilisation, nodes, time_s)
-
-
-def _round(value: float) -> float:
-    return round(value, _PLACES)

@@ -15,8 +15,7 @@ import numpy as np
 from cosched_emulator.errors import InputError
 from cosched_emulator.results.figures.comparison import COMMON, Figure, value_of
 from cosched_emulator.results.figures.metrics import Summary, population, population_figures
-from cosched_emulator.results.files.csv_files import JOB_COLUMNS
-from cosched_emulator.results.files.run_files import JOBS
+from cosched_emulator.results.files.run_files import JOB_COLUMNS, JOBS
 from cosched_emulator.results.files.run_folder import (
     PROFILES,
     RUN,

@@ -14,9 +14,8 @@ from cosched_emulator.accounting.accounts import Accounting
 from cosched_emulator.accounting.fact_rows import OF_RECORD, job_from_json
 from cosched_emulator.manager.managed_job import SUSPENDED
 from cosched_emulator.manager.record import TO_DISK, JobRecord, OnDisk, QuantumPart, QuantumRecord, Stay, Suspension
-from cosched_emulator.results.figures.metrics import ALL_JOBS, Selection, summarise
+from cosched_emulator.results.figures.metrics import ALL_JOBS, TIME_SHARING, Selection, figures_of, summarise
 from cosched_emulator.results.figures.run_energy import energy_of
-from cosched_emulator.results.figures.turn_metrics import TIME_SHARING, figures_of
 from cosched_emulator.results.files.run_folder import write_run
 from cosched_emulator.workload.job import Workload
 from cosched_hwmodel.energy import NodePower

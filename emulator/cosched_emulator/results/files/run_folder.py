@@ -1,13 +1,13 @@
 """The run folder: all results of a run, written completely or not at all.
 
 ========================  ==========================================================================
-``jobs.csv``              one row per job, Batsim's columns (`jobs_csv`)
-``allocations.csv``       every stay of every job on its nodes (`allocations_csv`)
-``preemptions.csv``       every time of a job on disk (`preemptions_csv`), if there are any
-``suspensions.csv``       every time in which a job was suspended on its nodes (`suspension_rows`), if there are any
-``quanta.csv``            who ran in each quantum, and what for (`quanta_csv`), if jobs take turns
-``power.csv``             the watts of the machine over time (`power_csv`), if those of its nodes are known
-``schedule.swf``          the resulting schedule, for tools that read SWF (`schedule_swf`)
+``jobs.csv``              one row per job, Batsim's columns
+``allocations.csv``       every stay of every job on its nodes
+``preemptions.csv``       every time of a job on disk, if there are any
+``suspensions.csv``       every time in which a job was suspended on its nodes, if there are any
+``quanta.csv``            who ran in each quantum, and what for, if jobs take turns
+``power.csv``             the watts of the machine over time, if those of its nodes are known
+``schedule.swf``          the resulting schedule, for tools that read SWF
 ``workload.swf``          the workload as it was run
 ``workload-usage.csv``    true characteristics of its jobs (`annotations`), if some are known
 ``workload-profiles.csv`` true profiles of its jobs (`profiles`), if some are known
@@ -162,7 +162,7 @@ def write_files(
     """
     files.complete(folder, workload, None if energy is None else energy.by_job)
     if energy is not None:
-        from cosched_emulator.results.files.csv_files import power_lines  # noqa: PLC0415 - few machines have watts
+        from cosched_emulator.results.files.run_files import power_lines  # noqa: PLC0415 - few machines have watts
 
         _write_lines(folder / POWER, power_lines(energy.trace))
     with open(folder / WORKLOAD, "x", encoding="utf-8", newline="\n") as stream:

@@ -9,15 +9,19 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 from cosched_emulator.errors import InputError
 from cosched_emulator.workload.sacct.sacct_rows import (
     BAD_ROWS,
     FIELDS,
+    HINT,
     SKIP,
+    TIMES,
     TOLD_AGAIN,
     UNKNOWN_STATE,
+    UNNAMED,
     Dump,
     SacctRow,
     instant_of,
@@ -29,9 +33,244 @@ from cosched_emulator.workload.sacct.sacct_rows import (
     nodes_of,
     number_of,
 )
-from cosched_emulator.workload.sacct.sacct_text import TextDump
+from cosched_emulator.workload.sacct.sacct_times import Clock, Time, moments
 from cosched_emulator.workload.side_files.side_file_rows import text_of
-from cosched_plugin.common.slurm_notation import number, words_of
+from cosched_plugin.common.slurm_notation import count_nodes, number, words_of
+
+# What `sacct -P` or `-p` prints, with any delimiter, also of several dumps joined together.
+#
+# Nothing is quoted. A delimiter inside a text moves all columns behind it. Such a row has too many cells, and is put in order where one
+# order alone is possible: each field has its form, and few of them can hold a delimiter. Else it is left out, and counted.
+
+REPAIRED: Final = "rows with the delimiter in a text: put in order again"
+NOT_WHOLE: Final = "rows whose columns cannot be put in order: dropped (another --delimiter of sacct avoids it)"
+
+_NEEDED: Final = ("number", "state", "submit_s", "start_s", "end_s", "cpus")
+_NAMES: Final = {name.casefold() for field in FIELDS.values() for name in field.names}
+# Fields that can hold a delimiter, by sacct's names: lists, and texts of people.
+_LONG: Final = {
+    "jobid", "jobidraw", "partition", "nodelist", "reqtres", "alloctres", "jobname", "submitline", "admincomment", "allocgres",
+    "comment", "constraints", "container", "extra", "failednode", "flags", "layout", "licenses", "reqgres", "stderr", "stdin", "stdout",
+    "systemcomment", "wckey", "workdir",
+    *(f"tresusage{way}{kind}" for way in ("in", "out") for kind in ("ave", "max", "min", "tot")),
+}  # fmt: skip
+# What cells of a row look like that is put in order, where the field's reader takes anything.
+_LOOKS: Final[Mapping[str, re.Pattern[str]]] = {
+    "number": re.compile(r"[0-9]+(_([0-9]+|\[[0-9,:%.-]*\]))?(\+[0-9]+)?(\.\S+)?"),
+    "label": re.compile(r"[0-9]+(_([0-9]+|\[[0-9,:%.-]*\]))?(\+[0-9]+)?(\.\S+)?"),
+    "partition": re.compile(r"[\w.+-]*(,[\w.+-]+)*"),
+    "node_list": re.compile(r"[\w.-]*(\[[0-9,-]+\][\w.-]*)*(,[\w.-]+(\[[0-9,-]+\][\w.-]*)*)*|None assigned|\(null\)"),
+    "command": re.compile(r"((\S*/)?(sbatch|srun|salloc|scrontab|scrun)\b.*)?", re.DOTALL),
+    **dict.fromkeys(TIMES, re.compile(r"|Unknown|None|N/A|[0-9]{9,11}|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{5,8}\S*")),
+}
+_MOST_MORE: Final = 200  # delimiters in the texts of a row
+_MOST_ORDERS: Final = 500
+
+
+class TextDump:
+    """A dump as text; `read` gives its rows."""
+
+    def __init__(self, file: str, text: str, time_zone: str | None, *, skip_bad_rows: bool) -> None:
+        """Raises InputError for a text that is no dump, or lacks fields; ConfigurationError for an unknown time zone."""
+        self._file, self._skip = file, skip_bad_rows
+        self._clock = Clock(time_zone)
+        lines = [(place, line.rstrip("\r").lstrip("\ufeff")) for place, line in enumerate(text.split("\n"), 1)]
+        self._lines = [(place, line) for place, line in lines if line.strip()]
+        first = self._lines[0][1] if self._lines else ""
+        delimiter = _delimiter_of(first)
+        if delimiter is None:
+            raise InputError(file, "a dump of sacct -P, or of sacct --json", repr(first[:60]), 1, hint=HINT)
+        self._delimiter = delimiter
+        self._header = self._names(first)
+        self._begin = {self._header[0], *_NAMES}
+        self._places = {
+            key: next(
+                (self._header.index(name.casefold()) for name in field.names if name.casefold() in self._header), None
+            )
+            for key, field in FIELDS.items()
+        }
+        lacking = [FIELDS[key].names[0] for key in _NEEDED if self._places[key] is None]
+        if lacking:
+            raise InputError(file, "the fields of a log", f"none of {', '.join(lacking)}", 1, hint=HINT)
+        self._long = [name in _LONG for name in self._header]
+        keys = {place: key for key, place in reversed(self._places.items()) if place is not None}
+        self._keys = [keys.get(place) for place in range(len(self._header))]
+        self._cluster: str | None = None
+        self._read = {  # a few values fill most columns
+            key: self._clock.read if key in TIMES else lru_cache(1 << 14)(field.read) for key, field in FIELDS.items()
+        }
+
+    def read(self) -> Dump:
+        """Return the rows, each once. Raises InputError for a row with a field that cannot be read, unless such rows are skipped."""
+        found: dict[tuple[str, str, int], tuple[SacctRow, list[str]]] = {}
+        counts: Counter[str] = Counter()
+        bad_row = ""
+        for place, line in self._whole_lines():
+            said: list[str] = []  # of this row; it is told if the row stays
+            cells = self._cells(line, said)
+            if cells is None or not known_state(self._cell(cells, "state")):
+                counts[NOT_WHOLE if cells is None else UNKNOWN_STATE] += 1
+                continue
+            self._check_cluster(place, self._cell(cells, "cluster"))
+            try:
+                row, submitted_s = self._row(place, cells, said)
+            except InputError as error:
+                if not self._skip:
+                    raise
+                counts[BAD_ROWS] += 1
+                bad_row = bad_row or f"line {place}, {error.field}: expected {error.expected}, got {error.got}"
+                continue
+            key = row.number, row.label.partition(".")[2], submitted_s
+            counts[TOLD_AGAIN] += key in found
+            if key not in found or newer(row, found[key][0]):
+                found[key] = row, said
+        for _, said in found.values():
+            counts.update(said)
+        missing = tuple(FIELDS[key].names[0] for key, place in self._places.items() if place is None)
+        return Dump(tuple(row for row, _ in found.values()), missing, +counts, self._clock.has_zone, bad_row)
+
+    def _names(self, line: str) -> list[str]:
+        return [name.strip().casefold() for name in line.removesuffix(self._delimiter).split(self._delimiter)]
+
+    def _whole_lines(self) -> Iterator[tuple[int, str]]:
+        """Yield the lines of the rows; where the first column is a job's number, a line without one goes on with a text.
+
+        Each dump that was joined begins with a header, which may be any line.
+        """
+        numbered = self._places["number"] == 0 or self._places["label"] == 0
+        begins = re.compile(rf"[0-9]+\S*?{re.escape(self._delimiter)}")
+        joined: list[tuple[int, str]] = []
+        ends = False  # -p ends each row, and the header, with a delimiter
+        for place, line in self._lines:
+            if self._is_header(place, line):
+                ends = line.endswith(self._delimiter)
+                continue
+            text = line.removesuffix(self._delimiter) if ends else line
+            if joined and numbered and begins.match(line) is None and self._may_go_on(joined[-1][1]):
+                joined[-1] = joined[-1][0], f"{joined[-1][1]} {text}"
+            else:
+                joined.append((place, text))
+        yield from joined
+
+    def _may_go_on(self, line: str) -> bool:
+        text_last = self._long[-1] and self._keys[-1] in (None, "name", "command")
+        return text_last or line.count(self._delimiter) < len(self._header) - 1
+
+    def _is_header(self, place: int, line: str) -> bool:
+        """Tell whether a line is the header, again; raises InputError for that of a dump with other columns."""
+        begin = re.match("[A-Za-z]*", line)
+        if begin is None or begin[0].casefold() not in self._begin:  # few rows begin so
+            return False
+        if self._names(line) == self._header:
+            return True
+        delimiter = _delimiter_of(line)
+        if delimiter is None or len(_NAMES.intersection(line.casefold().split(delimiter))) < len(_NEEDED):
+            return False
+        raise InputError(
+            self._file, "the header of line 1 again", repr(line[:60]), place, hint="join dumps of one and the same line"
+        )
+
+    def _cell(self, cells: Sequence[str], key: str) -> str:
+        place = self._places[key]
+        return "" if place is None else cells[place].strip()
+
+    def _row(self, place: int, cells: Sequence[str], said: list[str]) -> tuple[SacctRow, int]:
+        """Return a row, and the first moment that its submission can have been; raises InputError."""
+        values: dict[str, Any] = {}
+        for key in FIELDS:
+            text = self._cell(cells, key)
+            try:
+                values[key] = self._read[key](text)
+            except ValueError as error:
+                raise self._wrong(place, key, text) from error
+        times: list[Time] = [values[key] for key in TIMES]
+        if not times[0].instants:
+            raise self._wrong(place, "submit_s", self._cell(cells, "submit_s"))
+        elapsed = bool(self._cell(cells, "elapsed_s"))
+        when, guesses = moments(times, values["elapsed_s"] + values["suspended_s"] if elapsed else None)
+        said += guesses
+        if not elapsed:
+            values["elapsed_s"] = max(0, (when.end_s or 0) - (when.start_s or 0))
+        del values["cluster"]
+        return SacctRow(line=place, **{**values, **when._asdict()}), min(times[0].instants)
+
+    def _wrong(self, place: int, key: str, text: str) -> InputError:
+        field = FIELDS[key]
+        name = next((name for name in field.names if name.casefold() in self._header), field.names[0])
+        got = repr(text if len(text) <= 60 else f"{text[:57]}...")
+        return InputError(self._file, field.expected, got, place, name, hint=SKIP)
+
+    def _check_cluster(self, place: int, cluster: str) -> None:
+        """Raise InputError for a second cluster: its jobs have numbers, and a machine, of their own."""
+        if self._cluster is None:
+            self._cluster = cluster
+        elif self._cluster != cluster:
+            got = f"{cluster} beside {self._cluster}"
+            raise InputError(self._file, "the jobs of one cluster", got, place, "Cluster")
+
+    # ------------------------------------------------------------ rows with a delimiter in a text
+
+    def _cells(self, line: str, said: list[str]) -> Sequence[str] | None:
+        """Return the cells of a row by the places of the header; None where they cannot be put in order."""
+        cells = line.split(self._delimiter)
+        more = len(cells) - len(self._header)
+        if more == 0:
+            return cells
+        orders = self._orders(cells) if 0 < more <= _MOST_MORE else []
+        if len(orders) > 1:
+            orders = [order for order in orders if self._names_its_nodes(order)]
+        # A line that submits a job may stand beside a comment: where it ends is no matter, but then it is not known.
+        command = self._places["command"]
+        lines = {order[command] for order in orders if command is not None}
+        certain = {
+            tuple("" if place == command and len(lines) > 1 else text for place, text in enumerate(order))
+            for order in orders
+        }
+        if len(certain) != 1:
+            return None
+        said.append(REPAIRED)
+        return certain.pop()
+
+    def _orders(self, cells: Sequence[str]) -> list[tuple[str, ...]]:
+        """Return all ways in which the cells fill the columns, with nothing in those that are not read; none if they are too many."""
+        found: dict[int, set[tuple[str, ...]]] = {0: {()}}  # by how many cells are taken
+        for column, key in enumerate(self._keys):
+            last = len(cells) - (len(self._keys) - column - 1)  # the others need one each
+            longer: dict[int, set[tuple[str, ...]]] = {}
+            for begin, orders in found.items():
+                for end in range(begin + 1, (last if self._long[column] else min(last, begin + 1)) + 1):
+                    text = "" if key is None else self._delimiter.join(cells[begin:end])
+                    if key is None or _fits(key, text.strip()):
+                        longer.setdefault(end, set()).update((*order, text) for order in orders)
+                if len(longer) > 1 and sum(map(len, longer.values())) > _MOST_ORDERS:
+                    return []
+            found = longer
+        return list(found.get(len(cells), ()))
+
+    def _names_its_nodes(self, cells: Sequence[str]) -> bool:
+        """Tell whether a row names as many nodes as it says it has."""
+        listed, nodes = self._cell(cells, "node_list"), self._cell(cells, "nodes")
+        return listed in UNNAMED or not nodes or count_nodes(listed) == FIELDS["nodes"].read(nodes)
+
+
+def _fits(key: str, text: str) -> bool:
+    """Tell whether a text can be what a column holds."""
+    looks = _LOOKS.get(key)
+    try:
+        FIELDS[key].read(text)
+    except ValueError:
+        return False
+    return looks is None or looks.fullmatch(text) is not None
+
+
+def _delimiter_of(header: str) -> str | None:
+    """Return what stands between the names of a header; None for blanks alone, as without -P, and where no name is known."""
+    found = re.match(r"[A-Za-z]+([ ]*[^A-Za-z ][^A-Za-z]*)[A-Za-z]", header)
+    names = set() if found is None else {name.strip().casefold() for name in header.split(found[1])}
+    return None if found is None or not _NAMES & names else found[1]
+
+
+# A dump of either kind.
 
 _JOB: Final = "the answer of sacct --json: a list of jobs with time, state and tres"
 _BETWEEN: Final = re.compile(r"[\s\ufeff]*")
