@@ -23,9 +23,7 @@ from scripts.tables import table_head, table_row
 from cosched_emulator.statistics.intervals import mean_interval
 from cosched_hwmodel.measured.co_run_table import CoRunTable, read_table
 from cosched_hwmodel.pairs import PairModel
-from cosched_plugin.policies.belief.estimate import estimate
-from cosched_plugin.policies.belief.learned import LearnedPairs
-from cosched_plugin.policies.belief.note import Memory
+from cosched_plugin.policies.belief.learned import LearnedPairs, Memory, estimate
 from cosched_plugin.policies.composition.catalogue import BELIEFS
 from cosched_plugin.protocol.messages import JobSpec
 

@@ -1,5 +1,5 @@
 """Belief: what co-located jobs cost each other, learned from the slowdowns that the manager measures.
 
-Asked before each pass for the model that ``view.pairs`` returns. Open first: `learned`, the part; then `note`, what it remembers,
-and `estimate`, what follows from that for pairs that were never measured.
+Asked before each pass for the model that ``view.pairs`` returns. `learned` has what it remembers, what follows from
+that for pairs that were never measured, and the part.
 """

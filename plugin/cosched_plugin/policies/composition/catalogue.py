@@ -262,7 +262,7 @@ BACKFILLS: Final[Mapping[str, Entry]] = {
         {"thresholds": factors("penalty factors to try for every job")},
     ),
     "by-gain": Entry(
-        "coexecution.by_gain:ByGain",
+        "coexecution.halves:ByGain",
         "one reservation, for the head; of jobs of equal size the one that adds most work first",
         {"lookahead": whole(1, 1_000_000, "kinds of pending jobs that are compared, at most")},
     ),
@@ -343,8 +343,8 @@ _MATCHING: Final = {
 _LOOKAHEAD: Final = ("lomarc.lookahead:Lookahead",)
 MATCHINGS: Final[Mapping[str, Entry]] = {
     "none": Entry("planning.neutral:NoMatching", "every job alone"),
-    "always": Entry("lomarc.next_in_queue:Always", "a job and the next in the queue, whatever they are"),
-    "adjacent": Entry("lomarc.next_in_queue:Adjacent", "a job and the next in the queue, if they match", _MATCHING),
+    "always": Entry("lomarc.lookahead:Always", "a job and the next in the queue, whatever they are"),
+    "adjacent": Entry("lomarc.lookahead:Adjacent", "a job and the next in the queue, if they match", _MATCHING),
     "first": Entry(
         "lomarc.lookahead:first_match", "the first match in the queue, or among running jobs", _MATCHING, _LOOKAHEAD
     ),
@@ -526,7 +526,7 @@ _NOTES: Final[Mapping[str, str | None]] = {
             "glomarc.upkeep:NOTE",
             "gang.matrix:NOTE",
             "coexecution.halves:NOTE",
-            "belief.note:NOTE",
+            "belief.learned:NOTE",
             "symbiosis.express:NOTE",
             "symbiosis.virtual_easy:NOTE",
         )

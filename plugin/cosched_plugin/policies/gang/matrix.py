@@ -294,7 +294,7 @@ class Reader:
             self.matrix = Matrix(self.matrix.version + 1)
         seen, running, matrix = self._seen, view.running, self.matrix
         changed = [now for job_id, now in running.items() if seen.get(job_id) is not now]
-        changed.sort(key=_by_id)
+        changed.sort(key=lambda running: running.job.id)
         for now in changed:
             self.enter(now, view)
         if len(seen) > len(running):
@@ -339,7 +339,3 @@ def shares_of(running: Running, view: View) -> Sequence[int]:
     """Return the shares of a job's last quanta that count, the newest first."""
     since = view.note(running.job.id, NOTE)
     return counted(running.shares, running.quanta, since) if isinstance(since, int) else running.shares
-
-
-def _by_id(running: Running) -> int:
-    return running.job.id

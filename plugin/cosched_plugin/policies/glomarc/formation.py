@@ -173,7 +173,7 @@ def _blocks(candidates: Sequence[Member], search: Search) -> list[list[Member]]:
     # run time, so that jobs that end together stand side by side under the window.
     if search.sort and (search.sort_running or candidates[0].running is None):
         for block in cut:
-            block.sort(key=_work_left, reverse=True)  # stable: order of arrival among equals
+            block.sort(key=lambda member: member.left_us, reverse=True)  # stable: order of arrival among equals
     return cut
 
 
@@ -237,10 +237,6 @@ def _purify(found: Found, must: int | None, rank: Callable[[Found], float]) -> F
             break
         found = fewer
     return found
-
-
-def _work_left(member: Member) -> float:
-    return member.left_us
 
 
 def ranking(search: Search) -> Callable[[Found], float]:

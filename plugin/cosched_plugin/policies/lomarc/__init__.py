@@ -2,5 +2,5 @@
 
 Asked as a matching by EASY's general pass: for a partner of a job that starts (`seat`), and for a host of a pending one
 (`join`). Open `lookahead.py` first. `constraints.py` says which pairs may share, `queue_table.py` has queue, arrivals and
-profits in arrays; `next_in_queue.py` has the paper's baselines.
+profits in arrays.
 """

@@ -12,9 +12,7 @@ from tests.plugin.policies.composition.combinations import NODES_ALIKE
 from cosched_emulator import Run, prepare, simulate
 from cosched_emulator.run.policy_warnings import idle_belief
 from cosched_plugin.config import choose
-from cosched_plugin.policies.belief.estimate import estimate
-from cosched_plugin.policies.belief.learned import LearnedPairs
-from cosched_plugin.policies.belief.note import Memory
+from cosched_plugin.policies.belief.learned import LearnedPairs, Memory, estimate
 from cosched_plugin.policies.composition.composed import compose
 from cosched_plugin.protocol.messages import JobSpec
 from cosched_plugin.protocol.values import note_travels

@@ -11,8 +11,8 @@ from tests.reference.gang import Quantum
 
 from cosched_plugin.api import NodeSet, Turn
 from cosched_plugin.core.trace import TraceRecord
+from cosched_plugin.policies.gang.gang import without_company
 from cosched_plugin.policies.gang.matrix import Cell, Matrix
-from cosched_plugin.policies.gang.rotation import without_company
 from cosched_plugin.policies.turns import following
 from cosched_plugin.protocol.messages import COMPLETED, JobEnded, QuantumEnded, SetRotation
 
