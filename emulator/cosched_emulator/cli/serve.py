@@ -268,7 +268,7 @@ def _serve_running(
     from cosched_emulator.live.lease import await_turn
     from cosched_emulator.live.saved_state import StateReader
     from cosched_emulator.live.serving import LIVE, serve_live
-    from cosched_emulator.results.files.from_accounts import export_run
+    from cosched_emulator.run.from_accounts import export_run
     from cosched_emulator.run.run import open_accounts
 
     states = StateReader()
@@ -290,20 +290,7 @@ def _serve_running(
         with bar as progress:
             code, unfinished = serve_live(prepared, accounting, serving, log, progress, states.take())
         if out is not None:
-            config = {**prepared.scenario.as_dict(), "policy": {"name": ""}}
-            export_run(
-                accounting,
-                out,
-                prepared.nodes,
-                prepared.workload,
-                resolved_config=config,
-                timing={},
-                seed=prepared.scenario.seed,
-                force=force,
-                unfinished=unfinished,
-                quantum_us=prepared.quantum_us,
-                power=prepared.power,
-            )
+            export_run(accounting, out, prepared, {"name": ""}, force=force, unfinished=unfinished)
     if code:
         sys.exit(code)
 

@@ -11,14 +11,13 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from tests.emulator.results.samples import TWO_NODES, record, six_jobs, stay, workload_of
+from tests.emulator.results.samples import TWO_NODES, record, six_jobs, stay, workload_of, write_run
 from tests.runs import run_on
 
 from cosched_emulator.cli.results import compare, plot
 from cosched_emulator.manager.record import JobRecord
 from cosched_emulator.results.figures import plot as pictures
 from cosched_emulator.results.figures.metrics import summarise
-from cosched_emulator.results.files.run_folder import write_run
 from cosched_plugin.protocol.messages import TIMEOUT
 
 T1 = 12.706205  # Student's t for an interval of 95 % over two seeds

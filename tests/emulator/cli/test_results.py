@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from tests.emulator.results.samples import TWO_NODES, six_jobs, workload_of
+from tests.emulator.results.samples import TWO_NODES, six_jobs, workload_of, write_run
 
 from cosched_emulator.cli.results import classes, compare, plot
 from cosched_emulator.errors import ConfigurationError, InputError
@@ -17,7 +17,6 @@ from cosched_emulator.results.compared_runs import run_names
 from cosched_emulator.results.figures.classes import PAPER_RULES, ClassRules, class_figures, class_tables
 from cosched_emulator.results.figures.metrics import Selection, summarise
 from cosched_emulator.results.files.comparable import workload_key
-from cosched_emulator.results.files.run_folder import write_run
 from cosched_plugin.protocol.messages import TIMEOUT
 
 

@@ -20,7 +20,7 @@ from cosched_emulator.accounting.accounts import Accounting, Step
 from cosched_emulator.couplings.recorded import RecordedLink
 from cosched_emulator.errors import AccountingError, ConfigurationError, InvariantError
 from cosched_emulator.manager.record import JobEntered, Origin
-from cosched_emulator.results.files.from_accounts import export_run, records_of, workload_of
+from cosched_emulator.run.from_accounts import export_run, records_of, workload_of
 from cosched_emulator.run.prepare import Prepared
 from cosched_plugin.config import choose
 from cosched_plugin.protocol import messages as m
@@ -292,16 +292,7 @@ def prepared_for(name: str, tmp_path: Path) -> Prepared:
 def exported(path: str, preset: str, prepared: Prepared, out: Path) -> None:
     choice = choose(preset)
     accounting = Accounting.open(path)
-    export_run(
-        accounting,
-        out,
-        prepared.nodes,
-        prepared.workload,
-        resolved_config={**prepared.scenario.as_dict(), "policy": {"name": choice.name, **choice.settings}},
-        timing={},
-        seed=prepared.scenario.seed,
-        quantum_us=prepared.quantum_us,
-    )
+    export_run(accounting, out, prepared, {"name": choice.name, **choice.settings})
     accounting.close()
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from hypothesis import strategies as st
 from tests.runs import run_on, runs_on
 
-from cosched_emulator.manager.record import JobRecord, OnDisk, Stay
-from cosched_emulator.results.files.run_files import RunFiles
+from cosched_emulator.manager.record import JobRecord, OnDisk, QuantumRecord, Stay
+from cosched_emulator.results.files.run_files import RunFiles, run_files_of
+from cosched_emulator.results.files.run_folder import new_run_folder, write_files
 from cosched_emulator.workload.job import Workload, WorkloadJob
 from cosched_plugin.protocol.messages import CANCELLED, COMPLETED, FAILED, REJECTED, TIMEOUT, JobSpec, NodeClass, Run
 
@@ -44,6 +48,21 @@ def record(
     end_us = (stays[-1].end_us if stays else None) if end_s is None else round(end_s * SECOND)
     work_us = round(work_s * SECOND)
     return JobRecord(WorkloadJob(spec, run_us, None, job_id), state, end_us, stays, work_us, run_us, limit_us, reason)
+
+
+def write_run(
+    out: str | os.PathLike[str],
+    records: Sequence[JobRecord],
+    machine: Sequence[NodeClass],
+    *,
+    force: bool = False,
+    quanta: Iterable[QuantumRecord] = (),
+    **told: Any,
+) -> Path:
+    """Write a whole run folder and return its path; ``told`` as of `write_files`."""
+    with new_run_folder(out, force=force) as folder, run_files_of(records, out, machine, quanta) as files:
+        write_files(folder, files, machine, **told)
+    return Path(out)
 
 
 def six_jobs() -> list[JobRecord]:

@@ -17,6 +17,7 @@ from tests.emulator.results.samples import (
     six_jobs,
     stay,
     workload_of,
+    write_run,
 )
 from tests.properties import drawn
 from tests.runs import run_on
@@ -40,7 +41,6 @@ from cosched_emulator.results.figures.classes import (
 from cosched_emulator.results.figures.comparison import value_of
 from cosched_emulator.results.figures.metrics import summarise
 from cosched_emulator.results.figures.occupancy import Steps
-from cosched_emulator.results.files.run_folder import write_run
 from cosched_emulator.results.files.run_reader import read_run
 from cosched_emulator.results.record_columns import int_array, stay_columns
 from cosched_plugin.protocol.messages import CANCELLED, REJECTED, NodeClass

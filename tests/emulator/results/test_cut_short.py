@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 from tests.emulator.live.test_views import SECOND, Site, begin, submit
 from tests.emulator.parts import node_class
-from tests.emulator.results.samples import TWO_NODES, record, six_jobs, stay, workload_of
+from tests.emulator.results.samples import TWO_NODES, record, six_jobs, stay, workload_of, write_run
 from tests.runs import run_on, runs_on
 
 from cosched_emulator.results.figures.metrics import Selection, summarise, summarise_columns
-from cosched_emulator.results.files.from_accounts import records_of
-from cosched_emulator.results.files.run_folder import write_run
 from cosched_emulator.results.files.run_reader import read_run
+from cosched_emulator.run.from_accounts import records_of
 from cosched_plugin.protocol import messages as m
 
 

@@ -21,6 +21,7 @@ from tests.emulator.results.samples import (
     records_on_unequal_nodes,
     six_jobs,
     workload_of,
+    write_run,
 )
 from tests.properties import drawn
 
@@ -31,7 +32,7 @@ from cosched_emulator.results.figures.metrics import Selection, summarise, summa
 from cosched_emulator.results.files import run_files as run_files_module
 from cosched_emulator.results.files import run_folder as folder_module
 from cosched_emulator.results.files.run_files import JOB_COLUMNS, job_row
-from cosched_emulator.results.files.run_folder import check_run_folder, new_run_folder, read_summary, write_run
+from cosched_emulator.results.files.run_folder import check_run_folder, new_run_folder, read_summary
 from cosched_emulator.results.files.run_reader import read_run
 from cosched_emulator.workload.characteristics import CHARACTERISTICS, with_characteristics
 from cosched_emulator.workload.side_files.annotations import read_annotations, with_annotations

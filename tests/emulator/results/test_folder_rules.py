@@ -16,7 +16,7 @@ from tests.emulator.results.folder_rules import problems
 from cosched_emulator import simulate
 from cosched_emulator.accounting.accounts import Accounting
 from cosched_emulator.errors import ConfigurationError
-from cosched_emulator.results.files.from_accounts import records_of
+from cosched_emulator.run.from_accounts import records_of
 from cosched_plugin.common.errors import MachineError, UsageError
 from cosched_plugin.policies.composition.presets import PRESETS
 

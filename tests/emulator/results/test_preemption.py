@@ -17,6 +17,7 @@ from tests.emulator.results.samples import (
     six_jobs,
     stay,
     workload_of,
+    write_run,
 )
 from tests.runs import run_on
 
@@ -29,7 +30,6 @@ from cosched_emulator.results.figures.plot import plot_load
 from cosched_emulator.results.figures.plot_over_time import plot_gantt
 from cosched_emulator.results.figures.sharing import job_outlines, shared_boxes
 from cosched_emulator.results.files.run_files import PREEMPTED
-from cosched_emulator.results.files.run_folder import write_run
 from cosched_emulator.results.files.run_reader import read_run
 from cosched_emulator.results.record_columns import job_columns, stay_columns
 

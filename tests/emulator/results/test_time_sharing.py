@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from tests.emulator.results.samples import record, stay, workload_of
+from tests.emulator.results.samples import record, stay, workload_of, write_run
 from tests.runs import run_on
 
 from cosched_emulator import simulate
@@ -19,7 +19,6 @@ from cosched_emulator.results.figures import plot as pictures
 from cosched_emulator.results.figures.metrics import TIME_SHARING, figures_of, jobs_in_system, summarise
 from cosched_emulator.results.figures.occupancy import threads_in_use
 from cosched_emulator.results.figures.sharing import TurnBox, turn_boxes
-from cosched_emulator.results.files.run_folder import write_run
 from cosched_emulator.results.files.run_reader import read_quanta, read_run
 from cosched_emulator.results.quanta import NOT_MEASURED, quanta_columns
 from cosched_emulator.results.record_columns import job_columns, stay_columns

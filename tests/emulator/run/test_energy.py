@@ -13,7 +13,15 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from hypothesis import given, settings
-from tests.emulator.results.samples import SECOND, UNEQUAL_NODES, record, records_on_unequal_nodes, stay, workload_of
+from tests.emulator.results.samples import (
+    SECOND,
+    UNEQUAL_NODES,
+    record,
+    records_on_unequal_nodes,
+    stay,
+    workload_of,
+    write_run,
+)
 from tests.runs import run_on
 
 from cosched_emulator import simulate
@@ -29,7 +37,6 @@ from cosched_emulator.results.figures.run_energy import (
     machine_power,
     run_energy,
 )
-from cosched_emulator.results.files.run_folder import write_run
 from cosched_emulator.results.files.run_reader import read_power, read_run
 from cosched_emulator.results.record_columns import job_columns, stay_columns
 from cosched_hwmodel.energy import NodePower

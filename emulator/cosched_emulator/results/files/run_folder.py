@@ -38,7 +38,6 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from cosched_emulator.errors import InputError
-from cosched_emulator.manager.record import JobRecord, QuantumRecord
 from cosched_emulator.results.files.run_files import (
     ALLOCATIONS,
     JOBS,
@@ -47,7 +46,6 @@ from cosched_emulator.results.files.run_files import (
     SCHEDULE,
     SUSPENSIONS,
     RunFiles,
-    run_files_of,
 )
 from cosched_emulator.workload.atomic_file import make_folder
 from cosched_emulator.workload.job import Workload
@@ -68,42 +66,6 @@ SUMMARY, RUN, TIMING = "summary.json", "run.json", "timing.json"
 POWER = "power.csv"
 _SIZED: Final = (JOBS, ALLOCATIONS, PREEMPTIONS, SUSPENSIONS, QUANTA, POWER)  # `run.json` tells their sizes
 TRACE = "trace.jsonl"  # on request; the caller of `new_run_folder` writes it
-
-
-def write_run(
-    out: str | os.PathLike[str],
-    records: Sequence[JobRecord],
-    machine: Sequence[NodeClass],
-    *,
-    summary: Mapping[str, Any],
-    resolved_config: Mapping[str, Any],
-    workload: Workload,
-    timing: Mapping[str, Any],
-    seed: int | None = None,
-    force: bool = False,
-    quanta: Iterable[QuantumRecord] = (),
-    energy: RunEnergy | None = None,
-    power: Sequence[NodePower] | None = None,
-) -> Path:
-    """Write a whole run folder and return its path; ``quanta`` are those of a run with time sharing, in order of time.
-
-    ``timing`` may hold any JSON values; if it has ``wall_s``, jobs per second are added. Raises `InputError` if
-    ``out`` exists (unless ``force`` and it is a run folder) or cannot be written; nothing is left behind then.
-    """
-    with new_run_folder(out, force=force) as folder, run_files_of(records, out, machine, quanta) as files:
-        write_files(
-            folder,
-            files,
-            machine,
-            summary=summary,
-            resolved_config=resolved_config,
-            workload=workload,
-            timing=timing,
-            seed=seed,
-            energy=energy,
-            power=power,
-        )
-    return Path(out)
 
 
 @contextmanager

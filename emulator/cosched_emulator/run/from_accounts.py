@@ -7,20 +7,20 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, zip_longest
 from operator import itemgetter
-from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from cosched_emulator.accounting.accounts import Accounting
 from cosched_emulator.accounting.fact_rows import OF_RECORD, job_from_json
 from cosched_emulator.manager.managed_job import SUSPENDED
 from cosched_emulator.manager.record import TO_DISK, JobRecord, OnDisk, QuantumPart, QuantumRecord, Stay, Suspension
-from cosched_emulator.results.figures.metrics import ALL_JOBS, TIME_SHARING, Selection, figures_of, summarise
+from cosched_emulator.results.figures.metrics import ALL_JOBS, TIME_SHARING, figures_of, summarise
 from cosched_emulator.results.figures.run_energy import energy_of
-from cosched_emulator.results.files.run_folder import write_run
+from cosched_emulator.results.files.run_files import run_files_of
+from cosched_emulator.results.files.run_folder import new_run_folder, write_files
+from cosched_emulator.run.prepare import Prepared
 from cosched_emulator.workload.job import Workload
-from cosched_hwmodel.energy import NodePower
 from cosched_hwmodel.units import ThreadMask
-from cosched_plugin.protocol.messages import NodeClass, Run
+from cosched_plugin.protocol.messages import Run
 
 Row = TypeVar("Row", bound=tuple[Any, ...])
 _STAYS: Final = """SELECT job_id, stay, start_us, end_us, resumed, first_node, node_count, thread_mask, processes_per_node
@@ -88,44 +88,37 @@ def workload_of(accounting: Accounting, source: Workload) -> Workload:
 def export_run(
     accounting: Accounting,
     out: str | os.PathLike[str],
-    machine: Sequence[NodeClass],
-    source: Workload,
+    prepared: Prepared,
+    policy: Mapping[str, Any],
     *,
-    resolved_config: Mapping[str, Any],
-    timing: Mapping[str, Any],
-    seed: int | None = None,
-    selection: Selection = ALL_JOBS,
     force: bool = False,
     unfinished: Iterable[JobRecord] = (),
-    quantum_us: int | None = None,
-    power: Sequence[NodePower] | None = None,
-) -> Path:
-    """Write the run folder from the accounts, and return its path; see `write_run`, and `records_of` for ``unfinished``.
-
-    ``quantum_us`` is the length of a quantum; None: jobs do not share time. ``power`` is the watts of each class of nodes; None: they
-    are not known.
-    """
-    records = records_of(accounting, unfinished)
-    summary = summarise(records, machine, selection)
-    if quantum_us is not None:
-        summary[TIME_SHARING] = figures_of(records, quanta_of(accounting), machine, quantum_us, selection)
-    energy = None if power is None else energy_of(records, machine, power, selection, summary.get(TIME_SHARING))
-    if energy is not None:
+) -> None:
+    """Write the run folder from the accounts; see `records_of` for ``unfinished``. Raises InputError where it cannot be written."""
+    records, machine = records_of(accounting, unfinished), prepared.nodes
+    summary = summarise(records, machine)
+    if prepared.quantum_us is not None:
+        summary[TIME_SHARING] = figures_of(records, quanta_of(accounting), machine, prepared.quantum_us)
+    energy = None
+    if prepared.power is not None:
+        energy = energy_of(records, machine, prepared.power, ALL_JOBS, summary.get(TIME_SHARING))
         summary["energy"] = energy.figures
-    return write_run(
-        out,
-        records,
-        machine,
-        summary=summary,
-        resolved_config=resolved_config,
-        workload=workload_of(accounting, source),
-        timing=timing,
-        seed=seed,
-        force=force,
-        quanta=quanta_of(accounting),
-        energy=energy,
-        power=power,
-    )
+    with (
+        new_run_folder(out, force=force) as folder,
+        run_files_of(records, out, machine, quanta_of(accounting)) as files,
+    ):
+        write_files(
+            folder,
+            files,
+            machine,
+            summary=summary,
+            resolved_config={**prepared.scenario.as_dict(), "policy": policy},
+            workload=workload_of(accounting, prepared.workload),
+            timing={},
+            seed=prepared.scenario.seed,
+            energy=energy,
+            power=prepared.power,
+        )
 
 
 def _by_job(rows: Iterator[Row]) -> dict[int, list[Row]]:
