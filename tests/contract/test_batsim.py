@@ -17,9 +17,10 @@ import pytest
 from tests.commands import Commands
 from tests.processes import ROOT, ended, environment
 
-from cosched_emulator.batsim.happenings import Ended, Options
 from cosched_emulator.batsim.outputs import Outputs
 from cosched_emulator.batsim.run import Built, Inputs, build, simulate
+from cosched_emulator.batsim.simulator import Options
+from cosched_emulator.batsim.workload import Ended
 from cosched_emulator.couplings.link import DirectLink
 from cosched_emulator.run.run import run
 from cosched_plugin.batsim.adapter import Decisions, features_of

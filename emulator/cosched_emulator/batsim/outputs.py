@@ -8,8 +8,8 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import Final, TextIO
 
-from cosched_emulator.batsim.happenings import Ended
 from cosched_emulator.batsim.simulator import Simulator
+from cosched_emulator.batsim.workload import Ended
 from cosched_emulator.workload.atomic_file import new_text_file
 from cosched_hwmodel.text_formats import encoded
 from cosched_hwmodel.units import SECOND_US

@@ -7,10 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from cosched_emulator.batsim.happenings import Options
 from cosched_emulator.batsim.outputs import Outputs
 from cosched_emulator.batsim.platform import Host, hosts_of_nodes, read_platform
-from cosched_emulator.batsim.simulator import Simulator
+from cosched_emulator.batsim.simulator import Options, Simulator
 from cosched_emulator.batsim.workload import (
     BatsimJob,
     ExternalEvent,

@@ -8,6 +8,7 @@ is no network here.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import isqrt
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -122,6 +123,17 @@ class BatsimJob:
     def own_name(self) -> str:
         """Return its name within its workload."""
         return self.name.partition("!")[2]
+
+
+@dataclass(slots=True)
+class Ended:
+    """A job at its end; times in microseconds."""
+
+    job: BatsimJob
+    state: str
+    start_us: int | None = None
+    end_us: int | None = None
+    joules: float | None = None
 
 
 class JobNumbers:

@@ -7,10 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from cosched_emulator.batsim.happenings import Ended, Options
 from cosched_emulator.batsim.platform import Host, PowerState, SleepState
-from cosched_emulator.batsim.simulator import Simulator
-from cosched_emulator.batsim.workload import ExternalEvent, JobNumbers, read_workloads
+from cosched_emulator.batsim.simulator import Options, Simulator
+from cosched_emulator.batsim.workload import Ended, ExternalEvent, JobNumbers, read_workloads
 from cosched_emulator.manager.manager import Manager
 from cosched_plugin.protocol.messages import Belief, NodeClass
 

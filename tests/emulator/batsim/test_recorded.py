@@ -16,10 +16,9 @@ from typing import Any
 import pytest
 from tests.plugin.batsim.recordings import Exchange, exchanges, own_sessions, shared_sessions
 
-from cosched_emulator.batsim.happenings import Options
 from cosched_emulator.batsim.outputs import Outputs
 from cosched_emulator.batsim.platform import read_platform
-from cosched_emulator.batsim.simulator import Simulator
+from cosched_emulator.batsim.simulator import Options, Simulator
 from cosched_emulator.batsim.workload import JobNumbers, read_events, read_workloads
 from cosched_emulator.errors import LinkError
 from cosched_emulator.manager.manager import Manager
@@ -68,8 +67,9 @@ def simulator_of(session: Path, outputs: Outputs) -> Simulator:
         )
     nodes = [NodeClass(len(hosts), 1, 1, 60 if sharing else 1, 0, 0, 0, 0)]
     manager = Manager(nodes, Belief("none", "bulk-synchronous", ()), None)
-    told = {"ended": outputs.add, "moved": outputs.note_states}
-    return Simulator(manager, hosts, jobs, profiles, options, events, numbers=numbers, **told)
+    return Simulator(
+        manager, hosts, jobs, profiles, options, events, numbers=numbers, ended=outputs.add, moved=outputs.note_states
+    )
 
 
 def said(simulator: Simulator, recorded: tuple[Exchange, ...]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
