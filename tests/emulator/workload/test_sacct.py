@@ -17,10 +17,9 @@ from cosched_emulator import simulate
 from cosched_emulator.errors import EmulatorError
 from cosched_emulator.workload.job import Workload
 from cosched_emulator.workload.sacct import sacct_jobs as said
-from cosched_emulator.workload.sacct.sacct_dump import REPAIRED, read_dump
+from cosched_emulator.workload.sacct.sacct_dump import AMBIGUOUS, REPAIRED, read_dump
 from cosched_emulator.workload.sacct.sacct_log import ImportOptions, ImportReport, import_dump
 from cosched_emulator.workload.sacct.sacct_rows import COMMAND
-from cosched_emulator.workload.sacct.sacct_times import AMBIGUOUS
 from cosched_emulator.workload.swf.swf_reader import SwfOptions, load_swf, read_swf
 from cosched_hwmodel.units import SECOND_US
 

@@ -15,10 +15,9 @@ from tests.plugin.slurm.bed import RECORDED
 
 from cosched_emulator.errors import EmulatorError
 from cosched_emulator.workload.sacct import sacct_jobs as said
-from cosched_emulator.workload.sacct.sacct_dump import NOT_WHOLE, REPAIRED, read_dump
+from cosched_emulator.workload.sacct.sacct_dump import AMBIGUOUS, LEFT_OUT, NOT_WHOLE, REPAIRED, read_dump
 from cosched_emulator.workload.sacct.sacct_log import ImportOptions, ImportReport, import_dump
 from cosched_emulator.workload.sacct.sacct_rows import BAD_ROWS, TOLD_AGAIN, SacctRow
-from cosched_emulator.workload.sacct.sacct_times import AMBIGUOUS, LEFT_OUT
 from cosched_emulator.workload.swf.swf_reader import load_swf, read_swf
 from cosched_hwmodel.units import SECOND_US
 

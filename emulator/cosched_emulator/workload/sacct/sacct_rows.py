@@ -225,7 +225,7 @@ FIELDS: Final[Mapping[str, Field]] = {
     "user": Field(("User",)),
     "partition": Field(("Partition",)),
     "state": Field(("State",), _state, "a state of a job"),
-    "submit_s": Field(("Submit",), expected=TIME),  # times hang on each other: `sacct_times`
+    "submit_s": Field(("Submit",), expected=TIME),  # times hang on each other: `sacct_dump`
     "eligible_s": Field(("Eligible",), expected=TIME),
     "start_s": Field(("Start",), expected=TIME),
     "end_s": Field(("End",), expected=TIME),
