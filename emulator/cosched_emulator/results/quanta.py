@@ -63,25 +63,10 @@ class QuantaBuilder:
 
     def add(self, record: QuantumRecord) -> None:
         """Add the rows of a quantum."""
-        number, start_us, end_us, turn, jobs, *_ = record
+        of_all = (record.number, record.start_us, record.end_us, record.turn, record.jobs)
         for job_id, slot, role, paired, allowed_us, consumed_us, share in record.parts:
             share_ppm = NOT_MEASURED if share is None else share
-            self._rows.add(
-                (
-                    number,
-                    start_us,
-                    end_us,
-                    turn,
-                    jobs,
-                    job_id,
-                    slot,
-                    ROLES.index(role),
-                    paired,
-                    allowed_us,
-                    consumed_us,
-                    share_ppm,
-                )
-            )
+            self._rows.add((*of_all, job_id, slot, ROLES.index(role), paired, allowed_us, consumed_us, share_ppm))
 
     def add_row(self, *row: int) -> None:
         """Add a row with a value for every column, the role as its index in ROLES."""

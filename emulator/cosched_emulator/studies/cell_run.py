@@ -9,7 +9,7 @@ import time
 import traceback
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -21,10 +21,9 @@ from cosched_emulator.results.files.run_folder import own_version
 from cosched_emulator.results.harm import Outcomes, outcomes
 from cosched_emulator.results.record_columns import RecordColumns
 from cosched_emulator.run.prepare import Prepared, prepare
-from cosched_emulator.scenario.schema import Scenario
 from cosched_emulator.statistics.saturation import saturation, steady_part
 from cosched_emulator.statistics.weighted import ALL, Means, means_by_class
-from cosched_emulator.studies.cells import source_digests
+from cosched_emulator.studies.cells import Cell, source_digests
 from cosched_emulator.studies.experiment import HARM, ORIGIN, PLACES
 from cosched_hwmodel.errors import HardwareModelError, raised_by_a_signal
 from cosched_hwmodel.units import SECOND_US
@@ -233,15 +232,15 @@ KNOWN: Final = (EmulatorError, PluginError, HardwareModelError)  # raised delibe
 class CellOrder:
     """What a worker needs to know of a run. It can be pickled."""
 
-    key: str
-    version: str  # of cosched, where the study was planned
+    cell: Cell  # its files are found from any folder
     group: str  # equal for orders of the same scenario that follow each other
-    scenario: Scenario
-    argument: str
-    settings: Mapping[str, Any]
-    measures: tuple[str, ...] = ()
+    version: str  # of cosched, where the study was planned
     keep: str | None = None  # a new run folder
-    sources: Mapping[str, str] = field(default_factory=dict)  # module that is named -> digest of its source
+
+    @property
+    def key(self) -> str:
+        """Return the key of the run."""
+        return self.cell.key
 
 
 class Result(NamedTuple):
@@ -277,7 +276,7 @@ def carry_out(order: CellOrder) -> Result | Failure:
     """Run one cell; whatever goes wrong is returned."""
     if order.version != own_version():
         return Failure(order.key, f"this worker has cosched {own_version()}, the study is of {order.version}")
-    other = [name for name, digest in source_digests(order.sources).items() if digest != order.sources[name]]
+    other = [name for name, digest in source_digests(order.cell.sources).items() if digest != order.cell.sources[name]]
     if other:  # a worker of a cluster lives long, and may be on another machine
         return Failure(order.key, f"this worker has another version of {', '.join(other)}: start the workers again")
     try:
@@ -293,8 +292,8 @@ def carry_out(order: CellOrder) -> Result | Failure:
 
 def _run(order: CellOrder) -> Result:
     began = time.perf_counter()
-    measures = [load_measure(name) for name in order.measures]
-    choice = choose(order.argument, order.settings)
+    measures = [load_measure(name) for name in order.cell.measures]
+    choice = choose(order.cell.argument, order.cell.settings)
     notes: list[str] = []
     trace: list[dict[str, Any]] | None = [] if any(getattr(item, "needs_trace", False) for item in measures) else None
     run = simulate(prepared(order), choice, out=order.keep, force=True, warn=notes.append, trace=trace)
@@ -304,7 +303,7 @@ def _run(order: CellOrder) -> Result:
         "unfinished": len(run.unfinished),
         "refused_actions": run.refused,
     }
-    for name, measure in zip(order.measures, measures, strict=True):
+    for name, measure in zip(order.cell.measures, measures, strict=True):
         add_measure(figures, name, measure, run)
     jobs = pack_outcomes(outcomes(run.finished.jobs, run.machine, run.prepared.selection))
     return Result(order.key, figures, tuple(notes), run.wall_s, time.perf_counter() - began, jobs)
@@ -314,7 +313,7 @@ def prepared(order: CellOrder) -> Prepared:
     """Return the prepared scenario, the last one if it is the same; raises what `prepare` raises."""
     if _WARM.group != order.group or _WARM.prepared is None:
         _WARM.prepared = None  # its memory can be used for the next one
-        _WARM.prepared = prepare(order.scenario)
+        _WARM.prepared = prepare(order.cell.scenario)
         _WARM.group = order.group
     return _WARM.prepared
 

@@ -150,17 +150,8 @@ def _done(folder: StudyFolder, cell: Cell, *, keep: bool) -> bool:
 
 def _order(folder: StudyFolder, cell: Cell, *, keep: bool) -> CellOrder:
     keep_at = os.path.abspath(folder.path / RUNS / cell.key) if keep and cell.number else None
-    return CellOrder(
-        cell.key,
-        own_version(),
-        f"{cell.stage}:{cell.group}" if cell.number else cell.group,  # products are made one after the other
-        _absolute(cell.scenario),
-        cell.argument,
-        cell.settings,
-        cell.measures,
-        keep_at,
-        cell.sources,
-    )
+    group = f"{cell.stage}:{cell.group}" if cell.number else cell.group  # products are made one after the other
+    return CellOrder(cell._replace(scenario=_absolute(cell.scenario)), group, own_version(), keep_at)
 
 
 def _absolute(scenario: Scenario) -> Scenario:
