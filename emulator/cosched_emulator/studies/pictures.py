@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from itertools import cycle
 from typing import TYPE_CHECKING, Final
 
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.results.figures.comparison import Figure, error_lengths, unit_of
-from cosched_emulator.results.figures.plot import RUN_COLOURS, RUN_DASHES, caption, drawing
+from cosched_emulator.results.figures.plot import caption, drawing, line_style
 from cosched_emulator.statistics.intervals import LEVEL, Interval
 from cosched_emulator.studies.axes import NUMBERS
 from cosched_emulator.studies.study_result import OF_SETTING, SeedRows, StudyResult
@@ -93,21 +92,19 @@ def _panel(
     size, unit = (1.0, "%") if change else unit_of(known, means)
     policies = [*dict.fromkeys(series.policy for series in group)]
     step = (max(places.values()) - min(places.values()) or 1.0) / 60  # so that bars do not hide each other
-    for number, (policy, style) in enumerate(zip(policies, _styles(), strict=False)):
+    for number, policy in enumerate(policies):
         aside = step * (number - (len(policies) - 1) / 2)
         points = [(places[s.places[axis]] + aside, i) for s, i in found if s.policy == policy and i is not None]
-        colour, dash, marker = style
         panel.errorbar(
             [x for x, _ in points],
             [i.mean / size for _, i in points],
             yerr=error_lengths([i for _, i in points], size),
             label=_label(policy),
-            color=colour,
-            linestyle=dash,
-            marker=marker,
+            marker=_MARKERS[number % len(_MARKERS)],
             markersize=4,
             capsize=3,
             linewidth=1.4,
+            **line_style(number),
         )
     if numbers:
         panel.set_xticks([*places.values()], names)
@@ -122,10 +119,6 @@ def _panel(
 def _label(name: str) -> str:
     """Return a name as matplotlib draws it: no formulas between dollars, and no line without an entry in the legend."""
     return (" " if name.startswith("_") else "") + name.replace("$", r"\$")
-
-
-def _styles() -> zip[tuple[str, object, str]]:
-    return zip(cycle(RUN_COLOURS), cycle(RUN_DASHES), cycle(_MARKERS), strict=False)
 
 
 def _interval(result: StudyResult, series: SeedRows, figure: str, *, change: bool, level: float) -> Interval | None:

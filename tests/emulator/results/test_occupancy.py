@@ -27,7 +27,7 @@ from cosched_emulator.results.figures.occupancy import (
     threads_held,
     time_average,
 )
-from cosched_emulator.results.figures.sharing import Box, job_outlines, shared_boxes, shared_pixels
+from cosched_emulator.results.figures.plot_over_time import Box, job_outlines, shared_boxes, shared_pixels
 from cosched_emulator.results.record_columns import job_columns, stay_columns
 
 

@@ -15,10 +15,10 @@ from cosched_emulator import simulate
 from cosched_emulator.cli.results import plot
 from cosched_emulator.errors import EmulatorError, InputError
 from cosched_emulator.manager.record import JobRecord, QuantumPart, QuantumRecord
-from cosched_emulator.results.figures import plot as pictures
+from cosched_emulator.results.figures import plot_over_time as pictures
 from cosched_emulator.results.figures.metrics import TIME_SHARING, figures_of, jobs_in_system, summarise
 from cosched_emulator.results.figures.occupancy import threads_in_use
-from cosched_emulator.results.figures.sharing import TurnBox, turn_boxes
+from cosched_emulator.results.figures.plot_over_time import TurnBox, turn_boxes
 from cosched_emulator.results.files.run_reader import read_quanta, read_run
 from cosched_emulator.results.quanta import NOT_MEASURED, quanta_columns
 from cosched_emulator.results.record_columns import job_columns, stay_columns

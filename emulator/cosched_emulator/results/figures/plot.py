@@ -7,7 +7,7 @@ matplotlib give the same bytes.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -35,7 +35,6 @@ from cosched_emulator.results.figures.occupancy import (
     threads_in_use,
     time_average,
 )
-from cosched_emulator.results.figures.sharing import Box, TurnBox
 from cosched_emulator.results.record_columns import RecordColumns, StayColumns
 from cosched_emulator.statistics.intervals import LEVEL, t_critical
 from cosched_hwmodel.units import SECOND_US
@@ -157,7 +156,6 @@ SHARING_COLOURS = (
 )
 SHARING_NAMES = ("1 job on the node", "2 jobs", "3 or more")
 INK, QUIET, GRID = "#222222", "#666666", "#E4E4E4"
-MOST_BOXES = 300_000
 _MOST_TIMES = 3.0  # the longest bar: where an interval goes further, its text says how far
 _STYLE: Any = {
     "font.family": "sans-serif",
@@ -278,7 +276,7 @@ def plot_load(
         upper.plot([], [], color=INK, linewidth=1.1, label="hardware threads held")
         upper.set_ylim(0, 103)
         upper.set_ylabel("of the machine [%]")
-        upper.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=3, frameon=False, fontsize=9, borderaxespad=0.2)
+        legend_above(upper, 3)
         queue = time_average(jobs_waiting(jobs, stays), edges)
         lower.stairs(queue, times, fill=True, color="#C9C9C9")
         lower.stairs(queue, times, baseline=None, color=QUIET, linewidth=0.9)
@@ -309,14 +307,10 @@ def plot_distribution(
         axes = picture.subplots()
         drawn = {index: found for index, each in enumerate(series) if (found := _distribution(each, floor)) is not None}
         for index, found in drawn.items():
-            colour = RUN_COLOURS[index % len(RUN_COLOURS)]
+            style = line_style(index)
             if found.band is not None:
-                axes.fill_between(found.values, *found.band, step="post", color=colour, alpha=0.22, linewidth=0)
-            dashes = RUN_DASHES[index % len(RUN_DASHES)]
-            name = series[index].name
-            axes.step(
-                found.values, found.share, where="post", color=colour, linestyle=dashes, linewidth=1.9, label=name
-            )
+                axes.fill_between(found.values, *found.band, step="post", color=style["color"], alpha=0.22, linewidth=0)
+            axes.step(found.values, found.share, where="post", linewidth=1.9, label=series[index].name, **style)
         if floor is not None:
             axes.set_xscale("log")
             axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
@@ -328,8 +322,7 @@ def plot_distribution(
         axes.set_ylabel("share of jobs at or below")
         axes.grid(color=GRID, linewidth=0.8)
         if drawn:
-            axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=4, frameon=False, fontsize=9, handlelength=2.8,
-                        borderaxespad=0.2)  # fmt: skip
+            legend_above(axes, 4, handlelength=2.8)
         banded = any(found.band is not None for found in drawn.values())
         caption(picture, title, "Bands: 95 % intervals over seeds, at each value." if banded else "")
 
@@ -374,72 +367,16 @@ def _draw_bars(axes: Axes, names: Sequence[str], bars: Bars) -> None:
     axes.spines["bottom"].set_visible(False)
 
 
-def label_boxes(
-    picture: Picture, axes: Axes, labels: Iterable[tuple[int, Box | TurnBox]], scale: float, font_pt: float
-) -> None:
-    """Write the number of its job into each box that has room for it; ``scale`` as in `corners`."""
-    picture.draw_without_rendering()  # computes the layout, and so the sizes in pixels
-    to_pixels = axes.transData.transform
-    points = 72 / picture.dpi
-    for number, box in labels:
-        text = str(number)
-        (left, bottom), (right, top) = to_pixels(((box.begin_us / scale, box.low), (box.end_us / scale, box.high)))
-        if (right - left) * points > 5.2 * len(text) + 2 * (font_pt - 5.5) and (top - bottom) * points > font_pt:
-            middle = ((box.begin_us + box.end_us) / 2 / scale, (box.low + box.high) / 2)
-            axes.annotate(text, middle, ha="center", va="center_baseline", fontsize=font_pt, color=INK)
+def line_style(index: int) -> dict[str, Any]:
+    """Return colour and dashes of the line of a run or policy, by its place."""
+    return {"color": RUN_COLOURS[index % len(RUN_COLOURS)], "linestyle": RUN_DASHES[index % len(RUN_DASHES)]}
 
 
-def corners(boxes: Sequence[Box | TurnBox], scale: float) -> list[npt.NDArray[np.float64]]:
-    """Return the corners of boxes; ``scale`` is a unit of the time axis in microseconds."""
-    if not boxes:
-        return []
-    left, right, low, high = np.array([(box.begin_us, box.end_us, box.low, box.high) for box in boxes]).T
-    left, right = left / scale, right / scale
-    return list(np.stack([left, low, left, high, right, high, right, low], axis=1).reshape(-1, 4, 2))
-
-
-@contextmanager
-def node_rows(
-    file: str | os.PathLike[str], machine: Sequence[NodeClass], window: tuple[int, int], boxes: int, row_in: float
-) -> Iterator[tuple[Picture, Axes, float]]:
-    """Yield a picture with a row per node, its axes, and the unit of its time axis in microseconds; save it at the end.
-
-    ``window`` is its begin and end in microseconds, ``row_in`` the height of a row in inches. Raises `EmulatorError` for more
-    ``boxes`` than a picture can show.
-    """
-    if boxes > MOST_BOXES:
-        raise EmulatorError(f"{boxes} boxes are too many for one picture (at most {MOST_BOXES}): choose a shorter time")
-    begin_us, end_us = window
-    nodes = sum(node_class.nodes for node_class in machine)
-    size, unit = time_unit((end_us - begin_us) / SECOND_US)
-    scale = size * SECOND_US
-    with drawing(file, 9.6, min(7.0, 1.6 + max(1.6, row_in * nodes))) as picture:
-        axes = picture.subplots()
-        axes.set_xlim(begin_us / scale, end_us / scale)
-        axes.set_ylim(0, nodes)
-        axes.set_xlabel(f"time [{unit}]")
-        axes.set_ylabel("node")
-        _mark_nodes(axes, nodes)
-        yield picture, axes, scale
-
-
-def _mark_nodes(axes: Axes, nodes: int) -> None:
-    """Draw lines between nodes, and number them."""
-    if nodes <= 48:
-        for node in range(1, nodes):
-            axes.axhline(node, color=QUIET, linewidth=0.6)
-    step = next(step for step in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 10**9) if nodes / step <= 16)
-    axes.set_yticks([node + 0.5 for node in range(0, nodes, step)], [str(node) for node in range(0, nodes, step)])
-    axes.tick_params(axis="y", length=0)
-
-
-def patch_legend(axes: Axes, colours: Sequence[str], names: Sequence[str]) -> None:
-    """Draw a legend of colours above the axes."""
-    from matplotlib.patches import Patch  # noqa: PLC0415 - optional, and slow to load
-
-    handles = [Patch(facecolor=colour, label=name) for colour, name in zip(colours, names, strict=True)]
-    axes.legend(handles=handles, loc="lower left", bbox_to_anchor=(0, 1.0), ncols=3, frameon=False, fontsize=9,
-                borderaxespad=0.2)  # fmt: skip
+def legend_above(axes: Axes, columns: int, **more: Any) -> None:
+    """Draw a legend above the axes."""
+    axes.legend(
+        loc="lower left", bbox_to_anchor=(0, 1.0), ncols=columns, frameon=False, fontsize=9, borderaxespad=0.2, **more
+    )
 
 
 def caption(picture: Picture, title: str, note: str) -> None:
