@@ -16,7 +16,8 @@ HardwareModelError
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 
 class HardwareModelError(Exception):
@@ -63,6 +64,22 @@ def suggestion(name: str, known: Iterable[str]) -> str:
     choices = sorted(known)
     close = get_close_matches(name, choices, n=1)
     return f'did you mean "{close[0]}"?' if close else f"known: {', '.join(choices)}"
+
+
+@contextmanager
+def from_outside(error_of: Callable[[str], Exception], passes: tuple[type[Exception], ...] = ()) -> Iterator[None]:
+    """Run code from outside, which can raise anything: that becomes the error that ``error_of`` makes of its type and text.
+
+    What a handler of signals raised there, and the errors that pass, stay what they are.
+    """
+    try:
+        yield
+    except passes:
+        raise
+    except (Exception, SystemExit) as error:
+        if raised_by_a_signal(error):
+            raise
+        raise error_of(f"{type(error).__name__}: {error}") from error
 
 
 def raised_by_a_signal(error: BaseException) -> bool:

@@ -26,7 +26,7 @@ from cosched_hwmodel.bandwidth.bandwidth_model import penalty_factor as penalty_
 from cosched_hwmodel import contention
 from cosched_hwmodel.contention import Neighbour as Neighbour, penalised_us as penalised_us
 from cosched_hwmodel.draws import Beginnings as Beginnings
-from cosched_hwmodel.errors import raised_by_a_signal as raised_by_a_signal
+from cosched_hwmodel.errors import from_outside as from_outside
 from cosched_hwmodel.lomarc.lomarc_matrix import UsageColumns as UsageColumns
 from cosched_hwmodel.models.importing import NamedImportError as NamedImportError, import_named as import_named
 from cosched_hwmodel.pairs import (

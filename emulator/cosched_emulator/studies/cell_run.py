@@ -25,7 +25,7 @@ from cosched_emulator.statistics.saturation import saturation, steady_part
 from cosched_emulator.statistics.weighted import ALL, Means, means_by_class
 from cosched_emulator.studies.cells import Cell, source_digests
 from cosched_emulator.studies.experiment import HARM, ORIGIN, PLACES
-from cosched_hwmodel.errors import HardwareModelError, raised_by_a_signal
+from cosched_hwmodel.errors import HardwareModelError, from_outside
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.common.errors import PluginError, UsageError
 from cosched_plugin.config import choose
@@ -142,15 +142,11 @@ def load_measure(name: str) -> Measure:
     A function with a true attribute ``needs_trace`` gets a run with its decision trace. Raises ConfigurationError.
     """
     module, _, attribute = name.partition(":")
-    try:
+    expected = "functions, each as MODULE:FUNCTION"
+    with from_outside(lambda told: ConfigurationError("measures", expected, " ".join(f"{name}: {told}".split()))):
         found = getattr(importlib.import_module(module), attribute)
-    except (Exception, SystemExit) as error:  # an imported module can raise anything
-        if raised_by_a_signal(error):
-            raise
-        text = " ".join(f"{name}: {type(error).__name__}: {error}".split())
-        raise ConfigurationError("measures", "functions, each as MODULE:FUNCTION", text) from error
     if not callable(found):
-        raise ConfigurationError("measures", "functions, each as MODULE:FUNCTION", name)
+        raise ConfigurationError("measures", expected, name)
     return found  # type: ignore[no-any-return]  # `add_measure` checks what it returns
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Final, TypeVar
 
 from cosched_emulator.errors import ConfigurationError, CoschedulingError
 from cosched_emulator.nodeos.coscheduling.protocol import ACKNOWLEDGEMENT, FOREVER, AdvisesOne, CoschedulingPolicy, Node
 from cosched_emulator.nodeos.simulated_process import Process
-from cosched_hwmodel.errors import raised_by_a_signal
+from cosched_hwmodel.errors import from_outside, raised_by_a_signal
 from cosched_hwmodel.models.importing import NamedImportError, import_named, installed
 
 # NLS: the local scheduler alone.
@@ -281,14 +281,8 @@ def make_policy(name: str, parameters: Iterable[tuple[str, object]] = ()) -> Cos
                 f"{PARAMETERS_KEY}.{error.path}", error.expected, error.got, error.suggestion
             ) from None
     loaded = _load(name)
-    try:
+    with from_outside(partial(ConfigurationError, NAME_KEY, f"{name} with these parameters")):
         policy = loaded(**given)
-    except (Exception, SystemExit) as error:  # a constructor from outside can raise anything
-        if raised_by_a_signal(error):
-            raise
-        raise ConfigurationError(
-            NAME_KEY, f"{name} with these parameters", f"{type(error).__name__}: {error}"
-        ) from error
     if not isinstance(policy, CoschedulingPolicy):
         base = f"{CoschedulingPolicy.__module__}.{CoschedulingPolicy.__name__}"
         raise ConfigurationError(NAME_KEY, f"a class derived from {base}", f"{name}, which makes {policy!r}")

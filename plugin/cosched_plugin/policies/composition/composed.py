@@ -44,9 +44,9 @@ from cosched_plugin.api import (
     Turn,
     UsageError,
     View,
+    from_outside,
     nodes_view,
     note_travels,
-    raised_by_a_signal,
     started_by,
 )
 from cosched_plugin.policies.composition.catalogue import KINDS, at
@@ -408,14 +408,8 @@ def compose(table: Table) -> Policy:
 
 def _divided(slices: Slices, resolved: Resolved, above: tuple[Part, ...]) -> Policy:
     name = f"policy.slices: {resolved['slices']['name']}"
-    try:
+    with from_outside(lambda told: UsageError(f"{name}: divide: {told}"), passes=(UsageError,)):
         policy = slices.divide(lambda: _build(resolved, above, None, whole=False))
-    except UsageError:
-        raise
-    except (Exception, SystemExit) as error:  # a part from outside can raise anything
-        if raised_by_a_signal(error):
-            raise
-        raise UsageError(f"{name}: divide: {type(error).__name__}: {error}") from error
     if not callable(getattr(policy, "decide", None)):
         raise UsageError(f"{name}: divide: expected a policy with decide(view), got {policy!r}")
     return policy
@@ -439,12 +433,8 @@ def _build(resolved: Resolved, above: tuple[Part, ...], ledger: Ledger | None, *
 
 
 def _limited(fairness: Fairness, matching: Matching, name: str) -> Matching:
-    try:
+    with from_outside(lambda told: UsageError(f"policy.fairness: {name}: limit: {told}")):
         limited = fairness.limit(matching)
-    except (Exception, SystemExit) as error:  # a part from outside can raise anything
-        if raised_by_a_signal(error):
-            raise
-        raise UsageError(f"policy.fairness: {name}: limit: {type(error).__name__}: {error}") from error
     if Matching not in type(limited).__mro__:
         raise UsageError(
             f"policy.fairness: {name}: limit: expected a matching, derived from cosched_plugin.api.Matching, got {limited!r}"

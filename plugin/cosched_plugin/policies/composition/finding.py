@@ -21,8 +21,8 @@ from cosched_plugin.api import (
     Shape,
     Slices,
     UsageError,
+    from_outside,
     import_named,
-    raised_by_a_signal,
 )
 from cosched_plugin.policies.composition.catalogue import KINDS, Entry, Parameter, defaults_of, is_setting, own_notes
 from cosched_plugin.policies.composition.presets import ALIASES, PRESETS, Preset
@@ -128,12 +128,8 @@ def _entry_of(kind: str, name: str, make: Any) -> Entry:
 
 def _build(kind: str, name: str, make: Callable[..., Any], settings: Mapping[str, Any]) -> Any:
     protocol = PROTOCOLS[kind]
-    try:
+    with from_outside(lambda told: UsageError(f"policy.{kind}: {name}: {told}")):
         part = make(**settings)
-    except (Exception, SystemExit) as error:  # a constructor from outside can raise anything
-        if raised_by_a_signal(error):
-            raise
-        raise UsageError(f"policy.{kind}: {name}: {type(error).__name__}: {error}") from error
     if protocol not in type(part).__mro__:
         raise UsageError(
             f"policy.{kind}: {name}: expected a part derived from cosched_plugin.api.{protocol.__name__}, got {type(part).__name__}"
@@ -156,12 +152,8 @@ def _check_words(kind: str, name: str, part: Part) -> None:
 
 
 def _value_of(kind: str, name: str, part: Part, attribute: str) -> object:
-    try:
-        return getattr(part, attribute)
-    except (Exception, SystemExit) as error:  # it may be a property
-        if raised_by_a_signal(error):
-            raise
-        raise UsageError(f"policy.{kind}: {name}: {attribute}: {type(error).__name__}: {error}") from error
+    with from_outside(lambda told: UsageError(f"policy.{kind}: {name}: {attribute}: {told}")):
+        return getattr(part, attribute)  # it may be a property
 
 
 def settings_of(make: Callable[..., Any]) -> list[str] | None:
