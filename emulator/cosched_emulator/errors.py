@@ -15,7 +15,8 @@ Every error carries its fields and can be pickled, so that a worker process can 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import ClassVar
 
 
@@ -149,3 +150,12 @@ class InvariantError(EmulatorError):
 
     def __str__(self) -> str:
         return "\n  ".join((self.text, *self.story))
+
+
+@contextmanager
+def os_errors(file: object, expected: str = "a file that can be read") -> Iterator[None]:
+    """Let an error of the operating system be an InputError about ``file``, which is not what was ``expected``."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(str(file), expected, error.strerror or str(error)) from error

@@ -13,7 +13,7 @@ from math import isqrt
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from cosched_emulator.errors import InputError
+from cosched_emulator.errors import InputError, os_errors
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_emulator.workload.swf.swf_table import LARGEST
 from cosched_hwmodel.units import SECOND_US
@@ -437,10 +437,8 @@ class ExternalEvent(NamedTuple):
 def read_events(file: str, hosts: int) -> list[ExternalEvent]:
     """Return the external events of a file, a JSON object a line, in order of their times; raises InputError."""
     found: list[ExternalEvent] = []
-    try:
+    with os_errors(file):
         lines = Path(file).read_bytes().splitlines()
-    except OSError as error:
-        raise InputError(file, "a file that can be read", error.strerror) from error
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue

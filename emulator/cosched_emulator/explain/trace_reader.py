@@ -10,7 +10,7 @@ from pathlib import Path
 from reprlib import repr as short_repr  # damaged data may be long, or deeply nested
 from typing import Any, Final
 
-from cosched_emulator.errors import InputError
+from cosched_emulator.errors import InputError, os_errors
 from cosched_plugin.protocol.limits import INT64_MAX, MAX_THREADS
 
 Record = Mapping[str, Any]
@@ -69,7 +69,7 @@ def read_trace(file: str, warn: Callable[[str], None] | None = None) -> Iterator
     A truncated last line, as a killed run leaves it, is left out; ``warn`` is called with a message.
     """
     number = 0
-    try:
+    with os_errors(file):
         if Path(file).exists() and not Path(file).is_file():  # reading a pipe could block for ever
             raise InputError(file, "a regular file")
         with open(file, "rb") as stream:
@@ -80,8 +80,6 @@ def read_trace(file: str, warn: Callable[[str], None] | None = None) -> Iterator
                     yield record
                 elif warn is not None:
                     warn(f"{file}:{number}: the last line is cut off and was left out")
-    except OSError as error:
-        raise InputError(file, "a file that can be read", error.strerror or str(error)) from error
     if not number:
         raise InputError(file, "a decision trace", "an empty file")
 

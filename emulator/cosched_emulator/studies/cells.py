@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from cosched_emulator.bounds import check_bounds
-from cosched_emulator.errors import ConfigurationError, InputError
+from cosched_emulator.errors import ConfigurationError, InputError, os_errors
 from cosched_emulator.results.files.run_folder import own_version
 from cosched_emulator.scenario.reader import FILES, check_owner_of_parameters, scenario_of_table
 from cosched_emulator.scenario.rules import check_rules
@@ -106,11 +106,8 @@ def _source_digest(module: str) -> str:
 def _file_digest(file: str) -> str:
     if Path(file).exists() and not Path(file).is_file():
         raise InputError(file, "a regular file")
-    try:
-        with open(file, "rb") as stream:
-            return hashlib.file_digest(stream, "sha256").hexdigest()
-    except OSError as error:
-        raise InputError(file, "a file that can be read", error.strerror or str(error)) from error
+    with os_errors(file), open(file, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _digest(content: bytes) -> str:

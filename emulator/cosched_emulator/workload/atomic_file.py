@@ -10,16 +10,14 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, TextIO, cast
 
-from cosched_emulator.errors import InputError
+from cosched_emulator.errors import InputError, os_errors
 from cosched_terminal.whole_file import whole_file
 
 
 def make_folder(path: str | os.PathLike[str]) -> None:
     """Make a folder with those above it, unless it is there. Raises `InputError`."""
-    try:
+    with os_errors(path, "a folder to write into"):
         Path(path).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(str(path), "a folder to write into", error.strerror or str(error)) from error
 
 
 @contextmanager
@@ -34,15 +32,12 @@ def new_text_file(path: str | os.PathLike[str], *, force: bool = False) -> Itera
         raise InputError(str(path), "a file to write", "a directory")
     if target.exists() and not force:
         raise InputError(str(path), "a new file (--force overwrites)", "one that exists")
-    try:
-        with whole_file(target) as file, ExitStack() as open_layers:
-            binary: IO[bytes] = file
-            if target.name.endswith(".gz"):
-                # No name and no time in the gzip header: with them, equal workloads would differ in bytes.
-                packed = gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=6, mtime=0)
-                binary = cast(IO[bytes], open_layers.enter_context(packed))
-            text = io.TextIOWrapper(binary, encoding="utf-8", newline="\n")
-            yield text
-            text.detach()  # flushes, and keeps the streams below open
-    except OSError as error:
-        raise InputError(str(path), "a file that can be written", error.strerror or str(error)) from error
+    with os_errors(path, "a file that can be written"), whole_file(target) as file, ExitStack() as open_layers:
+        binary: IO[bytes] = file
+        if target.name.endswith(".gz"):
+            # No name and no time in the gzip header: with them, equal workloads would differ in bytes.
+            packed = gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=6, mtime=0)
+            binary = cast(IO[bytes], open_layers.enter_context(packed))
+        text = io.TextIOWrapper(binary, encoding="utf-8", newline="\n")
+        yield text
+        text.detach()  # flushes, and keeps the streams below open

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from zlib import crc32
 
-from cosched_emulator.errors import ConfigurationError, InputError
+from cosched_emulator.errors import ConfigurationError, InputError, os_errors
 from cosched_emulator.nodeos.exact import ExactCluster
 from cosched_emulator.nodeos.fluid.patterns import BRIEF, PAIR, WHOLE, Meeting, Pattern
 from cosched_emulator.nodeos.local import period_us
@@ -47,11 +47,9 @@ class RateStore:
         self._head = _line(made_for)
         self._texts: dict[bytes, bytes] = {}  # by key
         self._read_bytes = 0
-        try:
+        with os_errors(self.path, "a file that can be written"):
             folder.mkdir(parents=True, exist_ok=True)
             self._append(b"")
-        except OSError as error:
-            raise InputError(str(self.path), "a file that can be written", error.strerror or str(error)) from error
         self._read()
 
     def find(self, key: str, rates: int) -> _Rates | None:

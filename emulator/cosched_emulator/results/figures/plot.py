@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from cosched_emulator.errors import ConfigurationError, EmulatorError, InputError
+from cosched_emulator.errors import ConfigurationError, EmulatorError, os_errors
 from cosched_emulator.results.figures.comparison import (
     COMMON,
     Figure,
@@ -413,7 +413,5 @@ def drawing(file: str | os.PathLike[str], width_in: float, height_in: float) -> 
     with matplotlib.rc_context(_STYLE):
         picture = Picture(figsize=(width_in, height_in), layout="constrained")
         yield picture
-        try:
+        with os_errors(file, "a file that can be written"):
             picture.savefig(path, dpi=160, metadata=_METADATA[path.suffix])
-        except OSError as error:
-            raise InputError(str(file), "a file that can be written", error.strerror or str(error)) from error

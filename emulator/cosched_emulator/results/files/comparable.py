@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from cosched_emulator.errors import InputError
+from cosched_emulator.errors import os_errors
 from cosched_emulator.results.figures.comparison import COMMON, Figure, value_of
 from cosched_emulator.results.figures.metrics import Summary, population, population_figures
 from cosched_emulator.results.files.run_files import JOB_COLUMNS, JOBS
@@ -49,14 +49,12 @@ def workload_key(folder: Path) -> str:
         if name == PROFILES and not file.exists():
             continue  # keys of runs without profiles are those of earlier versions
         digest.update(name.encode() + b"\0")
-        try:
+        with os_errors(file):
             if file.exists():
                 with open(file, "rb") as lines:
                     for line in lines:
                         if not line.startswith(b";"):  # the source of the jobs
                             digest.update(_without_outcome(line) if name == WORKLOAD else line)
-        except OSError as error:
-            raise InputError(str(file), "a file that can be read", error.strerror or str(error)) from error
     return digest.hexdigest()
 
 

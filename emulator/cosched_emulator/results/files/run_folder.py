@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from cosched_emulator.errors import InputError
+from cosched_emulator.errors import InputError, os_errors
 from cosched_emulator.results.files.run_files import (
     ALLOCATIONS,
     JOBS,
@@ -196,7 +196,7 @@ def check_run_folder(out: str | os.PathLike[str], *, force: bool = False) -> Non
     if not target.name:
         raise InputError(shown, "a new folder", "the root of the file system")
     partial = _partial(target)
-    try:
+    with os_errors(shown, "a folder that can be written"):
         if target.exists():
             if not force:
                 raise InputError(shown, "a new folder (--force replaces an old run)", "one that exists")
@@ -205,8 +205,6 @@ def check_run_folder(out: str | os.PathLike[str], *, force: bool = False) -> Non
         if partial.exists() and not (force and _is_left_over(partial)):
             text = "one that exists: another run is writing it, or was killed; remove it"
             raise InputError(str(partial), "a new folder", text)
-    except OSError as error:
-        raise InputError(shown, "a folder that can be written", error.strerror or str(error)) from error
     above = next(folder for folder in target.parents if folder.exists())
     if not above.is_dir() or not os.access(above, os.W_OK | os.X_OK):
         raise InputError(shown, "a folder that can be written", f"{above} cannot be written to")
