@@ -18,8 +18,7 @@ import numpy as np
 from cosched_emulator.results.figures.comparison import number_texts, time_unit
 from cosched_emulator.results.files.run_reader import read_quanta, read_run
 from cosched_emulator.results.harm import Outcomes, measure_harm, outcomes
-from cosched_emulator.results.quanta import QuantaColumns
-from cosched_emulator.results.record_columns import RecordColumns
+from cosched_emulator.results.record_columns import QuantaColumns, RecordColumns
 from cosched_hwmodel.units import SECOND_US
 
 HOUR_S: Final = 3600

@@ -9,8 +9,7 @@ from tests.runs import run_on
 
 from cosched_emulator.manager.record import PARTNER, ROW, QuantumPart, QuantumRecord
 from cosched_emulator.results.harm import Outcomes, outcomes
-from cosched_emulator.results.quanta import quanta_columns
-from cosched_emulator.results.record_columns import RecordColumns, job_columns
+from cosched_emulator.results.record_columns import RecordColumns, job_columns, quanta_columns
 from cosched_plugin.protocol.messages import COMPLETED, TIMEOUT
 
 PLACE = run_on(0, 1, 1, 1)

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from cosched_emulator.api.tables import AllocationTable, JobTable
     from cosched_emulator.results.figures.run_energy import RunEnergy
     from cosched_emulator.results.harm import Harm, LaterRule, LoserClasses, Outcomes
-    from cosched_emulator.results.quanta import QuantaColumns
+    from cosched_emulator.results.record_columns import QuantaColumns
 
 # The scenario of a run, in any form that the caller may give it.
 
@@ -203,7 +203,7 @@ def trace_way(trace: TraceTarget | None, out: str | None, *, remote: bool, force
         yield TraceWay(place, inside, Path(name))
     elif isinstance(trace, list) or callable(trace):
         kept = trace if isinstance(trace, list) else None
-        sink = trace.append if isinstance(trace, list) else _returning_none(trace)
+        sink = trace.append if isinstance(trace, list) else trace
         if not remote:
             yield TraceWay(sink, None, kept)
             return
@@ -224,13 +224,6 @@ def read_records(file: str) -> Iterator[TraceRecord]:
 
     for record in read_trace(file):
         yield dict(record)
-
-
-def _returning_none(function: Callable[[TraceRecord], Any]) -> TraceSink:
-    def sink(record: TraceRecord) -> None:
-        function(record)
-
-    return sink
 
 
 # The result of a run.
@@ -331,7 +324,7 @@ class Run:
     def quanta(self) -> QuantaColumns | None:
         """Return the quanta of a run whose jobs take turns, with a row per quantum and job; None if there are none."""
         from cosched_emulator.results.files.run_reader import read_quanta  # noqa: PLC0415 - few runs share time
-        from cosched_emulator.results.quanta import quanta_columns  # noqa: PLC0415 - likewise
+        from cosched_emulator.results.record_columns import quanta_columns  # noqa: PLC0415 - likewise
 
         if self.finished.quanta:
             return quanta_columns(self.finished.quanta)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cosched_emulator.accounting.accounts import Accounting
 
 TraceRecord: TypeAlias = dict[str, Any]  # of a decision trace; JSON-ready
-TraceSink: TypeAlias = Callable[[TraceRecord], None]
+TraceSink: TypeAlias = Callable[[TraceRecord], object]
 LinkMaker: TypeAlias = Callable[[SchedulerFactory], Link]
 _MAKERS: Final[Mapping[str, type[DirectLink | LoopbackLink]]] = {"direct": DirectLink, "loopback": LoopbackLink}
 IN_PROCESS: Final = frozenset(_MAKERS)  # links that call the policy

@@ -22,7 +22,7 @@ from cosched_plugin.protocol.messages import (
 )
 
 TraceRecord: TypeAlias = dict[str, Any]  # JSON-ready
-TraceSink: TypeAlias = Callable[[TraceRecord], None]
+TraceSink: TypeAlias = Callable[[TraceRecord], object]
 
 # The order of the facts of cosched's own policies, the longest last; other facts follow.
 FACTS: Final = (

@@ -23,7 +23,7 @@ from scripts.papers.paired_gang.static import static_figures
 
 from cosched_emulator import Run
 from cosched_emulator.manager.record import JobRecord
-from cosched_emulator.results.quanta import quanta_columns
+from cosched_emulator.results.record_columns import quanta_columns
 from cosched_emulator.workload.job import JobProgram, Programs
 from cosched_emulator.workload.lublin import LublinParameters, generate
 from cosched_hwmodel.units import SECOND_US

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from cosched_emulator.results.quanta import NOT_MEASURED, QuantaColumns
+from cosched_emulator.results.record_columns import NOT_MEASURED, QuantaColumns
 from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
 
 IntArray: TypeAlias = npt.NDArray[np.int64]

@@ -20,8 +20,7 @@ from cosched_emulator.results.figures.metrics import TIME_SHARING, figures_of, j
 from cosched_emulator.results.figures.occupancy import threads_in_use
 from cosched_emulator.results.figures.plot_over_time import TurnBox, turn_boxes
 from cosched_emulator.results.files.run_reader import read_quanta, read_run
-from cosched_emulator.results.quanta import NOT_MEASURED, quanta_columns
-from cosched_emulator.results.record_columns import job_columns, stay_columns
+from cosched_emulator.results.record_columns import NOT_MEASURED, job_columns, quanta_columns, stay_columns
 from cosched_plugin.protocol.messages import NodeClass
 
 S = 1_000_000

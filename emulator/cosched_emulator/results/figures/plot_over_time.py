@@ -29,8 +29,14 @@ from cosched_emulator.results.figures.plot import (
     window_us,
 )
 from cosched_emulator.results.figures.run_energy import PowerTrace
-from cosched_emulator.results.quanta import ROLES, QuantaColumns
-from cosched_emulator.results.record_columns import BoolArray, IntArray, RecordColumns, StayColumns
+from cosched_emulator.results.record_columns import (
+    ROLES,
+    BoolArray,
+    IntArray,
+    QuantaColumns,
+    RecordColumns,
+    StayColumns,
+)
 from cosched_emulator.results.thread_intervals import mask_intervals
 from cosched_hwmodel.units import SECOND_US
 from cosched_plugin.protocol.messages import NodeClass

@@ -234,22 +234,7 @@ def _is_run_folder(path: Path) -> bool:
 
 def _is_left_over(path: Path) -> bool:
     """Return whether ``path`` is a folder that contains only files of a run, not necessarily all of them."""
-    names = {
-        JOBS,
-        ALLOCATIONS,
-        PREEMPTIONS,
-        SUSPENSIONS,
-        QUANTA,
-        POWER,
-        SCHEDULE,
-        WORKLOAD,
-        USAGE,
-        PROFILES,
-        SUMMARY,
-        RUN,
-        TIMING,
-        TRACE,
-    }
+    names = {*_SIZED, SCHEDULE, WORKLOAD, USAGE, PROFILES, SUMMARY, RUN, TIMING, TRACE}
     return path.is_dir() and all(inside.name in names for inside in path.iterdir())
 
 

@@ -27,11 +27,14 @@ from cosched_emulator.results.files.run_files import (
     QUANTUM_COLUMNS,
 )
 from cosched_emulator.results.files.run_folder import POWER, RUN, check_sizes, read_json, read_summary
-from cosched_emulator.results.quanta import NOT_MEASURED, ROLES, QuantaBuilder, QuantaColumns
 from cosched_emulator.results.record_columns import (
+    NOT_MEASURED,
+    ROLES,
     DiskColumns,
     IntArray,
     Ints,
+    QuantaBuilder,
+    QuantaColumns,
     RecordColumns,
     RowBuffer,
     StayColumns,
