@@ -16,8 +16,8 @@ from cosched_terminal.commands import argument, command, option
 from cosched_terminal.console import say
 
 if TYPE_CHECKING:
+    from cosched_emulator.results.compared_runs import SeedColumn
     from cosched_emulator.results.figures import plot as pictures
-    from cosched_emulator.results.files.comparable import SeedColumn
     from cosched_emulator.results.files.run_reader import StoredRun
     from cosched_emulator.results.harm import LoserClasses, Outcomes
 
@@ -176,10 +176,9 @@ def plot(
       cosched-emulator plot runs/rua --kind load --out load.svg
       cosched-emulator plot runs/easy runs/rua --kind ecdf --quantity wait --out waits.png
     """
-    from cosched_emulator.results.compared_runs import repeat_note, run_names
+    from cosched_emulator.results.compared_runs import repeat_note, run_names, seed_columns
     from cosched_emulator.results.figures import plot as pictures
     from cosched_emulator.results.figures import plot_over_time
-    from cosched_emulator.results.files.comparable import seed_columns
     from cosched_emulator.results.files.run_reader import read_quanta, read_run
     from cosched_emulator.statistics.intervals import all_equal
 

@@ -117,7 +117,7 @@ def serve(
       cosched-emulator serve --nodes 16 --clock scaled --speed 100 --bind ipc:///tmp/cosched.sock \\
           --users ipc:///tmp/cosched-users.sock --db cluster.db
     """
-    from cosched_emulator.batsim.conversions import errors_name
+    from cosched_emulator.batsim.run import errors_name
     from cosched_emulator.results.files.run_folder import check_run_folder
     from cosched_emulator.run.prepare import prepare
     from cosched_plugin.common.curve import Keyring
@@ -172,7 +172,7 @@ def _check_seconds(seconds: float | None, option: str) -> None:
 
 def _read_scenario(scenario_file: str | None, table: dict[str, Any], faults: str | None) -> Scenario:
     """Return the scenario of a manager; refuse one with a policy."""
-    from cosched_emulator.batsim.conversions import faults_of
+    from cosched_emulator.batsim.run import faults_of
     from cosched_emulator.scenario.reader import read_scenario
 
     scenario = read_scenario(scenario_file, table)

@@ -51,7 +51,7 @@ def simulate(
     """
     from cosched_emulator.api.simulate import policy_of
     from cosched_emulator.api.simulate import simulate as simulate_scenario
-    from cosched_emulator.batsim.conversions import errors_name, faults_of
+    from cosched_emulator.batsim.run import errors_name, faults_of
     from cosched_emulator.cli.reporting import report
     from cosched_emulator.results.files.run_folder import check_run_folder
     from cosched_emulator.run.prepare import prepare

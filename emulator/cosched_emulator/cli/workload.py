@@ -317,7 +317,7 @@ def convert(
     force: bool = option("--force", "Overwrite files that exist."),
 ) -> None:
     """Convert a log in SWF to a workload of Batsim's, or workloads of Batsim's (FILE.json) to a log."""
-    from cosched_emulator.batsim.conversions import from_batsim, lost_of_log, to_batsim, told_exactly
+    from cosched_emulator.batsim.run import from_batsim, lost_of_log, to_batsim, told_exactly
     from cosched_emulator.cli.reporting import repairs_of
     from cosched_emulator.run.prepare import prepare
     from cosched_emulator.scenario.reader import read_scenario

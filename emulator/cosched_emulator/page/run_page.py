@@ -20,11 +20,10 @@ from cosched_emulator.page.document import Block, Page, Paragraph, Section, Tabl
 from cosched_emulator.page.over_time import Sample, distribution_figure, power_figure, time_figures
 from cosched_emulator.page.run_tables import harm_blocks, interval_blocks, sharing_table, user_block
 from cosched_emulator.page.schedule import MOST_BOXES, MOST_JOBS, schedule_figure, shown_jobs
-from cosched_emulator.results.compared_runs import ComparedRuns, compare_folders
+from cosched_emulator.results.compared_runs import ComparedRuns, compare_folders, flat_settings
 from cosched_emulator.results.figures.classes import PAPER_RULES, class_figures_of_columns, class_tables
 from cosched_emulator.results.figures.comparison import NOTHING, PolicyRuns, compare_seeds, rows_of
 from cosched_emulator.results.figures.metrics import FloatArray, population, quantity
-from cosched_emulator.results.files.comparable import flat_settings
 from cosched_emulator.results.files.run_folder import RUN, TRACE, read_json
 from cosched_emulator.results.files.run_reader import JobOwners, StoredRun, read_owners, read_power, read_run
 

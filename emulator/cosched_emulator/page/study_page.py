@@ -7,7 +7,7 @@ from typing import Final
 
 from cosched_emulator.page.document import Bars, Block, Page, Paragraph, Section, Table
 from cosched_emulator.page.run_tables import MOST_ROWS, table_of
-from cosched_emulator.results.files.comparable import flat_settings
+from cosched_emulator.results.compared_runs import flat_settings
 from cosched_emulator.statistics.intervals import Interval
 from cosched_emulator.studies.study_result import SeedRows, StudyResult
 from cosched_emulator.studies.text import KNOWN, loser_tables, missing_note, setting_tables

@@ -13,10 +13,9 @@ from tests.emulator.results.samples import TWO_NODES, six_jobs, workload_of, wri
 from cosched_emulator.cli.results import classes, compare, plot
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.manager.record import JobRecord
-from cosched_emulator.results.compared_runs import run_names
+from cosched_emulator.results.compared_runs import run_names, workload_key
 from cosched_emulator.results.figures.classes import PAPER_RULES, ClassRules, class_figures, class_tables
 from cosched_emulator.results.figures.metrics import Selection, summarise
-from cosched_emulator.results.files.comparable import workload_key
 from cosched_plugin.protocol.messages import TIMEOUT
 
 

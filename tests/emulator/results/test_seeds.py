@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from tests.emulator.results.samples import TWO_NODES, six_jobs
 
+from cosched_emulator.results.compared_runs import seed_columns
 from cosched_emulator.results.figures.comparison import (
     COMMON,
     NOTHING,
@@ -25,7 +26,6 @@ from cosched_emulator.results.figures.comparison import (
 )
 from cosched_emulator.results.figures.metrics import summarise
 from cosched_emulator.results.figures.plot import MOST_STEPS, distribution, mean_distribution, seed_bars
-from cosched_emulator.results.files.comparable import seed_columns
 from cosched_emulator.statistics.intervals import Interval
 
 SUMMARY = summarise(six_jobs(), TWO_NODES)
