@@ -28,6 +28,7 @@ import numpy as np
 import zmq
 from scripts.bench import batsim as bench_batsim
 from scripts.bench import bench_tables
+from scripts.bench import books as bench_books
 from scripts.bench import growth as bench_growth
 from scripts.bench import latency as bench_latency
 from scripts.bench import live as bench_live
@@ -251,6 +252,11 @@ def measure_turns(extent: Extent, tell: Tell) -> list[Figures]:
     return bench_turns.measure(*extent.turns, tell)
 
 
+def measure_books(extent: Extent, tell: Tell) -> list[Figures]:
+    """Return the times of an adapter's books."""
+    return bench_books.measure((1_000, 4_000), extent.decisions, tell)
+
+
 def measure_outside(extent: Extent, tell: Tell) -> list[Figures]:
     """Return the cost of an external part."""
     return bench_outside.measure(extent.outside_jobs, extent.starts, tell)
@@ -304,6 +310,7 @@ PARTS: Final = {
     "live": Part("Live decisions", measure_live, bench_live.lines),
     "turns": Part("Jobs that take turns", measure_turns, bench_turns.lines),
     "stations": Part("Files that a decision enters", measure_stations, bench_stations.lines),
+    "books": Part("An adapter's books", measure_books, bench_books.lines),
     "outside": Part("A queue order from outside", measure_outside, bench_outside.lines),
     "studies": Part("Many runs", measure_studies, bench_studies.lines),
     "report": Part("The report", measure_report, bench_report.lines),

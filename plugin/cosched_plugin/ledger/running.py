@@ -46,6 +46,8 @@ class Ended(NamedTuple):
     progress_us: int  # span in which it made progress: neither suspended nor on its way back from disk
 
 
+_MANY: Final = 16  # layers from which on halves are joined first: 128 of 1,000 nodes in a fifth of the time
+
 # What a running job and its entry in an inventory call alike.
 _SAME: Final = tuple(name for name in RunningJob._fields if name in Running._fields)
 
@@ -70,6 +72,9 @@ def side_by_side(layers: Layers, nodes: int) -> int:
     """Return a set of threads as one integer: bit ``k * nodes + n`` is thread ``k`` of node ``n``."""
     if len(layers) == 1:
         return layers[0]
+    if len(layers) > _MANY:  # each shift copies what is joined so far
+        half = len(layers) // 2
+        return side_by_side(layers[half:], nodes) << half * nodes | side_by_side(layers[:half], nodes)
     joined = 0
     for layer in reversed(layers):
         joined = joined << nodes | layer
