@@ -26,7 +26,7 @@ from cosched_plugin.core.state import State
 from cosched_plugin.core.trace import Trace, TraceSink
 from cosched_plugin.core.views.view import View
 from cosched_plugin.ledger import entries
-from cosched_plugin.ledger.entries import CONTRADICTIONS, act, check_welcome, happen, in_words, start
+from cosched_plugin.ledger.entries import CONTRADICTIONS, act, check_welcome, happen, impossible, in_words, start
 from cosched_plugin.ledger.running import Running
 from cosched_plugin.protocol.errors import Fault
 from cosched_plugin.protocol.features import FEATURE_ACTIONS
@@ -120,7 +120,11 @@ class SchedulerCore:
         state = self._state
         state.now_us = now_us
         try:
-            happen(state, events, self._take_back)
+            for event in events:
+                if type(event) is ActionRefused:
+                    self._take_back(events)
+                    break
+            happen(state, events)
             return self._decide()
         finally:
             state.end_batch()
@@ -188,22 +192,27 @@ class SchedulerCore:
 
         Refusals come first in a batch, before all that has happened since: so this is the state that the manager knows.
         """
-        state = self._state
         for event in reversed(events):
-            if not isinstance(event, ActionRefused):
-                continue
-            self._check_refusal(event)
-            self.refused += 1
-            for job_id in event.job_ids:
-                if job_id in state.running:
-                    state.requeue(job_id)
-            if event.seq != self._replied or self._reply is None:
-                continue
-            action = self._reply[event.action]
-            if isinstance(action, WakeAt):
-                state.wakes.discard(action.at_us)
-            elif self._changes is not None:
-                self._changes.take_back(event.action, state)
+            if isinstance(event, ActionRefused):
+                try:
+                    self._check_refusal(event)
+                    self._undo(event)
+                except CONTRADICTIONS as error:
+                    raise impossible(error, events, None) from error
+
+    def _undo(self, event: ActionRefused) -> None:
+        state = self._state
+        self.refused += 1
+        for job_id in event.job_ids:
+            if job_id in state.running:
+                state.requeue(job_id)
+        if event.seq != self._replied or self._reply is None:
+            return
+        action = self._reply[event.action]
+        if isinstance(action, WakeAt):
+            state.wakes.discard(action.at_us)
+        elif self._changes is not None:
+            self._changes.take_back(event.action, state)
 
     def _check_refusal(self, event: ActionRefused) -> None:
         """Raise ValueError for the refusal of an action that never was."""

@@ -7,7 +7,7 @@ PROTOCOL.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, assert_never
 
@@ -72,13 +72,10 @@ _DOUBTFUL: Final = frozenset(
 )  # two jobs may hold one thread until all events were read
 
 
-# All events of one instant go through here. Refusals must be undone before anything else is read: what has happened since happened on
-# the state that the manager kept, without the actions that it refused.
-def happen(ledger: Ledger, events: Sequence[Event], take_back: Callable[[Sequence[Event]], None]) -> None:
-    """Apply all events of one instant; ``take_back`` undoes the actions that were refused.
-
-    RemoteProtocolError, code ``state``, for what cannot have happened.
-    """
+# All events of one instant go through here. Refused actions must be undone before: what has happened since happened on the state that
+# the manager kept, without the actions that it refused.
+def happen(ledger: Ledger, events: Sequence[Event]) -> None:
+    """Apply all events of one instant; RemoteProtocolError for what cannot have happened."""
     doubtful = False
     for event in events:
         if type(event) in _DOUBTFUL:
@@ -86,8 +83,6 @@ def happen(ledger: Ledger, events: Sequence[Event], take_back: Callable[[Sequenc
             break
     fault: Event | None = None  # the event that is read
     try:
-        if doubtful:
-            take_back(events)
         for event in events:
             fault = event
             if type(event) is JobEnded:
@@ -107,11 +102,16 @@ def happen(ledger: Ledger, events: Sequence[Event], take_back: Callable[[Sequenc
             ledger.recount()
             check_threads(ledger.running.values(), ledger.machine)
     except CONTRADICTIONS as error:
-        number = next((number for number, each in enumerate(events) if each is fault), len(events))
-        of_one = number < len(events)
-        what = f"{type(events[number]).__name__} does not fit what was said before" if of_one else "jobs do not fit"
-        text = f"what happened cannot have happened: {in_words(error, what)}"
-        raise RemoteProtocolError("state", f"events[{number}]" if of_one else "events", text) from error
+        raise impossible(error, events, fault) from error
+
+
+def impossible(error: BaseException, events: Sequence[Event], fault: Event | None) -> RemoteProtocolError:
+    """Return that a batch cannot have happened; ``fault`` is the event that tells it, None: all of them together."""
+    number = next((number for number, each in enumerate(events) if each is fault), len(events))
+    of_one = number < len(events)
+    what = f"{type(events[number]).__name__} does not fit what was said before" if of_one else "jobs do not fit"
+    text = f"what happened cannot have happened: {in_words(error, what)}"
+    return RemoteProtocolError("state", f"events[{number}]" if of_one else "events", text)
 
 
 def in_words(error: BaseException, otherwise: str) -> str:

@@ -32,14 +32,11 @@ class Books:
     def happen(self, events: Sequence[Event]) -> None:
         """Apply all events of one instant; RemoteProtocolError for what cannot have happened."""
         self.ledger.end_batch()  # of the one before
-        happen(self.ledger, events, self._take_back)
-
-    def _take_back(self, events: Sequence[Event]) -> None:
-        """Let the jobs of refused starts wait again."""
         for event in events:
             if isinstance(event, ActionRefused):
                 for job_id in event.job_ids:
                     self.take_back(job_id)
+        happen(self.ledger, events)
 
     def take_back(self, job_id: int) -> None:
         """Let a job wait again whose start did not come true."""
