@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import math
 import typing
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, is_dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from typing import Annotated, Any, Final, TypeAlias
 
@@ -73,25 +73,28 @@ def check_bounds(section: Any, path: str = "") -> None:
     The annotation of a field holds its bounds, as in ``Annotated[float, between(0, 1)]``. Each item of a tuple must be
     within them; None always is.
     """
-    for name, marks in marks_of(type(section)).items():
+    for name, _, bounds in marked(type(section), (Range, Choice)):
         place = f"{path}.{name}" if path else name
         value = getattr(section, name)
         for index, item in enumerate(value if isinstance(value, tuple) else (value,)):
             if is_dataclass(item):
                 check_bounds(item, f"{place}[{index}]" if isinstance(value, tuple) else place)
             elif item is not None:
-                for mark in marks:
-                    if isinstance(mark, Range | Choice):
-                        mark.check(item, place)
+                for bound in bounds:
+                    bound.check(item, place)
 
 
 @cache
-def _marks_of(kind: Any) -> dict[str, tuple[Any, ...]]:
-    """Return what stands beside types in the annotation of each field of a section: bounds, needs, meaning; a tuple has several."""
-    return {name: tuple(_marks(hint)) for name, hint in typing.get_type_hints(kind, include_extras=True).items()}
+def _marked(kind: Any, sort: Any) -> list[tuple[str, Any, tuple[Any, ...]]]:
+    """Return the name of each field of a section, its default, and what stands beside its types: the marks of a ``sort``."""
+    hints = typing.get_type_hints(kind, include_extras=True)
+    return [
+        (item.name, item.default, tuple([mark for mark in _marks(hints[item.name]) if isinstance(mark, sort)]))
+        for item in fields(kind)
+    ]
 
 
-marks_of: Final[Callable[[Any], Mapping[str, tuple[Any, ...]]]] = _marks_of  # mypy: a class is not Hashable
+marked: Final[Callable[[Any, Any], list[tuple[str, Any, tuple[Any, ...]]]]] = _marked  # mypy: a class is not Hashable
 
 
 def _marks(hint: Any) -> Iterator[Any]:
@@ -101,14 +104,19 @@ def _marks(hint: Any) -> Iterator[Any]:
         yield from _marks(part)
 
 
-def bounds_of(kind: type, name: str) -> list[Range | Choice]:
+def marks_of(kind: type, name: str, sort: Any) -> tuple[Any, ...]:
+    """Return the marks of a ``sort`` of a field of a section."""
+    return next(marks for field, _, marks in marked(kind, sort) if field == name)
+
+
+def bounds_of(kind: type, name: str) -> tuple[Range | Choice, ...]:
     """Return the bounds of a field of a section."""
-    return [mark for mark in marks_of(kind)[name] if isinstance(mark, Range | Choice)]
+    return marks_of(kind, name, (Range, Choice))
 
 
 def meaning_of(kind: type, name: str) -> str:
     """Return what a field of a section means, empty where its annotation does not say so."""
-    return next((mark for mark in marks_of(kind)[name] if isinstance(mark, str)), "")
+    return next(iter(marks_of(kind, name, str)), "")
 
 
 def _text(number: float) -> str:

@@ -9,10 +9,10 @@ nodes of a run decide has its test in `run.policy_warnings`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, is_dataclass
 from typing import Any, Final, NamedTuple
 
-from cosched_emulator.bounds import marks_of
+from cosched_emulator.bounds import marked
 from cosched_emulator.offered import CONTENTION, NAS_PREFIX
 
 
@@ -39,7 +39,7 @@ class Later:
 
 
 class Setting(NamedTuple):
-    """A setting of a scenario, with its value there."""
+    """A setting of a scenario with marks of one sort, and its value there."""
 
     section: str  # empty: none
     key: str
@@ -52,32 +52,37 @@ class Setting(NamedTuple):
         """Return the setting's name in errors."""
         return f"{self.section}.{self.key}" if self.section else self.key
 
-    def recorded_in(self, scenario: Any) -> bool:
-        """Return whether the record of a run has the setting."""
-        later = [mark.beside for mark in self.marks if isinstance(mark, Later)]
-        return all(any(value_at(scenario, path) for path in beside) if beside else self.changed for beside in later)
 
-
-def settings_of(scenario: Any) -> Iterator[Setting]:
-    """Yield the settings of a scenario, section by section; a section that is not given is itself one."""
-    for item in fields(scenario):
-        value, marks = getattr(scenario, item.name), marks_of(type(scenario))[item.name]
+def _settings_of(scenario: Any, sort: type[Needs | Later]) -> Iterator[Setting]:
+    """Yield the settings with such marks, section by section; a section that is not given is itself a setting."""
+    for name, usual, shared in marked(type(scenario), sort):
+        value = getattr(scenario, name)
         if not is_dataclass(value):
-            yield Setting("", item.name, value, value != item.default, marks)
+            yield Setting("", name, value, value != usual, shared)
             continue
-        shared = tuple([mark for mark in marks if isinstance(mark, Needs)])
-        for inner in fields(value):
-            held, own = getattr(value, inner.name), marks_of(type(value))[inner.name]
-            yield Setting(item.name, inner.name, held, held != inner.default, (*shared, *own))
+        of_all = shared if sort is Needs else ()
+        for key, default, own in marked(type(value), sort):
+            if of_all or own:
+                held = getattr(value, key)
+                yield Setting(name, key, held, held != default, of_all + own)
 
 
 def unmet(scenario: Any, met: Callable[[Needs], bool]) -> Iterator[tuple[Setting, Needs]]:
     """Yield each changed setting that has no effect, with the first of its needs that is not ``met``."""
-    for setting in settings_of(scenario):
-        if setting.changed:
-            lacks = next((mark for mark in setting.marks if isinstance(mark, Needs) and not met(mark)), None)
-            if lacks is not None:
-                yield setting, lacks
+    for setting in _settings_of(scenario, Needs):
+        lacks = next((need for need in setting.marks if not met(need)), None) if setting.changed else None
+        if lacks is not None:
+            yield setting, lacks
+
+
+def unrecorded(scenario: Any) -> Iterator[Setting]:
+    """Yield each setting that the record of a run does not have."""
+    for setting in _settings_of(scenario, Later):
+        for later in setting.marks:
+            there = any(value_at(scenario, path) for path in later.beside) if later.beside else setting.changed
+            if not there:
+                yield setting
+                break
 
 
 def value_at(scenario: Any, path: str) -> Any:

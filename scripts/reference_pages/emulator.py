@@ -156,7 +156,7 @@ def _section(title: str, section: str, kind: type, items: Iterable[Field[Any]]) 
 
 
 def _needs(kind: type, name: str) -> str:
-    told = [mark.told for mark in marks_of(kind)[name] if isinstance(mark, Needs)]
+    told = [mark.told for mark in marks_of(kind, name, Needs)]
     return "; ".join(dict.fromkeys(told)).replace("[", "\\[") or NOTHING
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, cast
+from typing import cast
 
 from cosched_emulator.errors import ConfigurationError
 from cosched_emulator.scenario.co_runs import co_run_table
@@ -81,7 +81,6 @@ def _with_load(workload: Workload, scenario: Scenario, cores: int) -> Workload:
 def _source(scenario: Scenario, cores: int, nodes: int) -> Workload:
     """Return the jobs of the log or the model, unchanged."""
     section = scenario.workload
-    limits = cast('Literal["estimate", "none"] | None', section.limits)
     if section.swf is not None:
         return _named(read_log(section), scenario)
     if section.nas is not None:
@@ -95,19 +94,19 @@ def _source(scenario: Scenario, cores: int, nodes: int) -> Workload:
     parameters = LublinParameters(aarr=section.aarr, gap_factor=section.gap_factor, run_factor=section.run_factor)
     size = section.lublin_size or ("nodes" if section.grow else "cores")
     processors = nodes if size == "nodes" else cores
-    return _named(generate(section.lublin, processors, parameters, scenario.seed, limits or "none"), scenario)
+    return _named(generate(section.lublin, processors, parameters, scenario.seed, section.limits or "none"), scenario)
 
 
 def read_log(section: WorkloadSection) -> Workload:
     """Return the jobs of the section's log, or of its window."""
-    from cosched_emulator.workload.swf.swf_reader import SwfOptions, read_swf  # noqa: PLC0415 - only logs need it
+    from cosched_emulator.workload.swf.swf_reader import Limits, SwfOptions, read_swf  # noqa: PLC0415 - only logs need it
 
     assert section.swf is not None
     options = SwfOptions(
         cap_run_at_estimate=section.cap_runs,
         minimum_estimate_s=section.minimum_estimate_s,
         skip_bad_rows=section.skip_bad_rows,
-        limits=cast('Literal["estimate", "none"] | None', section.limits) or "estimate",
+        limits=cast(Limits, section.limits or "estimate"),
         memory=section.log_memory and not section.memory_mb,
     )
     return read_swf(section.swf, options, section.first, section.jobs)
@@ -120,8 +119,7 @@ def _nas(section: WorkloadSection, jobs: int, seed: int) -> Workload:
     parameters = NasParameters(
         section.nas_programs, section.nas_classes, section.nas_sizes, section.gap_s, section.nas_memory_mb
     )
-    limits = cast('Literal["estimate", "none"] | None', section.limits)
-    return generate(jobs, parameters, seed, limits or "none", told_memory=section.memory == "aware")
+    return generate(jobs, parameters, seed, section.limits or "none", told_memory=section.memory == "aware")
 
 
 def _applications(section: WorkloadSection, file: str, seed: int) -> Workload:
@@ -137,9 +135,8 @@ def _applications(section: WorkloadSection, file: str, seed: int) -> Workload:
         section.gap_s,
         section.shuffle_seed,
     )
-    limits = cast('Literal["estimate", "none"] | None', section.limits)
     table = co_run_table(file, "workload.applications")
-    return generate(table, section.jobs, parameters, seed, limits or "none")
+    return generate(table, section.jobs, parameters, seed, section.limits or "none")
 
 
 def _named(workload: Workload, scenario: Scenario) -> Workload:

@@ -150,9 +150,8 @@ class Scenario:
         their keys.
         """
         values = asdict(self)
-        for setting in needs.settings_of(self):
-            if not setting.recorded_in(self):
-                del (values[setting.section] if setting.section else values)[setting.key]
+        for setting in needs.unrecorded(self):
+            del (values[setting.section] if setting.section else values)[setting.key]
         # Settings that are gone, for the same reason.
         values["clock"] |= {"takeover_s": 1.2, "resend_s": 1.0}
         if self.workload.applications is not None:

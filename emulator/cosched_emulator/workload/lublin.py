@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,7 +79,7 @@ def generate(
     processors: int,
     parameters: LublinParameters = _DEFAULTS,
     seed: int = 1,
-    limits: Literal["none", "estimate"] = "none",
+    limits: str = "none",
 ) -> Workload:
     """Generate a workload for a machine of ``processors``.
 

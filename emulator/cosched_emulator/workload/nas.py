@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -160,7 +160,7 @@ def generate(
     jobs: int,
     parameters: NasParameters = _DEFAULTS,
     seed: int = 1,
-    limits: Literal["none", "estimate"] = "none",
+    limits: str = "none",
     *,
     told_memory: bool = True,
 ) -> Workload:
@@ -179,9 +179,7 @@ def generate(
     return Workload(found, None, f"NAS programs, {jobs} jobs, mean gap {parameters.gap_s:g} s, seed {seed}")
 
 
-def jobs_of(
-    drawn: Sequence[tuple[str, int, float]], arrivals: NasArrivals, limits: Literal["none", "estimate"] = "none"
-) -> Jobs:
+def jobs_of(drawn: Sequence[tuple[str, int, float]], arrivals: NasArrivals, limits: str = "none") -> Jobs:
     """Return jobs of (name, processes, seconds alone), in order of submission; their estimates are exact."""
     names, processes, seconds = zip(*drawn, strict=True)
     number = Numbers(range(1, len(drawn) + 1))
@@ -210,12 +208,8 @@ def choices_of(parameters: NasParameters) -> list[list[list[NasKind]]]:
 
     Raises `ConfigurationError`.
     """
-    for key, values in (
-        ("programs", parameters.programs),
-        ("classes", parameters.classes),
-        ("sizes", parameters.sizes),
-    ):
-        if not values:
+    for key in ("programs", "classes", "sizes"):
+        if not getattr(parameters, key):
             raise ConfigurationError(f"workload.nas_{key}", "at least one", "none")
     _check_known("workload.nas_classes", parameters.classes, CLASSES)
     _check_known("workload.nas_sizes", parameters.sizes, SIZES)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -41,7 +41,7 @@ def generate(
     jobs: int | None,
     parameters: ApplicationParameters,
     seed: int = 1,
-    limits: Literal["none", "estimate"] = "none",
+    limits: str = "none",
 ) -> Workload:
     """Draw jobs; a job's name is its application. None: each application once, in the table's order.
 
