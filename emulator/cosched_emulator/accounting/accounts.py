@@ -34,6 +34,7 @@ from cosched_emulator.accounting.file import (
 from cosched_emulator.accounting.rebuild import compare_tables, drop_present, past_digest, tables_beside
 from cosched_emulator.errors import AccountingError, InvariantError
 from cosched_emulator.manager.record import Change, FaultHappened, JobEntered, JobFinished
+from cosched_plugin.protocol.messages import JobSpec
 
 MOST_BUFFERED: Final = 100_000  # steps and changes buffered while the disk is full
 _PAGE_LIMIT: Final = 0xFFFFFFFE  # SQLite's own
@@ -417,7 +418,7 @@ class Accounting:
         self.flush()
         for first in range(0, len(ids), _CHUNK):
             some = ids[first : first + _CHUNK]
-            rows = self._rows(f"WHERE id IN ({','.join('?' * len(some))})", some)
+            rows = self._rows(f"WHERE id IN ({','.join('?' * len(some))})", some, whole=True)
             found = {row["id"]: row for row in rows}
             yield from [found[job_id] for job_id in some if job_id in found]
 
@@ -453,8 +454,9 @@ class Accounting:
         except sqlite3.Error as error:
             raise AccountingError(f"the database cannot be read: {error}", self.path or "") from error
 
-    def _rows(self, where: str, values: Sequence[Any]) -> Iterator[dict[str, Any]]:
-        columns = [name for name in job_columns() if name not in _NOT_TOLD]
+    def _rows(self, where: str, values: Sequence[Any], *, whole: bool = False) -> Iterator[dict[str, Any]]:
+        """Yield jobs by column; the ``whole`` job has attributes that are no columns."""
+        columns = [name for name in job_columns() if name not in _NOT_TOLD or (whole and name == "job")]
         for values_of_row in self._select(f"SELECT {', '.join(columns)} FROM jobs {where}", values):
             row = dict(zip(columns, values_of_row, strict=True))
             for key in _FLAGS:
@@ -465,4 +467,9 @@ class Accounting:
                 value = row.pop(key)
                 if value is not None:
                     row[key] = value
+            if whole:
+                spec = json.loads(row.pop("job"))["spec"]
+                row |= {
+                    name: spec.get(name, usual) for name, usual in JobSpec._field_defaults.items() if name not in row
+                }
             yield row

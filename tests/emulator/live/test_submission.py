@@ -306,4 +306,8 @@ def test_priority_and_resources_reach_the_scheduler_and_are_shown() -> None:
     heads, *lines = queue_table(rows).splitlines()
     assert heads.split()[8:10] == ["PRIORITY", "GRES"]
     assert [line.split()[8:10] for line in lines] == [["-5", "-"], ["0", "gpu:2"], ["7", "-"]]
-    assert site.told(ShowJobs((Target(3),)))["jobs"][0]["eligible"] == ((0, 1),)
+    site.do(CancelJobs((Target(2), Target(3))), who=ROOT)
+    for number, shown in enumerate(site.told(ShowJobs((Target(1), Target(2), Target(3))))["jobs"]):
+        told = (shown["state"], shown["priority"], shown["resources"], shown["eligible"], shown["licences"])
+        asked = (jobs[number].priority, jobs[number].resources, jobs[number].eligible, ())
+        assert told == ("CANCELLED" if number else "PENDING", *asked)
