@@ -224,9 +224,8 @@ class Machine:
         self.threads_of: list[int] = []  # hardware threads of each node
         self.memory_mb: list[int] = []  # of each node
         self.swap_mb: list[int] = []  # of each node: disk space for the memory of jobs that are suspended to disk
-        self.capacity_of: list[
-            DemandTuple
-        ] = []  # what each node offers: memory bandwidth, network, disk in MB/s; 0: unknown, no limit
+        # what each node offers: memory bandwidth, network, disk in MB/s; 0: unknown, no limit
+        self.capacity_of: list[DemandTuple] = []
         first = 0
         for node_class in classes:
             mask = ((1 << node_class.nodes) - 1) << first

@@ -143,9 +143,8 @@ class Keyring:
         self._looked_s = 0.0
         self._troubles: list[str] = []
         self._doorkeepers: dict[int, ThreadAuthenticator] = {}
-        self.refused: Callable[[str, str], object] | None = (
-            None  # told of each key that is not admitted, in another thread
-        )
+        # Told of each key that is not admitted, in another thread
+        self.refused: Callable[[str, str], object] | None = None
         self.members()
         if self._troubles:
             raise UsageError(self._troubles[0])

@@ -62,9 +62,8 @@ def count_nodes(text: str) -> int:
     return _count(_parts(text))
 
 
-_Piece = (
-    str | list[tuple[range, int]]
-)  # of the name of a node: a text, or the numbers in a bracket and how many digits they have
+# Of the name of a node: a text, or the numbers in a bracket and how many digits they have.
+_Piece = str | list[tuple[range, int]]
 
 
 def _parts(text: str) -> list[list[_Piece]]:

@@ -98,9 +98,8 @@ class SchedulerCore:
         if at_site is not None:
             self._policy = at_site(self._view)
         self.refused = 0  # actions that the manager did not carry out
-        self._replied = (
-            welcome.seq
-        )  # number of the last batch that was answered, or never will be: batches are numbered on from it
+        # Number of the last batch that was answered, or never will be: batches are numbered on from it.
+        self._replied = welcome.seq
         self._reply: Sequence[Action] | None = None  # the reply to it; None: another scheduler's
         self._changes: Changes | None = None  # in running jobs and the rotation, by the last reply
 

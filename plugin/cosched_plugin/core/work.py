@@ -42,9 +42,8 @@ class Work:
     def __init__(self) -> None:
         self.limited = False
         self.left = 0  # units, where work is limited
-        self.cut = (
-            False  # something has not been looked at, as the budget, or the share of it for such looks, was spent
-        )
+        # Something has not been looked at, as the budget, or the share of it for such looks, was spent
+        self.cut = False
 
     @property
     def spent(self) -> bool:

@@ -10,17 +10,15 @@ MAX_STRING_BYTES = 65_536
 MAX_ARRAY_ITEMS = 1_048_576
 MAX_MAP_ITEMS = 64
 MAX_NAME_BYTES = 128  # map keys, type names, note keys
-MAX_NOTE_BYTES = (
-    MIB  # the value of a note in all, as `values.value_bytes` counts: many fit into a welcome, beside the jobs
-)
+# The value of a note in all, as `values.value_bytes` counts: many fit into a welcome, beside the jobs
+MAX_NOTE_BYTES = MIB
 MAX_DEPTH = 8  # nesting inside a note's value or an unknown field
 MAX_NODES = 1_048_576
 MAX_THREADS = 1_024  # hardware threads of one node
 MAX_SLOTS = 65_536  # slots are numbered from 0
 MAX_SPAN_US = 2**61  # an estimate or a limit of a start or a revision: with what is lost later, still within 64 bits
-MAX_ROUNDS = (
-    100  # batches in a row that hold nothing but refusals; with one more, the peer that notices ends the conversation
-)
+# Batches in a row that hold nothing but refusals; with one more, the peer that notices ends the conversation
+MAX_ROUNDS = 100
 MAX_ACTIONS = 10_000  # of a reply, for no job
 MAX_ACTIONS_A_JOB = 10  # further ones for each pending or running job
 INT64_MIN = -(2**63)

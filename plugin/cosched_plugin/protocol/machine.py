@@ -13,9 +13,8 @@ from cosched_plugin.protocol.fields import Feature, Form, Items, NodeCount, Posi
 
 HARDWARE: Final = "hardware"  # the feature: caches and issue slots of nodes
 PROFILE: Final = "profile"  # the feature: what a job's processes ask of them
-RESOURCES: Final = (
-    "resources"  # the feature: `resources` of a job and of a node class; `licences` of a job and of the welcome
-)
+# The feature: `resources` of a job and of a node class; `licences` of a job and of the welcome
+RESOURCES: Final = "resources"
 
 
 # Countable resources: a name and a number of each, which jobs take and give back.
@@ -100,9 +99,8 @@ class Capabilities(NamedTuple):
     limits_grow: bool = True  # a start or a revision may have a longer limit than the job's own, or than granted before
     limit_grain_us: Positive = 1  # limits are multiples of it: others are rounded up, at both ends alike
     limit_late_us: int = 0  # how much later than at its limit a job may be killed
-    atomic_groups: bool = (
-        True  # `start_together` starts all or none; otherwise, a refusal names the jobs that did not start
-    )
+    # `start_together` starts all or none; otherwise, a refusal names the jobs that did not start
+    atomic_groups: bool = True
     picks_threads: bool = False  # the manager chooses the threads of a node itself: only their number in a mask counts
     layout: Annotated[str, LAYOUTS] = ANY_LAYOUT  # how it can distribute the processes of a job: `any` or `filled`
 

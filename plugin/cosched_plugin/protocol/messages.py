@@ -142,9 +142,8 @@ class JobSpec(NamedTuple):
     threads_per_process: Positive = 1  # how many each process takes
     memory_mb: int = 0  # memory of each process; 0: it asks for none
     exclusive: bool = False  # it takes all threads of its nodes, in its slot
-    eligible: tuple[
-        tuple[NodeNumber, NodeCount], ...
-    ] = ()  # nodes that it may have, as (first, count); none: all nodes
+    # nodes that it may have, as (first, count); none: all nodes
+    eligible: tuple[tuple[NodeNumber, NodeCount], ...] = ()
     resources: Annotated[Amounts, Feature((RESOURCES,))] = ()  # what it takes of each of its nodes, by name
     licences: Annotated[Amounts, Feature((RESOURCES,))] = ()  # what it takes of the whole cluster, by name
     demand: DemandTuple | None = None  # what each process asks of its node; `None`: unknown
@@ -173,9 +172,8 @@ class RunningJob(NamedTuple):
     quanta: int = 0  # quanta since its start in which a share was measured
     shares: tuple[int, ...] = ()  # the last of these shares, the newest first, in millionths; at most `MOST_SHARES`
     held: Annotated[bool, Feature((SUSPENDED,))] = False  # the manager has suspended it, and it alone resumes it
-    leaving: Annotated[bool, Feature((REQUEUE, KILL))] = (
-        False  # it is to be killed or requeued, and still holds its nodes
-    )
+    # it is to be killed or requeued, and still holds its nodes
+    leaving: Annotated[bool, Feature((REQUEUE, KILL))] = False
 
 
 class PendingJob(NamedTuple):
@@ -377,9 +375,8 @@ class ResumeJob(NamedTuple):
     job_id: int  # the job
 
 
-CUT_SHORT: Final = (
-    "cut-short"  # key of a note about the cluster: the instant at which a budget last cut its plans short
-)
+# Key of a note about the cluster: the instant at which a budget last cut its plans short
+CUT_SHORT: Final = "cut-short"
 SET_ASIDE: Final = "set-aside"  # key of a note about a job on which the policy fails: why the scheduler leaves it out
 
 
@@ -469,9 +466,8 @@ class Hello(NamedTuple):
     policy: str = ""  # for people
     standby: bool = False  # it waits to take over from a scheduler that falls silent
     greeting: int = 0  # counts this scheduler's hellos; what follows from one repeats its number. 0: not counted
-    arguments: tuple[
-        str, ...
-    ] = ()  # what follows `--policy` where another process makes the same policy; none: not told
+    # what follows `--policy` where another process makes the same policy; none: not told
+    arguments: tuple[str, ...] = ()
 
 
 class Belief(NamedTuple):

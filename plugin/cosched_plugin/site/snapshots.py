@@ -60,9 +60,8 @@ class PolledJob(NamedTuple):
     # what its present run is expected to take, and after what it is killed, without the time in which it is suspended
     estimate_us: int = 0  # 0: the manager does not know
     limit_us: int | None = None
-    idle_us: int = (
-        0  # the time of its present run in which it was suspended, up to the last time it went on, where that is known
-    )
+    # the time of its present run in which it was suspended, up to the last time it went on, where that is known
+    idle_us: int = 0
     since_us: int = 0  # when it was suspended, or last went on; 0: unknown
     to_disk: bool = False  # others may have its threads while it is suspended
     restarts: int = 0  # how often it has been requeued, as far as the manager counts

@@ -50,6 +50,14 @@ class Tools(Protocol):
         """Let Slurm look at its queue now: without that it does so once a second."""
 
 
+def run_scontrol(*arguments: str, timeout_s: float) -> subprocess.CompletedProcess[str]:
+    """Run scontrol; OSError or TimeoutExpired."""
+    return subprocess.run(
+        ["scontrol", *arguments],
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=timeout_s, check=False,
+    )  # fmt: skip
+
+
 class Commands:
     """The commands themselves."""
 
@@ -61,15 +69,7 @@ class Commands:
     def scontrol(self, *arguments: str) -> Outcome:
         """Run scontrol within `WAIT_S`."""
         try:
-            done = subprocess.run(
-                ["scontrol", *arguments],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=WAIT_S,
-                check=False,
-                text=True,
-                errors="replace",
-            )
+            done = run_scontrol(*arguments, timeout_s=WAIT_S)
         except subprocess.TimeoutExpired:
             return Unsettled(f"scontrol {arguments[0]}: no answer after {WAIT_S:g} s")
         except OSError as error:
@@ -85,19 +85,8 @@ class Commands:
         if self._partition is None or len(self._ticks) > 3:
             return
         # The explicit priority is needed: the test for the top priority spans all partitions.
-        command = [
-            "salloc",
-            "-Q",
-            "-J",
-            TICK,
-            "-p",
-            self._partition,
-            "--priority=4294967290",
-            "-N1",
-            "-n1",
-            "-t1",
-            "true",
-        ]
+        size = ("-N1", "-n1", "-t1")
+        command = ["salloc", "-Q", "-J", TICK, "-p", self._partition, "--priority=4294967290", *size, "true"]
         nothing = subprocess.DEVNULL
         with suppress(OSError):
             self._ticks.append(subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing))

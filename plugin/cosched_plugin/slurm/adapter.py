@@ -19,7 +19,7 @@ from cosched_plugin.site.enforcing import Enforcer
 from cosched_plugin.site.observing import JobLog, Observer
 from cosched_plugin.site.poll_loop import Clock, connect, only_process, run
 from cosched_plugin.site.store import Store
-from cosched_plugin.slurm.actuator import Commands, SlurmActuator, annotate
+from cosched_plugin.slurm.actuator import Commands, SlurmActuator, annotate, run_scontrol
 from cosched_plugin.slurm.cluster import Cluster
 from cosched_plugin.slurm.rest import Polls, Rest, UnixTransport
 from cosched_plugin.slurm.site_file import Site, read_site
@@ -166,10 +166,7 @@ def site_of(file: str | None, partitions: tuple[str, ...]) -> Site:
 def _partition(name: str) -> str:
     """Return what scontrol shows of a partition; empty where it shows nothing."""
     try:
-        done = subprocess.run(
-            ["scontrol", "-o", "show", "partition", name],
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=WAIT_S, check=False,
-        )  # fmt: skip
+        done = run_scontrol("-o", "show", "partition", name, timeout_s=WAIT_S)
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout if done.returncode == 0 else ""

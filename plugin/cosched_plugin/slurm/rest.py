@@ -153,15 +153,13 @@ class Rest:
         """Without ``version``, the first one that Slurm answers is spoken."""
         self._transport = transport
         self.version = version
-        self.odd: dict[
-            str, dict[str, str]
-        ] = {}  # records of the last answers that were left out, and why; by `jobs`, `nodes`
+        # Records of the last answers that were left out, and why; by `jobs`, `nodes`
+        self.odd: dict[str, dict[str, str]] = {}
         self._since_s = 0  # of the last answer about jobs
         self._whole_s = float("-inf")  # of the last question for all of them
         self._took_s = 0.0  # by that
-        self._known: dict[
-            str, dict[object, tuple[Any, Any]]
-        ] = {}  # records of the last answers, and what they say: most stay
+        # Records of the last answers, and what they say: most stay
+        self._known: dict[str, dict[object, tuple[Any, Any]]] = {}
 
     def begin(self, until_s: float = float("inf")) -> None:
         """Find out which version is spoken; Silent if there is none, or ``until_s`` of the monotonic clock has passed."""
