@@ -235,7 +235,7 @@ def test_a_job_from_submission_to_end(accounts: Accounting, path: str) -> None:
     second = Stay(50, 70, runs_on((0, 3, 1, 1)))
     record = JobRecord(one, m.TIMEOUT, 70, (first, second), 19, 200, 500, "too long", 3)
     accounts.record([StayEnded(7, second), JobChanged(70, 7, m.TIMEOUT), JobFinished(70, record)])
-    beside = {"eligible": [], "resources": [], "licences": [], "profile": None, "priority": 0}
+    beside: dict[str, Any] = {"eligible": [], "resources": [], "licences": [], "profile": None, "priority": 0}
     (told,) = accounts.history("", 10)
     assert [*accounts.jobs([9, 7, 8])] == [{**told, **beside}]
     assert [*accounts.history("ann", 10)] == [told]
