@@ -134,7 +134,7 @@ def test_an_option_of_a_command_replaces_one_of_a_record() -> None:
         ((), "sim", ["simulate"]),
         (("simulate",), "--li", ["--limits", "--link"]),
         (("simulate", "--link"), "z", ["zmq"]),
-        (("study", "run"), "--dry", ["--dry-run"]),
+        (("study",), "r", ["run"]),
     ],
 )
 def test_the_shell_completes_commands_that_are_imported_on_use(

@@ -1,4 +1,4 @@
-"""Commands that are imported on use: the table of the help, the functions behind the commands, and their imports."""
+"""Commands that are imported on use: the table of the help, and what a command loads."""
 
 from __future__ import annotations
 
