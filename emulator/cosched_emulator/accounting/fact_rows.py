@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from operator import attrgetter
 from typing import Any, Final
@@ -48,7 +48,7 @@ _CHANGE: Final = "INSERT INTO changes (step, at_us, what, id, state, reason) VAL
 _FAULT: Final = "INSERT INTO faults (step, at_us, kind, detail) VALUES (?,?,?,?)"
 _QUANTUM: Final = """INSERT INTO quanta (number, start_us, end_us, turn, jobs, nodes, paired_nodes, parts)
     VALUES (?,?,?,?,?,?,?,?)"""
-_LATER: Final = ("group", "status")  # of a job; -1 unless a log says them
+LATER: Final[Mapping[str, Any]] = dict.fromkeys(("group", "status"), -1)  # of a job; -1 unless a log says them
 _json: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode  # `dumps` makes one at each call
 _FAULTS_LIKE: Final = "SELECT count(*) FROM faults WHERE step = ? AND at_us = ? AND kind = ? AND detail = ?"
 _STAYS: Final = "SELECT coalesce(max(stay) + 1, 0) FROM allocations WHERE job_id = ?"
@@ -71,7 +71,7 @@ def faults_like(connection: sqlite3.Connection, step: int, fault: FaultHappened)
 
 def job_to_json(job: WorkloadJob) -> str:
     """Return a job with all its fields as JSON; databases of earlier versions lack the numbers of logs that came later."""
-    fields = {key: value for key, value in job._asdict().items() if key not in _LATER or value >= 0}
+    fields = {key: value for key, value in job._asdict().items() if key not in LATER or value >= 0}
     return _json({**fields, "spec": job.spec._asdict()})
 
 

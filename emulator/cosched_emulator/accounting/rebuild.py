@@ -24,7 +24,7 @@ from cosched_emulator.accounting.chain import (
     whole_part,
 )
 from cosched_emulator.accounting.database_schema import CHAINED, VERSION, migrate
-from cosched_emulator.accounting.fact_rows import job_from_json
+from cosched_emulator.accounting.fact_rows import LATER, job_from_json
 from cosched_emulator.accounting.file import DamageError, lock_database, make_database, read_only, sync_folder
 from cosched_emulator.errors import InputError, InvariantError
 
@@ -133,7 +133,7 @@ def _same_job(connection: sqlite3.Connection, row: Sequence[Any], expected: Sequ
         return False
     try:
         was, job = job_from_json(row[place]), job_from_json(expected[place])
-        return was in (job, job._replace(group=-1, status=-1))  # earlier versions did not keep these
+        return was in (job, job._replace(**LATER))  # earlier versions did not keep these
     except (LookupError, TypeError, ValueError):
         return False
 
