@@ -36,6 +36,16 @@ def test_it_is_ready_once_and_alive_three_times_in_the_time_that_is_allowed(tmp_
     assert heard == ["READY=1", "", "", "WATCHDOG=1", "", "WATCHDOG=1", ""]
 
 
+def test_it_may_tell_at_each_turn_where_turns_are_long(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as told:
+        told.bind(f"{tmp_path}/n")
+        told.settimeout(5)
+        service = Service({"NOTIFY_SOCKET": f"{tmp_path}/n", "WATCHDOG_USEC": "3000000"}, lambda: 1.0, float("inf"))
+        for _ in range(3):
+            service.turn()
+        assert [told.recv(100) for _ in range(3)] == [b"READY=1", b"WATCHDOG=1", b"WATCHDOG=1"]
+
+
 @pytest.mark.parametrize(
     "more", [{}, {"WATCHDOG_USEC": "1000", "WATCHDOG_PID": "1"}, {"WATCHDOG_USEC": "x"}], ids=["none", "another", "bad"]
 )

@@ -85,14 +85,18 @@ class Service:
     """Tells the service manager that started this process, if one did and asked for it (sd_notify)."""
 
     def __init__(
-        self, environment: Mapping[str, str] = os.environ, clock_s: Callable[[], float] = time.monotonic
+        self,
+        environment: Mapping[str, str] = os.environ,
+        clock_s: Callable[[], float] = time.monotonic,
+        times: float = _TIMES,
     ) -> None:
+        """``times``: how often in the time that is allowed; infinite: at each turn."""
         self._address = environment.get("NOTIFY_SOCKET", "").replace("@", "\0", 1)
         self._clock_s = clock_s
         self._every_s: float | None = None
         if environment.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid()):
             with suppress(ValueError):
-                self._every_s = int(environment.get("WATCHDOG_USEC", "")) / 1e6 / _TIMES
+                self._every_s = int(environment.get("WATCHDOG_USEC", "")) / 1e6 / times
         self._next_s = float("-inf")
 
     def turn(self) -> None:
