@@ -2,8 +2,8 @@
 
     quantum_s: Annotated[float, between(1e-3, 1_000_000, "a number of seconds"), "length of a quantum"] = 1.0
 
-Bounds and meaning (the text) stand with the field. `check_bounds` checks the values of an object; `bounds_of` and
-`meaning_of` are for the printed reference.
+Bounds and meaning (the text) stand with the field. `check_bounds` checks the values of an object; `marked` finds what
+stands there, also for the printed reference.
 """
 
 from __future__ import annotations
@@ -102,21 +102,6 @@ def _marks(hint: Any) -> Iterator[Any]:
         yield from mark if isinstance(mark, tuple) else (mark,)
     for part in typing.get_args(hint):
         yield from _marks(part)
-
-
-def marks_of(kind: type, name: str, sort: Any) -> tuple[Any, ...]:
-    """Return the marks of a ``sort`` of a field of a section."""
-    return next(marks for field, _, marks in marked(kind, sort) if field == name)
-
-
-def bounds_of(kind: type, name: str) -> tuple[Range | Choice, ...]:
-    """Return the bounds of a field of a section."""
-    return marks_of(kind, name, (Range, Choice))
-
-
-def meaning_of(kind: type, name: str) -> str:
-    """Return what a field of a section means, empty where its annotation does not say so."""
-    return next(iter(marks_of(kind, name, str)), "")
 
 
 def _text(number: float) -> str:

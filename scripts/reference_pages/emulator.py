@@ -13,7 +13,7 @@ from typing import Any, Final
 from scripts.reference_pages.policies import code, table
 from scripts.tables import NOTHING
 
-from cosched_emulator.bounds import Choice, bounds_of, marks_of, meaning_of
+from cosched_emulator.bounds import Choice, Range, marked
 from cosched_emulator.cli.scenario_options import PLACES
 from cosched_emulator.live.dependencies import REASONS
 from cosched_emulator.needs import Needs
@@ -148,22 +148,26 @@ def _section(title: str, section: str, kind: type, items: Iterable[Field[Any]]) 
                 _accepts(kind, item.name, hints[item.name]),
                 _default(item),
                 _needs(kind, item.name),
-                meaning_of(kind, item.name),
+                " ".join(_marks(kind, item.name, str)),
             )
             for item in items
         ),
     )
 
 
+def _marks(kind: type, name: str, sort: Any) -> tuple[Any, ...]:
+    return next(marks for field, _, marks in marked(kind, sort) if field == name)
+
+
 def _needs(kind: type, name: str) -> str:
-    told = [mark.told for mark in marks_of(kind, name, Needs)]
+    told = [mark.told for mark in _marks(kind, name, Needs)]
     return "; ".join(dict.fromkeys(told)).replace("[", "\\[") or NOTHING
 
 
 def _accepts(kind: type, name: str, hint: Any) -> str:
     told = [
         ", ".join(f"`{word}`" for word in bound.names) if isinstance(bound, Choice) else bound.expected
-        for bound in bounds_of(kind, name)
+        for bound in _marks(kind, name, (Range, Choice))
     ]
     return "; ".join(dict.fromkeys(told)) or _type(hint)
 

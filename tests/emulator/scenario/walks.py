@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cosched_emulator import simulate
-from cosched_emulator.bounds import Choice, bounds_of
+from cosched_emulator.bounds import Choice, marked
 from cosched_emulator.errors import EmulatorError
 from cosched_emulator.scenario.reader import scenario_of_table
 from cosched_emulator.scenario.schema import Scenario
@@ -65,6 +65,7 @@ class Key(NamedTuple):
 
 def keys_of(kind: type, path: Place = ()) -> Iterator[Key]:
     """Yield all keys of a table and of those in it, lists of tables included."""
+    choices = {name: marks for name, _, marks in marked(kind, Choice)}
     for name, declared in typing.get_type_hints(kind).items():
         hint = declared
         if typing.get_origin(declared) in (types.UnionType, typing.Union):
@@ -75,8 +76,7 @@ def keys_of(kind: type, path: Place = ()) -> Iterator[Key]:
         elif is_dataclass(inner) and isinstance(inner, type):
             yield from keys_of(inner, (*path, f"{name}[]"))
         else:
-            choices = [bound.names for bound in bounds_of(kind, name) if isinstance(bound, Choice)]
-            yield Key((*path, name), hint, tuple(chain.from_iterable(choices)))
+            yield Key((*path, name), hint, tuple(chain.from_iterable(each.names for each in choices[name])))
 
 
 KEYS = [key for key in keys_of(Scenario) if key.path[0] not in ("policy", "seed")]
