@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import resource
@@ -235,8 +236,8 @@ def test_a_job_from_submission_to_end(accounts: Accounting, path: str) -> None:
     second = Stay(50, 70, runs_on((0, 3, 1, 1)))
     record = JobRecord(one, m.TIMEOUT, 70, (first, second), 19, 200, 500, "too long", 3)
     accounts.record([StayEnded(7, second), JobChanged(70, 7, m.TIMEOUT), JobFinished(70, record)])
-    beside: dict[str, Any] = {"eligible": [], "resources": [], "licences": [], "profile": None, "priority": 0}
     (told,) = accounts.history("", 10)
+    beside = json.loads(json.dumps({key: usual for key, usual in m.JobSpec._field_defaults.items() if key not in told}))
     assert [*accounts.jobs([9, 7, 8])] == [{**told, **beside}]
     assert [*accounts.history("ann", 10)] == [told]
     assert told == {
