@@ -96,16 +96,16 @@ DEFECTS: Final = (
         "manager-submissions-first",
         "submissions come before ends at the same instant",
         f"{MANAGER}/agenda.py",
-        "events.append(_new(JobSubmitted, (job.spec,)))",
-        "events.insert(0, _new(JobSubmitted, (job.spec,)))",
+        "events.append(submitted)",
+        "events.insert(0, submitted)",
     ),
     Defect(
         "manager-wake-dropped",
         "a wake is scheduled only if no other wake is scheduled",
         f"{MANAGER}/actions.py",
-        "            self._timeline.schedule(at_us, WAKE, 0)",
-        """            if len(self._wakes) == 1:
-                self._timeline.schedule(at_us, WAKE, 0)""",
+        "            self.timeline.schedule(at_us, WAKE, 0)",
+        """            if len(self.wakes) == 1:
+                self.timeline.schedule(at_us, WAKE, 0)""",
     ),
     Defect(
         "manager-void-end",
