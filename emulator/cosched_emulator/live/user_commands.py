@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from cosched_emulator.live.dependencies import WaitingRoom
 from cosched_emulator.live.outbox import Outbox
+from cosched_emulator.manager.difficult import DifficultManager
 from cosched_emulator.manager.managed_job import GONE
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.record import Origin
@@ -409,7 +410,9 @@ class Commands:
             origin = Origin(user, array_id, task, told)
             self._owners.add(job_id, origin, longest_us(submission.job))
             job = submission.numbered(job_id)
-            seen_us = max(begin_us, now_us + self._manager.submission_lag_us(job))
+            manager = self._manager
+            lag_us = manager.submission_lag_us(job) if isinstance(manager, DifficultManager) else 0
+            seen_us = max(begin_us, now_us + lag_us)
             self._room.enter(now_us, job, origin, after, held=request.held, begin_us=seen_us)
         if request.token:
             tokens = self._tokens.setdefault(user, OrderedDict())

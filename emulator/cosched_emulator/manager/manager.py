@@ -203,10 +203,6 @@ class Manager(TakesActions):
             self.diary.note(JobEntered(job.spec.submit_us if at_us is None else at_us, job, origin))
         return managed
 
-    def submission_lag_us(self, job: WorkloadJob) -> int:  # noqa: ARG002 - a difficult manager has lags
-        """Return how long after its submission the scheduler is told of a job."""
-        return 0
-
     def end_event(self, job_id: int, version: int) -> JobEnded | None:
         """Return the event for a scheduled end; None if that end is void."""
         job = self.jobs.get(job_id)  # a live manager forgets jobs that have ended
