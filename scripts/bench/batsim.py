@@ -21,8 +21,7 @@ import zmq
 from scripts.bench.process import Figures, in_process
 from scripts.bench.wire import pin_apart
 
-from cosched_emulator.batsim.outputs import Outputs
-from cosched_emulator.batsim.run import Built, Inputs, build, simulate
+from cosched_emulator.batsim.run import Built, Inputs, Outputs, build, simulate
 from cosched_emulator.batsim.simulator import Options
 from cosched_emulator.couplings.batsim_link import BatsimLink
 from cosched_plugin.batsim.adapter import Decisions

@@ -19,7 +19,7 @@ from tests.contract.test_batsim import PYBATSIM
 from tests.emulator.batsim.test_recorded import simulator_of
 from tests.plugin.batsim.recordings import OWN
 
-from cosched_emulator.batsim.outputs import Outputs
+from cosched_emulator.batsim.run import Outputs
 from cosched_emulator.couplings.batsim_link import BatsimLink
 from cosched_plugin.batsim.adapter import Decisions, features_of
 from cosched_plugin.batsim.site import SiteFile

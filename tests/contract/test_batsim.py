@@ -17,8 +17,7 @@ import pytest
 from tests.commands import Commands
 from tests.processes import ROOT, ended, environment
 
-from cosched_emulator.batsim.outputs import Outputs
-from cosched_emulator.batsim.run import Built, Inputs, build, simulate
+from cosched_emulator.batsim.run import Built, Inputs, Outputs, build, simulate
 from cosched_emulator.batsim.simulator import Options
 from cosched_emulator.batsim.workload import Ended
 from cosched_emulator.couplings.link import DirectLink

@@ -11,7 +11,7 @@ import pytest
 from tests.emulator.batsim.test_recorded import simulator_of
 from tests.plugin.batsim.recordings import exchanges, own_sessions, shared_sessions
 
-from cosched_emulator.batsim.outputs import Outputs
+from cosched_emulator.batsim.run import Outputs
 from cosched_emulator.errors import LinkError
 from cosched_plugin.batsim.adapter import Decisions, features_of
 from cosched_plugin.batsim.site import SiteFile

@@ -2,5 +2,5 @@
 
 Asked by the command `cosched-emulator batsim`. Open `simulator.py` first: time advances from instant to instant, what happens is told,
 and decisions are carried out at their times by the emulator's own manager. `workload.py` and `platform.py` read Batsim's files,
-`power.py` has the states of hosts, `outputs.py` writes what Batsim writes.
+`power.py` has the states of hosts, `run.py` writes what Batsim writes.
 """

@@ -58,9 +58,8 @@ def batsim(
     and with Batsim's own files:
       cosched-emulator batsim -p platform.xml -m master -w workload.json --export out
     """
-    from cosched_emulator.batsim.outputs import Outputs
     from cosched_emulator.batsim.platform import MASTER
-    from cosched_emulator.batsim.run import Inputs, build, run
+    from cosched_emulator.batsim.run import Inputs, Outputs, build, run
     from cosched_emulator.batsim.simulator import Options
     from cosched_emulator.couplings.batsim_link import BatsimLink
 

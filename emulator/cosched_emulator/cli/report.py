@@ -36,8 +36,8 @@ def report(
     """
     from cosched_emulator.page.document import write_page
     from cosched_emulator.page.run_page import run_page
+    from cosched_emulator.page.schedule import trace_events
     from cosched_emulator.page.study_page import study_page
-    from cosched_emulator.page.trace_events import trace_events
     from cosched_emulator.results.compared_runs import run_names
     from cosched_emulator.results.files.run_reader import read_owners, read_run
     from cosched_emulator.studies.study_folder import PLAN, StudyFolder

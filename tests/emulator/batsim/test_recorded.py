@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from tests.plugin.batsim.recordings import Exchange, exchanges, own_sessions, shared_sessions
 
-from cosched_emulator.batsim.outputs import Outputs
 from cosched_emulator.batsim.platform import read_platform
+from cosched_emulator.batsim.run import Outputs
 from cosched_emulator.batsim.simulator import Options, Simulator
 from cosched_emulator.batsim.workload import JobNumbers, read_events, read_workloads
 from cosched_emulator.errors import LinkError
