@@ -125,7 +125,7 @@ DEFECTS: Final = (
     Defect(
         "gang-partner-unchecked",
         "a partner that was chosen when the round began runs although it does not fit any more",
-        f"{POLICIES}/gang/rotation.py",
+        f"{POLICIES}/gang/gang.py",
         " or not pairing.fits(row.most_ppm, partner.most_ppm)):",
         "):",
     ),
