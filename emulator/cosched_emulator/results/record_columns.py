@@ -9,8 +9,8 @@ disk it does not wait, and holds only swap space.
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -242,28 +242,22 @@ class ColumnBuilder:
         return RecordColumns(**jobs, state=state, disk=DiskColumns(**disk)), StayColumns(**stays, mask=mask)
 
 
-_JOB_TYPES: Mapping[str, npt.DTypeLike] = {
-    **dict.fromkeys(("id", "submit_us", "start_us", "wall_us", "held_us", "end_us", "work_us", "run_us"), np.int64),
-    **dict.fromkeys(("estimate_us", "threads"), np.int64),
-    "nodes": np.uint32,
-    "started": np.bool_,
-    "ended": np.bool_,
-    "state": np.uint8,
-}
-_DISK_TYPES: Mapping[str, npt.DTypeLike] = {
-    "job": np.uint32,
-    "start_us": np.int64,
-    "end_us": np.int64,
-    "ended": np.bool_,
-    "swap_mb": np.int64,
-}
+def _types(
+    kind: type, narrow: Mapping[str, npt.DTypeLike], left_out: Collection[str] = ()
+) -> Mapping[str, npt.DTypeLike]:
+    """Return the types of the columns of a class, by its fields, which rows have in this order."""
+    names = [field.name for field in fields(kind)]
+    return {name: narrow.get(name, np.int64) for name in names if name not in left_out}
+
+
+_JOB_TYPES = _types(
+    RecordColumns,
+    {"nodes": np.uint32, "started": np.bool_, "ended": np.bool_, "state": np.uint8},
+    ("disk", "cpu_us", "dispatched_us"),
+)
+_DISK_TYPES = _types(DiskColumns, {"job": np.uint32, "ended": np.bool_})
+_STAY_TYPES = _types(StayColumns, dict.fromkeys(("job", "first_node", "node_count", "threads", "mask"), np.uint32))
 _TIME_TYPES: Mapping[str, npt.DTypeLike] = {"job": np.uint32, "cpu_us": np.int64, "dispatched_us": np.int64}
-_STAY_TYPES: Mapping[str, npt.DTypeLike] = {
-    "job": np.uint32,
-    "start_us": np.int64,
-    "end_us": np.int64,
-    **dict.fromkeys(("first_node", "node_count", "threads", "mask"), np.uint32),
-}
 
 
 def _span_us(stays: Sequence[Stay]) -> int:
@@ -315,20 +309,8 @@ class QuantaColumns:
         return self.quantum.size
 
 
-_QUANTUM_TYPES: Mapping[str, npt.DTypeLike] = {
-    "quantum": np.uint32,
-    "start_us": np.int64,
-    "end_us": np.int64,
-    "turn": np.uint32,
-    "jobs": np.uint32,
-    "job_id": np.int64,
-    "slot": np.uint32,
-    "role": np.uint8,
-    "paired": np.bool_,
-    "allowed_us": np.int64,
-    "consumed_us": np.int64,
-    "share_ppm": np.int32,
-}
+_SMALL = dict.fromkeys(("quantum", "turn", "jobs", "slot"), np.uint32)
+_QUANTUM_TYPES = _types(QuantaColumns, {**_SMALL, "role": np.uint8, "paired": np.bool_, "share_ppm": np.int32})
 
 
 class QuantaBuilder:
