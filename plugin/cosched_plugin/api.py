@@ -80,7 +80,7 @@ from cosched_plugin.core.first_fit import (
 )
 from cosched_plugin.core.state import Neighbours as Neighbours, load_of as load_of
 from cosched_plugin.core.trace import Trace as Trace
-from cosched_plugin.core.views.view import COUNTABLE as COUNTABLE, ELIGIBLE_NODES as ELIGIBLE_NODES, View as View
+from cosched_plugin.core.views.view import View as View
 from cosched_plugin.core.views.virtual_machine import VirtualMachine as VirtualMachine
 from cosched_plugin.core.views.whole_nodes import (
     Occupancy as Occupancy,
@@ -185,7 +185,9 @@ from cosched_plugin.parts.tenancies import (
 )
 from cosched_plugin.protocol.limits import MAX_SPAN_US as MAX_SPAN_US
 from cosched_plugin.protocol.messages import (
+    COUNTABLE as COUNTABLE,
     CUT_SHORT as CUT_SHORT,
+    ELIGIBLE_NODES as ELIGIBLE_NODES,
     Action as Action,
     ChangeSlot as ChangeSlot,
     DemandTuple as DemandTuple,

@@ -52,6 +52,7 @@ def serve(
     log: Log | Callable[[str], None],
     standby: bool = False,
     policy_arguments: Sequence[str] = (),
+    ignores: Sequence[str] = (),
     keys: Keys | None = None,
     status_endpoint: str | None = None,
     metrics_address: str | None = None,
@@ -65,9 +66,9 @@ def serve(
     either kind, ends the process at once. Outside the main thread, signals are not handled. ``status_endpoint`` and
     ``metrics_address`` (HOST:PORT) serve the status of this process; ``log`` may be a function for lines of text.
 
-    ``policy_arguments`` let the manager run copies of the policy ahead; they follow ``--policy`` on a command line.
-
-    With ``set_aside`` a policy that fails on some jobs goes on without them (`set_aside`).
+    ``policy_arguments`` let the manager run copies of the policy ahead; they follow ``--policy`` on a command line. A manager with
+    users refuses jobs that ask for one of ``ignores``. With ``set_aside`` a policy that fails on some jobs goes on without
+    them (`quarantine`).
 
     Raises UsageError for an endpoint that may not be used; ProtocolError if there is no manager, or if it goes away, breaks the
     protocol or refuses this scheduler. The scheduler's own errors propagate after they are reported to the manager.
@@ -81,17 +82,25 @@ def serve(
     with ExitStack() as open_things:
         connection = Connection(endpoint, keys)
         open_things.callback(connection.close)
-        server = _Server(
-            endpoint, connection, scheduler_factory, policy_name, tuple(policy_arguments), said, wait_s, standby
-        )
+        told = tuple(policy_arguments), tuple(ignores)
+        session = SchedulerSession(_new_instance(), policy_name, standby=standby, arguments=told[0], ignores=told[1])
+        server = _Server(endpoint, connection, scheduler_factory, policy_name, session, said, wait_s, standby)
         if status_endpoint is not None:
             open_things.callback(StatusServer(status_endpoint, server.status.as_dict).close)
         if metrics_address is not None:
-            metrics = MetricsServer(metrics_address, lambda: server.status.prometheus("cosched_plugin"))
-            open_things.callback(metrics.close)
-            said("metrics", f"metrics at http://{metrics.address}/metrics", address=metrics.address)
+            open_things.callback(_serve_metrics(metrics_address, server.status, said).close)
         with freeze_heap(), stop_on_signals(server.stop, said):
             return server.run(silence_s)
+
+
+def _new_instance() -> str:
+    return f"{os.getpid()}-{secrets.token_hex(4)}"
+
+
+def _serve_metrics(address: str, status: Status, log: Log) -> MetricsServer:
+    metrics = MetricsServer(address, lambda: status.prometheus("cosched_plugin"))
+    log("metrics", f"metrics at http://{metrics.address}/metrics", address=metrics.address)
+    return metrics
 
 
 class _Server:
@@ -103,7 +112,7 @@ class _Server:
         connection: Connection,
         scheduler_factory: SchedulerFactory,
         policy_name: str,
-        policy_arguments: tuple[str, ...],
+        session: SchedulerSession,
         log: Log,
         wait_s: float,
         standby: bool,
@@ -118,8 +127,7 @@ class _Server:
         self._log = log
         self._wait_s = wait_s
         self._standby = standby
-        self._instance = f"{os.getpid()}-{secrets.token_hex(4)}"
-        self._session = SchedulerSession(self._instance, policy_name, standby=standby, arguments=policy_arguments)
+        self._session = session
         self._welcomes = 0
         self._refusal = ""  # why a manager has refused this scheduler so far
         self._busy = False  # the reason was that another scheduler is served
@@ -347,7 +355,7 @@ class _Server:
             "state": waiting if self._scheduler is None else "served",
             "served": self._scheduler is not None,
             "policy": self._policy_name,
-            "instance": self._instance,
+            "instance": self._session.instance,
             "endpoint": self._endpoint,
             "seq": self._session.seq,
             "now_us": self._session.now_us,

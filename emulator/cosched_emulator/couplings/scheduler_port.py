@@ -208,6 +208,11 @@ class SchedulerPort:
         return () if self.session is None or self.session.peer is None else self.session.peer.arguments
 
     @property
+    def policy_ignores(self) -> tuple[str, ...] | None:
+        """Return what the scheduler's policy does not honour of what jobs ask for; None before the first scheduler."""
+        return None if self.session is None or self.session.peer is None else self.session.peer.ignores
+
+    @property
     def instance(self) -> str:
         """Return the scheduler that is served, empty if none is."""
         served = self.session is not None and self.session.state not in (State.START, State.CLOSED)

@@ -43,7 +43,16 @@ from cosched_plugin.common.errors import ProtocolError
 from cosched_plugin.common.process import Service
 from cosched_plugin.common.status import Gauge, Status
 from cosched_plugin.protocol.limits import MAX_ACTIONS, MAX_ACTIONS_A_JOB, MAX_FRAME_BYTES
-from cosched_plugin.protocol.messages import CUT_SHORT, Actions, Hello, Ready, Welcome
+from cosched_plugin.protocol.messages import (
+    COUNTABLE,
+    CUT_SHORT,
+    ELIGIBLE_NODES,
+    Actions,
+    Hello,
+    JobSpec,
+    Ready,
+    Welcome,
+)
 from cosched_plugin.protocol.session import State
 from cosched_terminal.console import WARNING, Log
 
@@ -326,6 +335,8 @@ class LiveServer:
             if self._audit is not None and isinstance(examined, Refused) and examined.code == "permission":
                 self._audit.refused(f"user {asked.who.name} ({asked.peer})", examined.text)
             return examined
+        if isinstance(asked.request, SubmitJob) and (unhonoured := self._unhonoured(asked.request.job)) is not None:
+            return unhonoured
         if self._door is not None and not self._door.takes_changes(
             asked.who, live.commands.jobs_changed(asked.request)
         ):
@@ -340,6 +351,18 @@ class LiveServer:
         if self._audit is not None and asked.who.operator and not isinstance(asked.request, SubmitJob):
             self._audit.acted(asked)
         return answer
+
+    # A policy declines a machine on which a job waits that asks for what it does not honour: one job would end it for all users.
+    def _unhonoured(self, job: JobSpec) -> Refused | None:
+        """Return why a job would not be placed by the present scheduler's policy; None: it may."""
+        asked = (("resources", COUNTABLE, job.resources or job.licences), ("eligible", ELIGIBLE_NODES, job.eligible))
+        ignored = self._port.policy_ignores
+        for path, word, wanted in asked:
+            if wanted and ignored is None:
+                return Refused("busy", f"no scheduler has said yet whether its policy honours {word}: try again", path)
+            if wanted and word in (ignored or ()):
+                return Refused("value", f"{self._port.policy} does not honour {word}", path)
+        return None
 
     def _estimate(self, asked: Asked, job: SubmitJob) -> Refused | None:
         """Ask for the start of a job that is not submitted; None: the answer follows."""

@@ -96,6 +96,7 @@ def serve(
             scheduler,
             policy_name=choice.name,
             policy_arguments=choice.check_arguments(),
+            ignores=sorted(getattr(choice.make(), "ignored", ())),
             wait_s=wait_s,
             silence_s=silence_s,
             log=Log("cosched-plugin", as_json=log_json, quiet=quiet),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple, TypeAlias
 
-from cosched_plugin.core.views.view import COUNTABLE, ELIGIBLE_NODES
+from cosched_plugin.protocol.messages import COUNTABLE, ELIGIBLE_NODES
 
 Needs: TypeAlias = frozenset[str]
 NONE: Final[Needs] = frozenset()

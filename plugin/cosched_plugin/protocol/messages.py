@@ -457,6 +457,11 @@ def starts_of(action: Action) -> tuple[StartJob, ...]:
 # ---------------------------------------------------------------- session messages
 
 
+# What jobs may ask for beyond threads and memory, and not every policy honours.
+ELIGIBLE_NODES: Final = "eligible nodes"
+COUNTABLE: Final = "countable resources"
+
+
 class Hello(NamedTuple):
     """First message of a scheduler: the versions and features it can speak, and its identity."""
 
@@ -468,6 +473,8 @@ class Hello(NamedTuple):
     greeting: int = 0  # counts this scheduler's hellos; what follows from one repeats its number. 0: not counted
     # what follows `--policy` where another process makes the same policy; none: not told
     arguments: tuple[str, ...] = ()
+    # what a job may ask for and its policy does not honour, of `ELIGIBLE_NODES` and `COUNTABLE`
+    ignores: tuple[str, ...] = ()
 
 
 class Belief(NamedTuple):

@@ -203,10 +203,13 @@ class SchedulerSession(Session):
         features: tuple[str, ...] = FEATURES,
         *,
         standby: bool = False,
-        arguments: tuple[str, ...] = (),
+        arguments: Sequence[str] = (),
+        ignores: Sequence[str] = (),
     ) -> None:
         super().__init__()
-        self._hello = Hello(versions, features, instance, policy, standby, arguments=arguments)  # as last sent
+        self.instance = instance
+        # As last sent.
+        self._hello = Hello(versions, features, instance, policy, standby, 0, tuple(arguments), tuple(ignores))
         self._greeting = 0  # of the last welcome that was taken over
         self.seq = 0  # last batch received
         self.now_us = 0

@@ -167,6 +167,27 @@ class Tasters:
         return err
 
 
+def test_a_job_that_the_policy_does_not_honour_is_refused_and_ends_no_scheduler(commands: Commands) -> None:
+    (commands.folder / "machine.toml").write_text('[[nodes]]\ncount = 2\npreset = "rua-4way"\nresources = "gpu:1"\n')
+    place, users = (f"ipc://{commands.folder}/{name}" for name in ("scheduler", "users"))
+    options = ("--machine", "machine.toml", "--clock", "scaled", "--speed", "600")
+    manager = commands.start("cosched_emulator", "serve", *options, "--bind", place, "--users", users)
+    asked = submit_job(1, 3600 * SECOND_US, resources=(("gpu", 1),))
+    with ManagerConnection(users, 20.0) as user:
+        refused = user.ask(asked)
+        assert isinstance(refused, Refused)
+        assert (refused.code, refused.path) == ("busy", "resources")
+        plugin = commands.start("cosched_plugin", "serve", "--connect", place, "--policy", "conservative", "--quiet")
+        wait_until(lambda: user.result(ShowStatus())["scheduler"] != "")
+        refused = user.ask(asked)
+        assert isinstance(refused, Refused)
+        assert (refused.code, refused.text) == ("value", "conservative does not honour countable resources")
+        (job_id,) = user.result(submission("plain", 10))["job_ids"]
+        wait_until(lambda: state(user, job_id) == "COMPLETED")
+    manager.terminate()
+    assert ended(plugin).code == 0
+
+
 def test_jobs_on_which_the_policy_fails_do_not_stop_the_others(commands: Commands) -> None:
     there = Tasters(commands)
     first, sour, second, sour_too, third = there.run(

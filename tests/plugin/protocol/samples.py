@@ -110,7 +110,7 @@ EVENTS: tuple[m.Event, ...] = (
 )
 SPECS = [event.job for event in EVENTS if isinstance(event, m.JobSubmitted)]
 SAMPLES: tuple[m.Message, ...] = (
-    m.Hello((1,), m.FEATURES, "42-beef", "easy", True, 3),
+    m.Hello((1,), m.FEATURES, "42-beef", "easy", True, 3, (), (m.COUNTABLE,)),
     WELCOME,
     m.Ready(7, 3),
     m.Events(8, 5_000_001, EVENTS, 3),

@@ -17,10 +17,8 @@ from cosched_plugin.core.trace import Trace
 from cosched_plugin.core.work import Work
 from cosched_plugin.ledger.ledger import Queue
 from cosched_plugin.ledger.running import Ended, Running, progress_us, side_by_side
-from cosched_plugin.protocol.messages import Belief, Capabilities, JobSpec, NoteValue, Run
+from cosched_plugin.protocol.messages import COUNTABLE, ELIGIBLE_NODES, Belief, Capabilities, JobSpec, NoteValue, Run
 
-ELIGIBLE_NODES: Final = "eligible nodes"
-COUNTABLE: Final = "countable resources"
 _NOTHING: Final[frozenset[str]] = frozenset()
 
 # Availability: free threads over time, by the expected ends of running jobs.
