@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.offered import STDIN
 from cosched_emulator.scenario.faults import FaultsSection
-from cosched_emulator.scenario.schema import Scenario
+from cosched_emulator.scenario.schema import GONE, Scenario
 from cosched_hwmodel.text_formats import read_toml
 
 Section = TypeVar("Section")
@@ -130,6 +130,8 @@ def _section(kind: type[Section], table: object, path: str, file: str) -> Sectio
     values: dict[str, Any] = {}
     for key, value in table.items():
         place = f"{path}.{key}" if path else str(key)
+        if (key, value) in GONE.get(path, {}).items():
+            continue
         if key not in known:
             raise ConfigurationError.unknown_name(place, str(key), known, file)
         values[key] = _value(hints[key], value, place, file)

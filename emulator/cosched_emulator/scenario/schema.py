@@ -34,6 +34,13 @@ from cosched_emulator.scenario.sections import (
 
 Change: TypeAlias = Literal["cancel", "hold", "release", "fail-node", "return-node"]
 CHANGES: Final[tuple[Change, ...]] = get_args(Change)
+# Settings that are gone, by section. Records keep them, so that the runs of studies that were made before keep their keys; a
+# record is a scenario, so they are read with these values.
+GONE: Final[Mapping[str, Mapping[str, Any]]] = {
+    "clock": {"takeover_s": 1.2, "resend_s": 1.0},
+    "workload": {"application_run_s": None},
+    "time_sharing": {"barrier_process_us": 0},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,11 +159,10 @@ class Scenario:
         values = asdict(self)
         for setting in needs.unrecorded(self):
             del (values[setting.section] if setting.section else values)[setting.key]
-        # Settings that are gone, for the same reason.
-        values["clock"] |= {"takeover_s": 1.2, "resend_s": 1.0}
+        values["clock"] |= GONE["clock"]
         if self.workload.applications is not None:
-            values["workload"]["application_run_s"] = None
+            values["workload"] |= GONE["workload"]
         if self.time_sharing is not None:
-            values["time_sharing"]["barrier_process_us"] = 0
+            values["time_sharing"] |= GONE["time_sharing"]
             del values["time_sharing"]["windows"]  # where rates are kept changes no result
         return values

@@ -557,3 +557,14 @@ def test_a_scenario_converts_to_plain_values() -> None:
     assert values["policy"] == {"preset": "rua"}
     omitted = {"faults", "manager", "time_sharing"}  # if there are none
     assert set(values) == {field.name for field in dataclasses.fields(Scenario)} - omitted
+
+
+@pytest.mark.parametrize("more", [{}, {"time_sharing": {}}, {"workload": {"applications": "table.csv"}}])
+def test_the_record_of_a_scenario_is_that_scenario(more: Mapping[str, Any]) -> None:
+    """It also names settings that are gone; with another value than the recorded one they are unknown."""
+    scenario = read_scenario(None, more)
+    record = scenario.as_dict()
+    assert read_scenario(None, record) == scenario
+    record["clock"]["resend_s"] = 2.0
+    with pytest.raises(ConfigurationError, match=r"^clock\.resend_s: expected one of .*, got 'resend_s'$"):
+        read_scenario(None, record)
