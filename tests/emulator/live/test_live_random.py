@@ -106,19 +106,20 @@ SITES: Final = {"easy": RUA, "rua": RUA, "lomarc-r": LOMARC, "glts": SLICED, "co
 
 
 class Draws:
-    """The sequence of random numbers of one run."""
+    """A sequence of random numbers of one run."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, what: str = "live") -> None:
         self._seed = seed
+        self._what = what
         self._drawn = 0
 
     def below(self, limit: int) -> int:
         self._drawn += 1
-        return key(self._seed, "live", self._drawn) % limit
+        return key(self._seed, self._what, self._drawn) % limit
 
     def chance(self, probability: float) -> bool:
         self._drawn += 1
-        return uniform(self._seed, "live", self._drawn) < probability
+        return uniform(self._seed, self._what, self._drawn) < probability
 
     def one_of(self, things: Sequence[Any]) -> Any:
         return things[self.below(len(things))]
@@ -218,6 +219,7 @@ class Life:
         ``difficult``: the manager has lags, and acts by itself.
         """
         self.draws = Draws(seed)
+        self.priorities = Draws(seed, "priority")  # of their own, so that lives do what they did before jobs had them
         self.late = late
         self.name = policy
         self.difficult = difficult
@@ -328,7 +330,7 @@ class Life:
             after=tuple(after) if draws.chance(0.25) else (),
             held=draws.chance(0.1),
             requeue=draws.chance(0.7),
-            priority=-draws.below(4),
+            priority=-self.priorities.below(4),
             exit_code=int(draws.chance(0.2)),
             delay_us=draws.below(2 * spec.estimate_us) if draws.chance(0.1) else 0,
         )
