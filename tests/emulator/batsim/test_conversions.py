@@ -117,7 +117,10 @@ def test_jobs_of_any_profile_and_name_become_rows(commands: Commands) -> None:
     )
     assert "--usage-out" not in ran.err
     assert "--profiles-out" not in ran.err
-    assert (folder / "u.csv").read_text().splitlines()[1] == "3,cpu,1.000000,0.000000,0.000000,0.000005"
+    assert (folder / "u.csv").read_text().splitlines() == [
+        "job,bound,cpu,network,disk,memory,priority",
+        "3,cpu,1.000000,0.000000,0.000000,0.000005,2",
+    ]
 
 
 OF_5 = {
