@@ -99,7 +99,7 @@ SERVER = (
     "users.door", "users.user_limits", "live", "manager", "couplings", "run", "scenario", "results", "workload", "accounting.accounts",
 )  # fmt: skip
 # The command line of users.
-CLIENT = ("asking", "jobs", "job_script", "nodes", "history", "user_tables", "top", "top_frame")
+CLIENT = ("asking", "jobs", "job_script", "nodes", "history_file", "user_tables", "top", "top_frame")
 NEVER = [
     *(
         (part, PURE)

@@ -27,7 +27,6 @@ from cosched_emulator.cli.asking import (
 )
 from cosched_emulator.cli.job_options import JobCommand, ignored_names, ignored_options, job_options
 from cosched_emulator.cli.user_tables import (
-    QUEUED,
     history_table,
     job_label,
     job_text,
@@ -191,6 +190,8 @@ def queue(
 
 def _reason_first(told: Mapping[str, Any], pending: Mapping[int, Mapping[str, Any]]) -> dict[str, Any]:
     """Return an estimate, with the manager's own reason where the job waits for something besides the scheduler."""
+    from cosched_emulator.users.requests import QUEUED
+
     row = pending[told["job_id"]]
     asked = row["reason"] == QUEUED and told["reason"]
     return {**told, "reason": told["reason"] if asked else row["reason"]}
@@ -320,7 +321,7 @@ def history(
     Example:
       cosched-emulator history --user ann --most 20
     """
-    from cosched_emulator.cli.history import read_history
+    from cosched_emulator.cli.history_file import read_history
     from cosched_emulator.users.requests import ListHistory
 
     name = user_name(caller, user, me=me)

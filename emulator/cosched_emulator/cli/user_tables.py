@@ -135,7 +135,6 @@ def queue_lines(rows: Sequence[Row], *, expand: bool = False) -> list[list[str]]
 
 # Estimates of starts.
 
-QUEUED: Final = "Resources"  # the manager's own reason: the scheduler has not started it
 _START_HEADS: Final = ("JOBID", "NAME", "USER", "NODES", "START", "FROM", "TO", "NODELIST", "REASON")
 
 
@@ -152,6 +151,8 @@ def start_text(told: Row) -> str:
 
 def why_text(told: Row, rows: Iterable[Row]) -> str:
     """Return why jobs do not run, a line each, and when they will."""
+    from cosched_emulator.users.requests import QUEUED
+
     lines = []
     for row in rows:
         if row["state"] != "PENDING":

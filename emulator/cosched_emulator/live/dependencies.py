@@ -11,11 +11,12 @@ from cosched_emulator.live.outbox import Outbox
 from cosched_emulator.manager.managed_job import ManagedJob
 from cosched_emulator.manager.manager import Manager
 from cosched_emulator.manager.record import Origin
+from cosched_emulator.users.requests import QUEUED
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.protocol.messages import CANCELLED, COMPLETED, Event, JobHeld, JobSubmitted
 
 DEPENDENCY, BEGIN_TIME, ARRAY_LIMIT, HELD = "Dependency", "BeginTime", "JobArrayTaskLimit", "JobHeldUser"
-QUEUED, UNSERVED = "Resources", "NoScheduler"  # of a job that the scheduler may start
+UNSERVED = "NoScheduler"  # of a job that the scheduler may start; `QUEUED` where one is served
 # The reasons of a pending job, for `queue` and `job`, and what each means.
 REASONS: Final = {
     QUEUED: "the scheduler has not started it; only the scheduler knows more",

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from cosched_emulator.accounting.accounts import Accounting
 from cosched_emulator.errors import AccountingError
-from cosched_emulator.live.dependencies import HELD, QUEUED, UNSERVED
+from cosched_emulator.live.dependencies import HELD, UNSERVED
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.live.start_estimates import StartEstimates
 from cosched_emulator.manager.managed_job import ABSENT, RUNNING, SUSPENDED, ManagedJob
@@ -22,6 +22,7 @@ from cosched_emulator.manager.node_states import NodeStates
 from cosched_emulator.manager.time_sharing.rotating import Rotating
 from cosched_emulator.users.idset import idset
 from cosched_emulator.users.requests import (
+    QUEUED,
     Done,
     Fields,
     ListHistory,

@@ -11,10 +11,11 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from cosched_emulator.expected_starts.reasons import KINDS
-from cosched_emulator.live.dependencies import ARRAY_LIMIT, BEGIN_TIME, DEPENDENCY, HELD, QUEUED, UNSERVED
+from cosched_emulator.live.dependencies import ARRAY_LIMIT, BEGIN_TIME, DEPENDENCY, HELD, UNSERVED
 from cosched_emulator.live.live_manager import LiveManager
 from cosched_emulator.live.start_estimates import StartEstimates
 from cosched_emulator.manager.managed_job import RUNNING
+from cosched_emulator.users.requests import QUEUED
 from cosched_plugin.common.allocation import each_node
 from cosched_plugin.common.status import Gauge
 

@@ -27,6 +27,8 @@ class Requester(NamedTuple):
     operator: bool
 
 
+QUEUED: Final = "Resources"  # the reason of a job that the scheduler may start; behind it comes what the scheduler says
+
 # The form of a manager's answers to users: seconds under names that end in ``_s``.
 
 
