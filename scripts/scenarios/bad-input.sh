@@ -72,8 +72,8 @@ simulate "policy nothing.of.this:Name" --policy nothing.of.this:Name
 simulate "rua-4way" --node rua
 simulate "expected either nodes or processors, got both" --nodes 3 --processors 5
 simulate "expected three whole shares" --mix 1:2
-simulate "expected a finite number" --aarr nan
-simulate "estimates.factor" --estimates f-model --estimate-factor -1
+simulate "workload.aarr: expected a number above 0" --aarr nan
+simulate "workload.estimate_factor" --estimates f-model --estimate-factor -1
 mkdir there
 simulate "there: expected a new folder" --out there
 simulate "there: " --out there --force

@@ -356,11 +356,11 @@ class LiveServer:
     def _unhonoured(self, job: JobSpec) -> Refused | None:
         """Return why a job would not be placed by the present scheduler's policy; None: it may."""
         asked = (("resources", COUNTABLE, job.resources or job.licences), ("eligible", ELIGIBLE_NODES, job.eligible))
-        ignored = self._port.policy_ignores
-        for path, word, wanted in asked:
-            if wanted and ignored is None:
+        for path, word in [(path, word) for path, word, wanted in asked if wanted]:
+            ignored = self._port.policy_ignores
+            if ignored is None:
                 return Refused("busy", f"no scheduler has said yet whether its policy honours {word}: try again", path)
-            if wanted and word in (ignored or ()):
+            if word in ignored:
                 return Refused("value", f"{self._port.policy} does not honour {word}", path)
         return None
 
