@@ -253,19 +253,19 @@ def _changed_by(decision: Any, state: State) -> Running | Rotation | None:
 
 def _travel_refusal(decision: Action) -> str | None:
     """Return why the protocol could not carry a note or a submission, or None: one process must behave as two do."""
-    try:
-        if isinstance(decision, SubmitJob):
-            JOB.read(JOB.write(decision.job))
-    except (Fault, TypeError, ValueError, AttributeError) as error:
-        return f"the job cannot travel: {error}"
-    try:
-        if isinstance(decision, SetNote):
+    if isinstance(decision, SetNote):
+        try:
             check_note(decision.key, decision.value)
-    except Fault as fault:
-        text = f"the note cannot travel: {fault.path}: {fault.text}"
-        if fault.code == "field" and fault.path.startswith("value"):
-            text += "; a value is None, a bool, a 64-bit integer, a finite float, a str, or a tuple of those"
-        return text
+        except Fault as fault:
+            text = f"the note cannot travel: {fault.path}: {fault.text}"
+            if fault.code == "field" and fault.path.startswith("value"):
+                text += "; a value is None, a bool, a 64-bit integer, a finite float, a str, or a tuple of those"
+            return text
+    elif isinstance(decision, SubmitJob):
+        try:
+            JOB.read(JOB.write(decision.job))
+        except (Fault, TypeError, ValueError, AttributeError) as error:
+            return f"the job cannot travel: {error}"
     return None
 
 

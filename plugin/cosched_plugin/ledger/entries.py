@@ -256,6 +256,11 @@ def _check_past(ledger: Ledger, event: JobSuspended | JobResumed, since_us: int)
 def act(ledger: Ledger, action: Action) -> str | None:
     """Apply a decision, or return why that is impossible."""
     match action:
+        case SetNote():  # the most frequent ones: conservative's promises, by the hundred at one event
+            job_id = action.job_id
+            if job_id is not None and job_id not in ledger.queue and ledger.description(job_id) is None:
+                return f"there is no job {job_id}"
+            ledger.set_note(job_id, action.key, action.value)
         case StartJob():
             return start(ledger, action)
         case StartTogether():
@@ -267,10 +272,6 @@ def act(ledger: Ledger, action: Action) -> str | None:
             return _act_on(ledger, running, action)
         case SetRotation():
             return _set_rotation(ledger, action)
-        case SetNote():
-            if action.job_id is not None and ledger.description(action.job_id) is None:
-                return f"there is no job {action.job_id}"
-            ledger.set_note(action.job_id, action.key, action.value)
         case WakeAt():
             if type(action.at_us) is not int or action.at_us > LATEST_US:
                 return "a wake is a whole number of microseconds, of 63 bits"
