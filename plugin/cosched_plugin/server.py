@@ -82,8 +82,8 @@ def serve(
     with ExitStack() as open_things:
         connection = Connection(endpoint, keys)
         open_things.callback(connection.close)
-        told = tuple(policy_arguments), tuple(ignores)
-        session = SchedulerSession(_new_instance(), policy_name, standby=standby, arguments=told[0], ignores=told[1])
+        instance = f"{os.getpid()}-{secrets.token_hex(4)}"
+        session = SchedulerSession(instance, policy_name, standby=standby, arguments=policy_arguments, ignores=ignores)
         server = _Server(endpoint, connection, scheduler_factory, policy_name, session, said, wait_s, standby)
         if status_endpoint is not None:
             open_things.callback(StatusServer(status_endpoint, server.status.as_dict).close)
@@ -91,10 +91,6 @@ def serve(
             open_things.callback(_serve_metrics(metrics_address, server.status, said).close)
         with freeze_heap(), stop_on_signals(server.stop, said):
             return server.run(silence_s)
-
-
-def _new_instance() -> str:
-    return f"{os.getpid()}-{secrets.token_hex(4)}"
 
 
 def _serve_metrics(address: str, status: Status, log: Log) -> MetricsServer:

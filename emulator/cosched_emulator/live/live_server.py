@@ -373,7 +373,10 @@ class LiveServer:
         if isinstance(examined, Refused):
             return examined
         assert examined.submission is not None
-        return self._estimates.ask(asked, examined.submission.numbered(self._live.commands.next_id).spec)
+        # A copy of the policy would decline the machine, too.
+        return self._unhonoured(job.job) or self._estimates.ask(
+            asked, examined.submission.numbered(self._live.commands.next_id).spec
+        )
 
     def _record_changes(self) -> None:
         """Pass the changes of the last step to the accounting."""

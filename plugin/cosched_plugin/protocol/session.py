@@ -207,7 +207,6 @@ class SchedulerSession(Session):
         ignores: Sequence[str] = (),
     ) -> None:
         super().__init__()
-        self.instance = instance
         # As last sent.
         self._hello = Hello(versions, features, instance, policy, standby, 0, tuple(arguments), tuple(ignores))
         self._greeting = 0  # of the last welcome that was taken over
@@ -219,6 +218,11 @@ class SchedulerSession(Session):
         self._welcome: Welcome | None = None  # the last one that was taken over
         self._rounds = 0  # batches in a row that held nothing but refusals
         self._handlers = {Welcome: self._on_welcome, Events: self._on_events, Resync: self._on_resync}
+
+    @property
+    def instance(self) -> str:
+        """Return what is unique to this scheduler's process."""
+        return self._hello.instance
 
     def hello(self) -> Hello:
         """Return the first message; repeat it until a welcome is delivered."""
