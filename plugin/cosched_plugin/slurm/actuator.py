@@ -1,7 +1,7 @@
 """What the driver does at Slurm: placements in one call each, groups, suspensions, limits, and taking back what did not come true.
 
-A placement is `nodelist` and `hold: false` in one change. It is not begun twice: a job that Slurm shows on nodes is not placed again.
-What slurmrestd has no word for is done by scontrol.
+A placement is a list of nodes and the release in one change. It is not begun twice: a job that Slurm shows on nodes is not placed
+again. What slurmrestd has no word for is done by scontrol.
 """
 
 from __future__ import annotations
@@ -30,6 +30,9 @@ from cosched_plugin.site.enforcing import BaseActuator
 from cosched_plugin.site.observing import MARK
 from cosched_plugin.site.poll_loop import Clock
 from cosched_plugin.slurm.cluster import MINUTE_US, Cluster
+from cosched_plugin.slurm.dialect import Change, scontrol_words
+from cosched_plugin.slurm.records import SlurmJob
+from cosched_plugin.slurm.rest import Rest, Warned
 from cosched_terminal.console import WARNING, Log
 
 WAIT_S: Final = 25.0
@@ -140,18 +143,19 @@ class SlurmActuator(BaseActuator):
         if job is None or job.state not in WAITING:
             return f"it is {'gone' if job is None else job.state}, not waiting"
         nodes = self._cluster.names_of(start)
-        body: dict[str, object] = {"nodelist": ",".join(nodes), "hold": False}
-        if not job.most_nodes:  # of its own it asks for no number: without one, Slurm would add nodes, or take fewer
-            body["nodes"] = [len(nodes), len(nodes)]
-        minutes = _minutes(start.limit_us)
-        if minutes is not None and minutes != job.limit_min:
-            body["time_limit"] = minutes
-        if job.restarts:  # a requeue has set it ahead
-            body["begin_time"] = "now"
-        label = self._cluster.label(start.job_id)
-        outcome = self._rest.change(label, body)
+        change = Change(
+            nodes,
+            # Of its own it may ask for no number: without one, Slurm would add nodes, or take fewer.
+            node_count=0 if job.most_nodes else len(nodes),
+            minutes=_other_limit(job, start.limit_us),
+            begin_now=job.restarts > 0,  # a requeue has set it ahead
+            release=True,
+        )
+        outcome = self._change(start.job_id, change)
         if outcome is None:
-            self._log("placed", f"job {label} on {body['nodelist']}", job=job.job_id)
+            self._log("placed", f"job {self._cluster.label(start.job_id)} on {','.join(nodes)}", job=job.job_id)
+        elif isinstance(outcome, Warned):  # it may have been released without its list
+            self._undo(start)
         return outcome
 
     def _place_together(self, group: StartTogether) -> Outcome:
@@ -170,8 +174,8 @@ class SlurmActuator(BaseActuator):
 
     def _undo(self, start: StartJob) -> None:
         """Take a placement back that may have come true already: such a job is requeued, and held."""
-        problem = self._take_back(start.job_id)
-        if problem is not None:
+        problem = self._take_back(start.job_id)  # a job that runs is held, but its list cannot be cleared
+        if problem is not None and not isinstance(problem, Warned):
             problem = self._command("requeuehold", start.job_id)
         if problem is not None:
             self._log("not-undone", f"job {start.job_id} cannot be taken back: {problem}", level=WARNING)
@@ -191,11 +195,10 @@ class SlurmActuator(BaseActuator):
         job = self._cluster.records.get(job_id)
         if job is None:
             return None
-        body: dict[str, object] = {"nodelist": ""}
-        minutes = _minutes(self._cluster.own_limit_us(job_id))
-        if minutes is not None and minutes != job.limit_min:
-            body["time_limit"] = minutes
-        return self._rest.change(self._cluster.label(job_id), body)
+        return self._change(job_id, Change((), minutes=_other_limit(job, self._cluster.own_limit_us(job_id))))
+
+    def _change(self, job_id: int, change: Change) -> Outcome:
+        return change_job(self._rest, self._tools, self._cluster.label(job_id), change)
 
     def follow_up(self) -> None:
         """Resume the jobs that could not be resumed so soon after their suspension, and hold those that Slurm has requeued."""
@@ -216,10 +219,9 @@ class SlurmActuator(BaseActuator):
     # ------------------------------------------------------------ jobs that run
 
     def _grant(self, job_id: int, limit_us: int | None) -> Outcome:
-        job, minutes = self._cluster.records.get(job_id), _minutes(limit_us)
-        if job is None or minutes is None or minutes == job.limit_min:
-            return None
-        return self._rest.change(self._cluster.label(job_id), {"time_limit": minutes})
+        job = self._cluster.records.get(job_id)
+        minutes = None if job is None else _other_limit(job, limit_us)
+        return None if minutes is None else self._change(job_id, Change(minutes=minutes))
 
     def _suspend(self, job_id: int) -> Outcome:
         outcome = self._command("suspend", job_id)
@@ -251,6 +253,13 @@ class SlurmActuator(BaseActuator):
         super().flush()
 
 
+def change_job(rest: Rest, tools: Tools, label: str, change: Change) -> Outcome:
+    """Change a job; a task of an array by scontrol, where slurmrestd cannot."""
+    if rest.dialect.tasks or "_" not in label:
+        return rest.change(label, change)
+    return next((outcome for words in scontrol_words(label, change) if (outcome := tools.scontrol(*words))), None)
+
+
 def annotate(cluster: Cluster, tools: Tools, job_id: int, text: str) -> Outcome:
     """Write words into AdminComment, unless somebody else has written there."""
     job = cluster.records.get(job_id)
@@ -259,5 +268,7 @@ def annotate(cluster: Cluster, tools: Tools, job_id: int, text: str) -> Outcome:
     return tools.scontrol("update", f"JobId={cluster.label(job_id)}", f"AdminComment={MARK}{text}")
 
 
-def _minutes(limit_us: int | None) -> int | None:
-    return None if limit_us is None else -(-limit_us // MINUTE_US)
+def _other_limit(job: SlurmJob, limit_us: int | None) -> int | None:
+    """Return a limit in minutes; None where there is none, or the job has it."""
+    minutes = None if limit_us is None else -(-limit_us // MINUTE_US)
+    return None if minutes == job.limit_min else minutes

@@ -19,8 +19,9 @@ from cosched_plugin.site.enforcing import Enforcer
 from cosched_plugin.site.observing import JobLog, Observer
 from cosched_plugin.site.poll_loop import Clock, connect, only_process, run
 from cosched_plugin.site.store import Store
-from cosched_plugin.slurm.actuator import Commands, SlurmActuator, annotate, run_scontrol
+from cosched_plugin.slurm.actuator import Commands, SlurmActuator, annotate, change_job, run_scontrol
 from cosched_plugin.slurm.cluster import Cluster
+from cosched_plugin.slurm.dialect import Change
 from cosched_plugin.slurm.rest import Polls, Rest, UnixTransport
 from cosched_plugin.slurm.site_file import Site, read_site
 from cosched_terminal.console import WARNING, Log, say
@@ -105,17 +106,15 @@ def release_all(rest: Rest, site: Site, *, dry_run: bool) -> int:
     """Give all waiting jobs back to Slurm; return how many could not be."""
     polls = Polls(rest)
     connect(polls, WAIT_S, Log("cosched-plugin"))
-    failed = 0
+    failed, tools = 0, Commands(None)
     for job in polls.jobs:
         if job.state not in WAITING or job.held == "admin" or not site.is_ours(job):
             continue
-        label = str(job.array_id if job.array_id and job.task is None else job.job_id)
-        body: dict[str, object] = {"hold": False}
-        if job.restarts and job.required:  # pinned to the nodes that it had: Slurm would wait for them
-            body["nodelist"] = ""
-        elif not job.held:
+        label = str(job.array_id or job.job_id) + ("" if job.task is None else f"_{job.task}")
+        pinned = job.restarts > 0 and job.required  # to the nodes that it had: Slurm would wait for them
+        if not pinned and not job.held:
             continue
-        outcome = None if dry_run else rest.change(label, body)
+        outcome = None if dry_run else change_job(rest, tools, label, Change(() if pinned else None, release=True))
         failed += outcome is not None
         say(f"job {label}: {outcome or ('would be released' if dry_run else 'released')}")
     return failed

@@ -1,14 +1,13 @@
 """What slurmrestd says of jobs and nodes, as plain tuples: the one module that knows the shapes of its answers.
 
-Versions v0.0.37 and v0.0.38 of the interface are read as Debian's Slurm 22.05 answers them; recordings hold every state of both. Later
-versions have another shape (numbers are maps with `set`, `infinite` and `number`, states are lists): `_whole` and `words_of` read that
-after its published schema, and no such Slurm has been met yet.
+In v0.0.37 and v0.0.38 of the interface numbers and states are plain. From v0.0.40 on numbers are maps with `set`, `infinite` and
+`number`, and states are lists: `_whole` and `words_of` read both shapes, as 22.05, 24.11 and 26.05 answer.
 
 What comes out of here is within bounds: whatever the driver computes from it fits the protocol's 64 bits.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Annotated, Any, Final, NamedTuple
 
 from cosched_hwmodel.units import MIB
@@ -36,6 +35,7 @@ _WISHES: Final = (
     "excluded_nodes", "features", "licenses", "memory_per_tres", "minimum_tmp_disk_per_node", "prefer", "reboot", "resv_name",
     "sockets_per_node", "tasks_per_board", "tasks_per_socket", "thread_spec", "tres_per_job", "tres_per_socket", "tres_per_task",
 )  # fmt: skip
+_NO_SPEC: Final = 0x7FFE  # `thread_spec` of a job without one, from v0.0.40 on
 _ONES: Final = ("tasks_per_core", "threads_per_core")  # a 1 asks for nothing on nodes with one thread a core
 
 # States and flags of nodes in which they take no job. NOT_RESPONDING is none of them: it shows for seconds after a resume.
@@ -63,6 +63,21 @@ def _plain(value: Any) -> Any:
     """Return a value without the map around a number; a number of all ones is not set either."""
     value = _set(value)
     return None if value in (0xFFFF, 0xFFFFFFFE) else value
+
+
+def _wishes(record: Record) -> Iterator[str]:
+    """Yield what a job asks for that the driver does not plan with."""
+    for name in _WISHES:
+        value = _plain(record.get(name))
+        if name == "thread_spec" and value == _NO_SPEC:
+            continue
+        if name == "tres_per_task" and value == f"cpu={_whole(record, 'cpus_per_task')}":  # `--cpus-per-task` once more
+            continue
+        if value not in _PLAIN:
+            yield name
+    for name in _ONES:
+        if (_whole(record, name) or 1) not in (1, 0xFFFF):
+            yield name
 
 
 def _whole(record: Record, name: str, most: int = MOST) -> int | None:
@@ -225,8 +240,7 @@ def job_of(record: Record) -> SlurmJob:
     state = fields["state"]
     held = "admin" if state in _NEVER_HERE else _HOLDS.get(fields["reason"], "") if state in WAITING else ""
     resources = gres(_text(record, "tres_per_node"))
-    wishes = [name for name in _WISHES if _plain(record.get(name)) not in _PLAIN]
-    wishes += [name for name in _ONES if (_whole(record, name) or 1) not in (1, 0xFFFF)]
+    wishes = list(_wishes(record))
     if resources is None:
         wishes.append("tres_per_node")
     return SlurmJob(

@@ -14,6 +14,7 @@ import re
 import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, NamedTuple, Protocol
 
 from cosched_hwmodel.units import MIB
@@ -21,10 +22,9 @@ from cosched_plugin.common.slurm_notation import ON_NODES
 from cosched_plugin.protocol.errors import Fault, refuse, show
 from cosched_plugin.site.driver import Outcome, Unsettled
 from cosched_plugin.site.poll_loop import Silent, Source
+from cosched_plugin.slurm.dialect import MET, UNMET, Change, Dialect, dialect_of
 from cosched_plugin.slurm.records import SlurmJob, SlurmNode, job_of, node_of
 
-VERSIONS: Final = ("v0.0.38", "v0.0.37")  # those that have been met, the best first
-LATER: Final = ("v0.0.41", "v0.0.40", "v0.0.39")  # written after their schemas
 WAIT_S: Final = 25.0
 MOST_BYTES: Final = 512 * MIB  # of an answer: records of jobs have 2 to 6 kB
 _MOST_WORDS: Final = 300  # letters of what is passed on of an error
@@ -43,6 +43,10 @@ class Reply(NamedTuple):
     status: int
     text: str
     sent: bool = True
+
+
+class Warned(str):
+    """Why a change counts as refused that was carried out without a part of it."""
 
 
 class Transport(Protocol):
@@ -161,9 +165,14 @@ class Rest:
         # Records of the last answers, and what they say: most stay
         self._known: dict[str, dict[object, tuple[Any, Any]]] = {}
 
+    @property
+    def dialect(self) -> Dialect:
+        """Return the forms of the version that is spoken."""
+        return dialect_of(self.version)
+
     def begin(self, until_s: float = float("inf")) -> None:
         """Find out which version is spoken; Silent if there is none, or ``until_s`` of the monotonic clock has passed."""
-        versions = (self.version,) if self.version else (*VERSIONS, *LATER)
+        versions = (self.version,) if self.version else (*MET, *UNMET)
         said = ""
         for version in versions:
             reply = self._transport.call("GET", f"/slurm/{version}/ping")
@@ -181,7 +190,9 @@ class Rest:
         # told every other second, in case the clocks differ.
         whole = now_s - self._whole_s > max(WHOLE_S, 10 * self._took_s) or now_s < self._whole_s
         begun = time.monotonic()
-        rows = self._ask("jobs" if whole else f"jobs?update_time={self._since_s}", "jobs")
+        rows = self._ask("jobs" if whole else f"jobs?{self.dialect.since.format(self._since_s)}", "jobs")
+        if rows == [] and not whole:  # said of no change, too, and then all jobs would have vanished
+            whole, rows = True, self._ask("jobs", "jobs")
         self._since_s = int(now_s)
         if whole:
             self._whole_s, self._took_s = now_s, time.monotonic() - begun
@@ -196,9 +207,9 @@ class Rest:
         # In full: with `update_time`, v0.0.38 says that nothing has changed in the words of a dead slurmctld.
         return self._parsed("nodes", self._ask("nodes", "nodes") or [], node_of)
 
-    def change(self, label: str, body: Mapping[str, object]) -> Outcome:
+    def change(self, label: str, change: Change) -> Outcome:
         """Change a job, by its name in Slurm's commands."""
-        return self._outcome_of("POST", f"job/{label}", body)
+        return self._outcome_of("POST", f"job/{label}", self.dialect.body(change))
 
     def cancel(self, label: str) -> Outcome:
         """Cancel a job."""
@@ -212,6 +223,8 @@ class Rest:
         content = _read(reply, key)
         errors = _errors(content)
         rows = content.get(key)
+        if rows == [] and _says_unchanged(content):
+            return None
         if reply.status != 200 or errors or not isinstance(rows, list):
             why = "; ".join(errors) or reply.text[:200] or "an empty answer"
             raise Silent(f"{target}: status {reply.status} after {time.monotonic() - begun:.1f} s: {why}")
@@ -255,7 +268,8 @@ class Rest:
             return Unsettled(f"{target}: an answer without `errors`: status {reply.status}: {reply.text[:200]}")
         wrong = [error for error in map(_flat, errors) if not _is_none(error)]
         if not wrong:
-            return None
+            ignored = _errors({"errors": content.get("warnings")})
+            return Warned(f"{target}: done with a warning: {'; '.join(ignored)}") if ignored else None
         words = f"{target}: {'; '.join(_errors({'errors': wrong}))}"
         numbers = {error.get("error_number", error.get("error_code")) for error in wrong if isinstance(error, Mapping)}
         parsed = any("key" in str(error) for error in wrong)  # refused by slurmrestd itself
@@ -395,6 +409,13 @@ def _why(error: BaseException) -> str:
             return "a number has too many digits"
         case _:
             return f"{type(error).__name__}: {error}"[:_MOST_WORDS]
+
+
+def _says_unchanged(content: Mapping[str, Any]) -> bool:
+    """Return whether an empty list means that nothing has changed: from v0.0.40 on that is no status 304."""
+    with suppress(LookupError, TypeError, AttributeError):
+        return content["last_update"]["number"] == 0 and not _errors(content)
+    return False
 
 
 def _errors(content: Mapping[str, Any]) -> list[str]:

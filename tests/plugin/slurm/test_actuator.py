@@ -67,7 +67,7 @@ class Slurm:
         self.now_s = 1_000_000.0
 
     def call(self, method: str, target: str, body: Any = None) -> Reply:
-        what = target.rpartition("v0.0.38/")[2].partition("?")[0]
+        what = target.split("/", 3)[3].partition("?")[0]
         if method == "GET":
             nodes = [
                 {
@@ -87,11 +87,12 @@ class Slurm:
         if what in self.answers:
             return self.answers[what]
         job = self.jobs.get(int(what.split("/")[1].split("_")[0]))
-        if job is not None and body and body.get("nodelist") and not body.get("hold") and not self.stubborn:
+        listed = (body or {}).get("nodelist") or ",".join((body or {}).get("required_nodes", ()))
+        if job is not None and listed and not body.get("hold") and not self.stubborn:
             job |= {
                 "job_state": "RUNNING",
                 "state_reason": "None",
-                "nodes": body["nodelist"],
+                "nodes": listed,
                 "start_time": int(self.now_s),
             }
         return Reply(200, FINE)
@@ -129,8 +130,8 @@ def enforcer_of(slurm: Slurm, told: Told, tmp_path: Path) -> Enforcer:
     return one
 
 
-def actuator_of(slurm: Slurm) -> SlurmActuator:
-    polls = Polls(Rest(slurm, "v0.0.38"))
+def actuator_of(slurm: Slurm, version: str = "v0.0.38") -> SlurmActuator:
+    polls = Polls(Rest(slurm, version))
     assert polls.poll(slurm.now_s)
     cluster = Cluster(polls, Site(partitions=("co",)), 1)
     return SlurmActuator(cluster, slurm, Clock(lambda: slurm.now_s), Log("test", write=lines.append))
@@ -150,8 +151,8 @@ def start(job_id: int, node: int = 0, limit_us: int | None = 5 * MINUTE_US) -> S
     return StartJob(job_id, (Run(node, 1, ALL, 4),), 10 * SECOND_US, limit_us)
 
 
-def ready_actuator(slurm: Slurm) -> SlurmActuator:
-    actuator = actuator_of(slurm)
+def ready_actuator(slurm: Slurm, version: str = "v0.0.38") -> SlurmActuator:
+    actuator = actuator_of(slurm, version)
     books = Books(actuator._cluster.machine)
     for job in actuator._cluster.snapshot(0, books).jobs.values():
         books.ledger.queue.enter(job.spec)

@@ -25,6 +25,7 @@ from cosched_plugin.site.store import Store
 from cosched_plugin.slurm import rest as rest_module
 from cosched_plugin.slurm.actuator import SlurmActuator
 from cosched_plugin.slurm.cluster import Cluster
+from cosched_plugin.slurm.dialect import Change
 from cosched_plugin.slurm.rest import Polls, Reply, Rest, UnixTransport
 from cosched_plugin.slurm.site_file import Site
 from cosched_terminal.console import Log
@@ -234,7 +235,7 @@ def test_a_job_on_nodes_counts_as_it_was_last_read_and_one_that_waits_does_not()
 def test_an_answer_whose_records_cannot_be_told_apart_is_silence(text: str) -> None:
     with pytest.raises(Silent):
         Rest(Canned(text)).jobs(0.0)
-    assert isinstance(Rest(Canned(text)).change("1", {}), Unsettled)
+    assert isinstance(Rest(Canned(text)).change("1", Change()), Unsettled)
 
 
 def test_of_many_odd_records_some_are_named_and_the_others_counted() -> None:
@@ -253,7 +254,7 @@ def test_of_many_odd_records_some_are_named_and_the_others_counted() -> None:
     "error", ['{"error": [[]], "error_number": []}', '{"error_number": 1e999}', "[[]]", r'"\ud800"', f'"{"x" * 9_999}"']
 )
 def test_an_odd_refusal_is_a_refusal(error: str) -> None:
-    said = Rest(Canned(f'{{"errors": [{error}]}}')).change("1", {})
+    said = Rest(Canned(f'{{"errors": [{error}]}}')).change("1", Change())
     assert isinstance(said, str)
     assert len(said.encode()) < 1_000
 

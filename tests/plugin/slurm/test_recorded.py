@@ -35,6 +35,7 @@ from cosched_plugin.site.poll_loop import Clock, Silent
 from cosched_plugin.site.store import Store
 from cosched_plugin.slurm.actuator import SlurmActuator, Tools
 from cosched_plugin.slurm.cluster import Cluster
+from cosched_plugin.slurm.dialect import Change
 from cosched_plugin.slurm.records import SlurmJob, SlurmNode, job_of, node_of
 from cosched_plugin.slurm.rest import Polls, Reply, Rest, Transport
 from cosched_plugin.slurm.site_file import Site
@@ -125,7 +126,7 @@ class Canned:
 
 
 def change(status: int, text: str, sent: bool = True) -> Outcome:
-    return Rest(Canned(status, text, sent), "v0.0.38").change("1", {})
+    return Rest(Canned(status, text, sent), "v0.0.38").change("1", Change())
 
 
 @needs_recordings
