@@ -33,7 +33,10 @@ SLOW = {
 }
 EXECUTABLE = [
     *SCENARIOS,
-    *(ROOT / "scripts" / name for name in ("setup", "test", "test-slow", "lint", "demo", "slurm-testbed")),
+    *(
+        ROOT / "scripts" / name
+        for name in ("setup", "test", "test-slow", "lint", "demo", "slurm-testbed", "slurm-packages")
+    ),
 ]
 DEADLINE_S = 600.0  # beside other work
 
