@@ -146,7 +146,7 @@ class SlurmActuator(BaseActuator):
         change = Change(
             nodes,
             # Of its own it may ask for no number: without one, Slurm would add nodes, or take fewer.
-            node_count=0 if job.most_nodes else len(nodes),
+            node_count=0 if job.fixed_nodes and job.node_count == len(nodes) else len(nodes),
             minutes=_other_limit(job, start.limit_us),
             begin_now=job.restarts > 0,  # a requeue has set it ahead
             release=True,

@@ -54,10 +54,16 @@ FEATURES_HERE: Final = tuple(name for name in FEATURES if name not in ("disk", "
 
 
 class Layout(NamedTuple):
-    """How Slurm lays a job out: ``processes`` on all of its nodes but the last, which has what is left."""
+    """How Slurm lays a job out: ``processes`` on all of its nodes but the last, which has what is left of ``total``.
+
+    Slurm gives jobs whole cores. So a process is a task on ``cores`` of its own, or, where tasks share cores, a core.
+    """
 
     processes: int
     nodes: int
+    total: int
+    cores: int = 1
+    own_cores: bool = True  # of each task: beside it, another job may have the other threads
 
 
 class Cluster(Manager):
@@ -71,7 +77,7 @@ class Cluster(Manager):
         """``share``: how many jobs may be on a core; ``ignored``: what the policy does not honour, so that such jobs are Slurm's.
 
         Of a cluster that is ``observed`` the jobs that Slurm may start are those that wait. ``polls`` have been answered once.
-        UsageError for no nodes, or several threads a core.
+        UsageError for no nodes, or different numbers of threads a core.
         """
         self.source = self.polls = polls
         self.site = site
@@ -96,6 +102,7 @@ class Cluster(Manager):
         cores = {node.sockets * node.cores_per_socket for node in ours}
         self._cores = cores.pop() if len(cores) == 1 else 0  # of each node; 0: they differ
         self._cores_of = [node.sockets * node.cores_per_socket for node in ours]
+        self._per_core = ours[0].threads_per_core  # of each core
         self.down = frozenset(range(len(ours)))  # nodes that take no jobs, at the last poll
         self.not_before_us = {}
         self.failures = {}
@@ -335,7 +342,8 @@ class Cluster(Manager):
             return f"it asks for {', '.join(name for name, _ in job.resources)}, which the policy does not count"
         if not runs and job.required and known is None and not job.restarts:
             return f"it asks for {','.join(job.required)}"
-        if job.most_nodes > job.node_count and not runs:
+        # 26.05 shows the number of tasks as the most nodes where a job asks for no number.
+        if job.most_nodes > job.node_count and job.most_nodes != job.tasks and not runs:
             return f"it asks for {job.node_count} to {job.most_nodes} nodes"
         if self._layout(job) is None:
             return f"its {job.tasks} tasks on {job.node_count} nodes, {job.cpus} CPUs, would not be laid out evenly"
@@ -343,15 +351,26 @@ class Cluster(Manager):
 
     def _layout(self, job: SlurmJob) -> Layout | None:
         """Return how Slurm lays a job out on empty nodes; None where the protocol has no words for that."""
-        tasks, width = job.tasks, job.cpus_per_task
-        cores = self._cores or (max(self._cores_of) if job.tasks_per_node else 0)
-        most = cores // width
-        if not tasks or not most or (job.state in WAITING and job.cpus > tasks * width):
+        tasks, width, fixed = job.tasks, job.cpus_per_task, job.fixed_nodes
+        if not tasks or (job.state in WAITING and job.cpus > tasks * width):
             return None
+        # As seen with Slurm 24.11 and 26.05: a core is a CPU to a job that wants one thread of each.
+        threads = 1 if job.threads_per_core == 1 else self._per_core
+        if job.tasks_per_core == 1:
+            width = -(-width // threads) * threads
+        own_cores = width % threads == 0
+        if width < threads and not job.tasks_per_node:  # Slurm hands out cores, and these hold several tasks
+            tasks, width, threads = -(-tasks * width // threads), 1, 1
+        cores = self._cores or (max(self._cores_of) if job.tasks_per_node else 0)
+        most = cores * threads // width
+        if not most:
+            return None
+        if fixed and threads < self._per_core and most * job.node_count < tasks:
+            fixed = False  # without `-N` Slurm shows how many nodes it would take if jobs used all threads
         if job.tasks_per_node:
             processes = min(job.tasks_per_node, tasks)
             nodes = -(-tasks // processes)
-        elif job.fixed_nodes:
+        elif fixed:
             # Slurm gives each node one task, and then fills one after the other: no two are in between.
             nodes = job.node_count
             processes = min(most, 1 + max(0, tasks - nodes))
@@ -360,9 +379,14 @@ class Cluster(Manager):
         else:
             processes = min(tasks, most)
             nodes = -(-tasks // processes)
-        if processes > most or (job.fixed_nodes and nodes != job.node_count) or (self._even and tasks % processes):
+        if processes > most or (fixed and nodes != job.node_count):
             return None
-        return Layout(processes, nodes)
+        last, whole = tasks - processes * (nodes - 1), width // threads
+        if width % threads:
+            processes, last, whole = -(-processes * width // threads), -(-last * width // threads), 1
+        if self._even and last != processes:
+            return None
+        return Layout(processes, nodes, processes * (nodes - 1) + last, whole, own_cores)
 
     def _spec(self, number: int, job: SlurmJob, known: PolledJob | None) -> JobSpec:
         """Return a job's description; what a known one asks of its nodes stays what it was said to be."""
@@ -371,25 +395,31 @@ class Cluster(Manager):
             self.comments.setdefault(job.job_id, problem)
         if known is not None:
             traits = traits._replace(demand=known.spec.demand, usage=known.spec.usage, profile=known.spec.profile)
-        layout = self._layout(job) or Layout(1, 1)
+        layout = self._layout(job) or Layout(1, 1, max(1, job.tasks))
+        if known is None and traits.demand is not None and layout.total < job.tasks:  # a core has several tasks
+            memory_mbs, network_mbs, disk_mbs = [-(-each * job.tasks // layout.total) for each in traits.demand]
+            traits = traits._replace(demand=(memory_mbs, network_mbs, disk_mbs))
         limit_us = None if job.limit_min is None else job.limit_min * MINUTE_US
-        memory = job.memory_per_cpu * job.cpus_per_task or -(-job.memory_per_node // layout.processes)
+        # Slurm counts all threads of a job's cores, unless it asks for one of each.
+        memory = job.memory_per_cpu * layout.cores * (1 if job.threads_per_core == 1 else self._per_core)
+        memory = memory or -(-job.memory_per_node // layout.processes)
         alone = self.site.unknown_alone
         if alone is None:
             alone = self.share > 1 or self.site.belief.contention != "none"
         return JobSpec(
             number,
             job.submit_s * SECOND_US,
-            max(1, job.tasks),
+            layout.total,
             traits.estimate_us or limit_us or self.site.default_us,
             limit_us,
             job.user,
             job.name,
             ppn_min=layout.processes,
             ppn_max=layout.processes,
-            threads_per_process=job.cpus_per_task,
+            threads_per_process=layout.cores,
             memory_mb=memory,
-            exclusive=job.exclusive or (alone and not traits.known),
+            # Beside a job whose tasks use all threads of their cores there is room for nobody.
+            exclusive=job.exclusive or (alone and not traits.known) or (self.share > 1 and not layout.own_cores),
             demand=traits.demand,
             usage=traits.usage,
             profile=traits.profile,
@@ -404,13 +434,13 @@ class Cluster(Manager):
             return None
         counts: list[int] | None = None
         if job.cores is not None and not job.exclusive:
-            counts = [job.cores.get(name, 0) // job.cpus_per_task for name in job.nodes]
-            if sum(counts) != job.tasks or min(counts) < 1:
+            counts = [job.cores.get(name, 0) // layout.cores for name in job.nodes]
+            if sum(counts) != layout.total or min(counts) < 1:
                 counts = None
         if counts is None:
             if len(nodes) != layout.nodes:
                 return None
-            counts = [layout.processes] * (len(nodes) - 1) + [job.tasks - layout.processes * (len(nodes) - 1)]
+            counts = [layout.processes] * (len(nodes) - 1) + [layout.total - layout.processes * (len(nodes) - 1)]
         return _joined(dict(zip(nodes, counts, strict=True)))
 
 
@@ -468,10 +498,9 @@ def _nodes_of(nodes: Sequence[SlurmNode], partitions: Sequence[str], share: int)
         known = ", ".join(sorted({name for node in nodes for name in node.partitions}))
         raise UsageError(f"no nodes in partition {', '.join(partitions)}; there are {known or 'none'}")
     for node in ours:
-        if node.threads_per_core > 1:
-            raise UsageError(
-                f"node {node.name} has several threads a core: which tasks share one cannot be planned yet"
-            )
+        if node.threads_per_core != ours[0].threads_per_core:
+            kinds = [f"{one.name} {one.threads_per_core}" for one in (ours[0], node)]
+            raise UsageError(f"all nodes must have as many threads a core: {' and '.join(kinds)}")
         if node.sockets * node.cores_per_socket * share > MAX_THREADS:
             cores = node.sockets * node.cores_per_socket
             raise UsageError(

@@ -36,7 +36,7 @@ _WISHES: Final = (
     "sockets_per_node", "tasks_per_board", "tasks_per_socket", "thread_spec", "tres_per_job", "tres_per_socket", "tres_per_task",
 )  # fmt: skip
 _NO_SPEC: Final = 0x7FFE  # `thread_spec` of a job without one, from v0.0.40 on
-_ONES: Final = ("tasks_per_core", "threads_per_core")  # a 1 asks for nothing on nodes with one thread a core
+_ONES: Final = ("tasks_per_core", "threads_per_core")  # of which 1 alone is planned with
 
 # States and flags of nodes in which they take no job. NOT_RESPONDING is none of them: it shows for seconds after a resume.
 _BASES: Final = frozenset({"IDLE", "ALLOCATED", "MIXED", "DOWN", "ERROR", "FUTURE", "UNKNOWN"})
@@ -187,6 +187,8 @@ class SlurmJob(NamedTuple):
     tasks_per_node: Annotated[int, _numbers("tasks_per_node")]  # 0: as Slurm fills nodes
     cpus: Annotated[int, _numbers("cpus")]
     cpus_per_task: Annotated[int, _numbers("cpus_per_task", unset=1)]
+    threads_per_core: Annotated[int, _numbers("threads_per_core")]  # that it uses; 1: one of each core
+    tasks_per_core: Annotated[int, _numbers("tasks_per_core")]  # at most
     exclusive: Annotated[bool, _is_exclusive]
     memory_per_node: Annotated[int, _numbers("memory_per_node", MOST_MB)]
     memory_per_cpu: Annotated[int, _numbers("memory_per_cpu", MOST_MB)]
