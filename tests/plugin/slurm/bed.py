@@ -10,7 +10,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
@@ -20,17 +20,39 @@ import pytest
 from tests.processes import ROOT
 
 SCRIPT = str(ROOT / "scripts" / "slurm-testbed")
+PACKAGES = str(ROOT / "scripts" / "slurm-packages")
 RECORDED = Path(os.environ.get("COSCHED_SHARED") or ROOT.parent / "shared") / "slurm" / "fixtures"
 PORTS = 32
 NEEDED = ("slurmctld", "slurmd", "slurmrestd", "sbatch")
+PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+RELEASES = ("22.05", "24.11", "26.05")
 
 
 def missing(*more: str) -> list[str]:
     """Return the programs of Slurm that are not installed."""
-    path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
-    return [name for name in (*NEEDED, *more) if shutil.which(name, path=path) is None]
+    return [name for name in (*NEEDED, *more) if shutil.which(name, path=PATH) is None]
 
 
+def absent(release: str) -> str:
+    """Return why there is no Slurm of a release; nothing if it is installed or has been fetched."""
+    if not missing():
+        said = subprocess.run(
+            ["slurmctld", "-V"], env={"PATH": PATH}, capture_output=True, text=True, timeout=20, check=False
+        )
+        if f" {release}." in said.stdout:
+            return ""
+    kept = subprocess.run([PACKAGES, "--kept", release], capture_output=True, text=True, timeout=20, check=False)
+    return kept.stderr.strip() if kept.returncode else ""
+
+
+each_slurm = pytest.mark.parametrize(
+    "slurm",
+    [
+        pytest.param(release, marks=pytest.mark.skipif(bool(why), reason=why))
+        for release in RELEASES
+        for why in [absent(release)]
+    ],
+)
 needs_slurm = pytest.mark.skipif(bool(missing()), reason=f"not installed: {', '.join(missing())}")
 needs_recordings = pytest.mark.skipif(not RECORDED.is_dir(), reason="no recordings of a Slurm beside the tree")
 
@@ -41,21 +63,36 @@ class Bed:
     def __init__(self, folder: Path, options: Sequence[str]) -> None:
         self.folder = folder
         self.options = ["--dir", str(folder), *options]
-        self.env = {**os.environ, "SLURM_CONF": str(folder / "etc" / "slurm.conf"), "COSCHED_SLURM_BED": str(folder)}
         self.rest = str(folder / "rest" / "rest.sock")
+        self.token = folder / "token"
+        self.told = {"COSCHED_SLURM_BED": str(folder)}
+
+    @property
+    def env(self) -> dict[str, str]:
+        """Return the environment in which Slurm's commands are those of the bed."""
+        return {**os.environ, **self.told}
+
+    @property
+    def way(self) -> list[str]:
+        """Return the options by which a driver finds slurmrestd."""
+        return ["--rest", f"unix:{self.rest}", *(["--jwt-file", str(self.token)] if self.token.exists() else [])]
+
+    def up(self, *options: str) -> None:
+        """Bring it up; from then on commands find it."""
+        self.script("up", *self.options, *options)
+        names = ("PATH", "SLURM_CONF", "COSCHED_SLURM_BED", "COSCHED_SLURM_REST", "COSCHED_SLURM_TCP")
+        shown = 'eval "$("$0" env)"; for name; do printf "%s=%s\\n" "$name" "${!name-}"; done'
+        said = self.run("bash", "-c", shown, SCRIPT, *names)
+        self.told = dict(line.split("=", 1) for line in said.splitlines())
 
     def script(self, *arguments: str) -> str:
         """Run the script; return what it said."""
-        done = subprocess.run(
-            [SCRIPT, *arguments], env=self.env, capture_output=True, text=True, timeout=90, check=False
-        )
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        return self.run(SCRIPT, *arguments, seconds=90)
 
-    def run(self, *command: str, stdin: str = "", ok: bool = True) -> str:
+    def run(self, *command: str, stdin: str = "", ok: bool = True, seconds: float = 60) -> str:
         """Run a command of Slurm; return its output."""
         done = subprocess.run(
-            command, env=self.env, input=stdin, capture_output=True, text=True, timeout=60, check=False, cwd="/"
+            command, env=self.env, input=stdin, capture_output=True, text=True, timeout=seconds, check=False, cwd="/"
         )
         assert not ok or done.returncode == 0, (command, done.stdout, done.stderr)
         return done.stdout
@@ -91,7 +128,7 @@ class Bed:
 
     def jobs(self) -> dict[int, dict[str, Any]]:
         """Return the jobs as squeue shows them, by number, those that have ended too."""
-        rows = json.loads(self.run("squeue", "-a", "-t", "all", "--json"))["jobs"]
+        rows = map(_plain, json.loads(self.run("squeue", "-a", "-t", "all", "--json"))["jobs"])
         return {row["job_id"]: row for row in rows if row["partition"] != "tick"}
 
     def until(self, what: Callable[[dict[int, dict[str, Any]]], bool], seconds: float) -> dict[int, dict[str, Any]]:
@@ -108,13 +145,28 @@ class Bed:
             time.sleep(0.1)
 
 
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a job's record as 22.05 has it: later releases write numbers as maps, and states as lists."""
+    numbers = {
+        name: value.get("number") if value["set"] else None for name, value in row.items() if "set" in _map(value)
+    }
+    states = row["job_state"]
+    if isinstance(states, list):
+        numbers["job_state"] = "COMPLETING" if "COMPLETING" in states else states[0]
+    return {**row, **numbers}
+
+
+def _map(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
 @contextmanager
-def bed(*options: str) -> Iterator[Bed]:
-    """Bring a test bed up, and down at the end."""
+def bed(*options: str, slurm: str = "") -> Iterator[Bed]:
+    """Bring a test bed up, of a release of Slurm or of the one that is installed, and down at the end."""
     folder = Path(tempfile.mkdtemp(prefix="cosched-bed-", dir="/tmp"))  # the path of a socket must be short
-    one = Bed(folder, options)
+    one = Bed(folder, [*options, *(["--slurm", slurm] if slurm else [])])
     try:
-        one.script("up", *one.options, "--port", str(free_ports(PORTS)))
+        one.up("--port", str(free_ports(PORTS)))
         yield one
     finally:
         subprocess.run([SCRIPT, "down"], env=one.env, capture_output=True, timeout=90, check=False)

@@ -47,12 +47,12 @@ class Enforcing:
     def begin(self) -> None:
         self.runs += 1
         command = [
-            sys.executable, "-m", "cosched_plugin", "slurm", "--rest", f"unix:{self.bed.rest}",
+            sys.executable, "-m", "cosched_plugin", "slurm", *self.bed.way,
             "--state", str(self.folder / "state.sqlite"), "--record", str(self.folder / f"record-{self.runs:03d}.jsonl"),
             *self.options,
         ]  # fmt: skip
         with open(self.folder / f"enforce-{self.runs:03d}.log", "w") as stream:
-            env = environment(ROOT, SLURM_CONF=self.bed.env["SLURM_CONF"])
+            env = environment(ROOT, **self.bed.told)
             self.process = subprocess.Popen(
                 command, env=env, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream, text=True
             )

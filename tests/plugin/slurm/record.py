@@ -93,7 +93,7 @@ def main() -> None:
     with bed() as one, tempfile.TemporaryDirectory() as folder:
         import os  # noqa: PLC0415
 
-        os.environ["SLURM_CONF"] = one.env["SLURM_CONF"]
+        os.environ.update(one.told)
         recorded, log = Recorded(one), Log("record")
         polls = Polls(Rest(recorded, "v0.0.38"))
         now = [time.time()]

@@ -5,9 +5,8 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from tests.plugin.slurm.bed import PORTS, SCRIPT, Bed, bed, free_ports, needs_slurm
+from tests.plugin.slurm.bed import PORTS, SCRIPT, Bed, bed, each_slurm, free_ports
 
-pytestmark = needs_slurm
 ANY = {"00000000", "0" * 32}  # the address of all interfaces, in /proc/net
 
 
@@ -35,13 +34,14 @@ def listening(one: Bed) -> set[str]:
     return found
 
 
-def test_a_bed_runs_jobs_and_leaves_nothing() -> None:
+@each_slurm
+def test_a_bed_runs_jobs_and_leaves_nothing(slurm: str) -> None:
     other = subprocess.Popen(["sleep", "60"])
     try:
-        with bed() as one:
+        with bed(slurm=slurm) as one:
             before = pids(one)
             assert len(before) == 11
-            one.script("up", *one.options)
+            one.up()
             assert pids(one) == before
             assert listening(one) == {"0100007F"}
             job = one.submit(run_s=0.1)
@@ -58,7 +58,7 @@ def test_a_bed_runs_jobs_and_leaves_nothing() -> None:
             assert all(_is_dead(pid) for pid in before)
             assert "slurmctld: not running" in one.script("status")
             one.script("down")
-            one.script("up", *one.options, "--port", str(free_ports(PORTS)), "--nodes", "2")
+            one.up("--port", str(free_ports(PORTS)), "--nodes", "2")
             assert one.run("sinfo", "-h", "-p", "co", "-o", "%N").strip() == "n[0-1]"
     finally:
         other.kill()

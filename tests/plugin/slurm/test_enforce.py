@@ -116,8 +116,8 @@ def test_release_all_is_the_way_back(tmp_path: Path) -> None:
         array = one.submit("--array=1-2", "-n1", "-t", "1", run_s=0.2)
         kept = one.submit("-N1", "-n1", run_s=0.2)
         one.run("scontrol", "hold", str(kept))
-        command = ("-m", "cosched_plugin", "slurm", "release-all", "--rest", f"unix:{one.rest}", "--partition", "co")
-        env = environment(SLURM_CONF=one.env["SLURM_CONF"])
+        command = ("-m", "cosched_plugin", "slurm", "release-all", *one.way, "--partition", "co")
+        env = environment(**one.told)
         said = run_python(*command, "--dry-run", env=env)
         assert (said.code, said.out.count("would be released")) == (0, 4), said
         assert one.jobs()[jobs[0]]["job_state"] == "PENDING"
@@ -175,8 +175,8 @@ def test_pairs_share_nodes_and_nobody_else_does(tmp_path: Path) -> None:
 
 def test_policies_that_a_cluster_cannot_serve_are_refused_at_the_start(tmp_path: Path) -> None:
     with bed() as one:
-        env = environment(SLURM_CONF=one.env["SLURM_CONF"])
-        command = ("-m", "cosched_plugin", "slurm", "--rest", f"unix:{one.rest}", "--state", str(tmp_path / "state"))
+        env = environment(**one.told)
+        command = ("-m", "cosched_plugin", "slurm", *one.way, "--state", str(tmp_path / "state"))
         for policy, words in (("gang", "slots"), ("glts", "disk")):
             ran = run_python(*command, "--partition", "co", "--policy", policy, env=env)
             assert ran.code == 2

@@ -27,15 +27,14 @@ def looking_on(one: Bed, folder: Path, name: str, *options: str) -> Iterator[Pat
         "-m",
         "cosched_plugin",
         "slurm",
-        "--rest",
-        f"unix:{one.rest}",
+        *one.way,
         "--partition",
         "co",
         *options,
     ]
     said = folder / name
     with open(said, "w") as stream:
-        env = environment(SLURM_CONF=one.env["SLURM_CONF"])
+        env = environment(**one.told)
         process = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream)
         try:
             until(lambda: "looks at" in said.read_text(), 30)
