@@ -17,13 +17,20 @@ ONLY_WITH: Final = {  # option -> the modes in which it has an effect
     "--out": ("observe", "advise"), "--anonymise": ("observe", "advise"), "--dry-run": ("advise",), "--trace": ("enforce",),
     "--record": ("enforce",), "--state": ("enforce",), "--set-aside": ("enforce",),
 }  # fmt: skip
+REST: Final = option("--rest unix:PATH|http://HOST:PORT", "Where slurmrestd listens.")
+JWT_FILE: Final = option(
+    "--jwt-file FILE", "A token of `scontrol token`, mode 0600, for slurmrestd; read again when it has expired."
+)
+FETCH_JWT: Final = option("--fetch-jwt", "Let `scontrol token` make that token, whenever one is needed.")
 SITE: Final = option("--site FILE", "What the site says of itself; docs/slurm.md.")
 
 
 # Over 50 lines: one parameter for each option, passed on.
 @command(cls=click.Group, invoke_without_command=True)
 def slurm(
-    rest_address: str | None = option("--rest unix:PATH", "The socket of slurmrestd (rest_auth/local)."),
+    rest_address: str | None = REST,
+    jwt_file: str | None = JWT_FILE,
+    fetch_jwt: bool = FETCH_JWT,
     partitions: tuple[str, ...] = PARTITION,
     site_file: str | None = SITE,
     policy: str = option(
@@ -81,10 +88,11 @@ def slurm(
     for name in given_options():
         if mode not in ONLY_WITH.get(name, (mode,)):
             raise UsageError(f"{name} has no effect with --mode {mode}")
-    from cosched_plugin.slurm.adapter import Asked, default_state, enforce, observe, rest_of, site_of
+    from cosched_plugin.slurm.adapter import Asked, default_state, enforce, observe, rest_of, site_of, token_of
 
+    token = token_of(jwt_file, fetches=fetch_jwt)
     site = site_of(site_file, partitions)
-    asked = Asked(rest_of(rest_address, api), site, choice, allow_models(models), share, wake, log)
+    asked = Asked(rest_of(rest_address, token, api), token, site, choice, allow_models(models), share, wake, log)
     if mode == "enforce":
         code = enforce(asked, state or default_state(), tick_partition, trace_file, record, set_aside=set_aside)
     else:
@@ -97,7 +105,9 @@ assert isinstance(slurm, click.Group)
 
 @command(slurm, name="release-all")
 def release_all(
-    rest_address: str = option("--rest unix:PATH", "The socket of slurmrestd (rest_auth/local)."),
+    rest_address: str = REST,
+    jwt_file: str | None = JWT_FILE,
+    fetch_jwt: bool = FETCH_JWT,
     partitions: tuple[str, ...] = PARTITION,
     site_file: str | None = SITE,
     dry_run: bool = option("--dry-run", "Only say what would be released."),
@@ -110,6 +120,7 @@ def release_all(
     """
     from cosched_plugin.slurm import adapter
 
-    failed = adapter.release_all(adapter.rest_of(rest_address), adapter.site_of(site_file, partitions), dry_run=dry_run)
+    rest = adapter.rest_of(rest_address, adapter.token_of(jwt_file, fetches=fetch_jwt))
+    failed = adapter.release_all(rest, adapter.site_of(site_file, partitions), dry_run=dry_run)
     if failed:
         raise click.ClickException(f"{failed} jobs could not be released")

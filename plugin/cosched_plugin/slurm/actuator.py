@@ -145,7 +145,7 @@ class SlurmActuator(BaseActuator):
         nodes = self._cluster.names_of(start)
         change = Change(
             nodes,
-            # Of its own it may ask for no number: without one, Slurm would add nodes, or take fewer.
+            # Of its own it may ask for no number, or for a range: Slurm would add nodes, or take fewer.
             node_count=0 if job.fixed_nodes and job.node_count == len(nodes) else len(nodes),
             minutes=_other_limit(job, start.limit_us),
             begin_now=job.restarts > 0,  # a requeue has set it ahead

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
 
 from cosched_plugin.common.errors import UsageError
 from cosched_plugin.common.slurm_notation import WAITING
@@ -22,18 +24,22 @@ from cosched_plugin.site.store import Store
 from cosched_plugin.slurm.actuator import Commands, SlurmActuator, annotate, change_job, run_scontrol
 from cosched_plugin.slurm.cluster import Cluster
 from cosched_plugin.slurm.dialect import Change
-from cosched_plugin.slurm.rest import Polls, Rest, UnixTransport
+from cosched_plugin.slurm.rest import Polls, Rest
 from cosched_plugin.slurm.site_file import Site, read_site
+from cosched_plugin.slurm.transport import HttpTransport, Token, file_token
 from cosched_terminal.console import WARNING, Log, say
 from cosched_terminal.own_file import open_folder
 
 WAIT_S: Final = 60.0
+REST_PORT: Final = 6820  # SchedMD's examples
+TOKEN_S: Final = 3_600  # how long a token lives that is fetched
 
 
 class Asked(NamedTuple):
     """What enforcing and observing are asked for alike."""
 
     rest: Rest
+    token: Token | None
     site: Site
     choice: PolicyChoice
     models: Mapping[str, Any]
@@ -69,6 +75,8 @@ def enforce(
         open_things.callback(store.close)
         trace = None if trace_file is None else open_things.enter_context(TraceFile(trace_file)).write
         record = None if record_file is None else open_things.enter_context(TraceFile(record_file, at_once=True)).write
+        if asked.token is not None and (why := _ordinary(asked.token.user)):
+            log("ordinary-user", why, level=WARNING)
         ticks = tick_partition if _partition(tick_partition) else None
         if ticks is None:
             log("no-tick", f"there is no partition {tick_partition}: starts may take a second longer")
@@ -144,12 +152,38 @@ def default_state() -> str:
     return os.path.join(home, "cosched", "slurm.sqlite")
 
 
-def rest_of(address: str, version: str = "") -> Rest:
+def token_of(jwt_file: str | None, *, fetches: bool) -> Token | None:
+    """Return who we are for slurmrestd; UsageError for no token where there should be one."""
+    if jwt_file is not None and fetches:
+        raise UsageError("expected --jwt-file or --fetch-jwt, got both")
+    if jwt_file is not None:
+        return file_token(jwt_file)
+    return Token(_fetch, "--fetch-jwt") if fetches else None
+
+
+def _fetch() -> str:
+    """Return what `scontrol token` prints; UsageError where it does not."""
+    try:
+        done = run_scontrol("token", f"lifespan={TOKEN_S}", timeout_s=WAIT_S)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise UsageError(
+            f"--fetch-jwt: scontrol token: {error.strerror if isinstance(error, OSError) else 'no answer'}"
+        ) from error
+    if done.returncode:
+        raise UsageError(f"--fetch-jwt: scontrol token: {done.stderr.strip()[:200]}")
+    return done.stdout
+
+
+def rest_of(address: str, token: Token | None = None, version: str = "") -> Rest:
     """Return the conversation with the slurmrestd at an address; UsageError for an address of another form."""
     scheme, _, path = address.partition(":")
-    if scheme != "unix" or not path:
-        raise UsageError(f"--rest {address}: expected unix:PATH, the socket of slurmrestd")
-    return Rest(UnixTransport(path), version)
+    if scheme == "unix" and path:
+        return Rest(HttpTransport(path, token), version)
+    with suppress(ValueError):
+        parts = urlsplit(address)
+        if parts.hostname and address.rstrip("/") == f"http://{parts.netloc}" and "@" not in address:
+            return Rest(HttpTransport((parts.hostname, parts.port or REST_PORT), token), version)
+    raise UsageError(f"--rest {address}: expected unix:PATH or http://HOST:PORT, where slurmrestd listens")
 
 
 def site_of(file: str | None, partitions: tuple[str, ...]) -> Site:
@@ -160,6 +194,19 @@ def site_of(file: str | None, partitions: tuple[str, ...]) -> Site:
     if not site.partitions:
         raise UsageError("whose jobs are cosched's? expected --partition NAME, or [ours] partitions in the site file")
     return site
+
+
+def _ordinary(user: str) -> str:
+    """Return why changes in a user's name may be refused; empty for Slurm's own user, and where that cannot be found out."""
+    try:
+        found = re.search(
+            r"^SlurmUser\s*=\s*([^\s(]+)", run_scontrol("show", "config", timeout_s=WAIT_S).stdout, re.MULTILINE
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    if not user or found is None or user in ("root", found[1]):
+        return ""
+    return f"the token is of user {user}: Slurm refuses its changes, unless it is an operator (AdminLevel in slurmdbd)"
 
 
 def _partition(name: str) -> str:

@@ -1,4 +1,4 @@
-"""The conversation with slurmrestd on a unix socket: questions, changes, and what their answers mean.
+"""The conversation with slurmrestd: questions, changes, and what their answers mean.
 
 A question that slurmctld does not answer raises `Silent`: that is never an event. A change ends in one of three ways: accepted,
 refused, or of unknown fate (`Unsettled`): slurmrestd waits up to 9 s for slurmctld, twice that for one job, and a change may have been
@@ -8,25 +8,21 @@ size, too. A record that cannot be read is left out, and `odd` says why; all oth
 
 from __future__ import annotations
 
-import http.client
 import json
 import re
-import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
-from cosched_hwmodel.units import MIB
 from cosched_plugin.common.slurm_notation import ON_NODES
 from cosched_plugin.protocol.errors import Fault, refuse, show
 from cosched_plugin.site.driver import Outcome, Unsettled
 from cosched_plugin.site.poll_loop import Silent, Source
 from cosched_plugin.slurm.dialect import MET, UNMET, Change, Dialect, dialect_of
 from cosched_plugin.slurm.records import SlurmJob, SlurmNode, job_of, node_of
+from cosched_plugin.slurm.transport import Reply, Transport
 
-WAIT_S: Final = 25.0
-MOST_BYTES: Final = 512 * MIB  # of an answer: records of jobs have 2 to 6 kB
 _MOST_WORDS: Final = 300  # letters of what is passed on of an error
 WHOLE_S: Final = 2.0
 NODES_S: Final = 0.5
@@ -37,117 +33,8 @@ _HELD: Final = 2042  # `Job is in held state`: no error where a job is to be hel
 _ARRAY: Final = "job array update"  # the one error, without a number, of an array's change that has worked
 
 
-class Reply(NamedTuple):
-    """An answer; status 0: none came, and `sent` tells whether the request may have arrived."""
-
-    status: int
-    text: str
-    sent: bool = True
-
-
 class Warned(str):
     """Why a change counts as refused that was carried out without a part of it."""
-
-
-class Transport(Protocol):
-    """Carries one request at a time."""
-
-    def call(self, method: str, target: str, body: object = None) -> Reply:
-        """Return the answer, within `WAIT_S`."""
-
-
-class _BoundedSocket(socket.socket):
-    """A socket on which an answer has a deadline and a size, in however small pieces it comes."""
-
-    until_s = 0.0  # of the monotonic clock
-    left_bytes = 0
-
-    def recv_into(self, *arguments: Any) -> int:
-        """Receive within what is left of both; OSError."""
-        self.settimeout(max(0.001, self.until_s - time.monotonic()))
-        count = super().recv_into(*arguments)
-        self.left_bytes -= count
-        if time.monotonic() > self.until_s:
-            raise TimeoutError(f"the answer goes on after {WAIT_S:g} s")
-        if self.left_bytes < 0:
-            raise _too_long()
-        return count
-
-
-class _UnixConnection(http.client.HTTPConnection):
-    def __init__(self, path: str) -> None:
-        super().__init__("localhost")
-        self._path = path
-        self._until_s = 0.0
-
-    def begin(self, until_s: float) -> None:
-        """Set the bounds of the next answer; connect, if this is the first one."""
-        self._until_s = until_s
-        if self.sock is None:
-            self.connect()
-        assert isinstance(self.sock, _BoundedSocket)
-        self.sock.until_s, self.sock.left_bytes = until_s, MOST_BYTES
-
-    def connect(self) -> None:
-        """Connect, and bound what it and each question take; http.client calls this, too."""
-        self.sock = _BoundedSocket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(max(0.001, self._until_s - time.monotonic()))
-        self.sock.connect(self._path)
-        self.sock.settimeout(WAIT_S)
-
-
-class UnixTransport:
-    """One connection that is kept open."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._connection: _UnixConnection | None = None
-
-    def call(self, method: str, target: str, body: object = None) -> Reply:
-        """Return the answer, within `WAIT_S`; a question on a connection that has been closed meanwhile is asked again."""
-        headers = {} if body is None else {"Content-Type": "application/json"}
-        data = None if body is None else json.dumps(body)
-        until_s = time.monotonic() + WAIT_S
-        while True:
-            kept = self._connection is not None
-            sent = False
-            try:
-                self._connection = self._connection or _UnixConnection(self._path)
-                self._connection.begin(until_s)
-                sent = True
-                self._connection.request(method, target, data, headers)
-                answer = self._connection.getresponse()
-                text = _body_of(answer)
-                break
-            except (OSError, http.client.HTTPException, ValueError) as error:  # ValueError: of odd lengths of chunks
-                self.close()
-                if not kept or method != "GET" or time.monotonic() > until_s:
-                    return Reply(0, f"{type(error).__name__}: {error}", sent)
-        if answer.will_close:
-            self.close()
-        return Reply(answer.status, text)
-
-    def close(self) -> None:
-        """Close the connection."""
-        if self._connection is not None:
-            self._connection.close()
-        self._connection = None
-
-
-def _too_long() -> OSError:
-    return OSError(f"the answer is longer than {MOST_BYTES} bytes")
-
-
-def _body_of(answer: http.client.HTTPResponse) -> str:
-    """Return the whole body; OSError or HTTPException where it is too long or is cut off."""
-    if (answer.length or 0) > MOST_BYTES:
-        raise _too_long()
-    found = bytearray()
-    while piece := answer.read(MIB):  # not at once: the room for it would be made before it has come
-        found += piece
-    if answer.length:
-        raise http.client.IncompleteRead(b"", answer.length)
-    return found.decode("utf-8", "replace")
 
 
 class Rest:
@@ -176,11 +63,11 @@ class Rest:
         said = ""
         for version in versions:
             reply = self._transport.call("GET", f"/slurm/{version}/ping")
-            said = f"{reply.status} {reply.text[:200]}"
+            said = _denial(reply) or f"{reply.status} {reply.text[:200]}"
             if reply.status == 200 and not _errors(_read(reply)):
                 self.version = version
                 return
-            if time.monotonic() > until_s:  # each question may take `WAIT_S`
+            if reply.denied or time.monotonic() > until_s:  # each question may take `WAIT_S`
                 break
         raise Silent(f"none of {', '.join(versions)} is answered: {said}")
 
@@ -220,6 +107,8 @@ class Rest:
         reply = self._transport.call("GET", f"/slurm/{self.version}/{target}")
         if reply.status == 304:
             return None
+        if reply.denied:
+            raise Silent(f"{target}: {_denial(reply)}")
         content = _read(reply, key)
         errors = _errors(content)
         rows = content.get(key)
@@ -262,6 +151,8 @@ class Rest:
         if reply.status == 0:
             words = f"{target}: no answer after {took_s:.1f} s: {reply.text}"
             return Unsettled(words) if reply.sent else words
+        if reply.denied:
+            return f"{target}: {_denial(reply)}"
         content = _read(reply)
         errors = content.get("errors")
         if not isinstance(errors, list):
@@ -409,6 +300,11 @@ def _why(error: BaseException) -> str:
             return "a number has too many digits"
         case _:
             return f"{type(error).__name__}: {error}"[:_MOST_WORDS]
+
+
+def _denial(reply: Reply) -> str:
+    """Return why who asks is not known, in words; empty where that is no matter."""
+    return f"{reply.denied} ({'; '.join(_errors(_read(reply))) or reply.text[:100]})" if reply.denied else ""
 
 
 def _says_unchanged(content: Mapping[str, Any]) -> bool:

@@ -23,8 +23,9 @@ from cosched_plugin.site.poll_loop import Clock
 from cosched_plugin.site.store import Store
 from cosched_plugin.slurm.actuator import Commands, SlurmActuator
 from cosched_plugin.slurm.cluster import Cluster
-from cosched_plugin.slurm.rest import Polls, Reply, Rest, UnixTransport
+from cosched_plugin.slurm.rest import Polls, Rest
 from cosched_plugin.slurm.site_file import Site
+from cosched_plugin.slurm.transport import HttpTransport, Reply
 from cosched_terminal.console import Log
 
 FILE = Path(__file__).parent / "recorded" / "easy.jsonl.gz"
@@ -35,7 +36,7 @@ class Recorded:
     """A transport and commands that write down what passes."""
 
     def __init__(self, one: Bed) -> None:
-        self.rest = UnixTransport(one.rest)
+        self.rest = HttpTransport(one.rest)
         self.commands = Commands("tick")
         self.rows: list[dict[str, Any]] = []
         self.texts: dict[str, int] = {}

@@ -42,8 +42,9 @@ from cosched_plugin.site.poll_loop import Clock, connect, only_process, wait, wa
 from cosched_plugin.site.store import Store
 from cosched_plugin.slurm.actuator import SlurmActuator
 from cosched_plugin.slurm.cluster import Cluster, task_number
-from cosched_plugin.slurm.rest import WAIT_S, Polls, Reply, Rest
+from cosched_plugin.slurm.rest import Polls, Rest
 from cosched_plugin.slurm.site_file import Site
+from cosched_plugin.slurm.transport import WAIT_S, Reply
 from cosched_terminal.console import Log
 
 FINE = '{"errors": []}'
@@ -354,7 +355,7 @@ def test_a_slurm_that_never_answers_is_given_up_when_it_is_said_to_be(monkeypatc
         now_s += seconds
 
     clock = SimpleNamespace(monotonic=lambda: now_s, time=lambda: now_s, sleep=pass_time)
-    for module in ("site.poll_loop", "slurm.rest"):
+    for module in ("site.poll_loop", "slurm.rest", "slurm.transport"):
         monkeypatch.setattr(f"cosched_plugin.{module}.time", clock)
     said: list[str] = []
     with pytest.raises(

@@ -15,7 +15,8 @@ from cosched_plugin.site.poll_loop import Silent
 from cosched_plugin.slurm.cluster import task_number
 from cosched_plugin.slurm.dialect import MET, Change, dialect_of, scontrol_words
 from cosched_plugin.slurm.records import job_of, node_of
-from cosched_plugin.slurm.rest import Reply, Rest, Warned
+from cosched_plugin.slurm.rest import Rest, Warned
+from cosched_plugin.slurm.transport import Reply
 
 MODERN = RECORDED.parent / "modern"
 needs_modern = pytest.mark.skipif(not MODERN.is_dir(), reason="no recordings of a Slurm of today beside the tree")

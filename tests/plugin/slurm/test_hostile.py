@@ -22,12 +22,13 @@ from cosched_plugin.site.driver import Unsettled
 from cosched_plugin.site.enforcing import Enforcer
 from cosched_plugin.site.poll_loop import MOST_NEW, Clock, Notices, Silent
 from cosched_plugin.site.store import Store
-from cosched_plugin.slurm import rest as rest_module
+from cosched_plugin.slurm import transport as transport_module
 from cosched_plugin.slurm.actuator import SlurmActuator
 from cosched_plugin.slurm.cluster import Cluster
 from cosched_plugin.slurm.dialect import Change
-from cosched_plugin.slurm.rest import Polls, Reply, Rest, UnixTransport
+from cosched_plugin.slurm.rest import Polls, Rest
 from cosched_plugin.slurm.site_file import Site
+from cosched_plugin.slurm.transport import HttpTransport, Reply
 from cosched_terminal.console import Log
 
 MARK = "here stands what is odd"
@@ -284,12 +285,12 @@ def after(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
 
 
 @contextmanager
-def served(path: Path, make: Callable[[], Iterator[bytes]]) -> Iterator[UnixTransport]:
+def served(path: Path, make: Callable[[], Iterator[bytes]]) -> Iterator[HttpTransport]:
     """Answer each request on a socket with such pieces, until the block ends; and hand out a transport to it."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as door:
         door.bind(str(path))
         door.listen()
-        transport = UnixTransport(str(path))
+        transport = HttpTransport(str(path))
         calls = threading.Thread(target=_serve, args=(door, make))
         calls.start()
         try:
@@ -340,8 +341,8 @@ def _serve(door: socket.socket, make: Callable[[], Iterator[bytes]]) -> None:
 def test_no_answer_holds_the_driver_beyond_its_time_and_size(
     pieces: Callable[[], Iterator[bytes]], why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rest_module, "WAIT_S", 1.0)
-    monkeypatch.setattr(rest_module, "MOST_BYTES", 4 * 1024 * 1024)
+    monkeypatch.setattr(transport_module, "WAIT_S", 1.0)
+    monkeypatch.setattr(transport_module, "MOST_BYTES", 4 * 1024 * 1024)
     with served(tmp_path / "rest.sock", pieces) as transport:
         for method in ("GET", "POST"):
             begun = time.monotonic()

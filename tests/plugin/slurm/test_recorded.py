@@ -37,8 +37,9 @@ from cosched_plugin.slurm.actuator import SlurmActuator, Tools
 from cosched_plugin.slurm.cluster import Cluster
 from cosched_plugin.slurm.dialect import Change
 from cosched_plugin.slurm.records import SlurmJob, SlurmNode, job_of, node_of
-from cosched_plugin.slurm.rest import Polls, Reply, Rest, Transport
+from cosched_plugin.slurm.rest import Polls, Rest
 from cosched_plugin.slurm.site_file import Site
+from cosched_plugin.slurm.transport import Reply, Transport
 from cosched_terminal.console import Log
 
 OWN = Path(__file__).parent / "recorded"

@@ -19,8 +19,9 @@ from cosched_plugin.protocol.messages import Belief
 from cosched_plugin.site.observing import JobLog
 from cosched_plugin.slurm.cluster import Cluster
 from cosched_plugin.slurm.records import SlurmJob, SlurmNode, gres, job_of
-from cosched_plugin.slurm.rest import Polls, Rest, UnixTransport
+from cosched_plugin.slurm.rest import Polls, Rest
 from cosched_plugin.slurm.site_file import Site, read_site
+from cosched_plugin.slurm.transport import HttpTransport
 
 PLAIN = {
     "job_id": 7,
@@ -195,7 +196,7 @@ def test_a_log_has_nodes_that_differ_and_jobs_on_as_many_nodes(tmp_path: Path) -
     nodes = [
         SlurmNode(f"n{place}", True, 1, cores, 1, 4000, (), ("batch",)) for place, cores in enumerate([4] * 8 + [64])
     ]
-    polls = Polls(Rest(UnixTransport("")))
+    polls = Polls(Rest(HttpTransport("")))
     polls.nodes = nodes
     cluster = Cluster(polls, Site(partitions=("batch",)), 1)
     log = JobLog(str(tmp_path / "log"), cluster.machine.nodes, [], anonymous=False)
