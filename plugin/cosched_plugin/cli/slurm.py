@@ -13,6 +13,9 @@ from cosched_terminal.commands import command, given_options, option
 from cosched_terminal.console import Log
 
 PARTITION: Final = option("--partition", "Whose jobs are cosched's; may be repeated. Default: the site file's.")
+GUESTS: Final = option(
+    "--guests HOST:GUEST", "Two partitions over the same nodes: the second is for the guests of jobs of the first."
+)
 ONLY_WITH: Final = {  # option -> the modes in which it has an effect
     "--out": ("observe", "advise"), "--anonymise": ("observe", "advise"), "--dry-run": ("advise",), "--trace": ("enforce",),
     "--record": ("enforce",), "--state": ("enforce",), "--set-aside": ("enforce",),
@@ -32,6 +35,7 @@ def slurm(
     jwt_file: str | None = JWT_FILE,
     fetch_jwt: bool = FETCH_JWT,
     partitions: tuple[str, ...] = PARTITION,
+    guests: tuple[str, ...] = GUESTS,
     site_file: str | None = SITE,
     policy: str = option(
         "--policy", "As in `serve`; one that needs time slots or suspends to disk is refused.", default="easy"
@@ -44,7 +48,7 @@ def slurm(
     ),
     share: int | None = option(
         "--share",
-        "Jobs on a core. [default: 2 if the policy pairs jobs and the partition is OverSubscribe=FORCE:2, else 1]",
+        "Jobs on a core. [default: 2 if the policy pairs jobs and the partitions let it, else 1]",
         click.IntRange(1, 2),
     ),
     tick_partition: str = option(
@@ -91,7 +95,7 @@ def slurm(
     from cosched_plugin.slurm.adapter import Asked, default_state, enforce, observe, rest_of, site_of, token_of
 
     token = token_of(jwt_file, fetches=fetch_jwt)
-    site = site_of(site_file, partitions)
+    site = site_of(site_file, partitions, guests)
     asked = Asked(rest_of(rest_address, token, api), token, site, choice, allow_models(models), share, wake, log)
     if mode == "enforce":
         code = enforce(asked, state or default_state(), tick_partition, trace_file, record, set_aside=set_aside)
@@ -109,6 +113,7 @@ def release_all(
     jwt_file: str | None = JWT_FILE,
     fetch_jwt: bool = FETCH_JWT,
     partitions: tuple[str, ...] = PARTITION,
+    guests: tuple[str, ...] = GUESTS,
     site_file: str | None = SITE,
     dry_run: bool = option("--dry-run", "Only say what would be released."),
 ) -> None:
@@ -121,6 +126,6 @@ def release_all(
     from cosched_plugin.slurm import adapter
 
     rest = adapter.rest_of(rest_address, adapter.token_of(jwt_file, fetches=fetch_jwt))
-    failed = adapter.release_all(rest, adapter.site_of(site_file, partitions), dry_run=dry_run)
+    failed = adapter.release_all(rest, adapter.site_of(site_file, partitions, guests), dry_run=dry_run)
     if failed:
         raise click.ClickException(f"{failed} jobs could not be released")

@@ -38,6 +38,9 @@ from cosched_terminal.console import WARNING, Log
 WAIT_S: Final = 25.0
 RESUME_AFTER_US: Final = 2_100_000  # Slurm delays a resume within 2 s of the suspension, and gives no sign of it
 TICK: Final = "tick"  # the name of the jobs whose only use is to wake Slurm's scheduler
+# Without accounting, about half of the changes of a partition are refused whole by an error of something else (24.11, 26.05).
+_STALE: Final = "Resource temporarily unavailable"
+_TRIES: Final = 20
 _SILENT: Final = re.compile(
     r"Unable to contact|Socket timed out|Transport|Connection|Zero Bytes|Communication", re.IGNORECASE
 )
@@ -142,7 +145,9 @@ class SlurmActuator(BaseActuator):
         job = self._cluster.records.get(start.job_id)
         if job is None or job.state not in WAITING:
             return f"it is {'gone' if job is None else job.state}, not waiting"
-        nodes = self._cluster.names_of(start)
+        nodes, partition = self._cluster.names_of(start), self._cluster.partition_for(start)
+        if partition is None:
+            return "there is a job of either partition on its nodes"
         change = Change(
             nodes,
             # Of its own it may ask for no number, or for a range: Slurm would add nodes, or take fewer.
@@ -150,8 +155,10 @@ class SlurmActuator(BaseActuator):
             minutes=_other_limit(job, start.limit_us),
             begin_now=job.restarts > 0,  # a requeue has set it ahead
             release=True,
+            partition="" if partition == job.partition else partition,
         )
         outcome = self._change(start.job_id, change)
+        self._cluster.placed_in[start.job_id] = partition
         if outcome is None:
             self._log("placed", f"job {self._cluster.label(start.job_id)} on {','.join(nodes)}", job=job.job_id)
         elif isinstance(outcome, Warned):  # it may have been released without its list
@@ -195,7 +202,9 @@ class SlurmActuator(BaseActuator):
         job = self._cluster.records.get(job_id)
         if job is None:
             return None
-        return self._change(job_id, Change((), minutes=_other_limit(job, self._cluster.own_limit_us(job_id))))
+        home, now = self._cluster.home(job_id), self._cluster.placed_in.pop(job_id, job.partition)
+        limit = _other_limit(job, self._cluster.own_limit_us(job_id))
+        return self._change(job_id, Change((), minutes=limit, partition="" if now == home else home))
 
     def _change(self, job_id: int, change: Change) -> Outcome:
         return change_job(self._rest, self._tools, self._cluster.label(job_id), change)
@@ -255,9 +264,15 @@ class SlurmActuator(BaseActuator):
 
 def change_job(rest: Rest, tools: Tools, label: str, change: Change) -> Outcome:
     """Change a job; a task of an array by scontrol, where slurmrestd cannot."""
-    if rest.dialect.tasks or "_" not in label:
-        return rest.change(label, change)
-    return next((outcome for words in scontrol_words(label, change) if (outcome := tools.scontrol(*words))), None)
+    outcome: Outcome = None
+    for _ in range(_TRIES if change.partition else 1):
+        if rest.dialect.tasks or "_" not in label:
+            outcome = rest.change(label, change)
+        else:
+            outcome = next((said for words in scontrol_words(label, change) if (said := tools.scontrol(*words))), None)
+        if not isinstance(outcome, str) or _STALE not in outcome:
+            break
+    return outcome
 
 
 def annotate(cluster: Cluster, tools: Tools, job_id: int, text: str) -> Outcome:

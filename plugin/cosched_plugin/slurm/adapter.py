@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -24,6 +23,8 @@ from cosched_plugin.site.store import Store
 from cosched_plugin.slurm.actuator import Commands, SlurmActuator, annotate, change_job, run_scontrol
 from cosched_plugin.slurm.cluster import Cluster
 from cosched_plugin.slurm.dialect import Change
+from cosched_plugin.slurm.pairing import share_of, shown
+from cosched_plugin.slurm.records import SlurmNode
 from cosched_plugin.slurm.rest import Polls, Rest
 from cosched_plugin.slurm.site_file import Site, read_site
 from cosched_plugin.slurm.transport import HttpTransport, Token, file_token
@@ -51,11 +52,22 @@ class Asked(NamedTuple):
         """Wait for Slurm; UsageError for nodes or a policy that cannot be served."""
         polls = Polls(self.rest)
         connect(polls, WAIT_S, self.log)
-        share = self.share or self.site.share or _share(self.site.partitions, self.choice.settings)
+        share = self._share(polls.nodes, observed=observed)
         ignored: frozenset[str] = getattr(self.choice.make(), "ignored", frozenset())
         cluster = Cluster(polls, self.site, share, ignored, observed=observed)
         self.choice.scheduler(cluster.machine, models=self.models)  # a policy that cannot work here is refused now
         return cluster
+
+    def _share(self, nodes: Sequence[SlurmNode], *, observed: bool) -> int:
+        """Return how many jobs may be on a core; UsageError where slurm.conf does not allow it, and jobs are to be placed."""
+        pairs = self.choice.settings.get("matching", "none") not in ("none", {"name": "none"})
+        share, findings = share_of(self.site, self.share or self.site.share, nodes, _show, pairs=pairs)
+        fatal = [finding.words for finding in findings if finding.fatal and not observed]
+        if fatal:
+            raise UsageError("slurm.conf does not let jobs share nodes: " + "; ".join(fatal))
+        for finding in findings:
+            self.log("sharing", finding.words, level=WARNING)
+        return share
 
     def say(self, event: str, words: str, cluster: Cluster, more: str = "") -> None:
         """Log what begins."""
@@ -77,7 +89,7 @@ def enforce(
         record = None if record_file is None else open_things.enter_context(TraceFile(record_file, at_once=True)).write
         if asked.token is not None and (why := _ordinary(asked.token.user)):
             log("ordinary-user", why, level=WARNING)
-        ticks = tick_partition if _partition(tick_partition) else None
+        ticks = tick_partition if _show("partition", tick_partition) else None
         if ticks is None:
             log("no-tick", f"there is no partition {tick_partition}: starts may take a second longer")
         tools = Commands(ticks)
@@ -119,10 +131,20 @@ def release_all(rest: Rest, site: Site, *, dry_run: bool) -> int:
         if job.state not in WAITING or job.held == "admin" or not site.is_ours(job):
             continue
         label = str(job.array_id or job.job_id) + ("" if job.task is None else f"_{job.task}")
+        home = site.home_of(job.partition)
         pinned = job.restarts > 0 and job.required  # to the nodes that it had: Slurm would wait for them
         if not pinned and not job.held:
             continue
-        outcome = None if dry_run else change_job(rest, tools, label, Change(() if pinned else None, release=True))
+        outcome = (
+            None
+            if dry_run
+            else change_job(
+                rest,
+                tools,
+                label,
+                Change(() if pinned else None, release=True, partition="" if home == job.partition else home),
+            )
+        )
         failed += outcome is not None
         say(f"job {label}: {outcome or ('would be released' if dry_run else 'released')}")
     return failed
@@ -186,11 +208,9 @@ def rest_of(address: str, token: Token | None = None, version: str = "") -> Rest
     raise UsageError(f"--rest {address}: expected unix:PATH or http://HOST:PORT, where slurmrestd listens")
 
 
-def site_of(file: str | None, partitions: tuple[str, ...]) -> Site:
+def site_of(file: str | None, partitions: tuple[str, ...], guests: tuple[str, ...] = ()) -> Site:
     """Return what a site file and the command line say; UsageError where neither names a partition."""
-    site = read_site(file)
-    if partitions:
-        site = site._replace(partitions=partitions)
+    site = read_site(file).with_partitions(partitions, guests)
     if not site.partitions:
         raise UsageError("whose jobs are cosched's? expected --partition NAME, or [ours] partitions in the site file")
     return site
@@ -198,27 +218,16 @@ def site_of(file: str | None, partitions: tuple[str, ...]) -> Site:
 
 def _ordinary(user: str) -> str:
     """Return why changes in a user's name may be refused; empty for Slurm's own user, and where that cannot be found out."""
-    try:
-        found = re.search(
-            r"^SlurmUser\s*=\s*([^\s(]+)", run_scontrol("show", "config", timeout_s=WAIT_S).stdout, re.MULTILINE
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    if not user or found is None or user in ("root", found[1]):
+    slurm_user = shown(_show("config")).get("SlurmUser", "").partition("(")[0]
+    if not user or not slurm_user or user in ("root", slurm_user):
         return ""
     return f"the token is of user {user}: Slurm refuses its changes, unless it is an operator (AdminLevel in slurmdbd)"
 
 
-def _partition(name: str) -> str:
-    """Return what scontrol shows of a partition; empty where it shows nothing."""
+def _show(*words: str) -> str:
+    """Return what scontrol shows of something; empty where it shows nothing."""
     try:
-        done = run_scontrol("-o", "show", "partition", name, timeout_s=WAIT_S)
+        done = run_scontrol("-o", "show", *words, timeout_s=WAIT_S)
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout if done.returncode == 0 else ""
-
-
-def _share(partitions: tuple[str, ...], settings: Mapping[str, Any]) -> int:
-    """Return how many jobs may be on a core: two, where the policy pairs jobs and every partition lets it."""
-    pairs = settings.get("matching", "none") not in ("none", {"name": "none"})
-    return 2 if pairs and all("OverSubscribe=FORCE:" in _partition(name) for name in partitions) else 1

@@ -97,6 +97,7 @@ class Cluster(Manager):
         self.rejected: dict[int, str] = {}  # jobs that the policy can never place, and why
         self.to_hold: list[int] = []  # jobs that Slurm has requeued, and would start itself
         self.comments = {}
+        self.placed_in: dict[int, str] = {}  # the partitions of jobs that were placed since the last poll
         self.suspended_us: dict[int, int] = {}  # when we last suspended a job
         self._numbers = {name: number for number, name in enumerate(self.names)}
         cores = {node.sockets * node.cores_per_socket for node in ours}
@@ -119,6 +120,30 @@ class Cluster(Manager):
     def names_of(self, start: StartJob) -> list[str]:
         """Return the names of a start's nodes."""
         return [self.names[node] for node, _ in sorted(each_node(start.runs))]
+
+    def home(self, job_id: int) -> str:
+        """Return the partition of a job in which its user submitted it."""
+        return self.site.home_of(self.records[job_id].partition)
+
+    def partition_for(self, start: StartJob) -> str | None:
+        """Return the partition for a start, its own one or that of guests: of which no job is on the nodes; None if both have some."""
+        home = self.home(start.job_id)
+        guest = self.site.guests.get(home)
+        if guest is None or self._books is None:
+            return home
+        nodes = _nodes_in(start.runs)
+        taken = {
+            self.partition_of(job_id)
+            for job_id, running in self._books.ledger.running.items()
+            if job_id != start.job_id and nodes & _nodes_in(running.runs)
+        }
+        return next((name for name in (home, guest) if name not in taken), None)
+
+    def partition_of(self, job_id: int) -> str:
+        """Return the partition of a job on nodes; empty for one that is still to be placed."""
+        job = self.records.get(job_id)
+        placed = self.placed_in.get(job_id)
+        return placed or ("" if job is None or (job.held and job.state in WAITING) else job.partition)
 
     def pending_reason(self, job_id: int) -> str:
         """Return why a job is pending, in Slurm's words."""
@@ -166,6 +191,7 @@ class Cluster(Manager):
         running = Counter(job.array_id for job in jobs if job.array_id and job.state in ON_NODES)
         self.records = {number: job for job in jobs for number in _numbers_of(job, running[job.array_id])}
         self.to_hold.clear()
+        self.placed_in.clear()
         self.left = {}
         polled: dict[int, PolledJob] = {}
         moved: list[tuple[int, SlurmJob, PolledJob | None]] = []  # jobs that Slurm has put on nodes itself
@@ -442,6 +468,14 @@ class Cluster(Manager):
                 return None
             counts = [layout.processes] * (len(nodes) - 1) + [layout.total - layout.processes * (len(nodes) - 1)]
         return _joined(dict(zip(nodes, counts, strict=True)))
+
+
+def _nodes_in(runs: Iterable[Run]) -> int:
+    """Return the nodes of some runs as a mask."""
+    found = 0
+    for first, count, _, _ in runs:
+        found |= ((1 << count) - 1) << first
+    return found
 
 
 def _fails(job: SlurmJob | None) -> bool:

@@ -19,6 +19,7 @@ class Change(NamedTuple):
     minutes: int | None = None  # its limit
     begin_now: bool = False
     release: bool = False
+    partition: str = ""
 
 
 class Dialect(NamedTuple):
@@ -42,6 +43,8 @@ class Dialect(NamedTuple):
             said["nodes"] = self.counted(change.node_count)
         if change.minutes is not None:
             said["time_limit"] = self.limited(change.minutes)
+        if change.partition:
+            said["partition"] = change.partition
         if change.begin_now:
             said["begin_time"] = "now"
         return said
@@ -79,6 +82,8 @@ def scontrol_words(label: str, change: Change) -> list[list[str]]:
         words.append(f"NumNodes={change.node_count}-{change.node_count}")
     if change.minutes is not None:
         words.append(f"TimeLimit={change.minutes}")
+    if change.partition:
+        words.append(f"Partition={change.partition}")
     if change.begin_now:
         words.append("StartTime=now")
     return [*([["update", *words]] if words[1:] else []), *([["release", label]] if change.release else [])]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from cosched_hwmodel.composite.job_profile import MOST, Profile, ProfileError, checked
@@ -56,6 +56,7 @@ class Site(NamedTuple):
     partitions: tuple[str, ...] = ()  # whose jobs are ours; none: the default of the command
     ours: Mapping[str, re.Pattern[str]] = {}  # patterns that a job of ours fits, by `user`, `account` or `name`
     unknown_alone: bool | None = None  # whether unknown jobs get whole nodes; None: where the belief asks about them
+    guests: Mapping[str, str] = {}  # the partition in which the guests of a partition's jobs start, by its name
     share: int = 0  # jobs that may be on a core; 0: as partition and policy say
     nodes: tuple[tuple[frozenset[str], Mapping[str, int]], ...] = ()  # rates in MB/s of named nodes
     rates: Mapping[str, int] = {}  # of all others
@@ -66,6 +67,21 @@ class Site(NamedTuple):
     def is_ours(self, job: SlurmJob) -> bool:
         """Return whether a job is one that cosched decides about."""
         return job.partition in self.partitions and Rule(self.ours, Traits()).fits(job)
+
+    def home_of(self, partition: str) -> str:
+        """Return the partition in which users submit jobs that are in this one."""
+        return next((host for host, guest in self.guests.items() if guest == partition), partition)
+
+    def with_partitions(self, partitions: Sequence[str], guests: Iterable[str]) -> Site:
+        """Return the site with these partitions, and as ``co:guest`` those of their guests; UsageError."""
+        found = dict(self.guests)
+        for text in guests:
+            host, _, guest = text.partition(":")
+            if not host or not guest or host == guest or ":" in guest:
+                raise UsageError(f"guests {text}: expected HOST:GUEST, two partitions over the same nodes")
+            found[host] = guest
+        every = dict.fromkeys([*(partitions or self.partitions), *found, *found.values()])
+        return self._replace(partitions=tuple(every), guests=found)
 
     def rates_of(self, node: str) -> tuple[int, int, int]:
         """Return the bandwidths of a node in MB/s: memory, network, disk; 0: unknown."""
@@ -107,6 +123,7 @@ def read_site(file: str | None) -> Site:
         tuple(ours.texts("partitions")),
         _patterns(ours),
         ours.flag("unknown_alone"),
+        {},
         machine.whole("share", 0, 0, 4),
         tuple(classes),
         amounts_in(machine, _RATES),
@@ -114,6 +131,7 @@ def read_site(file: str | None) -> Site:
         int(top.number("default_estimate_s", 86_400.0, 1e-3, MOST_ESTIMATE_S) * SECOND_US),
         tuple(Rule(_patterns(table), _traits(table)) for table in top.tables("jobs")),
     )
+    site = site.with_partitions((), ours.texts("guests"))
     top.end()
     return site
 

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from tests.plugin.slurm.bed import Bed
 from tests.processes import ROOT, environment
 
+from cosched_plugin.common.allocation import each_node
 from cosched_plugin.config import choose
 from cosched_plugin.core.engine import SchedulerCore
 from cosched_plugin.protocol.codec import decode
@@ -137,19 +138,29 @@ def replayed(records: Sequence[dict[str, Any]], policy: str) -> int:
     return batches
 
 
-def decided(records: Sequence[dict[str, Any]]) -> dict[int, list[float]]:
-    """Return when each job's start was decided, in seconds, by job."""
-    found: dict[int, list[float]] = {}
+def decisions(records: Sequence[dict[str, Any]]) -> Iterator[tuple[int, StartJob]]:
+    """Yield every start that was decided, and when."""
     for record in records:
         for message in messages(record):
             if not isinstance(message, Actions):
                 continue
             for action in message.actions:
-                starts = action.starts if isinstance(action, StartTogether) else (action,)
-                for start in starts:
+                for start in action.starts if isinstance(action, StartTogether) else (action,):
                     if isinstance(start, StartJob):
-                        found.setdefault(start.job_id, []).append(message.now_us / 1e6)
+                        yield message.now_us, start
+
+
+def decided(records: Sequence[dict[str, Any]]) -> dict[int, list[float]]:
+    """Return when each job's start was decided, in seconds, by job."""
+    found: dict[int, list[float]] = {}
+    for now_us, start in decisions(records):
+        found.setdefault(start.job_id, []).append(now_us / 1e6)
     return found
+
+
+def planned(records: Sequence[dict[str, Any]]) -> dict[int, list[str]]:
+    """Return the nodes of each job's last start, as decided."""
+    return {start.job_id: [f"n{node}" for node, _ in each_node(start.runs)] for _, start in decisions(records)}
 
 
 def latencies_ms(driver: Enforcing) -> tuple[float, float, float]:
