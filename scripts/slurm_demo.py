@@ -60,7 +60,7 @@ def _under(policy: str, folder: Path, env: Mapping[str, str]) -> tuple[float, fl
     """Run the jobs under a policy; return mean wait, end of the last job, and how many had a neighbour."""
     rest = f"unix:{folder / 'bed' / 'rest' / 'rest.sock'}"
     command = [
-        sys.executable, "-m", "cosched_plugin", "slurm", "--policy", policy, "--rest", rest, "--partition", "co",
+        sys.executable, "-m", "cosched_plugin", "slurm", "--policy", policy, "--rest", rest, "--guests", "co:guest",
         "--site", str(folder / "site.toml"), "--state", str(folder / f"{policy}.sqlite"), "--quiet",
     ]  # fmt: skip
     driver = subprocess.Popen(command, env=env, stdin=subprocess.DEVNULL)

@@ -111,7 +111,7 @@ def run(seed: int, policy: str, kind: str) -> Path:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         one = stack.enter_context(bed("--min-job-age", "6000", *scheduler))
         (folder / "site.toml").write_text(SITE if policy == "lomarc-r" else "")
-        options = ("--policy", policy, "--partition", "co", "--site", str(folder / "site.toml"))
+        options = ("--policy", policy, "--guests", "co:guest", "--site", str(folder / "site.toml"))
         driver = None if scheduler else stack.enter_context(enforcing(one, folder, *options))
         told: dict[int, tuple[int, int, str, float, float, float]] = {}
         time.sleep(3)  # slurmctld's first seconds are slower

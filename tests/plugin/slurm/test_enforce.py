@@ -143,7 +143,7 @@ TALKING = {"usage": {"bound": "network", "cpu": 0.2, "network": 0.75, "disk": 0.
 def test_pairs_share_nodes_and_nobody_else_does(tmp_path: Path) -> None:
     (tmp_path / "site.toml").write_text(PAIRS)
     site = ("--site", str(tmp_path / "site.toml"))
-    with bed() as one, enforcing(one, tmp_path, "--policy", "lomarc-r", "--partition", "co", *site) as driver:
+    with bed() as one, enforcing(one, tmp_path, "--policy", "lomarc-r", "--guests", "co:guest", *site) as driver:
         driver.wait_for("2 jobs a core")
         wanted = []
         for number in range(16):
@@ -182,7 +182,7 @@ def test_policies_that_a_cluster_cannot_serve_are_refused_at_the_start(tmp_path:
             assert ran.code == 2
             assert words in ran.err
         ran = run_python(*command, "--partition", "nosuch", env=env)
-        assert (ran.code, "no nodes in partition nosuch; there are co, ex, shr, tick" in ran.err) == (2, True)
+        assert (ran.code, "no nodes in partition nosuch; there are co, ex, guest, shr, tick" in ran.err) == (2, True)
         (tmp_path / "site.toml").write_text("[ours]\npartition = ['co']\n")
         ran = run_python(*command, "--partition", "co", "--site", str(tmp_path / "site.toml"), env=env)
         assert (ran.code, f"{tmp_path}/site.toml: ours: no such key 'partition'" in ran.err) == (2, True)
@@ -205,7 +205,7 @@ def test_hundreds_of_jobs_at_five_a_second(tmp_path: Path, policy: str, count: i
     """Mixed sizes and demands: every job ends once, a fresh core gives the same answers, and starts follow decisions quickly."""
     busy = os.getloadavg()[0]
     (tmp_path / "site.toml").write_text(SITES[policy])
-    options = ("--policy", policy, "--partition", "co", "--site", str(tmp_path / "site.toml"))
+    options = ("--policy", policy, "--guests", "co:guest", "--site", str(tmp_path / "site.toml"))
     with bed() as one, enforcing(one, tmp_path, *options) as driver:
         random = Random(7)
         wanted = []
