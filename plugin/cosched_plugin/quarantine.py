@@ -12,19 +12,7 @@ from typing import Final, NamedTuple
 
 from cosched_hwmodel.errors import raised_by_a_signal
 from cosched_plugin.common.errors import PluginError, ProtocolError, UsageError, described
-from cosched_plugin.protocol.messages import (
-    SET_ASIDE,
-    Action,
-    Event,
-    JobEnded,
-    JobHeld,
-    JobModified,
-    JobReleased,
-    JobStarted,
-    JobSubmitted,
-    SetNote,
-    Welcome,
-)
+from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.scheduler import Scheduler, SchedulerFactory
 from cosched_terminal.console import WARNING, Log
 
@@ -44,13 +32,13 @@ class Quarantine:
         self._log = log
         self.jobs: dict[int, str] = {}  # what is set aside, and why
 
-    def __call__(self, welcome: Welcome) -> Scheduler:
+    def __call__(self, welcome: m.Welcome) -> Scheduler:
         """Return a scheduler with this state."""
         there = {pending.spec.id for pending in welcome.pending}
         self.jobs = {job_id: why for job_id, why in self.jobs.items() if job_id in there}
         return _Guarded(self, welcome)
 
-    def without(self, welcome: Welcome, left_out: Collection[int]) -> Scheduler:
+    def without(self, welcome: m.Welcome, left_out: Collection[int]) -> Scheduler:
         """Return a scheduler for which these jobs are held."""
         pending = tuple([job._replace(held=job.held or job.spec.id in left_out) for job in welcome.pending])
         return self._make(welcome._replace(pending=pending))
@@ -65,19 +53,19 @@ class Quarantine:
 class _First(NamedTuple):
     """The first batch after a welcome."""
 
-    welcome: Welcome
+    welcome: m.Welcome
     now_us: int
-    events: Sequence[Event]
+    events: Sequence[m.Event]
 
 
 class _Guarded:
     """One scheduler after the other, from the same welcome on."""
 
-    def __init__(self, owner: Quarantine, welcome: Welcome) -> None:
+    def __init__(self, owner: Quarantine, welcome: m.Welcome) -> None:
         self._owner = owner
-        self._welcome: Welcome | None = welcome  # until the first batch is answered
+        self._welcome: m.Welcome | None = welcome  # until the first batch is answered
         self._scheduler = owner.without(welcome, owner.jobs)
-        self._noted = {note.job_id for note in welcome.notes if note.key == SET_ASIDE and note.job_id is not None}
+        self._noted = {note.job_id for note in welcome.notes if note.key == m.SET_ASIDE and note.job_id is not None}
         self._notes = "notes" in welcome.features
         self._held = {job.spec.id for job in welcome.pending if job.held}  # by the manager, not only set aside
 
@@ -86,7 +74,7 @@ class _Guarded:
         """Return the view of the scheduler, for its status."""
         return getattr(self._scheduler, "view", None)
 
-    def handle(self, now_us: int, events: Sequence[Event]) -> list[Action]:
+    def handle(self, now_us: int, events: Sequence[m.Event]) -> list[m.Action]:
         """Apply events and decide; PolicyFailed where the policy fails in the middle of a conversation."""
         heard = [*self._translated(events)]
         welcome, self._welcome = self._welcome, None
@@ -100,48 +88,48 @@ class _Guarded:
             actions = self._set_aside(_First(welcome, now_us, events), error)
         return [*actions, *self._tell()]
 
-    def _translated(self, events: Sequence[Event]) -> Iterator[Event]:
+    def _translated(self, events: Sequence[m.Event]) -> Iterator[m.Event]:
         """Yield events as the scheduler must hear them: for it a job that is set aside is held."""
         aside = self._owner.jobs
         for event in events:
             match event:
-                case JobHeld(job_id):
+                case m.JobHeld(job_id):
                     self._held.add(job_id)
                     if job_id in aside:
                         continue
-                case JobReleased(job_id):
+                case m.JobReleased(job_id):
                     self._held.discard(job_id)
                     aside.pop(job_id, None)
-                case JobModified(job) if job.id in aside:
+                case m.JobModified(job) if job.id in aside:
                     del aside[job.id]
                     yield event
                     if job.id not in self._held:
-                        yield JobReleased(job.id)
+                        yield m.JobReleased(job.id)
                     continue
-                case JobEnded(job_id):
+                case m.JobEnded(job_id):
                     aside.pop(job_id, None)
                     self._held.discard(job_id)
                     self._noted.discard(job_id)  # its notes are gone with it
-                case JobStarted(job_id):
+                case m.JobStarted(job_id):
                     aside.pop(job_id, None)
             yield event
 
-    def _set_aside(self, first: _First, error: Exception) -> list[Action]:
+    def _set_aside(self, first: _First, error: Exception) -> list[m.Action]:
         """Set jobs aside until the policy succeeds, and return what it decides.
 
         Raises its error where it fails without any pending job, or on too many.
         """
         aside = self._owner.jobs
-        released = {event.job_id for event in first.events if isinstance(event, JobReleased)}
+        released = {event.job_id for event in first.events if isinstance(event, m.JobReleased)}
         jobs = [job.spec for job in first.welcome.pending if not job.held or job.spec.id in released]
-        jobs += [event.job for event in first.events if isinstance(event, JobSubmitted)]
+        jobs += [event.job for event in first.events if isinstance(event, m.JobSubmitted)]
         jobs.sort(
             key=lambda job: (job.submit_us, job.id), reverse=True
         )  # the latest first: before it came, all went well
         left = [job.id for job in jobs if job.id not in aside]
         if isinstance(self._trial(first, left), Exception):
             raise error
-        found: Exception | list[Action] = error
+        found: Exception | list[m.Action] = error
         while isinstance(found, Exception):
             if len(aside) >= MOST:
                 raise found
@@ -160,7 +148,7 @@ class _Guarded:
                 enough = half
         return enough
 
-    def _trial(self, first: _First, left_out: Sequence[int]) -> list[Action] | Exception:
+    def _trial(self, first: _First, left_out: Sequence[int]) -> list[m.Action] | Exception:
         """Return what the policy decides without these jobs, or its error. Nothing of it goes to the manager."""
         aside = {*self._owner.jobs, *left_out}
         self._scheduler = self._owner.without(first.welcome, aside)
@@ -171,25 +159,25 @@ class _Guarded:
                 raise
             return error
 
-    def _tell(self) -> Iterator[Action]:
+    def _tell(self) -> Iterator[m.Action]:
         """Yield what the manager has not been told: which jobs are set aside, and which are not any more."""
         aside = self._owner.jobs
         if self._notes and self._noted != aside.keys():
             for job_id in sorted(aside.keys() - self._noted):
-                yield SetNote(job_id, SET_ASIDE, aside[job_id])
+                yield m.SetNote(job_id, m.SET_ASIDE, aside[job_id])
             for job_id in sorted(self._noted - aside.keys()):
-                yield SetNote(job_id, SET_ASIDE, None)
+                yield m.SetNote(job_id, m.SET_ASIDE, None)
             self._noted = {*aside}
 
 
-def _without(events: Sequence[Event], left_out: Collection[int]) -> Iterator[Event]:
+def _without(events: Sequence[m.Event], left_out: Collection[int]) -> Iterator[m.Event]:
     """Yield events in which these jobs are held as soon as they are there."""
     for event in events:
-        if isinstance(event, JobHeld | JobReleased) and event.job_id in left_out:
+        if isinstance(event, m.JobHeld | m.JobReleased) and event.job_id in left_out:
             continue
         yield event
-        if isinstance(event, JobSubmitted) and event.job.id in left_out:
-            yield JobHeld(event.job.id)
+        if isinstance(event, m.JobSubmitted) and event.job.id in left_out:
+            yield m.JobHeld(event.job.id)
 
 
 def _why(error: Exception) -> str:

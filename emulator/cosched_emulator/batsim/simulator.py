@@ -40,20 +40,8 @@ from cosched_emulator.manager.timeline import END
 from cosched_hwmodel.units import SECOND_US, ThreadMask
 from cosched_plugin.batsim import messages as b
 from cosched_plugin.batsim.messages import BatsimEvent
+from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.errors import RemoteProtocolError
-from cosched_plugin.protocol.messages import (
-    CANCELLED,
-    FAILED,
-    REJECTED,
-    TIMEOUT,
-    ActionRefused,
-    JobEnded,
-    JobSubmitted,
-    NodeFailed,
-    NodeReturned,
-    Run,
-    StartJob,
-)
 
 # States of a job. One that is done is still to be told of; of one that was told Batsim knows nothing more.
 PENDING, RUNNING, DONE, TOLD, GONE = "pending", "running", "done", "told", "rejected"
@@ -206,7 +194,7 @@ class Simulator:
     def _pass(self, now_us: int) -> None:
         """Let happen all that is due."""
         manager, agenda, timeline = self._manager, self._agenda, self._manager.timeline
-        ends: list[JobEnded] = []
+        ends: list[m.JobEnded] = []
         for _, rank, ident, version in timeline.pop_due(now_us):
             if rank == END:
                 end = manager.end_event(ident, version)
@@ -332,9 +320,9 @@ class Simulator:
         if takes_us != managed.job.run_us or spec.processes != sum(counts):
             spec = spec._replace(processes=sum(counts))
             managed.job = managed.job._replace(run_us=takes_us, spec=spec)
-        start = StartJob(spec.id, runs, spec.estimate_us, spec.limit_us)
+        start = m.StartJob(spec.id, runs, spec.estimate_us, spec.limit_us)
         for follows in self._manager.carry_out(self._manager.seq + 1, self.now_us, [start]):
-            assert isinstance(follows, ActionRefused)
+            assert isinstance(follows, m.ActionRefused)
             raise RemoteProtocolError("state", f"{path}.alloc", follows.reason)
         self._dirty = True
         job.hosts = hosts
@@ -378,15 +366,15 @@ class Simulator:
             counts.append(min(self._cores[host], processes - sum(counts)) if processes > job.res else 1)
         return counts
 
-    def _runs(self, hosts: Sequence[int], counts: Sequence[int], path: str) -> tuple[Run, ...]:
+    def _runs(self, hosts: Sequence[int], counts: Sequence[int], path: str) -> tuple[m.Run, ...]:
         """Return the place of a job: on each host the lowest threads that are free."""
         free = self._manager.pool.free
-        found: list[Run] = []
+        found: list[m.Run] = []
         if len(free) == 1 and max(counts) == 1:  # a place a host, and which are taken has been checked
             first = last = hosts[0]
             for host in (*hosts[1:], -1):
                 if host != last + 1:
-                    found.append(Run(first, last - first + 1, _FIRST, 1))
+                    found.append(m.Run(first, last - first + 1, _FIRST, 1))
                     first = host
                 last = host
             return tuple(found)
@@ -405,17 +393,17 @@ class Simulator:
                 last = host
                 continue
             if first >= 0:
-                found.append(Run(first, last - first + 1, ThreadMask(mask), processes))
+                found.append(m.Run(first, last - first + 1, ThreadMask(mask), processes))
             first = last = host
             mask, processes = chosen, wanted
         return tuple(found)
 
     def _reject(self, data: Mapping[str, Any], path: str) -> None:
         job = self._pending(data, path)
-        self._manager.apply(self.now_us, [JobEnded(job.work.spec.id, REJECTED)])
+        self._manager.apply(self.now_us, [m.JobEnded(job.work.spec.id, m.REJECTED)])
         self.state[job.name] = GONE
         self._left -= 1
-        self._ended(Ended(job, REJECTED))
+        self._ended(Ended(job, m.REJECTED))
 
     def _kill(self, data: Mapping[str, Any], path: str) -> None:
         """Kill jobs; those that have just ended by themselves have no progress."""
@@ -430,7 +418,7 @@ class Simulator:
                 raise RemoteProtocolError("state", f"{path}.job_ids", text)
             if state == RUNNING:
                 job = self.jobs[name]
-                record = self._finish(JobEnded(job.work.spec.id, CANCELLED))
+                record = self._finish(m.JobEnded(job.work.spec.id, m.CANCELLED))
                 progress[name] = self._progress(job, record).told
         self._tell("JOB_KILLED", b.write_json({"job_ids": names, "job_progress": progress}))
 
@@ -544,7 +532,7 @@ class Simulator:
         if self.first_j is None and self.options.energy:
             self.first_j = self.states.count(self.now_us)
         self._manager.accept(job.work)
-        self._manager.apply(self.now_us, [JobSubmitted(job.work.spec)])
+        self._manager.apply(self.now_us, [m.JobSubmitted(job.work.spec)])
 
     def _happen(self, event: Mapping[str, Any]) -> None:
         """Carry out an external event: machines that go take no more jobs, and what runs there goes on."""
@@ -562,14 +550,14 @@ class Simulator:
         for host in b.read_hosts(event, "resources", "", len(self._hosts)):
             if self.states.change_service(host, self.now_us, fails=fails):
                 changes = nodes.fail(host, self.now_us) if fails else nodes.mend(host, self.now_us)
-                assert [type(change) for change in changes] == [NodeFailed if fails else NodeReturned]
+                assert [type(change) for change in changes] == [m.NodeFailed if fails else m.NodeReturned]
                 self._manager.apply(self.now_us, changes)
         self._tell("NOTIFY", b.write_json({"type": f"event_{kind}", "resources": event["resources"]}))
 
     def _record(self, record: JobRecord) -> None:
         self._last = record
 
-    def _finish(self, end: JobEnded) -> JobRecord:
+    def _finish(self, end: m.JobEnded) -> JobRecord:
         """Take a job off its hosts, tell the scheduler, and return its record."""
         self._manager.apply(self.now_us, [end])
         self._dirty = True
@@ -578,11 +566,11 @@ class Simulator:
         job = self.jobs[self._names[end.job_id]]
         start_us = record.intervals[-1].start_us
         state, code = b.SUCCESS, 0
-        if end.state == CANCELLED:
+        if end.state == m.CANCELLED:
             state, code = b.KILLED, -2 if self._progress(job, record).parallel else -1
-        elif end.state == TIMEOUT or record.limit_us == self.now_us - start_us:
+        elif end.state == m.TIMEOUT or record.limit_us == self.now_us - start_us:
             state, code = b.WALLTIME, -1
-        elif end.state == FAILED:
+        elif end.state == m.FAILED:
             state, code = b.FAILED, record.job.exit_code
         self.state[job.name] = DONE
         self._completed.append(job.name)

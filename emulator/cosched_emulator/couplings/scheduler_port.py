@@ -20,23 +20,11 @@ from cosched_emulator.errors import ConfigurationError, LinkError, UnsupportedEr
 from cosched_plugin.common.curve import Keyring
 from cosched_plugin.common.errors import EndpointError
 from cosched_plugin.common.sockets import OWNER_ONLY, bind_private, remove_socket, router_socket
+from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.codec import decode, encode
 from cosched_plugin.protocol.endpoint import takes_keys, why_not
 from cosched_plugin.protocol.errors import RemoteProtocolError
 from cosched_plugin.protocol.limits import MAX_FRAME_BYTES
-from cosched_plugin.protocol.messages import (
-    Actions,
-    Bye,
-    ErrorReport,
-    Event,
-    Events,
-    Hello,
-    Message,
-    Ping,
-    Ready,
-    Resync,
-    Welcome,
-)
 from cosched_plugin.protocol.session import ManagerSession, State, report_of
 
 # The endpoints of a manager: checks and binds them; errors name a configuration key.
@@ -90,7 +78,7 @@ class Standby(NamedTuple):
     """A declared standby that has been refused for now."""
 
     sender: bytes
-    hello: Hello
+    hello: m.Hello
     seen_s: float
 
 
@@ -234,12 +222,12 @@ class SchedulerPort:
     # ``inventory`` is called anew for each hello, and the welcome with it gets the next greeting number. All later messages of that
     # scheduler repeat the number; the session drops those with an older one, such as an answer or a ready that was delayed until
     # after the next hello. Without numbers they could undo what both ends have agreed since.
-    def begin(self, inventory: Callable[[], Welcome], *, lockstep: bool) -> ManagerSession:
+    def begin(self, inventory: Callable[[], m.Welcome], *, lockstep: bool) -> ManagerSession:
         """Begin a conversation with the next scheduler that says hello."""
         self.session = ManagerSession(inventory, features=inventory().features, lockstep=lockstep)
         return self.session
 
-    def submit(self, seq: int, now_us: int, events: tuple[Event, ...]) -> None:
+    def submit(self, seq: int, now_us: int, events: tuple[m.Event, ...]) -> None:
         """Send a batch; a scheduler that is not ready yet gets it when it is."""
         session = self.require_session()
         self._interval_s = self._resend_s
@@ -261,7 +249,7 @@ class SchedulerPort:
         for message in session.resync(reason, unsettled):
             self._send(session, message)
 
-    def receive(self, flags: int = 0) -> Message | None:
+    def receive(self, flags: int = 0) -> m.Message | None:
         """Process one message, or wait for one slice (not at all with zmq.NOBLOCK); return the result for the manager, if any.
 
         Raises LinkError if the served scheduler reports an error, breaks the protocol, or its process has ended.
@@ -283,7 +271,7 @@ class SchedulerPort:
                     "limit", "", f"expected at most {self.most_bytes} bytes, got {len(frames[-1])}"
                 )
             message = decode(frames)
-            if type(message) is Hello:
+            if type(message) is m.Hello:
                 message = self._newest(sender, message)
             if sender != self._peer and not self._admit(session, sender, message):
                 return None
@@ -294,21 +282,21 @@ class SchedulerPort:
                 self._trouble = f"a scheduler was refused: {error}"
                 return None
             raise self.error(f"the scheduler sent what cannot be accepted ({error.code}): {error}") from error
-        if type(received.deliver) is Hello:
+        if type(received.deliver) is m.Hello:
             self._serve(sender)
         for reply in received.send:
             self._send(session, reply)
-        if type(message) is Actions:
+        if type(message) is m.Actions:
             return received.deliver
         # A scheduler that has ended may have sent the reason.
-        return self._act_on(message if type(message) in (Bye, ErrorReport) else received.deliver)
+        return self._act_on(message if type(message) in (m.Bye, m.ErrorReport) else received.deliver)
 
     def _next(self, flags: int) -> list[bytes]:
         return self._ahead.popleft() if self._ahead else self._channel.receive(self.socket, flags)
 
     # A scheduler says hello twice a second until it has its welcome. That of 100,000 jobs takes longer to make, and each of the hellos
     # that have come meanwhile would cost another one.
-    def _newest(self, sender: bytes, hello: Hello) -> Hello:
+    def _newest(self, sender: bytes, hello: m.Hello) -> m.Hello:
         """Return the last of the hellos that have come one after the other from a scheduler."""
         with suppress(zmq.Again):
             while True:
@@ -317,7 +305,7 @@ class SchedulerPort:
                     message = decode(after[1:]) if after[0] == sender else None
                 except RemoteProtocolError:
                     message = None
-                if type(message) is not Hello or message._replace(greeting=hello.greeting) != hello:
+                if type(message) is not m.Hello or message._replace(greeting=hello.greeting) != hello:
                     self._ahead.appendleft(after)
                     break
                 self.heard += 1
@@ -345,7 +333,7 @@ class SchedulerPort:
         silent_s = None if self._asked_s is None else self._heard_all_s - self._asked_s
         step = self._standby.next_step(now_s, served=served, silent_s=silent_s)
         if step == "ping":
-            self._send(session, Ping(0))
+            self._send(session, m.Ping(0))
         elif step == "take over":
             if served:
                 session.silent = True
@@ -367,7 +355,7 @@ class SchedulerPort:
         if self.session is not None and self._peer is not None:
             self._send(self.session, self.session.bye("the manager closes"))
         if self._standby.waiting is not None:
-            self._send_to(self._standby.waiting.sender, Bye("the manager closes"))
+            self._send_to(self._standby.waiting.sender, m.Bye("the manager closes"))
         remove_socket(self.socket.getsockopt_string(zmq.LAST_ENDPOINT))
         self.socket.close()
         if self._keys is not None:
@@ -385,33 +373,33 @@ class SchedulerPort:
         parts = [text, self._trouble, "" if self._diagnose is None else self._diagnose()]
         return LinkError("\n".join([part for part in parts if part]), self.endpoint)
 
-    def _act_on(self, delivered: Message | None) -> Message | None:
+    def _act_on(self, delivered: m.Message | None) -> m.Message | None:
         match delivered:
-            case ErrorReport("unsupported", path, text):
+            case m.ErrorReport("unsupported", path, text):
                 raise UnsupportedError(f"{path}{': ' if path else ''}{text}", self.endpoint)
-            case ErrorReport(code, path, text):
+            case m.ErrorReport(code, path, text):
                 raise self.error(f"the scheduler reports {code}: {path}{': ' if path else ''}{text}")
-            case Bye(reason):
+            case m.Bye(reason):
                 self._trouble = f"the scheduler left: {reason}"
                 self._standby.set_free(time.monotonic())
                 self._note("scheduler-left", self._trouble)
-            case Hello():
+            case m.Hello():
                 self._note("scheduler-came", f"scheduler {delivered.instance} says hello, policy {delivered.policy}")
-            case Ready():
+            case m.Ready():
                 self._trouble = ""
         return delivered
 
     # Everything from a sender that is not served goes through here before the session sees it: one scheduler is served at a time,
     # and a second hello may neither disturb it nor be lost (a standby waits, others are told to come back).
-    def _admit(self, session: ManagerSession, sender: bytes, message: Message) -> bool:
+    def _admit(self, session: ManagerSession, sender: bytes, message: m.Message) -> bool:
         """Return whether the session may process ``message``, which does not come from the served scheduler."""
-        if type(message) is not Hello:
-            if type(message) not in (ErrorReport, Bye):
-                self._send_to(sender, ErrorReport("state", "type", "say hello first"))
+        if type(message) is not m.Hello:
+            if type(message) not in (m.ErrorReport, m.Bye):
+                self._send_to(sender, m.ErrorReport("state", "type", "say hello first"))
             return False
         if self.instance and not session.takes_over(message):
             self._send(
-                session, Ping(0)
+                session, m.Ping(0)
             )  # this send fails, and so frees the place, if the first scheduler's connection is gone
         # A peer with the name of the served one, and a connection of its own, is a second one too.
         if session.would_be_second(message) or self.instance == message.instance:
@@ -427,7 +415,7 @@ class SchedulerPort:
             if self._standby.is_reserved(now_s):
                 self._standby.waiting = Standby(sender, message, now_s)
                 self._send_to(
-                    sender, ErrorReport("busy", "", "the manager waits for a scheduler that is not a standby")
+                    sender, m.ErrorReport("busy", "", "the manager waits for a scheduler that is not a standby")
                 )
                 return False
         return True
@@ -457,14 +445,14 @@ class SchedulerPort:
         self._peer = sender
         self._asked_s = None
 
-    def _replace(self, session: ManagerSession, hello: Hello) -> None:
+    def _replace(self, session: ManagerSession, hello: m.Hello) -> None:
         served = self.instance
         last_word = session.replace(hello)
         if self._peer is not None:
             self._send_to(self._peer, last_word)
         self._note("takeover", f"standby {hello.instance} has taken over from {served}, which did not answer")
 
-    def _send(self, session: ManagerSession, message: Message) -> None:
+    def _send(self, session: ManagerSession, message: m.Message) -> None:
         """Send ``message`` to the served scheduler; if it has vanished, note that and wait for the next hello."""
         began_s = time.monotonic()
         if self._peer is None or not self._send_to(self._peer, message):
@@ -473,13 +461,13 @@ class SchedulerPort:
                 self._note("scheduler-gone", self._trouble)
             session.peer_lost()
             self._standby.set_free(time.monotonic())
-        elif self._asked_s is None and type(message) in (Events, Welcome, Ping, Resync):
+        elif self._asked_s is None and type(message) in (m.Events, m.Welcome, m.Ping, m.Resync):
             self._asked_s = time.monotonic()
-            if type(message) is Welcome:
+            if type(message) is m.Welcome:
                 self._interval_s = max(self._resend_s, READING_FACTOR * (self._asked_s - began_s))
                 self._resend_at_s = self._asked_s + self._interval_s
 
-    def _send_to(self, peer: bytes, message: Message) -> bool:
+    def _send_to(self, peer: bytes, message: m.Message) -> bool:
         """Send ``message`` to ``peer``; return False if the peer is gone."""
         try:
             self._channel.send(self.socket, [peer, *encode(message)])

@@ -11,33 +11,11 @@ from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
 from cosched_plugin.common.allocation import resume_costs
-from cosched_plugin.protocol.messages import (
-    CANCELLED,
-    COMPLETED,
-    Action,
-    Event,
-    JobEnded,
-    JobRequeued,
-    JobSpec,
-    JobSubmitted,
-    KillJob,
-    RejectJob,
-    RequeueJob,
-    ResumeJob,
-    ReviseJob,
-    Run,
-    RunningJob,
-    StartJob,
-    StartTogether,
-    SuspendJob,
-    WakeAt,
-    Welcome,
-    Woken,
-)
+from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.scheduler import Scheduler, SchedulerFactory
 
 RunTime = Callable[
-    [JobSpec, int, int], int
+    [m.JobSpec, int, int], int
 ]  # of a job, the run time that its plan expects, and how long it has run: all of it
 _END, _SUBMISSION, _WAKE = 0, 1, 2  # in the order of one instant
 MOST_ROUNDS: Final = 1000  # batches at one instant, as in a run
@@ -48,7 +26,7 @@ class Start(NamedTuple):
     """The start of a job in a run ahead."""
 
     at_us: int
-    runs: tuple[Run, ...]
+    runs: tuple[m.Run, ...]
 
 
 class Forecast(NamedTuple):
@@ -62,7 +40,7 @@ class _Job:
     """A job on its nodes, or suspended."""
 
     def __init__(
-        self, spec: JobSpec, runs: tuple[Run, ...], start_us: int, estimate_us: int, limit_us: int | None
+        self, spec: m.JobSpec, runs: tuple[m.Run, ...], start_us: int, estimate_us: int, limit_us: int | None
     ) -> None:
         self.spec = spec
         self.runs = runs
@@ -80,7 +58,7 @@ class _Job:
 class _Copy:
     """The jobs of a manager, as far as a run ahead needs them."""
 
-    def __init__(self, welcome: Welcome, run_time: RunTime, wanted: Collection[int]) -> None:
+    def __init__(self, welcome: m.Welcome, run_time: RunTime, wanted: Collection[int]) -> None:
         self.now_us = welcome.now_us
         self.starts: dict[int, Start] = {}
         self.wanted = set(wanted)
@@ -95,7 +73,7 @@ class _Copy:
         for at_us in welcome.wakes:
             self._wake(at_us)
 
-    def _take_over(self, running: RunningJob) -> None:
+    def _take_over(self, running: m.RunningJob) -> None:
         job = _Job(running.spec, running.runs, running.start_us, running.estimate_us, running.limit_us)
         job.suspended_us, job.on_disk, job.ready_us = running.suspended_us, running.on_disk, running.ready_us
         job.since_us = max(self.now_us if job.suspended_us is None else job.suspended_us, running.ready_us)
@@ -124,56 +102,56 @@ class _Copy:
 
     # ------------------------------------------------------------ events
 
-    def submit(self, spec: JobSpec) -> None:
+    def submit(self, spec: m.JobSpec) -> None:
         """Enter a submission to come."""
         self._pending[spec.id] = spec
         heappush(self.heap, (max(spec.submit_us, self.now_us), _SUBMISSION, spec.id, 0))
 
-    def event(self, rank: int, ident: int, version: int) -> Event | None:
+    def event(self, rank: int, ident: int, version: int) -> m.Event | None:
         """Apply a due entry; None if it is void."""
         if rank == _WAKE:
             self._wakes.discard(ident)
-            return Woken(ident)
+            return m.Woken(ident)
         if rank == _SUBMISSION:
-            return JobSubmitted(self._pending[ident])
+            return m.JobSubmitted(self._pending[ident])
         job = self._running.get(ident)
         if job is None or job.version != version:
             return None
         del self._running[ident]
-        return JobEnded(ident, COMPLETED)
+        return m.JobEnded(ident, m.COMPLETED)
 
     # ------------------------------------------------------------ actions
 
-    def carry_out(self, actions: Sequence[Action]) -> list[Event]:
+    def carry_out(self, actions: Sequence[m.Action]) -> list[m.Event]:
         """Carry out the core's decisions; return the events that some of them ask for."""
-        follow: list[Event] = []
+        follow: list[m.Event] = []
         for action in actions:
             match action:
-                case StartJob():
+                case m.StartJob():
                     self._start(action)
-                case StartTogether():
+                case m.StartTogether():
                     for start in action.starts:
                         self._start(start)
-                case ReviseJob():
+                case m.ReviseJob():
                     self._revise(action)
-                case SuspendJob():
+                case m.SuspendJob():
                     self._suspend(action)
-                case ResumeJob():
+                case m.ResumeJob():
                     self._resume(self._running[action.job_id])
-                case RejectJob():
+                case m.RejectJob():
                     del self._pending[action.job_id]
                     self.wanted.discard(action.job_id)
-                case KillJob():
+                case m.KillJob():
                     del self._running[action.job_id]
-                    follow.append(JobEnded(action.job_id, CANCELLED))
-                case RequeueJob():
+                    follow.append(m.JobEnded(action.job_id, m.CANCELLED))
+                case m.RequeueJob():
                     self._pending[action.job_id] = self._running.pop(action.job_id).spec
-                    follow.append(JobRequeued(action.job_id))
-                case WakeAt():
+                    follow.append(m.JobRequeued(action.job_id))
+                case m.WakeAt():
                     self._wake(action.at_us)
         return follow
 
-    def _start(self, start: StartJob) -> None:
+    def _start(self, start: m.StartJob) -> None:
         job_id = start.job_id
         job = _Job(self._pending.pop(job_id), start.runs, self.now_us, start.estimate_us, start.limit_us)
         self._run(job, 0)
@@ -186,7 +164,7 @@ class _Copy:
             job.left_us = max(1.0, job.left_us - (self.now_us - job.since_us))
             job.since_us = self.now_us
 
-    def _revise(self, revision: ReviseJob) -> None:
+    def _revise(self, revision: m.ReviseJob) -> None:
         """Scale what a job has left as the core scales it; a job beyond its expected end goes on as it is."""
         job = self._running[revision.job_id]
         self._progress(job)
@@ -197,7 +175,7 @@ class _Copy:
         job.estimate_us, job.limit_us = revision.estimate_us, revision.limit_us
         self._expect_end(job)
 
-    def _suspend(self, action: SuspendJob) -> None:
+    def _suspend(self, action: m.SuspendJob) -> None:
         job = self._running[action.job_id]
         self._progress(job)
         job.suspended_us, job.on_disk = self.now_us, action.to_disk
@@ -217,11 +195,11 @@ class _Copy:
 
 
 def forecast(
-    welcome: Welcome,
+    welcome: m.Welcome,
     make: SchedulerFactory,
     run_time: RunTime,
     wanted: Collection[int],
-    arrivals: Iterable[JobSpec] = (),
+    arrivals: Iterable[m.JobSpec] = (),
     *,
     until_us: int,
     expired: Callable[[], bool] = lambda: False,
@@ -246,21 +224,21 @@ def forecast(
         if now_us > until_us:
             break
         copy.now_us = now_us
-        events: list[Event] = []
+        events: list[m.Event] = []
         while copy.heap and copy.heap[0][0] <= now_us:
             _, rank, ident, version = heappop(copy.heap)
             event = copy.event(rank, ident, version)
             if event is not None:
                 events.append(event)
         if events:
-            idle = idle + 1 if type(events[0]) is Woken else 0
+            idle = idle + 1 if type(events[0]) is m.Woken else 0
             if idle > MOST_IDLE:
                 break
             _exchange(core, copy, events)
     return Forecast(copy.starts, copy.now_us if copy.heap else until_us)
 
 
-def _exchange(core: Scheduler, copy: _Copy, events: list[Event]) -> None:
+def _exchange(core: Scheduler, copy: _Copy, events: list[m.Event]) -> None:
     """Let the core decide, until its decisions cause no further events."""
     for _ in range(MOST_ROUNDS):
         events = copy.carry_out(core.handle(copy.now_us, events))

@@ -33,21 +33,7 @@ from cosched_emulator.users.requests import (
 )
 from cosched_emulator.workload.job import WorkloadJob
 from cosched_plugin.common.allocation import started_by
-from cosched_plugin.protocol.messages import (
-    REJECTED,
-    Action,
-    ActionRefused,
-    ChangeSlot,
-    Event,
-    JobEnded,
-    SetNote,
-    SetRotation,
-    StartJob,
-    StartTogether,
-    Turn,
-    WakeAt,
-    Welcome,
-)
+from cosched_plugin.protocol import messages as m
 
 LAST_DECISIONS: Final = 50
 MOST_TURNS: Final = 12  # of a rotation, in a decision's text
@@ -116,18 +102,19 @@ class LiveManager:
         self._follow_up()
         return Done(result)
 
-    def apply_answer(self, seq: int, actions: Sequence[Action], decided_us: int | None = None) -> None:
+    def apply_answer(self, seq: int, actions: Sequence[m.Action], decided_us: int | None = None) -> None:
         """Carry out the scheduler's answer to batch ``seq``, of the time ``decided_us`` (None: now), as far as possible now."""
         self._reject_impossible(actions)
         # Events after the scheduler's batch explain the actions that are impossible now.
         stale = "stale: " if self.outbox.has_news else ""
         told = [
-            "" if isinstance(action, SetNote | WakeAt) else describe(action, self.owners.label) for action in actions
+            "" if isinstance(action, m.SetNote | m.WakeAt) else describe(action, self.owners.label)
+            for action in actions
         ]
         unaware = self.outbox.changed_jobs(self.now_us if decided_us is None else decided_us)
-        refusals: list[ActionRefused] = []
+        refusals: list[m.ActionRefused] = []
         for event in self.manager.carry_out(seq, self.now_us, actions, unaware):
-            if not isinstance(event, ActionRefused):
+            if not isinstance(event, m.ActionRefused):
                 self.outbox.tell(self.now_us, event)
                 continue
             text = event.reason.removeprefix("stale: ")  # of a job that is about to start, or whose end was not seen
@@ -142,7 +129,7 @@ class LiveManager:
         self.outbox.close_batch(refusals)
         self._follow_up()
 
-    def _reject_impossible(self, actions: Sequence[Action]) -> None:
+    def _reject_impossible(self, actions: Sequence[m.Action]) -> None:
         """End the jobs that are to start and whose processes cannot run; an earlier version has accepted them, by the journal."""
         manager = self.manager
         if manager.processes is None:
@@ -153,7 +140,7 @@ class LiveManager:
                 reason = None if job is None else manager.processes.refusal(job.job)
                 if job is not None and reason is not None:
                     job.reason = reason
-                    self.outbox.tell(self.now_us, JobEnded(job_id, REJECTED))
+                    self.outbox.tell(self.now_us, m.JobEnded(job_id, m.REJECTED))
 
     # A command or an answer with its time is a step, as the journal repeats it.
 
@@ -163,18 +150,18 @@ class LiveManager:
         examined = self.examine(who, request, replayed=replayed)
         return examined if isinstance(examined, Refused | Done) else self.carry_out(examined)
 
-    def answer(self, now_us: int, seq: int, actions: Sequence[Action], decided_us: int | None = None) -> None:
+    def answer(self, now_us: int, seq: int, actions: Sequence[m.Action], decided_us: int | None = None) -> None:
         """Carry out the scheduler's answer to batch ``seq``, of the time ``decided_us`` (None: now), at ``now_us``."""
         self.advance(now_us)
         self.apply_answer(seq, actions, decided_us)
 
     # ------------------------------------------------------------ the scheduler's side
 
-    def batch(self) -> tuple[int, int, tuple[Event, ...]] | None:
+    def batch(self) -> tuple[int, int, tuple[m.Event, ...]] | None:
         """Return (number, time, events) of the next batch, and count it as sent; None if there is none, or a batch is unanswered."""
         return self.outbox.batch(self.now_us)
 
-    def inventory(self) -> Welcome:
+    def inventory(self) -> m.Welcome:
         """Return the present state for a new scheduler. It includes all events not sent yet; an unanswered batch is given up."""
         return self.outbox.inventory(self.now_us)
 
@@ -289,7 +276,7 @@ class LiveManager:
         manager.nodes.check()
 
 
-def describe(action: Action, label: Callable[[int], str]) -> str:
+def describe(action: m.Action, label: Callable[[int], str]) -> str:
     """Return a decision of the scheduler in a few words; ``label`` returns the users' name of a job."""
     name = type(action).__name__
     words = {
@@ -302,19 +289,19 @@ def describe(action: Action, label: Callable[[int], str]) -> str:
         "KillJob": "kill",
     }
     match action:
-        case StartTogether():
+        case m.StartTogether():
             return f"start together {', '.join([label(start.job_id) for start in action.starts])}"
-        case SetRotation():
+        case m.SetRotation():
             return _describe_turns(action.turns, label)
-        case StartJob() if action.slot:
+        case m.StartJob() if action.slot:
             return f"start {label(action.job_id)} in slot {action.slot}"
-        case ChangeSlot():
+        case m.ChangeSlot():
             return f"put {label(action.job_id)} into slot {action.slot}"
     job_id = getattr(action, "job_id", None)
     return words.get(name, name) if job_id is None else f"{words.get(name, name)} {label(job_id)}"
 
 
-def _describe_turns(turns: Sequence[Turn], label: Callable[[int], str]) -> str:
+def _describe_turns(turns: Sequence[m.Turn], label: Callable[[int], str]) -> str:
     """Return a rotation in a few words, such as ``turns 0+2 with 7, 1, 2+0``."""
     told = []
     for turn in turns[:MOST_TURNS]:

@@ -42,17 +42,8 @@ from cosched_plugin.common.allocation import started_by
 from cosched_plugin.common.errors import ProtocolError
 from cosched_plugin.common.process import Service
 from cosched_plugin.common.status import Gauge, Status
+from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.limits import MAX_ACTIONS, MAX_ACTIONS_A_JOB, MAX_FRAME_BYTES
-from cosched_plugin.protocol.messages import (
-    COUNTABLE,
-    CUT_SHORT,
-    ELIGIBLE_NODES,
-    Actions,
-    Hello,
-    JobSpec,
-    Ready,
-    Welcome,
-)
 from cosched_plugin.protocol.session import State
 from cosched_terminal.console import WARNING, Log
 
@@ -263,20 +254,20 @@ class LiveServer:
             if self._port.heard == heard:
                 return
             match delivered:
-                case Actions():
+                case m.Actions():
                     self._apply_answer(delivered)
-                case Hello(_, _, instance, policy):
+                case m.Hello(_, _, instance, policy):
                     text = f"scheduler {instance} with policy {policy} gets the present state"
                     self._log("scheduler-welcomed", text, instance=instance, policy=policy)
                     self.status.resyncs += 1
                     self._sent_s = None
                     return  # with many jobs its state takes long: users first, then another hello, which is here by now
-                case Ready():
+                case m.Ready():
                     return  # it gets its first batch immediately
 
     # The answer is about the state when its batch was sent. What has become due since is applied first, and its step is in the
     # journal before the answer's: a replay must see both in this order.
-    def _apply_answer(self, message: Actions) -> None:
+    def _apply_answer(self, message: m.Actions) -> None:
         if self._sent_s is not None:
             self.status.count_answer(time.monotonic() - self._sent_s)
             self._sent_s = None
@@ -353,9 +344,12 @@ class LiveServer:
         return answer
 
     # A policy declines a machine on which a job waits that asks for what it does not honour: one job would end it for all users.
-    def _unhonoured(self, job: JobSpec) -> Refused | None:
+    def _unhonoured(self, job: m.JobSpec) -> Refused | None:
         """Return why a job would not be placed by the present scheduler's policy; None: it may."""
-        asked = (("resources", COUNTABLE, job.resources or job.licences), ("eligible", ELIGIBLE_NODES, job.eligible))
+        asked = (
+            ("resources", m.COUNTABLE, job.resources or job.licences),
+            ("eligible", m.ELIGIBLE_NODES, job.eligible),
+        )
         for path, word in [(path, word) for path, word, wanted in asked if wanted]:
             ignored = self._port.policy_ignores
             if ignored is None:
@@ -393,7 +387,7 @@ class LiveServer:
 
     # ------------------------------------------------------------ the rest
 
-    def _inventory(self) -> Welcome:
+    def _inventory(self) -> m.Welcome:
         self._advance()
         return self._live.inventory()
 
@@ -466,7 +460,7 @@ class LiveServer:
         live, port = self._live, self._port
         manager = live.manager
         session = port.require_session()
-        cut_us = manager.notes.get(None, CUT_SHORT)
+        cut_us = manager.notes.get(None, m.CUT_SHORT)
         return {
             "clock": f"{self._clock.speed:g} emulated seconds a second",
             "speed": self._clock.speed,

@@ -11,18 +11,7 @@ from operator import itemgetter
 from typing import Final
 
 from cosched_emulator.manager.manager import Manager
-from cosched_plugin.protocol.messages import (
-    ActionRefused,
-    Event,
-    JobModified,
-    JobResumed,
-    JobRevised,
-    JobStarted,
-    JobSuspended,
-    ProgressMeasured,
-    Welcome,
-    Woken,
-)
+from cosched_plugin.protocol import messages as m
 
 # What a scheduler that does not answer, or whose actions were refused in such a number, is not told any more: it gets the present
 # state instead, which replaces it all.
@@ -36,8 +25,8 @@ class Outbox:
 
     def __init__(self, manager: Manager) -> None:
         self._manager = manager
-        self._refusals: list[ActionRefused] = []
-        self._events: list[Event] = []
+        self._refusals: list[m.ActionRefused] = []
+        self._events: list[m.Event] = []
         self._changed: dict[int, int] = {}  # when the manager last changed a job by itself, by job
         self._open: int | None = None  # number of the unanswered batch
         self._kick = False  # a new scheduler must decide, whether or not anything happens
@@ -50,7 +39,7 @@ class Outbox:
             bool(self._events)
             and not self._kick
             and not self._refusals
-            and all(isinstance(event, Woken) for event in self._events)
+            and all(isinstance(event, m.Woken) for event in self._events)
         )
 
     @property
@@ -72,24 +61,24 @@ class Outbox:
         """Forget a job that has ended."""
         self._changed.pop(job_id, None)
 
-    def tell(self, at_us: int, *events: Event) -> None:
+    def tell(self, at_us: int, *events: m.Event) -> None:
         """Apply events, and add them to the next batch.
 
         All events of a live manager go through here, so that manager and scheduler cannot know different things.
         """
         self._manager.apply(at_us, events)
         for event in events:
-            if isinstance(event, ActionRefused):  # a late one
+            if isinstance(event, m.ActionRefused):  # a late one
                 self._refusals.append(event)
             else:
                 self._events.append(event)
-            if isinstance(event, JobModified):
+            if isinstance(event, m.JobModified):
                 self._changed[event.job.id] = at_us
-            elif isinstance(event, JobStarted | JobRevised | JobSuspended | JobResumed):
+            elif isinstance(event, m.JobStarted | m.JobRevised | m.JobSuspended | m.JobResumed):
                 self._changed[event.job_id] = at_us
         self._bound()
 
-    def batch(self, now_us: int) -> tuple[int, int, tuple[Event, ...]] | None:
+    def batch(self, now_us: int) -> tuple[int, int, tuple[m.Event, ...]] | None:
         """Return (number, time, events) of the next batch, and count it as sent; None if there is none, or a batch is unanswered."""
         if self._open is not None or self.overflows or not (self._refusals or self._events or self._kick):
             return None
@@ -100,7 +89,7 @@ class Outbox:
         self._open = self._manager.seq + 1
         return self._open, now_us, events
 
-    def close_batch(self, refusals: Sequence[ActionRefused]) -> None:
+    def close_batch(self, refusals: Sequence[m.ActionRefused]) -> None:
         """Note that the open batch is answered, with the refusals of its actions.
 
         Must be called after these actions were carried out: a measurement taken meanwhile is sent after the scheduler's decisions,
@@ -109,12 +98,12 @@ class Outbox:
         self._open = None
         self._refusals += refusals
         self._events = [
-            event for event in self._events if not isinstance(event, ProgressMeasured) or self._holds(event)
+            event for event in self._events if not isinstance(event, m.ProgressMeasured) or self._holds(event)
         ]
         if refusals:  # actions that were not carried out would have voided some
             for job_id, job in sorted(self._manager.running.items()):
                 if job.measured_ppm:
-                    self._events.append(ProgressMeasured(job_id, job.measured_ppm))
+                    self._events.append(m.ProgressMeasured(job_id, job.measured_ppm))
         self._bound()
 
     def _bound(self) -> None:
@@ -134,7 +123,7 @@ class Outbox:
             self.discard()
             self._kick = True
 
-    def inventory(self, now_us: int) -> Welcome:
+    def inventory(self, now_us: int) -> m.Welcome:
         """Return the present state for a new scheduler. It includes all events not sent yet; an unanswered batch is given up."""
         if self._open is not None:
             self._manager.skip_to(self._open)
@@ -143,6 +132,6 @@ class Outbox:
         self._kick = True
         return self._manager.inventory()._replace(now_us=now_us)
 
-    def _holds(self, event: ProgressMeasured) -> bool:
+    def _holds(self, event: m.ProgressMeasured) -> bool:
         job = self._manager.running.get(event.job_id)
         return job is not None and job.measured_ppm == event.slowdown_ppm

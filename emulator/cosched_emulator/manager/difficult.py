@@ -27,26 +27,8 @@ from cosched_emulator.workload.job import WorkloadJob
 from cosched_hwmodel.draws import uniform
 from cosched_hwmodel.units import SECOND_US, ThreadMask
 from cosched_plugin.common.allocation import Layers, ThreadPool, room_on
+from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.limits import MAX_SPAN_US
-from cosched_plugin.protocol.messages import (
-    CANCELLED,
-    UNKNOWN,
-    Action,
-    ActionRefused,
-    Event,
-    JobEnded,
-    JobModified,
-    JobRequeued,
-    JobResumed,
-    JobRevised,
-    JobSpec,
-    JobStarted,
-    JobSubmitted,
-    JobSuspended,
-    NodeFailed,
-    Run,
-    StartJob,
-)
 
 
 class _Awaited(NamedTuple):
@@ -69,7 +51,7 @@ class DifficultJobs(RunningJobs):
         self._tries = Counter[int]()  # starts that were decided, by job
         self._noticed: dict[int, ManagedJob] = {}  # absent jobs of which the scheduler asked what is impossible
 
-    def start(self, job: ManagedJob, start: StartJob, layers: Layers, now_us: int) -> None:
+    def start(self, job: ManagedJob, start: m.StartJob, layers: Layers, now_us: int) -> None:
         """Start a job on its allocated threads, or let it wait for its start there."""
         self._tries[job.id] += 1
         lag_us = self._lags.us("start_s", job.job, self._tries[job.id])
@@ -85,24 +67,24 @@ class DifficultJobs(RunningJobs):
         self._progress.change_neighbours(job)
         self._timeline.schedule(now_us + lag_us, STARTED, job.id, job.version)
 
-    def start_by_itself(self, job: ManagedJob, event: JobStarted) -> None:
+    def start_by_itself(self, job: ManagedJob, event: m.JobStarted) -> None:
         """Start a job of which no scheduler has decided that."""
         layers = self.pool.place(job.job.spec, event.runs)
         if isinstance(layers, str):
             raise InvariantError(f"the manager starts job {job.id} where it cannot: {layers}")
         self.pool.take(job.job.spec, event.runs, layers)
-        start = StartJob(job.id, event.runs, event.estimate_us, event.limit_us, event.slot)
+        start = m.StartJob(job.id, event.runs, event.estimate_us, event.limit_us, event.slot)
         super().start(job, start, layers, event.start_us)
 
-    def awaited_event(self, job: ManagedJob, now_us: int, elsewhere: Callable[[], tuple[Run, ...] | None]) -> Event:
+    def awaited_event(self, job: ManagedJob, now_us: int, elsewhere: Callable[[], tuple[m.Run, ...] | None]) -> m.Event:
         """Return what becomes of an awaited job: it starts, maybe in another place, or its start is refused."""
         decided, fate = self._awaited[job.id]
         if fate == "refused":
-            return ActionRefused(*decided, f"job {job.id} did not start after all", (job.id,))
+            return m.ActionRefused(*decided, f"job {job.id} did not start after all", (job.id,))
         runs = elsewhere() if fate == "elsewhere" else None
         return _started(job, now_us) if runs is None else _started(job, now_us)._replace(runs=runs)
 
-    def begin_awaited(self, job: ManagedJob, event: JobStarted) -> None:
+    def begin_awaited(self, job: ManagedJob, event: m.JobStarted) -> None:
         """Let a job run that has its threads since its start was decided."""
         if event.runs != job.runs:
             spec = job.job.spec
@@ -119,7 +101,7 @@ class DifficultJobs(RunningJobs):
         self._progress.start(job, event.start_us)
         self._diary.note_state(event.start_us, job)
 
-    def take_back(self, refusal: ActionRefused) -> list[ManagedJob]:
+    def take_back(self, refusal: m.ActionRefused) -> list[ManagedJob]:
         """Return the jobs whose start is refused late; a start that was refused at once has left them pending."""
         awaited = [(job_id, self._awaited.get(job_id)) for job_id in refusal.job_ids]
         place = (refusal.seq, refusal.action)
@@ -173,24 +155,24 @@ class DifficultJobs(RunningJobs):
             return f"the manager has suspended job {job_id}, and it alone resumes it"
         return super().resume(job_id, now_us)
 
-    def noticed_events(self, now_us: int) -> list[Event]:
+    def noticed_events(self, now_us: int) -> list[m.Event]:
         """Return the events of absent jobs of which the scheduler asked what is impossible."""
         jobs, self._noticed = sorted(self._noticed.items()), {}
-        ends = [JobEnded(job_id, job.outcome) for job_id, job in jobs if job.state == GONE]
+        ends = [m.JobEnded(job_id, job.outcome) for job_id, job in jobs if job.state == GONE]
         return [*ends, *[_started(job, now_us) for _, job in jobs if job.state == AWAITED]]
 
-    def suspend_by_itself(self, event: JobSuspended) -> None:
+    def suspend_by_itself(self, event: m.JobSuspended) -> None:
         """Suspend a job that the manager alone resumes."""
         reason = self.suspend(event.job_id, event.at_us, to_disk=event.to_disk)
         assert reason is None, reason
         self.by_id[event.job_id].held = True
 
-    def resume_by_itself(self, event: JobResumed) -> None:
+    def resume_by_itself(self, event: m.JobResumed) -> None:
         """Resume such a job."""
         self.by_id[event.job_id].held = False
         super().resume(event.job_id, event.at_us)
 
-    def revise_by_itself(self, event: JobRevised) -> None:
+    def revise_by_itself(self, event: m.JobRevised) -> None:
         """Set a new expected run time and limit of a job that is on its nodes; the limit may fall."""
         job = self.by_id[event.job_id]
         job.estimate_us, job.limit_us = event.estimate_us, event.limit_us
@@ -202,9 +184,9 @@ class DifficultJobs(RunningJobs):
         self._tries.pop(job_id, None)
 
 
-def _started(job: ManagedJob, at_us: int) -> JobStarted:
+def _started(job: ManagedJob, at_us: int) -> m.JobStarted:
     """Return the event that an awaited job has started."""
-    return JobStarted(job.id, at_us, job.runs, job.estimate_us, job.limit_us, job.slot)
+    return m.JobStarted(job.id, at_us, job.runs, job.estimate_us, job.limit_us, job.slot)
 
 
 class DifficultManager(Manager):
@@ -226,64 +208,66 @@ class DifficultManager(Manager):
         """Return how long after its submission the scheduler is told of a job."""
         return self.lags.us("submitted_s", job)
 
-    def seen_end(self, job_id: int, version: int, now_us: int) -> JobEnded | None:
+    def seen_end(self, job_id: int, version: int, now_us: int) -> m.JobEnded | None:
         """Return the event of an end that is seen now, as the scheduler is told of it."""
         job = self.jobs.get(job_id)
         if job is None or job.version != version or job.state not in (RUNNING, GONE):
             return None
         if job.state == RUNNING and self._running_jobs.ends_unseen(job, now_us):
             return None
-        return JobEnded(job_id, UNKNOWN if self.lags.loses(job_id) else job.outcome)
+        return m.JobEnded(job_id, m.UNKNOWN if self.lags.loses(job_id) else job.outcome)
 
-    def start_event(self, job_id: int, version: int, now_us: int, *, moves: bool) -> Event | None:
+    def start_event(self, job_id: int, version: int, now_us: int, *, moves: bool) -> m.Event | None:
         """Return what becomes of a start that was awaited, None if it is void. It may be elsewhere if the job ``moves``."""
         job = self.running.get(job_id)
         if job is None or job.state != AWAITED or job.version != version:
             return None
 
-        def elsewhere() -> tuple[Run, ...] | None:
+        def elsewhere() -> tuple[m.Run, ...] | None:
             draw = uniform(job_id, "manager place", self.lags.seed, now_us)
             return free_place(self.pool, job.job.spec, draw) if moves else None
 
         return self._running_jobs.awaited_event(job, now_us, elsewhere)
 
-    def carry_out(self, seq: int, now_us: int, actions: Iterable[Action], unaware: Collection[int] = ()) -> list[Event]:
+    def carry_out(
+        self, seq: int, now_us: int, actions: Iterable[m.Action], unaware: Collection[int] = ()
+    ) -> list[m.Event]:
         """Carry out the actions as `Manager` does; tell of absent jobs."""
         jobs = self._running_jobs
 
-        def counted() -> Iterator[Action]:
+        def counted() -> Iterator[m.Action]:
             for number, action in enumerate(actions):
                 jobs.deciding = (seq, number)
                 yield action
 
         return super().carry_out(seq, now_us, counted(), unaware) + jobs.noticed_events(now_us)
 
-    def _apply(self, event: Event) -> None:
+    def _apply(self, event: m.Event) -> None:
         jobs = self._running_jobs
         match event:
-            case ActionRefused():
+            case m.ActionRefused():
                 for job in jobs.take_back(event):
                     self._requeue(job, "refused")
-            case JobStarted() if event.job_id in self.running:
+            case m.JobStarted() if event.job_id in self.running:
                 jobs.begin_awaited(self.running[event.job_id], event)
-            case JobStarted():
+            case m.JobStarted():
                 queue = self.pending if event.job_id in self.pending else self.unseen
                 jobs.start_by_itself(queue.pop(event.job_id), event)
-            case JobModified():
+            case m.JobModified():
                 job = self.pending[event.job.id]
                 job.job = job.job._replace(spec=event.job)
                 job.estimate_us, job.limit_us = event.job.estimate_us, event.job.limit_us
-            case JobRevised():
+            case m.JobRevised():
                 jobs.revise_by_itself(event)
-            case JobSuspended():
+            case m.JobSuspended():
                 jobs.suspend_by_itself(event)
-            case JobResumed():
+            case m.JobResumed():
                 jobs.resume_by_itself(event)
             case _:
                 super()._apply(event)
 
     def _end(self, job: ManagedJob, state: str) -> None:
-        super()._end(job, job.outcome if state == UNKNOWN else state)
+        super()._end(job, job.outcome if state == m.UNKNOWN else state)
         self._running_jobs.forget(job.id)
 
     def _unfinished_record(self, job: ManagedJob, now_us: int) -> JobRecord:
@@ -308,15 +292,15 @@ class DifficultAgenda(ProcessAgenda):
         super().__init__(manager, *parts, **how)
         self._acts = None if acts is None else OwnActs(manager, acts)
 
-    def _end(self, job_id: int, version: int, now_us: int) -> JobEnded | None:
+    def _end(self, job_id: int, version: int, now_us: int) -> m.JobEnded | None:
         return self._manager.seen_end(job_id, version, now_us)
 
     def _happenings(
-        self, rank: int, ident: int, version: int, now_us: int, before: Sequence[Event], *, failing: bool
-    ) -> list[Event]:
+        self, rank: int, ident: int, version: int, now_us: int, before: Sequence[m.Event], *, failing: bool
+    ) -> list[m.Event]:
         if rank == STARTED:
             # It comes true as decided if nodes fail at the same instant, or another job starts: what they leave is not known yet.
-            moves = not any(isinstance(event, NodeFailed | JobStarted) for event in before)
+            moves = not any(isinstance(event, m.NodeFailed | m.JobStarted) for event in before)
             came = (
                 None if ident in taken_off(before) else self._manager.start_event(ident, version, now_us, moves=moves)
             )
@@ -325,7 +309,7 @@ class DifficultAgenda(ProcessAgenda):
             return self._act(ident, version, now_us, alone=not before)
         return super()._happenings(rank, ident, version, now_us, before, failing=failing)
 
-    def _act(self, ident: int, version: int, now_us: int, *, alone: bool) -> list[Event]:
+    def _act(self, ident: int, version: int, now_us: int, *, alone: bool) -> list[m.Event]:
         """Return the events of what the manager does by itself."""
         acts = self._acts
         assert acts is not None
@@ -336,7 +320,7 @@ class DifficultAgenda(ProcessAgenda):
 
     # ------------------------------------------------------------ submissions that the scheduler hears of later
 
-    def _submission(self, job_id: int, version: int, now_us: int) -> JobSubmitted | None:
+    def _submission(self, job_id: int, version: int, now_us: int) -> m.JobSubmitted | None:
         unseen = self._manager.unseen
         if version != _SEEN:
             submitted = super()._submission(job_id, version, now_us)
@@ -345,7 +329,7 @@ class DifficultAgenda(ProcessAgenda):
             unseen[job_id] = self._manager.jobs[job_id]
             self._schedule_seen(job_id, now_us)
         elif job_id in unseen and not unseen[job_id].held:  # else it was cancelled, or waits to be released
-            return JobSubmitted(unseen.pop(job_id).job.spec)
+            return m.JobSubmitted(unseen.pop(job_id).job.spec)
         return None
 
     def _schedule_seen(self, job_id: int, now_us: int) -> None:
@@ -353,7 +337,7 @@ class DifficultAgenda(ProcessAgenda):
         seen_us = job.spec.submit_us + self._manager.submission_lag_us(job)
         self._manager.timeline.schedule(max(now_us, seen_us), SUBMISSION, job_id, _SEEN)
 
-    def _change_job(self, item: Scripted, before: Sequence[Event]) -> list[Event]:
+    def _change_job(self, item: Scripted, before: Sequence[m.Event]) -> list[m.Event]:
         manager, job_id = self._manager, item.target
         if job_id in manager.unseen:
             self._change_unseen(manager.unseen[job_id], item)
@@ -366,15 +350,15 @@ class DifficultAgenda(ProcessAgenda):
         match item.change:
             case "cancel":
                 del self._manager.unseen[job.id]
-                self._manager.finish(job, item.at_us, CANCELLED)
+                self._manager.finish(job, item.at_us, m.CANCELLED)
             case "hold":
                 job.held = True
             case "release" if job.held:
                 job.held = False
                 self._schedule_seen(job.id, item.at_us)
 
-    def _of_failure(self, job: ManagedJob) -> JobEnded | JobRequeued:
-        return JobEnded(job.id, job.outcome) if job.state == GONE else super()._of_failure(job)
+    def _of_failure(self, job: ManagedJob) -> m.JobEnded | m.JobRequeued:
+        return m.JobEnded(job.id, job.outcome) if job.state == GONE else super()._of_failure(job)
 
 
 # What the manager does by itself.
@@ -398,7 +382,7 @@ class OwnActs:
                 self.standing += 1
                 self._schedule(kind, 0)
 
-    def due(self, ident: int, version: int, now_us: int, *, alone: bool, last: bool) -> list[Event]:
+    def due(self, ident: int, version: int, now_us: int, *, alone: bool, last: bool) -> list[m.Event]:
         """Return the events of the entry that is due.
 
         An act is ``alone`` at its instant, or comes a microsecond later: so it finds the state that the scheduler knows. If it is
@@ -444,7 +428,7 @@ class OwnActs:
 
     # ------------------------------------------------------------ the acts
 
-    def _start(self, now_us: int) -> list[Event]:
+    def _start(self, now_us: int) -> list[m.Event]:
         """Start a job that may start and has a place; maybe one of which the scheduler has not heard."""
         manager = self._manager
         unheard = manager.unseen
@@ -455,10 +439,10 @@ class OwnActs:
             runs = free_place(manager.pool, spec, self._draw("place"))
             if runs is not None:
                 told = spec if spec.id in unheard else None
-                return [JobStarted(spec.id, now_us, runs, spec.estimate_us, spec.limit_us, 0, told)]
+                return [m.JobStarted(spec.id, now_us, runs, spec.estimate_us, spec.limit_us, 0, told)]
         return []
 
-    def _modify(self) -> list[Event]:
+    def _modify(self) -> list[m.Event]:
         """Give a pending job another estimate, limit and size."""
         job = self._pick("modify", [job for _, job in sorted(self._manager.pending.items())])
         if job is None:
@@ -472,9 +456,9 @@ class OwnActs:
             sizes = (spec.processes, max(1, spec.processes // 2), spec.processes + 1)
             larger = changed._replace(processes=sizes[int(self._draw("size") * 3)])
             changed = changed if self._manager.refusal_of(larger) else larger
-        return [JobModified(changed)]
+        return [m.JobModified(changed)]
 
-    def _revise(self, now_us: int) -> list[Event]:
+    def _revise(self, now_us: int) -> list[m.Event]:
         """Give a running job another expected run time and limit, which may fall, but not below what it has run."""
         job = self._pick("revise", self._running())
         if job is None:
@@ -486,24 +470,24 @@ class OwnActs:
             least_us = least_us if self._manager.processes is None else limit_us
             limit_us = min(max(least_us, round(limit_us * factor)), MAX_SPAN_US // 4)
         estimate_us = min(max(1, round(job.estimate_us * factor)), MAX_SPAN_US // 4)
-        return [JobRevised(job.id, estimate_us, limit_us)]
+        return [m.JobRevised(job.id, estimate_us, limit_us)]
 
-    def _suspend(self, now_us: int) -> list[Event]:
+    def _suspend(self, now_us: int) -> list[m.Event]:
         """Suspend a running job on its nodes, for a drawn time."""
         job = self._pick("suspend", self._running())
         if job is None:
             return []
         span_us = max(1, round(-self._plan.suspended_us * math.log1p(-self._draw("suspended"))))
         self._timeline.schedule(now_us + span_us, OWN, job.id, _RESUMPTION)
-        return [JobSuspended(job.id, now_us)]
+        return [m.JobSuspended(job.id, now_us)]
 
-    def _resume(self, job_id: int, now_us: int) -> list[Event]:
+    def _resume(self, job_id: int, now_us: int) -> list[m.Event]:
         job = self._manager.running.get(job_id)
         there = job is not None and job.state == SUSPENDED and job.held
-        return [JobResumed(job_id, now_us)] if there else []
+        return [m.JobResumed(job_id, now_us)] if there else []
 
 
-def free_place(pool: ThreadPool, spec: JobSpec, draw: float) -> tuple[Run, ...] | None:
+def free_place(pool: ThreadPool, spec: m.JobSpec, draw: float) -> tuple[m.Run, ...] | None:
     """Return free threads on which a job can start, or None: empty nodes before others, from a drawn node on."""
     machine = pool.machine
     first = int(draw * machine.nodes)
@@ -512,7 +496,7 @@ def free_place(pool: ThreadPool, spec: JobSpec, draw: float) -> tuple[Run, ...] 
         threads = [thread for thread in range(machine.threads_of[node]) if pool.free[thread] >> node & 1]
         if threads:
             free[node] = threads
-    chosen: list[Run] = []
+    chosen: list[m.Run] = []
     left = spec.processes
     for empty in (True, False):
         for node, threads in free.items():
@@ -521,6 +505,6 @@ def free_place(pool: ThreadPool, spec: JobSpec, draw: float) -> tuple[Run, ...] 
                 count = min(left, room_on(spec, len(threads), width, pool.free_memory_mb[node]))
                 if count:
                     taken = threads if spec.exclusive else threads[: count * spec.threads_per_process]
-                    chosen.append(Run(node, 1, ThreadMask(sum([1 << thread for thread in taken])), count))
+                    chosen.append(m.Run(node, 1, ThreadMask(sum([1 << thread for thread in taken])), count))
                     left -= count
     return None if left else tuple(sorted(chosen))

@@ -19,33 +19,9 @@ from cosched_plugin.batsim.messages import BatsimEvent
 from cosched_plugin.batsim.site import Hosts, JobReader, SiteFile, read_hosts_of
 from cosched_plugin.common.errors import MachineError
 from cosched_plugin.common.slurm_notation import natural
+from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.errors import RemoteProtocolError
 from cosched_plugin.protocol.limits import MAX_NODES, MAX_ROUNDS
-from cosched_plugin.protocol.messages import (
-    CANCELLED,
-    COMPLETED,
-    FAILED,
-    FEATURES,
-    PROTOCOL_VERSION,
-    TIMEOUT,
-    Action,
-    ActionRefused,
-    Capabilities,
-    Event,
-    JobEnded,
-    JobSubmitted,
-    KillJob,
-    NodeFailed,
-    NodeReturned,
-    RejectJob,
-    ReviseJob,
-    SetNote,
-    StartJob,
-    StartTogether,
-    WakeAt,
-    Welcome,
-    Woken,
-)
 from cosched_plugin.protocol.scheduler import Scheduler, SchedulerFactory
 from cosched_terminal.console import WARNING, Log
 
@@ -53,10 +29,10 @@ from cosched_terminal.console import WARNING, Log
 LEAST_CALL_US: Final = 1_000
 _LACKING: Final = frozenset({"disk", "slots", "requeue", "submit"})
 _ENDS: Final[Mapping[str, str]] = {
-    b.SUCCESS: COMPLETED,
-    b.FAILED: FAILED,
-    b.WALLTIME: TIMEOUT,
-    b.KILLED: CANCELLED,
+    b.SUCCESS: m.COMPLETED,
+    b.FAILED: m.FAILED,
+    b.WALLTIME: m.TIMEOUT,
+    b.KILLED: m.CANCELLED,
 }
 _OTHERS: Final = 1 << 31  # numbers of jobs whose names are none
 _GROUPS: Final = "groups"  # the feature of policies that put two jobs on a host
@@ -134,9 +110,9 @@ class Decisions:
             self._log("belief", text, level=WARNING)
         self._reader = JobReader(self._site, data, path, jobs)
         self._down = set(hosts.down)
-        welcome = Welcome(
-            PROTOCOL_VERSION,
-            tuple(feature for feature in FEATURES if feature not in _LACKING),
+        welcome = m.Welcome(
+            m.PROTOCOL_VERSION,
+            tuple(feature for feature in m.FEATURES if feature not in _LACKING),
             0,
             self._now_us,
             hosts.classes,
@@ -146,7 +122,7 @@ class Decisions:
             (),
             (),
             (),
-            capabilities=Capabilities(limits_grow=False),
+            capabilities=m.Capabilities(limits_grow=False),
         )
         self._scheduler = self._make(welcome)
         self._log("begins", f"a simulation of {len(hosts.numbers)} hosts begins", hosts=len(hosts.numbers))
@@ -154,10 +130,10 @@ class Decisions:
             return [b.write_event(self._now_us, "NOTIFY", '{"type":"registration_finished"}')]
         return []
 
-    def _events_of(self, events: Sequence[BatsimEvent], replies: list[str]) -> list[Event]:
+    def _events_of(self, events: Sequence[BatsimEvent], replies: list[str]) -> list[m.Event]:
         """Return what has happened, in the order of the scheduler's protocol; ``replies`` gets what needs no decision."""
-        ends: list[Event] = []
-        nodes: list[Event] = []
+        ends: list[m.Event] = []
+        nodes: list[m.Event] = []
         submitted: list[BatsimEvent] = []
         for event in events:
             match event.type:
@@ -184,10 +160,10 @@ class Decisions:
         due = sorted([at_us for at_us in self._wakes if at_us <= self._now_us])
         for at_us in due:
             self._wakes.discard(at_us)
-            happened.append(Woken(at_us))
+            happened.append(m.Woken(at_us))
         return happened
 
-    def _submitted(self, event: BatsimEvent, replies: list[str]) -> list[Event]:
+    def _submitted(self, event: BatsimEvent, replies: list[str]) -> list[m.Event]:
         data, path = event.data, f"{event.path}.data"
         name = b.text(data, "job_id", path)
         if name in self.ids:
@@ -204,7 +180,7 @@ class Decisions:
             return []
         self.ids[name] = number
         self._names[number] = name
-        return [JobSubmitted(spec)]
+        return [m.JobSubmitted(spec)]
 
     def _number_of(self, name: str) -> int:
         """Return a job's number: of the first workload's jobs their own, where they are numbers."""
@@ -214,7 +190,7 @@ class Decisions:
         self._next_id += 1
         return self._next_id
 
-    def _completed(self, event: BatsimEvent) -> JobEnded:
+    def _completed(self, event: BatsimEvent) -> m.JobEnded:
         data, path = event.data, f"{event.path}.data"
         name, state = b.text(data, "job_id", path), b.text(data, "job_state", path)
         if state not in _ENDS:
@@ -224,9 +200,9 @@ class Decisions:
             raise RemoteProtocolError("state", f"{path}.job_id", f"job {name} has completed, and it does not run")
         self._running.discard(number)
         del self.ids[name], self._names[number]
-        return JobEnded(number, _ENDS[state])
+        return m.JobEnded(number, _ENDS[state])
 
-    def _notified(self, event: BatsimEvent) -> Iterator[Event]:
+    def _notified(self, event: BatsimEvent) -> Iterator[m.Event]:
         data, path = event.data, f"{event.path}.data"
         kind = b.text(data, "type", path)
         if kind not in ("event_machine_unavailable", "event_machine_available"):
@@ -237,7 +213,7 @@ class Decisions:
             if node is None or (node in self._down) == fails:
                 continue  # storage, or nothing new
             (self._down.add if fails else self._down.discard)(node)
-            yield NodeFailed(node) if fails else NodeReturned(node)
+            yield m.NodeFailed(node) if fails else m.NodeReturned(node)
 
     def _end(self, event: BatsimEvent, events: int) -> None:
         if events > 1:
@@ -249,7 +225,7 @@ class Decisions:
 
     # ------------------------------------------------------------ decisions
 
-    def _decide(self, now_us: int, happened: list[Event]) -> list[str]:
+    def _decide(self, now_us: int, happened: list[m.Event]) -> list[str]:
         """Ask the scheduler until it insists on nothing that is refused; return Batsim's events."""
         assert self._scheduler is not None
         found: list[str] = []
@@ -266,35 +242,35 @@ class Decisions:
             for number, action in enumerate(actions):
                 reason = self._carry_out(action, now_us, found)
                 if reason is not None:
-                    happened.append(ActionRefused(self._seq, number, reason))
+                    happened.append(m.ActionRefused(self._seq, number, reason))
         return found
 
-    def _carry_out(self, action: Action, now_us: int, found: list[str]) -> str | None:
+    def _carry_out(self, action: m.Action, now_us: int, found: list[str]) -> str | None:
         """Add an action as Batsim's events, or return why it has none."""
         match action:
-            case StartJob():
+            case m.StartJob():
                 found.append(self._execute(action, now_us))
-            case StartTogether(starts):
+            case m.StartTogether(starts):
                 found += [self._execute(start, now_us) for start in starts]
-            case SetNote() | ReviseJob():
+            case m.SetNote() | m.ReviseJob():
                 pass  # a plan of the scheduler's own: its limits do not grow
-            case WakeAt(at_us):
+            case m.WakeAt(at_us):
                 self._wakes.add(at_us)
                 call_us = max(at_us, now_us + LEAST_CALL_US)
                 found.append(b.write_event(now_us, "CALL_ME_LATER", f'{{"timestamp":{b.seconds(call_us)}}}'))
-            case RejectJob(job_id, reason):
+            case m.RejectJob(job_id, reason):
                 name = self._names.pop(job_id)
                 del self.ids[name]
                 self.rejected += 1
                 self._log("rejected", f"job {name} is rejected: {reason}")
                 found.append(b.write_event(now_us, "REJECT_JOB", f'{{"job_id":{b.write_text(name)}}}'))
-            case KillJob(job_id):
+            case m.KillJob(job_id):
                 found.append(b.write_event(now_us, "KILL_JOB", f'{{"job_ids":[{b.write_text(self._names[job_id])}]}}'))
             case _:
                 return f"Batsim has nothing like {type(action).__name__}"
         return None
 
-    def _execute(self, start: StartJob, now_us: int) -> str:
+    def _execute(self, start: m.StartJob, now_us: int) -> str:
         numbers = self._hosts.numbers
         hosts = [numbers[node] for first, count, _, _ in start.runs for node in range(first, first + count)]
         hosts.sort()

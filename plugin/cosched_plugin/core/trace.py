@@ -10,16 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from cosched_plugin.core.state import State
-from cosched_plugin.protocol.messages import (
-    Action,
-    ChangeSlot,
-    RejectJob,
-    ResumeJob,
-    SetRotation,
-    StartJob,
-    StartTogether,
-    SuspendJob,
-)
+from cosched_plugin.protocol import messages as m
 
 TraceRecord: TypeAlias = dict[str, Any]  # JSON-ready
 TraceSink: TypeAlias = Callable[[TraceRecord], object]
@@ -52,21 +43,21 @@ class Trace:
             self._last[kind] = facts
             self._sink({"at_us": self._state.now_us, "kind": kind, **facts})
 
-    def emit(self, decision: Action) -> None:
+    def emit(self, decision: m.Action) -> None:
         """Emit the facts about what ``decision``, just applied, changes: about the jobs that it starts, and others."""
         match decision:
-            case StartJob():
+            case m.StartJob():
                 self._emit_start(decision)
-            case StartTogether():
+            case m.StartTogether():
                 for start in decision.starts:
                     self._emit_start(start, [other.job_id for other in decision.starts if other is not start])
-            case SuspendJob() | ResumeJob():
-                kind = "suspend" if isinstance(decision, SuspendJob) else "resume"
+            case m.SuspendJob() | m.ResumeJob():
+                kind = "suspend" if isinstance(decision, m.SuspendJob) else "resume"
                 facts = self._facts.pop(decision.job_id, {})
-                if isinstance(decision, SuspendJob) and decision.to_disk:
+                if isinstance(decision, m.SuspendJob) and decision.to_disk:
                     facts["to_disk"] = True
                 self._sink({"at_us": self._state.now_us, "kind": kind, "job": decision.job_id, **facts})
-            case SetRotation():
+            case m.SetRotation():
                 turns = [
                     {"slots": list(slots), "quanta": quanta, "guests": list(guests)}
                     for slots, quanta, guests in decision.turns
@@ -74,11 +65,11 @@ class Trace:
                 self._sink(
                     {"at_us": self._state.now_us, "kind": "rotation", "quantum": decision.quantum, "turns": turns}
                 )
-            case ChangeSlot():
+            case m.ChangeSlot():
                 facts = self._facts.pop(decision.job_id, {})
                 record = {"at_us": self._state.now_us, "kind": "slot", "job": decision.job_id, "slot": decision.slot}
                 self._sink(record | facts)
-            case RejectJob():
+            case m.RejectJob():
                 self._sink(
                     {"at_us": self._state.now_us, "kind": "reject", "job": decision.job_id, "reason": decision.reason}
                 )
@@ -87,7 +78,7 @@ class Trace:
         """Drop the facts about jobs that did not start; the instant is over."""
         self._facts.clear()
 
-    def _emit_start(self, start: StartJob, together: list[int] | None = None) -> None:
+    def _emit_start(self, start: m.StartJob, together: list[int] | None = None) -> None:
         state = self._state
         running = state.running[start.job_id]
         record = {

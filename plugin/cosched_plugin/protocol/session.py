@@ -10,6 +10,7 @@ import enum
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
+from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.errors import LocalProtocolError, RemoteProtocolError
 from cosched_plugin.protocol.features import (
     DISK,
@@ -23,25 +24,6 @@ from cosched_plugin.protocol.features import (
     welcome_for,
 )
 from cosched_plugin.protocol.limits import MAX_ROUNDS
-from cosched_plugin.protocol.messages import (
-    FEATURES,
-    PROTOCOL_VERSION,
-    RESYNC,
-    Action,
-    ActionRefused,
-    Actions,
-    Bye,
-    ErrorReport,
-    Event,
-    Events,
-    Hello,
-    Message,
-    Ping,
-    Pong,
-    Ready,
-    Resync,
-    Welcome,
-)
 
 # The table of the conversation: which end may send which message in which state, and the next state.
 
@@ -70,43 +52,43 @@ class State(enum.Enum):
 Table: TypeAlias = Mapping[State, Mapping[type, State]]
 
 SPEAKER: Final[Mapping[type, Role]] = {
-    Hello: Role.SCHEDULER,
-    Welcome: Role.MANAGER,
-    Ready: Role.SCHEDULER,
-    Events: Role.MANAGER,
-    Actions: Role.SCHEDULER,
-    Resync: Role.MANAGER,
+    m.Hello: Role.SCHEDULER,
+    m.Welcome: Role.MANAGER,
+    m.Ready: Role.SCHEDULER,
+    m.Events: Role.MANAGER,
+    m.Actions: Role.SCHEDULER,
+    m.Resync: Role.MANAGER,
 }  # Ping, Pong, ErrorReport and Bye: either
 
 TRANSITIONS: Final[Table] = {
-    State.START: {Hello: State.GREETED},
-    State.GREETED: {Hello: State.GREETED, Welcome: State.WELCOMED},
-    State.WELCOMED: {Hello: State.GREETED, Welcome: State.WELCOMED, Ready: State.READY},
-    State.READY: {Hello: State.GREETED, Events: State.OPEN, Resync: State.ASKED},
-    State.OPEN: {Hello: State.GREETED, Events: State.OPEN, Actions: State.READY, Resync: State.ASKED},
-    State.ASKED: {Hello: State.GREETED, Resync: State.ASKED},
-    State.CLOSED: {Hello: State.GREETED},
+    State.START: {m.Hello: State.GREETED},
+    State.GREETED: {m.Hello: State.GREETED, m.Welcome: State.WELCOMED},
+    State.WELCOMED: {m.Hello: State.GREETED, m.Welcome: State.WELCOMED, m.Ready: State.READY},
+    State.READY: {m.Hello: State.GREETED, m.Events: State.OPEN, m.Resync: State.ASKED},
+    State.OPEN: {m.Hello: State.GREETED, m.Events: State.OPEN, m.Actions: State.READY, m.Resync: State.ASKED},
+    State.ASKED: {m.Hello: State.GREETED, m.Resync: State.ASKED},
+    State.CLOSED: {m.Hello: State.GREETED},
 }
 
 # Messages that may be received although the state does not expect them, by role and state.
 CROSSING: Final[Mapping[Role, Mapping[State, frozenset[type]]]] = {
     Role.SCHEDULER: {
         State.START: frozenset(),
-        State.GREETED: frozenset({Events, Resync}),  # sent before the manager received our hello
-        State.WELCOMED: frozenset({Events, Resync}),
-        State.READY: frozenset({Welcome}),  # answer to a hello that we had repeated
-        State.OPEN: frozenset({Welcome}),
-        State.ASKED: frozenset({Welcome, Events}),
-        State.CLOSED: frozenset({Welcome, Events, Resync}),
+        State.GREETED: frozenset({m.Events, m.Resync}),  # sent before the manager received our hello
+        State.WELCOMED: frozenset({m.Events, m.Resync}),
+        State.READY: frozenset({m.Welcome}),  # answer to a hello that we had repeated
+        State.OPEN: frozenset({m.Welcome}),
+        State.ASKED: frozenset({m.Welcome, m.Events}),
+        State.CLOSED: frozenset({m.Welcome, m.Events, m.Resync}),
     },
     Role.MANAGER: {
         State.START: frozenset(),
-        State.GREETED: frozenset({Ready, Actions}),  # sent before the scheduler said hello again
-        State.WELCOMED: frozenset({Actions}),
-        State.READY: frozenset({Ready, Actions}),  # sent twice, because we had asked twice
-        State.OPEN: frozenset({Ready}),
-        State.ASKED: frozenset({Ready, Actions}),
-        State.CLOSED: frozenset({Ready, Actions}),
+        State.GREETED: frozenset({m.Ready, m.Actions}),  # sent before the scheduler said hello again
+        State.WELCOMED: frozenset({m.Actions}),
+        State.READY: frozenset({m.Ready, m.Actions}),  # sent twice, because we had asked twice
+        State.OPEN: frozenset({m.Ready}),
+        State.ASKED: frozenset({m.Ready, m.Actions}),
+        State.CLOSED: frozenset({m.Ready, m.Actions}),
     },
 }
 
@@ -116,16 +98,16 @@ CROSSING: Final[Mapping[Role, Mapping[State, frozenset[type]]]] = {
 class Received(NamedTuple):
     """The result of one message: replies to send at once, and messages on which the driver must act."""
 
-    send: tuple[Message, ...] = ()
-    deliver: Message | None = None
+    send: tuple[m.Message, ...] = ()
+    deliver: m.Message | None = None
 
 
 NOTHING: Final = Received()
 
 
-def report_of(error: RemoteProtocolError) -> ErrorReport:
+def report_of(error: RemoteProtocolError) -> m.ErrorReport:
     """Return the message that reports the error to the peer."""
-    return ErrorReport(error.code, error.path, error.text)
+    return m.ErrorReport(error.code, error.path, error.text)
 
 
 class Session:
@@ -137,21 +119,21 @@ class Session:
         self.state = State.START
         self._handlers: dict[type, Callable[..., Received]] = {}
 
-    def receive(self, message: Message) -> Received:
+    def receive(self, message: m.Message) -> Received:
         """Handle one message of the peer; RemoteProtocolError, and a closed session, when it may not be sent now."""
         handler = self._handlers.get(type(message))
         try:
             if handler is not None:
                 return handler(message)
             match message:
-                case Ping(token):
-                    return Received((Pong(token),))
-                case Pong():
+                case m.Ping(token):
+                    return Received((m.Pong(token),))
+                case m.Pong():
                     return NOTHING
-                case ErrorReport("busy"):
+                case m.ErrorReport("busy"):
                     # It changes nothing, and has no meaning for a scheduler that has been welcomed meanwhile.
                     return Received((), message) if self.state is State.GREETED else NOTHING
-                case ErrorReport() | Bye():
+                case m.ErrorReport() | m.Bye():
                     already = self.state is State.CLOSED
                     self.state = State.CLOSED
                     return NOTHING if already else Received((), message)
@@ -161,10 +143,10 @@ class Session:
             self.state = State.CLOSED
             raise
 
-    def bye(self, reason: str) -> Bye:
+    def bye(self, reason: str) -> m.Bye:
         """Return the message with which this side leaves."""
         self.state = State.CLOSED
-        return Bye(reason)
+        return m.Bye(reason)
 
     def _say(self, kind: type) -> None:
         """Step on for a message of our own; LocalProtocolError if it may not be sent now."""
@@ -173,14 +155,14 @@ class Session:
             raise LocalProtocolError(f"a {self.role.value} cannot say {kind.__name__} in state {self.state.value}")
         self.state = after
 
-    def _hear(self, message: Message) -> State | None:
+    def _hear(self, message: m.Message) -> State | None:
         """Return the state that a message of the peer leads to, None if it only crossed; raises RemoteProtocolError."""
         after = TRANSITIONS[self.state].get(type(message))
         if after is None and type(message) not in CROSSING[self.role][self.state]:
             raise self._untimely(message)
         return after
 
-    def _untimely(self, message: Message) -> RemoteProtocolError:
+    def _untimely(self, message: m.Message) -> RemoteProtocolError:
         kind = type(message)
         if SPEAKER.get(kind) is self.role:
             return RemoteProtocolError("state", "type", f"only a {self.role.value} says {kind.__name__}")
@@ -199,8 +181,8 @@ class SchedulerSession(Session):
         self,
         instance: str,
         policy: str,
-        versions: tuple[int, ...] = (PROTOCOL_VERSION,),
-        features: tuple[str, ...] = FEATURES,
+        versions: tuple[int, ...] = (m.PROTOCOL_VERSION,),
+        features: tuple[str, ...] = m.FEATURES,
         *,
         standby: bool = False,
         arguments: Sequence[str] = (),
@@ -208,34 +190,34 @@ class SchedulerSession(Session):
     ) -> None:
         super().__init__()
         # As last sent.
-        self._hello = Hello(versions, features, instance, policy, standby, 0, tuple(arguments), tuple(ignores))
+        self._hello = m.Hello(versions, features, instance, policy, standby, 0, tuple(arguments), tuple(ignores))
         self._greeting = 0  # of the last welcome that was taken over
         self.seq = 0  # last batch received
         self.now_us = 0
         self._features: tuple[str, ...] = ()  # agreed on
         self._lacking = True  # one of those is missing without which a manager would overlook fields
-        self._reply: Actions | None = None  # to the batch ``seq``
-        self._welcome: Welcome | None = None  # the last one that was taken over
+        self._reply: m.Actions | None = None  # to the batch ``seq``
+        self._welcome: m.Welcome | None = None  # the last one that was taken over
         self._rounds = 0  # batches in a row that held nothing but refusals
-        self._handlers = {Welcome: self._on_welcome, Events: self._on_events, Resync: self._on_resync}
+        self._handlers = {m.Welcome: self._on_welcome, m.Events: self._on_events, m.Resync: self._on_resync}
 
     @property
     def instance(self) -> str:
         """Return what is unique to this scheduler's process."""
         return self._hello.instance
 
-    def hello(self) -> Hello:
+    def hello(self) -> m.Hello:
         """Return the first message; repeat it until a welcome is delivered."""
-        self._say(Hello)
+        self._say(m.Hello)
         self._hello = self._hello._replace(greeting=self._hello.greeting + 1)
         return self._hello
 
-    def ready(self) -> Ready:
+    def ready(self) -> m.Ready:
         """Return the message that ends the greeting; send it when the delivered welcome has been taken over."""
-        self._say(Ready)
-        return Ready(self.seq, self._greeting)
+        self._say(m.Ready)
+        return m.Ready(self.seq, self._greeting)
 
-    def answer(self, actions: Sequence[Action]) -> Actions:
+    def answer(self, actions: Sequence[m.Action]) -> m.Actions:
         """Return the reply to the batch that was delivered last.
 
         LocalProtocolError for a suspension to disk, or a start in a slot, where the manager does not know of these: it would stop the
@@ -247,11 +229,11 @@ class SchedulerSession(Session):
                 if feature is not None:
                     what = "suspended to disk" if feature == DISK else "started in a slot"
                     raise LocalProtocolError(f"the manager does not know the feature {feature}: no job can be {what}")
-        self._say(Actions)
-        self._reply = Actions(self.seq, self.now_us, tuple(actions), self._greeting)
+        self._say(m.Actions)
+        self._reply = m.Actions(self.seq, self.now_us, tuple(actions), self._greeting)
         return self._reply
 
-    def _on_welcome(self, message: Welcome) -> Received:
+    def _on_welcome(self, message: m.Welcome) -> Received:
         after = self._hear(message)
         if self.state in (State.CLOSED, State.ASKED):
             return NOTHING
@@ -265,7 +247,7 @@ class SchedulerSession(Session):
         if message == self._welcome and (served or message.greeting):
             # Taken over already. If nothing has come since, the manager has not received our `ready`.
             unheard = self.state is State.READY and self.seq == message.seq
-            return Received((Ready(self.seq, self._greeting),)) if unheard else NOTHING
+            return Received((m.Ready(self.seq, self._greeting),)) if unheard else NOTHING
         if message.greeting and message.greeting == self._greeting and not served:
             return NOTHING  # of a hello before the last one
         if after is None:  # another one than the last: a resync
@@ -290,7 +272,7 @@ class SchedulerSession(Session):
         self._reply = None
         return Received((), message)
 
-    def _on_resync(self, message: Resync) -> Received:
+    def _on_resync(self, message: m.Resync) -> Received:
         after = self._hear(message)
         if after is None or message.greeting != self._greeting:
             return NOTHING
@@ -298,7 +280,7 @@ class SchedulerSession(Session):
         self.state = after
         return NOTHING if already else Received((), message)
 
-    def _on_events(self, message: Events) -> Received:
+    def _on_events(self, message: m.Events) -> Received:
         after = self._hear(message)
         if after is None or message.greeting != self._greeting:
             return NOTHING
@@ -320,9 +302,9 @@ class SchedulerSession(Session):
         return Received((), message)
 
 
-def _rounds_after(rounds: int, events: Sequence[Event]) -> int:
+def _rounds_after(rounds: int, events: Sequence[m.Event]) -> int:
     """Return how many batches in a row have held nothing but refusals, ``rounds`` before the one with these events."""
-    if events and type(events[0]) is ActionRefused and all(type(event) is ActionRefused for event in events):
+    if events and type(events[0]) is m.ActionRefused and all(type(event) is m.ActionRefused for event in events):
         return rounds + 1
     return 0
 
@@ -343,9 +325,9 @@ class ManagerSession(Session):
 
     def __init__(
         self,
-        inventory: Callable[[], Welcome],
-        versions: tuple[int, ...] = (PROTOCOL_VERSION,),
-        features: tuple[str, ...] = FEATURES,
+        inventory: Callable[[], m.Welcome],
+        versions: tuple[int, ...] = (m.PROTOCOL_VERSION,),
+        features: tuple[str, ...] = m.FEATURES,
         *,
         lockstep: bool = True,
         required: tuple[str, ...] = (),
@@ -355,22 +337,22 @@ class ManagerSession(Session):
         self._lockstep = lockstep
         self._required = required
         self._rounds = 0  # batches in a row that held nothing but refusals
-        self._last_welcome: Welcome | None = None  # the last welcome, repeated unchanged
-        self._asked: Resync | None = None  # the last request for a hello, repeated unchanged
+        self._last_welcome: m.Welcome | None = None  # the last welcome, repeated unchanged
+        self._asked: m.Resync | None = None  # the last request for a hello, repeated unchanged
         self.silent = False  # set by the driver: the served scheduler does not answer, and a standby may take over
         self._versions = versions
         self._features = features
         self._agreed: tuple[int, tuple[str, ...]] = (0, ())
         self._tells_all = False  # the scheduler is told every event as it is
         self._unknown: frozenset[type] = frozenset()  # types of actions that may be unknown here
-        self.peer: Hello | None = None  # the scheduler that is served
-        self.batch: Events | None = None  # the open batch
+        self.peer: m.Hello | None = None  # the scheduler that is served
+        self.batch: m.Events | None = None  # the open batch
         start = inventory()
         self.seq = start.seq  # last answered batch
         self.now_us = start.now_us
-        self._handlers = {Hello: self._on_hello, Ready: self._on_ready, Actions: self._on_actions}
+        self._handlers = {m.Hello: self._on_hello, m.Ready: self._on_ready, m.Actions: self._on_actions}
 
-    def submit(self, seq: int, now_us: int, events: Sequence[Event]) -> tuple[Message, ...]:
+    def submit(self, seq: int, now_us: int, events: Sequence[m.Event]) -> tuple[m.Message, ...]:
         """Open a batch and return what to send now: nothing while no scheduler is ready; the next ready one gets the batch.
 
         Raises LocalProtocolError when a batch is open, ``seq`` is not the next one, or time runs backwards; RemoteProtocolError, with
@@ -386,11 +368,11 @@ class ManagerSession(Session):
         if self._rounds > MAX_ROUNDS:
             self.state = State.CLOSED
             raise RemoteProtocolError("rounds", "actions", _insistence(self._rounds, events))
-        self.batch = Events(seq, now_us, tuple(events), self._greeting)
+        self.batch = m.Events(seq, now_us, tuple(events), self._greeting)
         self.now_us = now_us
         return self._send_batch() if self.state is State.READY else ()
 
-    def resync(self, reason: str, unsettled: tuple[tuple[int, int], ...] = ()) -> tuple[Message, ...]:
+    def resync(self, reason: str, unsettled: tuple[tuple[int, int], ...] = ()) -> tuple[m.Message, ...]:
         """Return what makes the scheduler say hello again; nothing while it is not being served.
 
         ``unsettled`` are the actions of unknown fate, as (batch, number): the welcome that follows must know.
@@ -398,19 +380,19 @@ class ManagerSession(Session):
         if self.state not in (State.READY, State.OPEN):
             return ()
         _, features = self._agreed
-        if RESYNC not in features:
+        if m.RESYNC not in features:
             return (self._forget(reason),)
-        self._asked = Resync(reason, unsettled, self._greeting)
-        self._say(Resync)
+        self._asked = m.Resync(reason, unsettled, self._greeting)
+        self._say(m.Resync)
         return (self._asked,)
 
-    def resend(self) -> tuple[Message, ...]:
+    def resend(self) -> tuple[m.Message, ...]:
         """Return what to send again after a long silence: the welcome or the open batch."""
         if self.state is State.WELCOMED and self._last_welcome is not None:
-            self._say(Welcome)
+            self._say(m.Welcome)
             return (self._last_welcome,)
         if self.state is State.ASKED and self._asked is not None:
-            self._say(Resync)
+            self._say(m.Resync)
             return (self._asked,)
         return self._send_batch() if self.state is State.OPEN else ()
 
@@ -418,39 +400,39 @@ class ManagerSession(Session):
         """Record that the scheduler's connection or process is gone; the open batch waits for another scheduler."""
         self.state = State.CLOSED
 
-    def would_be_second(self, hello: Hello) -> bool:
+    def would_be_second(self, hello: m.Hello) -> bool:
         """Return whether ``hello`` comes from a second scheduler while the first, as far as is known, still lives."""
         return self._is_another(hello) and not self.takes_over(hello)
 
-    def speaks(self, hello: Hello) -> bool:
+    def speaks(self, hello: m.Hello) -> bool:
         """Return whether both ends have a version in common."""
         return not set(hello.versions).isdisjoint(self._versions)
 
-    def takes_over(self, hello: Hello) -> bool:
+    def takes_over(self, hello: m.Hello) -> bool:
         """Return whether ``hello`` comes from a declared standby that may take over: the served scheduler is silent."""
         return hello.standby and self.silent and self._is_another(hello)
 
-    def replace(self, hello: Hello) -> ErrorReport:
+    def replace(self, hello: m.Hello) -> m.ErrorReport:
         """Return the last message to the scheduler that ``hello`` replaces, and release its place."""
         self.peer_lost()
-        return ErrorReport("replaced", "", f"scheduler {hello.instance} has taken over: there was no answer in time")
+        return m.ErrorReport("replaced", "", f"scheduler {hello.instance} has taken over: there was no answer in time")
 
-    def _is_another(self, hello: Hello) -> bool:
+    def _is_another(self, hello: m.Hello) -> bool:
         served = self.state not in (State.START, State.CLOSED)
         return served and self.peer is not None and hello.instance != self.peer.instance
 
-    def _is_late(self, hello: Hello) -> bool:
+    def _is_late(self, hello: m.Hello) -> bool:
         """Return whether ``hello`` is an older one of the scheduler that spoke last, or the same once more."""
         before = self.peer
         return before is not None and hello.instance == before.instance and 0 < hello.greeting <= before.greeting
 
-    def refuse_second(self, hello: Hello) -> ErrorReport:
+    def refuse_second(self, hello: m.Hello) -> m.ErrorReport:
         """Return the refusal of a second scheduler; one with the name of the served one has another connection."""
         served = "" if self.peer is None else self.peer.instance
         other = "another of that name" if hello.instance == served else hello.instance
-        return ErrorReport("busy", "", f"scheduler {served} is being served, not {other}")
+        return m.ErrorReport("busy", "", f"scheduler {served} is being served, not {other}")
 
-    def _on_hello(self, message: Hello) -> Received:
+    def _on_hello(self, message: m.Hello) -> Received:
         if self.would_be_second(message):
             return Received((self.refuse_second(message),))
         if self._is_late(message):
@@ -468,7 +450,7 @@ class ManagerSession(Session):
         self._tells_all, self._unknown = tells_all(features), unknown_kinds(features)
         return Received((self._welcome(),), message)
 
-    def _on_ready(self, message: Ready) -> Received:
+    def _on_ready(self, message: m.Ready) -> Received:
         after = self._hear(message)
         if after is None or message.greeting != self._greeting:
             return NOTHING
@@ -480,7 +462,7 @@ class ManagerSession(Session):
         self._last_welcome = None
         return Received(self._send_batch(), message)
 
-    def _on_actions(self, message: Actions) -> Received:
+    def _on_actions(self, message: m.Actions) -> Received:
         after = self._hear(message)
         if message.seq <= self.seq or self.state is State.CLOSED or message.greeting != self._greeting:
             return NOTHING
@@ -503,10 +485,10 @@ class ManagerSession(Session):
     def _greeting(self) -> int:
         return 0 if self.peer is None else self.peer.greeting
 
-    def _send_batch(self) -> tuple[Message, ...]:
+    def _send_batch(self) -> tuple[m.Message, ...]:
         if self.batch is None:
             return ()
-        self._say(Events)
+        self._say(m.Events)
         if self.batch.greeting != self._greeting:
             self.batch = self.batch._replace(greeting=self._greeting)
         _, features = self._agreed
@@ -523,12 +505,12 @@ class ManagerSession(Session):
             )
         return (told,)
 
-    def _forget(self, reason: str) -> ErrorReport:
+    def _forget(self, reason: str) -> m.ErrorReport:
         """Return what makes a scheduler of any release drop its state and say hello again."""
         self.state = State.CLOSED
-        return ErrorReport("state", "", reason)
+        return m.ErrorReport("state", "", reason)
 
-    def _welcome(self) -> Welcome:
+    def _welcome(self) -> m.Welcome:
         inventory = self._inventory()
         if not self._lockstep:
             self.seq, self.now_us, self.batch = inventory.seq, inventory.now_us, None
@@ -538,15 +520,15 @@ class ManagerSession(Session):
         refusal = lacking(features, self._required, inventory)
         if refusal is not None:
             raise refusal
-        self._say(Welcome)
+        self._say(m.Welcome)
         self._rounds = 0
         told = inventory._replace(version=version, features=features, greeting=self._greeting)
         self._last_welcome = welcome_for(told, features)
         return self._last_welcome
 
 
-def _insistence(rounds: int, events: Sequence[Event]) -> str:
+def _insistence(rounds: int, events: Sequence[m.Event]) -> str:
     """Return why a scheduler is not served any more."""
-    last = next((event for event in events if isinstance(event, ActionRefused)), None)
+    last = next((event for event in events if isinstance(event, m.ActionRefused)), None)
     why = "" if last is None else f", the last one of action {last.action}: {last.reason}"
     return f"the scheduler insists on refused actions: {rounds} batches in a row hold nothing but refusals{why}"

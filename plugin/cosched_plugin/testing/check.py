@@ -29,29 +29,7 @@ from cosched_plugin.common.allocation import started_by
 from cosched_plugin.common.deadline import Overdue, overdue_after
 from cosched_plugin.common.errors import MachineError
 from cosched_plugin.core.engine import Policy, SchedulerCore
-from cosched_plugin.protocol.messages import (
-    Action,
-    ActionRefused,
-    ChangeSlot,
-    Event,
-    Events,
-    JobEnded,
-    JobRequeued,
-    JobSpec,
-    JobStarted,
-    JobSubmitted,
-    JobSuspended,
-    KillJob,
-    NodeReturned,
-    NoteValue,
-    QuantumEnded,
-    RequeueJob,
-    ResumeJob,
-    ReviseJob,
-    SetRotation,
-    SuspendJob,
-    Woken,
-)
+from cosched_plugin.protocol import messages as m
 from cosched_plugin.testing.comparisons import Watched, arrived, audit, compositions, find_difference, find_loss
 from cosched_plugin.testing.happenings import (
     act_itself,
@@ -84,7 +62,7 @@ _LEAST: Final = 20  # number of values by which a note must have grown
 _SHARE: Final = 0.2  # and relative to its earlier size
 
 
-def note_sizes(notes: Mapping[tuple[int | None, str], NoteValue]) -> dict[str, int]:
+def note_sizes(notes: Mapping[tuple[int | None, str], m.NoteValue]) -> dict[str, int]:
     """Return the number of values in each note about the cluster."""
     return {key: _size(value) for (job_id, key), value in notes.items() if job_id is None}
 
@@ -103,7 +81,7 @@ def find_growing(before: Mapping[str, int], after: Mapping[str, int]) -> str | N
     return None
 
 
-def _size(value: NoteValue) -> int:
+def _size(value: m.NoteValue) -> int:
     match value:
         case None:
             return 0
@@ -277,7 +255,7 @@ class _Trial:
         self._refuses = self._random.choice((0.0, 0.0, 0.1)) if busy else 0.0
         # Share of jobs with constraints on their nodes.
         self._shapes = self._random.choice((0.0, 0.1, 0.3) if self._measured else (0.0, 0.3, 1.0))
-        self._events: list[Event] = []
+        self._events: list[m.Event] = []
 
     def go(self) -> None:
         """Do the whole run."""
@@ -325,7 +303,7 @@ class _Trial:
             if number == _ROUNDS // 2:
                 before = note_sizes(self.site.notes)
             self._most_batches = self.site.seq + _MOST_BATCHES
-            self._batches([JobSubmitted(self._draw_job()) for _ in range(_ROUND_JOBS)])
+            self._batches([m.JobSubmitted(self._draw_job()) for _ in range(_ROUND_JOBS)])
             self._run_out()
         after = note_sizes(self.site.notes)
         key = find_growing(before, after)
@@ -344,7 +322,7 @@ class _Trial:
             if kept:
                 self._batches(kept)
             elif self.site.down and not self.site.ends():
-                self._batches([NodeReturned(node) for node in sorted(self.site.down)])
+                self._batches([m.NodeReturned(node) for node in sorted(self.site.down)])
             elif due_us is not None:
                 self.site.ledger.now_us = max(
                     due_us, self.site.ledger.now_us
@@ -363,20 +341,20 @@ class _Trial:
         most = 10 if self._measured else 4  # makes queues, in which policies have a choice
         kinds = random.choices(list(self._weights), list(self._weights.values()), k=random.randint(1, most))
         events = due_events(self._sharing, self.site)
-        gone = {event.job_id for event in events if isinstance(event, JobEnded)}
-        wakes = [event for event in events if isinstance(event, Woken)]
-        quanta = [event for event in events if isinstance(event, QuantumEnded)]
-        events = [event for event in events if isinstance(event, JobEnded)]
+        gone = {event.job_id for event in events if isinstance(event, m.JobEnded)}
+        wakes = [event for event in events if isinstance(event, m.Woken)]
+        quanta = [event for event in events if isinstance(event, m.QuantumEnded)]
+        events = [event for event in events if isinstance(event, m.JobEnded)]
         for kind in ("fail", "drain"):
             events += fail_node(random, site, gone, evict=kind == "fail") if kind in kinds else []
         if "return" in kinds and site.down:
-            events.append(NodeReturned(random.choice(sorted(site.down))))
-        changes: dict[int, Event] = {}
+            events.append(m.NodeReturned(random.choice(sorted(site.down))))
+        changes: dict[int, m.Event] = {}
         for kind in sorted(set(kinds) & {"cancel", "hold", "release", "requeue"}):
             changed = change(random, site, kind, gone | set(changes))
             changes |= {changed.job_id: changed} if changed is not None else {}
         events += [event for _, event in sorted(changes.items())]
-        late: list[ActionRefused] = []
+        late: list[m.ActionRefused] = []
         if self._difficult:
             late, own = self._difficulties(gone | set(changes))
             events += own
@@ -384,30 +362,30 @@ class _Trial:
             left = {
                 event.job_id
                 for event in events
-                if isinstance(event, JobEnded | JobRequeued | JobStarted | JobSuspended)
+                if isinstance(event, m.JobEnded | m.JobRequeued | m.JobStarted | m.JobSuspended)
             }
             left |= {job_id for event in late for job_id in event.job_ids}
             events += measure(random, site, left)
         events += quanta
-        events += [JobSubmitted(self._draw_job()) for kind in kinds if kind == "submit"]
+        events += [m.JobSubmitted(self._draw_job()) for kind in kinds if kind == "submit"]
         self._batches([*late, *events, *wakes])
 
-    def _difficulties(self, gone: set[int]) -> tuple[list[ActionRefused], list[Event]]:
+    def _difficulties(self, gone: set[int]) -> tuple[list[m.ActionRefused], list[m.Event]]:
         """Draw what the manager does itself: refusals that come late, and all else; jobs in ``gone`` have left, or have changed."""
-        late: list[ActionRefused] = []
+        late: list[m.ActionRefused] = []
         if self._own.random() < 0.2:
             late = [refusal for refusal in refuse_late(self._own, self.site) if not gone & set(refusal.job_ids)]
         jobs = {job_id for refusal in late for job_id in refusal.job_ids}
         number = len(self.site.jobs) + 1
         new = self._draw_job()
         own = act_itself(self._own, self.site, gone | jobs, new)
-        if not any(isinstance(event, JobStarted) and event.job_id == number for event in own):
+        if not any(isinstance(event, m.JobStarted) and event.job_id == number for event in own):
             del self.site.jobs[number]
         return late, own
 
     # ------------------------------------------------------------ batches, and the checks after each
 
-    def _batches(self, events: list[Event]) -> None:
+    def _batches(self, events: list[m.Event]) -> None:
         """Send events, and those that the answers cause at the same instant; without any, a quantum may begin."""
         rounds = 0
         if not events:
@@ -419,10 +397,10 @@ class _Trial:
                 raise self._problem(f"no end after {rounds} batches at this instant, {self.site.seq} in all")
             events = self._batch(events)
 
-    def _batch(self, events: list[Event]) -> list[Event]:
+    def _batch(self, events: list[m.Event]) -> list[m.Event]:
         site = self.site
         watched = Watched(self._new_policy())
-        welcome, batch = arrived(site.inventory()), arrived(Events(site.seq + 1, site.ledger.now_us, tuple(events)))
+        welcome, batch = arrived(site.inventory()), arrived(m.Events(site.seq + 1, site.ledger.now_us, tuple(events)))
         shadow = SchedulerCore(watched, welcome, models=self._models)
         actions = self._handle(self._core, events)
         restarted = self._handle(shadow, batch.events)
@@ -459,47 +437,49 @@ class _Trial:
                 raise self._problem(f"the policy's view is not what the manager says: {difference}")
         return follow
 
-    def _carry_out(self, actions: Sequence[Action]) -> list[Event]:
+    def _carry_out(self, actions: Sequence[m.Action]) -> list[m.Event]:
         """Let the manager carry out the actions; return its refusals of some of them, and of those that depend on them."""
         site = self.site
-        refusals: list[Event] = []
+        refusals: list[m.Event] = []
         refused: set[int] = set()
         for number, action in enumerate(actions):
             site.number = number
             job_ids = started_by(action)
             if (job_ids and self._random.random() < self._refuses) or self._is_stale(action):
-                refusals.append(ActionRefused(site.seq, number, "the manager would not", job_ids))
+                refusals.append(m.ActionRefused(site.seq, number, "the manager would not", job_ids))
                 refused.update(job_ids)
                 continue
             reason = site.act(action)
-            if isinstance(action, ReviseJob | SuspendJob | ResumeJob) and action.job_id in refused:
-                refusals.append(ActionRefused(site.seq, number, str(reason)))  # the job, or its host, did not start
+            if isinstance(action, m.ReviseJob | m.SuspendJob | m.ResumeJob) and action.job_id in refused:
+                refusals.append(m.ActionRefused(site.seq, number, str(reason)))  # the job, or its host, did not start
             elif reason is not None:
-                if not refusals or not (job_ids or isinstance(action, SetRotation | ChangeSlot | RequeueJob | KillJob)):
+                if not refusals or not (
+                    job_ids or isinstance(action, m.SetRotation | m.ChangeSlot | m.RequeueJob | m.KillJob)
+                ):
                     raise self._problem(f"{brief(action)} is impossible: {reason}")
                 # Of a slot in which a job did not start, or that one did not leave.
-                refusals.append(ActionRefused(site.seq, number, reason, job_ids))
+                refusals.append(m.ActionRefused(site.seq, number, reason, job_ids))
                 refused.update(job_ids)
         return refusals
 
-    def _what_follows(self) -> list[Event]:
+    def _what_follows(self) -> list[m.Event]:
         """Return what follows at this instant from actions that ask for something: ends, requeues, submissions."""
         site = self.site
         left, asked = site.left, site.asked
         site.left, site.asked = [], []
-        follow: list[Event] = [*sorted(left, key=lambda event: event.job_id)]
+        follow: list[m.Event] = [*sorted(left, key=lambda event: event.job_id)]
         for job in asked:
             number = len(site.jobs) + 1
             spec = job._replace(id=number, submit_us=site.ledger.now_us)
             site.jobs[number] = SiteJob(job.estimate_us)
-            follow.append(JobSubmitted(spec))
+            follow.append(m.JobSubmitted(spec))
         return follow
 
-    def _is_stale(self, action: Action) -> bool:
+    def _is_stale(self, action: m.Action) -> bool:
         """Draw whether a change of the rotation, or of a job's slot, comes too late."""
-        return isinstance(action, SetRotation | ChangeSlot) and self._sharing.random() < self._stale
+        return isinstance(action, m.SetRotation | m.ChangeSlot) and self._sharing.random() < self._stale
 
-    def _handle(self, core: SchedulerCore, events: Sequence[Event]) -> list[Action]:
+    def _handle(self, core: SchedulerCore, events: Sequence[m.Event]) -> list[m.Action]:
         try:
             return core.handle(self.site.ledger.now_us, tuple(events))
         except Exception as error:
@@ -509,7 +489,7 @@ class _Trial:
                 raise  # not the policy's fault
             raise self._problem(f"{type(error).__name__}: {error}") from error
 
-    def _pass(self) -> Iterator[Action]:
+    def _pass(self) -> Iterator[m.Action]:
         """Ask for decisions once more, without carrying them out."""
         try:
             yield from self._policy.decide(self._core.view)
@@ -530,7 +510,7 @@ class _Trial:
     def _problem(self, text: str) -> PolicyCheckError:
         return PolicyCheckError(self._seed, self._run, self.site.ledger.now_us, self._events, text)
 
-    def _draw_job(self) -> JobSpec:
+    def _draw_job(self) -> m.JobSpec:
         """Enter a job that the machine can hold."""
         random, site = self._random, self.site
         number = len(site.jobs) + 1

@@ -9,75 +9,53 @@ from cosched_plugin.common.allocation import layers_of, share_nodes
 from cosched_plugin.common.slots import Member
 from cosched_plugin.ledger.entries import return_refusal, turns_refusal
 from cosched_plugin.ledger.running import Running
-from cosched_plugin.protocol.messages import (
-    CANCELLED,
-    COMPLETED,
-    NODE_FAIL,
-    TIMEOUT,
-    UNKNOWN,
-    ActionRefused,
-    Event,
-    JobEnded,
-    JobHeld,
-    JobModified,
-    JobReleased,
-    JobRequeued,
-    JobResumed,
-    JobRevised,
-    JobSpec,
-    JobStarted,
-    JobSuspended,
-    NodeFailed,
-    ProgressMeasured,
-    Run,
-    Woken,
-)
+from cosched_plugin.protocol import messages as m
 from cosched_plugin.testing.site import Site
 
 _SLOWDOWNS_PPM: Final = (1_100_000, 1_700_000, 2_500_000)
 
 
-def due_events(random: Random, site: Site) -> list[Event]:
+def due_events(random: Random, site: Site) -> list[m.Event]:
     """Return the events that are due at the present instant; what jobs have consumed in a quantum is random."""
     now_us, running = site.ledger.now_us, site.running
     ends = [
-        JobEnded(job.job.id, TIMEOUT if site.jobs[job.job.id].is_killed(job) else COMPLETED)
+        m.JobEnded(job.job.id, m.TIMEOUT if site.jobs[job.job.id].is_killed(job) else m.COMPLETED)
         for job in running
         if (end_us := site.end_us(job)) is not None and end_us <= now_us
     ]
     ended = {event.job_id for event in ends}
     quantum = [] if site.slots is None else site.slots.due(random, now_us, running, ended)
-    return [*ends, *quantum, *(Woken(at_us) for at_us in sorted(site.ledger.wakes) if at_us <= now_us)]
+    return [*ends, *quantum, *(m.Woken(at_us) for at_us in sorted(site.ledger.wakes) if at_us <= now_us)]
 
 
-def fail_node(random: Random, site: Site, gone: set[int], *, evict: bool) -> list[Event]:
+def fail_node(random: Random, site: Site, gone: set[int], *, evict: bool) -> list[m.Event]:
     """Take a node out of service; with ``evict`` its jobs end or are requeued, otherwise they may continue."""
     down = site.down
     up = [node for node in range(site.machine.nodes) if node not in down]
     if len(up) < 2:
         return []
     node = random.choice(up)
-    events: list[Event] = [NodeFailed(node)]
+    events: list[m.Event] = [m.NodeFailed(node)]
     for job in site.on_node(node) if evict else ():
         if job.job.id not in gone:
             gone.add(job.job.id)
             again = random.random() < 0.5
-            events.append(JobRequeued(job.job.id) if again else JobEnded(job.job.id, NODE_FAIL))
+            events.append(m.JobRequeued(job.job.id) if again else m.JobEnded(job.job.id, m.NODE_FAIL))
     return events
 
 
-def measure(random: Random, site: Site, gone: set[int]) -> list[Event]:
+def measure(random: Random, site: Site, gone: set[int]) -> list[m.Event]:
     """Return the measured slowdowns of some jobs that share nodes, except those with a neighbour that has just left."""
     running = site.ledger.running
     leaving = [running[number].layers for number in gone if number in running]
     left = [job for job in site.sharing() if not any(share_nodes(job.layers, layers) for layers in leaving)]
     chosen = [job.job.id for job in left if random.random() < 0.5]
-    return [ProgressMeasured(job_id, random.choice(_SLOWDOWNS_PPM)) for job_id in chosen]
+    return [m.ProgressMeasured(job_id, random.choice(_SLOWDOWNS_PPM)) for job_id in chosen]
 
 
 def change(
     random: Random, site: Site, kind: str, gone: set[int]
-) -> JobEnded | JobHeld | JobReleased | JobRequeued | None:
+) -> m.JobEnded | m.JobHeld | m.JobReleased | m.JobRequeued | None:
     """Return one change by a user or an operator; None if there is no job for it."""
     pending = [job.id for job in site.pending if job.id not in gone]
     running = [job.job.id for job in site.running if job.job.id not in gone]
@@ -92,49 +70,49 @@ def change(
     job_id = random.choice(there)
     match kind:
         case "cancel":
-            return JobEnded(job_id, CANCELLED)
+            return m.JobEnded(job_id, m.CANCELLED)
         case "hold":
-            return JobHeld(job_id)
+            return m.JobHeld(job_id)
         case "release":
-            return JobReleased(job_id)
+            return m.JobReleased(job_id)
         case _:
-            return JobRequeued(job_id)
+            return m.JobRequeued(job_id)
 
 
 # What a difficult manager does without having been asked. In the protocol's order of an instant: refusals that come late, an end that
 # nobody saw, modified jobs, revised ones, suspended and resumed ones, started ones.
 
 
-def refuse_late(random: Random, site: Site) -> list[ActionRefused]:
+def refuse_late(random: Random, site: Site) -> list[m.ActionRefused]:
     """Refuse a start that was accepted some batches ago, after all."""
     late = []
     for job in site.running:
         started_by = site.jobs[job.job.id].started_by
         if started_by is not None and started_by[0] < site.seq and job.suspended_us is None:
-            late.append(ActionRefused(*started_by, "it did not start after all", (job.job.id,)))
+            late.append(m.ActionRefused(*started_by, "it did not start after all", (job.job.id,)))
     return [random.choice(late)] if late else []
 
 
-def act_itself(random: Random, site: Site, gone: set[int], new: JobSpec) -> list[Event]:
+def act_itself(random: Random, site: Site, gone: set[int], new: m.JobSpec) -> list[m.Event]:
     """Return what the manager does to some jobs that are not ``gone``; it may start ``new``, which nobody has heard of.
 
     Each job has one of these events at most; jobs that start are placed as if nothing else had happened at this instant, apart from
     nodes that have failed.
     """
-    events: list[Event] = []
+    events: list[m.Event] = []
     pending = [job for job in site.pending if job.id not in gone]
     running = [job for job in site.running if job.job.id not in gone]
     if running and random.random() < 0.2:
-        events.append(JobEnded(running.pop(random.randrange(len(running))).job.id, UNKNOWN))
+        events.append(m.JobEnded(running.pop(random.randrange(len(running))).job.id, m.UNKNOWN))
     if pending and random.random() < 0.5:
-        events.append(JobModified(_modified(random, site, pending.pop(random.randrange(len(pending))))))
+        events.append(m.JobModified(_modified(random, site, pending.pop(random.randrange(len(pending))))))
     elif running and random.random() < 0.2:
         job = running.pop(random.randrange(len(running))).job
-        events.append(JobModified(job._replace(name=random.choice(("mesh", "fold", "")))))
+        events.append(m.JobModified(job._replace(name=random.choice(("mesh", "fold", "")))))
     if running and random.random() < 0.4:
         events.append(_revised(random, running.pop(random.randrange(len(running)))))
     events += _stop_or_go(random, site, running)
-    if any(isinstance(event, JobResumed) for event in events):
+    if any(isinstance(event, m.JobResumed) for event in events):
         return events  # it may need the threads of a job that starts
     starts = [*pending, new]
     if random.random() < 0.5:
@@ -147,7 +125,7 @@ def act_itself(random: Random, site: Site, gone: set[int], new: JobSpec) -> list
     return events
 
 
-def _modified(random: Random, site: Site, spec: JobSpec) -> JobSpec:
+def _modified(random: Random, site: Site, spec: m.JobSpec) -> m.JobSpec:
     """Return another limit, size, estimate or name of a pending job."""
     estimate_us = random.choice((spec.estimate_us, 2 * spec.estimate_us, max(1, spec.estimate_us // 2)))
     limit_us = random.choice((None, estimate_us, 2 * estimate_us))
@@ -158,28 +136,28 @@ def _modified(random: Random, site: Site, spec: JobSpec) -> JobSpec:
     return changed._replace(name=random.choice((spec.name, "fold")))
 
 
-def _revised(random: Random, job: Running) -> JobRevised:
+def _revised(random: Random, job: Running) -> m.JobRevised:
     """Return another expected run time and limit of a running job; the limit may fall."""
     expected_us = job.end_us - job.start_us
     estimate_us = max(1, expected_us + random.choice((-1, 1)) * random.randint(1, expected_us))
     limit_us = None if job.limit_us is None else max(1, job.limit_us * random.choice((1, 2, 3)) // 2)
-    return JobRevised(job.job.id, estimate_us, limit_us)
+    return m.JobRevised(job.job.id, estimate_us, limit_us)
 
 
-def _stop_or_go(random: Random, site: Site, running: list[Running]) -> list[Event]:
+def _stop_or_go(random: Random, site: Site, running: list[Running]) -> list[m.Event]:
     """Suspend a job that runs, or resume one that the manager has suspended."""
     if not running or random.random() < 0.5:
         return []
     job = running.pop(random.randrange(len(running)))
     if job.held:
-        return [JobResumed(job.job.id, site.ledger.now_us)] if return_refusal(site.ledger, job) is None else []
+        return [m.JobResumed(job.job.id, site.ledger.now_us)] if return_refusal(site.ledger, job) is None else []
     if job.suspended_us is not None:
         return []
     fits = site.ledger.pool.disk_refusal(job.job, job.runs) is None
-    return [JobSuspended(job.job.id, site.ledger.now_us, fits and random.random() < 0.5)]
+    return [m.JobSuspended(job.job.id, site.ledger.now_us, fits and random.random() < 0.5)]
 
 
-def _started(random: Random, site: Site, spec: JobSpec) -> JobStarted | None:
+def _started(random: Random, site: Site, spec: m.JobSpec) -> m.JobStarted | None:
     """Return the start of a job: of a pending or unheard-of one, or of a running one that is elsewhere, or started later."""
     now_us, running = site.ledger.now_us, site.ledger.running.get(spec.id)
     slot = random.choice((0, 0, 1, 2)) if site.slots is not None else 0
@@ -192,16 +170,16 @@ def _started(random: Random, site: Site, spec: JobSpec) -> JobStarted | None:
     start_us = now_us if site.slots is not None else random.randint(least_us, now_us)
     limit_us = None if spec.limit_us is None else spec.limit_us + random.choice((0, 0, 1_000_000))
     described = spec if site.ledger.description(spec.id) is None or random.random() < 0.2 else None
-    return JobStarted(spec.id, start_us, runs, spec.estimate_us, limit_us, slot, described)
+    return m.JobStarted(spec.id, start_us, runs, spec.estimate_us, limit_us, slot, described)
 
 
-def resume_kept(site: Site) -> list[Event]:
+def resume_kept(site: Site) -> list[m.Event]:
     """Resume one of the jobs that the manager has suspended, if any can go on."""
     kept = [job for job in site.running if job.held and return_refusal(site.ledger, job) is None]
-    return [JobResumed(job.job.id, site.ledger.now_us) for job in kept[:1]]
+    return [m.JobResumed(job.job.id, site.ledger.now_us) for job in kept[:1]]
 
 
-def _may_be_beside(site: Site, spec: JobSpec, slot: int, runs: tuple[Run, ...]) -> bool:
+def _may_be_beside(site: Site, spec: m.JobSpec, slot: int, runs: tuple[m.Run, ...]) -> bool:
     """Tell whether a job may be there in all turns: a manager that starts jobs itself pairs none that must not be, either."""
     member = Member(slot, layers_of(runs, site.machine.depth), spec.unpaired)
     return turns_refusal(site.ledger, spec.id, member) is None

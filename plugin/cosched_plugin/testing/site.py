@@ -8,38 +8,11 @@ from typing import Final
 from cosched_hwmodel.units import ThreadMask
 from cosched_plugin.common.allocation import Counts, any_layer, bits_of, room_on
 from cosched_plugin.ledger.running import Ended, Running, progress_us
-from cosched_plugin.protocol.messages import (
-    CANCELLED,
-    FEATURES,
-    PROTOCOL_VERSION,
-    Action,
-    ActionRefused,
-    Amounts,
-    Belief,
-    Capabilities,
-    Event,
-    JobEnded,
-    JobRequeued,
-    JobSpec,
-    JobStarted,
-    JobSuspended,
-    KillJob,
-    NodeClass,
-    NoteValue,
-    RequeueJob,
-    Run,
-    SetNote,
-    SetRotation,
-    SlotState,
-    SubmitJob,
-    SuspendJob,
-    Welcome,
-    starts_of,
-)
+from cosched_plugin.protocol import messages as m
 from cosched_plugin.site.books import Books
 from cosched_plugin.testing.site_slots import SiteJob, TimeSharing
 
-ALL_IT_SAYS: Final = Capabilities()
+ALL_IT_SAYS: Final = m.Capabilities()
 
 
 class Site(Books):
@@ -47,23 +20,23 @@ class Site(Books):
 
     def __init__(
         self,
-        nodes: tuple[NodeClass, ...],
-        belief: Belief,
+        nodes: tuple[m.NodeClass, ...],
+        belief: m.Belief,
         resume_us: int = 0,
         quantum_us: int | None = None,
-        licences: Amounts = (),
-        capabilities: Capabilities = ALL_IT_SAYS,
-        features: tuple[str, ...] = FEATURES,
+        licences: m.Amounts = (),
+        capabilities: m.Capabilities = ALL_IT_SAYS,
+        features: tuple[str, ...] = m.FEATURES,
     ) -> None:
-        slots = None if quantum_us is None else SlotState(quantum_us, 0, ())
-        told = Welcome(PROTOCOL_VERSION, features, 0, 0, nodes, (), belief, (), (), (), (), resume_us, slots=slots)
+        slots = None if quantum_us is None else m.SlotState(quantum_us, 0, ())
+        told = m.Welcome(m.PROTOCOL_VERSION, features, 0, 0, nodes, (), belief, (), (), (), (), resume_us, slots=slots)
         super().__init__(told._replace(capabilities=capabilities, licences=licences))
         self.machine, self.belief = self.ledger.machine, belief
         self.jobs: dict[int, SiteJob] = {}  # all that ever were
         self.slots = None if self.ledger.slots is None else TimeSharing(self.ledger.slots, self.jobs)
         self.number = 0  # of the action that is carried out
-        self.left: list[JobEnded | JobRequeued] = []  # what follows from the actions: jobs that were to leave do
-        self.asked: list[JobSpec] = []  # jobs that the scheduler has submitted
+        self.left: list[m.JobEnded | m.JobRequeued] = []  # what follows from the actions: jobs that were to leave do
+        self.asked: list[m.JobSpec] = []  # jobs that the scheduler has submitted
         self.ended: list[Ended] = []  # jobs that have left their nodes with the last batch
         self._noted: set[tuple[int | None, str]] = set()  # what has ever been noted
 
@@ -73,7 +46,7 @@ class Site(Books):
         return [running for _, running in sorted(self.ledger.running.items())]
 
     @property
-    def pending(self) -> list[JobSpec]:
+    def pending(self) -> list[m.JobSpec]:
         """Return the pending jobs, by id, held ones too."""
         return sorted([*self.ledger.queue.values(), *self.ledger.held.values()], key=lambda job: job.id)
 
@@ -83,7 +56,7 @@ class Site(Books):
         return {node for node in range(self.machine.nodes) if not self.ledger.pool.up >> node & 1}
 
     @property
-    def notes(self) -> dict[tuple[int | None, str], NoteValue]:
+    def notes(self) -> dict[tuple[int | None, str], m.NoteValue]:
         """Return all notes, None for one that was removed."""
         notes = self.ledger.notes
         return {(job_id, key): notes.get(job_id, {}).get(key) for job_id, key in self._noted}
@@ -115,7 +88,7 @@ class Site(Books):
         if self.slots is not None:
             self.slots.settle(self.ledger.now_us, self.running)
 
-    def could_run(self, spec: JobSpec) -> bool:
+    def could_run(self, spec: m.JobSpec) -> bool:
         """Return whether the nodes in service could hold such a job if they were empty."""
         machine, down = self.machine, self.down
         nodes = Counts(machine.resources, machine.licences).open_to(spec, machine.eligible(spec))
@@ -124,11 +97,11 @@ class Site(Books):
         rooms = [(1, room_on(spec, threads[node], threads[node], memory_mb[node])) for node in up]
         return spec.processes <= machine.held_by(rooms)
 
-    def place_for(self, spec: JobSpec, slot: int = 0) -> tuple[Run, ...] | None:
+    def place_for(self, spec: m.JobSpec, slot: int = 0) -> tuple[m.Run, ...] | None:
         """Return free threads on which a job can start, on nodes drawn by their numbers; None if there are too few."""
         pool, down = self.ledger.pool_of(slot), self.down
         nodes = pool.counts.open_to(spec._replace(licences=()), self.machine.eligible(spec))
-        runs: list[Run] = []
+        runs: list[m.Run] = []
         left = spec.processes
         for node in bits_of(nodes):
             free = [thread for thread, layer in enumerate(pool.free) if layer >> node & 1]
@@ -136,22 +109,22 @@ class Site(Books):
             count = 0 if node in down else min(left, room_on(spec, len(free), width, memory_mb))
             if count:
                 taken = free if spec.exclusive else free[: count * spec.threads_per_process]
-                runs.append(Run(node, 1, ThreadMask(sum(1 << thread for thread in taken)), count))
+                runs.append(m.Run(node, 1, ThreadMask(sum(1 << thread for thread in taken)), count))
                 left -= count
         placed = left == 0 and not isinstance(pool.place(spec, runs), str)
         self.ledger.pools.drop(slot)
         return tuple(runs) if placed else None
 
-    def happen(self, events: Sequence[Event]) -> None:
+    def happen(self, events: Sequence[m.Event]) -> None:
         """Apply all events of one instant."""
         ledger = self.ledger
         for event in events:
             for job_id in [job_id for job_id in _leaving(event) if job_id in ledger.running]:
                 if self.slots is not None:
                     self.slots.left_by(job_id)
-            if isinstance(event, JobStarted):
+            if isinstance(event, m.JobStarted):
                 self.jobs[event.job_id].start(None)
-            elif isinstance(event, JobSuspended):
+            elif isinstance(event, m.JobSuspended):
                 self._stop(event.job_id)
         super().happen(events)
         now_us = ledger.now_us
@@ -159,25 +132,25 @@ class Site(Books):
         if self.slots is not None and ledger.slots is not None and ledger.slots.quantum_ended:
             self.slots.ends_us = None
 
-    def act(self, action: Action) -> str | None:
+    def act(self, action: m.Action) -> str | None:
         """Carry out an action, or return why it is impossible."""
         reason = super().act(action)
         if reason is not None:
             return reason
-        for start in starts_of(action):
+        for start in m.starts_of(action):
             self.jobs[start.job_id].start((self.seq, self.number))
         match action:
-            case SuspendJob():
+            case m.SuspendJob():
                 self._stop(action.job_id)
-            case SetRotation() if self.slots is not None:
+            case m.SetRotation() if self.slots is not None:
                 self.slots.follow(self.ledger.now_us, self.running)
-            case SetNote():
+            case m.SetNote():
                 self._noted.add((action.job_id, action.key))
-            case RequeueJob():
-                self.left.append(JobRequeued(action.job_id))
-            case KillJob():
-                self.left.append(JobEnded(action.job_id, CANCELLED))
-            case SubmitJob():
+            case m.RequeueJob():
+                self.left.append(m.JobRequeued(action.job_id))
+            case m.KillJob():
+                self.left.append(m.JobEnded(action.job_id, m.CANCELLED))
+            case m.SubmitJob():
                 self.asked.append(action.job)
             case _:
                 pass
@@ -190,9 +163,9 @@ class Site(Books):
             self.slots.stop(job_id)
 
 
-def _leaving(event: Event) -> Iterator[int]:
+def _leaving(event: m.Event) -> Iterator[int]:
     """Yield the jobs that leave their nodes with an event, if they have any."""
-    if isinstance(event, JobEnded | JobRequeued | JobStarted):
+    if isinstance(event, m.JobEnded | m.JobRequeued | m.JobStarted):
         yield event.job_id
-    elif isinstance(event, ActionRefused):
+    elif isinstance(event, m.ActionRefused):
         yield from event.job_ids

@@ -15,20 +15,7 @@ from cosched_hwmodel.statistical import StatisticalModel, draw_self_slowdown
 from cosched_hwmodel.units import SECOND_US, WHOLE_PPM
 from cosched_hwmodel.usage import BOUNDS
 from cosched_plugin.common.allocation import Machine
-from cosched_plugin.protocol.messages import (
-    ANY_LAYOUT,
-    FEATURES,
-    FILLED,
-    Amounts,
-    Belief,
-    CacheLevel,
-    Capabilities,
-    DemandTuple,
-    JobSpec,
-    NodeClass,
-    NodeHardware,
-    UsageTuple,
-)
+from cosched_plugin.protocol import messages as m
 from cosched_plugin.testing.site import Site
 
 # The draws of `cosched_plugin.testing.check`: machines, beliefs about them, and jobs.
@@ -40,12 +27,12 @@ _UNPAIRED: Final = 0.15
 COMPOSITE: Final = "composite"
 
 
-def draw_nodes(random: Random, *, threads_per_core: int) -> tuple[NodeClass, ...]:
+def draw_nodes(random: Random, *, threads_per_core: int) -> tuple[m.NodeClass, ...]:
     """Draw 1 to 12 nodes of one or two classes, of 1 to 8 cores."""
     nodes = random.randint(1, 12)
     counts = [nodes] if nodes == 1 or random.random() < 0.6 else [nodes - (few := random.randint(1, nodes // 2)), few]
     return tuple(
-        NodeClass(
+        m.NodeClass(
             nodes=count,
             sockets=random.choice((1, 1, 2)),
             cores_per_socket=random.choice((1, 2, 4)),
@@ -59,13 +46,13 @@ def draw_nodes(random: Random, *, threads_per_core: int) -> tuple[NodeClass, ...
     )
 
 
-def draw_alike(random: Random) -> tuple[NodeClass, ...]:
+def draw_alike(random: Random) -> tuple[m.NodeClass, ...]:
     """Draw nodes with several cores, usually all alike, as policies that place by formulas may require."""
     nodes = random.randint(1, 8)
     counts = [nodes - 1, 1] if nodes > 1 and random.random() < 0.15 else [nodes]
     sockets, cores = random.choice(((2, 2), (2, 2), (2, 4), (1, 2), (1, 1)))
     return tuple(
-        NodeClass(
+        m.NodeClass(
             nodes=count,
             sockets=sockets,
             cores_per_socket=cores,
@@ -79,12 +66,12 @@ def draw_alike(random: Random) -> tuple[NodeClass, ...]:
     )
 
 
-def with_swap(random: Random, nodes: tuple[NodeClass, ...]) -> tuple[NodeClass, ...]:
+def with_swap(random: Random, nodes: tuple[m.NodeClass, ...]) -> tuple[m.NodeClass, ...]:
     """Draw the swap space on the nodes' disks: plenty, some, or none."""
     return tuple(item._replace(swap_mb=random.choice((1000, 1000, 20, 0))) for item in nodes)
 
 
-def widened(nodes: tuple[NodeClass, ...], threads: int, *, one_core: bool) -> tuple[NodeClass, ...]:
+def widened(nodes: tuple[m.NodeClass, ...], threads: int, *, one_core: bool) -> tuple[m.NodeClass, ...]:
     """Return few nodes with so many hardware threads each, all of one core or of many; a second class has half of them."""
     found = []
     for item, each in zip(nodes, (threads, threads // 2), strict=False):
@@ -96,14 +83,14 @@ def widened(nodes: tuple[NodeClass, ...], threads: int, *, one_core: bool) -> tu
     return tuple(found)
 
 
-def with_ppn(random: Random, machine: Machine, spec: JobSpec) -> JobSpec:
+def with_ppn(random: Random, machine: Machine, spec: m.JobSpec) -> m.JobSpec:
     """Draw how many processes of a job a wide node may hold, often all that it can."""
     threads = max(machine.threads_of)
     most = random.choice((0, threads, threads - 1, threads // 2, 3)) // spec.threads_per_process
     return spec._replace(ppn_max=max(most, spec.ppn_min) if most else 0)
 
 
-def with_one_core(nodes: tuple[NodeClass, ...]) -> tuple[NodeClass, ...]:
+def with_one_core(nodes: tuple[m.NodeClass, ...]) -> tuple[m.NodeClass, ...]:
     """Return such nodes with one core each: on these, slots share time."""
     return tuple(item._replace(sockets=1, cores_per_socket=1) for item in nodes)
 
@@ -115,28 +102,28 @@ _LICENCES: Final = ("solver", "mesher")
 _LESS: Final = ("notes", "wakes", "revise", "groups")
 
 
-def with_amounts(random: Random, nodes: tuple[NodeClass, ...]) -> tuple[NodeClass, ...]:
+def with_amounts(random: Random, nodes: tuple[m.NodeClass, ...]) -> tuple[m.NodeClass, ...]:
     """Draw what can be counted on each node."""
     return tuple(item._replace(resources=tuple((name, random.randint(1, 4)) for name in _AMOUNTS)) for item in nodes)
 
 
-def draw_licences(random: Random) -> Amounts:
+def draw_licences(random: Random) -> m.Amounts:
     """Draw what can be counted in the cluster."""
     return tuple((name, random.randint(1, 5)) for name in _LICENCES)
 
 
-def draw_capabilities(random: Random, tick_us: int) -> tuple[Capabilities, tuple[str, ...]]:
+def draw_capabilities(random: Random, tick_us: int) -> tuple[m.Capabilities, tuple[str, ...]]:
     """Draw what the manager can do, and which features it has."""
     lacking = random.choice((None, None, *_LESS))
-    return Capabilities(
+    return m.Capabilities(
         limits_grow=random.random() < 0.5,
         limit_grain_us=random.choice((1, tick_us, 7 * tick_us)),
         limit_late_us=random.choice((0, 3 * tick_us)),
-        layout=random.choice((ANY_LAYOUT, ANY_LAYOUT, FILLED)),
-    ), tuple(feature for feature in FEATURES if feature != lacking)
+        layout=random.choice((m.ANY_LAYOUT, m.ANY_LAYOUT, m.FILLED)),
+    ), tuple(feature for feature in m.FEATURES if feature != lacking)
 
 
-def with_wishes(random: Random, machine: Machine, spec: JobSpec) -> JobSpec:
+def with_wishes(random: Random, machine: Machine, spec: m.JobSpec) -> m.JobSpec:
     """Draw the nodes that a job may have, what it takes of what is counted, and its priority."""
     spec = spec._replace(priority=random.randint(-2, 2))
     if random.random() < 0.3:
@@ -154,25 +141,25 @@ def draw_quantum(random: Random, tick_us: int) -> int:
     return random.choice((tick_us // 2, tick_us, 3 * tick_us, tick_us + 1))
 
 
-def maybe_unpaired(random: Random, spec: JobSpec) -> JobSpec:
+def maybe_unpaired(random: Random, spec: m.JobSpec) -> m.JobSpec:
     """Draw whether jobs of other slots may run on the job's nodes in the same quantum."""
     return spec._replace(unpaired=random.random() < _UNPAIRED)
 
 
-def draw_belief(random: Random) -> Belief:
+def draw_belief(random: Random) -> m.Belief:
     """Draw the site's belief about contention on its nodes."""
     contention, resources = random.choice(
         (("none", ()), ("bandwidth", ("memory_bandwidth",)), ("bandwidth", ("memory_bandwidth", "network")))
     )
-    return Belief(contention, "bulk-synchronous", resources)
+    return m.Belief(contention, "bulk-synchronous", resources)
 
 
-def draw_believed(random: Random, names: Sequence[str]) -> Belief:
+def draw_believed(random: Random, names: Sequence[str]) -> m.Belief:
     """Draw the site's belief from these models, without parameters."""
-    return Belief(random.choice(names), "bulk-synchronous", ())
+    return m.Belief(random.choice(names), "bulk-synchronous", ())
 
 
-def draw_pairs(random: Random) -> Belief:
+def draw_pairs(random: Random) -> m.Belief:
     """Draw the site's belief about pairs of jobs."""
     model = LomarcModel(
         remainder=random.random() < 0.5,
@@ -181,17 +168,19 @@ def draw_pairs(random: Random) -> Belief:
         pair_seed=random.randint(0, 99),
         good_share_ppm=random.choice((330_000, 1_000_000)),
     )
-    return Belief(model.name, "bulk-synchronous", (), model.parameters())
+    return m.Belief(model.name, "bulk-synchronous", (), model.parameters())
 
 
-def draw_measured(random: Random) -> Belief:
+def draw_measured(random: Random) -> m.Belief:
     """Draw the site's belief about pairs of jobs whose slowdowns are measured."""
     shares = random.choice((StatisticalModel().shares, (40, 20, 20, 10, 10), (100,)))
     model = StatisticalModel(pair_seed=random.randint(0, 99), shares=shares)
-    return Belief(model.name, "bulk-synchronous", (), model.parameters())
+    return m.Belief(model.name, "bulk-synchronous", (), model.parameters())
 
 
-def draw_hardware(random: Random, nodes: tuple[NodeClass, ...], belief: Belief) -> tuple[tuple[NodeClass, ...], Belief]:
+def draw_hardware(
+    random: Random, nodes: tuple[m.NodeClass, ...], belief: m.Belief
+) -> tuple[tuple[m.NodeClass, ...], m.Belief]:
     """Draw whether the site believes in measured hardware instead: a table of co-runs, or the composite model with its nodes."""
     kind = random.choice((None, None, "pairs", COMPOSITE))
     if kind is None:
@@ -199,35 +188,35 @@ def draw_hardware(random: Random, nodes: tuple[NodeClass, ...], belief: Belief) 
     return (nodes, draw_table(random)) if kind == "pairs" else (with_hardware(random, nodes), draw_composite(random))
 
 
-def draw_table(random: Random) -> Belief:
+def draw_table(random: Random) -> m.Belief:
     """Draw the site's belief in a table of measured co-runs, in which some pairs, and some jobs alone, were not measured."""
     names = tuple(name for name in _NAMES if name)
     ratios = tuple(random.choice((0.0, 0.95, 1.05, 1.2, 1.4, 1.9)) for _ in range(len(names) ** 2))
     spreads = tuple(random.choice((0.0, 0.8, 0.9, 1.0)) for _ in names)
-    return Belief("pairs", "bulk-synchronous", (), MeasuredRatios(names, ratios, spreads).parameters())
+    return m.Belief("pairs", "bulk-synchronous", (), MeasuredRatios(names, ratios, spreads).parameters())
 
 
-def draw_composite(random: Random) -> Belief:
+def draw_composite(random: Random) -> m.Belief:
     """Draw the site's belief in the composite model."""
     model = CompositeModel(
         overlap=random.choice(OVERLAPS), memory_scope=random.choice(SCOPES), queueing_ppm=random.choice((0, 200_000))
     )
-    return Belief(model.name, "bulk-synchronous", (), model.parameters())
+    return m.Belief(model.name, "bulk-synchronous", (), model.parameters())
 
 
-def with_hardware(random: Random, nodes: tuple[NodeClass, ...]) -> tuple[NodeClass, ...]:
+def with_hardware(random: Random, nodes: tuple[m.NodeClass, ...]) -> tuple[m.NodeClass, ...]:
     """Draw issue slots and a cache shared by the cores of a socket, or nothing of both."""
     return tuple(
         item._replace(
             hardware=random.choice(
-                (None, NodeHardware(WHOLE_PPM, WHOLE_PPM, (CacheLevel(3, 4096, item.cores_per_socket, 60, 0),)))
+                (None, m.NodeHardware(WHOLE_PPM, WHOLE_PPM, (m.CacheLevel(3, 4096, item.cores_per_socket, 60, 0),)))
             )
         )
         for item in nodes
     )
 
 
-def with_profile(random: Random, spec: JobSpec) -> JobSpec:
+def with_profile(random: Random, spec: m.JobSpec) -> m.JobSpec:
     """Draw what a process of a job asks of its node, possibly unknown."""
     if random.random() < 0.2:
         return spec
@@ -238,13 +227,13 @@ def with_profile(random: Random, spec: JobSpec) -> JobSpec:
     return spec._replace(profile=profile._replace(accesses_ms=2000 if profile.working_set_kb else 0))
 
 
-def with_owner(random: Random, spec: JobSpec) -> JobSpec:
+def with_owner(random: Random, spec: m.JobSpec) -> m.JobSpec:
     """Draw the job's user and name, to find policies that count without bound per user or per name."""
     (user,) = random.choices(list(_USERS), list(_USERS.values()))
     return spec._replace(user=user, name=random.choice(_NAMES))
 
 
-def with_self_slowdown(random: Random, spec: JobSpec) -> JobSpec:
+def with_self_slowdown(random: Random, spec: m.JobSpec) -> m.JobSpec:
     """Draw a job's self slowdown, possibly unknown."""
     return (
         spec._replace(self_slowdown=draw_self_slowdown(random.randint(0, 99), spec.id))
@@ -253,7 +242,7 @@ def with_self_slowdown(random: Random, spec: JobSpec) -> JobSpec:
     )
 
 
-def draw_usage(random: Random) -> UsageTuple:
+def draw_usage(random: Random) -> m.UsageTuple:
     """Draw a job's use of its nodes: one resource for most of the time, the others for the rest."""
     bound = random.choice(BOUNDS)
     most = random.choice((500_000, 650_000, 900_000))
@@ -265,16 +254,16 @@ def draw_usage(random: Random) -> UsageTuple:
 
 def draw_job(
     random: Random, machine: Machine, number: int, now_us: int, *, shaped: bool, tick_us: int = SECOND_US
-) -> tuple[JobSpec, int]:
+) -> tuple[m.JobSpec, int]:
     """Draw a job and its true run time, of 1 to 15 ticks; a ``shaped`` one has constraints on its nodes."""
     # Whole ticks make many events simultaneous; an extra microsecond makes others almost simultaneous.
     run_us = random.randint(1, 15) * tick_us + random.choice((0, 0, 0, 1))
     estimate_us = random.choice((run_us, run_us, 2 * run_us, run_us + 3 * tick_us, max(1, run_us // 2)))
     limit_us = random.choice((None, None, estimate_us, estimate_us + tick_us))
-    demand: DemandTuple | None = None
+    demand: m.DemandTuple | None = None
     if random.random() < 0.7:
         demand = (random.choice((0, 500, 1000, 2000)), random.choice((0, 0, 100)), 0)
-    spec = JobSpec(
+    spec = m.JobSpec(
         id=number,
         submit_us=now_us,
         processes=random.choice((1, 2, random.randint(1, 8), random.randint(1, machine.threads))),
