@@ -12,28 +12,11 @@ from cosched_emulator.manager.time_sharing.rotating import Rotating
 from cosched_emulator.manager.timeline import WAKE, Timeline
 from cosched_plugin.common.allocation import Layers, times_refusal
 from cosched_plugin.common.slots import NO_SLOTS, Member, joining_refusal, pairing_turns, slot_refusal
-from cosched_plugin.protocol.messages import (
-    REJECTED,
-    Action,
-    ChangeSlot,
-    KillJob,
-    RejectJob,
-    RequeueJob,
-    ResumeJob,
-    ReviseJob,
-    SetNote,
-    SetRotation,
-    StartJob,
-    StartTogether,
-    SubmitJob,
-    SuspendJob,
-    UnknownAction,
-    WakeAt,
-)
+from cosched_plugin.protocol import messages as m
 
 MOST_WAKES: Final = 100_000
 _SLOT_0: Final = 0
-_Placed: TypeAlias = tuple[ManagedJob, StartJob, Layers]  # a job with its allocated threads
+_Placed: TypeAlias = tuple[ManagedJob, m.StartJob, Layers]  # a job with its allocated threads
 
 
 class TakesActions:
@@ -51,39 +34,39 @@ class TakesActions:
         """End a job for good."""
         raise NotImplementedError
 
-    def _carry_out(self, action: Action, now_us: int) -> str | None:
+    def _carry_out(self, action: m.Action, now_us: int) -> str | None:
         """Carry out one action, or return why that is impossible."""
         match action:
-            case StartJob():
+            case m.StartJob():
                 return self._start(action, now_us)
-            case StartTogether():
+            case m.StartTogether():
                 return self._start_together(action.starts, now_us)
-            case ReviseJob():
+            case m.ReviseJob():
                 return self._running_jobs.revise(action)
-            case SuspendJob():
+            case m.SuspendJob():
                 return self._running_jobs.suspend(action.job_id, now_us, to_disk=action.to_disk)
-            case ResumeJob():
+            case m.ResumeJob():
                 return self._running_jobs.resume(action.job_id, now_us)
-            case SetRotation():
+            case m.SetRotation():
                 return self._set_rotation(action)
-            case ChangeSlot():
+            case m.ChangeSlot():
                 return self._change_slot(action)
-            case SetNote():
+            case m.SetNote():
                 return self._set_note(action)
-            case WakeAt():
+            case m.WakeAt():
                 return self._wake_at(action.at_us, now_us)
-            case RejectJob():
+            case m.RejectJob():
                 return self._reject(action)
-            case RequeueJob() | KillJob():
+            case m.RequeueJob() | m.KillJob():
                 return self._ask_to_leave(action)
-            case SubmitJob():
+            case m.SubmitJob():
                 return "this manager takes jobs from its users alone"
-            case UnknownAction():
+            case m.UnknownAction():
                 return f"unknown action {action.type!r}"
             case _:
                 assert_never(action)
 
-    def _start(self, start: StartJob, now_us: int) -> str | None:
+    def _start(self, start: m.StartJob, now_us: int) -> str | None:
         """Start a job, or return why that is impossible."""
         placed = self._place(start)
         if isinstance(placed, str):
@@ -93,7 +76,7 @@ class TakesActions:
         self._running_jobs.start(job, start, layers, now_us)
         return None
 
-    def _start_together(self, starts: Sequence[StartJob], now_us: int) -> str | None:
+    def _start_together(self, starts: Sequence[m.StartJob], now_us: int) -> str | None:
         """Start all of these jobs, or none."""
         all_placed: list[_Placed] = []
         for start in starts:
@@ -110,7 +93,7 @@ class TakesActions:
             self._running_jobs.start(job, start, layers, now_us)
         return None
 
-    def _place(self, start: StartJob, besides: Sequence[_Placed] = ()) -> _Placed | str:
+    def _place(self, start: m.StartJob, besides: Sequence[_Placed] = ()) -> _Placed | str:
         """Allocate the threads for a start, or return why that is impossible; the job stays pending until it begins.
 
         Jobs ``besides`` it have their threads, and start with it.
@@ -139,7 +122,7 @@ class TakesActions:
         pool.take(spec, start.runs, layers)
         return job, start, layers
 
-    def _change_slot(self, change: ChangeSlot) -> str | None:
+    def _change_slot(self, change: m.ChangeSlot) -> str | None:
         if self.processes is None:
             return NO_SLOTS
         job = self.running.get(change.job_id)
@@ -154,7 +137,7 @@ class TakesActions:
             self.processes.change_slots()
         return reason
 
-    def _set_rotation(self, action: SetRotation) -> str | None:
+    def _set_rotation(self, action: m.SetRotation) -> str | None:
         return NO_SLOTS if self.processes is None else self.processes.set_rotation(action, self._members())
 
     def _joining_refusal(self, job_id: int, member: Member, besides: Mapping[int, Member]) -> str | None:
@@ -166,7 +149,7 @@ class TakesActions:
         """Return the running jobs as time sharing sees them."""
         return {job_id: Member(job.slot, job.layers, job.job.spec.unpaired) for job_id, job in self.running.items()}
 
-    def _set_note(self, note: SetNote) -> str | None:
+    def _set_note(self, note: m.SetNote) -> str | None:
         if note.job_id is not None and note.job_id not in self.pending and note.job_id not in self.running:
             return f"there is no job {note.job_id}"
         return self.notes.set(note.job_id, note.key, note.value)
@@ -181,7 +164,7 @@ class TakesActions:
             self.timeline.schedule(at_us, WAKE, 0)
         return None
 
-    def _ask_to_leave(self, action: RequeueJob | KillJob) -> str | None:
+    def _ask_to_leave(self, action: m.RequeueJob | m.KillJob) -> str | None:
         """Mark a running job, which leaves in the next round."""
         job = self.running.get(action.job_id)
         if job is None or job.leaving:
@@ -189,14 +172,14 @@ class TakesActions:
         job.leaving = True
         return None
 
-    def _reject(self, action: RejectJob) -> str | None:
+    def _reject(self, action: m.RejectJob) -> str | None:
         job = self.pending.get(action.job_id)
         if job is None:
             return f"job {action.job_id} does not wait"
         job.reason = action.reason
-        self._end(job, REJECTED)
+        self._end(job, m.REJECTED)
         return None
 
 
-def _not_pending(start: StartJob) -> str:
+def _not_pending(start: m.StartJob) -> str:
     return f"job {start.job_id} is not waiting to be started"

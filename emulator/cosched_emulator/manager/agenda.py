@@ -32,18 +32,7 @@ from cosched_emulator.manager.timeline import (
 from cosched_emulator.scenario.faults import NodeFault
 from cosched_emulator.scenario.planned_events import Scripted
 from cosched_emulator.workload.job import WorkloadJob
-from cosched_plugin.protocol.messages import (
-    CANCELLED,
-    NODE_FAIL,
-    ActionRefused,
-    Event,
-    JobEnded,
-    JobHeld,
-    JobReleased,
-    JobRequeued,
-    JobSubmitted,
-    Woken,
-)
+from cosched_plugin.protocol import messages as m
 
 _new = tuple.__new__  # a call of the class of an event takes twice as long
 _RANKS: Final = {"fail-node": NODE_FAILURE, "return-node": NODE_RETURN}
@@ -51,7 +40,7 @@ _FAULT_RANKS: Final = {"fail": NODE_FAILURE, "return": NODE_RETURN, "slow": NODE
 _SCRIPT, _PLAN = 0, 1  # versions of entries: the source of a node's change
 # Order of the events of one instant that come out of the order of their entries: late refusals of starts are first, and wakes are
 # last, also those that were requested too late.
-_PLACES: Final = {ActionRefused: 0, Woken: 2}
+_PLACES: Final = {m.ActionRefused: 0, m.Woken: 2}
 
 
 class Agenda:
@@ -124,10 +113,10 @@ class Agenda:
     # may be void (a job was revised, suspended or ended meanwhile): the manager is asked of each whether it still holds. The events
     # found so far are not applied yet, but count: a job that ends at this instant has no measurement, and no failing node takes it
     # along.
-    def due(self, now_us: int) -> list[Event]:
+    def due(self, now_us: int) -> list[m.Event]:
         """Return the events at ``now_us``, in order; reject a submission that does not fit the machine."""
         manager, heap = self._manager, self._heap
-        events: list[Event] = []
+        events: list[m.Event] = []
         # If the run only waits for nodes to return, no more nodes fail.
         failing = len(heap) != 1 or not self._only_faults()
         while heap and heap[0][0] <= now_us:
@@ -146,7 +135,7 @@ class Agenda:
                 if measurement is not None:
                     events.append(measurement)
             elif rank == WAKE:
-                events.append(Woken(at_us))
+                events.append(m.Woken(at_us))
             elif rank == QUANTUM:
                 ended = manager.quantum_event(version, taken_off(events))
                 if ended is not None:
@@ -157,10 +146,10 @@ class Agenda:
             events.sort(key=_place)
         return events
 
-    def _end(self, job_id: int, version: int, _now_us: int) -> JobEnded | None:
+    def _end(self, job_id: int, version: int, _now_us: int) -> m.JobEnded | None:
         return self._manager.end_event(job_id, version)
 
-    def _submission(self, _job_id: int, _version: int, now_us: int) -> JobSubmitted | None:
+    def _submission(self, _job_id: int, _version: int, now_us: int) -> m.JobSubmitted | None:
         """Take the scenario's next job; None: it does not fit the machine, and is rejected."""
         manager, job = self._manager, self._jobs.pop()
         refusal = manager.refusal_of(job.spec)
@@ -168,11 +157,11 @@ class Agenda:
             manager.reject(job, now_us, refusal)
             return None
         manager.accept(job)
-        return _new(JobSubmitted, (job.spec,))
+        return _new(m.JobSubmitted, (job.spec,))
 
     def _happenings(
-        self, _rank: int, _ident: int, version: int, _now_us: int, before: Sequence[Event], *, failing: bool
-    ) -> list[Event]:
+        self, _rank: int, _ident: int, version: int, _now_us: int, before: Sequence[m.Event], *, failing: bool
+    ) -> list[m.Event]:
         """Return the events of a scripted change, or of a planned fault, after the events ``before`` it at the same instant."""
         if version != _SCRIPT:
             fault = self._faults.pop()
@@ -187,7 +176,7 @@ class Agenda:
 
     # ------------------------------------------------------------ nodes
 
-    def _fail(self, node: int, at_us: int, before: Iterable[Event]) -> list[Event]:
+    def _fail(self, node: int, at_us: int, before: Iterable[m.Event]) -> list[m.Event]:
         """Return the events of a node failure, after those ``before`` it at the same instant; none if the node is broken already."""
         manager, bit = self._manager, 1 << node
         if node in manager.nodes.broken:
@@ -200,12 +189,12 @@ class Agenda:
                 events.append(self._of_failure(job))
         return events
 
-    def _of_failure(self, job: ManagedJob) -> JobEnded | JobRequeued:
+    def _of_failure(self, job: ManagedJob) -> m.JobEnded | m.JobRequeued:
         """Return the event of a job on a node that fails: it runs again from its start, or ends."""
         requeue = self._requeue if job.job.requeue is None else job.job.requeue
-        return JobRequeued(job.id) if requeue else JobEnded(job.id, NODE_FAIL)
+        return m.JobRequeued(job.id) if requeue else m.JobEnded(job.id, m.NODE_FAIL)
 
-    def _strike(self, fault: NodeFault, before: Iterable[Event]) -> list[Event]:
+    def _strike(self, fault: NodeFault, before: Iterable[m.Event]) -> list[m.Event]:
         """Return the events of a planned fault, after the events ``before`` it at the same instant."""
         at_us, kind, node, slowdown = fault
         nodes = self._manager.nodes
@@ -224,26 +213,26 @@ class Agenda:
 
     # ------------------------------------------------------------ scripts
 
-    def _change_job(self, item: Scripted, before: Sequence[Event]) -> list[Event]:
+    def _change_job(self, item: Scripted, before: Sequence[m.Event]) -> list[m.Event]:
         """Return the events of one scripted change of a job, none if it is gone.
 
         The events ``before`` it at the same instant are not committed yet, but count.
         """
         manager = self._manager
         target = item.target
-        ended = any(isinstance(event, JobEnded) and event.job_id == target for event in before)
+        ended = any(isinstance(event, m.JobEnded) and event.job_id == target for event in before)
         if item.change == "cancel":
             known = target in manager.pending or target in manager.running
-            return [JobEnded(target, CANCELLED)] if known and not ended else []
-        requeued = any(isinstance(event, JobRequeued) and event.job_id == target for event in before)
+            return [m.JobEnded(target, m.CANCELLED)] if known and not ended else []
+        requeued = any(isinstance(event, m.JobRequeued) and event.job_id == target for event in before)
         held = target in manager.pending and manager.pending[target].held
         for event in before:
-            if isinstance(event, JobHeld | JobReleased) and event.job_id == target:
-                held = isinstance(event, JobHeld)
+            if isinstance(event, m.JobHeld | m.JobReleased) and event.job_id == target:
+                held = isinstance(event, m.JobHeld)
         waits = (target in manager.pending or requeued) and not ended
         if not waits or held == (item.change == "hold"):
             return []
-        return [JobHeld(target) if item.change == "hold" else JobReleased(target)]
+        return [m.JobHeld(target) if item.change == "hold" else m.JobReleased(target)]
 
 
 class ProcessAgenda(Agenda):
@@ -265,12 +254,12 @@ class ProcessAgenda(Agenda):
         return super()._only_faults() and (processes is None or not processes.allowed)
 
 
-def taken_off(events: Iterable[Event]) -> set[int]:
+def taken_off(events: Iterable[m.Event]) -> set[int]:
     """Return the jobs that these events take off their nodes, or out of the queue."""
-    return {event.job_id for event in events if isinstance(event, JobEnded | JobRequeued)}
+    return {event.job_id for event in events if isinstance(event, m.JobEnded | m.JobRequeued)}
 
 
-def _place(event: Event) -> int:
+def _place(event: m.Event) -> int:
     return _PLACES.get(type(event), 1)
 
 

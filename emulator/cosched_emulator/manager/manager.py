@@ -36,35 +36,7 @@ from cosched_plugin.common.allocation import (
     union,
 )
 from cosched_plugin.common.slots import SlotPools
-from cosched_plugin.protocol.messages import (
-    CANCELLED,
-    FEATURES,
-    PROTOCOL_VERSION,
-    REJECTED,
-    SUBMIT,
-    Action,
-    ActionRefused,
-    Amounts,
-    Belief,
-    Event,
-    JobEnded,
-    JobHeld,
-    JobReleased,
-    JobRequeued,
-    JobSpec,
-    JobSubmitted,
-    KillJob,
-    NodeClass,
-    NodeFailed,
-    NodeReturned,
-    PendingJob,
-    ProgressMeasured,
-    QuantumEnded,
-    RequeueJob,
-    SetNote,
-    Welcome,
-    Woken,
-)
+from cosched_plugin.protocol import messages as m
 
 # The invariant of the resource manager: the held resources, recomputed from the running jobs.
 
@@ -103,7 +75,7 @@ def check_holdings(
 
 
 # The features of this manager: it takes jobs from its users alone.
-MANAGER_FEATURES: Final = tuple(feature for feature in FEATURES if feature != SUBMIT)
+MANAGER_FEATURES: Final = tuple(feature for feature in m.FEATURES if feature != m.SUBMIT)
 _new = tuple.__new__  # a call of the class of an event takes twice as long
 MOST_VOID: Final = 100_000  # void entries of the timeline before it is compacted
 NO_COSTS: Final = ResumeCosts()
@@ -115,14 +87,14 @@ class Manager(TakesActions):
 
     def __init__(
         self,
-        nodes: Sequence[NodeClass],
-        belief: Belief,
+        nodes: Sequence[m.NodeClass],
+        belief: m.Belief,
         cluster: ContendedNodes | None,
         measure_after_us: int | None = None,
         measure_above_ppm: int = WHOLE_PPM,
         costs: ResumeCosts = NO_COSTS,
         processes: ProcessNodes | None = None,
-        licences: Amounts = (),
+        licences: m.Amounts = (),
     ) -> None:
         """``cluster`` is the truth of the hardware; None without contention: every job then takes its run time alone.
 
@@ -163,11 +135,11 @@ class Manager(TakesActions):
         """Allow late answers: a requested wake may have passed, and a limit may have grown."""
         self._running_jobs.allows_late_answers = True
 
-    def inventory(self, *, pending: bool = True) -> Welcome:
+    def inventory(self, *, pending: bool = True) -> m.Welcome:
         """Return the state that a scheduler needs to continue from the last answered batch, or all of it but the ``pending`` jobs."""
         queue = sorted(self.pending.values(), key=_submission) if pending else ()
-        return Welcome(
-            version=PROTOCOL_VERSION,
+        return m.Welcome(
+            version=m.PROTOCOL_VERSION,
             features=MANAGER_FEATURES,
             seq=self.seq,
             now_us=self.now_us,
@@ -175,7 +147,7 @@ class Manager(TakesActions):
             down=tuple(sorted(self.nodes.down)),
             belief=self._belief,
             running=tuple(job.inventory_entry() for _, job in sorted(self.running.items())),
-            pending=tuple(PendingJob(job.job.spec, job.held) for job in queue),
+            pending=tuple(m.PendingJob(job.job.spec, job.held) for job in queue),
             notes=self.notes.inventory_entries(),
             wakes=tuple(sorted(self.wakes)),
             licences=tuple(self.machine.licences.items()),
@@ -183,7 +155,7 @@ class Manager(TakesActions):
             slots=None if self.processes is None else self.processes.state(),
         )
 
-    def refusal_of(self, spec: JobSpec) -> str | None:
+    def refusal_of(self, spec: m.JobSpec) -> str | None:
         """Return why a submission is refused, or None: a job must fit the empty machine."""
         most = self.machine.most_processes(spec)
         if spec.processes > most:
@@ -194,7 +166,7 @@ class Manager(TakesActions):
         """Enter a job that was refused at submission; the scheduler never gets it."""
         managed = self.accept(job, at_us=now_us)
         managed.reason = reason
-        self.finish(managed, now_us, REJECTED)
+        self.finish(managed, now_us, m.REJECTED)
 
     def accept(self, job: WorkloadJob, origin: Origin = NO_ORIGIN, at_us: int | None = None) -> ManagedJob:
         """Enter a job whose submission is in progress, or that waits for other jobs first; ``at_us``: None is its own time."""
@@ -203,19 +175,19 @@ class Manager(TakesActions):
             self.diary.note(JobEntered(job.spec.submit_us if at_us is None else at_us, job, origin))
         return managed
 
-    def end_event(self, job_id: int, version: int) -> JobEnded | None:
+    def end_event(self, job_id: int, version: int) -> m.JobEnded | None:
         """Return the event for a scheduled end; None if that end is void."""
         job = self.jobs.get(job_id)  # a live manager forgets jobs that have ended
         if job is None or job.state != RUNNING or job.version != version:
             return None
-        return _new(JobEnded, (job_id, job.outcome))
+        return _new(m.JobEnded, (job_id, job.outcome))
 
     @property
     def pool(self) -> ThreadPool:
         """Return the free resources of slot 0; for reading."""
         return self._running_jobs.pool
 
-    def measurement_event(self, job_id: int, disturbances: int, gone: Iterable[int]) -> ProgressMeasured | None:
+    def measurement_event(self, job_id: int, disturbances: int, gone: Iterable[int]) -> m.ProgressMeasured | None:
         """Return the event for a scheduled measurement; None if it is void, as when neighbours in ``gone`` have just left."""
         job = self.jobs.get(job_id)
         if job is None or job.state != RUNNING or job.disturbances != disturbances:
@@ -224,14 +196,14 @@ class Manager(TakesActions):
             return None
         return self._progress.measure(job_id)
 
-    def quantum_event(self, version: int, gone: Collection[int]) -> QuantumEnded | None:
+    def quantum_event(self, version: int, gone: Collection[int]) -> m.QuantumEnded | None:
         """Return the event for the scheduled end of a quantum; None if it is void. Jobs in ``gone`` have just left."""
         return None if self.processes is None else self.processes.end_event(version, gone)
 
     # In virtual time a batch changes nothing until it is answered: the events of `Agenda.due` are still to come for `inventory`, so
     # that a scheduler that restarts while it decides gets the state before the batch, and is asked the batch again. In running time
     # `apply` and `carry_out` are called apart, as events do not wait for the scheduler.
-    def commit(self, seq: int, now_us: int, events: Iterable[Event], actions: Iterable[Action]) -> list[Event]:
+    def commit(self, seq: int, now_us: int, events: Iterable[m.Event], actions: Iterable[m.Action]) -> list[m.Event]:
         """Commit an answered batch: its events, then the actions in order. Returns the refusals, events of this instant."""
         self.apply(now_us, events)
         return self.carry_out(seq, now_us, actions)
@@ -239,14 +211,14 @@ class Manager(TakesActions):
     # All changes by events go through here, and each event is applied exactly once. An event must hold when it is applied: a job
     # that ends is pending or among the running ones. `Agenda.due` sees to that for one instant, `end_event` and its like for
     # entries of the timeline that have become void. `settle` must follow before time goes on.
-    def apply(self, now_us: int, events: Iterable[Event]) -> None:
+    def apply(self, now_us: int, events: Iterable[m.Event]) -> None:
         """Apply events, in order."""
         self.now_us = now_us
         jobs = self.jobs
         for event in events:
-            if type(event) is JobEnded:
+            if type(event) is m.JobEnded:
                 self._end(jobs[event.job_id], event.state)
-            elif type(event) is JobSubmitted:
+            elif type(event) is m.JobSubmitted:
                 job_id = event.job.id
                 self.pending[job_id] = jobs[job_id]
             else:
@@ -255,7 +227,9 @@ class Manager(TakesActions):
     # The one place where a scheduler changes anything. An action is checked against the state that the actions before it have left;
     # a refusal changes nothing and stops nothing: the following actions are still carried out, and the scheduler hears of it in its
     # next batch.
-    def carry_out(self, seq: int, now_us: int, actions: Iterable[Action], unaware: Collection[int] = ()) -> list[Event]:
+    def carry_out(
+        self, seq: int, now_us: int, actions: Iterable[m.Action], unaware: Collection[int] = ()
+    ) -> list[m.Event]:
         """Carry out the actions of the answer to batch ``seq``, in order; return a refusal for each impossible one.
 
         The scheduler did not know what the manager did to jobs that it is ``unaware`` of: actions about them are refused.
@@ -263,22 +237,22 @@ class Manager(TakesActions):
         """
         self.seq = seq
         self.now_us = now_us
-        follow: list[Event] = []
+        follow: list[m.Event] = []
         if not actions:
             return follow
         execute = self._carry_out
-        left: list[Event] = []
+        left: list[m.Event] = []
         for number, action in enumerate(actions):
             reason = _unaware_refusal(action, unaware) if unaware else None
             if reason is None:
                 reason = execute(action, now_us)
             if reason is not None:
                 self.refused += 1
-                follow.append(ActionRefused(seq, number, reason, started_by(action)))
-            elif type(action) is KillJob:
-                left.append(JobEnded(action.job_id, CANCELLED))
-            elif type(action) is RequeueJob:
-                left.append(JobRequeued(action.job_id))
+                follow.append(m.ActionRefused(seq, number, reason, started_by(action)))
+            elif type(action) is m.KillJob:
+                left.append(m.JobEnded(action.job_id, m.CANCELLED))
+            elif type(action) is m.RequeueJob:
+                left.append(m.JobRequeued(action.job_id))
         if len(self.timeline.heap) > MOST_VOID:
             self._compact()
         return follow + left
@@ -327,30 +301,30 @@ class Manager(TakesActions):
 
     # ------------------------------------------------------------ events
 
-    def _apply(self, event: Event) -> None:
+    def _apply(self, event: m.Event) -> None:
         # An event here has been decided already; what it needs of the state was checked when it was made, so nothing is refused.
         # What leaves its nodes must do so by `RunningJobs.vacate`, which keeps threads, stays and progress in step.
         match event:
-            case JobEnded() | JobSubmitted():
+            case m.JobEnded() | m.JobSubmitted():
                 pass  # the most frequent events: `apply` handles them
-            case JobRequeued():
+            case m.JobRequeued():
                 self._requeue(self.jobs[event.job_id], "requeued")
-            case JobHeld() | JobReleased():
+            case m.JobHeld() | m.JobReleased():
                 job = self.pending[event.job_id]
-                job.held = isinstance(event, JobHeld)
+                job.held = isinstance(event, m.JobHeld)
                 self.diary.note_state(self.now_us, job, "held" if job.held else "released")
-            case NodeFailed():
+            case m.NodeFailed():
                 self.nodes.take_out(event.node)
-            case NodeReturned():
+            case m.NodeReturned():
                 self.nodes.put_back(event.node, self._layers_by_slot())
-            case ProgressMeasured():
+            case m.ProgressMeasured():
                 self._progress.remember(self.running[event.job_id], event.slowdown_ppm)
-            case QuantumEnded():
+            case m.QuantumEnded():
                 assert self.processes is not None
                 self.processes.apply(event)
-            case Woken():
+            case m.Woken():
                 self.wakes.discard(event.at_us)
-            case ActionRefused():
+            case m.ActionRefused():
                 pass  # it has changed nothing
             case _:
                 raise InvariantError(f"only a difficult manager does this by itself: {event}")
@@ -442,9 +416,9 @@ class Manager(TakesActions):
         self._progress.check()
 
 
-def _unaware_refusal(action: Action, unaware: Collection[int]) -> str | None:
+def _unaware_refusal(action: m.Action, unaware: Collection[int]) -> str | None:
     """Return why an action was decided without what the manager did to one of its jobs, or None."""
-    if isinstance(action, SetNote):
+    if isinstance(action, m.SetNote):
         return None
     for job_id in started_by(action) or (getattr(action, "job_id", None),):
         if job_id in unaware:

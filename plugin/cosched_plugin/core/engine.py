@@ -28,38 +28,23 @@ from cosched_plugin.core.views.view import View
 from cosched_plugin.ledger import entries
 from cosched_plugin.ledger.entries import CONTRADICTIONS, act, check_welcome, happen, impossible, in_words, start
 from cosched_plugin.ledger.running import Running
+from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.errors import Fault
 from cosched_plugin.protocol.features import FEATURE_ACTIONS
 from cosched_plugin.protocol.limits import MAX_ACTIONS, MAX_ACTIONS_A_JOB
-from cosched_plugin.protocol.messages import (
-    Action,
-    ActionRefused,
-    ChangeSlot,
-    Event,
-    KillJob,
-    RejectJob,
-    RequeueJob,
-    ResumeJob,
-    ReviseJob,
-    SetNote,
-    SetRotation,
-    StartJob,
-    SubmitJob,
-    SuspendJob,
-    WakeAt,
-    Welcome,
-)
 from cosched_plugin.protocol.values import check_note
 from cosched_plugin.protocol.vocabulary import JOB
 
-_CHANGES: Final = frozenset((ReviseJob, SuspendJob, ResumeJob, ChangeSlot, RequeueJob, KillJob, SetRotation))
+_CHANGES: Final = frozenset(
+    (m.ReviseJob, m.SuspendJob, m.ResumeJob, m.ChangeSlot, m.RequeueJob, m.KillJob, m.SetRotation)
+)
 _OURS: Final = (__file__, entries.__file__)  # where a decision of the wrong types fails
 
 
 class Policy(Protocol):
     """Makes the decisions. One instance serves one core; its attributes must be caches that the view can rebuild."""
 
-    def decide(self, view: View) -> Iterator[Action]:
+    def decide(self, view: View) -> Iterator[m.Action]:
         """Yield one decision at a time; the core applies each before it asks for the next, so ``view`` is always current."""
 
 
@@ -71,7 +56,7 @@ class SchedulerCore:
     def __init__(
         self,
         policy: Policy,
-        welcome: Welcome,
+        welcome: m.Welcome,
         trace: TraceSink | None = None,
         models: Mapping[str, PairFactory] = BUILT_IN,
     ) -> None:
@@ -100,7 +85,7 @@ class SchedulerCore:
         self.refused = 0  # actions that the manager did not carry out
         # Number of the last batch that was answered, or never will be: batches are numbered on from it.
         self._replied = welcome.seq
-        self._reply: Sequence[Action] | None = None  # the reply to it; None: another scheduler's
+        self._reply: Sequence[m.Action] | None = None  # the reply to it; None: another scheduler's
         self._changes: Changes | None = None  # in running jobs and the rotation, by the last reply
 
     @property
@@ -111,7 +96,7 @@ class SchedulerCore:
     # All events go through here, and all decisions come out of here. It must be called once for each batch, in the manager's order,
     # with all that has happened since the last one. After a PolicyError it must not be called again: the state has decisions that the
     # manager never got, and a new core begins with what the manager knows.
-    def handle(self, now_us: int, events: Sequence[Event]) -> list[Action]:
+    def handle(self, now_us: int, events: Sequence[m.Event]) -> list[m.Action]:
         """Apply all events of one instant and return the decisions that follow.
 
         Raises PolicyError when a decision is impossible; the state is then as after the last possible one.
@@ -120,7 +105,7 @@ class SchedulerCore:
         state.now_us = now_us
         try:
             for event in events:
-                if type(event) is ActionRefused:
+                if type(event) is m.ActionRefused:
                     self._take_back(events)
                     break
             happen(state, events)
@@ -134,20 +119,20 @@ class SchedulerCore:
 
     # Each decision must be applied before the policy is resumed: policies yield one and go on with a view that shows its effect.
     # A check must come before its change, so that a decision that is refused here leaves the state as it was.
-    def _decide(self) -> list[Action]:
+    def _decide(self) -> list[m.Action]:
         """Return the policy's decisions, each applied to the state before the next one is asked for."""
         state = self._state
-        actions: list[Action] = []
+        actions: list[m.Action] = []
         self._reply = actions
         self._replied += 1
         self._changes = None
         trace, lacking = self._trace, self._lacking
         most = MAX_ACTIONS  # and more where there are jobs
-        decision: Action | None = None
+        decision: m.Action | None = None
         try:
             for decision in self._policy.decide(self._view):
                 kind = type(decision)
-                if type(decision) is StartJob:
+                if type(decision) is m.StartJob:
                     reason = start(state, decision)
                 elif kind in lacking:
                     raise MachineError(
@@ -178,28 +163,28 @@ class SchedulerCore:
             trace.forget()
         return actions
 
-    def _most(self, actions: Sequence[Action]) -> int:
+    def _most(self, actions: Sequence[m.Action]) -> int:
         """Return how many actions a reply may have that has these so far, by the jobs that there were before it."""
         state = self._state
-        rejected = sum([type(action) is RejectJob for action in actions])
+        rejected = sum([type(action) is m.RejectJob for action in actions])
         return MAX_ACTIONS + MAX_ACTIONS_A_JOB * (len(state.queue) + len(state.running) + rejected)
 
     # A refusal of an earlier batch than the last, or of another scheduler's reply, is of starts, and names the jobs: they wait again.
     # All else that has not happened after all is told by events, as a scheduler that was restarted does not know it either.
-    def _take_back(self, events: Sequence[Event]) -> None:
+    def _take_back(self, events: Sequence[m.Event]) -> None:
         """Undo the actions that the manager has refused, the last action first.
 
         Refusals come first in a batch, before all that has happened since: so this is the state that the manager knows.
         """
         for event in reversed(events):
-            if isinstance(event, ActionRefused):
+            if isinstance(event, m.ActionRefused):
                 try:
                     self._check_refusal(event)
                     self._undo(event)
                 except CONTRADICTIONS as error:
                     raise impossible(error, events, None) from error
 
-    def _undo(self, event: ActionRefused) -> None:
+    def _undo(self, event: m.ActionRefused) -> None:
         state = self._state
         self.refused += 1
         for job_id in event.job_ids:
@@ -208,12 +193,12 @@ class SchedulerCore:
         if event.seq != self._replied or self._reply is None:
             return
         action = self._reply[event.action]
-        if isinstance(action, WakeAt):
+        if isinstance(action, m.WakeAt):
             state.wakes.discard(action.at_us)
         elif self._changes is not None:
             self._changes.take_back(event.action, state)
 
-    def _check_refusal(self, event: ActionRefused) -> None:
+    def _check_refusal(self, event: m.ActionRefused) -> None:
         """Raise ValueError for the refusal of an action that never was."""
         if event.seq > self._replied:
             raise ValueError(
@@ -246,14 +231,14 @@ class SchedulerCore:
 
 def _changed_by(decision: Any, state: State) -> Running | Rotation | None:
     """Return what a decision changes: a running job, or the rotation."""
-    if type(decision) is SetRotation:
+    if type(decision) is m.SetRotation:
         return None if state.slots is None else state.slots.rotation
     return state.running.get(decision.job_id)
 
 
-def _travel_refusal(decision: Action) -> str | None:
+def _travel_refusal(decision: m.Action) -> str | None:
     """Return why the protocol could not carry a note or a submission, or None: one process must behave as two do."""
-    if isinstance(decision, SetNote):
+    if isinstance(decision, m.SetNote):
         try:
             check_note(decision.key, decision.value)
         except Fault as fault:
@@ -261,7 +246,7 @@ def _travel_refusal(decision: Action) -> str | None:
             if fault.code == "field" and fault.path.startswith("value"):
                 text += "; a value is None, a bool, a 64-bit integer, a finite float, a str, or a tuple of those"
             return text
-    elif isinstance(decision, SubmitJob):
+    elif isinstance(decision, m.SubmitJob):
         try:
             JOB.read(JOB.write(decision.job))
         except (Fault, TypeError, ValueError, AttributeError) as error:

@@ -25,69 +25,33 @@ from cosched_plugin.common.slots import (
 )
 from cosched_plugin.ledger.ledger import Ledger
 from cosched_plugin.ledger.running import REQUEUED, Running, running_job
-from cosched_plugin.protocol.messages import (
-    REJECTED,
-    Action,
-    ActionRefused,
-    ChangeSlot,
-    Event,
-    JobEnded,
-    JobHeld,
-    JobModified,
-    JobReleased,
-    JobRequeued,
-    JobResumed,
-    JobRevised,
-    JobSpec,
-    JobStarted,
-    JobSubmitted,
-    JobSuspended,
-    KillJob,
-    NodeFailed,
-    NodeReturned,
-    ProgressMeasured,
-    QuantumEnded,
-    RejectJob,
-    RequeueJob,
-    ResumeJob,
-    ReviseJob,
-    RunningJob,
-    SetNote,
-    SetRotation,
-    StartJob,
-    StartTogether,
-    SubmitJob,
-    SuspendJob,
-    WakeAt,
-    Welcome,
-    Woken,
-)
+from cosched_plugin.protocol import messages as m
 
 LATEST_US: Final = (1 << 63) - 1
 _SLOT_0: Final = 0  # by identity: False and 0.0 are equal to it
 # The errors raised by inconsistent events and inventories.
 CONTRADICTIONS: Final = (LookupError, ValueError, AssertionError)
 _DOUBTFUL: Final = frozenset(
-    (ActionRefused, JobStarted, JobResumed)
+    (m.ActionRefused, m.JobStarted, m.JobResumed)
 )  # two jobs may hold one thread until all events were read
 
 
 # All events of one instant go through here. Refused actions must be undone before: what has happened since happened on the state that
 # the manager kept, without the actions that it refused.
-def happen(ledger: Ledger, events: Sequence[Event]) -> None:
+def happen(ledger: Ledger, events: Sequence[m.Event]) -> None:
     """Apply all events of one instant; RemoteProtocolError for what cannot have happened."""
     doubtful = False
     for event in events:
         if type(event) in _DOUBTFUL:
             doubtful = True
             break
-    fault: Event | None = None  # the event that is read
+    fault: m.Event | None = None  # the event that is read
     try:
         for event in events:
             fault = event
-            if type(event) is JobEnded:
+            if type(event) is m.JobEnded:
                 ledger.forget(event.job_id, event.state)
-            elif type(event) is JobSubmitted:
+            elif type(event) is m.JobSubmitted:
                 job = event.job
                 if job.submit_us > ledger.now_us or ledger.description(job.id) is not None:
                     check_submission(job, ledger.now_us)
@@ -105,7 +69,7 @@ def happen(ledger: Ledger, events: Sequence[Event]) -> None:
         raise impossible(error, events, fault) from error
 
 
-def impossible(error: BaseException, events: Sequence[Event], fault: Event | None) -> RemoteProtocolError:
+def impossible(error: BaseException, events: Sequence[m.Event], fault: m.Event | None) -> RemoteProtocolError:
     """Return that a batch cannot have happened; ``fault`` is the event that tells it, None: all of them together."""
     number = next((number for number, each in enumerate(events) if each is fault), len(events))
     of_one = number < len(events)
@@ -119,51 +83,51 @@ def in_words(error: BaseException, otherwise: str) -> str:
     return str(error) if type(error) is ValueError else otherwise
 
 
-def _learn(ledger: Ledger, event: Event) -> None:
+def _learn(ledger: Ledger, event: m.Event) -> None:
     match event:
-        case JobEnded() | JobSubmitted():
+        case m.JobEnded() | m.JobSubmitted():
             pass  # the most frequent ones: `happen` has handled them
-        case JobRequeued():
+        case m.JobRequeued():
             ledger.ended.append((running_in(ledger, event.job_id, "was requeued"), REQUEUED))
             ledger.requeue(event.job_id)
-        case JobStarted():
+        case m.JobStarted():
             _begin(ledger, event)
-        case JobModified():
+        case m.JobModified():
             _modify(ledger, event.job)
-        case JobRevised():
+        case m.JobRevised():
             check_limit(running_in(ledger, event.job_id, "was granted another limit").job, event.limit_us)
             ledger.revise(event)
-        case JobSuspended():
+        case m.JobSuspended():
             _suspend(ledger, event)
-        case JobResumed():
+        case m.JobResumed():
             _resume(ledger, event)
-        case JobHeld():
+        case m.JobHeld():
             held = ledger.queue.take(event.job_id)
             if held is not None:
                 ledger.held[event.job_id] = held
-        case JobReleased():
+        case m.JobReleased():
             released = ledger.held.pop(event.job_id, None)
             if released is not None:
                 ledger.queue.enter(released)
                 ledger.arrived.append(released)
-        case NodeFailed():
+        case m.NodeFailed():
             check_node(event.node, "failed", ledger.machine)
             ledger.fail_node(event.node)
-        case NodeReturned():
+        case m.NodeReturned():
             check_node(event.node, "returned", ledger.machine)
             ledger.return_node(event.node)
-        case ProgressMeasured():
+        case m.ProgressMeasured():
             running_in(ledger, event.job_id, "was measured")
             ledger.measure(event.job_id, event.slowdown_ppm)
-        case QuantumEnded():
+        case m.QuantumEnded():
             if ledger.slots is None:
                 raise ValueError(f"a quantum ended: {NO_SLOTS}")
             if event.quantum <= ledger.slots.quantum:
                 raise ValueError(f"quantum {event.quantum} ends after quantum {ledger.slots.quantum}")
             ledger.end_quantum(event)
-        case Woken():
+        case m.Woken():
             ledger.wakes.discard(event.at_us)
-        case ActionRefused():
+        case m.ActionRefused():
             pass  # undone already
         case _:
             assert_never(event)
@@ -173,7 +137,7 @@ def _learn(ledger: Ledger, event: Event) -> None:
 
 
 # `check_threads` must follow once the whole batch was read: the threads may be those of a job whose end is in it.
-def _begin(ledger: Ledger, event: JobStarted) -> None:
+def _begin(ledger: Ledger, event: m.JobStarted) -> None:
     """Seat a job that the manager has started; one that runs already is now where the manager says."""
     job_id = event.job_id
     if event.start_us > ledger.now_us:
@@ -183,7 +147,7 @@ def _begin(ledger: Ledger, event: JobStarted) -> None:
     job = event.job or ledger.description(job_id)
     if job is None:
         raise ValueError(f"job {job_id} started without a description, and it {whereabouts(ledger, job_id)}")
-    told = RunningJob(job, event.start_us, event.runs, event.estimate_us, event.limit_us, slot=event.slot)
+    told = m.RunningJob(job, event.start_us, event.runs, event.estimate_us, event.limit_us, slot=event.slot)
     check_running(told, ledger.machine, slots=ledger.slots is not None)
     ledger.interventions += 1
     if job_id in ledger.running:
@@ -193,7 +157,7 @@ def _begin(ledger: Ledger, event: JobStarted) -> None:
     ledger.seat(running_job(told, ledger.machine))
 
 
-def _modify(ledger: Ledger, job: JobSpec) -> None:
+def _modify(ledger: Ledger, job: m.JobSpec) -> None:
     """Give a pending or running job a new description; models of jobs on a node keep what they know of it by its id."""
     ledger.interventions += 1
     running = ledger.running.get(job.id)
@@ -217,11 +181,11 @@ def _modify(ledger: Ledger, job: JobSpec) -> None:
     ledger.version += 1  # what is kept by version may follow from descriptions
 
 
-def _on_nodes(job: JobSpec) -> tuple[object, ...]:
+def _on_nodes(job: m.JobSpec) -> tuple[object, ...]:
     return job.demand, job.usage, job.self_slowdown, job.profile
 
 
-def _suspend(ledger: Ledger, event: JobSuspended) -> None:
+def _suspend(ledger: Ledger, event: m.JobSuspended) -> None:
     """Suspend a running job until the manager resumes it."""
     running = running_in(ledger, event.job_id, "was suspended")
     if running.suspended_us is not None:
@@ -233,7 +197,7 @@ def _suspend(ledger: Ledger, event: JobSuspended) -> None:
 
 
 # `check_threads` must follow here, too.
-def _resume(ledger: Ledger, event: JobResumed) -> None:
+def _resume(ledger: Ledger, event: m.JobResumed) -> None:
     """Resume a suspended job."""
     running = running_in(ledger, event.job_id, "was resumed")
     if running.suspended_us is None:
@@ -242,7 +206,7 @@ def _resume(ledger: Ledger, event: JobResumed) -> None:
     ledger.resume(event.job_id, event.at_us)
 
 
-def _check_past(ledger: Ledger, event: JobSuspended | JobResumed, since_us: int) -> None:
+def _check_past(ledger: Ledger, event: m.JobSuspended | m.JobResumed, since_us: int) -> None:
     if not since_us <= event.at_us <= ledger.now_us:
         raise ValueError(
             f"job {event.job_id} changed at {event.at_us} us, which is not between {since_us} us and now, {ledger.now_us} us"
@@ -253,43 +217,43 @@ def _check_past(ledger: Ledger, event: JobSuspended | JobResumed, since_us: int)
 
 
 # All decisions go through here. `ends` and requeues that a manager was asked for follow as events; a submission changes nothing yet.
-def act(ledger: Ledger, action: Action) -> str | None:
+def act(ledger: Ledger, action: m.Action) -> str | None:
     """Apply a decision, or return why that is impossible."""
     match action:
-        case SetNote():  # the most frequent ones: conservative's promises, by the hundred at one event
+        case m.SetNote():  # the most frequent ones: conservative's promises, by the hundred at one event
             job_id = action.job_id
             if job_id is not None and job_id not in ledger.queue and ledger.description(job_id) is None:
                 return f"there is no job {job_id}"
             ledger.set_note(job_id, action.key, action.value)
-        case StartJob():
+        case m.StartJob():
             return start(ledger, action)
-        case StartTogether():
+        case m.StartTogether():
             return _start_together(ledger, action.starts)
-        case ReviseJob() | SuspendJob() | ResumeJob() | ChangeSlot() | RequeueJob() | KillJob():
+        case m.ReviseJob() | m.SuspendJob() | m.ResumeJob() | m.ChangeSlot() | m.RequeueJob() | m.KillJob():
             running = ledger.running.get(action.job_id)
             if running is None:
                 return f"job {action.job_id} does not run"
             return _act_on(ledger, running, action)
-        case SetRotation():
+        case m.SetRotation():
             return _set_rotation(ledger, action)
-        case WakeAt():
+        case m.WakeAt():
             if type(action.at_us) is not int or action.at_us > LATEST_US:
                 return "a wake is a whole number of microseconds, of 63 bits"
             if action.at_us <= ledger.now_us:
                 return f"a wake must lie after now, {ledger.now_us}"
             ledger.wakes.add(action.at_us)
-        case RejectJob():
+        case m.RejectJob():
             if action.job_id not in ledger.queue:
                 return f"job {action.job_id} does not wait"
-            ledger.forget(action.job_id, REJECTED)
-        case SubmitJob():
+            ledger.forget(action.job_id, m.REJECTED)
+        case m.SubmitJob():
             pass
         case _:
             return f"a policy cannot decide a {type(action).__name__}"
     return None
 
 
-def start(ledger: Ledger, asked: StartJob) -> str | None:
+def start(ledger: Ledger, asked: m.StartJob) -> str | None:
     """Start a job, or return why that is impossible."""
     job = ledger.queue.get(asked.job_id)
     if job is None:
@@ -309,9 +273,9 @@ def start(ledger: Ledger, asked: StartJob) -> str | None:
     return None
 
 
-def _start_together(ledger: Ledger, starts: Sequence[StartJob]) -> str | None:
+def _start_together(ledger: Ledger, starts: Sequence[m.StartJob]) -> str | None:
     """Start all of these jobs, or return why one of them cannot; the whole group is checked before the first of it starts."""
-    seated: list[tuple[JobSpec, StartJob, Layers]] = []
+    seated: list[tuple[m.JobSpec, m.StartJob, Layers]] = []
     besides: dict[int, Member] = {}
     try:
         for asked in starts:
@@ -338,7 +302,7 @@ def _start_together(ledger: Ledger, starts: Sequence[StartJob]) -> str | None:
 
 
 def _place_in_slot(
-    ledger: Ledger, job: JobSpec, asked: StartJob, besides: Mapping[int, Member] = MappingProxyType({})
+    ledger: Ledger, job: m.JobSpec, asked: m.StartJob, besides: Mapping[int, Member] = MappingProxyType({})
 ) -> Layers | str:
     """Return the threads that a start names in its slot, or the reason why it is impossible.
 
@@ -368,11 +332,11 @@ def turns_refusal(
 def _act_on(
     ledger: Ledger,
     running: Running,
-    action: ReviseJob | SuspendJob | ResumeJob | ChangeSlot | RequeueJob | KillJob,
+    action: m.ReviseJob | m.SuspendJob | m.ResumeJob | m.ChangeSlot | m.RequeueJob | m.KillJob,
 ) -> str | None:
     job, job_id = running.job, action.job_id
     match action:
-        case ReviseJob():
+        case m.ReviseJob():
             reason = times_refusal(running.limit_us, action)
             if reason is not None:
                 return reason
@@ -382,14 +346,14 @@ def _act_on(
                     return limit_us
                 action = action._replace(limit_us=limit_us)
             ledger.revise(action)
-        case SuspendJob():
+        case m.SuspendJob():
             if running.suspended_us is not None:
                 return f"job {job_id} is suspended"
             reason = ledger.pool.disk_refusal(job, running.runs) if action.to_disk else None
             if reason is not None:
                 return reason
             ledger.suspend(job_id, ledger.now_us, to_disk=action.to_disk)
-        case ResumeJob():
+        case m.ResumeJob():
             if running.suspended_us is None:
                 return f"job {job_id} is not suspended"
             if running.held:
@@ -398,7 +362,7 @@ def _act_on(
             if reason is not None:
                 return reason
             ledger.resume(job_id, ledger.now_us)
-        case ChangeSlot():
+        case m.ChangeSlot():
             member = Member(action.slot, running.layers, job.unpaired)
             reason = NO_SLOTS if ledger.slots is None else None
             reason = reason or ledger.pools.change_refusal(action.slot, running.slot, running.layers)
@@ -406,7 +370,7 @@ def _act_on(
             if reason is not None:
                 return reason
             ledger.change_slot(job_id, action.slot)
-        case RequeueJob() | KillJob():
+        case m.RequeueJob() | m.KillJob():
             if running.leaving:
                 return f"job {job_id} is to be killed or requeued already"
             ledger.let_leave(job_id)
@@ -420,7 +384,7 @@ def return_refusal(ledger: Ledger, running: Running) -> str | None:
     return ledger.pool_of(running.slot).return_refusal(running.job, running.runs, running.layers)
 
 
-def _set_rotation(ledger: Ledger, asked: SetRotation) -> str | None:
+def _set_rotation(ledger: Ledger, asked: m.SetRotation) -> str | None:
     """Set the rotation, from the next quantum on, or return why that is impossible."""
     slots = ledger.slots
     if slots is None:
@@ -442,7 +406,7 @@ def members(running: Mapping[int, Running]) -> dict[int, Member]:
 # What a manager may say of nodes and jobs.
 
 
-def check_welcome(welcome: Welcome) -> None:
+def check_welcome(welcome: m.Welcome) -> None:
     """Raise ValueError where a welcome contradicts itself."""
     machine = Machine(welcome.nodes, welcome.licences, welcome.capabilities.layout)
     for node in welcome.down:
@@ -467,13 +431,13 @@ def check_node(node: int, what: str, machine: Machine) -> None:
         raise ValueError(f"node {node} {what}, and the machine has nodes 0 to {machine.nodes - 1}")
 
 
-def check_submission(job: JobSpec, now_us: int) -> None:
+def check_submission(job: m.JobSpec, now_us: int) -> None:
     """Raise ValueError for a job that was submitted in the future."""
     if job.submit_us > now_us:
         raise ValueError(f"job {job.id} was submitted at {job.submit_us} us, and now is {now_us} us")
 
 
-def check_running(running: RunningJob, machine: Machine, *, slots: bool) -> None:
+def check_running(running: m.RunningJob, machine: Machine, *, slots: bool) -> None:
     """Raise ValueError where a job is reported in a place, or with a limit, that it cannot have."""
     job = running.spec
     if running.slot and not slots:
@@ -496,7 +460,7 @@ def check_running(running: RunningJob, machine: Machine, *, slots: bool) -> None
     check_limit(job, running.limit_us)
 
 
-def check_limit(job: JobSpec, granted_us: int | None) -> None:
+def check_limit(job: m.JobSpec, granted_us: int | None) -> None:
     """Raise ValueError where a job with a limit was granted none, or one without was granted one."""
     if (granted_us is None) != (job.limit_us is None):
         own, granted = ("none" if limit_us is None else f"{limit_us} us" for limit_us in (job.limit_us, granted_us))
