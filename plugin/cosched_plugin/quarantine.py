@@ -123,9 +123,8 @@ class _Guarded:
         released = {event.job_id for event in first.events if isinstance(event, m.JobReleased)}
         jobs = [job.spec for job in first.welcome.pending if not job.held or job.spec.id in released]
         jobs += [event.job for event in first.events if isinstance(event, m.JobSubmitted)]
-        jobs.sort(
-            key=lambda job: (job.submit_us, job.id), reverse=True
-        )  # the latest first: before it came, all went well
+        # The latest first: before it came, all went well
+        jobs.sort(key=lambda job: (job.submit_us, job.id), reverse=True)
         left = [job.id for job in jobs if job.id not in aside]
         if isinstance(self._trial(first, left), Exception):
             raise error

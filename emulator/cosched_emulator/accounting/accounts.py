@@ -52,14 +52,7 @@ _PASSING: Final = frozenset(
         sqlite3.SQLITE_NOMEM,
     }
 )
-_NOT_TOLD: Final = (
-    "true_demand",
-    "true_usage",
-    "true_self_slowdown",
-    "job",
-    "entered_step",
-    "finished_step",
-)  # not told
+_NOT_TOLD: Final = ("true_demand", "true_usage", "true_self_slowdown", "job", "entered_step", "finished_step")
 _IF_ANY: Final = ("cpu_us", "dispatched_us", "slot", "energy_j")  # told where jobs share time, or watts are known
 _FLAGS: Final = ("exclusive", "unpaired")
 _JSON: Final = ("after", "demand", "usage", "self_slowdown")

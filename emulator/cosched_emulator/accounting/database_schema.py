@@ -176,14 +176,8 @@ _ANEW: Final = """
 -- No table is other than before. The journal may begin anew after a `base` (meta), which older programs do not know.
 """
 
-STEPS: Final = (
-    _FIRST,
-    _TIME_SHARING,
-    _SLOTS,
-    _ENERGY,
-    _CHAIN,
-    _ANEW,
-)  # number n makes version n+1 of version n; never changed, only added to
+# Number n makes version n+1 of version n; never changed, only added to
+STEPS: Final = (_FIRST, _TIME_SHARING, _SLOTS, _ENERGY, _CHAIN, _ANEW)
 VERSION: Final = len(STEPS)
 CHAINED: Final = 5  # the first version with a chain and a mark; its tables are those of the present one
 

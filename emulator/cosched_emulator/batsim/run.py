@@ -234,10 +234,8 @@ def build(scenario_file: str | None, table: dict[str, Any], inputs: Inputs, *, s
         if table.get("workload"):
             key = next(iter(table["workload"]))
             raise ConfigurationError(f"workload.{key}", "nothing beside files of Batsim's (--workload)", "a setting")
-        table = {
-            **table,
-            "clock": {**table.get("clock", {}), "mode": "real"},
-        }  # the jobs come from elsewhere, as those of users do
+        # The jobs come from elsewhere, as those of users do
+        table = {**table, "clock": {**table.get("clock", {}), "mode": "real"}}
     scenario = read_scenario(scenario_file, table)
     for name, wrong in (
         ("time_sharing", scenario.time_sharing is not None),

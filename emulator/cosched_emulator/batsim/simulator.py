@@ -230,9 +230,8 @@ class Simulator:
                 raise RemoteProtocolError("state", "events", "expected none after SIMULATION_ENDS")
             last_us = self.now_us
             for event in reply.events:
-                last_us = max(
-                    last_us, event.at_us
-                )  # Batsim is late for one whose time is before that of the one before it
+                # Batsim is late for one whose time is before that of the one before it
+                last_us = max(last_us, event.at_us)
                 self._at(last_us, DECISION, event)
         except RemoteProtocolError as error:
             raise self._wrong(str(error)) from error

@@ -28,21 +28,12 @@ DAY_US: Final = 86_400 * SECOND_US
 OTHERS: Final = 1 << 31  # numbers of jobs whose names are none
 MOST_TASKS: Final = 100_000  # of a composed profile
 MOST_WITHIN: Final = 100  # composed profiles within each other
-_TOLD: Final = (
-    "user",
-    "name",
-    "memory_mb",
-    "demand",
-    "usage",
-    "self_slowdown",
-    "profile",
-    "priority",
-)  # as object cosched
+# As object cosched
+_TOLD: Final = ("user", "name", "memory_mb", "demand", "usage", "self_slowdown", "profile", "priority")
 OUTCOME: Final = "status"  # how a job of a log ended there, which no scheduler is to know
 OF_LOGS: Final = ("queue", "partition", "group", OUTCOME)  # numbers, which a job of a log takes along
-KEYS: Final = frozenset(
-    {"id", "subtime", "walltime", "res", "profile", "user", FIELDS, *OF_LOGS}
-)  # of a job, all that are read
+# Of a job, all that are read
+KEYS: Final = frozenset({"id", "subtime", "walltime", "res", "profile", "user", FIELDS, *OF_LOGS})
 _KINDS: Final = ("delay", "parallel", "parallel_homogeneous", "parallel_homogeneous_total", "composed")
 # Batsim 5 names them anew, and its first drafts did so, too; a homogeneous one says how its amounts are meant.
 _OF_5: Final = {

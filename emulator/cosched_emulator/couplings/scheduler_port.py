@@ -398,9 +398,8 @@ class SchedulerPort:
                 self._send_to(sender, m.ErrorReport("state", "type", "say hello first"))
             return False
         if self.instance and not session.takes_over(message):
-            self._send(
-                session, m.Ping(0)
-            )  # this send fails, and so frees the place, if the first scheduler's connection is gone
+            # This send fails, and so frees the place, if the first scheduler's connection is gone
+            self._send(session, m.Ping(0))
         # A peer with the name of the served one, and a connection of its own, is a second one too.
         if session.would_be_second(message) or self.instance == message.instance:
             if message.standby and session.speaks(message):

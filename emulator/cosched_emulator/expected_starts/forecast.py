@@ -14,9 +14,8 @@ from cosched_plugin.common.allocation import resume_costs
 from cosched_plugin.protocol import messages as m
 from cosched_plugin.protocol.scheduler import Scheduler, SchedulerFactory
 
-RunTime = Callable[
-    [m.JobSpec, int, int], int
-]  # of a job, the run time that its plan expects, and how long it has run: all of it
+# Of a job, the run time that its plan expects, and how long it has run: all of it
+RunTime = Callable[[m.JobSpec, int, int], int]
 _END, _SUBMISSION, _WAKE = 0, 1, 2  # in the order of one instant
 MOST_ROUNDS: Final = 1000  # batches at one instant, as in a run
 MOST_IDLE: Final = 100_000  # wakes in a row with which nothing happens

@@ -71,9 +71,8 @@ class ContendedNodes:
             self._shapes += [shape] * item.nodes
             self._kinds += [kind] * item.nodes
         self._loads: list[tuple[Load, ...]] = [()] * machine.nodes  # loads of the jobs on each node, by job
-        self._penalties: list[dict[int, float]] = [
-            {} for _ in range(machine.nodes)
-        ]  # their penalties, as of the last settlement
+        # Their penalties, as of the last settlement
+        self._penalties: list[dict[int, float]] = [{} for _ in range(machine.nodes)]
         self._jobs: dict[int, _Resident] = {}
         self._touched: dict[int, None] = {}  # nodes that changed since the last settlement
         self.slow: dict[int, float] = {}  # slow nodes: by how many times everything takes longer

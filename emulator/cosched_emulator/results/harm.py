@@ -246,9 +246,8 @@ class HarmFigures(NamedTuple):
     baseline_mean_s: float | None
     response_p99_s: float | None
     baseline_p99_s: float | None
-    ratio: dict[
-        str, float
-    ]  # quantiles p1 ... p99, max of R / R_baseline, over jobs with R_baseline > 0; empty without any
+    # Quantiles p1 ... p99, max of R / R_baseline, over jobs with R_baseline > 0; empty without any
+    ratio: dict[str, float]
 
 
 def harm_figures(jobs: PairedJobs, baselines: int) -> HarmFigures:
@@ -375,9 +374,8 @@ class Harm:
     unpaired: Unpaired  # jobs without a response in both the run and the first baseline
     figures: HarmFigures  # of all jobs
     by_class: dict[str, HarmFigures]  # of classes that have a job, in order
-    killed: tuple[
-        int, ...
-    ]  # ids of the jobs that completed in the first baseline and were killed at the limit in the run
+    # Ids of the jobs that completed in the first baseline and were killed at the limit in the run
+    killed: tuple[int, ...]
     class_names: tuple[str, ...] = field(repr=False)
     jobs: PairedJobs = field(repr=False)  # one row per job that completed in the run and in the first baseline
 

@@ -51,9 +51,8 @@ if TYPE_CHECKING:
 
 RESULTS, TIMINGS, DATABASE = "results.csv", "timings.csv", "results.sqlite"
 Row = dict[str, Any]
-Stored = Mapping[
-    str, Mapping[str, Any]
-]  # key of a run that is done -> what it has given, as `StudyFolder.load` returns it
+# Key of a run that is done -> what it has given, as `StudyFolder.load` returns it
+Stored = Mapping[str, Mapping[str, Any]]
 
 
 def rows_of(cells: Iterable[StoredCell], stored: Stored, harm: Mapping[str, Mapping[str, Any]]) -> list[Row]:
@@ -141,9 +140,8 @@ def _plain(value: object) -> object:
 
 
 def _json(value: object) -> str:
-    return printable(
-        json.dumps(value, ensure_ascii=False, sort_keys=True)
-    )  # the same JSON: names of users may be in it
+    # The same JSON: names of users may be in it
+    return printable(json.dumps(value, ensure_ascii=False, sort_keys=True))
 
 
 def _quoted(name: str) -> str:
@@ -380,9 +378,8 @@ class StudyResult:
     """The results of a study, as read from its folder."""
 
     plan: StoredPlan = field(repr=False)
-    rows: list[Row] = field(
-        repr=False
-    )  # one for each cell that is done, in order of declaration; all with the same columns
+    # One for each cell that is done, in order of declaration; all with the same columns
+    rows: list[Row] = field(repr=False)
     failures: tuple[tuple[StoredCell, Failure], ...]
     harm: StudyHarm = field(repr=False)
     notes: dict[str, int] = field(repr=False)  # warning -> number of cells that gave it

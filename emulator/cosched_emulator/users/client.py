@@ -214,10 +214,8 @@ def refusal_text(refused: Refused) -> str:
     return f"refused: {option}: {refused.text}" if option else f"refused: {refused.text}"
 
 
-_ARGUMENTS: Final[Mapping[str, str]] = {
-    "jobs": "JOB",
-    "nodes": "NODE",
-}  # named only if the text does not name the job or node
+# Named only if the text does not name the job or node
+_ARGUMENTS: Final[Mapping[str, str]] = {"jobs": "JOB", "nodes": "NODE"}
 # Field of a request -> the command-line option that sets it, where a field of a job has another name there.
 _OPTIONS: Final[Mapping[str, str]] = {
     "processes": "--ntasks",

@@ -63,14 +63,8 @@ _DRAWS: Final = range(2, 9)  # tried for another draw than the first: a table of
 _PROGRAMS: Final = "programs-{draw}.csv"  # in the study's folder: which jobs are which programs of a table
 _WINDOWS: Final = "windows"  # beside it: a log for each
 _NAMES: Final = "names.csv"  # beside an imported log
-_TAKEN: Final = (
-    "seed",
-    "cluster",
-    "workload",
-    "truth",
-    "belief",
-    "preemption",
-)  # sections of a site; the others are named
+# Sections of a site; the others are named
+_TAKEN: Final = ("seed", "cluster", "workload", "truth", "belief", "preemption")
 _TAKEN_OF_TRUTH: Final = ("composition", "pairs")  # the ways of contention have the rest
 
 
@@ -118,9 +112,8 @@ class Prepared:
     candidates: tuple[Candidate, ...]
     left_out: tuple[tuple[Candidate, str], ...]  # with the reason
     assumptions: tuple[str, ...]
-    other_programs: (
-        str | None
-    )  # another draw of which job is which program; None: nothing is drawn, or nothing else can be
+    # Another draw of which job is which program; None: nothing is drawn, or nothing else can be
+    other_programs: str | None
     by_cores: frozenset[str]  # ways of contention in which jobs share nodes by cores today
     names: Mapping[str, str] = field(default_factory=dict)  # number of a program or user -> its name, for people
 

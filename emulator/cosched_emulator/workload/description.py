@@ -359,9 +359,8 @@ def _conflict_share(memory: NDArray[np.int64]) -> float | None:
     if jobs < 2:
         return None
     ordered = np.sort(memory)
-    fitting = np.searchsorted(
-        ordered, WHOLE_PPM - ordered, side="right"
-    )  # for each job: the number of jobs that it fits with, itself included
+    # For each job: the number of jobs that it fits with, itself included
+    fitting = np.searchsorted(ordered, WHOLE_PPM - ordered, side="right")
     above = int(np.sum(jobs - fitting)) - int(np.count_nonzero(2 * ordered > WHOLE_PPM))
     return above / (jobs * (jobs - 1))
 

@@ -31,9 +31,8 @@ _ROUNDS = 1_000  # redraws before the parameters are refused
 _BLOCK = 4_096  # fixed: the stream's numbers must not depend on the number of jobs
 
 
-_Log: TypeAlias = Annotated[
-    float, Range("a number above 0, at most 20", 0, 20, least_open=True)
-]  # e^20 s: fifteen years
+# At most e^20 s: fifteen years
+_Log: TypeAlias = Annotated[float, Range("a number above 0, at most 20", 0, 20, least_open=True)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,9 +19,8 @@ _CPU: Final = ("integer slots", "floating slots")
 _MOST_KNOWN: Final = 100_000
 # Profile and number of processes of the job that is placed first, and of the other one.
 _Couple: TypeAlias = tuple[Profile, int, Profile, int]
-_Costs: TypeAlias = tuple[
-    float, float, bool
-]  # slowdown of the first and of the second, and whether they compete for slots
+# Slowdown of the first and of the second, and whether they compete for slots
+_Costs: TypeAlias = tuple[float, float, bool]
 
 
 class CompositePairs(PairModel):

@@ -16,12 +16,8 @@ from cosched_plugin.protocol.messages import JobSpec, Run, Turn
 
 # What CPU share a job will have in its next quantum: of use to a scheduler, and shown to users. Shares are integers, in millionths.
 
-WEIGHTS: Final = (
-    4,
-    3,
-    2,
-    1,
-)  # of the last quanta of a job, the newest first; paired gang paper, section 2.3, equation 1
+# Of the last quanta of a job, the newest first; paired gang paper, section 2.3, equation 1
+WEIGHTS: Final = (4, 3, 2, 1)
 
 
 def predict(shares: Sequence[int], *, pad: bool = False) -> int:

@@ -31,9 +31,8 @@ LATEST_US: Final = (1 << 63) - 1
 _SLOT_0: Final = 0  # by identity: False and 0.0 are equal to it
 # The errors raised by inconsistent events and inventories.
 CONTRADICTIONS: Final = (LookupError, ValueError, AssertionError)
-_DOUBTFUL: Final = frozenset(
-    (m.ActionRefused, m.JobStarted, m.JobResumed)
-)  # two jobs may hold one thread until all events were read
+# Two jobs may hold one thread until all events were read
+_DOUBTFUL: Final = frozenset((m.ActionRefused, m.JobStarted, m.JobResumed))
 
 
 # All events of one instant go through here. Refused actions must be undone before: what has happened since happened on the state that

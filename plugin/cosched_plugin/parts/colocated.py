@@ -537,9 +537,8 @@ def _end_pair(running: Running, pace: Pace, view: View) -> Iterator[Action]:
     stopped = running.suspended_us is not None
     if stopped and not running.on_disk and not running.held:
         yield ResumeJob(job_id)
-    yield from expect_end(
-        job_id, end_us, view, lost_us=0 if stopped else None
-    )  # the limit of a suspended job stood still
+    # The limit of a suspended job stood still
+    yield from expect_end(job_id, end_us, view, lost_us=0 if stopped else None)
     yield SetNote(job_id, NOTE, None)
 
 

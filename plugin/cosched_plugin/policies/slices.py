@@ -160,9 +160,8 @@ class Classes(Slices):
 
     needs: ClassVar[Needs] = frozenset({WHOLE_NODES, DISK})
     protocol_features: ClassVar[Needs] = frozenset({"notes", "wakes", "suspend", "disk"})
-    ignores: ClassVar[Needs] = frozenset(
-        {COUNTABLE}
-    )  # a job that comes back takes no count of what was taken meanwhile
+    # A job that comes back takes no count of what was taken meanwhile
+    ignores: ClassVar[Needs] = frozenset({COUNTABLE})
 
     def __init__(
         self,

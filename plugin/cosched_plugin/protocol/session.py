@@ -51,6 +51,7 @@ class State(enum.Enum):
 
 Table: TypeAlias = Mapping[State, Mapping[type, State]]
 
+# Ping, Pong, ErrorReport and Bye: either
 SPEAKER: Final[Mapping[type, Role]] = {
     m.Hello: Role.SCHEDULER,
     m.Welcome: Role.MANAGER,
@@ -58,7 +59,7 @@ SPEAKER: Final[Mapping[type, Role]] = {
     m.Events: Role.MANAGER,
     m.Actions: Role.SCHEDULER,
     m.Resync: Role.MANAGER,
-}  # Ping, Pong, ErrorReport and Bye: either
+}
 
 TRANSITIONS: Final[Table] = {
     State.START: {m.Hello: State.GREETED},

@@ -107,9 +107,8 @@ def read_usage(raw: Any) -> Any:
     """Return a job's use of its nodes: class, three shares that make up a whole, and memory."""
     if type(raw) is not tuple or len(raw) != 5 or type(raw[0]) is not str or raw[0] not in ("cpu", "network", "disk"):
         refuse("a list of cpu, network or disk and 4 integers", raw)
-    shares = read_each(
-        (0, *raw[1:]), integer_reader(0, WHOLE_PPM)
-    )  # a 0 for the class: places in errors are those in `raw`
+    # A 0 for the class: places in errors are those in `raw`
+    shares = read_each((0, *raw[1:]), integer_reader(0, WHOLE_PPM))
     if sum(shares[1:4]) != WHOLE_PPM:
         refuse("shares of cpu, network and disk that make up 1000000", raw)
     return raw

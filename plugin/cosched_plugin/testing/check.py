@@ -324,9 +324,8 @@ class _Trial:
             elif self.site.down and not self.site.ends():
                 self._batches([m.NodeReturned(node) for node in sorted(self.site.down)])
             elif due_us is not None:
-                self.site.ledger.now_us = max(
-                    due_us, self.site.ledger.now_us
-                )  # a limit may have fallen below the time that a job has run
+                # A limit may have fallen below the time that a job has run
+                self.site.ledger.now_us = max(due_us, self.site.ledger.now_us)
                 self._batches(due_events(self._sharing, self.site))
             else:
                 return

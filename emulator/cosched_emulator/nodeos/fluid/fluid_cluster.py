@@ -40,9 +40,8 @@ class _Situation:
                 node = next(node for node in there if number not in jobs or node not in jobs[number].processes)
                 raise InvariantError(f"job {number} has no process on node {node}")
         self.places = {jobs[number]: tuple(there) for number, there in sorted(nodes.items())}
-        self.able = [
-            job for job, there in self.places.items() if len(there) == len(job.nodes)
-        ]  # the others do not progress
+        # The others do not progress
+        self.able = [job for job, there in self.places.items() if len(there) == len(job.nodes)]
         self.entries = {job: entries[job.number] for job in self.able}
         self.rates: dict[tuple[object, ...], list[float]] = {}
 

@@ -118,9 +118,8 @@ class Pattern(NamedTuple):
 
     bodies: tuple[Body, ...]
     kinds: tuple[tuple[str, ...], ...]  # types of the operations: values of different types can be equal
-    entries: tuple[
-        int, ...
-    ]  # 0: runs on; else it was stopped until this quantum, and its place among those on its nodes
+    # 0: runs on; else it was stopped until this quantum, and its place among those on its nodes
+    entries: tuple[int, ...]
     meetings: tuple[Meeting, ...]
     centre: int = -1  # the job whose rate is asked for; -1: those of all
     effort: str = WHOLE  # how long a window may be

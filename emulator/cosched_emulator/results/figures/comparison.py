@@ -47,14 +47,8 @@ class Figure:
     change: bool = False  # over several seeds, also shown in percent of the first column's
 
 
-_PROPORTIONS: Final = (
-    "utilisation",
-    "node_sharing",
-    "killed_share",
-    "h1",
-    "hshk",
-    "floor",
-)  # ends of names, also of studies' columns
+# Ends of names, also of studies' columns
+_PROPORTIONS: Final = ("utilisation", "node_sharing", "killed_share", "h1", "hshk", "floor")
 
 
 def most_of(column: str) -> float:
@@ -307,9 +301,8 @@ def error_lengths(intervals: Sequence[Interval | None], size: float = 1.0) -> li
 
 
 def _bounds(found: Interval, size: float) -> str:
-    return " to ".join(
-        number_texts([bound / size])[0] for bound in (found.low, found.high)
-    )  # each as exact as its own size asks
+    # Each as exact as its own size asks
+    return " to ".join(number_texts([bound / size])[0] for bound in (found.low, found.high))
 
 
 def change_text(change: Interval | None) -> str:

@@ -53,11 +53,8 @@ from cosched_plugin.protocol.vocabulary import MESSAGES_BY_KIND
 #
 # Only what that reader accepts is accepted here, with the same values: it also words the errors.
 
-COUNT, SECONDS, TEXT = (
-    "count",
-    "seconds",
-    "text",
-)  # of columns: a whole number, a decimal of seconds, a hexadecimal number
+# Of columns: a whole number, a decimal of seconds, a hexadecimal number
+COUNT, SECONDS, TEXT = ("count", "seconds", "text")
 _WIDTH: Final = 24  # of a text; a longer one is unusual
 _TYPES: Final = {COUNT: "i8", SECONDS: f"S{_WIDTH}", TEXT: f"S{_WIDTH}"}
 _PLAIN: Final = b"0123456789abcdefx.,\n"

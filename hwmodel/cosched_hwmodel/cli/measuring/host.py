@@ -268,9 +268,8 @@ def layout_of(host: Host) -> Layout:
 def seats_of(host: Host, among: frozenset[int]) -> list[HostSeat]:
     """Return two CPUs ``among`` some for each way of sharing that they have, the closest first."""
     usable = [cpu for cpu in host.cpus if cpu.number in among]
-    caches: dict[int, list[tuple[int, int]]] = defaultdict(
-        list
-    )  # of a CPU: (level, number of the cache), nearest first
+    # Of a CPU: (level, number of the cache), nearest first
+    caches: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for index, cache in enumerate(host.caches):
         for number in cache.cpus:
             caches[number].append((cache.level, index))

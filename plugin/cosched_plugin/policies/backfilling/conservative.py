@@ -275,9 +275,8 @@ class ReservationTable:
         self._freed.clear()
         if not bounded:
             movable.add_unsure(now_us, turns)
-        if (
-            turns is not None and not self.profile.counts
-        ):  # a turn is paid for: a job that cannot move must not have one
+        # A turn is paid for: a job that cannot move must not have one
+        if turns is not None and not self.profile.counts:
             movable.keep_certain(turns, self._can_move)
         return movable
 
@@ -319,9 +318,8 @@ class ReservationTable:
             return
         job = self.pending[place]
         promise = self.profile.earliest(job)
-        if (
-            promise is not None
-        ):  # a job that cannot be held is not paid for: it would take work from others at every pass
+        # A job that cannot be held is not paid for: it would take work from others at every pass
+        if promise is not None:
             view.work.pay(prices.PROMISE)
             self.profile.reserve(job, promise)
             self.before.setdefault(job.id, view.note(job.id, NOTE))

@@ -177,9 +177,8 @@ class Composed:
             return []
         self._entered += most
         new: list[JobSpec] = []
-        for job in reversed(
-            view.queue if queue is None else queue.values()
-        ):  # those that come are at its end, as a rule
+        # Those that come are at its end, as a rule
+        for job in reversed(view.queue if queue is None else queue.values()):
             if seen.get(job.id) is not job:
                 new.append(job)
                 if len(new) == most:

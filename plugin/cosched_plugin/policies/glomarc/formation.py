@@ -43,11 +43,8 @@ from cosched_plugin.policies.placement.spread import NodeHalves, limit_beside
 # Values of settings, the default first.
 BEST, FIRST, ALL, NONE_OF_THEM, ONE, WAITING = "best", "first", "all", "none", "one", "waiting"
 CHOICES: Final = (BEST, FIRST)  # the group with the highest gain, or the first that is suitable
-BLOCKS: Final = (
-    ALL,
-    FIRST,
-    NONE_OF_THEM,
-)  # candidates of all blocks, of the first one; or all are one block, and not sorted
+# Candidates of all blocks, of the first one; or all are one block, and not sorted
+BLOCKS: Final = (ALL, FIRST, NONE_OF_THEM)
 TRIES: Final = (ALL, ONE)  # windows of a primary that are tried in turn while they are refused
 LOW_LOADS: Final = (ALL, WAITING, NONE_OF_THEM)  # the jobs that must fit with a node for each process
 
@@ -252,9 +249,8 @@ def ranking(search: Search) -> Callable[[Found], float]:
 
 SIDES: Final = "sides"
 CPUS: Final = "cpus"
-_Half: TypeAlias = Callable[
-    [int, bool], ThreadMask
-]  # threads of a number of processes, on the first half or on the other one
+# Threads of a number of processes, on the first half or on the other one
+_Half: TypeAlias = Callable[[int, bool], ThreadMask]
 
 
 class Division(NamedTuple):

@@ -488,9 +488,8 @@ class CountProfile:
     def admits(self, occupancies: Sequence[Occupancy]) -> bool:
         """Tell whether there are enough nodes. (Nodes that several jobs share count once.)"""
         nodes = 0
-        for occupancy in sorted(
-            occupancies, reverse=True
-        ):  # the longest first: others add only to its nodes while they last
+        # The longest first: others add only to its nodes while they last
+        for occupancy in sorted(occupancies, reverse=True):
             nodes |= occupancy.nodes
             if self.timeline.least(self.timeline.times[0], occupancy.end_us) < nodes.bit_count():
                 return False

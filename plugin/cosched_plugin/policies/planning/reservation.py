@@ -137,9 +137,8 @@ class PlacedReservation:
     def with_head(self, snapshot: Snapshot) -> Snapshot:
         """Return ``snapshot`` with the head among the planned jobs."""
         planned = snapshot.planned + self._planned
-        return tuple.__new__(
-            Snapshot, (*snapshot[:3], planned, snapshot.memory_mb)
-        )  # `_replace` takes five times as long
+        # `_replace` takes five times as long
+        return tuple.__new__(Snapshot, (*snapshot[:3], planned, snapshot.memory_mb))
 
     def spare(self, snapshot: Snapshot) -> Snapshot:
         """Return ``snapshot`` without the threads reserved for the head."""

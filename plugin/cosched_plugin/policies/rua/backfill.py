@@ -68,9 +68,8 @@ class Rua(Backfill):
     def decide(self, context: Context) -> Iterator[Action]:
         """Yield the starts of the queue's head, then those of the jobs that lose least."""
         view = context.view
-        placement = cast(
-            PenaltyPlacement, context.placement
-        )  # it provides LEAST_PENALTY: the composition requires that
+        # It provides LEAST_PENALTY: the composition requires that
+        placement = cast(PenaltyPlacement, context.placement)
         while view.queued and view.free_threads and (yield from self._pass(context, placement)):
             pass
 

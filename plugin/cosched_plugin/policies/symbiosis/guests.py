@@ -301,9 +301,8 @@ class Guests(Matching):
     def _affordable(self, host: Host, later_us: float, context: Context) -> bool:
         """Tell whether a host has the budget for a guest that costs it so much, or is that far ahead by the ledger."""
         view, ledger, now = context.view, context.ledger, host.tenancy
-        expected_us = (
-            view.expected_end(host.running) - view.now_us - now.left_us
-        )  # what its present neighbours still cost it
+        # What its present neighbours still cost it
+        expected_us = view.expected_end(host.running) - view.now_us - now.left_us
         if not later_us or now.lost_us + expected_us + later_us <= self._budget * host.running.job.estimate_us:
             return True
         return ledger is not None and later_us <= ledger.spare_us(host.running, view)
