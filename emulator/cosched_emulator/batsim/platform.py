@@ -75,7 +75,7 @@ def hosts_of_nodes(nodes: Sequence[NodeClass], power: Sequence[NodePower] | None
     digits = len(str(count - 1))
     found: list[Host] = []
     for number, item in enumerate(nodes):
-        cores = item.sockets * item.cores_per_socket
+        cores = item.cores
         told = ("memory_mb", "memory_bandwidth_mbs", "network_mbs", "disk_mbs")
         properties = {"cores": str(cores)} | {key: str(getattr(item, key)) for key in told if getattr(item, key)}
         states: tuple[PowerState, ...] = (PowerState(1e9, 0.0, 0.0),)

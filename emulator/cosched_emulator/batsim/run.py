@@ -262,7 +262,7 @@ def build(scenario_file: str | None, table: dict[str, Any], inputs: Inputs, *, s
 
 def cores_of_hosts(nodes: Sequence[NodeClass]) -> int:
     """Return the cores of each host; ConfigurationError where they differ, as Batsim's jobs ask for a number of any hosts."""
-    cores = {item.sockets * item.cores_per_socket for item in nodes}
+    cores = {item.cores for item in nodes}
     if len(cores) > 1:
         raise ConfigurationError("cluster", "hosts with the same number of cores", ", ".join(map(str, sorted(cores))))
     return cores.pop()

@@ -117,7 +117,7 @@ class Simulator:
         self._registering = options.dynamic
         self._begun = self._over = False
         classes = manager.machine.classes
-        self._cores = [item.sockets * item.cores_per_socket for item in classes for _ in range(item.nodes)]
+        self._cores = [item.cores for item in classes for _ in range(item.nodes)]
         for job in jobs:
             self._at(job.work.spec.submit_us, SUBMISSION, job)
         for at_us, event, _ in events:

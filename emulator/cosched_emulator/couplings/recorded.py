@@ -40,7 +40,6 @@ class RecordedLink:
         *,
         deadline_s: float = 30.0,
         warn: Callable[[str], object] | None = None,
-        flush_s: float = FLUSH_S,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -50,7 +49,6 @@ class RecordedLink:
         self._recorded = accounting.replay()
         self._deadline_s = deadline_s
         self._warn = warn
-        self._flush_s = flush_s
         self._clock = clock
         self._sleep = sleep
         self._flushed_s = clock()
@@ -82,7 +80,7 @@ class RecordedLink:
             self._accounting.claim(POLICY, self._policy())
         answer = encode(Actions(seq, now_us, tuple(actions)))[1]
         self._accounting.append(Step(ANSWER, now_us, len(told).to_bytes(_LENGTH_BYTES, "big") + told + answer))
-        if self._clock() - self._flushed_s >= self._flush_s:
+        if self._clock() - self._flushed_s >= FLUSH_S:
             self._flush()
         return actions
 

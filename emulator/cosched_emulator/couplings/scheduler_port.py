@@ -151,7 +151,6 @@ class SchedulerPort:
         child: Callable[[], subprocess.Popen[bytes] | None] | None = None,
         diagnose: Callable[[], str] | None = None,
         resend_s: float = RESEND_S,
-        takeover_s: float = TAKEOVER_S,
         note: Callable[[str, str], None] = lambda _word, _text: None,
     ) -> None:
         reason = why_not(endpoint, secured=keys is not None)
@@ -168,7 +167,7 @@ class SchedulerPort:
         self.most_bytes = MAX_FRAME_BYTES  # of a message
         self.heard = 0  # messages from any sender
         self._peer: bytes | None = None  # routing id of the scheduler that is served
-        self._standby = StandbyPlace(takeover_s, time.monotonic())
+        self._standby = StandbyPlace(TAKEOVER_S, time.monotonic())
         self._trouble = ""  # last reason why a scheduler was refused or went away
         self._heard_all_s = 0.0  # when the socket was last found empty: an answer may have arrived since
         self._asked_s: float | None = None  # since when the served scheduler owes an answer

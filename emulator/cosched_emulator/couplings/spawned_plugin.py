@@ -29,6 +29,7 @@ ENDPOINT: Final = "{endpoint}"  # stands for the endpoint in a command line
 PREFIX: Final = "cosched-"
 STALE_AFTER_S: Final = 60.0  # the owner of a younger directory may not have locked it yet
 TAIL_BYTES: Final = 4096
+STOP_S: Final = 2.0  # for the process to end when it is asked to
 
 
 class SpawnedPlugin:
@@ -38,8 +39,7 @@ class SpawnedPlugin:
     otherwise it is closed when the interpreter exits. Raises LinkError if the process cannot start.
     """
 
-    def __init__(self, argv: Sequence[str], *, stop_s: float = 2.0) -> None:
-        self._stop_s = stop_s
+    def __init__(self, argv: Sequence[str]) -> None:
         parent = _short_directory()
         remove_stale(parent)
         self.directory = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))  # mode 0700
@@ -78,7 +78,7 @@ class SpawnedPlugin:
         with self._changing:
             if not self._closed:
                 self._process.kill()
-                self._process.wait(self._stop_s)
+                self._process.wait(STOP_S)
                 self._process = self._start_process()
 
     def stall(self, *, stop: bool) -> None:
@@ -98,7 +98,7 @@ class SpawnedPlugin:
             return ""
 
     def close(self) -> int:
-        """End the process, by force after ``stop_s``, remove its directory, and return its exit code.
+        """End the process, by force after `STOP_S`, remove its directory, and return its exit code.
 
         A process that has received bye gets a moment to exit by itself; a stopped process is continued first, to receive it.
         """
@@ -106,7 +106,7 @@ class SpawnedPlugin:
             self._closed = True  # no replacement from now on
         process = self._process
         process.send_signal(signal.SIGCONT)
-        for end, patience_s in ((None, self._stop_s / 4), (process.terminate, self._stop_s)):
+        for end, patience_s in ((None, STOP_S / 4), (process.terminate, STOP_S)):
             if end is not None:
                 end()
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -115,7 +115,7 @@ class SpawnedPlugin:
         else:
             process.kill()
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(self._stop_s)
+                process.wait(STOP_S)
         self._remove_directory()
         atexit.unregister(self.close)
         return -9 if process.returncode is None else process.returncode

@@ -125,7 +125,7 @@ class Reasons:
         """Return how many empty nodes a job needs: processes on the cores where whole nodes are given, else on all threads."""
         most = 1
         for node_class in self._machine.classes:
-            threads = node_class.sockets * node_class.cores_per_socket if self._whole else node_class.threads
+            threads = node_class.cores if self._whole else node_class.threads
             most = max(most, room_on(spec, threads, threads, node_class.memory_mb))
         return -(-spec.processes // most)
 

@@ -207,11 +207,11 @@ def count_text(number: int, one: str, many: str = "") -> str:
     return f"{number} {one if number == 1 else many or one + 's'}"
 
 
-def jobs_text(jobs: Sequence[int]) -> str:
-    """Return jobs by number: ``jobs 1, 2 and 3``."""
+def jobs_text(jobs: Sequence[int], what: str = "job") -> str:
+    """Return jobs, or what else has numbers: ``job 1``, ``jobs 1, 2 and 3``."""
     if len(jobs) == 1:
-        return f"job {jobs[0]}"
-    return f"jobs {', '.join(map(str, jobs[:-1]))} and {jobs[-1]}"
+        return f"{what} {jobs[0]}"
+    return f"{what}s {', '.join(map(str, jobs[:-1]))} and {jobs[-1]}"
 
 
 def times_text(number: int) -> str:
@@ -356,11 +356,11 @@ def row_placement(start: ToldFacts) -> Iterator[str]:
     which = {None: "", True: ", a new one", False: ", the first with a place for it"}[row["new_row"]]
     why = []
     if full:
-        why.append(f"{_rows(full)} had none")
+        why.append(f"{jobs_text(full, 'row')} had none")
     if closed:
-        why.append(f"{_rows(closed)} took no job that had not been measured")
+        why.append(f"{jobs_text(closed, 'row')} took no job that had not been measured")
     if row["new_row"] and full:
-        why[0] = f"{_rows(full)} had no place for it"
+        why[0] = f"{jobs_text(full, 'row')} had no place for it"
     yield f"It was put into row {slot}{which}{': ' if why else ''}{', and '.join(why)}."
 
 
@@ -455,9 +455,3 @@ def _why_moved(move: ToldFacts) -> str:
             return ""
         case other:
             return f", because of what the policy calls {other!r}"
-
-
-def _rows(slots: Sequence[int]) -> str:
-    if len(slots) == 1:
-        return f"row {slots[0]}"
-    return f"rows {', '.join(map(str, slots[:-1]))} and {slots[-1]}"

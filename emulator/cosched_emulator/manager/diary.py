@@ -39,7 +39,7 @@ class JobEnergy:
     def __init__(self, machine: Sequence[NodeClass], power: Sequence[NodePower], *, time_shared: bool) -> None:
         """``power`` is the watts of each class of nodes; ``time_shared``: jobs use CPU time, and do not hold cores."""
         self._nodes = [
-            _Node(0 if time_shared else item.sockets * item.cores_per_socket, watts)
+            _Node(0 if time_shared else item.cores, watts)
             for item, watts in zip(machine, power, strict=True)
             for _ in range(item.nodes)
         ]

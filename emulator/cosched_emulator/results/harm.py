@@ -97,7 +97,7 @@ def _classes(jobs: RecordColumns, machine: Sequence[NodeClass], classes: LoserCl
     """Return the index in `CLASS_NAMES` of each job's class; what equals a bound belongs to the class below it."""
     if not (0 <= classes.short_s <= classes.medium_s and classes.wide >= 0):
         raise ConfigurationError("classes", "0 <= short_s <= medium_s, and wide of 0 or more", repr(classes))
-    cores = sum(item.nodes * item.sockets * item.cores_per_socket for item in machine)
+    cores = sum(item.nodes * item.cores for item in machine)
     length = length_numbers(jobs.estimate_us, classes.short_s * SECOND_US, classes.medium_s * SECOND_US)
     return len(WIDTHS) * length + width_numbers(jobs.threads, cores, classes.wide)
 

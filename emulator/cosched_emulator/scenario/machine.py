@@ -67,7 +67,7 @@ def build_nodes(cluster: ClusterSection, log_processors: int | None = None) -> B
 
 def cores_of(classes: Iterable[NodeClass]) -> int:
     """Return the number of cores of a machine. A second hardware thread of a core is not a second processor."""
-    return sum(item.nodes * item.sockets * item.cores_per_socket for item in classes)
+    return sum(item.nodes * item.cores for item in classes)
 
 
 def _classes(cluster: ClusterSection, log_processors: int | None) -> _Classes:

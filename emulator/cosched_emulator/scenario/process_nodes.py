@@ -64,7 +64,7 @@ def check_nodes(section: TimeSharingSection, nodes: Sequence[NodeClass], workloa
     node_settings(section)
     window_plan(section)
     for item in nodes:
-        cores = item.sockets * item.cores_per_socket
+        cores = item.cores
         if cores > 1:
             expected = (
                 'nodes of one core (preset = "single", or a layout such as "1x1x2"): [time_sharing] has one CPU a node'

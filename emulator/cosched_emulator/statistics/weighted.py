@@ -123,26 +123,21 @@ def means_by_class(
     processors: IntArray,
     length_s: FloatArray,
     machine: int,
-    short_s: float = SHORT_S,
-    medium_s: float = MEDIUM_S,
-    wide: float = WIDE,
-    bound_s: float = BOUND_S,
 ) -> dict[str, Means]:
     """Return `means` of ``all`` jobs, of each length and width, and of each class that is one of both, such as ``long wide``.
 
     ``length_s`` decides the length: estimates as elsewhere in the results, or run times. ``machine`` is the number of the machine's
-    processors, in the unit of ``processors``; `classes` has the bounds. Raises ValueError as `means`, and for bounds that make no
-    classes.
+    processors, in the unit of ``processors``. Raises ValueError as `means`, and for a machine without processors.
     """
-    length = length_numbers(length_s, short_s, medium_s)
-    width = width_numbers(processors, machine, wide)
+    length = length_numbers(length_s, SHORT_S, MEDIUM_S)
+    width = width_numbers(processors, machine)
     lengths = {name: length == number for number, name in enumerate(LENGTHS)}
     widths = {name: width == number for number, name in enumerate(WIDTHS)}
     both = {f"{one} {other}": lengths[one] & widths[other] for one in LENGTHS for other in WIDTHS}
     chosen = {ALL: np.ones(length.shape, dtype=np.bool_), **lengths, **widths, **both}
 
     def of(rows: BoolArray) -> Means:
-        return means(submit_s[rows], start_s[rows], end_s[rows], run_s[rows], processors[rows], bound_s)
+        return means(submit_s[rows], start_s[rows], end_s[rows], run_s[rows], processors[rows])
 
     return {name: of(rows) for name, rows in chosen.items()}
 

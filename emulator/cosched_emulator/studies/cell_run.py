@@ -100,7 +100,7 @@ def _steady(jobs: RecordColumns) -> Iterator[tuple[str, Any]]:
 def _weighted(run: Run, jobs: RecordColumns) -> Iterator[tuple[str, Any]]:
     """Yield means weighted by area, and means by length and width of jobs, over the jobs that count."""
     counted = run.prepared.selection.mask(len(jobs))
-    cores = sum(item.nodes * item.sockets * item.cores_per_socket for item in run.machine)
+    cores = sum(item.nodes * item.cores for item in run.machine)
     submit_s, start_s, end_s = (times[counted] for times in _times(jobs))
     run_s, estimate_s = jobs.run_us[counted] / SECOND_US, jobs.estimate_us[counted] / SECOND_US
     classes = means_by_class(submit_s, start_s, end_s, run_s, jobs.threads[counted], estimate_s, cores)

@@ -215,9 +215,8 @@ _Item = TypeVar("_Item")
 class Turns(Generic[_Item]):
     """Items of users: each user's in order, and the users in turn."""
 
-    def __init__(self, most: int = MOST_WAITING, most_bytes: int = MOST_WAITING_BYTES) -> None:
+    def __init__(self, most: int = MOST_WAITING) -> None:
         self._most = most
-        self._most_bytes = most_bytes
         self._waiting: OrderedDict[str, deque[tuple[_Item, int]]] = OrderedDict()  # whose turn it is comes first
         self._bytes: dict[str, int] = {}  # by user
 
@@ -228,7 +227,7 @@ class Turns(Generic[_Item]):
         """Add an item of user ``name``, of ``size`` bytes; False if that user has too many, or too large ones."""
         waiting = self._waiting.setdefault(name, deque())
         total = self._bytes.get(name, 0) + size
-        if waiting and (len(waiting) >= self._most or total > self._most_bytes):
+        if waiting and (len(waiting) >= self._most or total > MOST_WAITING_BYTES):
             return False
         waiting.append((item, size))
         self._bytes[name] = total

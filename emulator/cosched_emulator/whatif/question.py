@@ -309,7 +309,7 @@ def _with_watts(cluster: Mapping[str, Any], notes: list[str], name: str) -> dict
         return dict(cluster)
     idle_w, busy_w = WATTS
     cores = _machine({"cluster": cluster})[0]
-    per_core = busy_w / (cores.sockets * cores.cores_per_socket)
+    per_core = busy_w / (cores.cores)
     notes.append(f"{name}: an idle node takes half the power of a busy one (--idle-w, --busy-w)")
     return {**cluster, "idle_w": float(idle_w), "busy_w": per_core}
 
@@ -323,7 +323,7 @@ def _by_cores(question: Question, sections: Mapping[str, Any], notes: list[str],
     if question.policy is not None or question.settings or _names_machine(question):
         return False
     (node,) = _machine(sections)
-    if node.sockets * node.cores_per_socket < 2:
+    if node.cores < 2:
         return False
     notes.append(f"{name}: jobs share nodes by cores under the present policy, too, and slow each other down there")
     return True
@@ -350,7 +350,7 @@ def _why_not(candidate: Candidate, question: Question, hardware: Mapping[str, Ma
     classes = _machine(hardware[candidate.contention])
     if candidate.shares and candidate.contention == FORMULA and any(item.threads_per_core < 2 for item in classes):
         return "nodes have one hardware thread a core, and the formula is about two"
-    if candidate.contention == PAIRS and (len(classes) > 1 or classes[0].sockets * classes[0].cores_per_socket < 2):
+    if candidate.contention == PAIRS and (len(classes) > 1 or classes[0].cores < 2):
         return "it needs nodes that are all alike, with two cores or more"
     return "it needs nodes that are all alike" if candidate.policy == "glts" and len(classes) > 1 else ""
 
@@ -530,7 +530,5 @@ def more_runs(prepared: Prepared) -> int:
 
 def with_scale(question: Question, windows: int | None, jobs: int | None) -> Question:
     """Return the question with other windows, where given."""
-    scale = question.scale
-    if windows is not None:
-        scale = replace(scale, windows=windows)
-    return replace(question, scale=scale if jobs is None else replace(scale, jobs=jobs))
+    given = {name: value for name, value in (("windows", windows), ("jobs", jobs)) if value is not None}
+    return replace(question, scale=replace(question.scale, **given))

@@ -229,7 +229,7 @@ class Machine:
         first = 0
         for node_class in classes:
             mask = ((1 << node_class.nodes) - 1) << first
-            cores = node_class.sockets * node_class.cores_per_socket
+            cores = node_class.cores
             for layer in range(node_class.threads):
                 exists[layer] |= mask
                 if layer < cores:

@@ -66,7 +66,7 @@ class _OnNode(NamedTuple):
 
     def core(self, thread: int) -> int:
         """Return the core of a thread."""
-        return thread % (self.node.sockets * self.node.cores_per_socket)
+        return thread % (self.node.cores)
 
     def on_core(self, thread: int) -> int:
         """Return how many threads of a thread's core the host holds."""

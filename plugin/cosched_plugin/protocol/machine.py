@@ -56,9 +56,14 @@ class NodeClass(NamedTuple):
     resources: Annotated[Amounts, Feature((RESOURCES,))] = ()  # countable resources of each node, by name
 
     @property
+    def cores(self) -> int:
+        """Return the number of cores of one node."""
+        return self.sockets * self.cores_per_socket
+
+    @property
     def threads(self) -> int:
         """Return the number of hardware threads of one node."""
-        return self.sockets * self.cores_per_socket * self.threads_per_core
+        return self.cores * self.threads_per_core
 
 
 # The vocabulary of time sharing: slots, and the rotation that takes turns among them. PROTOCOL.md ("Slots", section 4) has the rules.

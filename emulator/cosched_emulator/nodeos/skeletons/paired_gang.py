@@ -16,9 +16,7 @@ FINE_BARRIER_US: Final = 920  # of an iteration of 1/600 s the 55 % that are not
 _GREATEST_SHARE_PPM: Final = 995_000  # at 100 % an iteration would have no end
 
 
-def loop_program(
-    iterations: int, null_statements: int, files: int, jitter_ppm: int = STATIC_JITTER_PPM, shared: bool = True
-) -> Program:
+def loop_program(iterations: int, null_statements: int, files: int, jitter_ppm: int = STATIC_JITTER_PPM) -> Program:
     """Return the program of figure 6: compute, write files, barrier.
 
     ``null_statements`` is G_comp, ``files`` G_I/O. B, the bytes of a file, is the server's time for it in the settings.
@@ -27,7 +25,7 @@ def loop_program(
     if null_statements:
         body.append(Compute(round(null_statements * 1000 / LOOPS_PER_MS), jitter_ppm))
     if files:
-        body.append(WriteFiles(files, shared))
+        body.append(WriteFiles(files, True))
     return Program((Loop(iterations, (*body, Barrier())),))
 
 

@@ -126,7 +126,7 @@ def class_figures_of_columns(
         raise ValueError(f"expected bounds of classes in order, a bound and a number of jobs above 0, not {rules}")
     number = length_numbers(jobs.estimate_us, rules.short_s * SECOND_US, rules.medium_s * SECOND_US)
     of_class = {name: number == index for index, name in enumerate(CLASSES)}
-    cores = sum(item.nodes * item.sockets * item.cores_per_socket for item in machine)
+    cores = sum(item.nodes * item.cores for item in machine)
     used = cores_used(stays, machine)
     first_us, last_us = span_us(jobs, stays)
     phases = {
@@ -187,7 +187,7 @@ _MOST_ATOMS = 4  # sets of cores of a node; with more of them a sweep over the c
 def cores_used(stays: StayColumns, machine: Sequence[NodeClass]) -> Steps:
     """Return over time the number of cores with a job on at least one of their hardware threads."""
     nodes = sum(item.nodes for item in machine)
-    cores = {item.sockets * item.cores_per_socket for item in machine}
+    cores = {item.cores for item in machine}
     held = [_cores_of(mask, max(cores)) for mask in stays.mask.distinct]
     sets = _atoms(held, max(cores))
     if len(cores) > 1 or len(sets) > _MOST_ATOMS:
@@ -219,7 +219,7 @@ def _cores_swept(stays: StayColumns, machine: Sequence[NodeClass]) -> Steps:
     ranges: list[list[tuple[int, int]]] = []
     first = 0
     for item in machine:
-        cores = item.sockets * item.cores_per_socket
+        cores = item.cores
         last = first + item.nodes
         low = np.maximum(stays.first_node, first)
         count = np.minimum(stays.first_node + stays.node_count, last) - low
@@ -228,7 +228,7 @@ def _cores_swept(stays: StayColumns, machine: Sequence[NodeClass]) -> Steps:
         pieces.append((stays.start_us[rows], stays.end_us[rows], low[rows], count[rows], kind))
         ranges += [_core_ranges(mask, cores) for mask in stays.mask.distinct]
         first = last
-    deepest = max((item.sockets * item.cores_per_socket for item in machine), default=0)
+    deepest = max((item.cores for item in machine), default=0)
     start_us, end_us, low, count, kind = (np.concatenate(columns) for columns in zip(*pieces, strict=True))
     return sweep(Block(start_us, end_us, low, count, kind, ranges), first, deepest).used
 

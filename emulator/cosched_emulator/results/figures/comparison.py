@@ -8,7 +8,7 @@ comparable: a run that kills slow jobs has better means.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeVar
 
@@ -216,22 +216,12 @@ def number_texts(values: Sequence[float | None]) -> list[str]:
 
 def figure_texts(figure: Figure, values: Sequence[float | None]) -> tuple[str, list[str]]:
     """Return the unit that the values of a figure share, and the values as text."""
-    unit = figure.unit
-    match figure.kind:
-        case "count":
-            texts = [NOTHING if value is None else f"{value:,.0f}" for value in values]
-        case "seconds":
-            size, unit = time_unit(max((value for value in values if value is not None), default=0.0))
-            texts = number_texts([None if value is None else value / size for value in values])
-        case "joules":
-            size, unit = energy_unit(max((value for value in values if value is not None), default=0.0))
-            texts = number_texts([None if value is None else value / size for value in values])
-        case "share":
-            unit = "%"
-            texts = number_texts([None if value is None else 100 * value for value in values])
-        case "figure":
-            texts = number_texts(values)
-    return unit, texts
+    if figure.kind == "count":
+        return figure.unit, [NOTHING if value is None else f"{value:,.0f}" for value in values]
+    size, unit = unit_of(figure, values)
+    if figure.kind == "share":  # by a product: a hundredth is no float
+        return unit, number_texts([None if value is None else 100 * value for value in values])
+    return unit, number_texts([None if value is None else value / size for value in values])
 
 
 def _row(figure: Figure, values: Sequence[float | None], *, mark_best: bool) -> FigureRow:
@@ -437,7 +427,7 @@ def _seeds_row(
     )
     changes: list[Interval | None] = []
     if figure.change and compared:
-        changes = [None, *(_change(policies, values, index, 0) for index in range(1, len(values)))]
+        changes = [None, *(_paired(change_of, policies, values, index, 0) for index in range(1, len(values)))]
     best = _seeds_best(figure, policies, values) if compared and figure.better else -1
     return SeedRow(
         figure,
@@ -459,23 +449,22 @@ def _seeds_best(figure: Figure, policies: Sequence[PolicyRuns], values: Sequence
     for other in means:
         if other == best:
             continue
-        found = _change(policies, values, best, other) if figure.change else None
-        found = _difference(policies, values, best, other) if found is None else found
+        found = _paired(change_of, policies, values, best, other) if figure.change else None
+        found = _paired(difference_of, policies, values, best, other) if found is None else found
         if found is None or found.n < len(policies[best].summaries) or is_better(found) is not Verdict.YES:
             return None
     return best
 
 
-def _change(policies: Sequence[PolicyRuns], values: Sequence[BySeed | None], index: int, base: int) -> Interval | None:
-    """Return by how many percent a column is above column ``base``, paired by seed."""
-    found = change_of(values[index] or {}, values[base] or {})
-    return _known(found, repeats=policies[index].repeats and policies[base].repeats)
-
-
-def _difference(
-    policies: Sequence[PolicyRuns], values: Sequence[BySeed | None], index: int, base: int
+def _paired(
+    of: Callable[[BySeed, BySeed], Interval | None],
+    policies: Sequence[PolicyRuns],
+    values: Sequence[BySeed | None],
+    index: int,
+    base: int,
 ) -> Interval | None:
-    found = difference_of(values[index] or {}, values[base] or {})
+    """Return by how much a column is above column ``base``, paired by seed."""
+    found = of(values[index] or {}, values[base] or {})
     return _known(found, repeats=policies[index].repeats and policies[base].repeats)
 
 

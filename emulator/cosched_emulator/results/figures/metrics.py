@@ -267,7 +267,7 @@ def _machine_figures(
     """
     nodes = sum(node_class.nodes for node_class in machine)
     threads = sum(node_class.nodes * node_class.threads for node_class in machine)
-    cores = sum(node_class.nodes * node_class.sockets * node_class.cores_per_socket for node_class in machine)
+    cores = sum(node_class.nodes * node_class.cores for node_class in machine)
     held = occupancy(stays, nodes)
     thread_us = held.thread_us
     if jobs.cpu_us is not None:  # several jobs may hold a thread, and take turns
@@ -370,10 +370,8 @@ class TimeSharingTotals:
     ) -> dict[str, Any]:
         """Return the figures as plain JSON values."""
         nodes = sum(node_class.nodes for node_class in machine)
-        first_us = int(jobs.submit_us.min()) if len(jobs) else 0
+        first_us, last_us = span_us(jobs, stays)
         submitted_us = int(jobs.submit_us.max()) if len(jobs) else 0
-        ends_us = [jobs.end_us[jobs.ended], stays.end_us]
-        last_us = max([int(ends.max()) for ends in ends_us if ends.size], default=first_us)
         makespan_us = last_us - first_us
         held = jobs_on_nodes(stays)
         left = (jobs.submit_us <= submitted_us) & ~(jobs.ended & (jobs.end_us <= submitted_us))
@@ -397,7 +395,6 @@ def figures_of(
     quanta: Iterable[QuantumRecord],
     machine: Sequence[NodeClass],
     quantum_us: int,
-    selection: Selection = ALL_JOBS,
 ) -> dict[str, Any]:
     """Return the figures of a run whose records are all there."""
     totals = TimeSharingTotals()
@@ -405,7 +402,7 @@ def figures_of(
         totals.add_job(record)
     for quantum in quanta:
         totals.add_quantum(quantum)
-    return totals.figures(job_columns(records), stay_columns(records), machine, quantum_us, selection)
+    return totals.figures(job_columns(records), stay_columns(records), machine, quantum_us)
 
 
 def jobs_on_nodes(stays: StayColumns) -> Steps:

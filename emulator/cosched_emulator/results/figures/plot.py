@@ -113,7 +113,7 @@ def distribution(sample: FloatArray) -> Distribution:
     return Distribution(np.concatenate([ordered[:1], ordered]), np.concatenate([[0.0], share]))
 
 
-def mean_distribution(samples: Sequence[FloatArray], level: float = LEVEL) -> Distribution:
+def mean_distribution(samples: Sequence[FloatArray]) -> Distribution:
     """Return the mean ECDF of samples that are not empty, one a seed; there is no band where all are equal, or there is only one.
 
     Raises ValueError without samples.
@@ -122,13 +122,13 @@ def mean_distribution(samples: Sequence[FloatArray], level: float = LEVEL) -> Di
     values = np.unique(np.concatenate(ordered))
     if values.size > MOST_STEPS:
         values = values[np.linspace(0, values.size - 1, MOST_STEPS).round().astype(np.int64)]
-    mean, band = mean_share(ordered, values, level)
+    mean, band = mean_share(ordered, values)
     edges = np.concatenate([values[:1], values])
     return Distribution(edges, _from_0(mean), None if band is None else (_from_0(band[0]), _from_0(band[1])))
 
 
 def mean_share(
-    ordered: Sequence[FloatArray], values: FloatArray, level: float = LEVEL
+    ordered: Sequence[FloatArray], values: FloatArray
 ) -> tuple[FloatArray, tuple[FloatArray, FloatArray] | None]:
     """Return the mean share at or below ``values`` of samples in order, and its band, None as in `mean_distribution`."""
     shares = np.array([np.searchsorted(sample, values, side="right") / sample.size for sample in ordered])
@@ -136,7 +136,7 @@ def mean_share(
     count = len(ordered)
     if count == 1 or all(np.array_equal(ordered[0], other) for other in ordered[1:]):
         return mean, None
-    half = t_critical(level, count - 1) * shares.std(axis=0, ddof=1) / np.sqrt(count)
+    half = t_critical(LEVEL, count - 1) * shares.std(axis=0, ddof=1) / np.sqrt(count)
     return mean, (np.clip(mean - half, 0, 1), np.clip(mean + half, 0, 1))
 
 

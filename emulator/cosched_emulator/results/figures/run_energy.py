@@ -201,7 +201,7 @@ def _busy_steps(part: IntArray, start_us: IntArray, end_us: IntArray, watts: Flo
 def _cores_held(stays: StayColumns, machine: Sequence[NodeClass]) -> Iterator[_Held]:
     """Yield the cores of all stays, for one class of nodes after another, some nodes at a time."""
     masks = stays.mask.places
-    sizes = {item.sockets * item.cores_per_socket for item in machine}
+    sizes = {item.cores for item in machine}
     tables = {cores: _core_table(stays.mask.distinct, cores) for cores in sizes}
     nodes = sum(item.nodes for item in machine)
     for low, high in node_groups(stays, nodes, max(_LEAST, PAIRS_AT_ONCE // max(sizes, default=1))):
@@ -212,7 +212,7 @@ def _cores_held(stays: StayColumns, machine: Sequence[NodeClass]) -> Iterator[_H
             first += item.nodes
             if not here.any():
                 continue
-            cores = item.sockets * item.cores_per_socket
+            cores = item.cores
             count_of, core_of, weight_of = tables[cores]
             mask = masks[stay[here]]
             counts = count_of[mask]
@@ -326,7 +326,7 @@ def run_energy(
     of_nodes = machine_power(machine, power)
     begin_us, end_us = span_us(jobs, stays)
     time_s = (end_us - begin_us) / SECOND_US
-    cores = sum(item.nodes * item.sockets * item.cores_per_socket for item in machine)
+    cores = sum(item.nodes * item.cores for item in machine)
     idle_of_jobs = held_energy(stays, len(jobs), _nodes_held(stays, of_nodes.nodes), of_nodes.idle_w)
     if cpu is None:
         bins, spin_j = EnergyBins(), 0.0
@@ -373,8 +373,5 @@ def _formula_j(machine: Sequence[NodeClass], power: Sequence[NodePower], utilisa
     """Return the formula's energy, with the watts of the mean node."""
     nodes = sum(item.nodes for item in machine)
     idle_w = sum(item.nodes * watts.idle_w for item, watts in zip(machine, power, strict=True)) / nodes
-    busy_w = sum(
-        item.nodes * item.sockets * item.cores_per_socket * watts.busy_w
-        for item, watts in zip(machine, power, strict=True)
-    )
+    busy_w = sum(item.nodes * item.cores * watts.busy_w for item, watts in zip(machine, power, strict=True))
     return formula_j(NodePower(idle_w, busy_w / nodes, busy_w / nodes), utilisation, nodes, time_s)

@@ -66,7 +66,7 @@ def compare(
     return found
 
 
-def compare_measured(found: NodeMeasurement, model: CompositeModel | None = None) -> list[ComparedPair]:
+def compare_measured(found: NodeMeasurement) -> list[ComparedPair]:
     """Return the pairs of a measurement beside their predictions, seat by seat; `NodeMeasurement.node` has the costs already.
 
     Seats that the node does not have, as it is simpler than the machine, are left out.
@@ -77,7 +77,7 @@ def compare_measured(found: NodeMeasurement, model: CompositeModel | None = None
     for pair in found.pairs:
         if pair.seat in known:
             seats.setdefault(pair.seat, {})[pair.row, pair.column] = pair.ratio.value
-    return [each for seat, ratios in seats.items() for each in compare(found.node, profiles, ratios, seat, model)]
+    return [each for seat, ratios in seats.items() for each in compare(found.node, profiles, ratios, seat)]
 
 
 def summary(compared: Sequence[ComparedPair]) -> Summary:

@@ -51,7 +51,7 @@ class WholeNodesView(View):
         self._empty_nodes: NodeTable | None = None
         classes = view.machine.classes
         # Cores of each node, where all nodes have as many; else 0.
-        self._alike = classes[0].sockets * classes[0].cores_per_socket if len(classes) == 1 else 0
+        self._alike = classes[0].cores if len(classes) == 1 else 0
 
     @property
     def any_threads(self) -> bool:
@@ -62,7 +62,7 @@ class WholeNodesView(View):
     def counts(self) -> bool:
         """Tell that a number of free threads decides what fits only where nodes have one core each."""
         machine = self._state.machine
-        return not machine.filled and all(item.sockets * item.cores_per_socket == 1 for item in machine.classes)
+        return not machine.filled and all(item.cores == 1 for item in machine.classes)
 
     @property
     def cores_per_node(self) -> int:

@@ -211,7 +211,7 @@ def _in_service(view: View) -> int:
 def _cores(job: JobSpec, view: View) -> int:
     """Return the cores of the nodes that a job takes, where all nodes have as many; else its processes."""
     classes = view.machine.classes
-    a_node = classes[0].sockets * classes[0].cores_per_socket if len(classes) == 1 else 1
+    a_node = classes[0].cores if len(classes) == 1 else 1
     return -(-job.processes // a_node) * a_node
 
 
