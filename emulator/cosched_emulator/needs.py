@@ -219,12 +219,17 @@ def bandwidth(resource: str) -> Needs:
     return Needs(f'without contention = "bandwidth" with {resource} among its resources, or "composite"', met)
 
 
-def _reads_profiles(*present: str) -> bool:
-    return any(name == "composite" or name not in CONTENTION for name in present)  # a model of others may
+def _read_by(model: str, *present: str) -> bool:
+    return any(name == model or name not in CONTENTION for name in present)  # a model of others may
 
 
-PROFILES: Final = Needs(models("composite").told, lambda scenario: _reads_profiles(*contention_of(scenario)))
-BELIEVED_PROFILES: Final = Needs(PROFILES.told, lambda scenario: _reads_profiles(contention_of(scenario)[1]))
+def _believer(model: str) -> Needs:
+    """Return the need of a belief that reads what this model, alone of ours, reads of jobs."""
+    return Needs(models(model).told, lambda scenario: _read_by(model, contention_of(scenario)[1]))
+
+
+PROFILES: Final = Needs(models("composite").told, lambda scenario: _read_by("composite", *contention_of(scenario)))
+BELIEVED_DEMAND, BELIEVED_USE, BELIEVED_PROFILES = map(_believer, ("bandwidth", "lomarc", "composite"))
 # On CPUs that two cpu-bound jobs cannot share, `lomarc` finds no pair compatible.
 SHARED_CPUS: Final = one_of("truth.cpu", "hyperthreaded")
 SHARED_CPUS_OR_DRAWN: Final = Needs(

@@ -57,7 +57,7 @@ OfGrow: TypeAlias = Annotated[T, needs.given("workload.grow")]
 OfProcesses: TypeAlias = Annotated[T, needs.Later(("time_sharing",)), needs.given("time_sharing")]
 OfLomarc: TypeAlias = Annotated[T, needs.models("lomarc"), needs.PAIRED]
 Asked: TypeAlias = Annotated[T, needs.ASKED_PAIRS]
-OfUse: TypeAlias = Annotated[T, _USE, needs.known("belief.usage"), needs.ASKED_PAIRS]
+OfUse: TypeAlias = Annotated[T, _USE, needs.BELIEVED_USE, needs.known("belief.usage"), needs.ASKED_PAIRS]
 OfPairs: TypeAlias = Annotated[
     T,
     needs.Later(("truth.pairs", "belief.pair_table")),
@@ -217,12 +217,12 @@ class BeliefSection:
     )
     demand: Annotated[
         Knowledge,
-        (needs.given("workload.mix", users=True), needs.ASKED_LOSSES),
+        (needs.given("workload.mix", users=True), needs.BELIEVED_DEMAND, needs.ASKED_LOSSES),
         'what the scheduler knows of each job\'s demand; `"unknown"`: nothing',
     ] = "exact"
     usage: Annotated[
         Asked[str],
-        (Choice(offered.USAGE_KNOWLEDGE), _USE),
+        (Choice(offered.USAGE_KNOWLEDGE), _USE, needs.BELIEVED_USE),
         'what it knows of each job\'s characteristics; `"unknown"`: nothing. Wrong on purpose: `"shuffled"`: those of another job, '
         'drawn; `"inverted"`: of each fraction, and of memory, what it is not',
     ] = "exact"

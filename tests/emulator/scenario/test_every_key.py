@@ -109,6 +109,8 @@ CROSSED = {
     "belief.usage_missing": "few jobs, and none is drawn",
     "manager.seed": "the whole table is named",
     "truth.pairs": "exclusive jobs have no neighbours",
+    "belief.usage_noise": "likewise",
+    "belief.usage_bias": "likewise",
     "belief.pair_table": "likewise",
     "belief.pair_noise": "likewise",
     "belief.remainder": "likewise",

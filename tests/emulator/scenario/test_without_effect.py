@@ -247,6 +247,14 @@ SIDE = {
         ({"cluster": {"file": "nodes.toml"}}, "cluster.file: integer_slots_ppm: no effect without contention"),
         ({"manager": {"lags": "lags.csv"}}, "manager.lags: the file names none of the 3 jobs"),
         ({"workload": {"lublin": 3, "mix": "med"}}, "workload.mix has no effect under this contention"),
+        (
+            {"workload": {"lublin": 3, "mix": "med"}, "belief": {"contention": "lomarc", "demand": "unknown"}},
+            'belief.demand has no effect without contention = "bandwidth"',
+        ),
+        (
+            {"workload": {"lublin": 3, "characteristics": "M1"}, "belief": {"usage_noise": 0.1}},
+            'belief.usage_noise has no effect without contention = "lomarc"',
+        ),
         ({"workload": {"lublin": 3, "characteristics": "M1"}}, "workload.characteristics has no effect under"),
         (
             {"workload": {"lublin": 3, "annotations": "use.csv"}},
