@@ -83,7 +83,7 @@ class Bed:
         names = ("PATH", "SLURM_CONF", "COSCHED_SLURM_BED", "COSCHED_SLURM_REST", "COSCHED_SLURM_TCP")
         shown = 'eval "$("$0" env)"; for name; do printf "%s=%s\\n" "$name" "${!name-}"; done'
         said = self.run("bash", "-c", shown, SCRIPT, *names)
-        self.told = dict(line.split("=", 1) for line in said.splitlines())
+        self.told = dict(line.split("=", 1) for line in said.splitlines() if not line.endswith("="))
 
     def script(self, *arguments: str) -> str:
         """Run the script; return what it said."""
