@@ -24,7 +24,6 @@ KNOWLEDGE: Final = ("exact", "unknown")
 USAGE_KNOWLEDGE: Final = (*KNOWLEDGE, "shuffled", "inverted")
 LIMITS: Final = ("estimate", "none")
 LOAD_METHODS: Final = ("gaps", "users")
-LUBLIN_SIZES: Final = ("cores", "nodes")
 MEMORY_TOLD: Final = ("aware", "unaware")
 NODE_KINDS: Final = ("fluid", "exact", "windows")
 SELF_SLOWDOWNS: Final = ("table4",)
@@ -52,10 +51,6 @@ LINKS: Final = ("direct", "loopback", "zmq")
 
 # Jobs that count in figures of jobs: `results.figures.metrics.population`.
 POPULATIONS: Final = ("finished", "all")
-# Pictures of runs: `cli.results.plot` draws each.
-PLOT_KINDS: Final = ("gantt", "load", "quanta", "jobs", "power", "ecdf")
-# What a report may be: `cli.report` writes each.
-REPORT_FORMATS: Final = ("html", "trace")
 
 # Owners of keys: `cosched_plugin.common.curve` has a folder for each.
 ROLES: Final = ("plugin", "user", "operator")

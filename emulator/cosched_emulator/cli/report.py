@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-from cosched_emulator import offered
 from cosched_terminal.commands import argument, command, option
 from cosched_terminal.console import progress_bar, say
 
@@ -16,9 +15,7 @@ from cosched_terminal.console import progress_bar, say
 def report(
     folders: tuple[Path, ...] = argument("RUN|STUDY..."),
     out: Path = option("-o --out FILE", "The file to write: FILE.html."),
-    form: str = option(
-        "--format", "A page; or one run as trace events.", offered.REPORT_FORMATS, offered.REPORT_FORMATS[0]
-    ),
+    form: str = option("--format", "A page; or one run as trace events.", ("html", "trace"), "html"),
     title: str = option("--title", "Title of the page.", default=""),
     force: bool = option("--force", "Replace an older FILE."),
 ) -> None:

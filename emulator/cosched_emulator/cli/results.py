@@ -149,7 +149,7 @@ def classes(
 @command()
 def plot(
     run_dirs: tuple[Path, ...] = RUN_DIRS,
-    kind: str = option("--kind", "What to draw; see above.", offered.PLOT_KINDS),
+    kind: str = option("--kind", "What to draw; see above.", ("gantt", "load", "quanta", "jobs", "power", "ecdf")),
     out: Path = option("--out FILE", "A .png, .svg or .pdf file."),
     quantity: str = option("--quantity", "What ecdf shows.", list(DISTRIBUTIONS), "bsld"),
     population: str = POPULATION,

@@ -356,7 +356,8 @@ def convert(
 
 def _warn_of_lost(converted: Workload, usage_out: str | None, profiles_out: str | None) -> None:
     """Warn of what jobs ask of nodes, and no side file was written for."""
-    from cosched_emulator.workload.jobs_in_columns import ANNOTATED, columns_of
+    from cosched_emulator.workload.jobs_in_columns import columns_of
+    from cosched_emulator.workload.side_files.annotations import ANNOTATED
 
     jobs = columns_of(converted.jobs)
     if usage_out is None and any(map(jobs.says, ANNOTATED)):

@@ -419,7 +419,7 @@ class WorkloadSection:
     ] = None
     lublin_size: Annotated[
         OfModel[str | None],
-        Choice(offered.LUBLIN_SIZES),
+        Choice(("cores", "nodes")),
         'the model\'s machine has one processor for each of the `"cores"` or of the `"nodes"`. Where not '
         "given: nodes with `grow`, else cores",
     ] = None

@@ -207,8 +207,8 @@ def refusal_text(refused: Refused) -> str:
     """Return a refusal in one line, with the command-line option that it concerns."""
     field = refused.path.split("[")[0].split(".")[0]
     option = _OPTIONS.get(field, "")
-    if not option and field in JobSpec._fields:
-        option = "--" + field.replace("_", "-")
+    if not option and field in (*JobSpec._fields, *_ALIKE):
+        option = "--" + field.removesuffix("_us").replace("_", "-")
     elif not option and refused.code == "request":
         option = _ARGUMENTS.get(field, "")
     return f"refused: {option}: {refused.text}" if option else f"refused: {refused.text}"
@@ -216,12 +216,11 @@ def refusal_text(refused: Refused) -> str:
 
 # Named only if the text does not name the job or node
 _ARGUMENTS: Final[Mapping[str, str]] = {"jobs": "JOB", "nodes": "NODE"}
-# Field of a request -> the command-line option that sets it, where a field of a job has another name there.
+# Fields of a request whose command-line option has their name, as most fields of a job; the option of the others.
+_ALIKE: Final = ("run_us", "token", "reason", "user", "most")
 _OPTIONS: Final[Mapping[str, str]] = {
     "processes": "--ntasks",
-    "estimate_us": "--estimate",
     "limit_us": "--time",
-    "run_us": "--run",
     "name": "--job-name",
     "ppn_min": "--ntasks-per-node",
     "ppn_max": "--ntasks-per-node",
@@ -230,14 +229,10 @@ _OPTIONS: Final[Mapping[str, str]] = {
     "resources": "--gres",
     "licences": "--licenses",
     "all_memory": "--mem",
-    "token": "--token",
     "tasks": "--array",
     "at_once": "--array",
     "after": "--dependency",
     "delay_us": "--begin",
-    "reason": "--reason",
-    "user": "--user",
-    "most": "--most",
 }
 
 

@@ -219,8 +219,6 @@ _UNSAID: Final[Mapping[str, Column[Any]]] = {
     "demand": Same(None),
     "logged_us": Same(None),
 }
-# No field of a log has them
-ANNOTATED: Final = ("usage", "self_slowdown", "priority", "eligible", "resources", "licences")
 _NUMBERS: Final = {*_OF_SPEC, *_OF_TRUTH} - _UNSAID.keys()  # columns that all jobs have
 
 

@@ -49,7 +49,8 @@ from cosched_emulator.results.files.run_files import (
 )
 from cosched_emulator.workload.atomic_file import make_folder
 from cosched_emulator.workload.job import Workload
-from cosched_emulator.workload.jobs_in_columns import ANNOTATED, columns_of
+from cosched_emulator.workload.jobs_in_columns import columns_of
+from cosched_emulator.workload.side_files.annotations import ANNOTATED, annotation_lines, profile_lines
 from cosched_emulator.workload.swf.swf_writer import write_swf
 from cosched_hwmodel.energy import NodePower
 from cosched_hwmodel.text_formats import json_of
@@ -131,12 +132,8 @@ def write_files(
         write_swf(stream, workload)
     jobs = columns_of(workload.jobs)
     if any(map(jobs.says, ANNOTATED)):
-        from cosched_emulator.workload.side_files.annotations import annotation_lines  # noqa: PLC0415 - most workloads have none
-
         _write_lines(folder / USAGE, annotation_lines(workload))
     if jobs.knows(jobs.profile):
-        from cosched_emulator.workload.side_files.annotations import profile_lines  # noqa: PLC0415 - most workloads have none
-
         _write_lines(folder / PROFILES, profile_lines(workload))
     _write_json(folder / SUMMARY, summary)
     sizes = {name: (folder / name).stat().st_size for name in _SIZED if (folder / name).exists()}

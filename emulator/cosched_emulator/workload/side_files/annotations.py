@@ -22,13 +22,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
 from functools import partial
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from cosched_emulator.errors import ConfigurationError, InputError
 from cosched_emulator.workload.job import WARNING, Workload
-from cosched_emulator.workload.jobs_in_columns import ANNOTATED, Computed, Same, columns_of
+from cosched_emulator.workload.jobs_in_columns import Computed, Same, columns_of
 from cosched_emulator.workload.side_files.side_file_rows import (
     KEYS,
     JobKey,
@@ -57,7 +57,6 @@ PPN = "ppn"
 PRIORITY = "priority"
 ELIGIBLE = "eligible"
 AMOUNTS = ("resources", "licences")
-ANNOTATION_COLUMNS = (*KEYS, *USAGE, *SELF, NAME, PPN, PRIORITY, ELIGIBLE, *AMOUNTS)
 _SUM_ERROR = Decimal("1e-6")  # largest rounding error of the sum of the fractions
 _TABLES = "job"  # of a TOML file
 _LARGEST_FACTOR = 1_000
@@ -229,6 +228,9 @@ _SAID: Mapping[str, _Said] = {
         for name in AMOUNTS
     },
 }
+ANNOTATION_COLUMNS: Final = (*KEYS, *[name for its in _SAID.values() for name in its.names])
+# What no field of a log says.
+ANNOTATED: Final = tuple([name for name, its in _SAID.items() if name != NAME and not its.columns])
 
 
 def _fraction(row: SideFileRow, name: str) -> Decimal:
