@@ -157,6 +157,7 @@ class SlurmActuator(BaseActuator):
             release=True,
             partition="" if partition == job.partition else partition,
         )
+        self._cluster.pins(start)
         outcome = self._change(start.job_id, change)
         self._cluster.placed_in[start.job_id] = partition
         if outcome is None:
@@ -198,13 +199,15 @@ class SlurmActuator(BaseActuator):
         return self._command("uhold", job_id) or self.clear(job_id)
 
     def clear(self, job_id: int) -> Outcome:
-        """Take the list of nodes from a held job, and give it the limit back that it had."""
+        """Give a held job the list of nodes, the partitions and the limit back that it had."""
         job = self._cluster.records.get(job_id)
         if job is None:
             return None
-        home, now = self._cluster.home(job_id), self._cluster.placed_in.pop(job_id, job.partition)
+        asked, now = self._cluster.asked(job_id), self._cluster.placed_in.pop(job_id, job.partition)
         limit = _other_limit(job, self._cluster.own_limit_us(job_id))
-        return self._change(job_id, Change((), minutes=limit, partition="" if now == home else home))
+        return self._change(
+            job_id, Change(asked.required, minutes=limit, partition="" if now == asked.partition else asked.partition)
+        )
 
     def _change(self, job_id: int, change: Change) -> Outcome:
         return change_job(self._rest, self._tools, self._cluster.label(job_id), change)

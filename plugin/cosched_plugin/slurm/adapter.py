@@ -54,7 +54,8 @@ class Asked(NamedTuple):
         connect(polls, WAIT_S, self.log)
         share = self._share(polls.nodes, observed=observed)
         ignored: frozenset[str] = getattr(self.choice.make(), "ignored", frozenset())
-        cluster = Cluster(polls, self.site, share, ignored, observed=observed)
+        memory = "MEMORY" in shown(_show("config")).get("SelectTypeParameters", "").upper()
+        cluster = Cluster(polls, self.site, share, ignored, observed=observed, counts_memory=memory)
         self.choice.scheduler(cluster.machine, models=self.models)  # a policy that cannot work here is refused now
         return cluster
 

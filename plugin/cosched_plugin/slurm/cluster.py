@@ -11,24 +11,22 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, groupby, islice
+from itertools import chain, islice
 from typing import Final, NamedTuple
 
 from cosched_hwmodel.units import SECOND_US, ThreadMask
-from cosched_plugin.api import COUNTABLE
-from cosched_plugin.common.allocation import each_node
-from cosched_plugin.common.errors import UsageError
-from cosched_plugin.common.slurm_notation import ENDED, ON_NODES, STOPPED, WAITING, natural, swf_status, tasks_in
+from cosched_plugin.api import COUNTABLE, ELIGIBLE_NODES
+from cosched_plugin.common.allocation import each_node, room_on
+from cosched_plugin.common.slurm_notation import ENDED, ON_NODES, STOPPED, WAITING, swf_status, tasks_in
 from cosched_plugin.parts.needs import FILLED_LAYOUTS
-from cosched_plugin.protocol.limits import MAX_THREADS
 from cosched_plugin.protocol.messages import (
     ANY_LAYOUT,
     FEATURES,
     FILLED,
     PROTOCOL_VERSION,
+    Amounts,
     Capabilities,
     JobSpec,
-    NodeClass,
     Run,
     StartJob,
     Welcome,
@@ -36,11 +34,15 @@ from cosched_plugin.protocol.messages import (
 from cosched_plugin.site.books import Books
 from cosched_plugin.site.poll_loop import LoggedJob, Manager
 from cosched_plugin.site.snapshots import PENDING, RUNNING, SUSPENDED, PolledJob, Rules, Snapshot
+from cosched_plugin.slurm.layouts import Layout, laid_out, needs_sockets
+from cosched_plugin.slurm.limits import Limits
+from cosched_plugin.slurm.places import Place, Places, chosen, classes_of, nodes_of, numbers_in, ranges_in
 from cosched_plugin.slurm.records import SlurmJob, SlurmNode
 from cosched_plugin.slurm.rest import Polls
 from cosched_plugin.slurm.site_file import Site
 
 MINUTE_US: Final = 60 * SECOND_US
+HALF_MINUTE_US: Final = 30 * SECOND_US
 CAPABILITIES: Final = Capabilities(
     limit_grain_us=MINUTE_US,
     limit_late_us=30 * SECOND_US,  # slurmctld looks at limits every 30 s
@@ -53,17 +55,12 @@ _MOST_TASKS: Final = 1_000  # of an array that the scheduler is told of; the oth
 FEATURES_HERE: Final = tuple(name for name in FEATURES if name not in ("disk", "slots", "submit"))
 
 
-class Layout(NamedTuple):
-    """How Slurm lays a job out: ``processes`` on all of its nodes but the last, which has what is left of ``total``.
+class Placed(NamedTuple):
+    """What a placement has changed of a job, as its user had asked for it, and the list that it was given."""
 
-    Slurm gives jobs whole cores. So a process is a task on ``cores`` of its own, or, where tasks share cores, a core.
-    """
-
-    processes: int
-    nodes: int
-    total: int
-    cores: int = 1
-    own_cores: bool = True  # of each task: beside it, another job may have the other threads
+    partition: str
+    required: tuple[str, ...]
+    pinned: tuple[str, ...]
 
 
 class Cluster(Manager):
@@ -72,10 +69,12 @@ class Cluster(Manager):
     rules = Rules(grain_us=2 * SECOND_US, limit_grain_us=MINUTE_US)  # whole seconds, and a start may take up to 2 s
 
     def __init__(
-        self, polls: Polls, site: Site, share: int, ignored: frozenset[str] = frozenset(), *, observed: bool = False
-    ) -> None:
+        self, polls: Polls, site: Site, share: int, ignored: frozenset[str] = frozenset(), *, observed: bool = False,
+        counts_memory: bool = False,
+    ) -> None:  # fmt: skip
         """``share``: how many jobs may be on a core; ``ignored``: what the policy does not honour, so that such jobs are Slurm's.
 
+        Where Slurm ``counts_memory``, a job that asks for none gets all that its nodes have.
         Of a cluster that is ``observed`` the jobs that Slurm may start are those that wait. ``polls`` have been answered once.
         UsageError for no nodes, or different numbers of threads a core.
         """
@@ -85,13 +84,19 @@ class Cluster(Manager):
         self._waits_for_us = "" if observed else "user"  # how a job is held that may be started
         # Where it is told of jobs with the same number of processes on all nodes alone, there is one layout, and no filling.
         self._even = FILLED_LAYOUTS in ignored
-        self._counts = COUNTABLE not in ignored
-        ours = _nodes_of(polls.nodes, site.partitions, share)
+        self._counts_memory = counts_memory
+        self._counts, self._chooses = COUNTABLE not in ignored, ELIGIBLE_NODES not in ignored
+        ours = nodes_of(polls.nodes, site.partitions, share)
         self.names = tuple(node.name for node in ours)
         self.machine = Welcome(
-            PROTOCOL_VERSION, FEATURES_HERE, 0, 0, _classes(ours, site, share), (), site.belief, (), (), (), (),
+            PROTOCOL_VERSION, FEATURES_HERE, 0, 0, classes_of(ours, site, share), (), site.belief, (), (), (), (),
+            licences=tuple(sorted(polls.licences)) if self._counts else (),
             capabilities=CAPABILITIES._replace(layout=ANY_LAYOUT if self._even else FILLED),
         )  # fmt: skip
+        self._places = Places(self.names, even=self._even, chooses=self._chooses)
+        self._found: dict[int, tuple[SlurmJob, object, list[Place] | str]] = {}  # places of jobs, by Slurm's number
+        self._limits = Limits()
+        self._placed: dict[int, Placed] = {}
         self.records: dict[int, SlurmJob] = {}  # by the protocol's number
         self.left = {}
         self.rejected: dict[int, str] = {}  # jobs that the policy can never place, and why
@@ -100,10 +105,7 @@ class Cluster(Manager):
         self.placed_in: dict[int, str] = {}  # the partitions of jobs that were placed since the last poll
         self.suspended_us: dict[int, int] = {}  # when we last suspended a job
         self._numbers = {name: number for number, name in enumerate(self.names)}
-        cores = {node.sockets * node.cores_per_socket for node in ours}
-        self._cores = cores.pop() if len(cores) == 1 else 0  # of each node; 0: they differ
         self._cores_of = [node.sockets * node.cores_per_socket for node in ours]
-        self._per_core = ours[0].threads_per_core  # of each core
         self.down = frozenset(range(len(ours)))  # nodes that take no jobs, at the last poll
         self.not_before_us = {}
         self.failures = {}
@@ -111,6 +113,7 @@ class Cluster(Manager):
         self._by_slurm: Mapping[int, Sequence[SlurmJob]] = {}  # a job, or the tasks of an array, by its number there
         self._same: Mapping[tuple[str, str], int] = {}  # jobs that have not ended, by user and name
         self._books: Books | None = None  # of the driver
+        self._looked_us = 0  # when the last snapshot was made
 
     def label(self, job_id: int) -> str:
         """Return the name by which Slurm's commands know a job."""
@@ -121,17 +124,15 @@ class Cluster(Manager):
         """Return the names of a start's nodes."""
         return [self.names[node] for node, _ in sorted(each_node(start.runs))]
 
-    def home(self, job_id: int) -> str:
-        """Return the partition of a job in which its user submitted it."""
-        return self.site.home_of(self.records[job_id].partition)
-
     def partition_for(self, start: StartJob) -> str | None:
-        """Return the partition for a start, its own one or that of guests: of which no job is on the nodes; None if both have some."""
-        home = self.home(start.job_id)
+        """Return the partition for a start: one with its nodes, or that of its guests, with no job on them; None if both have some."""
+        nodes, asked = _nodes_in(start.runs), self.asked(start.job_id).partition
+        found = self._found.get(self.records[start.job_id].job_id)
+        places = [] if found is None or isinstance(found[2], str) else found[2]
+        home = next((self.site.home_of(place.partition) for place in places if not nodes & ~place.nodes), asked)
         guest = self.site.guests.get(home)
         if guest is None or self._books is None:
             return home
-        nodes = _nodes_in(start.runs)
         taken = {
             self.partition_of(job_id)
             for job_id, running in self._books.ledger.running.items()
@@ -145,6 +146,29 @@ class Cluster(Manager):
         placed = self.placed_in.get(job_id)
         return placed or ("" if job is None or (job.held and job.state in WAITING) else job.partition)
 
+    def pins(self, start: StartJob) -> None:
+        """Keep what a placement changes of a job."""
+        asked = self.asked(start.job_id)
+        self._placed[start.job_id] = asked._replace(pinned=tuple(self.names_of(start)))
+
+    def asked(self, job_id: int) -> Placed:
+        """Return what a job's user had asked for before it was placed."""
+        job = self.records[job_id]
+        partition = self.site.home_of(job.partition)
+        return self._placed.get(job_id) or Placed(partition, () if job.restarts else job.required, ())
+
+    def back_off(self, job_ids: Iterable[int], now_us: int) -> None:
+        """Let jobs wait whose start has failed: for a limit of Slurm until it may be met, else a while."""
+        for job_id in job_ids:
+            if not self._limits.set_aside(job_id, self.pending_reason(job_id), now_us):
+                super().back_off([job_id], now_us)
+
+    def due_us(self) -> int | None:
+        """Return when a snapshot may differ from the last one although no poll has."""
+        # Of a reservation that is to begin: from some moment on, longer jobs would meet it.
+        soon = [self._looked_us + HALF_MINUTE_US] if self._places.reservations else []
+        return min([*self.not_before_us.values(), *self._limits.due_us(), *soon], default=None)
+
     def pending_reason(self, job_id: int) -> str:
         """Return why a job is pending, in Slurm's words."""
         return self.records[job_id].reason if job_id in self.records else ""
@@ -157,7 +181,7 @@ class Cluster(Manager):
     def history(self, done: Container[int]) -> Iterator[LoggedJob]:
         """Yield the jobs of our partitions but those ``done``; by Slurm's numbers."""
         for job in self.polls.jobs:
-            if job.partition not in self.site.partitions or job.job_id in done:
+            if not self.site.partitions_of(job) or job.job_id in done:
                 continue
             if job.state not in ENDED:
                 yield LoggedJob(job.job_id, job.submit_s, bool(job.nodes))
@@ -185,11 +209,14 @@ class Cluster(Manager):
     def snapshot(self, now_us: int, books: Books) -> Snapshot:
         """Return what the last poll has shown; ``books`` are what the scheduler knows."""
         self._books, jobs = books, self.polls.jobs
+        self._looked_us = now_us
+        self._places.update(self.polls.nodes, self.polls.partitions, self.polls.reservations)
         self.not_before_us = {job_id: at_us for job_id, at_us in self.not_before_us.items() if at_us > now_us}
         self._by_slurm = _by_array(jobs)
         self._same = Counter((job.user, job.name) for job in jobs if job.state not in ENDED)
         running = Counter(job.array_id for job in jobs if job.array_id and job.state in ON_NODES)
         self.records = {number: job for job in jobs for number in _numbers_of(job, running[job.array_id])}
+        self._limits.look({job.job_id: job for job in jobs if job.state in ON_NODES}, self.records, now_us)
         self.to_hold.clear()
         self.placed_in.clear()
         self.left = {}
@@ -221,13 +248,21 @@ class Cluster(Manager):
         self.rejected = {number: why for number, why in self.rejected.items() if number in self.records}
         self.comments = {number: text for number, text in self.comments.items() if number in self._by_slurm}
         self.suspended_us = {number: at_us for number, at_us in self.suspended_us.items() if number in self.records}
-        self.down = self._out_of_service(self.polls.nodes)
+        self._placed = {number: placed for number, placed in self._placed.items() if number in self.records}
+        self._found = {number: found for number, found in self._found.items() if number in self._by_slurm}
+        self.down = self._out_of_service(self.polls.nodes, now_us // SECOND_US)
         return Snapshot(polled, self.down | taken)
 
-    def _out_of_service(self, nodes: Sequence[SlurmNode]) -> frozenset[int]:
+    def _out_of_service(self, nodes: Sequence[SlurmNode], now_s: int) -> frozenset[int]:
         """Return the nodes that take no jobs; one of which Slurm does not know is as it was."""
         takes = {node.name: node.takes_jobs for node in nodes}
-        down = set()
+        reserved = self._places.reserved(now_s)
+        # A policy that does not choose nodes cannot keep jobs off those that are reserved; and a reservation may not be known yet.
+        down = {
+            number
+            for number, node in enumerate(self._places.nodes)
+            if (reserved >> number & 1 and not self._chooses) or (node.reserved and not reserved >> number & 1)
+        }
         for number, name in enumerate(self.names):
             state = takes.get(name, False)
             if (number in self.down) if state is None else not state:
@@ -237,18 +272,14 @@ class Cluster(Manager):
     def _waiting(self, number: int, job: SlurmJob, known: PolledJob | None, now_us: int) -> PolledJob | None:
         """Return a pending job as the scheduler is to see it; None: it is not ours."""
         requeued = job.restarts > (known.restarts if known is not None else self._restarts.get(number, 0))
-        why = self.rejected.get(number) or self._not_ours(job, known)
-        if (
-            known is None
-            and why is None
-            and not job.held
-            and self._waits_for_us
-            and not (job.restarts and job.required)
-        ):
+        pinned, job = job.required, self._as_asked(number, job)
+        places = self._places_of(job, now_us)
+        why = self.rejected.get(number) or self._not_ours(job, known, places)
+        if known is None and why is None and not job.held and self._waits_for_us and not (job.restarts and pinned):
             why = "it is not held: Slurm starts it"
         if (known is None and why is not None) or number in self.rejected:
             if why:
-                self.left[job.job_id] = why
+                self.left[job.job_id] = _line(why)
             return None
         if requeued:
             self.not_before_us[number] = max(self.not_before_us.get(number, 0), now_us + REVOKED_US)
@@ -256,18 +287,20 @@ class Cluster(Manager):
             self.to_hold.append(number)
         spec = known.spec if known is not None and (why is not None or known.state != PENDING) else None
         if spec is None:
-            spec = self._spec(number, job, known)
-        begins_us = 0 if job.restarts else job.eligible_s * SECOND_US
+            spec = self._spec(number, job, known, places if isinstance(places, list) else [])
+        begins_us = max(0 if job.restarts else job.eligible_s, self._places.opens_s(job)) * SECOND_US
+        set_aside = self._limits.words(number)
         held = (
             why is not None
+            or set_aside != ""
             or job.held != self._waits_for_us
             or self._depends(job)
             or max(begins_us, self.not_before_us.get(number, 0)) > now_us
         )
         if begins_us > now_us:
             self.not_before_us[number] = max(self.not_before_us.get(number, 0), begins_us)
-        if why is not None:
-            self.left[job.job_id] = why or "it is not ours any more"
+        if why is not None or set_aside:
+            self.left[job.job_id] = _line(why or set_aside or "it is not ours any more")
         return PolledJob(spec, PENDING, held, restarts=job.restarts)
 
     # Slurm does not look at the dependencies of held jobs. What this cannot know, as of jobs that Slurm has forgotten, Slurm decides
@@ -303,7 +336,7 @@ class Cluster(Manager):
             sorted(dict(each_node(known.runs)))
         ):
             return False
-        runs = self._runs(job)
+        runs = self._runs(job, known.spec)
         return runs is None or dict(each_node(runs)) == dict(each_node(known.runs))
 
     def _polled_job(self, spec: JobSpec, job: SlurmJob, runs: tuple[Run, ...]) -> PolledJob:
@@ -326,9 +359,9 @@ class Cluster(Manager):
         """Add the jobs that are where nobody expected them; return the nodes that are taken."""
         taken: set[int] = set()
         for number, job, known in moved:
-            why = None if known is not None else self._not_ours(job, None, runs=True)
-            runs = self._runs(job) if why is None and job.state != "COMPLETING" else None
-            spec = known.spec if known is not None and known.state != PENDING else self._spec(number, job, known)
+            why = None if known is not None else self._not_ours(job, None)
+            spec = known.spec if known is not None and known.state != PENDING else self._spec(number, job, known, [])
+            runs = self._runs(job, spec) if why is None and job.state != "COMPLETING" else None
             if runs is not None and self._fits(spec, runs, room):
                 self._occupy(spec, runs, room)
                 polled[number] = self._polled_job(spec, job, runs)
@@ -336,8 +369,8 @@ class Cluster(Manager):
             taken.update(self._numbers[name] for name in job.nodes if name in self._numbers)
             if known is not None:
                 polled[number] = PolledJob(known.spec, PENDING, held=True, restarts=job.restarts)
-            if job.partition in self.site.partitions and why != "":
-                self.left[job.job_id] = why or "it runs where others do"
+            if self.site.partitions_of(job) and why != "":
+                self.left[job.job_id] = _line(why or "it runs where others do")
         return taken
 
     def _threads(self, spec: JobSpec, node: int, processes: int) -> int:
@@ -356,117 +389,124 @@ class Cluster(Manager):
 
     # ------------------------------------------------------------ descriptions
 
-    def _not_ours(self, job: SlurmJob, known: PolledJob | None, *, runs: bool = False) -> str | None:
-        """Return why a job is Slurm's: empty if it is not meant for us at all; None if it is ours."""
-        if not self.site.is_ours(job):
-            return ""
+    def _not_ours(self, job: SlurmJob, known: PolledJob | None, places: list[Place] | str = "") -> str | None:
+        """Return why a job is Slurm's: empty if nobody waits for us; None if it is ours. ``places`` are those of one that waits."""
+        if why := self.site.foreign(job):
+            # Whoever holds it may count on us: it is named, and not held in silence.
+            return why if known is None and self._waits_for_us and job.held == self._waits_for_us else ""
         if job.het_id:
             return "it is heterogeneous"
         if job.wishes:
             return f"it asks for {', '.join(job.wishes)}"
-        if job.resources and not self._counts:
-            return f"it asks for {', '.join(name for name, _ in job.resources)}, which the policy does not count"
-        if not runs and job.required and known is None and not job.restarts:
-            return f"it asks for {','.join(job.required)}"
-        # 26.05 shows the number of tasks as the most nodes where a job asks for no number.
-        if job.most_nodes > job.node_count and job.most_nodes != job.tasks and not runs:
-            return f"it asks for {job.node_count} to {job.most_nodes} nodes"
-        if self._layout(job) is None:
-            return f"its {job.tasks} tasks on {job.node_count} nodes, {job.cpus} CPUs, would not be laid out evenly"
-        return None
+        wanted = [name for name, _ in (*self._wanted(job), *(job.licences or ()))]
+        if wanted and not self._counts:
+            return f"it asks for {', '.join(wanted)}, which the policy does not count"
+        if job.state not in WAITING or (known is not None and known.state != PENDING):
+            return None
+        return places if isinstance(places, str) else None
 
-    def _layout(self, job: SlurmJob) -> Layout | None:
-        """Return how Slurm lays a job out on empty nodes; None where the protocol has no words for that."""
-        tasks, width, fixed = job.tasks, job.cpus_per_task, job.fixed_nodes
-        if not tasks or (job.state in WAITING and job.cpus > tasks * width):
-            return None
-        # As seen with Slurm 24.11 and 26.05: a core is a CPU to a job that wants one thread of each.
-        threads = 1 if job.threads_per_core == 1 else self._per_core
-        if job.tasks_per_core == 1:
-            width = -(-width // threads) * threads
-        own_cores = width % threads == 0
-        if width < threads and not job.tasks_per_node:  # Slurm hands out cores, and these hold several tasks
-            tasks, width, threads = -(-tasks * width // threads), 1, 1
-        cores = self._cores or (max(self._cores_of) if job.tasks_per_node else 0)
-        most = cores * threads // width
-        if not most:
-            return None
-        if fixed and threads < self._per_core and most * job.node_count < tasks:
-            fixed = False  # without `-N` Slurm shows how many nodes it would take if jobs used all threads
-        if job.tasks_per_node:
-            processes = min(job.tasks_per_node, tasks)
-            nodes = -(-tasks // processes)
-        elif fixed:
-            # Slurm gives each node one task, and then fills one after the other: no two are in between.
-            nodes = job.node_count
-            processes = min(most, 1 + max(0, tasks - nodes))
-            if not 1 <= tasks - processes * (nodes - 1) <= processes:
-                return None
-        else:
-            processes = min(tasks, most)
-            nodes = -(-tasks // processes)
-        if processes > most or (fixed and nodes != job.node_count):
-            return None
-        last, whole = tasks - processes * (nodes - 1), width // threads
-        if width % threads:
-            processes, last, whole = -(-processes * width // threads), -(-last * width // threads), 1
-        if self._even and last != processes:
-            return None
-        return Layout(processes, nodes, processes * (nodes - 1) + last, whole, own_cores)
+    def _wanted(self, job: SlurmJob) -> Amounts:
+        return tuple(
+            chain.from_iterable(each or () for each in (job.per_node, job.per_socket, job.per_task, job.per_job))
+        )
 
-    def _spec(self, number: int, job: SlurmJob, known: PolledJob | None) -> JobSpec:
-        """Return a job's description; what a known one asks of its nodes stays what it was said to be."""
+    def _as_asked(self, number: int, job: SlurmJob) -> SlurmJob:
+        """Return a pending job as its user asked for it, whatever a placement has changed."""
+        placed = self._placed.get(number)
+        if placed is not None and job.held and job.required not in (placed.pinned, placed.required):
+            del self._placed[number]  # its user has changed it since
+            placed = None
+        if placed is not None:
+            return job._replace(partition=placed.partition, required=placed.required)
+        return job._replace(required=()) if job.restarts and job.required else job
+
+    def _places_of(self, job: SlurmJob, now_us: int) -> list[Place] | str:
+        """Return the places that a pending job may have; in words why there are none."""
+        key = self._places.version, now_us // HALF_MINUTE_US if self._places.reservations else 0
+        found = self._found.get(job.job_id)
+        if found is None or found[1] != key or found[0] != job:
+            places = self._places.of(job, self.site.partitions_of(job), now_us // SECOND_US)
+            found = self._found[job.job_id] = job, key, places
+        return found[2]
+
+    def _spec(self, number: int, job: SlurmJob, known: PolledJob | None, places: Sequence[Place]) -> JobSpec:
+        """Return a job's description; what a known one asks of its nodes stays what it was said to be. ``places``: if it waits."""
         traits, problem = self.site.traits_of(job)
         if problem:
             self.comments.setdefault(job.job_id, problem)
         if known is not None:
             traits = traits._replace(demand=known.spec.demand, usage=known.spec.usage, profile=known.spec.profile)
-        layout = self._layout(job) or Layout(1, 1, max(1, job.tasks))
-        if known is None and traits.demand is not None and layout.total < job.tasks:  # a core has several tasks
-            memory_mbs, network_mbs, disk_mbs = [-(-each * job.tasks // layout.total) for each in traits.demand]
-            traits = traits._replace(demand=(memory_mbs, network_mbs, disk_mbs))
         limit_us = None if job.limit_min is None else job.limit_min * MINUTE_US
-        # Slurm counts all threads of a job's cores, unless it asks for one of each.
-        memory = job.memory_per_cpu * layout.cores * (1 if job.threads_per_core == 1 else self._per_core)
-        memory = memory or -(-job.memory_per_node // layout.processes)
         alone = self.site.unknown_alone
         if alone is None:
             alone = self.share > 1 or self.site.belief.contention != "none"
-        return JobSpec(
+        spec = JobSpec(
             number,
             job.submit_s * SECOND_US,
-            layout.total,
+            1,
             traits.estimate_us or limit_us or self.site.default_us,
             limit_us,
             job.user,
             job.name,
-            ppn_min=layout.processes,
-            ppn_max=layout.processes,
-            threads_per_process=layout.cores,
-            memory_mb=memory,
-            # Beside a job whose tasks use all threads of their cores there is room for nobody.
-            exclusive=job.exclusive or (alone and not traits.known) or (self.share > 1 and not layout.own_cores),
+            exclusive=job.exclusive or job.choosy or (alone and not traits.known) or self._takes_all_memory(job),
             demand=traits.demand,
             usage=traits.usage,
             profile=traits.profile,
-            resources=job.resources,
+            licences=job.licences or (),
+            priority=(max([place.tier for place in places], default=0) << 33) + (job.priority or -job.nice),
         )
+        if not places:
+            return _with_layout(spec, self._layout_there(job))
+        layout, nodes = chosen(places, lambda node: self._has_room(_with_layout(spec, places[0].layout), node))
+        exclusive = (
+            spec.exclusive
+            # Beside a job whose tasks use all threads of their cores there is room for nobody.
+            or (self.share > 1 and not layout.own_cores)
+            or any(needs_sockets(job, self._places.nodes[node]) for node in islice(numbers_in(nodes), 1))
+            or any(self._places.alone(place.partition) for place in places)
+        )
+        if (
+            known is None and spec.demand is not None and layout.total < job.tasks
+        ):  # a core, or a node, has several tasks
+            memory_mbs, network_mbs, disk_mbs = [-(-each * job.tasks // layout.total) for each in spec.demand]
+            spec = spec._replace(demand=(memory_mbs, network_mbs, disk_mbs))
+        every = nodes == (1 << len(self.names)) - 1
+        return _with_layout(spec, layout)._replace(exclusive=exclusive, eligible=() if every else ranges_in(nodes))
 
-    def _runs(self, job: SlurmJob) -> tuple[Run, ...] | None:
+    def _takes_all_memory(self, job: SlurmJob) -> bool:
+        return self._counts_memory and not (job.memory_per_cpu or job.memory_per_node or job.memory_per)
+
+    def _has_room(self, spec: JobSpec, node: int) -> bool:
+        """Return whether a node has room now for the processes that a job has on each node."""
+        assert self._books is not None
+        pool, machine = self._books.ledger.pool, self._books.ledger.machine
+        free = sum(layer >> node & 1 for layer in pool.free)
+        return room_on(spec, free, machine.threads_of[node], pool.free_memory_mb[node]) > 0
+
+    def _layout_there(self, job: SlurmJob) -> Layout:
+        """Return the layout of a job where it runs."""
+        node = next((self._places.nodes[self._numbers[name]] for name in job.nodes if name in self._numbers), None)
+        fixed = job._replace(node_count=len(job.nodes), most_nodes=len(job.nodes))
+        layout = "nowhere" if node is None else laid_out(fixed, node, even=self._even)
+        there = 0 if job.exclusive else sum((job.cores or {}).values())
+        if isinstance(layout, Layout) and layout.nodes == len(job.nodes) and there <= layout.total * layout.cores:
+            return layout
+        cores = max((job.cores or {}).values(), default=0) or max(self._cores_of)
+        return Layout(1, max(1, len(job.nodes)), max(1, len(job.nodes)), cores)
+
+    def _runs(self, job: SlurmJob, spec: JobSpec) -> tuple[Run, ...] | None:
         """Return where a job runs, without threads; None where that cannot be told."""
         nodes = [self._numbers.get(name, -1) for name in job.nodes]
-        layout = self._layout(job)
-        if not nodes or min(nodes) < 0 or layout is None:
+        if not nodes or min(nodes) < 0:
             return None
-        counts: list[int] | None = None
-        if job.cores is not None and not job.exclusive:
-            counts = [job.cores.get(name, 0) // layout.cores for name in job.nodes]
-            if sum(counts) != layout.total or min(counts) < 1:
-                counts = None
-        if counts is None:
-            if len(nodes) != layout.nodes:
-                return None
-            counts = [layout.processes] * (len(nodes) - 1) + [layout.total - layout.processes * (len(nodes) - 1)]
+        counts = [1] * len(nodes)
+        if spec.processes != len(nodes):
+            counts = [(job.cores or {}).get(name, 0) // spec.threads_per_process for name in job.nodes]
+            if job.exclusive or sum(counts) != spec.processes or min(counts) < 1:
+                counts = [spec.ppn_max] * (len(nodes) - 1)
+                counts.append(spec.processes - sum(counts))
+                if not 1 <= counts[-1] <= spec.ppn_max:
+                    return None
         return _joined(dict(zip(nodes, counts, strict=True)))
 
 
@@ -476,6 +516,23 @@ def _nodes_in(runs: Iterable[Run]) -> int:
     for first, count, _, _ in runs:
         found |= ((1 << count) - 1) << first
     return found
+
+
+def _with_layout(spec: JobSpec, layout: Layout) -> JobSpec:
+    """Return a description with what a layout says."""
+    return spec._replace(
+        processes=layout.total,
+        ppn_min=layout.processes,
+        ppn_max=layout.processes,
+        threads_per_process=layout.cores,
+        memory_mb=layout.memory_mb,
+        resources=layout.resources,
+    )
+
+
+def _line(why: str) -> str:
+    """Return a reason as a line of the log may have it: it may quote what a user wrote."""
+    return "".join(letter if letter.isprintable() else "?" for letter in why[:300])
 
 
 def _fails(job: SlurmJob | None) -> bool:
@@ -522,33 +579,3 @@ def _joined(counts: Mapping[int, int]) -> tuple[Run, ...]:
         else:
             runs.append(Run(node, 1, ThreadMask(0), processes))
     return tuple(runs)
-
-
-def _nodes_of(nodes: Sequence[SlurmNode], partitions: Sequence[str], share: int) -> list[SlurmNode]:
-    """Return the nodes of some partitions in the order of their names; UsageError for none, or for what cannot be planned with."""
-    wanted = set(partitions)
-    ours = sorted((node for node in nodes if wanted & set(node.partitions)), key=lambda node: natural(node.name))
-    if not ours:
-        known = ", ".join(sorted({name for node in nodes for name in node.partitions}))
-        raise UsageError(f"no nodes in partition {', '.join(partitions)}; there are {known or 'none'}")
-    for node in ours:
-        if node.threads_per_core != ours[0].threads_per_core:
-            kinds = [f"{one.name} {one.threads_per_core}" for one in (ours[0], node)]
-            raise UsageError(f"all nodes must have as many threads a core: {' and '.join(kinds)}")
-        if node.sockets * node.cores_per_socket * share > MAX_THREADS:
-            cores = node.sockets * node.cores_per_socket
-            raise UsageError(
-                f"node {node.name} has {cores} cores, each for {share} jobs; the limit is {MAX_THREADS} in all"
-            )
-    return ours
-
-
-def _classes(nodes: Sequence[SlurmNode], site: Site, share: int) -> tuple[NodeClass, ...]:
-    """Return the classes of the nodes, in their order; with ``share``, a core has a thread for each job."""
-    each = [
-        NodeClass(
-            1, node.sockets, node.cores_per_socket, share, node.memory_mb, *site.rates_of(node.name), resources=node.resources
-        )
-        for node in nodes
-    ]  # fmt: skip
-    return tuple(kind._replace(nodes=len(list(alike))) for kind, alike in groupby(each))

@@ -19,7 +19,7 @@ class Change(NamedTuple):
     minutes: int | None = None  # its limit
     begin_now: bool = False
     release: bool = False
-    partition: str = ""
+    partition: str = ""  # in which it is to run; several, as a list
 
 
 class Dialect(NamedTuple):
@@ -27,7 +27,6 @@ class Dialect(NamedTuple):
 
     nodes: str  # the field with the list of nodes
     listed: Callable[[Sequence[str]], Any]  # the list, which may be empty
-    counted: Callable[[int], Any]
     limited: Callable[[int], Any]
     since: str  # how a question asks for what has changed since a second of Slurm's clock
     tasks: bool  # whether a task of an array can be changed by its name, J_K; else scontrol does that
@@ -40,22 +39,21 @@ class Dialect(NamedTuple):
         if change.release:
             said["hold"] = False
         if change.node_count:
-            said["nodes"] = self.counted(change.node_count)
-        if change.minutes is not None:
-            said["time_limit"] = self.limited(change.minutes)
+            said["nodes"] = f"{change.node_count}-{change.node_count}"  # a list of two numbers changes nothing
         if change.partition:
             said["partition"] = change.partition
+        if change.minutes is not None:
+            said["time_limit"] = self.limited(change.minutes)
         if change.begin_now:
             said["begin_time"] = "now"
         return said
 
 
 # An empty list, accepted without a warning, changes nothing in v0.0.40 and later: the list with one empty name clears.
-_TEXTS: Final = Dialect("nodelist", ",".join, lambda count: [count, count], int, "update_time={}", tasks=True)
+_TEXTS: Final = Dialect("nodelist", ",".join, int, "update_time={}", tasks=True)
 _MAPS: Final = Dialect(
     "required_nodes",
     lambda nodes: list(nodes) or [""],
-    lambda count: f"{count}-{count}",
     lambda minutes: {"set": True, "infinite": False, "number": minutes},
     "update_time=uts{}",  # a bare number is refused by v0.0.40 and v0.0.41
     tasks=False,  # error 9000: "Submit job update against Array Job's JobID instead of array task id"
@@ -80,10 +78,10 @@ def scontrol_words(label: str, change: Change) -> list[list[str]]:
         words.append(f"NodeList={','.join(change.nodes)}")
     if change.node_count:
         words.append(f"NumNodes={change.node_count}-{change.node_count}")
-    if change.minutes is not None:
-        words.append(f"TimeLimit={change.minutes}")
     if change.partition:
         words.append(f"Partition={change.partition}")
+    if change.minutes is not None:
+        words.append(f"TimeLimit={change.minutes}")
     if change.begin_now:
         words.append("StartTime=now")
     return [*([["update", *words]] if words[1:] else []), *([["release", label]] if change.release else [])]

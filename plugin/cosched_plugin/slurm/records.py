@@ -7,7 +7,7 @@ What comes out of here is within bounds: whatever the driver computes from it fi
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Final, NamedTuple
 
 from cosched_hwmodel.units import MIB
@@ -23,27 +23,32 @@ MOST: Final = 2**32 - 1  # of what is counted: Slurm's numbers have 32 bits
 MOST_JOB: Final = 2**31 - 1  # numbers of jobs: those of tasks of arrays are made of two
 MOST_S: Final = 2**38  # seconds since the epoch; Slurm shows moments some centuries ahead
 MOST_MB: Final = 2**40
+_COUNT: Final = re.compile(r"([0-9]{1,15})([KMGT]?)", re.IGNORECASE)
 _NODE_NAME: Final = re.compile(r"[^\s,=\[\]]{1,255}")  # as it may stand in a list of nodes
 
 _HOLDS: Final = {"JobHeldUser": "user", "JobHeldAdmin": "admin"}
 _NEVER_HERE: Final = frozenset({"SPECIAL_EXIT", "REQUEUE_HOLD", "RESV_DEL_HOLD"})  # an operator must release these
 
-# Wishes of a job that the driver does not plan with: a job that has one is left to Slurm. Which values say nothing.
-_PLAIN: Final[tuple[object, ...]] = (None, "", 0, [], False, "0")
-_WISHES: Final = (
-    "batch_features", "burst_buffer", "cluster_features", "contiguous", "core_spec", "cores_per_socket", "cpus_per_tres",
-    "excluded_nodes", "features", "licenses", "memory_per_tres", "minimum_tmp_disk_per_node", "prefer", "reboot", "resv_name",
-    "sockets_per_node", "tasks_per_board", "tasks_per_socket", "thread_spec", "tres_per_job", "tres_per_socket", "tres_per_task",
-)  # fmt: skip
+# Wishes of a job that the driver does not plan with, by what a user calls them: a job that has one is left to Slurm. `--switches`
+# and what says how tasks are bound, or files are named, ask for nothing that a list of nodes would break.
 _NO_SPEC: Final = 0x7FFE  # `thread_spec` of a job without one, from v0.0.40 on
-_ONES: Final = ("tasks_per_core", "threads_per_core")  # of which 1 alone is planned with
+_PLAIN: Final[tuple[object, ...]] = (None, "", 0, [], False, "0")
+_WISHES: Final = {
+    "batch_features": "--batch", "burst_buffer": "--bb", "cluster_features": "--cluster-constraint", "core_spec": "--core-spec",
+    "reboot": "--reboot", "tasks_per_board": "tasks per board", "thread_spec": "--thread-spec",
+}  # fmt: skip
+_ONES: Final = {  # a 1 asks for nothing on nodes with one thread a core
+    "tasks_per_core": "--ntasks-per-core",
+    "threads_per_core": "--threads-per-core",
+}
+_PARTS_OF_GPUS: Final = frozenset({"shard", "mps"})  # what has lent them to some jobs is no device for others meanwhile
 
 # States and flags of nodes in which they take no job. NOT_RESPONDING is none of them: it shows for seconds after a resume.
 _BASES: Final = frozenset({"IDLE", "ALLOCATED", "MIXED", "DOWN", "ERROR", "FUTURE", "UNKNOWN"})
 _GOOD: Final = frozenset({"IDLE", "ALLOCATED", "MIXED"})
 _BAD_FLAGS: Final = frozenset(
     {
-        "DRAIN", "FAIL", "MAINTENANCE", "RESERVED", "POWERED_DOWN", "POWERING_DOWN", "POWER_DOWN", "POWERING_UP", "POWER_UP",
+        "DRAIN", "FAIL", "POWERED_DOWN", "POWERING_DOWN", "POWER_DOWN", "POWERING_UP", "POWER_UP",
         "REBOOT", "REBOOT_ISSUED", "REBOOT_REQUESTED", "UNDRAIN", "PLANNED_DOWN", "INVALID_REG", "INVALID", "NO_RESPOND_DOWN",
     }
 )  # fmt: skip
@@ -65,21 +70,6 @@ def _plain(value: Any) -> Any:
     return None if value in (0xFFFF, 0xFFFFFFFE) else value
 
 
-def _wishes(record: Record) -> Iterator[str]:
-    """Yield what a job asks for that the driver does not plan with."""
-    for name in _WISHES:
-        value = _plain(record.get(name))
-        if name == "thread_spec" and value == _NO_SPEC:
-            continue
-        if name == "tres_per_task" and value == f"cpu={_whole(record, 'cpus_per_task')}":  # `--cpus-per-task` once more
-            continue
-        if value not in _PLAIN:
-            yield name
-    for name in _ONES:
-        if (_whole(record, name) or 1) not in (1, 0xFFFF):
-            yield name
-
-
 def _whole(record: Record, name: str, most: int = MOST) -> int | None:
     """Return a whole number; None where it is not set, or infinite. Fault for anything else."""
     value = _set(record.get(name))
@@ -99,8 +89,8 @@ def _text(record: Record, name: str, most: int = MAX_STRING_BYTES) -> str:
     return value or ""
 
 
-def _required(record: Record) -> tuple[str, ...]:
-    return expand(",".join(words_of(record.get("required_nodes"))))
+def _names(name: str) -> Callable[[Record], tuple[str, ...]]:
+    return lambda record: expand(",".join(words_of(record.get(name))))
 
 
 def _job_state(record: Record) -> str:
@@ -117,6 +107,11 @@ def _job_state(record: Record) -> str:
 
 def _is_exclusive(record: Record) -> bool:
     return "none" in words_of(record.get("shared")) or "EXCLUSIVE" in words_of(record.get("exclusive"))
+
+
+def _is_choosy(record: Record) -> bool:
+    """Return whether it shares nodes with jobs of its user, or of its label, alone."""
+    return not {"user", "mcs"}.isdisjoint(words_of(record.get("shared")))
 
 
 def _cores(record: Record) -> Mapping[str, int] | None:
@@ -160,6 +155,61 @@ def _numbers(name: str, most: int = MOST, unset: int = 0) -> Callable[[Record], 
     return lambda record: _whole(record, name, most) or unset
 
 
+def _small(name: str) -> Callable[[Record], int]:
+    """Read a number of 16 bits, of which some versions show those that say that it is not set."""
+    return lambda record: value if (value := _whole(record, name) or 0) < 0xFFFE else 0
+
+
+def _nice(record: Record) -> int:
+    value = _set(record.get("nice"))
+    if value is not None and type(value) is not int:
+        refuse("an integer", value, "nice")
+    return 0 if value is None or not -MOST <= value < 0xFFFFFFFE else value
+
+
+def _features(record: Record) -> str:
+    """Return what nodes must have. What they should have they must, too: Slurm refuses a list of nodes that have not (24.11)."""
+    texts = [text for name in ("features", "prefer") if (text := _text(record, name))]
+    return (
+        texts[0]
+        if len(texts) == 1
+        else "&".join(f"({text})" if "|" in text and "[" not in text else text for text in texts)
+    )
+
+
+def amounts_of(text: str) -> Amounts | None:
+    """Return what ``gres:membw:60``, ``gpu:a100:2(S:0),disk`` or ``cpu=4,gres/gpu=1`` names; None where it is not understood.
+
+    What has a type counts under its name, too: an untyped wish may get it. CPUs are counted elsewhere. Fault for too much.
+    """
+    found: dict[str, int] = {}
+    for part in filter(None, re.sub(r"\([^)]*\)", "", text).split(",")):
+        name, *more = re.split("[:=]", re.sub(r"^gres[:/]", "", part.strip()))
+        count = _COUNT.fullmatch(more[-1]) if more else None
+        kind = ":".join([name, *(more if count is None else more[:-1])])
+        if "|" in part or "/" in kind or name in _PARTS_OF_GPUS:
+            return None
+        if kind == "cpu":
+            continue
+        many = 1 if count is None else int(count[1]) << 10 * " KMGT".index(count[2].upper() or " ")
+        for each in {name, kind}:
+            found[each] = found.get(each, 0) + many
+    amounts: Amounts = read_amounts(tuple(sorted((name, count) for name, count in found.items() if count)))
+    return amounts
+
+
+class _Amounts:
+    """Reads the countable resources of a field, and knows the option that asks for them."""
+
+    def __init__(self, name: str, option: str) -> None:
+        self._name = name
+        self.option = option
+
+    def __call__(self, record: Record) -> Amounts | None:
+        """Return them."""
+        return amounts_of(_text(record, self._name))
+
+
 class SlurmJob(NamedTuple):
     """A job of Slurm; times are seconds since the epoch, memory is in MiB. An annotation says how a field is read from a record."""
 
@@ -177,7 +227,10 @@ class SlurmJob(NamedTuple):
     comment: Annotated[str, _texts("comment")]
     admin_comment: Annotated[str, _texts("admin_comment")]
     nodes: Annotated[tuple[str, ...], lambda record: expand(_text(record, "nodes", MIB))]  # those that it has or had
-    required: Annotated[tuple[str, ...], _required]  # those that it is pinned to
+    required: Annotated[tuple[str, ...], _names("required_nodes")]  # those that it is pinned to
+    excluded: Annotated[tuple[str, ...], _names("excluded_nodes")]
+    features: Annotated[str, _features]  # that its nodes have, as `a&[b|c]`
+    reservation: Annotated[str, _texts("resv_name")]
     wishes: tuple[str, ...]  # what the driver does not plan with
     dependency: Annotated[str, _texts("dependency")]
     het_id: Annotated[int, _numbers("het_job_id", MOST_JOB)]
@@ -189,11 +242,29 @@ class SlurmJob(NamedTuple):
     cpus_per_task: Annotated[int, _numbers("cpus_per_task", unset=1)]
     threads_per_core: Annotated[int, _numbers("threads_per_core")]  # that it uses; 1: one of each core
     tasks_per_core: Annotated[int, _numbers("tasks_per_core")]  # at most
+    least_cpus: Annotated[int, _numbers("minimum_cpus_per_node")]  # of each node
+    tasks_per_socket: Annotated[int, _small("tasks_per_socket")]
+    sockets: Annotated[int, _small("sockets_per_node")]  # that each node has at least
+    cores_per_socket: Annotated[int, _small("cores_per_socket")]  # likewise
+    contiguous: Annotated[bool, lambda record: record.get("contiguous") is True]
     exclusive: Annotated[bool, _is_exclusive]
+    choosy: Annotated[bool, _is_choosy]
     memory_per_node: Annotated[int, _numbers("memory_per_node", MOST_MB)]
     memory_per_cpu: Annotated[int, _numbers("memory_per_cpu", MOST_MB)]
-    resources: Amounts  # of each node
+    disk_mb: Annotated[int, _numbers("minimum_tmp_disk_per_node", MOST_MB)]
+    # Countable resources; None: in a form that is not understood, and then `wishes` has the option.
+    per_node: Annotated[Amounts | None, _Amounts("tres_per_node", "--gres")]
+    per_socket: Annotated[Amounts | None, _Amounts("tres_per_socket", "--gpus-per-socket")]
+    per_task: Annotated[Amounts | None, _Amounts("tres_per_task", "--gpus-per-task")]
+    per_job: Annotated[Amounts | None, _Amounts("tres_per_job", "--gpus")]
+    cpus_per: Annotated[Amounts | None, _Amounts("cpus_per_tres", "--cpus-per-gpu")]
+    memory_per: Annotated[Amounts | None, _Amounts("memory_per_tres", "--mem-per-gpu")]
+    tasks_per_gpu: Annotated[int, _small("tasks_per_tres")]
+    licences: Annotated[Amounts | None, _Amounts("licenses", "--licenses")]
     limit_min: Annotated[int | None, lambda record: _whole(record, "time_limit")]  # None: unlimited
+    priority: Annotated[int, _numbers("priority")]  # 0: it is held, and Slurm works out none
+    nice: Annotated[int, _nice]
+    qos: Annotated[str, _texts("qos")]
     submit_s: Annotated[int, _numbers("submit_time", MOST_S)]
     eligible_s: Annotated[int, _numbers("eligible_time", MOST_S)]
     start_s: Annotated[int, _numbers("start_time", MOST_S)]
@@ -204,9 +275,19 @@ class SlurmJob(NamedTuple):
     cores: Annotated[Mapping[str, int] | None, _cores]  # that it has on each node; None where Slurm does not tell
 
     @property
+    def partitions(self) -> tuple[str, ...]:
+        """Return those in which it may run, as its user has listed them; once it runs, the one in which it does."""
+        return tuple(self.partition.split(","))
+
+    @property
     def fixed_nodes(self) -> bool:
-        """Tell whether it wants exactly so many nodes; else it has as many as its tasks need."""
+        """Tell whether it wants exactly so many nodes, or Slurm shows so many as its guess; else as many as its tasks need."""
         return self.most_nodes == self.node_count > 0
+
+    @property
+    def width(self) -> int:
+        """Return how many CPUs each task takes: 22.05 does not tell `cpus_per_task`, and has multiplied `cpus` by it."""
+        return max(1, self.cpus_per_task, -(-self.cpus // max(1, self.tasks)) if self.state in WAITING else 1)
 
 
 class SlurmNode(NamedTuple):
@@ -220,6 +301,31 @@ class SlurmNode(NamedTuple):
     memory_mb: int
     resources: Amounts
     partitions: tuple[str, ...]
+    features: frozenset[str] = frozenset()
+    disk_mb: int = 0
+    reserved: bool = False  # for some jobs, now
+
+
+class SlurmPartition(NamedTuple):
+    """What a partition lets a job have."""
+
+    name: str
+    up: bool
+    least_nodes: int
+    most_nodes: int | None  # None: no limit
+    most_min: int | None
+    most_cpus: int | None  # of each node
+    tier: int  # jobs of a higher one come first
+    alone: bool  # each job has its nodes to itself
+
+
+class Reservation(NamedTuple):
+    """Nodes that are kept for some jobs, from one moment to another; times are seconds since the epoch."""
+
+    name: str
+    start_s: int
+    end_s: int
+    nodes: tuple[str, ...]
 
 
 _READ: Final = {
@@ -241,13 +347,14 @@ def job_of(record: Record) -> SlurmJob:
     tasks_in(waiting)  # which says what is wrong with it
     state = fields["state"]
     held = "admin" if state in _NEVER_HERE else _HOLDS.get(fields["reason"], "") if state in WAITING else ""
-    resources = gres(_text(record, "tres_per_node"))
-    wishes = list(_wishes(record))
-    if resources is None:
-        wishes.append("tres_per_node")
-    return SlurmJob(
-        job_id, task=task, waiting_tasks=waiting, held=held, wishes=tuple(wishes), resources=resources or (), **fields
-    )
+    wishes = [option for name, option in _WISHES.items() if _plain(record.get(name)) not in (*_PLAIN, _NO_SPEC)]
+    wishes += [option for name, option in _ONES.items() if (_whole(record, name) or 1) not in (1, 0xFFFF)]
+    if state in WAITING and 0 < fields["cpus"] < fields["tasks"]:
+        wishes.append("--overcommit")
+    if fields["tasks_per_gpu"] and not (fields["per_job"] or fields["per_node"]):
+        wishes.append("--ntasks-per-gpu without a number of GPUs, which Slurm cannot place either")
+    wishes += [mark.option for name, mark in _READ.items() if isinstance(mark, _Amounts) and fields[name] is None]
+    return SlurmJob(job_id, task=task, waiting_tasks=waiting, held=held, wishes=tuple(wishes), **fields)
 
 
 def node_of(record: Record) -> SlurmNode:
@@ -270,18 +377,56 @@ def node_of(record: Record) -> SlurmNode:
         cores,
         threads,
         _whole(record, "real_memory", MOST_MB) or 0,
-        gres(_text(record, "gres")) or (),
+        amounts_of(_text(record, "gres")) or (),
         tuple(words_of(record.get("partitions"))),
+        frozenset(",".join(words_of(record.get("active_features"))).split(",")) - {""},
+        _whole(record, "temporary_disk", MOST_MB) or 0,
+        not {"MAINTENANCE", "RESERVED"}.isdisjoint(words),
     )
 
 
-def gres(text: str) -> Amounts | None:
-    """Return what ``gres:membw:60`` or ``membw:100,disk`` asks for; None where a type is asked for, too. Fault for too much."""
-    found: dict[str, int] = {}
-    for part in filter(None, re.sub(r"\([^)]*\)", "", text).split(",")):
-        name, *rest = re.sub(r"^gres[:/]", "", part.strip()).split(":")
-        if len(rest) > 1 or (rest and not rest[0].isdigit()):
-            return None
-        found[name] = found.get(name, 0) + (int(rest[0]) if rest else 1)
-    amounts: Amounts = read_amounts(tuple(sorted((name, count) for name, count in found.items() if count)))
-    return amounts
+def partition_of(record: Record) -> SlurmPartition:
+    """Return a partition from its record, of which 22.05 has all in one map; Fault, or whatever else its parts raise."""
+
+    def limit(*names: str) -> int | None:
+        value = _set(_there(record, *names))
+        return None if value in (None, -1, 0) else _whole({names[-1]: value}, names[-1])
+
+    state = words_of(_there(record, "state", "partition.state"))
+    flags = words_of(_there(record, "maximums.oversubscribe.flags"))
+    return SlurmPartition(
+        _text(record, "name"),
+        "UP" in [word.upper() for word in state],
+        limit("min nodes per job", "minimums.nodes") or 0,
+        limit("maximum_nodes_per_job", "maximums.nodes"),
+        limit("max_time_limit", "maximums.time"),
+        limit("maximum_cpus_per_node", "maximums.cpus_per_node"),
+        limit("priority_tier", "priority.tier") or 0,
+        any(flag.lower().startswith("exclusive") for flag in flags),
+    )
+
+
+def reservation_of(record: Record) -> Reservation:
+    """Return a reservation from its record; Fault, or what else is raised."""
+    return Reservation(
+        _text(record, "name"),
+        _whole(record, "start_time", MOST_S) or 0,
+        _whole(record, "end_time", MOST_S) or MOST_S,
+        expand(_text(record, "node_list", MIB)),
+    )
+
+
+def licence_of(record: Record) -> tuple[str, int]:
+    """Return the name of a licence, and how many of it the cluster has; Fault, or what else is raised."""
+    return _text(record, "LicenseName"), _whole(record, "Total") or 0
+
+
+def _there(record: Any, *paths: str) -> Any:
+    """Return what stands at the first of some paths, such as `a.b`, that is there; None for none."""
+    for path in paths:
+        value = record
+        for key in path.split("."):
+            value = value.get(key) if isinstance(value, Mapping) else None
+        if value is not None:
+            return value
+    return None

@@ -20,12 +20,23 @@ from cosched_plugin.protocol.errors import Fault, refuse, show
 from cosched_plugin.site.driver import Outcome, Unsettled
 from cosched_plugin.site.poll_loop import Silent, Source
 from cosched_plugin.slurm.dialect import MET, UNMET, Change, Dialect, dialect_of
-from cosched_plugin.slurm.records import SlurmJob, SlurmNode, job_of, node_of
+from cosched_plugin.slurm.records import (
+    Reservation,
+    SlurmJob,
+    SlurmNode,
+    SlurmPartition,
+    job_of,
+    licence_of,
+    node_of,
+    partition_of,
+    reservation_of,
+)
 from cosched_plugin.slurm.transport import Reply, Transport
 
 _MOST_WORDS: Final = 300  # letters of what is passed on of an error
 WHOLE_S: Final = 2.0
 NODES_S: Final = 0.5
+SITE_S: Final = 5.0  # between two questions for what changes when an operator does something
 SLOW_S: Final = 8.0  # a refusal that took as long comes from slurmrestd, which has given slurmctld up
 # Errors that say that slurmctld was not reached, or did not answer: 1000 and 1800 to 1899 are those of its communication.
 _COMMUNICATION: Final = frozenset({-1, 1000, 5004, *range(1800, 1900)})
@@ -93,6 +104,19 @@ class Rest:
         """Return all nodes. Silent."""
         # In full: with `update_time`, v0.0.38 says that nothing has changed in the words of a dead slurmctld.
         return self._parsed("nodes", self._ask("nodes", "nodes") or [], node_of)
+
+    def partitions(self) -> list[SlurmPartition]:
+        """Return all partitions. Silent."""
+        return self._parsed("partitions", self._ask("partitions", "partitions") or [], partition_of)
+
+    def reservations(self) -> list[Reservation]:
+        """Return all reservations. Silent."""
+        return self._parsed("reservations", self._ask("reservations", "reservations") or [], reservation_of)
+
+    def licences(self) -> list[tuple[str, int]]:
+        """Return the licences of the cluster. Silent."""
+        found = self._parsed("licenses", self._ask("licenses", "licenses") or [], licence_of)
+        return [(name, count) for name, count in found if name and count]
 
     def change(self, label: str, change: Change) -> Outcome:
         """Change a job, by its name in Slurm's commands."""
@@ -179,7 +203,10 @@ class Polls(Source):
         self.odd = {}
         self.jobs: Sequence[SlurmJob] = ()
         self.nodes: Sequence[SlurmNode] = ()
-        self._nodes_at = float("-inf")
+        self.partitions: Sequence[SlurmPartition] = ()
+        self.reservations: Sequence[Reservation] = ()
+        self.licences: Sequence[tuple[str, int]] = ()
+        self._nodes_at = self._site_at = float("-inf")
 
     def connect(self, until_s: float) -> None:
         """Agree on a version, and get the first answers; Silent."""
@@ -203,7 +230,22 @@ class Polls(Source):
             self.jobs = jobs
         if nodes is not None:
             self.nodes, self._nodes_at = nodes, now_s
-        return changed
+        return self._ask_site(now_s) or changed
+
+    # Where Slurm does not tell these, nodes are as their own records say, and nothing is limited.
+    def _ask_site(self, now_s: float) -> bool:
+        """Ask for partitions, reservations and licences, if it is time, or nodes have been reserved; return whether it changed."""
+        kept = {name for each in self.reservations for name in each.nodes}
+        late = any(node.reserved and node.name not in kept for node in self.nodes) and self._nodes_at == now_s
+        if 0 <= now_s - self._site_at < SITE_S and not late:
+            return False
+        before = self.partitions, self.reservations, self.licences
+        self._site_at = now_s
+        with suppress(Silent):
+            self.partitions = self.rest.partitions()
+            self.reservations = self.rest.reservations()
+            self.licences = self.rest.licences()
+        return before != (self.partitions, self.reservations, self.licences)
 
 
 # ---------------------------------------------------------------- what answers hold
@@ -281,7 +323,7 @@ def _name_of(row: Any) -> object:
         return row.name
     if not isinstance(row, Mapping):
         refuse("a map", row)
-    key = row.get("job_id") or row.get("name")
+    key = row.get("job_id") or row.get("name") or row.get("LicenseName")
     return key if type(key) in (int, str) else None  # True is equal to 1
 
 

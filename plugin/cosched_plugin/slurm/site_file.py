@@ -64,9 +64,19 @@ class Site(NamedTuple):
     default_us: int = 24 * 3600 * SECOND_US  # the estimate of a job without limit
     rules: tuple[Rule, ...] = ()
 
+    def partitions_of(self, job: SlurmJob) -> list[str]:
+        """Return those of a job's partitions that are ours, in its order."""
+        return [name for name in job.partitions if name in self.partitions]
+
     def is_ours(self, job: SlurmJob) -> bool:
         """Return whether a job is one that cosched decides about."""
-        return job.partition in self.partitions and Rule(self.ours, Traits()).fits(job)
+        return self.foreign(job) == ""
+
+    def foreign(self, job: SlurmJob) -> str:
+        """Return why cosched does not decide about a job; empty where it does."""
+        if not self.partitions_of(job):
+            return f"its partition is {job.partition}, and cosched has {', '.join(self.partitions)}"
+        return "" if Rule(self.ours, Traits()).fits(job) else "it fits no pattern of [ours] in the site file"
 
     def home_of(self, partition: str) -> str:
         """Return the partition in which users submit jobs that are in this one."""

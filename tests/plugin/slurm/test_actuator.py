@@ -173,7 +173,7 @@ def test_what_is_asked_for_each_action() -> None:
         (start(1), ("job/1", {"nodelist": "n0", "hold": False})),
         (start(1, limit_us=5 * MINUTE_US + 1), ("job/1", {"nodelist": "n0", "hold": False, "time_limit": 6})),
         (start(4), ("job/4", {"nodelist": "n0", "hold": False, "begin_time": "now"})),
-        (StartJob(3, two, SECOND_US, 5 * MINUTE_US), ("job/3", {"nodelist": "n0,n1", "hold": False, "nodes": [2, 2]})),
+        (StartJob(3, two, SECOND_US, 5 * MINUTE_US), ("job/3", {"nodelist": "n0,n1", "hold": False, "nodes": "2-2"})),
         (start(task_number(9, 5)), ("job/9_5", {"nodelist": "n0", "hold": False})),
         (ReviseJob(2, SECOND_US, 7 * MINUTE_US), ("job/2", {"time_limit": 7})),
         (SuspendJob(2), ("suspend", "2")),

@@ -48,24 +48,24 @@ def test_jobs_run_as_a_core_decides(tmp_path: Path) -> None:
         array = one.submit("--array=1-3", "-n2", "-t", "1", run_s=0.3)
         fill = one.submit("-n6", script=stamped(one, "sleep 0.5"))  # 4 + 2: Slurm fills nodes
         alone = one.submit("-n2", "--exclusive", "-t", "1", script=stamped(one, "sleep 0.5"))
-        odd = one.submit("-N3", "-n6")  # 4 + 1 + 1: nothing that the protocol has words for
-        picky = one.submit("-N1", "-C", "a")
-        jobs = one.until(lambda jobs: sum(row["job_state"] == "COMPLETED" for row in jobs.values()) == 25, 60)
-        assert {job for job, row in jobs.items() if row["job_state"] != "COMPLETED"} == {odd, picky}
-        assert jobs[odd]["state_reason"] == jobs[picky]["state_reason"] == "JobHeldUser"
-        assert f"job {picky} is left to Slurm: it asks for features" in driver.log
-        assert f"job {odd} is left to Slurm" in driver.log
+        odd = one.submit("-N3", "-n6", script=stamped(one, "sleep 0.5"))  # 4 + 1 + 1: told of as three times four cores
+        picky = one.submit("-N1", "-C", "b", "-x", "n4,n5,n6", script=stamped(one, "sleep 0.5"))
+        left = one.submit("-N1", "--reboot")
+        jobs = one.until(lambda jobs: sum(row["job_state"] == "COMPLETED" for row in jobs.values()) == 27, 60)
+        assert {job for job, row in jobs.items() if row["job_state"] != "COMPLETED"} == {left}
+        assert (jobs[left]["state_reason"], jobs[picky]["nodes"]) == ("JobHeldUser", "n7")
+        assert f"job {left} is left to Slurm: it asks for --reboot" in driver.log
         assert jobs[array]["job_state"] == "COMPLETED"
         assert jobs[fill]["job_resources"]["allocated_cores"] == 6
         ran = stamps(one)
-        assert {job: (len(ran[job].starts), len(ran[job].ends)) for job in (*wanted, fill, alone)} == dict.fromkeys(
-            (*wanted, fill, alone), (1, 1)
-        )
+        assert {
+            job: (len(ran[job].starts), len(ran[job].ends)) for job in (*wanted, fill, alone, odd, picky)
+        } == dict.fromkeys((*wanted, fill, alone, odd, picky), (1, 1))
         assert (
             os.getloadavg()[0] > 4 or latencies_ms(driver)[0] < 400
         )  # it would be half a second if nothing woke Slurm
         assert replayed(driver.records, "easy") > 10  # a slow machine has fewer, larger batches
-        assert {*wanted, fill, alone} <= decided(driver.records).keys()
+        assert {*wanted, fill, alone, odd, picky} <= decided(driver.records).keys()
 
 
 @pytest.mark.slow

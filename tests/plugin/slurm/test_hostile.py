@@ -128,8 +128,8 @@ class Odd:
         if method != "GET":
             self.changes.append((target, body))
             return Reply(200, '{"errors": []}')
-        rows = (self.after if self.odd else self.before)[kind]
-        text = json.dumps({"errors": [], kind: [*rows, *self.sound[kind]]})
+        rows = (self.after if self.odd else self.before).get(kind, [])
+        text = json.dumps({"errors": [], kind: [*rows, *self.sound.get(kind, [])]})
         return Reply(200, text.replace(f'"{MARK}"', self.value))
 
 

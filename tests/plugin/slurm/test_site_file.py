@@ -18,7 +18,7 @@ from cosched_plugin.common.slurm_notation import count_nodes, expand, tasks_in
 from cosched_plugin.protocol.messages import Belief
 from cosched_plugin.site.observing import JobLog
 from cosched_plugin.slurm.cluster import Cluster
-from cosched_plugin.slurm.records import SlurmJob, SlurmNode, gres, job_of
+from cosched_plugin.slurm.records import SlurmJob, SlurmNode, amounts_of, job_of
 from cosched_plugin.slurm.rest import Polls, Rest
 from cosched_plugin.slurm.site_file import Site, read_site
 from cosched_plugin.slurm.transport import HttpTransport
@@ -125,9 +125,11 @@ def test_lists_of_nodes_tasks_and_gres() -> None:
     for text, numbers, most in (("1,3,5-7%2", [1, 3, 5, 6, 7], 2), ("0-9:3,...", [0, 3, 6, 9], 0)):
         tasks, at_once = tasks_in(text)
         assert ([task for part in tasks for task in part], at_once) == (numbers, most)
-    assert gres("gres:membw:60,gres/disk") == (("disk", 1), ("membw", 60))
-    assert gres("gpu:a100:2") is None
-    assert gres("gpu:2(S:0-1)") == (("gpu", 2),)
+    assert amounts_of("gres:membw:60,gres/disk") == (("disk", 1), ("membw", 60))
+    assert amounts_of("gpu:a100:2,gres/gpu:1g.5gb") == (("gpu", 3), ("gpu:1g.5gb", 1), ("gpu:a100", 2))
+    assert amounts_of("cpu=4,gres/gpu=1") == (("gpu", 1),)
+    assert amounts_of("matlab:2|idl") is amounts_of("gres/shard:2") is None
+    assert amounts_of("gpu:2(S:0-1)") == (("gpu", 2),)
 
 
 @pytest.mark.parametrize(
